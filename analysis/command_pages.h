@@ -12,8 +12,7 @@
 namespace kvloupe {
 
 /// Words that a catalogue knows for an option ("--policy") or, without dashes, for a verb's
-/// argument
-/// ("lesson"). Words that the option itself names, such as light or dark, need no entry.
+/// argument ("lesson"). Words that the option itself names, such as light or dark, are left out.
 using KnownWords = std::map<std::string, std::vector<std::string>>;
 
 /// A manual page of section 1, in the language of man(7), as UTF-8. Each verb is a part of it.

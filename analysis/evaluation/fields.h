@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/unknown.h"
+
 namespace kvloupe::results {
 
 using Json = nlohmann::ordered_json;

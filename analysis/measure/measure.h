@@ -1,8 +1,8 @@
 #pragma once
 // A measure is one number about a head, with its description. A family is a group of measures that
-// are computed together: one file in this folder and one line in measure_catalog.cpp. With that
-// line the JSON of `kvloupe replay`, the columns of `kvloupe sweep`, the overview figure and
-// docs/measures.md include the family.
+// are computed together: one file in this folder and one line in measures.h. With that line the JSON
+// of `kvloupe replay`, the columns of `kvloupe sweep`, the overview figure and docs/measures.md
+// include the family.
 
 #include <optional>
 #include <span>

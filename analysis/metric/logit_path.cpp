@@ -47,9 +47,4 @@ Eigen::VectorXd LogitPath::gradient(int token, std::int32_t id) const {
   return through_scaling(norm_, token, norm_.weight().cwiseProduct(norm_.head_row(id)));
 }
 
-Eigen::VectorXd output_gradient(const OutputWeight& weight, const Eigen::VectorXd& gradient) {
-  Matrix room;
-  return weight.floats(room).cast<double>() * gradient;
-}
-
 }  // namespace kvloupe

@@ -48,9 +48,4 @@ class LogitPath {
   TraceFinalNorm norm_;
 };
 
-/// [d]: the derivative of a logit with respect to a query head's output o at the same token, from
-/// that with respect to the residual stream [D]: W_O · gradient. Its product with a change of o is
-/// the head's direct effect on the logit, without the [D] change that OutputWeight::apply gives.
-Eigen::VectorXd output_gradient(const OutputWeight& weight, const Eigen::VectorXd& gradient);
-
 }  // namespace kvloupe

@@ -84,7 +84,8 @@ class Line {
   std::string text(const char* field) const {
     read_.insert(field);
     if (!has(field)) return {};
-    if (!document_.at(field).is_string()) fail(fmt::format("has a \"{}\" that is no text", field));
+    if (!document_.at(field).is_string())
+      fail(fmt::format("has a \"{}\" that is not a text", field));
     return document_.at(field).get<std::string>();
   }
   std::vector<std::string> texts(const char* field) const {
@@ -95,7 +96,7 @@ class Line {
     const auto is_text = [](const json& one) { return one.is_string(); };
     if (list.is_string()) return {list.get<std::string>()};
     if (!list.is_array() || !std::all_of(list.begin(), list.end(), is_text))
-      fail(fmt::format("has \"{}\" that are no list of texts", field));
+      fail(fmt::format("has \"{}\" that are not a list of texts", field));
     return list.get<std::vector<std::string>>();
   }
   /// Fields with a value that nobody asked for, by name; without those that only label a line.

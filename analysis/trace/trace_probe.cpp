@@ -36,7 +36,7 @@ std::vector<ProbePass> passes_of(const std::vector<std::int32_t>& bounds, int to
     if (!follows || pass.tokens.end - at < pass.context.end - read) {
       throw hdf5::Failure(fmt::format(
           "{}: pass {} has the tokens [{}, {}) for [{}, {}) of the context; passes follow one "
-          "another and are at least as long as what they read again",
+          "another and are at least as long as the part that they read again",
           layout::kProbePasses, i / 4, pass.tokens.first, pass.tokens.end, pass.context.first,
           pass.context.end));
     }

@@ -335,7 +335,8 @@ void add(CLI::App& app, Action& action) {
     std::filesystem::path trace;
     bool json = false;
   };
-  CLI::App* verb = app.add_subcommand("info", "What a trace holds: model, run, tokens, datasets");
+  CLI::App* verb =
+      app.add_subcommand("info", "Print the contents of a trace: model, run, tokens, datasets");
   const auto options = std::make_shared<Options>();
   verb->add_option("TRACE", options->trace, "The trace file")->required();
   verb->add_flag("--json", options->json, "As JSON (docs/trace-format.md)");

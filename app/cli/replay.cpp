@@ -174,8 +174,8 @@ void add(CLI::App& app, Action& action) {
   verb->add_option("--steps", options->steps, "Steps to print: all or last")
       ->check(CLI::IsMember({"all", "last"}));
   verb->add_option("--measures", options->measures,
-                   "With --json: expensive measures to compute too, by name, or all; none: "
-                   "measure nothing (saves memory on long traces)")
+                   "With --json: expensive measures to compute too: names, or all; none: measure "
+                   "nothing (saves memory on long traces)")
       ->delimiter(',');
   verb->add_option(
       "--explain", options->explain,

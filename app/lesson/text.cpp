@@ -20,12 +20,6 @@ constexpr std::array<std::pair<std::string_view, Format>, 4> kFormats = {{
     {"text", Format::text},
 }};
 
-std::string_view without_ends(std::string_view text) {
-  const std::size_t from = text.find_first_not_of(" \t");
-  if (from == std::string_view::npos) return {};
-  return text.substr(from, text.find_last_not_of(" \t") - from + 1);
-}
-
 /// A bullet "- " or a number "1. " at the line's start: the length of it, and the number.
 struct ItemMark {
   std::size_t length = 0;
@@ -159,7 +153,7 @@ class Inline {
     if (end == std::string_view::npos) fail(start, "{{ is not closed by }}");
     const std::string_view inside = text_.substr(start + 2, end - start - 2);
     at_ = end + 2;
-    if (condition(without_ends(inside), start)) return;
+    if (condition(trimmed(inside), start)) return;
     Run run = style();
     run.code = code;
     run.slot = read_slot(inside, in_.line_at(start));
@@ -169,7 +163,7 @@ class Inline {
   /// Takes {{if EXPRESSION}}, {{else}} and {{end}}; false where the text is none of these.
   bool condition(std::string_view inside, std::size_t start) {
     if (inside == "if" || inside.starts_with("if ")) {
-      const Slot slot = read_slot(without_ends(inside.substr(2)), in_.line_at(start));
+      const Slot slot = read_slot(trimmed(inside.substr(2)), in_.line_at(start));
       if (slot.format != (slot.expression.is_text() ? Format::text : Format::number))
         fail(start, "{{if ...}}: a condition has no format");
       conditions_.push_back({slot.expression, true});
@@ -248,15 +242,21 @@ class Inline {
 
 }  // namespace
 
+std::string_view trimmed(std::string_view text) {
+  const std::size_t from = text.find_first_not_of(" \t");
+  if (from == std::string_view::npos) return {};
+  return text.substr(from, text.find_last_not_of(" \t") - from + 1);
+}
+
 Slot read_slot(std::string_view text, int line) {
   Slot slot;
   slot.line = line;
   const std::size_t bar = text.rfind('|');
   // || is an operator.
   const bool has_format = bar != std::string_view::npos && (bar == 0 || text[bar - 1] != '|');
-  const std::string_view expression = without_ends(has_format ? text.substr(0, bar) : text);
+  const std::string_view expression = trimmed(has_format ? text.substr(0, bar) : text);
   if (has_format) {
-    const std::string_view word = without_ends(text.substr(bar + 1));
+    const std::string_view word = trimmed(text.substr(bar + 1));
     const auto found = std::find_if(kFormats.begin(), kFormats.end(),
                                     [&](const auto& one) { return one.first == word; });
     if (found == kFormats.end()) {
@@ -267,7 +267,7 @@ Slot read_slot(std::string_view text, int line) {
     }
     slot.format = found->second;
   }
-  const auto where = [&] { return fmt::format("{{{{{}}}}}", in_one_line(without_ends(text), 60)); };
+  const auto where = [&] { return fmt::format("{{{{{}}}}}", in_one_line(trimmed(text), 60)); };
   try {
     slot.expression = Expression(expression);
   } catch (const ExpressionError& error) {
@@ -286,7 +286,7 @@ RichText read_text(const std::vector<Line>& lines) {
   std::vector<Paragraph> paragraphs;
   bool open = false;  // the next line goes on with the last paragraph
   for (const Line& line : lines) {
-    const std::string_view text = without_ends(line.text);
+    const std::string_view text = trimmed(line.text);
     if (text.empty()) {
       open = false;
       continue;
@@ -297,7 +297,7 @@ RichText read_text(const std::vector<Line>& lines) {
       Paragraph item;
       item.kind = mark.kind;
       item.number = mark.number;
-      item.add(without_ends(unindented.substr(mark.length)), line.number);
+      item.add(trimmed(unindented.substr(mark.length)), line.number);
       paragraphs.push_back(std::move(item));
       open = true;
       continue;

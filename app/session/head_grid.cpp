@@ -52,15 +52,15 @@ const std::vector<GridMetric>& grid_metrics() {
   static const std::vector<GridMetric> kMetrics = [] {
     std::vector<GridMetric> list;
     constexpr const char* kAsked =
-        " Asked by the queries that write the answer, each against what the cache holds when it "
-        "comes; where the trace has no answer, by the question's; else by later ones. Of the whole "
-        "replay, whatever the step.";
+        " Measured with the queries that write the answer, each with the entries in the cache when "
+        "it comes; without an answer, with the question's queries; without both, with later ones. "
+        "Over the whole replay, whatever the step.";
     static const std::string asked[] = {
-        std::string("The head's part of what eviction changes in the model: the length of "
+        std::string("The head's part of the change in the model: the length of "
                     "(o' - o) W_O, relative to the outputs of all heads of all layers added up.") +
             kAsked,
-        std::string("What eviction changes in the layer's attention output, its heads added with "
-                    "their signs, relative to that output. The same for all heads of a layer.") +
+        std::string("The change of the layer's attention output, its heads added with their signs, "
+                    "relative to that output. The same for all heads of a layer.") +
             kAsked,
         std::string("Attention that falls on entries which the cache still holds.") + kAsked};
     list.push_back({"change of the output", asked[0], GridMetric::From::policy, nullptr, nullptr,
@@ -78,8 +78,8 @@ const std::vector<GridMetric>& grid_metrics() {
     list.push_back(
         {kFollowedMetric,
          "Share of the followed tokens that are still in the head's cache after the step. "
-         "A dot: how much of the answer's attention (else the question's) reads them with "
-         "the full cache. A large dot on a dark cell is a head that reads what it lost."});
+         "A dot: the share of the answer's attention (else the question's) that reads them with "
+         "the full cache. A large dot on a dark cell is a head that reads tokens that it lost."});
     list.push_back({"overlap A, B",
                     "Share of the tokens kept by either policy that both keep (Jaccard).",
                     GridMetric::From::both_policies});

@@ -72,8 +72,8 @@ class PromptBuilder {
  private:
   void start(std::string_view name) {
     if (std::find(kKnownNames.begin(), kKnownNames.end(), name) == kKnownNames.end()) {
-      note(name, "starts a segment of that name and is no text; write \\@@" +
-                     in_one_line(name, 40) + " where the model shall read it");
+      note(name, "starts a segment of that name and is not text; write \\@@" +
+                     in_one_line(name, 40) + " if the model should read it");
     }
     if (prompt_.segments.back().begin == prompt_.text.size()) {
       prompt_.segments.back().name = name;  // the one before is empty

@@ -137,9 +137,9 @@ TEST_F(PromptSetTest, WhatIsWrongIsSaidWithItsLine) {
   EXPECT_THAT(failure([&] { line(R"({"question": "a"})"); }), HasSubstr("known layout"));
   EXPECT_THAT(failure([&] { line(R"({"input": "a"})"); }), HasSubstr("known layout"));
   EXPECT_THAT(failure([&] { line(R"({"context": 3, "input": "a"})"); }),
-              HasSubstr("has a \"context\" that is no text"));
+              HasSubstr("has a \"context\" that is not a text"));
   EXPECT_THAT(failure([&] { line(R"({"input": "a", "outputs": [1]})"); }),
-              HasSubstr("\"outputs\" that are no list of texts"));
+              HasSubstr("\"outputs\" that are not a list of texts"));
   EXPECT_THAT(failure([&] { line(R"({"text": ""})"); }), HasSubstr("has no text"));
   const auto file = write("s.jsonl", "{\"text\": \"1\"}\n");
   EXPECT_THAT(failure([&] { read_prompt_line({"s", file, 7}); }), HasSubstr("no line 8 any more"));

@@ -1,4 +1,4 @@
-// What holds for every policy of the catalogue, replayed on a trace.
+// Properties of every policy of the catalogue, replayed on a trace.
 
 #include "analysis/replay/replay.h"
 
@@ -42,7 +42,7 @@ std::vector<std::string> catalogue_specs() {
     specs.push_back(plain);
     if (score.as<ScoreBuilder>() == nullptr) continue;
     for (const PolicyEntry& modifier : policy_catalog()) {
-      // What is dropped leaves whatever the budget: tests/analysis/intervention_test.cpp.
+      // Dropped tokens leave whatever the budget: tests/analysis/intervention_test.cpp.
       if (modifier.kind() == PartKind::score || modifier.kind() == PartKind::removal) continue;
       if (!test::stands_alone(modifier)) continue;
       specs.push_back(plain + "+" + modifier.name);

@@ -102,7 +102,7 @@ class TraceCheck : public testing::Test {
     test::write_synthetic_trace(path, options);
     return path;
   }
-  /// What opening says; "opened" where it succeeds.
+  /// The message of opening; "opened" if it succeeds.
   static std::string message(const fs::path& path) {
     try {
       const Trace trace(path);

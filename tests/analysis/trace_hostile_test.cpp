@@ -91,7 +91,7 @@ class Edit {
 
 class HostileTrace : public ::testing::Test {
  protected:
-  /// What opening says after `spoil`; "opened" where it succeeds.
+  /// The message of opening after `spoil`; "opened" if it succeeds.
   std::string after(const std::function<void(Edit&)>& spoil) {
     const Path path = folder_ / "t.h5";
     test::SyntheticTraceOptions options;

@@ -55,7 +55,7 @@ constexpr std::array kLibraries = {
     Library{"utf8proc", "utf8proc"},
 };
 
-/// What the source files include.
+/// The includes of the source files.
 struct Includes {
   Folders folders;                                                   // of the project's own
   Folders libraries;                                                 // by their names in the table

@@ -280,7 +280,7 @@ TEST_F(ClosedLoopTest, CompactPositionsLeaveTheStatesOfLayerZeroAlone) {
   const Trace full = run(request(16));
   CaptureRequest closed_request = request(16);
   closed_request.target = folder_ / "closed.h5";
-  // What these look at does not depend on positions.
+  // The input of these policies does not depend on positions.
   for (const char* spec : {"sink", "keydiff", "keynorm", "random"}) {
     SCOPED_TRACE(spec);
     const Trace compact = run(closed_request, spec, "12", Positions::compact);

@@ -59,7 +59,7 @@ class RescueTest : public testing::Test {
     }
     return "";
   }
-  /// What the model generates in a capture with that policy in its cache.
+  /// The text that the model generates in a capture with that policy in its cache.
   std::string says(const std::string& policy, const std::string& budget, int block = 64) const {
     CaptureRequest wanted;
     wanted.model = kAssets / "demo-model";
@@ -167,7 +167,7 @@ TEST_F(RescueTest, WithFewerRunsTheSetComesFirstAndTheRestIsLeftOut) {
   EXPECT_EQ(results["shape"], (Json{{"layers", 4}, {"heads", 4}}));
   EXPECT_TRUE(results["keep"]["smallest"]["minimal"].get<bool>());
   EXPECT_TRUE(results["keep"]["smallest"]["right"].get<bool>());
-  // What was run is what it is in the whole search.
+  // The runs that were made equal those of the whole search.
   for (const char* side : {"keep", "drop"}) {
     for (const Json& head : results[side]["heads"]) {
       const std::size_t at = head["layer"].get<std::size_t>() * 4 + head["head"].get<std::size_t>();

@@ -1,4 +1,4 @@
-// What a run says that its trace will take, against the file that it writes.
+// The size of a trace that a run foretells, against the file that it writes.
 #include "analysis/trace/trace_size.h"
 
 #include <gmock/gmock.h>

@@ -139,7 +139,7 @@ TEST_P(WindowedRun, ABudgetThatHoldsTheWindowChangesNothing) {
   for (const int block : {kWindowBlock, 1, 16}) {
     const Trace whole = full(block);
     const auto expected = whole.predictions();
-    // What is left when a policy decides are window − 1 entries.
+    // When a policy decides, window − 1 entries are left.
     for (const int budget : {std::max(window() - 1, 1), window()}) {
       for (const char* spec : {"sink", "keydiff+caote", "h2o+kvmerger", "snapkv(4)+adakv",
                                "tova+pyramid", "h2o+critical+sinks(3)"}) {
@@ -225,7 +225,8 @@ TEST_P(WindowedRun, DriftComparesWhatIsLeftOfTheWindow) {
   EXPECT_EQ(drift.layers[0].output > 1e-3, evicts);
 }
 
-// Of 60 tokens in blocks of 8: one, below a block, a block, no multiple of one, all but one.
+// Windows for 60 tokens in blocks of 8: one, below a block, a block, not a multiple of one, all but
+// one.
 INSTANTIATE_TEST_SUITE_P(Windows, WindowedRun, testing::Values(1, 5, 8, 13, 59));
 
 class EndsWithTheWindow : public WindowedRun {};

@@ -174,7 +174,7 @@ class Campaign:
             os.remove(os.path.join(self.folder, name))
         old = self.old[operation.name]
         if old is not None:
-            # What is replaced need not be of its kind, but a sweep goes on from its own file only.
+            # A replaced file may be of another kind, but a sweep goes on from its own file only.
             if operation.name == "sweep":
                 return
             with open(operation.target, "wb") as file:

@@ -74,7 +74,7 @@ class PythonProcess {
   std::string heard_;  // not a whole line yet
 };
 
-/// What the child runs (python_runner.cpp): arguments file, function, socket, memory.
+/// The program of the child (python_runner.cpp): arguments file, function, socket, memory.
 extern const char* const kPythonRunner;
 
 }  // namespace kvloupe

@@ -1,4 +1,4 @@
-// What a policy costs by the paper's model, beside the time its replay takes.
+// Cost of a policy by the paper's model, beside the time of its replay.
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// What an eviction in one layer does to the next token's logits, to first order.
+// Effect of an eviction in one layer on the next token's logits, to first order.
 
 #include "analysis/metric/logit_effect.h"
 
@@ -79,9 +79,8 @@ class LogitEffectFigure final : public Figure {
     return fmt::format(
         "Logits of the next token that rise and fall most, to first order: the change of the "
         "layer's output goes through the last norm, linearised at the query's own residual stream, "
-        "and the output head, {}. What the MLP of this layer and later layers make of the change "
-        "is "
-        "left out. Over the vocabulary: mean {}, which does not change probabilities; standard "
+        "and the output head, {}. The effects of this layer's MLP and of later layers are left "
+        "out. Over the vocabulary: mean {}, which does not change probabilities; standard "
         "deviation {}.",
         what, format_number(mean), format_number(spread));
   }
@@ -125,7 +124,7 @@ std::string text_of(const Trace& trace, const std::vector<std::string>& vocabula
   return "“" + printable(tokens.text[static_cast<std::size_t>(at - tokens.ids.begin())]) + "”";
 }
 
-/// What each head of the layer is left with for the step's last query.
+/// The entries that each head of the layer still has for the step's last query.
 std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool one_token, int query,
                                                std::string& what) {
   const Selection& s = input.selection;
@@ -155,7 +154,7 @@ std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool on
     rest.erase(rest.begin() + (token - first));
     left.assign(static_cast<std::size_t>(heads), rest);
     what = fmt::format(
-        "if token {} were taken out of every head of layer {}, for the query at token {}", token,
+        "if token {} were removed from every head of layer {}, for the query at token {}", token,
         s.layer, query);
     return left;
   }

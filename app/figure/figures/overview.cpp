@@ -307,10 +307,9 @@ FigureInfo entry() {
   info.name = "overview";
   info.title = "Overview";
   info.tooltip =
-      "One measure of every head, mean over its query heads: what eviction changes for later "
-      "queries, S, ℒ and its bound θ (CriticalKV), "
-      "the volume of the kept keys (KeyDiff), and the others of docs/measures.md; or the mean "
-      "attention on token 0";
+      "One measure of every head, mean over its query heads: the effect of eviction on later "
+      "queries, S, ℒ and its bound θ (CriticalKV), the volume of the kept keys (KeyDiff), and the "
+      "others of docs/measures.md; or the mean attention on token 0";
   info.topic = Topic::kept;
   info.limits = true;
   info.needs.step = true;
@@ -319,11 +318,11 @@ FigureInfo entry() {
   info.aspect = 1.5;
   ChoiceInfo measure{"measure", "Measure", "The measure that the colour of a head shows", {}};
   measure.values.emplace_back(kChange);
-  // Of a whole replay last: the figure is of a step first of all.
+  // Measures of a whole replay come last, because the figure shows a step.
   for (const bool of_replay : {false, true}) {
     for (const Measure& m : all_measures()) {
       const bool own = m.family->scope == MeasureScope::replay;
-      // Of what is computed on request only a number of one step is there soon enough.
+      // Among measures computed on request, only a number of one step is ready soon enough.
       const bool asked = m.family->scope == MeasureScope::queries;
       if (m.family->on_request && m.family->scope != MeasureScope::step && !asked) continue;
       if ((own || asked) == of_replay) measure.values.push_back(m.info->name);

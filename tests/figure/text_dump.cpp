@@ -1,4 +1,4 @@
-#include "app/scene/text_dump.h"
+#include "tests/figure/text_dump.h"
 
 #include <fmt/format.h>
 
@@ -76,7 +76,7 @@ class Validator {
         r.bottom() > scene_.height + slack) {
       item(name, "lies outside the page");
     }
-    if (!text.may_overlap && text.width > 0) texts_.push_back(&text);
+    if (text.width > 0) texts_.push_back(&text);
   }
 
   void operator()(const Image& image) {

@@ -12,8 +12,8 @@ namespace kvloupe::figure {
 /// outside the page or over other text, axes that cannot be inverted.
 std::vector<std::string> scene_problems(const Scene& scene);
 
-/// The scene as text, one line per item, lengths to a tenth of a point: the baseline of tests. Of
-/// more than 24 points it gives the mean places of 24 parts, of an image the mean colours of 8×8
+/// The scene as text, one line per item, lengths to a tenth of a point: the baseline of tests. For
+/// more than 24 points it gives the mean places of 24 parts, for an image the mean colours of 8×8
 /// parts. Throws WorkError naming the first problem.
 std::string write_text_dump(const Scene& scene);
 

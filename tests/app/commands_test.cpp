@@ -1,4 +1,4 @@
-#include "app/window/tiles/state_commands.h"
+#include "app/window/widgets/commands.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,13 +10,14 @@
 
 #include "app/session/view_catalog.h"
 #include "app/window/state/layouts.h"
+#include "app/window/tiles/state_range.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::window {
 namespace {
 
-class StateCommandsTest : public ::testing::Test {
+class CommandsTest : public ::testing::Test {
  protected:
   WorkspaceState after(Command command, WorkspaceState state) const {
     EXPECT_TRUE(change_state(command, state, range)) << keys_of(command);
@@ -42,24 +43,24 @@ class StateCommandsTest : public ::testing::Test {
   StateRange range{trace.get(), 6, 2};
 };
 
-TEST_F(StateCommandsTest, EveryCommandOfTheStateChangesItAndNoOtherDoes) {
+TEST_F(CommandsTest, EveryCommandOfTheStateChangesItAndNoOtherDoes) {
   int changed = 0;
   std::set<Command> seen;
-  for (const KeyBinding& binding : key_bindings()) {
-    if (!seen.insert(binding.command).second) continue;
+  for (const CommandRow& row : commands()) {
+    EXPECT_TRUE(seen.insert(row.command).second) << row.words << " stands twice";
     WorkspaceState two = middle(), three = middle();
     three.tile_count = 3;
     const WorkspaceState before_two = two, before_three = three;
-    const bool is_own = change_state(binding.command, two, range);
-    EXPECT_EQ(change_state(binding.command, three, range), is_own) << binding.words;
+    const bool is_own = change_state(row.command, two, range);
+    EXPECT_EQ(change_state(row.command, three, range), is_own) << row.words;
     // "Two views" changes nothing where two are shown.
-    EXPECT_EQ(two == before_two && three == before_three, !is_own) << binding.words;
+    EXPECT_EQ(two == before_two && three == before_three, !is_own) << row.words;
     changed += is_own;
   }
   EXPECT_GE(changed, 25);
 }
 
-TEST_F(StateCommandsTest, StepsMoveFromTheOneShown) {
+TEST_F(CommandsTest, StepsMoveFromTheOneShown) {
   EXPECT_EQ(after(Command::step_forward, middle()).selection.step, 3);
   EXPECT_EQ(after(Command::step_back, middle()).selection.step, 1);
   EXPECT_EQ(after(Command::step_last, middle()).selection.step, 5);
@@ -68,7 +69,7 @@ TEST_F(StateCommandsTest, StepsMoveFromTheOneShown) {
   EXPECT_EQ(after(Command::step_forward, none).selection.step, 3);
 }
 
-TEST_F(StateCommandsTest, ABudgetKeepsItsUnitAndMovesByOneEntryAtLeast) {
+TEST_F(CommandsTest, ABudgetKeepsItsUnitAndMovesByOneEntryAtLeast) {
   WorkspaceState state = middle();
   const int prompt = trace->run().prompt_length;
   state.budget = "2";
@@ -84,7 +85,7 @@ TEST_F(StateCommandsTest, ABudgetKeepsItsUnitAndMovesByOneEntryAtLeast) {
   EXPECT_EQ(after(Command::budget_up, state).budget, "50%");
 }
 
-TEST_F(StateCommandsTest, FewerTilesTakeTheActiveOneAlong) {
+TEST_F(CommandsTest, FewerTilesTakeTheActiveOneAlong) {
   WorkspaceState state = middle();
   state.tile_count = 4;
   state.active_tile = 3;
@@ -92,7 +93,7 @@ TEST_F(StateCommandsTest, FewerTilesTakeTheActiveOneAlong) {
   EXPECT_EQ(after(Command::tiles_4, state).active_tile, 3);
 }
 
-TEST_F(StateCommandsTest, AViewShownAnewHasItsOwnSettingsAndTheTilesSide) {
+TEST_F(CommandsTest, AViewShownAnewHasItsOwnSettingsAndTheTilesSide) {
   WorkspaceState state = middle();
   active_tile(state).side = PolicySide::b;
   show_view(state, "attention");
@@ -102,7 +103,7 @@ TEST_F(StateCommandsTest, AViewShownAnewHasItsOwnSettingsAndTheTilesSide) {
   EXPECT_EQ(active_tile(state).side, PolicySide::b);
 }
 
-TEST_F(StateCommandsTest, LayoutsAreTheOnesOfTheirCommands) {
+TEST_F(CommandsTest, LayoutsAreTheOnesOfTheirCommands) {
   for (const Layout& layout : layouts()) {
     WorkspaceState wanted = middle();
     apply_layout(layout, wanted);

@@ -6,7 +6,6 @@
 #include "analysis/trace/trace.h"
 #include "app/session/state.h"
 #include "app/window/state/results.h"
-#include "app/window/widgets/commands.h"
 
 namespace kvloupe::window {
 
@@ -24,10 +23,6 @@ bool accepts_compression(const Trace& trace, std::optional<Compression> compress
 /// Brings selection, block, compression and range of tokens into the range of the open trace. Call
 /// once per frame: commands may step beyond it.
 void keep_in_range(WorkspaceState& state, const Results& results);
-
-/// Does a command that changes the state and nothing else: what is selected, which views are shown,
-/// theme, colours, size, policy B, budget. False: the command is another part's.
-bool change_state(Command command, WorkspaceState& state, const StateRange& range);
 
 /// The active tile, and what it shows.
 inline TileState& active_tile(WorkspaceState& state) {

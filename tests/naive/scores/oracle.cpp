@@ -1,21 +1,21 @@
 // The oracle by brute force: every candidate's removal is tried and every output summed anew.
 
 #include <algorithm>
-#include <cmath>
 
-#include "tests/naive/naive_replay.h"
+#include "tests/naive/scores/scores.h"
 
-namespace kvloupe::naive {
+namespace kvloupe::naive::scores {
 
-NaiveReplay::Scores NaiveReplay::oracle(int head, const Block& block) const {
-  const int group = model_.group_size();
-  const int tokens = static_cast<int>(states_.keys[head].rows());
+namespace {
+Scores oracle_score(const NaiveReplay& r, int head, const Block& block, int) {
+  const int group = r.model().group_size();
+  const int tokens = static_cast<int>(r.states().keys[head].rows());
   std::vector<int> judges;
-  for (int t = block.end; t < std::min(tokens, block.end + policy_.score().count("horizon")); ++t) {
+  for (int t = block.end; t < std::min(tokens, block.end + r.part().count("horizon")); ++t) {
     judges.push_back(t);
   }
   if (judges.empty()) judges.push_back(block.end - 1);
-  const auto zero = std::vector<double>(static_cast<std::size_t>(model_.head_dim), 0.0);
+  const auto zero = std::vector<double>(static_cast<std::size_t>(r.model().head_dim), 0.0);
   // What the query should get: of everything it could see, as captured.
   std::vector<int> all;
   for (int token = 0; token < tokens; ++token) all.push_back(token);
@@ -24,9 +24,9 @@ NaiveReplay::Scores NaiveReplay::oracle(int head, const Block& block) const {
     for (const int query : judges) {
       std::vector<double> sum = zero;
       for (const auto& [token, weight] :
-           attention(query_head, query, all, &NaiveReplay::captured_logit)) {
-        for (int c = 0; c < model_.head_dim; ++c) {
-          sum[c] += weight * static_cast<double>(states_.values[head](token, c));
+           r.attention(query_head, query, all, &NaiveReplay::captured_logit)) {
+        for (int c = 0; c < r.model().head_dim; ++c) {
+          sum[c] += weight * static_cast<double>(r.states().values[head](token, c));
         }
       }
       should[{query_head, query}] = sum;
@@ -37,21 +37,21 @@ NaiveReplay::Scores NaiveReplay::oracle(int head, const Block& block) const {
     for (int token = block.end; token < tokens; ++token) present.push_back(token);
     for (const auto& [judge, wanted] : should) {
       std::vector<double> is = zero;
-      for (const auto& [token, weight] : attention(judge.first, judge.second, present)) {
-        for (int c = 0; c < model_.head_dim; ++c) is[c] += weight * value(head, token, c);
+      for (const auto& [token, weight] : r.attention(judge.first, judge.second, present)) {
+        for (int c = 0; c < r.model().head_dim; ++c) is[c] += weight * r.value(head, token, c);
       }
-      for (int c = 0; c < model_.head_dim; ++c) {
+      for (int c = 0; c < r.model().head_dim; ++c) {
         square += (is[c] - wanted[c]) * (is[c] - wanted[c]);
       }
     }
     return square;
   };
-  std::vector<int> left = caches_[head];
+  std::vector<int> left = r.cache(head);
   Scores scores;
   for (const int token : left) scores[token] = static_cast<double>(left.size());
-  const std::set<int> kept = protect(head, layer_budget(block));
+  const std::set<int> kept = r.protect(head, r.layer_budget(block));
   int place = 0;
-  const int room = layer_budget(block) + beside_budget(head);
+  const int room = r.layer_budget(block) + r.beside_budget(head);
   for (; static_cast<int>(left.size()) > room; ++place) {
     int least = -1;
     double least_error = 0.0;
@@ -76,12 +76,15 @@ NaiveReplay::Scores NaiveReplay::oracle(int head, const Block& block) const {
     std::vector<int> without = left;
     without.erase(std::find(without.begin(), without.end(), token));
     const bool nothing_left =
-        without.empty() && judges.front() < block.end && attending_.sink_logits.empty();
+        without.empty() && judges.front() < block.end && r.attending().sink_logits.empty();
     if (kept.count(token) == 0 && !nothing_left) rest.emplace_back(error(without), token);
   }
   std::sort(rest.begin(), rest.end());
   for (const auto& [missed, token] : rest) scores[token] = place++;
   return scores;
 }
+}  // namespace
 
-}  // namespace kvloupe::naive
+NaiveScore oracle() { return {.name = "oracle", .score = oracle_score}; }
+
+}  // namespace kvloupe::naive::scores
