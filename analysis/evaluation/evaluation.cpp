@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/unknown.h"
+
 namespace kvloupe {
 
 namespace {
@@ -29,9 +31,9 @@ EvaluationRun EvaluationRun::unknown() {
         &EvaluationRun::depth, &EvaluationRun::correct, &EvaluationRun::sample,
         &EvaluationRun::loss, &EvaluationRun::loss_difference, &EvaluationRun::kl,
         &EvaluationRun::same_top1, &EvaluationRun::seconds}) {
-    run.*number = std::numeric_limits<double>::quiet_NaN();
+    run.*number = kUnknown;
   }
-  run.hidden.normed = run.hidden_cosine.normed = std::numeric_limits<double>::quiet_NaN();
+  run.hidden.normed = run.hidden_cosine.normed = kUnknown;
   return run;
 }
 
@@ -117,7 +119,7 @@ double mean_of(const Evaluation& evaluation, const std::string& policy, const st
     sum += run.*number;
     ++count;
   }
-  return count > 0 ? sum / static_cast<double>(count) : std::numeric_limits<double>::quiet_NaN();
+  return count > 0 ? sum / static_cast<double>(count) : kUnknown;
 }
 
 std::vector<EvaluationSummary> summary_of(const Evaluation& evaluation) {

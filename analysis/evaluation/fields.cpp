@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "analysis/error.h"
+#include "analysis/unknown.h"
 
 namespace kvloupe::results {
 

@@ -9,6 +9,7 @@
 #include "analysis/error.h"
 #include "analysis/evaluation/fields.h"
 #include "analysis/output_file.h"
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 

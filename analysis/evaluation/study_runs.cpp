@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -18,6 +17,7 @@ namespace kvloupe {
 
 namespace {
 using StoredJson = nlohmann::json;
+
 StoredJson parsed(const std::string& text) {
   return is_deep_json(text) ? StoredJson() : StoredJson::parse(text, nullptr, false);
 }

@@ -76,11 +76,6 @@ std::string markdown(const FilledTable& table) {
 }
 
 std::string csv(const FilledTable& table) {
-  const auto quoted = [](std::string text) {
-    for (std::size_t at = 0; (at = text.find('"', at)) != std::string::npos; at += 2)
-      text.insert(at, 1, '"');
-    return '"' + text + '"';
-  };
   std::string text =
       "table,model,compression,block,policy,label,group,budget,column,measure,mean,low,high,"
       "prompts,best\n";
@@ -89,9 +84,10 @@ std::string csv(const FilledTable& table) {
       const std::string mean = cell.value ? fmt::format("{}", cell.value->mean) : "";
       const bool ends = cell.value && cell.interval;
       text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", table.table->name,
-                          quoted(row.model), row.compression, table.block, quoted(cell.policy),
-                          quoted(cell.label), quoted(cell.group), quoted(cell.budget),
-                          quoted(cell.column), cell.measure, mean,
+                          doubled_quotes(row.model), row.compression, table.block,
+                          doubled_quotes(cell.policy), doubled_quotes(cell.label),
+                          doubled_quotes(cell.group), doubled_quotes(cell.budget),
+                          doubled_quotes(cell.column), cell.measure, mean,
                           ends ? fmt::format("{},{}", cell.value->low, cell.value->high) : ",",
                           cell.prompts, cell.best ? 1 : 0);
     }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/trace/model_fingerprint.h"
+#include "analysis/unknown.h"
 #include "capture/eval/haystack.h"
 #include "capture/eval/needle_template.h"
 #include "capture/eval/prompt_runs.h"
@@ -53,8 +53,7 @@ std::vector<EvalSetting> settings_of(const EvalRequest& request) {
 constexpr std::size_t kMostPrompts = std::size_t{64} << 20U;  // bytes; the file is written often
 
 /// A run of which only its prompt is known.
-EvaluationRun case_of(int length, int sample,
-                      double depth = std::numeric_limits<double>::quiet_NaN()) {
+EvaluationRun case_of(int length, int sample, double depth = kUnknown) {
   EvaluationRun run = EvaluationRun::unknown();
   run.length = length;
   run.sample = sample;

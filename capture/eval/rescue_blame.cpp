@@ -1,13 +1,16 @@
 #include "capture/eval/rescue_blame.h"
 
 #include <cmath>
+#include <cstring>
 #include <optional>
+#include <string>
 
+#include "analysis/error.h"
 #include "analysis/metric/rank_correlation.h"
 #include "analysis/metric/sink.h"
+#include "analysis/output_file.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/replay.h"
-#include "capture/eval/file_beside.h"
 #include "capture/run/capture.h"
 
 namespace kvloupe {
@@ -39,14 +42,18 @@ void capture_with_answer(const RescueRequest& request, const RescuePrompt& promp
 
 RescueBlame predict_rescue(const RescueRequest& request, const RescuePrompt& prompt,
                            Progress& progress, RescueResults& results) {
-  std::optional<FileBeside> made;  // outlives the trace in it
+  std::optional<UnfinishedFile> made;  // outlives the trace in it
   std::optional<const Trace> trace;
   if (request.trace) {
     trace.emplace(*request.trace);
   } else {
     made.emplace(request.output);
-    capture_with_answer(request, prompt, results, made->name(), progress);
-    trace.emplace(made->without_name());
+    if (made->error() != 0) {
+      throw FileError(request.output,
+                      std::string("cannot write beside it: ") + std::strerror(made->error()));
+    }
+    capture_with_answer(request, prompt, results, made->path(), progress);
+    trace.emplace(made->path());
   }
   ReadsRequest reads;
   reads.tokens = prompt.tokens;

@@ -14,6 +14,7 @@
 #include "analysis/evaluation/rescue_results.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/temporary_folder.h"
+#include "version.h"
 
 namespace kvloupe {
 namespace {
@@ -241,6 +242,48 @@ TEST_F(EvaluationTest, ARescueOfFewRunsHasNumbersOfWhatWasRun) {
   EXPECT_THAT(wrong("3x2"), HasSubstr("\"shape\""));
   json["keep"]["heads"].push_back(json["keep"]["heads"][0]);
   EXPECT_THAT(wrong({{"layers", 3}, {"heads", 2}}), HasSubstr("in order"));
+}
+
+std::string content_of(const std::filesystem::path& path) {
+  std::stringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+TEST_F(EvaluationTest, WhatIsReadIsWrittenAgainByteForByte) {
+  // Written by kvloupe-capture 0.2.0 before its results were structs.
+  const std::filesystem::path files =
+      std::filesystem::path(KVLOUPE_SOURCE_DIR) / "tests/analysis/results";
+  const std::string again = (folder / "again.json").string();
+  for (const char* name : {"needle.json", "perplexity.json"}) {
+    const Evaluation evaluation = read_evaluation(files / name);
+    write_evaluation(evaluation, again);
+    std::string expected = content_of(files / name);
+    const std::string version = "kvloupe 0.2.0";
+    expected.replace(expected.find(version), version.size(), "kvloupe " KVLOUPE_VERSION);
+    EXPECT_EQ(content_of(again), expected);
+    // The same evaluation goes on, another does not.
+    EvaluationSettings settings = evaluation;
+    EXPECT_EQ(begun_evaluation(again, settings).runs.size(), evaluation.runs.size());
+    ++settings.seed;
+    EXPECT_THROW(begun_evaluation(again, settings), FileError);
+  }
+  write_rescue(*read_evaluation(files / "rescue.json").rescue, again);
+  EXPECT_EQ(content_of(again), content_of(files / "rescue.json"));
+
+  // A search that was stopped has no findings yet.
+  const RescueResults begun = begun_rescue((files / "rescue.json").string()).value();
+  EXPECT_EQ(begun.runs.size(), read_evaluation(files / "rescue.json").rescue->runs.size());
+  write_rescue(begun, again);
+  EXPECT_THAT(content_of(again), Not(HasSubstr("\"keep\"")));
+  EXPECT_THAT(refused(content_of(again)), HasSubstr("is not complete; run the same"));
+  EXPECT_EQ(begun_rescue(again)->runs.size(), begun.runs.size());
+}
+
+TEST_F(EvaluationTest, RefusesAnObjectWithTooManyMembers) {
+  std::string many = "{\"format\":\"kvloupe-eval\"";
+  for (int i = 0; i < 60'000; ++i) many += ",\"" + std::to_string(i) + "\":0";
+  EXPECT_THAT(refused(many + "}"), HasSubstr("not valid JSON"));
 }
 
 TEST_F(EvaluationTest, RefusesABrokenRescue) {
