@@ -131,6 +131,14 @@ ReplayKey key_of(const Trace& trace, const ReplayRequest& request) {
   return key;
 }
 
+ReplayRequest request_of_head(ReplayRequest request, int layer, int head) {
+  request.layers = {layer};
+  request.metrics = false;
+  request.scores_layer = layer;
+  request.scores_head = head;
+  return request;
+}
+
 std::size_t bytes_of(const Replay& replay) {
   std::size_t bytes =
       sizeof(Replay) + bytes_in(replay.blocks) + bytes_in(replay.heads) + bytes_in(replay.notes);

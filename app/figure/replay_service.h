@@ -34,6 +34,9 @@ struct ReplayKey {
   bool operator==(const ReplayKey&) const = default;
 };
 ReplayKey key_of(const Trace& trace, const ReplayRequest& request);
+/// A request for one layer with the scores of one of its heads, nothing measured: whoever looks at
+/// a head asks for this, so that it is replayed once.
+ReplayRequest request_of_head(ReplayRequest request, int layer, int head);
 /// ReplayKey::trace of every replay of this trace.
 std::string trace_key(const Trace& trace);
 

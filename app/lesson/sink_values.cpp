@@ -44,7 +44,7 @@ ValueGroup sink_values() {
        .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
          const auto sinks = s.store->sinks(*s.trace, p);
          const Matrix heads = mean_of_query_heads(sinks->strengths, s.trace->model().num_kv_heads);
-         const window::SharedSelection& at = s.workspace.selection;
+         const figure::Selection& at = s.workspace.selection;
          return static_cast<double>(heads(at.layer, at.head));
        }});
   add({.name = "sinks.layer",

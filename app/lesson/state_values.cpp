@@ -10,13 +10,12 @@ namespace kvloupe::lesson {
 namespace {
 
 double budget_share(const LessonState& s) {
-  const Budget budget = parse_budget(s.workspace.budget);
+  const Budget& budget = s.workspace.budget;
   if (const Percent* percent = std::get_if<Percent>(&budget.value)) return percent->value / 100.0;
   return static_cast<double>(std::get<long>(budget.value)) / s.trace->run().prompt_length;
 }
 
-bool has_part(const std::string& policy, const std::string& name) {
-  const PolicySpec spec = parse_policy(policy);
+bool has_part(const PolicySpec& spec, const std::string& name) {
   return spec.score().name == name || spec.find(name) != nullptr;
 }
 
@@ -104,8 +103,7 @@ ValueGroup state_values() {
   add({.name = "budget_entries",
        .meaning = "the budget in entries of a head",
        .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return static_cast<double>(
-             parse_budget(s.workspace.budget).resolve(s.trace->run().prompt_length));
+         return static_cast<double>(s.workspace.budget.resolve(s.trace->run().prompt_length));
        }});
   add({.name = "block",
        .meaning = "tokens in a block of the replay",
@@ -117,13 +115,13 @@ ValueGroup state_values() {
        .meaning = "policy A as written",
        .is_text = true,
        .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return parse_policy(s.workspace.policy_a).text();
+         return s.workspace.policy_a.text();
        }});
   add({.name = "policy_b",
        .meaning = "policy B as written, on or off",
        .is_text = true,
        .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return parse_policy(s.workspace.policy_b).text();
+         return s.workspace.policy_b.text();
        }});
   add({.name = "policy_b_on",
        .meaning = "1 where policy B is on",
@@ -134,16 +132,14 @@ ValueGroup state_values() {
        .arguments = {{Argument::score, "score"}},
        .meaning = "1 if policy A has this score",
        .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
-         return parse_policy(s.workspace.policy_a).score().name == word(a[0]) ? 1.0 : 0.0;
+         return s.workspace.policy_a.score().name == word(a[0]) ? 1.0 : 0.0;
        }});
   add({.name = "score_b_is",
        .arguments = {{Argument::score, "score"}},
        .meaning = "1 if policy B is on and has this score",
        .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
-         return s.workspace.policy_b_on &&
-                        parse_policy(s.workspace.policy_b).score().name == word(a[0])
-                    ? 1.0
-                    : 0.0;
+         const bool same = s.workspace.policy_b.score().name == word(a[0]);
+         return s.workspace.policy_b_on && same ? 1.0 : 0.0;
        }});
   add({.name = "policy_has",
        .arguments = {{Argument::part, "part"}},

@@ -164,20 +164,19 @@ void read_workspace(const Reader& root, WorkspaceState& s) {
     at.read("first_token", s.selection.first_token, 0, kMost);
     at.read("last_token", s.selection.last_token, -1, kMost);
   }
-  root.read("policy_a", s.policy_a);
-  root.read("policy_b", s.policy_b);
   root.read("policy_b_on", s.policy_b_on);
-  root.read("budget", s.budget);
-  const auto checked = [&](const char* field, auto&& parse) {
+  const auto parsed = [&](const char* field, auto& value, auto&& parse) {
+    std::string text = value.text();
+    root.read(field, text);
     try {
-      parse();
+      value = parse(text);
     } catch (const UsageError& problem) {
       Reader::fail(field, std::string("is not valid: ") + problem.what());
     }
   };
-  checked("policy_a", [&] { parse_policy(s.policy_a); });
-  checked("policy_b", [&] { parse_policy(s.policy_b); });
-  checked("budget", [&] { parse_budget(s.budget); });
+  parsed("policy_a", s.policy_a, parse_policy);
+  parsed("policy_b", s.policy_b, parse_policy);
+  parsed("budget", s.budget, parse_budget);
   root.read("block", s.block, 0, kMost);
   std::string compression;
   root.word("compression", compression, {"", "regular", "context-only"});
@@ -258,7 +257,7 @@ std::string session_text(const WorkspaceState& s) {
                      {"y_range", range_json(tile.y_range)},
                      {"limits", range_json(tile.limits)}});
   }
-  const SharedSelection& at = s.selection;
+  const figure::Selection& at = s.selection;
   Json json = {{"format", kFormat},
                {"format_version", kVersion},
                {"trace", s.trace},
@@ -270,10 +269,10 @@ std::string session_text(const WorkspaceState& s) {
                  {"token", at.token},
                  {"first_token", at.first_token},
                  {"last_token", at.last_token}}},
-               {"policy_a", s.policy_a},
-               {"policy_b", s.policy_b},
+               {"policy_a", s.policy_a.text()},
+               {"policy_b", s.policy_b.text()},
                {"policy_b_on", s.policy_b_on},
-               {"budget", s.budget},
+               {"budget", s.budget.text()},
                {"block", s.block},
                {"compression", s.compression ? compression_name(*s.compression) : ""},
                {"grid_metric", s.grid_metric},

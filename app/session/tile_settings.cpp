@@ -5,7 +5,7 @@
 namespace kvloupe::window {
 
 request::FigureSettings settings_of(const WorkspaceState& state, const TileState& tile) {
-  const SharedSelection& at = state.selection;
+  const figure::Selection& at = state.selection;
   request::FigureSettings settings;
   settings.layer = at.layer;
   settings.head = at.head;
@@ -14,7 +14,7 @@ request::FigureSettings settings_of(const WorkspaceState& state, const TileState
   if (at.token >= 0) settings.token = at.token;
   if (at.first_token > 0 || at.last_token >= 0) settings.tokens = {at.first_token, at.last_token};
   // What compares the two looks at both.
-  const bool compares = request::reads_of(*find_view(tile.view)).policy_b;
+  const bool compares = find_view(tile.view)->needs.policy_b;
   const PolicySide side = compares ? PolicySide::both : tile.side;
   settings.policy = side == PolicySide::b ? state.policy_b : state.policy_a;
   if (state.policy_b_on && side == PolicySide::both) settings.policy_b = state.policy_b;

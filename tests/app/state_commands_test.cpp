@@ -71,17 +71,17 @@ TEST_F(StateCommandsTest, StepsMoveFromTheOneShown) {
 TEST_F(StateCommandsTest, ABudgetKeepsItsUnitAndMovesByOneEntryAtLeast) {
   WorkspaceState state = middle();
   const int prompt = trace->run().prompt_length;
-  state.budget = "2";
-  EXPECT_EQ(after(Command::budget_up, state).budget, "3");
-  EXPECT_EQ(after(Command::budget_down, state).budget, "1");
-  state.budget = "1";
-  EXPECT_EQ(after(Command::budget_down, state).budget, "1");
-  state.budget = std::to_string(prompt);
-  EXPECT_EQ(after(Command::budget_up, state).budget, state.budget);
-  state.budget = "50%";
-  EXPECT_THAT(after(Command::budget_up, state).budget, ::testing::EndsWith("%"));
+  state.budget = parse_budget("2");
+  EXPECT_EQ(after(Command::budget_up, state).budget.text(), "3");
+  EXPECT_EQ(after(Command::budget_down, state).budget.text(), "1");
+  state.budget = parse_budget("1");
+  EXPECT_EQ(after(Command::budget_down, state).budget.text(), "1");
+  state.budget = parse_budget(std::to_string(prompt));
+  EXPECT_EQ(after(Command::budget_up, state).budget.text(), state.budget.text());
+  state.budget = parse_budget("50%");
+  EXPECT_THAT(after(Command::budget_up, state).budget.text(), ::testing::EndsWith("%"));
   range.trace = nullptr;
-  EXPECT_EQ(after(Command::budget_up, state).budget, "50%");
+  EXPECT_EQ(after(Command::budget_up, state).budget.text(), "50%");
 }
 
 TEST_F(StateCommandsTest, FewerTilesTakeTheActiveOneAlong) {

@@ -110,7 +110,7 @@ TEST_F(Window, TheGridShowsTheSinksWhateverThePolicy) {
         << i;
   }
   const std::vector<double> shown = w().shown.grid().values;
-  state().policy_a = "full";
+  state().policy_a = parse_policy("full");
   driver().settle();
   EXPECT_EQ(w().shown.grid().values, shown);
 }
@@ -122,8 +122,8 @@ TEST_F(Window, TheGridAndTheReadoutsShowTheMeasuresOfTheStepInHand) {
   request.budget = 20;
   Progress progress;
   const Replay whole = replay(*w().results.trace(), request, progress);
-  state().policy_a = "h2o+kvmerger";
-  state().budget = "20";
+  state().policy_a = parse_policy("h2o+kvmerger");
+  state().budget = parse_budget("20");
   for (const int step : {2, 1}) {
     state().selection.step = step;
     for (const char* name : {"retained_mass", "perturbation_l1", "log_pseudo_determinant"}) {
@@ -213,7 +213,7 @@ TEST_F(Window, EveryViewDrawsInBothThemesAndAnyTiling) {
 
 TEST_F(Window, InHighContrastFatesHavePatternsWhichPSwitchesOff) {
   open_trace();
-  state().policy_a = "h2o+recent(40%)";
+  state().policy_a = parse_policy("h2o+recent(40%)");
   show("filmstrip");
   driver().type("t");
   driver().type("t");
@@ -291,8 +291,8 @@ TEST_F(Window, AClosedLoopRunOpenedBesideTheFullOneShowsHowFarTheyAreApart) {
   w().open(trace());
   driver().settle();
   EXPECT_EQ(w().tiles[0].error(), "");
-  state().policy_a = "h2o";
-  state().budget = "24";
+  state().policy_a = parse_policy("h2o");
+  state().budget = parse_budget("24");
   state().selection.layer = 0;
   driver().settle();
   ASSERT_NE(w().results.agreement(), nullptr);
@@ -301,7 +301,7 @@ TEST_F(Window, AClosedLoopRunOpenedBesideTheFullOneShowsHowFarTheyAreApart) {
   driver().settle();
   ASSERT_NE(w().results.agreement(), nullptr);
   EXPECT_LT(*w().results.agreement(), 1.0);
-  state().budget = "25";
+  state().budget = parse_budget("25");
   driver().settle();
   EXPECT_EQ(w().results.agreement(), nullptr) << "ran with another budget";
 }
@@ -363,7 +363,7 @@ TEST_F(Window, ScrubsAndPlaysSteps) {
 TEST_F(Window, PolicyAndBudgetChangeWhatIsKept) {
   open_trace();
   const auto kept = [&] {
-    const HeadReplay* head = w().shown.head_a();
+    const HeadReplay* head = w().shown.head(0);
     return head ? head->steps.at(static_cast<std::size_t>(w().shown.step())).retained : -1;
   };
   EXPECT_EQ(kept(), 24);  // 25 % of 96
@@ -371,39 +371,39 @@ TEST_F(Window, PolicyAndBudgetChangeWhatIsKept) {
   driver().settle();
   const int larger = kept();
   EXPECT_GT(larger, 24);
-  const auto before = w().shown.head_a()->evicted_at;
+  const auto before = w().shown.head(0)->evicted_at;
 
   driver().type("/");  // puts the cursor into the spec line of A
   driver().frames(2);
   driver().key(GLFW_KEY_A, true);
   driver().type("sink(4)");
   driver().settle();
-  EXPECT_EQ(state().policy_a, "sink");
+  EXPECT_EQ(state().policy_a.text(), "sink");
   EXPECT_EQ(w().editors.a.error(), "");
   EXPECT_EQ(kept(), larger);
-  EXPECT_NE(w().shown.head_a()->evicted_at, before);
+  EXPECT_NE(w().shown.head(0)->evicted_at, before);
 
   driver().key(GLFW_KEY_A, true);
   driver().type("sonk(4)");
   driver().frames(3);
   EXPECT_THAT(w().editors.a.error(), HasSubstr("sonk"));
-  EXPECT_EQ(state().policy_a, "sink") << "a wrong line changes nothing";
+  EXPECT_EQ(state().policy_a.text(), "sink") << "a wrong line changes nothing";
   driver().key(GLFW_KEY_ESCAPE);
   driver().type("b");
   driver().settle();
   EXPECT_TRUE(state().policy_b_on);
-  EXPECT_NE(w().shown.head_b(), nullptr);
+  EXPECT_NE(w().shown.head(1), nullptr);
 }
 
 TEST_F(Window, AModifierThatNeedsMoreIsTypedOn) {
   driver().resize(1280, 1000);  // all modifiers are in sight, the line of an error above them too
   open_trace();
-  const std::string before = state().policy_a;
+  const std::string before = state().policy_a.text();
   for (const std::string name : {"dms", "headbudgets"}) {
     driver().press_on("##policies", {"A", "+ " + name});
     driver().frames(3);
     EXPECT_THAT(w().editors.a.error(), HasSubstr(name + " needs "));
-    EXPECT_EQ(state().policy_a, before) << "nothing changes before the line is whole";
+    EXPECT_EQ(state().policy_a.text(), before) << "nothing changes before the line is whole";
     driver().key(GLFW_KEY_ESCAPE);
     driver().frames(3);
   }
@@ -413,19 +413,19 @@ TEST_F(Window, AModifierThatNeedsMoreIsTypedOn) {
   driver().type("keydiff+dms(-0.5)");
   driver().settle();
   EXPECT_EQ(w().editors.a.error(), "");
-  EXPECT_EQ(state().policy_a, "keydiff+dms(-0.5)");
+  EXPECT_EQ(state().policy_a.text(), "keydiff+dms(-0.5)");
 }
 
 TEST_F(Window, ChangesOfPolicyAreUndoneAndRedone) {
   open_trace();
-  const std::string before = state().budget;
+  const std::string before = state().budget.text();
   driver().type("]");
-  const std::string after = state().budget;
+  const std::string after = state().budget.text();
   ASSERT_NE(after, before);
   driver().key(GLFW_KEY_Z, true);
-  EXPECT_EQ(state().budget, before);
+  EXPECT_EQ(state().budget.text(), before);
   driver().key(GLFW_KEY_Z, true, true);
-  EXPECT_EQ(state().budget, after);
+  EXPECT_EQ(state().budget.text(), after);
 }
 
 TEST_F(Window, ZoomsPansAndResetsMaps) {
@@ -715,7 +715,7 @@ TEST_F(Window, LayoutsShowTheirViewsByKey) {
 TEST_F(Window, AStandsBesideBInTheSameView) {
   open_trace();
   show("filmstrip");
-  state().policy_b = "sink";
+  state().policy_b = parse_policy("sink");
   driver().type("c");
   driver().settle();
   ASSERT_EQ(state().tile_count, 2);
@@ -749,13 +749,13 @@ TEST_F(Window, ThePaletteFindsAndDoesThings) {
   driver().frames(2);
   driver().key(GLFW_KEY_ENTER);
   EXPECT_TRUE(state().policy_b_on);
-  EXPECT_EQ(state().policy_b, "tova(layer)") << "as its authors ran it";
+  EXPECT_EQ(state().policy_b.text(), "tova(layer)") << "as its authors ran it";
   driver().key(GLFW_KEY_K, true);
   driver().frames(2);
   driver().type("policy b: tova, plain");
   driver().frames(2);
   driver().key(GLFW_KEY_ENTER);
-  EXPECT_EQ(state().policy_b, "tova");
+  EXPECT_EQ(state().policy_b.text(), "tova");
   driver().key(GLFW_KEY_K, true);
   driver().frames(2);
   driver().key(GLFW_KEY_ESCAPE);
@@ -792,7 +792,7 @@ TEST_F(Window, AClickOnATokenSaysWhyItStayedOrLeft) {
   const auto& life = w().token_card.explanation(0);
   ASSERT_TRUE(life.has_value());
   EXPECT_EQ(life->token, state().selection.token);
-  EXPECT_EQ(life->left, w().shown.head_a()->evicted_at.at(static_cast<std::size_t>(life->token)));
+  EXPECT_EQ(life->left, w().shown.head(0)->evicted_at.at(static_cast<std::size_t>(life->token)));
   driver().key(GLFW_KEY_RIGHT, false, true);  // the next token: the card follows
   driver().frames(2);
   EXPECT_EQ(w().token_card.explanation(0)->token, state().selection.token);
@@ -821,7 +821,7 @@ TEST_F(Window, ShiftDragChoosesTokensForEveryView) {
 
 TEST_F(Window, ChangedTokensAreMarkedInTheText) {
   open_trace();
-  state().policy_b = "sink";
+  state().policy_b = parse_policy("sink");
   state().policy_b_on = true;
   driver().settle();
   const auto fate = driver().picture();
@@ -834,7 +834,7 @@ TEST_F(Window, ChangedTokensAreMarkedInTheText) {
 
 TEST_F(Window, ATokenIsFollowedKeptAndDroppedFromItsCard) {
   open_trace();
-  state().policy_a = "random";
+  state().policy_a = parse_policy("random");
   show("filmstrip");
   const auto [x, y] = in_plot(0.3, 0.4);
   driver().click(x, y);
@@ -859,17 +859,17 @@ TEST_F(Window, ATokenIsFollowedKeptAndDroppedFromItsCard) {
 
   driver().press_on("##token", {"Keep in all"});
   driver().settle();
-  EXPECT_EQ(state().policy_a, "random+keep(\"" + std::to_string(token) + "\")");
+  EXPECT_EQ(state().policy_a.text(), "random+keep(\"" + std::to_string(token) + "\")");
   EXPECT_EQ(kept(), all);
   driver().key(GLFW_KEY_Z, true);
   driver().settle();
-  EXPECT_EQ(state().policy_a, "random");
+  EXPECT_EQ(state().policy_a.text(), "random");
   EXPECT_EQ(kept(), before);
   driver().press_on("##token", {"Drop here"});
   driver().settle();
   const std::string head =
       std::to_string(state().selection.layer) + "." + std::to_string(state().selection.head);
-  EXPECT_EQ(state().policy_a,
+  EXPECT_EQ(state().policy_a.text(),
             "random+drop(\"" + std::to_string(token) + "\",heads=\"" + head + "\")");
   EXPECT_EQ(w().shown.grid().at(state().selection.layer, state().selection.head), 0.0);
 }
@@ -904,7 +904,7 @@ TEST_F(Window, TheHeadGridFollowsWhileABudgetIsDragged) {
   bool followed = false;
   for (int i = 0; i < 400 && !followed;
        ++i) {  // another budget in every frame: the hand never rests
-    state().budget = std::to_string(30 + i % 20);
+    state().budget = parse_budget(std::to_string(30 + i % 20));
     driver().frame();
     followed = w().shown.grid().values != before;
     for (const double value : w().shown.grid().values)
@@ -912,7 +912,7 @@ TEST_F(Window, TheHeadGridFollowsWhileABudgetIsDragged) {
   }
   EXPECT_TRUE(followed);
   driver().settle();
-  EXPECT_EQ(w().shown.grid().values.front(), parse_budget(state().budget).resolve(96));
+  EXPECT_EQ(w().shown.grid().values.front(), state().budget.resolve(96));
 }
 
 TEST_F(Window, TheExportSheetShowsThePageAndCopiesItsCommand) {
@@ -944,7 +944,7 @@ TEST_F(Window, ACaptureThatCannotStartSaysWhy) {
 
 TEST_F(Window, AClosedLoopStartsFromTheTokensAndThePolicyInHand) {
   open_trace();
-  state().policy_a = "h2o";
+  state().policy_a = parse_policy("h2o");
   driver().key(GLFW_KEY_R, true);
   driver().frames(2);
   ASSERT_TRUE(w().capture_panel.is_open());

@@ -161,8 +161,12 @@ void CauseCard::show(const PanelContext& c, const Case& found) {
   if (found.closed) c.results.keep(found.closed);
   WorkspaceState& state = c.state;
   if (run.policy != kFullCache) {
-    state.policy_a = run.policy;
-    state.budget = run.budget;
+    try {
+      state.policy_a = parse_policy(run.policy);
+      state.budget = parse_budget(run.budget);
+    } catch (const UsageError& problem) {  // of another version, or a plugin's
+      return c.fail(problem.what());
+    }
   }
   state.policy_b_on = false;
   state.block = 0;

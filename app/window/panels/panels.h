@@ -29,7 +29,6 @@ void draw_trace_panel(const PanelContext& context);
 struct PolicyEditors {
   PolicyEditor a{"A"};
   PolicyEditor b{"B"};
-  request::ParsedText<Budget> budget;  // of the state's text
 };
 void draw_policy_panel(const PanelContext& context, PolicyEditors& editors);
 

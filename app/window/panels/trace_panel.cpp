@@ -175,7 +175,7 @@ void draw_grid(const PanelContext& c, float height) {
                            radius, colour_of(figure::ink_on(ground)));
     }
   }
-  const SharedSelection& at = c.state.selection;
+  const figure::Selection& at = c.state.selection;
   const ImVec2 low = corner_of(at.layer, at.head);
   list.AddRect({low.x - 1.5F, low.y - 1.5F},
                {low.x + cell_width - gap + 1.5F, low.y + cell_height - gap + 1.5F},
@@ -237,7 +237,7 @@ void draw_scale(const PanelContext& c) {
 }
 
 void draw_query_head(const PanelContext& c, const ModelInfo& model) {
-  SharedSelection& at = c.state.selection;
+  figure::Selection& at = c.state.selection;
   const int group = model.group_size();
   if (group <= 1) return;
   ImGui::PushFont(c.fonts.secondary);

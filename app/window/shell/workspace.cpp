@@ -445,9 +445,9 @@ void Workspace::perform(const Action& action) {
                         [&](const TakeState& it) { take_view(it.state); },
                         [&](const OpenLesson& lesson) { open_lesson(lesson.name); },
                         [&](const ShowView& view) { show_view(state, view.name); },
-                        [&](const TakePolicy& policy) {
-                          const bool of_b = policy.side == PolicySide::b;
-                          (of_b ? state.policy_b : state.policy_a) = policy.spec;
+                        [&](const TakePolicy& it) {
+                          const bool of_b = it.side == PolicySide::b;
+                          (of_b ? state.policy_b : state.policy_a) = it.policy;
                           if (of_b) state.policy_b_on = true;
                         },
                         [&](const ExplainToken& it) { token_card.open(it.at); },

@@ -75,7 +75,7 @@ void apply_layout(const Layout& layout, WorkspaceState& state) {
 void show_a_beside_b(WorkspaceState& state) {
   TileState tile = state.tiles[static_cast<std::size_t>(state.active_tile)];
   const figure::FigureInfo* view = find_view(tile.view);
-  if (!view || !request::reads_of(*view).replay) tile = TileState{.view = "filmstrip"};
+  if (!view || !view->needs.replay()) tile = TileState{.view = "filmstrip"};
   state.policy_b_on = true;
   tile.side = PolicySide::a;
   state.tiles[0] = tile;

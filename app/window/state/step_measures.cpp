@@ -103,7 +103,7 @@ void StepMeasures::want_head(int policy, const MeasuredReplay& of, int layer, in
 bool StepMeasures::computing() const {
   if (computing_grid()) return true;
   for (const auto& whole : wholes_) {
-    if (!(whole.key() == ReplayKey()) && whole.computing()) return true;
+    if (!(whole.key() == figure::ReplayKey()) && whole.computing()) return true;
   }
   for (const auto& head : heads_) {
     if (!(head.key() == HeadKey()) && head.computing()) return true;

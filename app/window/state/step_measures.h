@@ -11,7 +11,6 @@
 #include "app/job/computed.h"
 #include "app/job/job_queue.h"
 #include "app/session/head_grid.h"
-#include "app/window/state/replay_key.h"
 
 namespace kvloupe::window {
 
@@ -19,7 +18,7 @@ namespace kvloupe::window {
 struct MeasuredReplay {
   std::shared_ptr<const Trace> trace;
   std::shared_ptr<const Replay> replay;
-  ReplayKey key;
+  figure::ReplayKey key;
   int step = 0;
 };
 
@@ -73,17 +72,17 @@ class StepMeasures {
   std::shared_ptr<figure::ReplayService> replays_;  // outlives the jobs, which use it
   struct GridKey {
     GridSubject subject;
-    ReplayKey replay;
+    figure::ReplayKey replay;
     bool operator==(const GridKey&) const = default;
   };
   job::Computed<GridValues, GridKey> grid_;
   struct HeadKey {
-    ReplayKey replay;
+    figure::ReplayKey replay;
     int layer = -1, head = -1, step = -1;
     bool operator==(const HeadKey&) const = default;
   };
   job::Computed<StepRecord, HeadKey> heads_[2];
-  job::Computed<WholeModel, ReplayKey> wholes_[2];
+  job::Computed<WholeModel, figure::ReplayKey> wholes_[2];
   job::JobQueue queue_;  // last: its jobs end first
 };
 

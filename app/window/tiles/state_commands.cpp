@@ -34,16 +34,13 @@ void scale_by(WorkspaceState& state, double factor) {
 /// By a factor, by one entry at least; in the unit in which it is written.
 void change_budget(WorkspaceState& state, const StateRange& range, double factor) {
   if (range.trace == nullptr) return;
-  const Budget budget = parse_budget(state.budget);
   const int prompt = range.trace->run().prompt_length;
-  const int entries = budget.resolve(prompt);
+  const int entries = state.budget.resolve(prompt);
   const int wanted =
       std::clamp(static_cast<int>(std::lround(entries * factor)), 1, std::max(1, prompt));
   const int changed =
       wanted != entries ? wanted : std::clamp(entries + (factor > 1 ? 1 : -1), 1, prompt);
-  state.budget = std::holds_alternative<Percent>(budget.value)
-                     ? fmt::format("{:.4g}%", 100.0 * changed / std::max(1, prompt))
-                     : std::to_string(changed);
+  state.budget = budget_of(changed, prompt, std::holds_alternative<Percent>(state.budget.value));
 }
 
 void choose_layout(Command command, WorkspaceState& state) {
@@ -131,6 +128,11 @@ constexpr std::array kStateCommands = {
 
 }  // namespace
 
+Budget budget_of(int entries, int prompt_length, bool as_share) {
+  if (!as_share) return Budget{static_cast<long>(entries)};
+  return parse_budget(fmt::format("{:.4g}%", 100.0 * entries / std::max(1, prompt_length)));
+}
+
 bool accepts_compression(const Trace& trace, std::optional<Compression> compression) {
   try {
     compression_end(trace.tokens(), trace.run(), replay_compression(trace, compression));
@@ -145,7 +147,7 @@ void keep_in_range(WorkspaceState& state, const Results& results) {
   if (!open) return;
   const Trace& trace = *open;
   const ModelInfo& model = trace.model();
-  SharedSelection& at = state.selection;
+  figure::Selection& at = state.selection;
   at.layer = std::clamp(at.layer, 0, model.num_layers - 1);
   at.head = std::clamp(at.head, 0, model.num_kv_heads - 1);
   if (at.query_head >= 0 &&

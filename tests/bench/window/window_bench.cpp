@@ -70,10 +70,10 @@ int run(int count, char** words) {
   window::Workspace& w = driver.workspace;
   w.state = window::default_state();
   w.state.tile_count = 1;  // the film strip
-  w.state.policy_a = count > 2 ? words[2] : "keydiff";
+  w.state.policy_a = parse_policy(count > 2 ? words[2] : "keydiff");
   w.state.grid_metric = count > 3 ? words[3] : "retained mass";
   const int budget = count > 4 ? std::atoi(words[4]) : 1024;
-  w.state.budget = std::to_string(budget);
+  w.state.budget = parse_budget(std::to_string(budget));
 
   Bench bench(driver);
   const auto strip = [&] { return w.tiles[0].scene(); };
@@ -83,7 +83,7 @@ int run(int count, char** words) {
            std::all_of(w.shown.grid().values.begin(), w.shown.grid().values.end(),
                        [](double value) { return std::isfinite(value); });
   };
-  fmt::print("{}, {}, N = {}\n", w.state.policy_a, w.state.grid_metric, budget);
+  fmt::print("{}, {}, N = {}\n", w.state.policy_a.text(), w.state.grid_metric, budget);
   fmt::print("opening\n");
   bench.begin();
   w.open(words[1]);
@@ -94,7 +94,7 @@ int run(int count, char** words) {
   fmt::print("another budget\n");
   auto before = strip();
   bench.begin();
-  w.state.budget = std::to_string(budget * 3 / 4);
+  w.state.budget = parse_budget(std::to_string(budget * 3 / 4));
   driver.frame();
   bench.until("film strip", [&] { return strip() != before; });
   bench.until("grid", filled);
