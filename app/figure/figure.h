@@ -150,7 +150,9 @@ struct FigureInfo {
   Topic topic = Topic::kept;
   Zoom zoom = Zoom::none;
   bool limits = false;  // has a colour bar whose limits can be dragged
-  Needs needs;
+  Needs needs;  // with the default choices
+  /// What it needs with these choices; nullptr: always the same.
+  Needs (*needs_with)(const Choices& choices) = nullptr;
   double width_mm = 85.0;  // default width on paper: a column; 178 is two
   double aspect = 1.0;     // default width / height
   std::vector<ChoiceInfo> choices;
@@ -161,6 +163,11 @@ struct FigureInfo {
   /// Reads and computes. Throws Cancelled through progress.
   std::unique_ptr<const Figure> (*compute)(const FigureInput& input, Progress& progress) = nullptr;
 };
+
+/// What the figure needs with these choices.
+inline Needs needs_of(const FigureInfo& info, const Choices& choices) {
+  return info.needs_with != nullptr ? info.needs_with(choices) : info.needs;
+}
 
 /// The value of a choice, or its default. Throws UsageError for a value that is none of its values;
 /// what a typed list means, comparison.h says.

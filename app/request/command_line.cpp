@@ -77,7 +77,7 @@ std::string command_line(const figure::FigureInfo& info, const FigureRequest& re
     add("--block", std::to_string(request.block));
   }
   if (request.compression) add("--compression", compression_name(*request.compression));
-  if (info.needs.head) {
+  if (needs_of(info, request.choices).head) {
     add("--layer", std::to_string(at.layer));
     add("--head", std::to_string(at.head));
     if (at.query_head >= 0) add("--query-head", std::to_string(at.query_head));

@@ -135,7 +135,7 @@ Missing missing(const FigureInfo& info, const FigureRequest& request) {
   if (request.inputs.empty()) return Missing::trace;
   if (request.inputs.size() < static_cast<std::size_t>(info.needs.fewest_traces))
     return info.needs.both_loops ? Missing::other_loop : Missing::more_traces;
-  return info.needs.policy_b && !request.policy_b ? Missing::policy_b : Missing::nothing;
+  return needs_of(info, request.choices).policy_b && !request.policy_b ? Missing::policy_b : Missing::nothing;
 }
 
 std::string unavailable(const FigureInfo& info, const FigureInputs& inputs) {
@@ -153,7 +153,6 @@ std::string unavailable(const FigureInfo& info, const FigureInputs& inputs) {
 FigureRequest make_request(const FigureInfo& info, const FigureSettings& settings,
                            const FigureInputs& inputs) {
   figure::check_choices(info, settings.choices);
-  const figure::Needs& needs = info.needs;
   FigureRequest request;
   request.figure = info.name;
   for (const ChoiceInfo& one : info.choices) {
@@ -161,6 +160,7 @@ FigureRequest make_request(const FigureInfo& info, const FigureSettings& setting
     if (chosen != settings.choices.end() && chosen->second != one.values.front())
       request.choices.insert(*chosen);
   }
+  const figure::Needs needs = needs_of(info, request.choices);
   if (needs.budget()) request.budget = settings.budget;
   if (needs.policies()) {
     request.policy_a = settings.policy;

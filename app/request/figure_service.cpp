@@ -109,6 +109,7 @@ class Making {
          figure::FigureInput input, std::vector<Block> steps)
       : info_(info),
         request_(request),
+        needs_(needs_of(info, request.choices)),
         meanwhile_(meanwhile),
         input_(std::move(input)),
         steps_(std::move(steps)) {
@@ -121,7 +122,7 @@ class Making {
   }
 
   figure::MadeFigure whole(Progress& progress) {
-    if (info_.needs.replay()) {
+    if (needs_.replay()) {
       get(*request_.policy_a, &figure::FigureInput::policy_a, !request_.policy_b, progress);
       if (request_.policy_b)
         get(*request_.policy_b, &figure::FigureInput::policy_b, true, progress);
@@ -162,7 +163,7 @@ class Making {
     wanted.compression = input_.compression;
     wanted.metrics = false;  // measured where it is looked at
     Progress own(progress, 0);  // the figure's own work is what progress counts
-    if (!info_.needs.all_layers) {
+    if (!needs_.all_layers) {
       const figure::Selection& at = input_.selection;
       input_.*place = replays.get(trace, figure::request_of_head(wanted, at.layer, at.head), own);
       return;
@@ -174,7 +175,7 @@ class Making {
       wanted.background = true;  // who looks at one layer comes first
     }
     // Two that are compared head by head are shown when both are there.
-    if (!in_hand || !last || info_.needs.policy_b) {
+    if (!in_hand || !last || needs_.policy_b) {
       input_.*place = replays.get(trace, wanted, own);
       return;
     }
@@ -189,6 +190,7 @@ class Making {
 
   const figure::FigureInfo& info_;
   const FigureRequest& request_;
+  const figure::Needs needs_;
   const Meanwhile& meanwhile_;
   figure::FigureInput input_;
   const std::vector<Block> steps_;
@@ -200,7 +202,7 @@ figure::MadeFigure FigureService::compute(const figure::FigureInfo& info,
                                           const FigureRequest& request, const FigureInputs& inputs,
                                           Progress& progress, const Meanwhile& meanwhile) const {
   refuse_missing(info, request, inputs);
-  const figure::Needs& needs = info.needs;
+  const figure::Needs needs = needs_of(info, request.choices);
   figure::FigureInput input;
   input.traces = traces_read(info, inputs);
   input.replays = replays_;

@@ -62,7 +62,7 @@ std::vector<PolicySpec> compared_policies(const FigureInfo& info, const FigureRe
 
 std::string terms_in_words(const FigureInfo& info, const FigureRequest& request,
                            const FigureInput& input) {
-  if (!info.needs.policies() || !input.trace || figure::compresses_a_prefix(info)) return "";
+  if (!needs_of(info, request.choices).policies() || !input.trace || figure::compresses_a_prefix(info)) return "";
   return terms_of_comparison(compared_policies(info, request, input),
                              replay_compression(*input.trace, request.compression),
                              compresses_at_once(*input.trace, request.block, request.compression),
@@ -76,7 +76,7 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureI
   const auto say = [&](const char* key, std::string value) {
     settings.emplace_back(key, std::move(value));
   };
-  const figure::Needs& needs = info.needs;
+  const figure::Needs needs = needs_of(info, request.choices);
   say("figure", info.name);
   if (needs.evaluation) {
     say("results", input.evaluation->path.filename().string());

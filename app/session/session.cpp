@@ -14,7 +14,7 @@
 #include "analysis/output_file.h"
 #include "analysis/policy/kit/spec.h"
 #include "app/figure/figures/figure_catalog.h"
-#include "app/session/head_grid.h"
+#include "app/figure/figures/overview_measures.h"
 #include "app/session/view_catalog.h"
 
 namespace kvloupe::window {
@@ -183,10 +183,14 @@ void read_workspace(const Reader& root, WorkspaceState& s) {
   if (!compression.empty()) {
     s.compression = compression == "regular" ? Compression::regular : Compression::context_only;
   }
-  root.read("grid_metric", s.grid_metric);
-  if (!find_grid_metric(s.grid_metric)) {
-    Reader::fail("grid_metric", "has no value \"" + s.grid_metric + "\"");
-  }
+  std::string grid = figure::find_overview_measure(s.grid_measure)->label;
+  root.read("grid_metric", grid);
+  const auto& measures = figure::overview_measures();
+  const auto shown = std::find_if(measures.begin(), measures.end(),
+                                  [&](const auto& one) { return one.label == grid; });
+  if (grid.empty() || shown == measures.end())
+    Reader::fail("grid_metric", "has no value \"" + grid + "\"");
+  s.grid_measure = shown->name;
   root.read("followed", s.followed);
   root.word("token_colour", s.token_colour, {"fate", "score", "heads", "difference", "none"});
   if (const Json* tiles = root.find("tiles")) {
@@ -275,7 +279,7 @@ std::string session_text(const WorkspaceState& s) {
                {"budget", s.budget.text()},
                {"block", s.block},
                {"compression", s.compression ? compression_name(*s.compression) : ""},
-               {"grid_metric", s.grid_metric},
+               {"grid_metric", figure::find_overview_measure(s.grid_measure)->label},
                {"token_colour", s.token_colour},
                {"tiles", tiles},
                {"tile_count", s.tile_count},

@@ -43,7 +43,7 @@ struct WorkspaceState {
   Budget budget{Percent{25.0}};
   int block = 0;                           // 0: the capture's own
   std::optional<Compression> compression;  // none: the capture's own
-  std::string grid_metric = "change of the output";
+  std::string grid_measure = "change";  // that the grid shows, of those of the figure overview
   std::string followed = "auto";      // tokens: "120-131", a segment's name, or auto
   std::string token_colour = "fate";  // fate, score, heads, difference or none
   std::vector<TileState> tiles;       // always four; the first `tile_count` are shown

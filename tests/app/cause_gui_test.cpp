@@ -112,7 +112,7 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   EXPECT_EQ(w().state.policy_a.text(), "sink");
   EXPECT_EQ(w().state.budget.text(), "20%");
   EXPECT_EQ(w().state.followed, "needle");
-  EXPECT_EQ(w().state.grid_metric, "followed tokens");
+  EXPECT_EQ(w().state.grid_measure, "followed");
   // The head that reads the needle most is selected.
   Progress progress;
   ReadsRequest wanted;

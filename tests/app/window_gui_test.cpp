@@ -22,6 +22,7 @@
 #include "app/window/sheets/command_palette.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
+#include "tests/figure/csv_rows.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -73,6 +74,20 @@ class Window : public testing::Test {
                 static_cast<float>(plot.y + share_y * plot.height) * w().tiles[0].scale()};
   }
 
+  /// The numbers of the grid, head by head.
+  std::vector<double> grid() {
+    std::vector<double> values;
+    const auto made = w().grid.figure();
+    for (const CsvRow& row :
+         made ? csv_rows(*made->figure) : std::vector<CsvRow>()) {
+      for (const auto& [column, cell] : row) {
+        if (column != "policy" && column != "layer" && column != "head" && column != "read")
+          values.push_back(csv_number(row, column));
+      }
+    }
+    return values;
+  }
+
   TemporaryFolder folder_;
   std::unique_ptr<WindowDriver> driver_;
 };
@@ -98,21 +113,23 @@ TEST_F(Window, ANewWindowShowsWhereAHeadLooksBesideWhatIsKept) {
 
 TEST_F(Window, TheGridShowsTheSinksWhateverThePolicy) {
   open_trace();
-  state().grid_metric = "attention to token 0";
+  state().grid_measure = "sinks";
   driver().settle();
   Progress progress;
-  const Matrix means = mean_of_query_heads(sink_strengths(*w().results.trace(), 0, progress),
-                                           w().shown.grid().heads);
-  ASSERT_EQ(w().shown.grid().values.size(), static_cast<std::size_t>(means.size()));
+  const Trace& trace = *w().results.trace();
+  const Matrix means =
+      mean_of_query_heads(sink_strengths(trace, 0, progress), trace.model().num_kv_heads);
+  const std::vector<double> shown = grid();
+  ASSERT_EQ(shown.size(), static_cast<std::size_t>(means.size()));
   for (Eigen::Index i = 0; i < means.size(); ++i) {
-    EXPECT_FLOAT_EQ(static_cast<float>(w().shown.grid().values[static_cast<std::size_t>(i)]),
-                    means(i / means.cols(), i % means.cols()))
+    EXPECT_NEAR(shown[static_cast<std::size_t>(i)], means(i / means.cols(), i % means.cols()),
+                1e-6)
         << i;
   }
-  const std::vector<double> shown = w().shown.grid().values;
+  const auto scene = w().grid.scene();
   state().policy_a = parse_policy("full");
   driver().settle();
-  EXPECT_EQ(w().shown.grid().values, shown);
+  EXPECT_EQ(w().grid.scene(), scene) << "nothing is computed again";
 }
 
 TEST_F(Window, TheGridAndTheReadoutsShowTheMeasuresOfTheStepInHand) {
@@ -128,12 +145,15 @@ TEST_F(Window, TheGridAndTheReadoutsShowTheMeasuresOfTheStepInHand) {
     state().selection.step = step;
     for (const char* name : {"retained_mass", "perturbation_l1", "log_pseudo_determinant"}) {
       const Measure& measure = require_measure(name);
-      state().grid_metric = measure.info->label;
+      state().grid_measure = name;
       driver().settle();
-      ASSERT_EQ(w().shown.grid().values.size(), whole.heads.size());
-      for (const HeadReplay& head : whole.heads) {
-        const StepRecord& record = head.steps[static_cast<std::size_t>(step)];
-        EXPECT_EQ(w().shown.grid().at(head.layer, head.head), measure_at(measure, record)) << name;
+      const std::vector<double> shown = grid();
+      ASSERT_EQ(shown.size(), whole.heads.size());
+      for (std::size_t i = 0; i < shown.size(); ++i) {
+        const StepRecord& record = whole.heads[i].steps[static_cast<std::size_t>(step)];
+        EXPECT_FLOAT_EQ(static_cast<float>(shown[i]),
+                        static_cast<float>(measure_at(measure, record)))
+            << name;
       }
       const auto shown = w().shown.measured(0);
       ASSERT_NE(shown, nullptr);
@@ -843,19 +863,17 @@ TEST_F(Window, ATokenIsFollowedKeptAndDroppedFromItsCard) {
   const int token = state().selection.token;
   driver().press_on("##token", {"Follow"});
   driver().settle();
-  EXPECT_EQ(state().grid_metric, "followed tokens");
-  EXPECT_EQ(w().results.followed(), std::vector<int>{token});
+  EXPECT_EQ(state().grid_measure, "followed");
+  EXPECT_EQ(state().followed, std::to_string(token));
   const auto kept = [&] {
-    int heads = 0;
-    for (const double share : w().shown.grid().values) heads += share == 1.0 ? 1 : 0;
-    return heads;
+    const std::vector<double> shares = grid();
+    return static_cast<int>(std::count(shares.begin(), shares.end(), 1.0));
   };
-  const int before = kept(), all = static_cast<int>(w().shown.grid().values.size());
+  const int before = kept(), all = static_cast<int>(grid().size());
   EXPECT_LT(before, all) << "some head evicts it";
   EXPECT_EQ(w().shown.heads_keeping(token), (std::pair{before, all}));
-  EXPECT_EQ(w().shown.grid().most, 1.0);
-  ASSERT_TRUE(w().results.reads());
-  EXPECT_EQ(w().results.reads()->size(), static_cast<std::size_t>(all));
+  for (const CsvRow& row : csv_rows(*w().grid.figure()->figure))
+    EXPECT_NE(row.at("read"), "") << "who reads it";
 
   driver().press_on("##token", {"Keep in all"});
   driver().settle();
@@ -871,48 +889,60 @@ TEST_F(Window, ATokenIsFollowedKeptAndDroppedFromItsCard) {
       std::to_string(state().selection.layer) + "." + std::to_string(state().selection.head);
   EXPECT_EQ(state().policy_a.text(),
             "random+drop(\"" + std::to_string(token) + "\",heads=\"" + head + "\")");
-  EXPECT_EQ(w().shown.grid().at(state().selection.layer, state().selection.head), 0.0);
+  const int heads = w().results.trace()->model().num_kv_heads;
+  EXPECT_EQ(grid()[static_cast<std::size_t>(state().selection.layer * heads +
+                                            state().selection.head)],
+            0.0);
 }
 
 TEST_F(Window, TokensToFollowAreTyped) {
   open_trace();
-  state().grid_metric = "followed tokens";
+  state().grid_measure = "followed";
   driver().settle();
-  EXPECT_EQ(w().results.followed(), std::vector<int>{0}) << "auto, and there is no needle";
+  const auto hovered = [&] {
+    return w().grid.figure()->figure->value_text({.layer = 0, .head = 0});
+  };
+  EXPECT_THAT(hovered(), HasSubstr("of 1 tokens still there")) << "auto, and there is no needle";
   driver().press_on("##left", {"##followed"});
   driver().key(GLFW_KEY_A, true);
   driver().type("3-5");
   driver().settle();
-  EXPECT_EQ(w().results.followed(), (std::vector<int>{3, 4, 5}));
-  EXPECT_EQ(w().results.followed_error(), "");
-  driver().key(GLFW_KEY_A, true);
-  driver().type("context");
-  driver().settle();
-  EXPECT_GT(w().results.followed().size(), 90U);
+  EXPECT_THAT(hovered(), HasSubstr("of 3 tokens still there"));
+  EXPECT_EQ(w().grid.error(), "");
   driver().key(GLFW_KEY_A, true);
   driver().type("nowhere");
   driver().settle();
-  EXPECT_TRUE(w().results.followed().empty());
-  EXPECT_THAT(w().results.followed_error(), testing::HasSubstr("a segment of the trace"));
+  EXPECT_THAT(w().grid.error(), HasSubstr("a segment of the trace"));
+  EXPECT_EQ(state().followed, "nowhere") << "stays as typed";
+  driver().key(GLFW_KEY_A, true);
+  driver().type("context");
+  driver().settle();
+  EXPECT_THAT(hovered(), HasSubstr("tokens still there"));
 }
 
 TEST_F(Window, TheHeadGridFollowsWhileABudgetIsDragged) {
   open_trace();
-  state().grid_metric = "entries kept";
-  driver().settle();
-  const std::vector<double> before = w().shown.grid().values;
-  bool followed = false;
-  for (int i = 0; i < 400 && !followed;
-       ++i) {  // another budget in every frame: the hand never rests
-    state().budget = parse_budget(std::to_string(30 + i % 20));
-    driver().frame();
-    followed = w().shown.grid().values != before;
-    for (const double value : w().shown.grid().values)
-      EXPECT_TRUE(std::isfinite(value)) << "no head goes dark";
+  for (const char* measure : {"entries", "retained_mass"}) {
+    state().grid_measure = measure;
+    driver().settle();
+    const auto before = w().grid.scene();
+    bool followed = false;
+    for (int i = 0; i < 400 && !followed;
+         ++i) {  // another budget in every frame: the hand never rests
+      state().budget = parse_budget(std::to_string(30 + i % 20));
+      driver().frame();
+      followed = w().grid.scene() != before;
+      for (const figure::Item& item : w().grid.scene()->items) {
+        const auto* cells = std::get_if<figure::Image>(&item);
+        for (std::size_t at = 3; cells && at < cells->pixels->rgba.size(); at += 4)
+          EXPECT_EQ(cells->pixels->rgba[at], 255) << "no head goes dark";
+      }
+    }
+    EXPECT_TRUE(followed) << measure;
   }
-  EXPECT_TRUE(followed);
+  state().grid_measure = "entries";
   driver().settle();
-  EXPECT_EQ(w().shown.grid().values.front(), state().budget.resolve(96));
+  EXPECT_EQ(grid().front(), state().budget.resolve(96));
 }
 
 TEST_F(Window, TheExportSheetShowsThePageAndCopiesItsCommand) {

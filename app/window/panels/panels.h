@@ -11,6 +11,7 @@ namespace kvloupe::window {
 class LessonPlayer;
 class PolicyHistory;
 class RecentFiles;
+class Tile;
 class TokenText;
 
 /// What the menu shows beside the state.
@@ -24,7 +25,8 @@ struct MenuContent {
 };
 void draw_menu(const PanelContext& context, const MenuContent& content);
 
-void draw_trace_panel(const PanelContext& context);
+/// `grid`: shows the layers × heads.
+void draw_trace_panel(const PanelContext& context, Tile& grid);
 
 struct PolicyEditors {
   PolicyEditor a{"A"};

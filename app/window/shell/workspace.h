@@ -90,6 +90,7 @@ class Workspace {
   ShownResults shown;  // what is known for the state
   figure::ImguiBackend backend{metrics};
   std::array<Tile, kMaxTiles> tiles;
+  Tile grid;  // layers × heads, in the left panel
 
   PolicyEditors editors;
   FilePanel file_panel;

@@ -3,11 +3,8 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "analysis/metric/sink.h"
-#include "analysis/policy/kit/spec.h"
 #include "analysis/replay/drift.h"
 #include "analysis/trace/trace_check.h"
-#include "app/session/head_grid.h"
 
 namespace kvloupe::window {
 
@@ -121,68 +118,9 @@ EvaluationPointer Results::evaluation() const {
   return value ? *value : nullptr;
 }
 
-void Results::update(const WorkspaceState& state) {
+void Results::follow_trace() {
   const TracePointer open = trace();
-  if (!open) return;
-  if (at_hand_.empty() || at_hand_.back() != open) keep(open);
-  request_sinks(state);
-  request_roles(state);
-  request_reads(state);
-}
-
-void Results::request_reads(const WorkspaceState& state) {
-  if (state.grid_metric != kFollowedMetric) {
-    followed_.clear();
-    followed_of_ = {};
-    followed_error_.clear();
-    return reads_.clear();
-  }
-  const TracePointer open = trace();
-  if (std::pair of{trace_key(), state.followed}; of != followed_of_) {
-    followed_of_ = std::move(of);
-    followed_error_.clear();
-    try {
-      followed_ = named_tokens(*open, state.followed);
-    } catch (const UsageError& problem) {
-      followed_.clear();
-      followed_error_ = problem.what();
-    }
-  }
-  if (followed_.empty()) return reads_.clear();
-  reads_.request(all_layers_, ReadsKey{trace_key(), followed_},
-                 [open, tokens = followed_, replays = this->replays()](Progress& progress,
-                                                                       const auto& publish) {
-                   return replays->reads(*open, tokens, true, progress, publish);
-                 });
-}
-
-void Results::request_sinks(const WorkspaceState& state) {
-  const GridMetric* metric = find_grid_metric(state.grid_metric);
-  if (!metric || metric->from != GridMetric::From::trace || metric->of_reads()) return;
-  sinks_.request(all_layers_, trace_key(), [open = trace()](Progress& progress, const auto&) {
-    return sink_strengths(*open, 0, progress);
-  });
-}
-
-void Results::request_roles(const WorkspaceState& state) {
-  const GridMetric* metric = find_grid_metric(state.grid_metric);
-  if (!metric || !metric->of_reads()) return;
-  const bool roles = metric->role != nullptr;
-  roles_.request(
-      all_layers_, trace_key() + (roles ? "" : "|effective tokens"),
-      [open = trace(), roles, replays = this->replays()](Progress& progress, const auto& publish) {
-        ReadsRequest wanted;
-        wanted.tokens = {0};
-        wanted.roles = roles;
-        wanted.effective_tokens = !roles;
-        wanted.background = true;
-        wanted.states = &replays->states();
-        std::vector<TokenReads> so_far;
-        return token_reads(*open, wanted, progress, [&](const std::vector<TokenReads>& heads) {
-          so_far.insert(so_far.end(), heads.begin(), heads.end());
-          publish(so_far);
-        });
-      });
+  if (open && (at_hand_.empty() || at_hand_.back() != open)) keep(open);
 }
 
 request::FigureInputs Results::inputs(const figure::FigureInfo& info) const {

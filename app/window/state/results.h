@@ -9,8 +9,6 @@
 #include <vector>
 
 #include "analysis/evaluation/evaluation.h"
-#include "analysis/matrix.h"
-#include "analysis/replay/follow.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace.h"
 #include "app/job/computed.h"
@@ -48,24 +46,6 @@ class Results {
   /// index; nothing where that is not known (yet).
   std::shared_ptr<const double> agreement() const { return agreement_.current(); }
 
-  /// Sink strengths of the open trace at token 0, [L,Hq]; asked for by the grid's measure alone, as
-  /// they take all attention. nullptr where they are not known (yet).
-  std::shared_ptr<const Matrix> sinks() const { return sinks_.current(); }
-  bool computing_sinks() const { return sinks_.computing(); }
-
-  /// What the open trace's heads do: their roles, or their effective tokens, whichever the grid
-  /// shows; fewer heads until all are known.
-  std::shared_ptr<const std::vector<TokenReads>> roles() const { return roles_.current(); }
-  bool computing_roles() const { return roles_.computing(); }
-
-  /// The tokens followed, ascending, while the grid shows them; else empty. `followed_error`: one
-  /// line about why the state's text names none.
-  const std::vector<int>& followed() const { return followed_; }
-  const std::string& followed_error() const { return followed_error_; }
-  /// Who reads them; nullptr where that is not known (yet).
-  std::shared_ptr<const std::vector<TokenReads>> reads() const { return reads_.current(); }
-  bool computing_reads() const { return reads_.computing(); }
-
   /// Reads results of kvloupe-capture eval in the background; the ones before stay until then.
   void open_evaluation(const std::filesystem::path& path);
   EvaluationPointer evaluation() const;
@@ -77,8 +57,8 @@ class Results {
   bool opening_evaluation() const { return evaluation_.computing(); }
   std::string evaluation_error() const { return evaluation_.error(); }
 
-  /// Asks for what the grid shows. Call once per frame, the selection being in range.
-  void update(const WorkspaceState& state);
+  /// Remembers the trace that is shown. Call once per frame.
+  void follow_trace();
   /// What policy A's replay in the selected layer is, once it is known: to find its closed loop.
   void compare_loops(const std::shared_ptr<const Replay>& replay, const figure::ReplayKey& key,
                      int layer);
@@ -107,9 +87,6 @@ class Results {
   }
 
  private:
-  void request_sinks(const WorkspaceState& state);
-  void request_roles(const WorkspaceState& state);
-  void request_reads(const WorkspaceState& state);
   std::vector<TracePointer> other_loops() const;
 
   std::shared_ptr<request::FigureService> figures_;
@@ -121,17 +98,6 @@ class Results {
   std::vector<EvaluationPointer> evaluations_;              // the last one of each task
   using Loops = std::pair<figure::ReplayKey, std::string>;  // a replay, and the closed-loop trace
   job::Computed<double, Loops> agreement_;
-  job::Computed<Matrix> sinks_;
-  job::Computed<std::vector<TokenReads>> roles_;
-  std::vector<int> followed_;
-  std::pair<std::string, std::string> followed_of_;  // the trace's key, and the state's text
-  std::string followed_error_;
-  struct ReadsKey {
-    std::string trace;
-    std::vector<int> tokens;
-    bool operator==(const ReadsKey&) const = default;
-  };
-  job::Computed<std::vector<TokenReads>, ReadsKey> reads_;
   job::JobQueue quick_;
   job::JobQueue all_layers_;
   job::JobQueue comparing_;

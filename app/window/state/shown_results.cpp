@@ -126,63 +126,7 @@ void ShownResults::follow() {
   const int now = step();
   for (int policy = 0; policy < 2; ++policy) follow_policy(policy, now);
   results_.compare_loops(of_[0].head_now, of_[0].head.value_key(), state_.selection.layer);
-  follow_grid(now);
   follow_in_heads(now);
-}
-
-void ShownResults::follow_measured_grid(const Measure& measure, int now) {
-  // What later queries ask is of the whole replay.
-  const int of_step = measure.family->scope == MeasureScope::queries ? -1 : now;
-  const GridSubject subject{trace_key_, state_.grid_metric, of_step};
-  const auto replay = of_[0].all.complete() ? of_[0].all.current() : nullptr;
-  if (replay && now < static_cast<int>(replay->blocks.size())) {
-    measures_.want_grid({results_.trace(), replay, of_[0].all.value_key(), now}, measure,
-                        subject);
-  }
-  const std::shared_ptr<const GridValues> values = measures_.grid(subject);
-  if (subject == grid_of_ && values == measured_grid_) return;
-  const ModelInfo& model = results_.trace()->model();
-  GridValues fresh = values ? *values : no_values(model.num_layers, model.num_kv_heads);
-  // While a budget is dragged, heads that are still to come keep what they had, so that nothing
-  // flickers; each is replaced as it comes.
-  if (subject == grid_of_ && measures_.computing_grid()) keep_missing(fresh, grid_);
-  grid_key_ = {};
-  grid_of_ = subject;
-  measured_grid_ = values;
-  grid_ = std::move(fresh);
-}
-
-void ShownResults::follow_grid(int now) {
-  const GridMetric* metric = find_grid_metric(state_.grid_metric);
-  const Measure* measure = metric != nullptr ? grid_measure(*metric, *results_.trace()) : nullptr;
-  if (measure != nullptr) return follow_measured_grid(*measure, now);
-  measured_grid_ = nullptr;
-  const auto count = [](const auto& replay) { return replay ? replay->heads.size() : 0; };
-  const std::shared_ptr<const Matrix> sinks = results_.sinks();
-  const auto roles = results_.roles();
-  const GridSubject subject{trace_key_, state_.grid_metric, now};
-  const GridKey key{subject,
-                    of_[0].all.value_key(),
-                    of_[1].all.value_key(),
-                    count(of_[0].all_now),
-                    count(of_[1].all_now),
-                    state_.policy_b_on,
-                    sinks != nullptr,
-                    roles ? heads_known(*roles, state_.grid_metric) : 0,
-                    results_.followed()};
-  if (key == grid_key_) return;
-  grid_key_ = key;
-  const bool same_steps = of_[0].all_now && of_[0].all_now->blocks.size() == blocks_.size();
-  const ModelInfo& model = results_.trace()->model();
-  GridValues fresh = grid_values(state_.grid_metric,
-                                 {same_steps ? of_[0].all_now.get() : nullptr, of_[1].all_now.get(), sinks.get(),
-                                  roles.get(), &results_.followed()},
-                                 model.num_layers, model.num_kv_heads, now);
-  // While a budget is dragged, heads that are still to come keep what they had, so that nothing
-  // flickers; each is replaced as it comes.
-  if (subject == grid_of_ && of_[0].all.computing()) keep_missing(fresh, grid_);
-  grid_of_ = subject;
-  grid_ = std::move(fresh);
 }
 
 void ShownResults::follow_in_heads(int now) {
@@ -208,15 +152,6 @@ std::pair<int, int> ShownResults::heads_keeping(int token) const {
     if (head.evicted_at[at] < 0 || head.evicted_at[at] > step()) ++count.first;
   }
   return count;
-}
-
-std::optional<TokenFate> ShownResults::followed_fate(int layer, int head) const {
-  const HeadReplay* found = of_[0].all_now ? of_[0].all_now->find(layer, head) : nullptr;
-  // Steps of another block are other steps.
-  if (found == nullptr || results_.followed().empty() || of_[0].all_now->blocks.size() != blocks_.size()) {
-    return std::nullopt;
-  }
-  return token_fate(*of_[0].all_now, *found, results_.followed());
 }
 
 void ShownResults::follow_tokens(int which, int now) {

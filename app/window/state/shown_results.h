@@ -2,13 +2,11 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "analysis/replay/replay.h"
-#include "app/session/head_grid.h"
 #include "app/session/state.h"
 #include "app/window/state/results.h"
 #include "app/window/state/step_measures.h"
@@ -17,7 +15,7 @@
 namespace kvloupe::window {
 
 /// What is known for the state in this frame: the replays of the selected head, the steps, the
-/// values of the layers × heads grid, the fates of the tokens. The replays are those that the views
+/// fates of the tokens. The replays are those that the views
 /// show, too (ReplayService). While something newer is computed, what was known before stays where
 /// it belongs to the same trace.
 class ShownResults {
@@ -38,7 +36,6 @@ class ShownResults {
   /// The step shown: the selected one, else the last of the prompt; 0 without a trace.
   int step() const;
 
-  const GridValues& grid() const { return grid_; }
   /// In how many heads a token is in the cache after the step shown, under policy A, of how many
   /// whose replay is there.
   std::pair<int, int> heads_keeping(int token) const;
@@ -46,8 +43,6 @@ class ShownResults {
   /// cache after the step shown; 0 for tokens still to come. nullptr until a replay is there, and
   /// where the text is not coloured by it.
   const std::vector<float>* in_heads() const { return in_heads_.empty() ? nullptr : &in_heads_; }
-  /// What became of the followed tokens in a head under policy A; nothing until that is known.
-  std::optional<TokenFate> followed_fate(int layer, int head) const;
   /// The replay of the selected layer under policy A (0) or B (1), with the scores of the selected
   /// head; nullptr until it is there.
   const Replay* replay(int policy) const { return of_[policy].head_now.get(); }
@@ -82,8 +77,6 @@ class ShownResults {
   void request_replays(OfPolicy& of, const PolicySpec& policy);
   void follow_policy(int which, int step);
   void follow_tokens(int which, int step);
-  void follow_grid(int step);
-  void follow_measured_grid(const Measure& measure, int step);
   void follow_in_heads(int step);
 
   const WorkspaceState& state_;
@@ -91,22 +84,8 @@ class ShownResults {
   StepMeasures measures_;
   std::string trace_key_;
   std::vector<Block> blocks_;
-  GridValues grid_;
-  /// What a grid that needs no measure is made of.
-  struct GridKey {
-    GridSubject subject;
-    figure::ReplayKey a, b;
-    std::size_t heads_a = 0, heads_b = 0;  // so far
-    bool b_on = false, sinks = false;
-    std::size_t roles = 0;  // heads whose roles or effective tokens are known
-    std::vector<int> followed;
-    bool operator==(const GridKey&) const = default;
-  };
-  GridKey grid_key_;
-  GridSubject grid_of_;                              // what the grid shows
-  std::shared_ptr<const GridValues> measured_grid_;  // what the grid was made of
-  bool wait_ = false;                                // for a replay
-  OfPolicy of_[2];                                   // A, B
+  bool wait_ = false;  // for a replay
+  OfPolicy of_[2];     // A, B
   std::vector<float> in_heads_;
   std::shared_ptr<const Replay> in_heads_of_;  // what these were made of
   int in_heads_step_ = -1;

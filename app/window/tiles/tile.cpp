@@ -186,7 +186,7 @@ void Tile::pan(TileState& tile, double share_x, double share_y) const {
 const request::FigureRequest* Tile::want(const TileState& tile, const TileContext& context,
                                          const request::FigureInputs& inputs) {
   const figure::FigureInfo& info = *find_view(tile.view);
-  if (info.needs.side() && tile.side == PolicySide::b && !context.panel.state.policy_b_on) {
+  if (needs_of(info, tile.choices).side() && tile.side == PolicySide::b && !context.panel.state.policy_b_on) {
     error_ = "This view shows policy B, which is off. Switch policy B on (B).";
     return nullptr;
   }
@@ -240,6 +240,7 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   const request::FigureRequest* wanted = want(tile, context, inputs);
   if (!wanted) return;
   const figure::FigureInfo& info = *view;
+  const figure::Needs needs = needs_of(info, wanted->choices);
   const Look look = look_of(tile, context.panel, size);
   const figure::DrawRequest draw = draw_request(look, context.panel.metrics);
   request::Meanwhile meanwhile;
@@ -251,9 +252,9 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   if (const auto shown = picture_.value(); shown && same_subject(picture_.value_key(), *wanted))
     meanwhile.shown = shown->figure.figure;
   picture_.request(
-      info.needs.slow()       ? results.comparing()
-      : info.needs.all_layers ? results.all_layers()
-                              : results.quick(),
+      needs.slow()       ? results.comparing()
+      : needs.all_layers ? results.all_layers()
+                         : results.quick(),
       *wanted,
       [&info, request = *wanted, inputs, meanwhile, look, draw, service = results.figures()](
           Progress& progress, const auto& publish) {
@@ -308,6 +309,7 @@ bool Tile::draw(TileState& tile, const TileContext& context, ImVec2 size, bool a
 
 void Tile::draw_picture(TileState& tile, const TileContext& context, ImVec2 size) {
   scale_ = kPixelsPerPoint * context.panel.fonts.scale();
+  drawn_in_ = ImGui::GetFrameCount();
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   origin_ = {std::floor(corner.x), std::floor(corner.y)};
   const ImVec2 area{std::max(1.0F, size.x), std::max(1.0F, size.y)};

@@ -75,6 +75,8 @@ class Tile {
   /// What the picture asks for, to lay out tiles; `unit`: pixels of the window's scale.
   TileNeed need(const TileState& tile, const figure::TextMetrics& metrics, double unit) const;
 
+  /// Whether it was drawn in this frame or the one before.
+  bool in_sight() const { return drawn_in_ >= ImGui::GetFrameCount() - 1; }
   /// No job under way, and the picture belongs to the state.
   bool settled() const;
   /// The picture shown; nullptr where there is none yet.
@@ -125,6 +127,7 @@ class Tile {
   std::string shown_view_;
   std::map<std::string, std::string> drafts_;  // choice → what is being typed, or is not a value
   std::vector<figure::Rect> header_items_;
+  int drawn_in_ = -2;  // the frame
   ImVec2 origin_{};
   float scale_ = 1.0F;
   std::optional<figure::Axis> full_x_, full_y_;  // the whole view's axes

@@ -147,7 +147,7 @@ void draw_choice_title(const figure::ChoiceInfo& choice, const WindowColours& co
 /// Whether one can choose A, B or both here: where a policy is looked at and there are two.
 bool asks_for_side(const TileState& tile, const figure::FigureInfo& view,
                    const TileContext& context) {
-  return view.needs.side() &&
+  return needs_of(view, tile.choices).side() &&
          (context.panel.state.policy_b_on || tile.side == PolicySide::b);
 }
 
