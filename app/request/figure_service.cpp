@@ -158,9 +158,9 @@ class Making {
     figure::ReplayService& replays = *input_.replays;
     ReplayRequest wanted;
     wanted.policy = policy;
-    wanted.budget = input_.budget.resolve(trace.run().prompt_length);
-    wanted.block = input_.block;
-    wanted.compression = input_.compression;
+    wanted.budget = request_.budget->resolve(trace.run().prompt_length);
+    wanted.block = request_.block;
+    wanted.compression = request_.compression;
     wanted.metrics = false;  // measured where it is looked at
     Progress own(progress, 0);  // the figure's own work is what progress counts
     if (!needs_.all_layers) {
