@@ -147,11 +147,11 @@ TEST_F(Window, TheGridAndTheReadoutsShowTheMeasuresOfTheStepInHand) {
       const Measure& measure = require_measure(name);
       state().grid_measure = name;
       driver().settle();
-      const std::vector<double> shown = grid();
-      ASSERT_EQ(shown.size(), whole.heads.size());
-      for (std::size_t i = 0; i < shown.size(); ++i) {
+      const std::vector<double> values = grid();
+      ASSERT_EQ(values.size(), whole.heads.size());
+      for (std::size_t i = 0; i < values.size(); ++i) {
         const StepRecord& record = whole.heads[i].steps[static_cast<std::size_t>(step)];
-        EXPECT_FLOAT_EQ(static_cast<float>(shown[i]),
+        EXPECT_FLOAT_EQ(static_cast<float>(values[i]),
                         static_cast<float>(measure_at(measure, record)))
             << name;
       }

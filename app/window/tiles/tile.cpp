@@ -262,14 +262,14 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
         if (!reason.empty()) throw WorkError(reason);
         const auto drawn = [&](figure::MadeFigure made) {
           auto scene = std::make_shared<const figure::Scene>(made.figure->draw(draw));
-          return Picture{std::move(made), look, std::move(scene)};
+          return DrawnFigure{std::move(made), look, std::move(scene)};
         };
         request::Meanwhile looking = meanwhile;
         looking.on_part = [&](figure::MadeFigure part) { publish(drawn(std::move(part))); };
         return drawn(service->make(info, request, inputs, progress, looking));
       },
       dragged ? kRequestRest : std::chrono::milliseconds(0),
-      job::Computed<Picture, request::FigureRequest>::Until::end);
+      job::Computed<DrawnFigure, request::FigureRequest>::Until::end);
   take_picture(context.panel, look);
 }
 

@@ -42,7 +42,7 @@ struct Look {
 };
 
 /// A figure, or what there is of it so far, and its scene.
-struct Picture {
+struct DrawnFigure {
   figure::MadeFigure figure;
   Look look;
   std::shared_ptr<const figure::Scene> scene;
@@ -114,9 +114,9 @@ class Tile {
                        figure::Point at) const;
 
   request::RequestMaker wanted_;
-  job::Computed<Picture, request::FigureRequest> picture_;
+  job::Computed<DrawnFigure, request::FigureRequest> picture_;
   struct Redrawing {
-    std::shared_ptr<const Picture> picture;
+    std::shared_ptr<const DrawnFigure> picture;
     Look look;
     bool operator==(const Redrawing&) const = default;
   };
