@@ -59,7 +59,7 @@ class Dragged : public testing::Test {
     ASSERT_NE(driver.workspace.results.trace(), nullptr) << driver.workspace.notice;
   }
   static void set_budget(WindowDriver& driver, int i) {
-    driver.workspace.state.budget = parse_budget(std::to_string(160 + 12 * i));
+    driver.workspace.state.budget = Budget{160L + 12 * i};
   }
   static std::vector<std::string> shown(const WindowDriver& driver) {
     return {drag_digest(driver.workspace.tiles[0].scene().get()),

@@ -26,7 +26,7 @@ class StateCommandsTest : public ::testing::Test {
   static WorkspaceState middle() {
     WorkspaceState state = first_state();
     state.selection = {
-        .layer = 1, .head = 1, .step = 2, .token = 4, .first_token = 2, .last_token = 9};
+        .layer = 1, .head = 1, .step = 2, .first_token = 2, .last_token = 9, .token = 4};
     state.tile_count = 2;
     state.active_tile = 1;
     state.tiles[1] = TileState{.view = "attention", .x_range = std::pair{0.0, 4.0}};
