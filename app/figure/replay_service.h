@@ -59,7 +59,7 @@ class ReplayService {
   /// than asked for.
   using OnPart = std::function<void(std::shared_ptr<const Replay>)>;
 
-  /// The whole replay. Progress and errors are those of replay(); what failed or was cancelled is
+  /// The whole replay; who waits for another's gets its parts too. Progress and errors are those of replay(); what failed or was cancelled is
   /// not kept.
   std::shared_ptr<const Replay> get(const Trace& trace, const ReplayRequest& request,
                                     Progress& progress, const OnPart& on_part = {});
@@ -80,6 +80,7 @@ class ReplayService {
   struct Entry {
     ReplayKey key;
     std::shared_ptr<const Replay> replay;  // nullptr while it is computed
+    std::shared_ptr<const Replay> part;    // the latest, for who waits
     std::size_t bytes = 0;
   };
   struct KnownReads {
@@ -88,7 +89,7 @@ class ReplayService {
     std::shared_ptr<const Reads> reads;
   };
   std::shared_ptr<const Replay> find(const Trace& trace, const ReplayKey& wanted);
-  bool is_under_way(const ReplayKey& wanted) const;
+  const Entry* under_way(const ReplayKey& wanted) const;
   std::vector<HeadReplay> heads_there(const ReplayKey& wanted) const;
   std::shared_ptr<const Replay> computed(const Trace& trace, const ReplayRequest& request,
                                          const ReplayKey& key, std::vector<HeadReplay> there,

@@ -530,6 +530,8 @@ void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scen
     const std::string value = picture ? picture->figure.figure->value_text(*target) : "";
     if (!value.empty()) readout += "  " + value;
   }
+  if (ImGui::CalcTextSize(readout.c_str()).x > static_cast<float>(axes.plot.right()) * scale_)
+    return help_tooltip(context.panel.fonts, readout);  // no room left of the pointer
   label(context.panel.fonts, list, pixel(at.x, at.y), readout, colours,
         pixel(axes.plot.right(), axes.plot.y));
 }
