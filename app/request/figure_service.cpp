@@ -148,8 +148,13 @@ class Making {
     input.partial = true;
     input.on_part = {};
     Progress own(progress, 0);
-    if (std::shared_ptr<const figure::Figure> figure = info_.compute(input, own))
-      meanwhile_.on_part(made_of(std::move(figure), input, false));
+    std::shared_ptr<const figure::Figure> figure;
+    try {
+      figure = info_.compute(input, own);
+    } catch (const WorkError&) {
+      return;  // a part may lack what the whole has
+    }
+    if (figure) meanwhile_.on_part(made_of(std::move(figure), input, false));
   }
 
   /// Gets the replay of a selected policy; shows its parts if it is the last one.
