@@ -18,6 +18,7 @@
 #include <system_error>
 #include <utility>
 
+#include "analysis/descriptor.h"
 #include "analysis/error.h"
 
 namespace kvloupe {
@@ -30,42 +31,15 @@ constexpr int kPollMilliseconds = 50;
 constexpr auto kGrace = std::chrono::seconds(3);
 constexpr std::size_t kLongestLine = std::size_t{1} << 20U;
 
-/// The same, by a number that no standard stream has: this process may have been started with those
-/// closed, and the child would take one end for another. −1 where there is none left.
-int above_standard(int descriptor) {
-  if (descriptor > STDERR_FILENO) return descriptor;
-  const int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  close(descriptor);
-  return moved;
-}
-
 /// A pipe that no other child inherits.
 struct Pipe {
-  int read = -1;
-  int write = -1;
+  Descriptor read, write;
   Pipe() {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
       throw WorkError("cannot connect to another program: too many open files");
-    read = above_standard(ends[0]);
-    write = above_standard(ends[1]);
-    if (read < 0 || write < 0) {
-      close_read();
-      close_write();
-      throw WorkError("cannot connect to another program: too many open files");
-    }
-  }
-  ~Pipe() {
-    close_read();
-    close_write();
-  }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
-  void close_read() {
-    if (read >= 0) close(std::exchange(read, -1));
-  }
-  void close_write() {
-    if (write >= 0) close(std::exchange(write, -1));
+    read.reset(ends[0]);
+    write.reset(ends[1]);
   }
 };
 
@@ -93,108 +67,118 @@ class Lines {
   std::string line_;
 };
 
-/// What the child gets.
-struct Ends {
-  int in, out, err, failure;  // in: -1 for /dev/null
+/// Copies of descriptors, all above the numbers that they get in the child, so that none takes
+/// another's place: this process may have been started with its standard streams closed.
+class HighDescriptors {
+ public:
+  explicit HighDescriptors(const ChildProcess::Descriptors& wanted) {
+    constexpr int kAbove = 16;
+    const Descriptor null(open("/dev/null", O_RDWR | O_CLOEXEC));
+    for (const auto& [own, number] : wanted) {
+      int copy = own < 0 ? -1 : fcntl(own, F_DUPFD_CLOEXEC, kAbove);
+      if (copy < 0) copy = fcntl(null.value(), F_DUPFD_CLOEXEC, kAbove);
+      owners_.emplace_back(copy);
+      all_.emplace_back(copy, number);
+    }
+  }
+  const ChildProcess::Descriptors& all() const { return all_; }
+
+ private:
+  std::vector<Descriptor> owners_;
+  ChildProcess::Descriptors all_;
 };
 
-/// In the child, which shares the memory of its parent until exec: only what is safe there.
-[[noreturn]] void become(char* const* argv, const Ends& ends, pid_t parent,
-                         const sigset_t& signals) {
+/// In the child, which shares the memory of its parent until exec: only what is safe there. `error`
+/// is the parent's, who reads it where exec fails.
+[[noreturn]] void become(char* const* argv, const ChildProcess::Descriptors& descriptors,
+                         ChildProcess::Life life, pid_t parent, const sigset_t& signals,
+                         volatile int& error) {
   setpgid(0, 0);  // a Ctrl-C in the terminal is the window's, which stops the child itself
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) _exit(127);
-  const int in = ends.in >= 0 ? ends.in : open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (in == STDIN_FILENO) {
-    fcntl(in, F_SETFD, 0);  // dup2() would leave it to be closed
-  } else if (in >= 0) {
-    dup2(in, STDIN_FILENO);
+  if (life == ChildProcess::Life::of_thread) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(127);
   }
-  dup2(ends.out, STDOUT_FILENO);
-  dup2(ends.err, STDERR_FILENO);
+  for (const auto& [copy, number] : descriptors) dup2(copy, number);
   signal(SIGPIPE, SIG_DFL);
   sigprocmask(SIG_SETMASK, &signals, nullptr);
   execvp(argv[0], argv);
-  const int why = errno;
-  const ssize_t written = write(ends.failure, &why, sizeof why);
-  _exit(written == sizeof why ? 127 : 126);
+  error = errno;
+  _exit(127);
 }
 
-/// The child's id, or -1. vfork() runs no handlers of fork(), which stop the threads of OpenBLAS
-/// while other threads compute, and copies no page tables. No signal handler of this process may
-/// run in the child, which shares its memory.
-[[gnu::noinline]] pid_t start(char* const* argv, const Ends& ends) {
+/// The child's id, or −1 with `error`. vfork() runs no handlers of fork(), which stop the threads
+/// of OpenBLAS while other threads compute, and copies no page tables. No signal handler of this
+/// process may run in the child, which shares its memory.
+[[gnu::noinline]] pid_t start(char* const* argv, const ChildProcess::Descriptors& descriptors,
+                              ChildProcess::Life life, volatile int& error) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   const pid_t parent = getpid();
   const pid_t id = vfork();
-  if (id == 0) become(argv, ends, parent, before);
-  const int error = errno;
+  if (id == 0) become(argv, descriptors, life, parent, before, error);
+  if (id < 0) error = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  errno = error;
   return id;
 }
 
-/// The child, stopped and reaped whatever happens.
-class Child {
- public:
-  explicit Child(pid_t id) : id_(id) {}
-  ~Child() {
-    if (id_ <= 0) return;
-    kill(id_, SIGKILL);
-    waitpid(id_, nullptr, 0);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-  void stop(int signal) const {
-    if (id_ > 0) kill(id_, signal);
-  }
-  /// How it ended; nothing while it runs.
-  std::optional<ChildResult> ended() {
-    int status = 0;
-    if (waitpid(id_, &status, WNOHANG) != id_) return std::nullopt;
-    id_ = -1;
-    ChildResult result;
-    result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    result.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    return result;
-  }
-
- private:
-  pid_t id_;
-};
-
 }  // namespace
 
-ChildResult run_child(const std::vector<std::string>& words, Progress& progress,
-                      const std::function<void(const std::string&)>& on_line,
-                      const ChildOptions& options) {
+ChildProcess::ChildProcess(const std::vector<std::string>& words, const Descriptors& descriptors,
+                           Life life) {
   if (words.empty()) throw WorkError("the name of the program to start is missing");
   std::vector<std::string> copies = words;
   std::vector<char*> argv;
   for (std::string& word : copies) argv.push_back(word.data());
   argv.push_back(nullptr);
+  const HighDescriptors high(descriptors);
+  volatile int error = 0;
+  id_ = start(argv.data(), high.all(), life, error);
+  if (error == 0) return;
+  if (id_ > 0) waitpid(id_, nullptr, 0);
+  throw WorkError(words[0] + ": cannot be started: " + std::strerror(error));
+}
 
-  Pipe out, err, failure;
+ChildProcess::~ChildProcess() {
+  if (id_ <= 0) return;
+  kill(id_, SIGKILL);
+  waitpid(id_, nullptr, 0);
+}
+
+void ChildProcess::stop(int signal) const {
+  if (id_ > 0) kill(id_, signal);
+}
+
+std::optional<ChildResult> ChildProcess::ended() {
+  int status = 0;
+  if (waitpid(id_, &status, WNOHANG) != id_) return std::nullopt;
+  id_ = -1;
+  ChildResult result;
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  result.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  return result;
+}
+
+ChildResult run_child(const std::vector<std::string>& words, Progress& progress,
+                      const std::function<void(const std::string&)>& on_line,
+                      const ChildOptions& options) {
+  Pipe out, err;
   const auto started = Clock::now();
-  const pid_t id = start(argv.data(), {options.input, out.write, err.write, failure.write});
-  if (id < 0) throw WorkError(words[0] + ": cannot be started: " + std::strerror(errno));
-  Child child(id);
-  out.close_write();
-  err.close_write();
-  failure.close_write();
-  int why = 0;
-  if (read(failure.read, &why, sizeof why) == sizeof why) {
-    throw WorkError(words[0] + ": cannot be started: " + std::strerror(why));
-  }
+  ChildProcess child(words,
+                     {{options.input, STDIN_FILENO},
+                      {out.write.value(), STDOUT_FILENO},
+                      {err.write.value(), STDERR_FILENO}},
+                     ChildProcess::Life::of_thread);
+  out.write.reset();
+  err.write.reset();
 
   std::string last_error;
   Lines out_lines, err_lines;
   const auto take_error = [&](const std::string& line) {
     if (line.find_first_not_of(" \r\t") != std::string::npos) last_error = line;
   };
-  std::array<pollfd, 2> ends = {pollfd{out.read, POLLIN, 0}, pollfd{err.read, POLLIN, 0}};
+  std::array<pollfd, 2> ends = {pollfd{out.read.value(), POLLIN, 0},
+                                pollfd{err.read.value(), POLLIN, 0}};
   std::array<char, 4096> bytes;
   const auto read_end = [&](std::size_t i) {
     const ssize_t count = read(ends[i].fd, bytes.data(), bytes.size());

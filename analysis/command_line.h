@@ -1,5 +1,5 @@
 #pragma once
-// What the command lines of all programs share: how a wrong one is reported, and some kinds of
+// Shared by the command lines of all programs: the report of a wrong one, and some kinds of
 // options. Header only: analysis itself has no options.
 
 #include <CLI/CLI.hpp>
@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kvloupe {
@@ -60,6 +61,16 @@ CLI::Option* add_word_option(CLI::App& verb, const char* name, std::optional<Val
           name, [&value, words](const std::string& word) { value = words.at(word); }, help)
       ->check(CLI::IsMember(names))
       ->option_text(all);
+}
+
+/// The same for a value that stands without the option; words in the order of the help.
+template <typename Value>
+CLI::Option* add_choice_option(CLI::App& verb, const char* name, Value& value,
+                               const std::vector<std::pair<std::string, Value>>& words,
+                               const std::string& help) {
+  std::string all;
+  for (const auto& [word, meaning] : words) all += (all.empty() ? "" : "|") + word;
+  return verb.add_option(name, value, help)->transform(CLI::Transformer(words))->option_text(all);
 }
 
 }  // namespace kvloupe

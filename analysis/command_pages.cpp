@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
-#include <memory>
+#include <sstream>
 #include <utility>
 
 namespace kvloupe {
@@ -28,29 +28,16 @@ struct PageVerb {
   std::vector<PageOption> arguments, options;
 };
 
-struct PageProgram {
-  PageVerb itself;
-  std::vector<PageVerb> verbs;
-};
-
-std::vector<std::string> split(std::string_view text, char at) {
-  std::vector<std::string> parts;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(at), text.size());
-    parts.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return parts;
-}
-
 /// "light|dark" names two words; "TOKENS|all" one, and a kind of value in capitals.
-std::vector<std::string> words_of(std::string_view value) {
-  std::vector<std::string> words = split(value, '|');
-  if (words.size() < 2) return {};
-  std::erase_if(words, [](const std::string& word) {
-    return std::none_of(word.begin(), word.end(),
-                        [](unsigned char c) { return std::islower(c) || std::isdigit(c); });
-  });
+std::vector<std::string> words_of(const std::string& value) {
+  std::vector<std::string> words;
+  std::istringstream in(value);
+  for (std::string word; std::getline(in, word, '|');) {
+    if (word.size() < value.size() && std::any_of(word.begin(), word.end(), [](unsigned char c) {
+          return std::islower(c) || std::isdigit(c);
+        }))
+      words.push_back(word);
+  }
   return words;
 }
 
@@ -96,18 +83,18 @@ void read_options(const CLI::App& app, const KnownWords& known, PageVerb& verb) 
     read_options(*group, known, verb);
 }
 
-PageVerb read_verb(const CLI::App& app, const KnownWords& known) {
-  PageVerb verb{app.get_name(), app.get_description(), app.get_footer(), {}, {}};
-  read_options(app, known, verb);
-  return verb;
-}
-
-PageProgram read_program(const CLI::App& app, const KnownWords& known) {
-  PageProgram program{read_verb(app, known), {}};
+/// The program itself, then its verbs.
+std::vector<PageVerb> read_program(const CLI::App& app, const KnownWords& known) {
+  std::vector<const CLI::App*> apps = {&app};
   for (const CLI::App* verb :
        app.get_subcommands([](const CLI::App* one) { return !one->get_name().empty(); }))
-    program.verbs.push_back(read_verb(*verb, known));
-  return program;
+    apps.push_back(verb);
+  std::vector<PageVerb> verbs;
+  for (const CLI::App* one : apps) {
+    verbs.push_back({one->get_name(), one->get_description(), one->get_footer(), {}, {}});
+    read_options(*one, known, verbs.back());
+  }
+  return verbs;
 }
 
 // ---- the manual page ----
@@ -115,17 +102,12 @@ PageProgram read_program(const CLI::App& app, const KnownWords& known) {
 /// For man(7): no letter of the text is a command of its language.
 std::string roff(std::string_view text) {
   std::string out;
-  bool line_start = true;
+  char before = '\n';
   for (const char c : text) {
-    if (line_start && (c == '.' || c == '\'')) out += "\\&";
-    line_start = c == '\n';
-    if (c == '\\') {
-      out += "\\e";
-    } else if (c == '-') {
-      out += "\\-";  // a minus sign, which can be copied to a shell, and no hyphen
-    } else {
-      out += c;
-    }
+    if (before == '\n' && (c == '.' || c == '\'')) out += "\\&";
+    before = c;
+    if (c == '\\' || c == '-') out += '\\';
+    out += c == '\\' ? 'e' : c;  // "\-" is a minus sign, which can be copied to a shell
   }
   return out;
 }
@@ -162,14 +144,6 @@ std::string roff_verb(const PageVerb& verb) {
 }
 
 // ---- completion ----
-
-/// Every form in which a verb's options are written, those with a value or those without.
-std::vector<std::string> option_names(const PageVerb& verb) {
-  std::vector<std::string> names;
-  for (const PageOption& option : verb.options)
-    names.insert(names.end(), option.names.begin(), option.names.end());
-  return names;
-}
 
 /// One word of a shell, whatever the text holds.
 std::string shell_word(std::string_view text) {
@@ -228,7 +202,8 @@ std::string zsh_text(std::string_view text) {
   return out;
 }
 
-/// What completes a value: its words, in lists with commas or plus signs too, else file names.
+/// A value is completed with its words, also in lists with commas or plus signs, else with file
+/// names.
 std::string zsh_action(const std::vector<std::string>& words) {
   if (words.empty()) return "_files";
   return fmt::format("{{compset -P \"*[+,]\"; compadd -S \"\" - {}}}", fmt::join(words, " "));
@@ -249,9 +224,9 @@ std::string zsh_arguments(const PageVerb& verb) {
 }  // namespace
 
 std::string manual_page(const CLI::App& app, std::string_view version) {
-  const PageProgram program = read_program(app, {});
-  const std::string& name = program.itself.name;
-  const std::string& help = program.itself.help;
+  const std::vector<PageVerb> verbs = read_program(app, {});
+  const std::string& name = verbs.front().name;
+  const std::string& help = verbs.front().help;
   const std::size_t colon = help.find(": ");
   std::string page = fmt::format(
       ".\\\" Written by {0} itself, from the definitions of its command line.\n"
@@ -260,23 +235,20 @@ std::string manual_page(const CLI::App& app, std::string_view version) {
       ".SH SYNOPSIS\n.B {3}\n",
       name, roff(capitals(name)), version, roff(name),
       roff(colon == std::string::npos ? help : help.substr(colon + 2)));
-  for (const PageOption& argument : program.itself.arguments)
-    page +=
-        fmt::format("[\\fI{}\\fR]{}\n", roff(argument.names.front()), argument.many ? " ..." : "");
-  page += "[\\fIoptions\\fR]\n";
-  for (const PageVerb& verb : program.verbs) {
-    page += fmt::format(".br\n.B {} {}\n", roff(name), roff(verb.name));
+  std::string parts;
+  for (const PageVerb& verb : verbs) {
+    const bool itself = &verb == &verbs.front();
+    if (!itself) page += fmt::format(".br\n.B {} {}\n", roff(name), roff(verb.name));
     for (const PageOption& argument : verb.arguments) {
       const std::string word =
           "\\fI" + roff(argument.names.front()) + "\\fR" + (argument.many ? " ..." : "");
       page += argument.required ? word + "\n" : "[" + word + "]\n";
     }
     page += "[\\fIoptions\\fR]\n";
+    if (!itself) parts += fmt::format(".SS {}\n{}\n", roff(verb.name), roff(verb.help));
+    parts += roff_verb(verb) + (itself ? ".SH VERBS\n" : "");
   }
-  page += ".SH OPTIONS\n" + roff_verb(program.itself);
-  page += ".SH VERBS\n";
-  for (const PageVerb& verb : program.verbs)
-    page += fmt::format(".SS {}\n{}\n{}", roff(verb.name), roff(verb.help), roff_verb(verb));
+  page += ".SH OPTIONS\n" + parts;
   page +=
       ".SH EXIT STATUS\n"
       ".TP\n.B 0\nThe work is done.\n"
@@ -290,23 +262,24 @@ std::string manual_page(const CLI::App& app, std::string_view version) {
 }
 
 std::string bash_completion(const CLI::App& app, const KnownWords& known) {
-  const PageProgram program = read_program(app, known);
-  const std::string& name = program.itself.name;
+  const std::vector<PageVerb> program = read_program(app, known);
+  const std::string& name = program.front().name;
   std::vector<std::string> verbs;
-  for (const PageVerb& verb : program.verbs) verbs.push_back(verb.name);
-  std::string values = bash_values(program.itself, "");
-  std::string options =
-      fmt::format("      '') words={} ;;\n",
-                  shell_word(fmt::format("{}", fmt::join(option_names(program.itself), " "))));
-  std::string arguments =
-      fmt::format("      '') words={} ;;\n", shell_word(fmt::format("{}", fmt::join(verbs, " "))));
-  for (const PageVerb& verb : program.verbs) {
-    values += bash_values(verb, verb.name);
-    options += fmt::format("      {}) words={} ;;\n", verb.name,
-                           shell_word(fmt::format("{}", fmt::join(option_names(verb), " "))));
-    if (const auto words = argument_words(verb); !words.empty())
-      arguments += fmt::format("      {}) words={} ;;\n", verb.name,
-                               shell_word(fmt::format("{}", fmt::join(words, " "))));
+  for (std::size_t i = 1; i < program.size(); ++i) verbs.push_back(program[i].name);
+  std::string values, options, arguments;
+  for (const PageVerb& verb : program) {
+    const bool itself = &verb == &program.front();
+    const auto known_words = [&](const std::vector<std::string>& words) {
+      return fmt::format("      {}) words={} ;;\n", itself ? "''" : verb.name,
+                         shell_word(fmt::format("{}", fmt::join(words, " "))));
+    };
+    values += bash_values(verb, itself ? "" : verb.name);
+    std::vector<std::string> names;
+    for (const PageOption& option : verb.options)
+      names.insert(names.end(), option.names.begin(), option.names.end());
+    options += known_words(names);
+    if (const auto words = itself ? verbs : argument_words(verb); !words.empty())
+      arguments += known_words(words);
   }
   // bash cuts a line into words at = too, and at the parentheses of a policy.
   return fmt::format(
@@ -344,10 +317,11 @@ complete -o default -F {1} {0}
 }
 
 std::string zsh_completion(const CLI::App& app, const KnownWords& known) {
-  const PageProgram program = read_program(app, known);
-  const std::string& name = program.itself.name;
+  const std::vector<PageVerb> program = read_program(app, known);
+  const std::string& name = program.front().name;
   std::string verbs, cases;
-  for (const PageVerb& verb : program.verbs) {
+  for (std::size_t i = 1; i < program.size(); ++i) {
+    const PageVerb& verb = program[i];
     verbs += " \\\n        " + shell_word(zsh_text(verb.name) + ":" + verb.help);
     cases += fmt::format(
         "        {})\n          _arguments{} \\\n        {}\n          ;;\n", verb.name,
@@ -379,7 +353,7 @@ std::string zsh_completion(const CLI::App& app, const KnownWords& known) {
 }}
 {1} "$@"
 )",
-      name, function_name(name), zsh_arguments(program.itself), verbs, cases);
+      name, function_name(name), zsh_arguments(program.front()), verbs, cases);
 }
 
 void add_page_option(CLI::App& program, std::string version, std::function<KnownWords()> words) {

@@ -1,7 +1,6 @@
 #pragma once
-// What an installed program brings for its readers: a manual page and the completion of its command
-// line in a shell. All three are made from the same definitions as --help, so they cannot differ
-// from it.
+// The manual page of an installed program and the completion of its command line in two shells. All
+// are made from the definitions of --help, so they cannot differ from it.
 
 #include <CLI/CLI.hpp>
 #include <functional>
@@ -13,8 +12,7 @@
 namespace kvloupe {
 
 /// Words that a catalogue knows for an option ("--policy") or, without dashes, for a verb's
-/// argument
-/// ("lesson"). Words that the option itself names, such as light or dark, need no entry.
+/// argument ("lesson"). Words that the option itself names, such as light or dark, are left out.
 using KnownWords = std::map<std::string, std::vector<std::string>>;
 
 /// A manual page of section 1, in the language of man(7), as UTF-8. Each verb is a part of it.

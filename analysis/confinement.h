@@ -4,7 +4,7 @@
 
 namespace kvloupe {
 
-/// What a process that reads a file of a stranger may still take.
+/// Limits of a process that reads a stranger's file.
 struct Confinement {
   std::uint64_t memory = 0;   // bytes of address space beyond what it has
   std::uint64_t seconds = 0;  // of processor time

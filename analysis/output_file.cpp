@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,25 +22,20 @@ namespace kvloupe {
 namespace {
 constexpr int kAttempts = 100;
 
-std::string name_beside(const std::string& target) {
-  std::random_device random;
-  return fmt::format("{}.{:08x}.tmp", target, random());
-}
-}  // namespace
-
+/// Creates a new file beside the target, of a `name` that nobody else has, and opens it for
+/// writing: its descriptor; −1 and errno where that fails.
 int create_beside(const std::string& target, std::string& name) {
-  int descriptor = -1;
+  std::random_device random;
   for (int i = 0; i < kAttempts; ++i) {
-    name = name_beside(target);
-    descriptor = open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
+    name = fmt::format("{}.{:08x}.tmp", target, random());
+    const int descriptor = open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
     if (descriptor >= 0) return descriptor;
     if (errno != EEXIST) break;
   }
   name.clear();
-  return descriptor;
+  return -1;
 }
 
-namespace {
 constexpr std::time_t kAbandonedAfter = 3600;  // seconds without a write
 
 std::string folder_of(const std::string& path) {
@@ -88,25 +82,13 @@ int open_directly(const std::string& target) {
   return open(target.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
 }
 
-/// 0, or errno. What cannot be synced (a pipe, a device) needs none.
-int sync_to_disk(const std::string& path, int flags) {
-  const int descriptor = open(path.c_str(), flags | O_CLOEXEC);
+/// The names in a folder reach the disk. 0, or errno.
+int sync_folder(const std::string& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return errno;
   const int error = fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
   close(descriptor);
   return error;
-}
-
-/// All bytes of a file, to the disk. 0, or errno.
-int copy_to_disk(int from, int to) {
-  struct stat status {};
-  if (fstat(from, &status) != 0) return errno;
-  for (off_t at = 0; at < status.st_size;) {
-    const ssize_t count = sendfile(to, from, &at, static_cast<std::size_t>(status.st_size - at));
-    if (count == 0) return EIO;
-    if (count < 0 && errno != EINTR) return errno;
-  }
-  return fsync(to) == 0 ? 0 : errno;
 }
 }  // namespace
 
@@ -141,13 +123,7 @@ void refuse_own_input(const std::filesystem::path& output,
   }
 }
 
-int put_in_place(const std::string& from, const std::string& to) {
-  if (const int error = sync_to_disk(from, O_RDWR); error != 0) return error;
-  if (std::rename(from.c_str(), to.c_str()) != 0) return errno;
-  return sync_to_disk(folder_of(to), O_RDONLY | O_DIRECTORY);
-}
-
-UnfinishedFile::UnfinishedFile(std::string target, Name name) : target_(std::move(target)) {
+UnfinishedFile::UnfinishedFile(std::string target) : target_(std::move(target)) {
   std::string beside = target_;
   if (const std::optional<std::string> place = place_of_file(target_)) {
     target_ = beside = *place;
@@ -158,15 +134,7 @@ UnfinishedFile::UnfinishedFile(std::string target, Name name) : target_(std::mov
     const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
     beside = ((error ? "/tmp" : folder) / "kvloupe").string();
   }
-  if (name == Name::none_if_possible) {
-    descriptor_ = open(folder_of(beside).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
-    // It gets its name, and HDF5 opens it, through /proc.
-    if (descriptor_ >= 0 && access(path().c_str(), F_OK) != 0) {
-      close(descriptor_);
-      descriptor_ = -1;
-    }
-  }
-  if (descriptor_ < 0) descriptor_ = create_beside(beside, name_);
+  descriptor_ = create_beside(beside, name_);
   if (descriptor_ < 0) {
     error_ = errno;
   } else {
@@ -181,41 +149,13 @@ UnfinishedFile::~UnfinishedFile() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
-std::string UnfinishedFile::path() const {
-  return name_.empty() ? "/proc/self/fd/" + std::to_string(descriptor_) : name_;
-}
-
 int UnfinishedFile::put_in_place() {
   if (through_) return write_through();
   if (fsync(descriptor_) != 0 && errno != EINVAL) return errno;
-  if (const int error = take_name(); error != 0) return error;
-  static_cast<void>(flock(descriptor_, LOCK_UN));  // anyone may read it now
-  return sync_to_disk(folder_of(target_), O_RDONLY | O_DIRECTORY);
-}
-
-int UnfinishedFile::take_name() {
-  if (name_.empty()) {
-    const std::string nameless = path();
-    const auto link_as = [&](const std::string& name) {
-      return linkat(AT_FDCWD, nameless.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0
-                 ? 0
-                 : errno;
-    };
-    int error = link_as(target_);
-    if (error == 0) return 0;
-    // A link replaces no file, a renaming does: the file has a name of its own in between.
-    for (int i = 0; error == EEXIST && i < kAttempts; ++i) {
-      std::string name = name_beside(target_);
-      error = link_as(name);
-      if (error == 0) name_ = std::move(name);
-    }
-    // A file system that makes files without a name but cannot name them must not cost a long run.
-    if (error != 0) error = become_a_copy();
-    if (error != 0) return error;
-  }
   if (std::rename(name_.c_str(), target_.c_str()) != 0) return errno;
   name_.clear();
-  return 0;
+  static_cast<void>(flock(descriptor_, LOCK_UN));  // anyone may read it now
+  return sync_folder(folder_of(target_));
 }
 
 int UnfinishedFile::write_through() {
@@ -236,15 +176,6 @@ int UnfinishedFile::write_through() {
     if (count > 0) at += count;
   }
   if (close(out) != 0 && error == 0) error = errno;
-  return error;
-}
-
-int UnfinishedFile::become_a_copy() {
-  const int copy = create_beside(target_, name_);
-  if (copy < 0) return errno;
-  const int nameless = std::exchange(descriptor_, copy);
-  const int error = copy_to_disk(nameless, copy);
-  close(nameless);
   return error;
 }
 

@@ -10,19 +10,9 @@
 
 namespace kvloupe {
 
-/// Creates a new file beside the target, of a `name` that nobody else has, and opens it for
-/// writing: its descriptor; −1 and errno where that fails. It has the permissions of any new file
-/// (mkstemp makes a private one, and the umask cannot be read without changing it for all threads).
-int create_beside(const std::string& target, std::string& name);
-
-/// Gives a file that is whole under the name `from` the name `to`, replacing what was there. Its
-/// bytes reach the disk before the name does, and the name before the return. 0, or errno; then
-/// `to` is as before, and `from` is left to the caller.
-int put_in_place(const std::string& from, const std::string& to);
-
-/// Where a file of this name is written: at the end of its symbolic links, which stay. Nothing for
-/// what is there and is no regular file (a device, a pipe, standard output under its name in /dev
-/// or /proc): this is written through and never replaced.
+/// The place of a file of this name: the end of its symbolic links, which stay. Nothing where the
+/// name is no regular file (a device, a pipe, standard output under its name in /dev or /proc):
+/// such a target is written through and never replaced.
 std::optional<std::string> place_of_file(const std::string& target);
 
 /// Throws FileError where `output` names a file that the same command reads. Names that are empty,
@@ -30,22 +20,20 @@ std::optional<std::string> place_of_file(const std::string& target);
 void refuse_own_input(const std::filesystem::path& output,
                       const std::vector<std::filesystem::path>& inputs);
 
-/// A file that is not there until it is whole. It grows without a name in its target's folder, so
-/// that nothing is left even of a program that is killed; where the file system cannot do that,
-/// under a name from create_beside(). Where the file system makes files without a name but cannot
-/// name them, put_in_place() copies the file. If destroyed before put_in_place(), it is gone.
+/// A file that is not there until it is whole. It grows beside its target, under a temporary name
+/// that nobody else has and locked, with the permissions of any new file (mkstemp makes a private
+/// one, and the umask cannot be read without changing it for all threads). If destroyed before
+/// put_in_place(), it is gone.
 ///
 /// A target that is no regular file gets the bytes in the end, from a file in the folder for
 /// temporary files.
 ///
-/// Each also removes what killed programs left beside the same target: names of create_beside()
-/// that nobody holds locked and nobody has written to for an hour.
+/// Each also removes what killed programs left beside the same target: such names that nobody holds
+/// locked and nobody has written to for an hour.
 class UnfinishedFile {
  public:
-  enum class Name { none_if_possible, always };
-
   /// Opens a new file for reading and writing; where that fails, error() is not 0.
-  explicit UnfinishedFile(std::string target, Name name = Name::none_if_possible);
+  explicit UnfinishedFile(std::string target);
   ~UnfinishedFile();
   UnfinishedFile(const UnfinishedFile&) = delete;
   UnfinishedFile& operator=(const UnfinishedFile&) = delete;
@@ -53,20 +41,17 @@ class UnfinishedFile {
   /// errno of the opening, or 0.
   int error() const { return error_; }
   int descriptor() const { return descriptor_; }
-  /// Under which this process can open the file, as long as this object lives.
-  std::string path() const;
+  /// Its name until it is put in place.
+  const std::string& path() const { return name_; }
   /// Once all is written: the bytes reach the disk, then the file its target's name, in place of
   /// what was there, before the return. 0, or errno; then the target is as before.
   int put_in_place();
 
  private:
-  int take_name();
   /// All bytes to the target, which is no regular file. 0, or errno.
   int write_through();
-  /// Under a name of its own, instead of the file without one. 0, or errno.
-  int become_a_copy();
 
-  std::string target_, name_;  // name_: its own; empty: it has none
+  std::string target_, name_;  // name_: empty once it is in place
   bool through_ = false;       // the target stays what it is
   int descriptor_ = -1;
   int error_ = 0;

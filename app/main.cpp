@@ -1,3 +1,4 @@
+#include "analysis/cache/one_blas_thread.h"
 #include "analysis/freed_memory.h"
 #include "analysis/trace/trace_check.h"
 #include "app/cli/commands.h"
@@ -6,5 +7,7 @@
 int main(int argc, char** argv) {
   kvloupe::begin_trace_checks(argc, argv);
   kvloupe::share_freed_memory();
+  // Equal requests give equal pictures, whether or not a replay runs beside them.
+  kvloupe::use_one_blas_thread();
   return kvloupe::cli::run(argc, argv, KVLOUPE_COMMIT);
 }

@@ -5,7 +5,7 @@ if(KVLOUPE_COMMIT MATCHES "Format:")
   set(KVLOUPE_COMMIT "unknown")
   find_package(Git QUIET)
   if(GIT_FOUND AND EXISTS ${CMAKE_SOURCE_DIR}/.git)
-    # Of this tree, and not of another repository that it lies in.
+    # The commit of this tree, not of another repository around it.
     execute_process(COMMAND ${GIT_EXECUTABLE} rev-parse --short=10 HEAD
       WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE HEAD OUTPUT_STRIP_TRAILING_WHITESPACE
       RESULT_VARIABLE FAILED ERROR_QUIET)

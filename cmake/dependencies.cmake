@@ -55,3 +55,10 @@ if(KVLOUPE_APP)
   pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)
   find_package(OpenGL REQUIRED COMPONENTS OpenGL)
 endif()
+
+# The same for all, so that all can use the same precompiled headers.
+target_compile_definitions(kvloupe_options INTERFACE EIGEN_USE_BLAS
+  $<TARGET_PROPERTY:fmt::fmt,INTERFACE_COMPILE_DEFINITIONS>)
+target_link_libraries(kvloupe_options INTERFACE Threads::Threads)
+# Loops marked "omp simd" may be vectorised; no OpenMP runtime.
+target_compile_options(kvloupe_options INTERFACE -fopenmp-simd)

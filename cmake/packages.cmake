@@ -1,4 +1,4 @@
-# What is installed beside the programs, and the Debian packages that cpack makes of it all:
+# The files installed beside the programs, and the Debian packages that cpack makes of everything:
 #   scripts/package.sh          builds and calls cpack -G DEB
 #   scripts/check-package.sh    installs the package in a fresh system, uses it, and removes it
 # Install rules without a component make the package kvloupe; those of the component Development make

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How often what a replay blames is what the running model proves, from files of kvloupe-capture rescue.
+"""How often the heads that a replay blames are those that the running model proves, from files of kvloupe-capture rescue.
 
     scripts/blame.py FOLDER TARGET
 
@@ -96,8 +96,8 @@ and keeps the needle in all of the {heads} heads, in layers and in heads alone, 
 - Prompts that fail when the needle is dropped from the full cache in all heads: {wilson(len(broken), len(wrong))}.
 - Runs of the model, median: {median_interval([len(r["runs"]) for r in restored])}.
 
-How often the first k heads hold the whole smallest set, by what a replay blames them with. `kvloupe follow` takes the
-first number that it knows, from left to right:
+How often the first k heads by the replay's blame hold the whole smallest set. `kvloupe follow` takes the first known
+number, from left to right:
 
 {table(["k"] + [words for _, words in known], rows)}
 

@@ -52,7 +52,7 @@ inside() {
 }
 
 echo "== the tree"
-# What git knows or would add; files that are gone from the tree go there, too, but the builds stay.
+# The files that git knows or would add; files deleted from the tree are deleted there, too, but the builds stay.
 find "$root$place" -mindepth 1 -maxdepth 1 ! -name 'build*' -exec rm -rf {} +
 git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
   [ ! -e "$file" ] || printf '%s\0' "$file"

@@ -52,7 +52,7 @@ inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEB
 # As a person without a terminal and without a display.
 person() { inside su reader -s /bin/sh -c "cd /home/reader && $*" </dev/null; }
 inside apt-get update -qq
-# What opens the window, finds the type of a file, and builds a plugin; not what kvloupe itself needs.
+# Packages that open the window, find the type of a file, and build a plugin; kvloupe itself does not need them.
 inside apt-get -o Dpkg::Use-Pty=0 install -y -qq --no-install-recommends \
   xvfb xauth libgl1-mesa-dri libglib2.0-bin shared-mime-info desktop-file-utils g++ cmake make >/dev/null 2>&1
 inside useradd -m reader

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Which number of a replay foretells what the demo model answers? scripts/foretell-demo.sh [FOLDER [COUNT]]
+# Which number of a replay foretells the demo model's answers? scripts/foretell-demo.sh [FOLDER [COUNT]]
 # The same as scripts/foretell.sh with the demo model and its language, one hidden number and four: writes COUNT (30)
-# prompts of each to FOLDER (build/foretell-demo), and what came out to docs/results.md. Needs build/bin and python3;
-# for 60 prompts, ten minutes of one core. What is there already is kept, so it can be stopped.
+# prompts of each to FOLDER (build/foretell-demo), and the results to docs/results.md. Needs build/bin and python3;
+# for 60 prompts, ten minutes of one core. Existing files are kept, so it can be stopped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:-build/foretell-demo}

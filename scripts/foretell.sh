@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Which number of a replay foretells what a real model answers? scripts/foretell.sh [FOLDER [COUNT]]
-# Writes COUNT (50) prompts of each of two kinds to FOLDER (build/foretell), captures them with the full cache,
-# replays eight policies at three budgets, runs the same policies in the model, and writes to docs/results-real.md how
-# well each measure of the replays foretells the answers. Needs build/bin, python3, the model of scripts/real-model.sh (fetched once), 6 GB
-# of disk and, for 100 prompts, some three hours of one core. What is there already is kept, so it can be stopped.
+# Which number of a replay foretells a real model's answers? scripts/foretell.sh [FOLDER [COUNT]]
+# Writes COUNT (50) prompts of each of two kinds to FOLDER (build/foretell), captures them with the full cache, replays eight policies
+# at three budgets, runs the same policies in the model, and writes to docs/results-real.md how well each measure of
+# the replays foretells the answers. Needs build/bin, python3, the model of scripts/real-model.sh (fetched once), 6 GB
+# of disk and, for 100 prompts, some three hours of one core. Existing files are kept, so it can be stopped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:-build/foretell}

@@ -5,7 +5,7 @@
     scripts/foretell_page.py FOLDER TARGET KVLOUPE --demo     from the study of scripts/foretell-demo.sh
 
 Reads FOLDER/results-KIND.sqlite of each kind of prompts; the tables are those of kvloupe study foretell. The rest of TARGET
-stays as it is. Of the real model it writes analysis/measure/foretold_answers.cpp too: what the program says of its measures.
+stays as it is. For the real model it also writes analysis/measure/foretold_answers.cpp, the program's words about its measures.
 """
 import math
 import re
@@ -115,15 +115,15 @@ def main():
     joined = "\n\n".join(tables)
     text = f"""{HEADING}
 
-A replay keeps the states of a full run, so it shows what a policy takes away and not what the model says without it. Which of its
-numbers goes with the model's answers? Here: {OF_DEMO if demo else OF_REAL}, eight policies at three budgets: each is
+A replay keeps the states of a full run, so it shows which entries a policy evicts, but not the model's answers without
+them. Which of its numbers goes with the model's answers? Here: {OF_DEMO if demo else OF_REAL}, eight policies at three budgets: each is
 replayed on the full run's trace, and each is run in the model. *ρ over settings* compares the mean of a measure with the share of
-prompts answered, over policies and budgets; the shares say how often, of two runs of which one is right, the right one has the better
-value. Brackets: 95 % intervals, bootstrap over the prompts ([studies.md](studies.md#which-number-foretells)).
+prompts answered, over policies and budgets; the shares say how often the right run has the better
+value, in pairs of a right and a wrong run. Brackets: 95 % intervals, bootstrap over the prompts ([studies.md](studies.md#which-number-foretells)).
 
 {joined}
 
-{"" if demo else SHOWN}What each setting does, means over all prompts (`full` is the full cache, which is not always right either):
+{"" if demo else SHOWN}Means of each setting over all prompts (`full` is the full cache, which is not always right either):
 
 {settings_table(studies)}
 

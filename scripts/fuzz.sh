@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets with clang and runs each for some seconds: scripts/fuzz.sh [SECONDS [TARGET ...]],
 # default 60 and all. A target ends earlier after a million executions (KVLOUPE_FUZZ_RUNS); KVLOUPE_FUZZ_JOBS of
-# them run at a time, default one. Needs the packages clang and libclang-rt-14-dev (of clang's own version). What is
-# learnt stays in build-fuzz/corpus; a find is written to build-fuzz/finds/TARGET-*. The last lines are a
-# table for docs/reliability.md.
+# them run at a time, default one. Needs the packages clang and libclang-rt-14-dev (of clang's own version). New
+# inputs stay in build-fuzz/corpus; a find is written to build-fuzz/finds/TARGET-*. The last lines are a table for
+# docs/reliability.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
@@ -17,7 +17,7 @@ fi
 scripts/build.sh fuzz "${names[@]/#/fuzz_}"
 rows=build-fuzz/rows
 mkdir -p build-fuzz/finds build-fuzz/log $rows
-# What libraries leak on a damaged file is not ours (HDF5 does).
+# Leaks of libraries on a damaged file are not kvloupe's (HDF5 has them).
 export LSAN_OPTIONS=suppressions=$PWD/tests/leak_suppressions.txt:print_suppressions=0
 TIMEFORMAT=%U
 

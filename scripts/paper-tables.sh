@@ -27,7 +27,7 @@ table() { # NAME RESULTS...
   echo
   echo "Study:$studies."
   echo
-  echo "    kvloupe study$(echo "$files" | sed "s|$out/||g") --table $name -o $name.tex"
+  echo "    kvloupe study table $name$(echo "$files" | sed "s|$out/||g") -o $name.tex"
 }
 {
   cat <<'END'
@@ -36,10 +36,9 @@ table() { # NAME RESULTS...
 `scripts/paper-tables.sh` wrote this page. Each table has the rows and columns of a published one, filled by a study
 ([studies.md](studies.md#tables-in-the-layouts-of-papers)) of the demo model. The papers measure large models on LongBench,
 which the demo model cannot read. Its tasks are needles (`needle_found`), one of four needles that is asked for
-(`answer_found`), and texts, of which the table has the share of tokens with the full cache's most probable next token
-(`perplexity_same_top1`; 100 for the full cache by definition). A study of another model is the same file with another
-`model` and its `prompts`. All six studies together are 3 260 runs of 256 or 512 tokens. Few prompts stand behind each
-number: read the intervals. Nothing here says how the policies do in large models.
+(`answer_found`), and texts. For texts the table has the share of tokens with the full cache's most probable next token
+(`perplexity_same_top1`; 100 for the full cache by definition). For another model, change `model` and `prompts` in the study file. All six studies together are 3 260 runs of 256 or 512
+tokens. Each number comes from few prompts: read the intervals. These tables say nothing about the policies in large models.
 
     kvloupe-capture study assets/studies/NAME.json -o NAME.sqlite
 END

@@ -70,29 +70,29 @@ text = f"""# The order of the policies, beside a published one
 - Published: mean score of the tasks of RULER at 4 096 tokens, Llama-3.1-8B, read off plots that kvpress showed in 2025.
 - Found: one needle in 1 024 tokens by the demo model with the policy in its cache, in percent of {len(full)} prompts, with 95 %
   intervals. The full cache finds {wilson(sum(full), len(full))}.
-- Lost: attention that the queries after the cut would pay to entries that are gone, in percent (replay): mean over
+- Lost: attention that the queries after the cut would pay to evicted entries, in percent (replay): mean over
   the heads, then over the {len(PROMPTS)} shipped prompts.
 
 | policy | published | found | lost |
 | --- | ---: | ---: | ---: |
 {rows}
 
-Rank correlation with the published order: {signed(rank_correlation(published, shares))} for what is found, {signed(rank_correlation(published, [-mass for mass in lost]))} for the attention that is kept
+Rank correlation with the published order: {signed(rank_correlation(published, shares))} for the needles found, {signed(rank_correlation(published, [-mass for mass in lost]))} for the attention kept
 (+1: the same order; {len(PUBLISHED)} policies).
 
-Where the two columns differ, and what may be the reason (none of these reasons was tested with this model):
+The two columns differ in these places. The reasons are guesses; none of them was tested with this model:
 
 - `random`: an answer here is one token, and one head that kept it can be enough; the tasks of RULER have answers of several
   tokens, often from several places.
 - `KnormPress` and `KeyDiffPress` find every needle: both judge by keys alone, and the keys of a needle's words seem to be short
-  and unlike the others here. `KnormPress` loses more attention than `random` all the same, because it drops token 0
-  wherever this token's key is long. In large models its key is short.
+  and unlike the others here. `KnormPress` nevertheless loses more attention than `random`, because it drops token 0
+in heads in which this token's key is long. In large models its key is short.
 - `ExpectedAttentionPress`, alone and with AdaKV: few queries of the context look for needles, so a mean over the queries
   says little about the question. Large models look for many things at once.
 - `ChunkKVPress(SnapKVPress)` and `qfilter`: the last queries before the question, or a filter from one prompt, say little about
-  where a later question will look. The published filters come from many texts.
-- `ObservedAttentionPress`: a sum over all queries prefers early tokens the more, the longer the text is; here it has a
-  quarter of the length.
+the target of a later question. The published filters come from many texts.
+- `ObservedAttentionPress`: a sum over all queries prefers early tokens, and more so in long texts; here the text has a
+quarter of the length.
 
 Attention lost and needles found do not order the policies alike either: most attention does not go to the needle.
 """

@@ -2,7 +2,7 @@
 # Makes a virtual environment with these packages, those below, and the package in capture/python, once, and tells
 # its tests where the programs of build/ are. Call it from the root of the repository.
 
-# What all of them have: gigabytes, which are had once, in a virtual environment that the others see.
+# The packages of all environments: gigabytes, installed once, in a virtual environment that the others see.
 shared_packages=(numpy==2.4.6 h5py==3.16.0 pytest==9.2.0 torch==2.15.0)
 
 install_packages() {

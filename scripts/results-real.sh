@@ -3,7 +3,7 @@
 # scripts/foretell.sh with the same FOLDER (build/foretell).
 # Takes COUNT (31) of its prompts with needles that the model answers with the full cache and not with the policy (tova,
 # 25%), runs kvloupe-capture rescue on each with at most RUNS (40) runs of the model, and writes docs/results-real.md.
-# For 30 prompts it takes an hour of one core. What is there already is kept, so it can be stopped.
+# For 30 prompts it takes an hour of one core. Existing files are kept, so it can be stopped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:-build/foretell}

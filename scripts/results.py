@@ -76,7 +76,7 @@ def after_layers(results):
 
 
 def with_and_without(results, what):
-    """What "+critical" does to a policy's mean distances: rows of a table, and the changes in percent."""
+    """Effect of "+critical" on a policy's mean distances: rows of a table, and the changes in percent."""
     def case(run):
         return run["budget"], run["length"], run["sample"], run.get("depth")
     of = {}
@@ -142,7 +142,7 @@ text = f"""# Results with the demo model
 each number is measured. Every policy runs in the model's own cache (closed loop), prompt
 blocks of {settings['block']}, {settings['dtype']}. A budget is a share of the prompt. The model is small and made for this
 tool: these results say little about large models. `kvmerger` multiplies
-a merged value by the size of its set, as its paper says; over many blocks the factors multiply
+a merged value by the size of its set, as in its paper; over many blocks the factors multiply
 (`value_scale=one` leaves the factor out).
 
 ## One needle, the policy sees the question
@@ -192,14 +192,14 @@ large for the picture.
 
 Do the two stages of CriticalKV lower this distance, as in its paper (figure 6: an 8B model, 200 news
 summaries at 20 %, a larger effect in deeper layers)? The table gives the change of the mean distance, in percent,
-due to `+critical`, and in how many cases the distance is smaller. Texts: {count(critical)} of {only_length(critical)} tokens, means over all
+due to `+critical`, and the number of cases with a smaller distance. Texts: {count(critical)} of {only_length(critical)} tokens, means over all
 tokens. Needles: the prompts of the first part, at the last token, which predicts the answer.
 
 {table(["policy, budget"] + after_layers(critical), text_rows + needle_rows)}
 
 Over texts, {lowered(later_of_texts)} means from layer 1 on are smaller with `+critical`, and the median change is {median(later_of_texts)};
-after layer 0, where little drifts, {lowered(after(text_changes, 0))}. Deeper layers: {median(after(text_changes, 1))} after layer 1, {median(after(text_changes, -2))} after the last,
+after layer 0, where the drift is small, {lowered(after(text_changes, 0))}. Deeper layers: {median(after(text_changes, 1))} after layer 1, {median(after(text_changes, -2))} after the last,
 {median(after(text_changes, -1))} after the norm. At the last token of needle prompts {lowered(later_of_needles)} are smaller, {median(later_of_needles)} in the
-median; a single prompt has much weight there.
+median; a single prompt has a large weight there.
 """
 target.write_text(text, encoding="utf-8")

@@ -12,6 +12,8 @@ int alive = 0;
 int before = 1;  // the first one's
 }  // namespace
 
+void use_one_blas_thread() { openblas_set_num_threads(1); }
+
 OneBlasThread::OneBlasThread() {
   const std::lock_guard lock(mutex);
   if (alive++ > 0) return;

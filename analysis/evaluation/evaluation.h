@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +26,8 @@ struct HiddenDistances {
 struct EvaluationRun {
   std::string policy;             // canonical spec; "full": the full cache
   std::string budget;             // as written: 128, 25%; "full"
+  std::string policy_files;       // what the policy reads (policy_files()); empty: nothing
+  std::string probe;              // how the context was read a second time; empty: it was not
   double entries = 0.0;           // the budget in entries
   double length = 0.0;            // as asked for, in tokens
   double tokens = 0.0;            // of the prompt
@@ -37,20 +41,41 @@ struct EvaluationRun {
   double same_top1 = 0.0;         // share of tokens with the full cache's most probable next token
   HiddenDistances hidden;         // ‖h′ − h‖₂ / ‖h‖₂
   HiddenDistances hidden_cosine;  // 1 − cos(h′, h)
+  int prompt = -1;                // index into Evaluation::prompts; −1: not kept
+  double seconds = 0.0;
+
+  /// One of which no number is known.
+  static EvaluationRun unknown();
+  /// Whether the other has the same policy, budget and prompt: then one of them is enough.
+  bool is_of_same_case(const EvaluationRun& other) const;
+};
+
+/// What an evaluation was asked for. All runs of a results file have it in common.
+struct EvaluationSettings {
+  enum class Task { needle, perplexity, rescue, study } task = Task::needle;
+  std::string model;
+  std::string dtype;
+  int block = 0;         // tokens of a prompt that were run at once; 0: not said
+  bool compact = false;  // positions of cached entries
+  std::uint64_t seed = 0;
+  int filler_sentences = 0;      // of the template that prompts were made from
+  int needles = 0;               // needles: in a prompt
+  bool context_only = false;     // needles: evictions stopped at the question
+  std::string needle, question;  // needles: as the template has them
+  bool operator==(const EvaluationSettings&) const = default;
 };
 
 /// A results file of kvloupe-capture eval (docs/evaluation.md) or rescue (docs/follow.md), or of a
 /// study (docs/studies.md).
-struct Evaluation {
+struct Evaluation : EvaluationSettings {
   std::filesystem::path path;
   std::string identity;  // changes when the file's content does: size and time of the last change
-  enum class Task { needle, perplexity, rescue, study } task = Task::needle;
-  std::string model;
-  std::string fingerprint;              // of the model; empty in results of earlier versions
-  bool context_only = false;            // evictions stopped at the question
-  bool compact = false;                 // positions of cached entries
-  std::vector<EvaluationRun> runs;      // at least one; study: of each item; rescue: none
-  std::optional<RescueResults> rescue;  // with task rescue
+  std::string fingerprint;          // of the model; empty in results of earlier versions
+  std::vector<EvaluationRun> runs;  // at least one; study: of each item; rescue: none
+  /// With tasks needle and perplexity, one JSON object each: what it was made from, its tokens and
+  /// their segments (capture/eval/stored_prompt.h).
+  std::vector<std::string> prompts;
+  std::optional<RescueResults> rescue;                // with task rescue
   std::shared_ptr<const StudyTable> study = nullptr;  // with task study
 
   /// Number of layers with hidden states; 0 if no run has them.
@@ -65,6 +90,29 @@ struct Evaluation {
 /// large, not JSON (truncated, foreign), not a results file, a newer version, a run without the
 /// numbers of its task or with numbers out of range, runs with different numbers of layers.
 Evaluation read_evaluation(const std::filesystem::path& path);
+
+/// The results in the file at `path`, or without one those of these settings, without runs. Throws
+/// FileError if the file contains anything but results of the same settings.
+Evaluation begun_evaluation(const std::string& path, const EvaluationSettings& settings);
+
+/// Writes results of tasks needle and perplexity with their summary, in full or not at all. Throws
+/// FileError.
+void write_evaluation(const Evaluation& evaluation, const std::string& path);
+
+/// A run as the results file has it, for programs that follow the evaluation.
+nlohmann::ordered_json run_json(EvaluationRun run, Evaluation::Task task);
+
+/// Means over the runs of one policy and budget, each over the runs that have the number; NaN: none
+/// has.
+struct EvaluationSummary {
+  std::string policy, budget;
+  int runs = 0;
+  double accuracy = 0.0;  // needles
+  double loss = 0.0, perplexity = 0.0, loss_difference = 0.0, kl = 0.0, same_top1 = 0.0;
+  HiddenDistances hidden, hidden_cosine;
+};
+/// One for each policy and budget, in the order of their first run.
+std::vector<EvaluationSummary> summary_of(const Evaluation& evaluation);
 
 /// Whether a file begins like a results file; read_evaluation() checks its content.
 bool looks_like_evaluation(const std::filesystem::path& path);

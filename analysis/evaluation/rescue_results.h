@@ -1,14 +1,24 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/metric/sink.h"
 
 namespace kvloupe {
+
+inline constexpr const char* kRescueFormat = "kvloupe-rescue";
+
+/// What became of one run of the model.
+struct RescueOutcome {
+  bool right = false;    // the model says the expected text
+  double logprob = 0.0;  // of the expected tokens, each after those before it; nats
+};
 
 /// What one intervention did to the answer. Of a place that was not run alone: wrong, and NaN.
 struct RescueEffect {
@@ -28,21 +38,54 @@ struct RescueSide {
   /// answer.
   std::optional<std::vector<HeadIndex>> smallest;
   bool minimal = true;  // else the search stopped before, and perhaps some can be left out
+  int set_tests = 0;    // sets of heads that were asked for
 
   int known_heads() const;  // heads that were run alone
+  /// Nothing known of any place.
+  static RescueSide unknown(int layers, int heads_per_layer);
+};
+
+/// What the replay says of a head, beside what the model proves. Numbers may be NaN.
+struct RescuePrediction {
+  HeadIndex at;
+  double loss = 0.0;           // attention read × share lost
+  double question_loss = 0.0;  // the same, of the question's reads
+  double change = 0.0, logit = 0.0;
+  double blame = 0.0;  // FollowedHead::blame
+};
+
+/// What must be equal for a search to go on where it stopped. What was run is told by content: a
+/// prompt or a model of the same name may be another.
+struct RescueSettings {
+  std::string model, fingerprint;
+  std::string policy;  // canonical spec
+  int budget = 0;      // entries
+  int block = 0;       // 0: not said, in results of earlier versions
+  std::string dtype;
+  std::vector<int> tokens;
+  std::string prompt;  // its name
+  std::vector<std::int32_t> prompt_ids;
+  std::optional<std::string> expect;  // what is right, as it was asked for
+  std::vector<std::string> answers;   // or one of these; else what the full cache says
+  int answer_tokens = 0;
+  std::string probe;  // how the context was read a second time; empty: it was not
+  bool operator==(const RescueSettings&) const = default;
 };
 
 /// The results of kvloupe-capture rescue (docs/follow.md).
-struct RescueResults {
-  std::string policy;  // canonical spec
-  int budget = 0;      // entries
-  std::vector<int> tokens;
+struct RescueResults : RescueSettings {
+  /// What is there, in the order in which a search finds it out. Results are complete with all.
+  enum class Part { runs, expected, full, policy, predicted, all } reached = Part::runs;
+  std::vector<std::pair<std::string, RescueOutcome>> runs;  // by spec, in their order
+  std::vector<std::int32_t> expected_ids;
   std::string expected;
-  std::string full_says, policy_says;
+  bool full_right = true, policy_right = false;
   double full_logprob = 0.0, policy_logprob = 0.0;  // of the expected text, nats
-  bool policy_right = false;
+  std::string full_says, policy_says;
   RescueSide keep;  // beside the policy
   RescueSide drop;  // from the full cache
+  /// By falling blame, as `kvloupe follow` sorts them.
+  std::vector<RescuePrediction> predictions;
   /// [L · Hk] what `kvloupe follow` blames a head with (FollowedHead::blame); NaN where it is not
   /// known. Results of earlier versions have attention read × share lost.
   std::vector<double> predicted;
@@ -59,11 +102,20 @@ struct RescueResults {
   std::size_t index(const HeadIndex& head) const {
     return static_cast<std::size_t>(head.layer * heads() + head.head);
   }
+  /// The run of a spec, or null.
+  const RescueOutcome* find_run(const std::string& spec) const;
 };
 
 /// From the file's JSON, which is an object of this format. Throws results::Wrong, whose text
 /// continues the file's name: a search that is not finished, numbers missing or out of range,
 /// places out of order, or of files without a shape not all of them.
-RescueResults rescue_results(const nlohmann::json& json);
+RescueResults rescue_results(const nlohmann::ordered_json& json);
+
+/// Settings and runs of a search that is to go on; nothing where there is no such file. Throws
+/// FileError: it is another kind of file, or of a newer version.
+std::optional<RescueResults> begun_rescue(const std::string& path);
+
+/// Writes what is there, in full or not at all. Throws FileError.
+void write_rescue(const RescueResults& results, const std::string& path);
 
 }  // namespace kvloupe

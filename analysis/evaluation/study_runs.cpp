@@ -12,31 +12,30 @@
 #include "analysis/study/study_measures.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_table.h"
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 
 namespace {
-using Json = nlohmann::json;
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
-Json parsed(const std::string& text) {
-  return is_deep_json(text) ? Json() : Json::parse(text, nullptr, false);
+using StoredJson = nlohmann::json;
+StoredJson parsed(const std::string& text) {
+  return is_deep_json(text) ? StoredJson() : StoredJson::parse(text, nullptr, false);
 }
 
 /// "red or crimson": the right answers.
 std::string answers_text(const std::string& expected) {
   std::string text;
-  const Json answers = parsed(expected);
+  const StoredJson answers = parsed(expected);
   if (!answers.is_array()) return text;
-  for (const Json& answer : answers) {
+  for (const StoredJson& answer : answers) {
     if (answer.is_string()) text += (text.empty() ? "" : " or ") + answer.get<std::string>();
   }
   return text;
 }
 
 /// How many ids the prompt has, which stand with blanks between them.
-double tokens_in(const Json& stored) {
-  const Json ids = stored.is_object() ? stored.value("ids", Json()) : Json();
+double tokens_in(const StoredJson& stored) {
+  const StoredJson ids = stored.is_object() ? stored.value("ids", StoredJson()) : StoredJson();
   if (!ids.is_string() || ids.get_ref<const std::string&>().empty()) return kUnknown;
   const auto& text = ids.get_ref<const std::string&>();
   return 1.0 + static_cast<double>(std::count(text.begin(), text.end(), ' '));
@@ -61,13 +60,13 @@ void add_study_runs(Evaluation& evaluation) {
     if (measure >= 0) run.correct = study.values[static_cast<std::size_t>(measure)][i];
     if (item.task != kReplayTask && item.state == "done") {
       const StudyPrompt prompt = results.prompt(item.number);
-      const Json stored = parsed(prompt.stored);
+      const StoredJson stored = parsed(prompt.stored);
       run.tokens = tokens_in(stored);
       run.length = run.tokens;
       run.expected = answers_text(prompt.expected);
       run.answer = prompt.answer;
       if (evaluation.fingerprint.empty() && stored.is_object()) {
-        const Json fingerprint = stored.value("fingerprint", Json());
+        const StoredJson fingerprint = stored.value("fingerprint", StoredJson());
         if (fingerprint.is_string()) evaluation.fingerprint = fingerprint.get<std::string>();
       }
     }

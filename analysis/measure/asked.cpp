@@ -15,18 +15,18 @@ Words words_of(Asked asked) {
   switch (asked) {
     case Asked::question:
       return {"question's queries",
-              "The tokens of the segment \"question\". NaN where the trace has none."};
+              "The tokens of the segment \"question\". NaN if the trace has none."};
     case Asked::answer:
       return {"answer's queries",
-              "The queries that write the answer: of the tokens before those of the segment "
-              "\"answer\", or, without such a segment, before the generated ones. NaN where the "
-              "trace has none. Of an answer that the full cache wrote."};
+              "The queries that write the answer: those of the tokens before each token of the "
+              "segment \"answer\", or, without such a segment, before each generated token. NaN if "
+              "the trace has none. In a trace of the full cache this is the full cache's answer."};
     case Asked::later:
       break;
   }
   return {"later queries",
-          "All tokens after the first step; of more than 128 such tokens a sample of 128, evenly "
-          "spaced."};
+          "The queries of all tokens after the first step; if there are more than 128, an evenly "
+          "spaced sample of 128."};
 }
 
 MeasureFamily asked_by(Asked asked) {
@@ -34,14 +34,14 @@ MeasureFamily asked_by(Asked asked) {
   const std::string prefix = std::string(asked_name(asked)) + "_";
   const std::string title = std::string(", ") + words.queries;
   MeasureFamily family;
-  family.name = "What eviction changes for the " + std::string(words.queries);
-  family.remark = std::string(words.tokens) +
-                  " Each query against what its head's cache holds when it comes: the entries kept "
-                  "so far and the tokens of its own block up to it, in an open loop. o_h and o'_h "
-                  "are the attention outputs of query head h with the full cache and with what the "
-                  "cache holds, for one query q. Where a formula has a sum over a layer or the "
-                  "model, all its heads have the same value; unknown unless the whole layer or "
-                  "model was replayed.";
+  family.name = "Effect of eviction on the " + std::string(words.queries);
+  family.remark =
+      std::string(words.tokens) +
+      " Each query sees the entries that its head's cache holds when it comes, in an open loop: "
+      "the entries kept so far and the tokens of its own block up to it. o and o' are the "
+      "attention outputs of a query head for one query q, with the full cache and with these "
+      "entries. If a formula has a sum over a layer or the model, all its heads have the same "
+      "value, which is known only if the whole layer or model was replayed.";
   family.scope = MeasureScope::queries;
   family.on_request = true;
   family.asked = asked;
@@ -53,7 +53,7 @@ MeasureFamily asked_by(Asked asked) {
        .formula =
            "mean over q and the head's query heads of the sum of A_i over the tokens i whose "
            "entry the cache holds",
-       .source = "CriticalKV theorem 3.3, asked by other queries",
+       .source = "CriticalKV theorem 3.3, for other queries",
        .better = Better::larger,
        .share = true,
        .reads = reads},

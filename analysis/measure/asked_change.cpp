@@ -74,7 +74,7 @@ void AskedLayer::add_query_head(int query_head, std::size_t first, std::size_t c
   const Matrix& values = states_.values[head];
   const bool weights = !states_.output_weights.empty();
   const Eigen::Index d = keys.cols();
-  // Of all queries at once: attention and its change over the tokens up to the last query's.
+  // Attention of all queries at once, and its change, over the tokens up to the last query's.
   const int end = queries_[first + count - 1] + 1;
   const int begin = first_seen(queries_[first], model.sliding_window);
   const auto rows = static_cast<Eigen::Index>(count);

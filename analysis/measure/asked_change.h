@@ -1,6 +1,7 @@
 #pragma once
-// What eviction changes for queries that come later: each against what its head's cache holds when
-// it comes. Heads are added with their signs before a norm is taken, as the model adds them.
+// The change that eviction makes for queries that come later: each attends to the entries that its
+// head's cache holds when it comes. Heads are added with their signs before a norm is taken, as the
+// model adds them.
 
 #include <Eigen/Core>
 #include <cstdint>
@@ -13,17 +14,17 @@
 
 namespace kvloupe {
 
-/// What a query that comes later finds in a head's cache: entries of earlier tokens and those of
-/// its own block. Tokens after the query, and those that its window does not reach, are not looked
-/// at.
+/// A query that comes later finds these entries in a head's cache: entries of earlier tokens and
+/// those of its own block. Tokens after the query, and those that its window does not reach, are
+/// not looked at.
 struct FoundEntries {
   std::span<const std::int32_t> tokens;  // ascending
   /// Keys, values and log sizes as the cache holds them; null: those of the trace, none merged.
   const CacheView* merged = nullptr;
 };
 
-/// Of one head, means over the queries and over the head's query heads. o: attention output of a
-/// query head with the full cache, o': with what the cache holds.
+/// The change in one head, means over the queries and over the head's query heads. o: attention
+/// output of a query head with the full cache, o': with what the cache holds.
 struct AskedHead {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   double kept_attention = kUnknown;  // Σ over the tokens whose entry is there of A_i
@@ -48,12 +49,12 @@ class AskedLayer {
              const Eigen::MatrixXd* effects = nullptr);
 
   /// A head's cache at the queries [first, first + count) of those asked, which are in one block.
-  /// Of each head and query exactly once; different heads may be added at the same time.
+  /// Call it for each head and query exactly once; different heads may be added at the same time.
   void add(int head, std::size_t first, std::size_t count, const FoundEntries& found);
 
-  /// Of a head of which all queries were added.
+  /// All queries of the head must have been added.
   AskedHead head(int head) const;
-  /// Of the layer, once all heads were added: Σ over its heads of o W_O and of (o' − o) W_O, [Q,D];
+  /// The layer's, once all heads were added: Σ over its heads of o W_O and of (o' − o) W_O, [Q,D];
   /// empty without output weights.
   Eigen::MatrixXd output() const;
   Eigen::MatrixXd change() const;

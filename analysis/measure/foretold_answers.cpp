@@ -1,7 +1,8 @@
 // Written by scripts/foretell_page.py from the results of scripts/foretell.sh. Do not edit.
 #include "analysis/measure/foretold_answers.h"
 
-#include <limits>
+
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 
@@ -10,7 +11,6 @@ ForetoldStudy foretold_study() {
 }
 
 const std::vector<ForetoldAnswers>& foretold_answers() {
-  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   static_cast<void>(kUnknown);
   static const std::vector<ForetoldAnswers> all = {
       {"answer_residual_change", 0.83, 0.83},

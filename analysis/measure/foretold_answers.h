@@ -1,6 +1,6 @@
 #pragma once
-// What the numbers of a replay foretold about a real model: the study of scripts/foretell.sh, on
-// docs/results-real.md.
+// How well the numbers of a replay foretold a real model's answers: the study of
+// scripts/foretell.sh, on docs/results-real.md.
 
 #include <string>
 #include <string_view>
@@ -8,8 +8,8 @@
 
 namespace kvloupe {
 
-/// Of one measure: Spearman's ρ, over the settings of the study, of its mean and the share of
-/// prompts that the running model answers; turned so that 1 foretells. NaN: not measured there.
+/// Spearman's ρ of one measure's mean and the share of prompts that the running model answers, over
+/// the settings of the study; turned so that 1 foretells. NaN: not measured there.
 struct ForetoldAnswers {
   std::string_view measure;
   double needles = 0.0;  // prompts that ask for a number hidden in an essay

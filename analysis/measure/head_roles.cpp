@@ -14,11 +14,11 @@ MeasureFamily head_roles() {
   family.name = "Roles of a head";
   family.remark =
       "Measured on the trace with the full cache, over all queries, whatever the policy; the mean "
-      "over the head's query heads. A[q,i]: attention of query q to token i. NaN where the trace "
-      "has no query to measure (nothing repeated, nothing generated, no segment \"question\"). The "
+      "over the head's query heads. A[q,i]: attention of query q to token i. NaN if the trace has "
+      "no query to measure (nothing repeated, nothing generated, no segment \"question\"). The "
       "roles figure names a query head by the role whose value exceeds its threshold by the "
-      "largest factor. That it rests on the sink stands beside this name, since heads of all roles "
-      "do. Thresholds:";
+      "largest factor. Resting on the sink is marked beside this name, because heads of all roles "
+      "do it. Thresholds:";
   family.scope = MeasureScope::trace;
   family.on_request = true;
   for (const RoleInfo& role : role_catalog()) {

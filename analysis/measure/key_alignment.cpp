@@ -13,9 +13,9 @@ MeasureFamily key_alignment() {
   family.remark =
       "k* is the key that the step's last query attends to most, over the whole captured prefix, "
       "whatever the policy. Keys are scaled so that the query has length one. The bound of theorem "
-      "C.1 is shown as printed: it is never positive, and it can fail where the cosine is "
-      "negative. The weight and the bounds of C.1 are NaN for logits with a soft cap or a sink. "
-      "The bound of theorem C.3 is useful only where cos(mean k, q) < 0 < cos(k*, q).";
+      "C.1 is shown as printed: it is never positive, and it can fail if the cosine is negative. "
+      "The weight and the bounds of C.1 are NaN for logits with a soft cap or a sink. "
+      "The bound of theorem C.3 is useful only if cos(mean k, q) < 0 < cos(k*, q).";
   family.scope = MeasureScope::query_head;
   family.on_request = true;
   family.measures = {

@@ -22,8 +22,9 @@ MeasureFamily key_geometry() {
   MeasureFamily family;
   family.name = "Key geometry";
   family.remark =
-      "Of all captured keys, queries and values of a head, after RoPE; the mean if several query "
-      "heads read the head. The paper does not say how many keys its figure 14 uses; here it is a "
+      "Computed from all captured keys, queries and values of a head, after RoPE; the mean if "
+      "several query heads read the head. The paper does not say how many keys its figure 14 uses; "
+      "here it is a "
       "tenth.";
   family.scope = MeasureScope::trace;
   family.measures = {

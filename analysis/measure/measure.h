@@ -1,8 +1,8 @@
 #pragma once
 // A measure is one number about a head, with its description. A family is a group of measures that
-// are computed together: one file in this folder and one line in measure_catalog.cpp. With that
-// line the JSON of `kvloupe replay`, the columns of `kvloupe sweep`, the overview figure and
-// docs/measures.md include the family.
+// are computed together: one file in this folder and one line in measures.h. With that line the JSON
+// of `kvloupe replay`, the columns of `kvloupe sweep`, the overview figure and docs/measures.md
+// include the family.
 
 #include <optional>
 #include <span>
@@ -17,7 +17,7 @@
 
 namespace kvloupe {
 
-/// What a measure has one value for.
+/// A measure has one value for each of these.
 enum class MeasureScope {
   query_head,  // per query head and step: of the step's last query
   step,        // per head and step
@@ -54,7 +54,7 @@ struct MeasureInfo {
   /// In the window's grid and readouts: a name as sessions hold it, and a sentence. "": not there.
   std::string label = {};
   std::string help = {};
-  /// Of a replay: the measures per query head or step whose values it is made of.
+  /// For a measure of a replay: the measures per query head or step whose values it is made of.
   std::vector<std::string> made_of = {};
   StateParts reads = {};  // beyond keys and the steps' last queries, to compute its value
   // Read from the record where the replay itself left it there; all others are read from the
@@ -86,7 +86,8 @@ struct MeasureFamily {
   bool of_full_cache = false;  // values at a step are of the captured prefix, whatever the policy
   std::vector<MeasureInfo> measures;
 
-  /// Of the scope queries: whose. replay/ask.h computes them, whatever is asked for of a family.
+  /// For the scope queries: whose queries. replay/ask.h computes all of a family, whichever is
+  /// asked for.
   std::optional<Asked> asked = {};
 
   // At most one, the scope's own; none where all measures are read. `values` [measures] is NaN

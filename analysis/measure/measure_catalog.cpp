@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "analysis/catalog.h"
 #include "analysis/error.h"
 #include "analysis/measure/measures.h"
 #include "analysis/policy/kit/nearest_word.h"
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 
 namespace {
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 /// How many computed values the families of a scope have together.
 int slots(MeasureScope scope) {

@@ -53,7 +53,7 @@ struct MeasureChoice {
 };
 /// These, and the measures per step whose values they are made of.
 std::vector<std::string> with_made_of(std::span<const std::string> names);
-/// What states computing them for this policy reads, beyond keys and the steps' last queries.
+/// The states that computing them for this policy reads, beyond keys and the steps' last queries.
 StateParts parts_read(const MeasureChoice& choice, const PolicySpec& policy);
 /// Whether one of them that applies to the policy is made of its scores or fates.
 bool reads_scores(const MeasureChoice& choice, const PolicySpec& policy);

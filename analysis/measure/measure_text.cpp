@@ -31,7 +31,7 @@ of `kvloupe replay --json`, its column in the CSV of `kvloupe sweep`, and its va
 `kvloupe export --figure overview --set measure=NAME`.
 
 The column of a sweep holds one number per head. For a measure with a value per step it is the mean over the
-steps from the first eviction on (without an eviction: the last step), or, where the last column says so, the
+steps from the first eviction on (without an eviction: the last step), or, if the last column says so, the
 value at the last step. For a measure with a value per query head it is the mean over the query heads. Unknown
 values do not count in these means. An unknown value is `null` in JSON and empty in CSV.
 
@@ -65,13 +65,14 @@ std::string section(const MeasureFamily& family) {
 }
 
 constexpr const char* kForetold = R"(
-## Which of them foretell answers
+## Measures that foretell answers
 
-A replay does not run the model without what was evicted. In a study of SmolLM2-135M-Instruct (two kinds of prompts, eight policies at
-three budgets) the measures went with the answers of the running model as follows: Spearman's ρ, over policies and budgets, of a
-measure's mean and the share of prompts that are answered, turned so that 1 foretells and 0 is chance. Intervals and shares of
-pairs are in [results-real.md](results-real.md). Ask the answer's queries, and look at the whole model first: means over heads of what sinks
-dominate foretell little. For certainty, run the policy in the model.
+A replay does not run the model without the evicted entries. So how well do its measures foretell the answers of the running
+model? The table is from a study of SmolLM2-135M-Instruct (two kinds of prompts, eight policies at three budgets). It has
+Spearman's ρ, over policies and budgets, of a measure's mean and the share of answered prompts. The sign is chosen so that 1
+foretells perfectly; 0 is chance. Intervals and shares of pairs are in [results-real.md](results-real.md). Take measures of the
+answer's queries, and of the whole model first: means over heads of values that sinks dominate foretell little. To be certain, run the
+policy in the model.
 )";
 
 std::string foretold_section() {

@@ -21,7 +21,7 @@ struct LeavingEntry {
   Matrix key, value;        // [1,d] as they stood in the cache; value [0,d] where it held none
   float log_size = 0.0F;
 };
-/// Of a cache before the step's decision is carried out.
+/// The leaving entry of a cache before the step's decision is carried out.
 LeavingEntry leaving_entry(const HeadCache& cache, int last_query, int window);
 
 /// The inputs of the measures of one head at one step: the captured states up to the step's last

@@ -69,10 +69,9 @@ MeasureFamily page_selection() {
   MeasureFamily family;
   family.name = "Reading pages instead of evicting";
   family.remark =
-      "Beside retained_mass, for the same query and the same number of entries: what it would see "
-      "if "
-      "nothing were evicted and it read the pages that Quest chooses, or the entries that get "
-      "most. "
+      "Compare with retained_mass: the attention that the same query would keep with the same "
+      "number of entries if nothing were evicted and it read the pages that Quest chooses, or the "
+      "entries with the most attention. "
       "Pages hold 16 tokens. Quest reads at least three pages, and everything in the first two "
       "layers; here every layer reads as many whole pages as fit, at least one.";
   family.scope = MeasureScope::query_head;

@@ -40,9 +40,9 @@ MeasureFamily score_prediction() {
   family.remark =
       "At steps that evict, over all n entries of the cache before the eviction, protected ones "
       "included. Attention is that of the full cache, mean over all queries after the step and "
-      "over "
-      "the group; it looks into the future, so it judges a policy and is none. NaN where no query "
-      "comes later, or where all scores are equal. Needs the products of all later queries with "
+      "over the group. The measure looks into the future, so it can judge a policy but not be one. "
+      "NaN if no query comes later, or if all scores are equal. Needs the products of all later "
+      "queries with "
       "the "
       "entries at every step.";
   family.scope = MeasureScope::step;

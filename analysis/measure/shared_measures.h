@@ -17,10 +17,10 @@ struct FullAttention {
   std::vector<double> attention;  // [seen]
 };
 
-/// What the measures of several replays of one trace have in common, whatever the policy, the
-/// budget and the steps: values of the trace alone, and at a token those of the full cache. It must
-/// serve replays of one trace with one choice of measures. Thread-safe. What is asked for first is
-/// kept, up to so many bytes; the rest is computed each time.
+/// Values that the measures of several replays of one trace share, whatever the policy, the budget
+/// and the steps: values of the trace alone, and at a token those of the full cache. It must serve
+/// replays of one trace with one choice of measures. Thread-safe. The first values are kept, up to
+/// so many bytes; the rest is computed each time.
 class SharedMeasures {
  public:
   explicit SharedMeasures(std::size_t most_bytes) : room_(most_bytes) {}

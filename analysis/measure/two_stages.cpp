@@ -9,7 +9,7 @@
 namespace kvloupe::measures {
 
 namespace {
-enum Slot { kMass, kHolds, kBoundL1, kRelaxedL1, kBoundL2, kRelaxedL2 };
+enum StageSlot { kMass, kHolds, kBoundL1, kRelaxedL1, kBoundL2, kRelaxedL2 };
 
 void measure(MeasuredStep& step, int query_head, std::span<double> values) {
   const std::vector<Fate>& fates = step.decision().fates;

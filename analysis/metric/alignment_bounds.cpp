@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "analysis/metric/angle.h"
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 
 namespace {
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 Eigen::RowVectorXd wide(std::span<const float> query) {
   return Eigen::Map<const Eigen::RowVectorXf>(query.data(), static_cast<Eigen::Index>(query.size()))

@@ -39,8 +39,6 @@ struct MeanKeyAlignment {
   double paper_bound = 0.0;  // 1 − (α − β)²/2, printed as 1 + αβ − α²/2 − β²/2
   /// cos(arccos α − arccos β), the spherical triangle: at least `measured`, at most `paper_bound`.
   double tight_bound = 0.0;
-  /// The theorem's premise, α < 0 < β.
-  bool premise() const { return alpha < 0.0 && beta > 0.0; }
 };
 
 /// query [d], keys [n,d] that it sees, `star` the row of k*; k̄ is the mean of all n keys. O(n·d).

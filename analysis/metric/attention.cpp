@@ -11,7 +11,7 @@ namespace {
 constexpr Eigen::Index kTileQueries = 128;
 constexpr float kStoredTolerance = 1e-3F;  // of a stored log-sum-exp against a recomputed one
 
-/// What the query that is entry `own` sees: entries [first, end).
+/// The query that is entry `own` sees the entries [first, end).
 struct Seen {
   Eigen::Index first = 0, end = 0;
   Eigen::Index size() const { return end - first; }

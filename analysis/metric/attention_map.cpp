@@ -12,7 +12,7 @@
 namespace kvloupe {
 
 namespace {
-constexpr Eigen::Index kTileQueries = 128;
+constexpr Eigen::Index kMapTileQueries = 128;
 constexpr Eigen::Index kTileKeys = 1024;  // a tile of logits stays in the second-level cache
 
 /// [first, end) of the cells that pixel `i` of `pixels` shows of `cells`.
@@ -135,12 +135,12 @@ Matrix attention_map(const MatrixView& queries, const MatrixView& keys, const Lo
     const Eigen::Index first = group.front().queries().first;
     while (y + std::ssize(group) < stripes) {
       const Span next = cells_of(y + std::ssize(group), stripes, rows);
-      if (window.query_first + next.end - first > kTileQueries) break;
+      if (window.query_first + next.end - first > kMapTileQueries) break;
       add_stripe();
     }
     const Eigen::Index end = group.back().queries().end;
-    for (Eigen::Index q = first; q < end; q += kTileQueries) {
-      const Eigen::Index count = std::min(kTileQueries, end - q);
+    for (Eigen::Index q = first; q < end; q += kMapTileQueries) {
+      const Eigen::Index count = std::min(kMapTileQueries, end - q);
       const Eigen::Index visible_first =
           std::max<Eigen::Index>(window.key_first, first_seen(static_cast<int>(q), window.seen));
       const Eigen::Index visible_end = std::min<Eigen::Index>(window.key_end, q + count);

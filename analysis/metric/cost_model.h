@@ -20,7 +20,9 @@ struct OperationCount {
 
 /// n entries of d coordinates. The counts are the paper's. The paper gives 3nd − n − 1 additions,
 /// but its own list adds up to 3nd − 2n − 1.
-OperationCount keydiff_operations(double n, double d);
+inline OperationCount keydiff_operations(double n, double d) {
+  return {3.0 * n * d + d + n, 3.0 * n * d - n - 1.0, 2.0 * n + 2.0, n + 1.0};
+}
 
 /// One step of one head: the sizes that the orders of table 4 depend on.
 struct StepShape {

@@ -12,7 +12,7 @@ namespace kvloupe {
 namespace {
 constexpr int kTile = 64;  // queries of one product
 
-/// Of the rows with their rotation undone: [d].
+/// The mean of the rows with their rotation undone: [d].
 Eigen::VectorXd unrotated_mean(const MatrixView& states, const Rope& rope) {
   Eigen::VectorXd mean = Eigen::VectorXd::Zero(states.cols());
   Eigen::VectorXd one;

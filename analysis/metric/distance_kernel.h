@@ -10,9 +10,9 @@
 
 namespace kvloupe {
 
-/// What one query head's mean query and mean key before RoPE say about its attention at each
-/// distance Δ (query position less key position), beside what the states have there. All vectors
-/// are by distance: [D], D = T, or the window where that is shorter.
+/// One query head's attention at each distance Δ (query position less key position): as its mean
+/// query and mean key before RoPE say, and as the states have it. All vectors are by distance: [D],
+/// D = T, or the window where that is shorter.
 ///
 /// The mean query q̄ and the mean key k̄ are over all T tokens, with the rotation undone. RoPE turns
 /// their product into a function of Δ alone, Σ_f Re(q̄_f k̄_f* e^{iΔω_f}) over the pairs of
@@ -23,8 +23,8 @@ struct DistanceKernel {
   std::vector<double> attention;       // softmax of these, mean over the queries that see so far
   std::vector<double> mean_logit;      // measured: mean over all pairs at the distance
   std::vector<double> mean_attention;  // measured: the same
-  /// Of the attention that was measured, as parts of a query's whole: to the first `sinks` tokens,
-  /// and to others at each distance; means over all T queries. A sink logit's part is in neither.
+  /// Measured attention as parts of a query's whole, means over all T queries: to the first `sinks`
+  /// tokens, and to others at each distance. A sink logit's part is in neither.
   double to_sinks = 0.0;
   std::vector<double> to_others;
 };

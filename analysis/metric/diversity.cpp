@@ -1,7 +1,8 @@
 #include "analysis/metric/diversity.h"
 
 #include <cmath>
-#include <limits>
+
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 
@@ -27,7 +28,6 @@ Directions add_up(const MatrixView& keys, std::span<const std::int32_t> rows) {
 
 Diversity key_diversity(const MatrixView& keys, std::span<const std::int32_t> present,
                         std::span<const std::int32_t> retained) {
-  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   const Directions set = add_up(keys, retained), cache = add_up(keys, present);
   const auto size = static_cast<double>(retained.size());
   Diversity result;

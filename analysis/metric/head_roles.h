@@ -1,6 +1,6 @@
 #pragma once
-// What an attention head does, measured on the full cache: how much of its attention goes to the
-// first token, to the neighbours, to what followed the same word before, and so on.
+// Roles of an attention head, measured on the full cache: how much of its attention goes to the
+// first token, to the neighbours, to the tokens that followed the same word before, and so on.
 
 #include <cstdint>
 #include <limits>
@@ -14,7 +14,7 @@
 
 namespace kvloupe {
 
-/// What roles need to know about a trace's tokens, beside its states.
+/// A trace's tokens as far as roles need them.
 struct RoleTokens {
   std::span<const std::int32_t> ids;  // [T]
   int prompt_length = 0;
@@ -36,9 +36,9 @@ struct HeadRoles {
   /// Mean over the q whose token occurred before, at some i <= q − 2: Σ over these i of A[q,i+1],
   /// each followed-by token counted once (Olsson et al. 2022, prefix matching).
   double induction = kUnknown;
-  /// Of the generated tokens that stand in the needle (or, without a needle, in the prompt): the
-  /// share for which the query that predicts the token gives its largest attention to such a place
-  /// (Wu et al. 2024).
+  /// A share of the generated tokens that stand in the needle (or, without a needle, in the
+  /// prompt): those whose predicting query gives its largest attention to such a place (Wu et al.
+  /// 2024).
   double retrieval = kUnknown;
   /// Mean over the queries after the question of their attention to the question.
   double question = kUnknown;
@@ -57,9 +57,8 @@ struct RoleInfo {
 };
 /// In the order of measures, figures and docs.
 std::span<const RoleInfo> role_catalog();
-/// What a head is called: the index in role_catalog() of the role whose value exceeds its threshold
-/// by the largest factor, those that stand beside a name left out; −1 if none reaches its
-/// threshold.
+/// A head's role by name: the index in role_catalog() of the role whose value exceeds its threshold
+/// by the largest factor, without roles that stand beside a name; −1 if none reaches its threshold.
 int strongest_role(const HeadRoles& roles);
 /// Whether the head rests on token 0, whatever it is called: a head with nothing to look up leaves
 /// its attention there (StreamingLLM section 3.1), so most heads of real models do, and the
@@ -68,8 +67,8 @@ bool rests_on_sink(const HeadRoles& roles);
 /// How many of the heads reach `factor` times the threshold of a role of the catalogue.
 int heads_reaching(std::span<const HeadRoles> heads, std::size_t role, double factor);
 
-/// Of one query head. queries, keys [T,d]; logsumexp [T] of the logits that each query sees.
-/// O(T · d) and the pairs of equal tokens. Checks progress.
+/// The roles of one query head. queries, keys [T,d]; logsumexp [T] of the logits that each query
+/// sees. O(T · d) and the pairs of equal tokens. Checks progress.
 HeadRoles head_roles(const MatrixView& queries, const MatrixView& keys,
                      std::span<const float> logsumexp, const LogitRule& rule, int window,
                      const RoleTokens& tokens, Progress& progress);

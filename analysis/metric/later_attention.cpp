@@ -9,7 +9,7 @@
 namespace kvloupe {
 
 namespace {
-constexpr int kTile = 128;  // queries of one product
+constexpr int kLaterTile = 128;  // queries of one product
 
 /// The rows of these tokens, without a copy where they follow each other.
 MatrixView rows_of(const MatrixView& keys, std::span<const std::int32_t> tokens, Matrix& gathered) {
@@ -37,9 +37,9 @@ std::vector<double> later_attention(const MatrixView& queries, const MatrixView&
   Matrix gathered, logits;
   const MatrixView own = rows_of(keys, tokens, gathered);
   std::vector<float> sums;  // of a tile: few enough rows for float32
-  for (int begin = first_query; begin < last; begin += kTile) {
+  for (int begin = first_query; begin < last; begin += kLaterTile) {
     progress.check();
-    const int count = std::min(kTile, last - begin);
+    const int count = std::min(kLaterTile, last - begin);
     logits.noalias() = rows(queries, begin, count) * own.transpose();
     to_logits(logits, rule);
     sums.assign(tokens.size(), 0.0F);

@@ -22,7 +22,7 @@ LogitEffect logit_effect(const Matrix& lm_head, const Eigen::VectorXd& change, i
     result.norm += (one.change - result.mean) * (one.change - result.mean) / vocabulary;
   }
   result.norm = std::sqrt(result.norm);
-  // Of equal changes the lower token id comes first.
+  // Among equal changes the lower token id comes first.
   const auto falls_more = [](const LogitEffect::Change& a, const LogitEffect::Change& b) {
     return a.change != b.change ? a.change < b.change : a.token < b.token;
   };

@@ -1,7 +1,6 @@
 #include "analysis/metric/logit_path.h"
 
 #include "analysis/error.h"
-#include "analysis/trace/output_head.h"
 
 namespace kvloupe {
 
@@ -20,15 +19,14 @@ std::string LogitPath::missing(const Trace& trace, LogitsOf tokens) {
   if (!trace.has_output_weight()) {
     return "the trace has no output weights, which are needed for the change of the logits";
   }
-  const TraceFinalNorm norm(trace);
-  if (!norm.has_head_rows()) {
+  if (!trace.has_lm_head() && trace.head_row_ids().empty()) {
     return std::string("the trace has no output head; ") + kCaptureOutputHead;
   }
-  if (tokens == LogitsOf::vocabulary && !norm.has_head()) {
+  if (tokens == LogitsOf::vocabulary && !trace.has_lm_head()) {
     return std::string("the trace has only the output head's rows of its own tokens; ") +
            kCaptureOutputHead;
   }
-  if (!norm.known()) {
+  if (!trace.has_final_norm()) {
     return std::string(
                "the trace does not say what the last norm does: it is of an earlier version, or "
                "its model changes the heads' outputs or the logits in another way; ") +
@@ -47,11 +45,6 @@ Eigen::VectorXd LogitPath::head_input_change(int token, const Eigen::VectorXd& c
 
 Eigen::VectorXd LogitPath::gradient(int token, std::int32_t id) const {
   return through_scaling(norm_, token, norm_.weight().cwiseProduct(norm_.head_row(id)));
-}
-
-Eigen::VectorXd output_gradient(const OutputWeight& weight, const Eigen::VectorXd& gradient) {
-  Matrix room;
-  return weight.floats(room).cast<double>() * gradient;
 }
 
 }  // namespace kvloupe

@@ -10,7 +10,7 @@
 
 namespace kvloupe {
 
-/// Of which tokens logits are asked for: those that occur in the trace, whose rows of the output
+/// The tokens whose logits are asked for: those that occur in the trace, whose rows of the output
 /// head are enough, or any of the vocabulary.
 enum class LogitsOf { sequence, vocabulary };
 
@@ -30,7 +30,7 @@ enum class LogitsOf { sequence, vocabulary };
 /// effect on a logit is Elhage et al. 2021, "direct logit attribution".
 class LogitPath {
  public:
-  /// What the trace lacks for it, in a line; empty: nothing.
+  /// One line that says what the trace lacks for it; empty: nothing.
   static std::string missing(const Trace& trace, LogitsOf tokens = LogitsOf::sequence);
 
   /// The trace must outlive it. Throws WorkError with missing().
@@ -47,10 +47,5 @@ class LogitPath {
  private:
   TraceFinalNorm norm_;
 };
-
-/// [d]: the derivative of a logit with respect to a query head's output o at the same token, from
-/// that with respect to the residual stream [D]: W_O · gradient. Its product with a change of o is
-/// the head's direct effect on the logit, without the [D] change that OutputWeight::apply gives.
-Eigen::VectorXd output_gradient(const OutputWeight& weight, const Eigen::VectorXd& gradient);
 
 }  // namespace kvloupe

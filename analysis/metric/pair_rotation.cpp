@@ -1,17 +1,16 @@
 #include "analysis/metric/pair_rotation.h"
 
 #include <cmath>
-#include <limits>
 #include <span>
 #include <stdexcept>
 
 #include "analysis/metric/angle.h"
 #include "analysis/metric/rope.h"
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 
 namespace {
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr int kMonotone = 3;  // cos falls from 0 to π
 
 /// Whole keys turned back to before RoPE, [T,d]; row = position.

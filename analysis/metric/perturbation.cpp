@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 #include <vector>
 
 #include "analysis/numeric/float_rows.h"
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 
 namespace {
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 /// A of what is evicted, and A' of what is kept: all that ℒ and θ are made of. Nothing here is a
 /// difference of two large numbers: A' − A of a kept entry is A' times the evicted mass, so that

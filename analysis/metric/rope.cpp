@@ -9,7 +9,6 @@
 #include "analysis/error.h"
 #include "analysis/json_depth.h"
 #include "analysis/metric/rope_scaling.h"
-#include "analysis/trace/no_rotation.h"
 
 namespace kvloupe {
 

@@ -99,7 +99,7 @@ std::vector<double> read_factors(const json& object) {
   return factors;
 }
 
-/// What YaRN leaves of the pairs' own frequency, [d/2] from 1 to 0.
+/// The share of the pairs' own frequency that YaRN leaves, [d/2] from 1 to 0.
 std::vector<double> yarn_shares(double theta, int head_dim, const RopeScaling& scaling) {
   if (!(theta > 1.0)) throw std::invalid_argument("yarn needs a rope_theta greater than 1");
   // The pair, as a real number, that makes so many turns within the original context.

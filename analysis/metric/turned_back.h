@@ -14,7 +14,7 @@ class TurnedBack {
  public:
   explicit TurnedBack(Rope rope);
 
-  /// What a run of rows remembers; each thread needs its own.
+  /// The memory of a run of rows; each thread needs its own.
   struct Cursor {
     long first = -1;            // of the 64 positions at hand
     std::vector<double> turns;  // [pairs] of cos, sin of that position

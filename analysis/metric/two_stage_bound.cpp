@@ -5,10 +5,11 @@
 #include <limits>
 #include <vector>
 
+#include "analysis/unknown.h"
+
 namespace kvloupe {
 
 namespace {
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 /// Sums over some entries: of A, and of A‖v W_O‖.
 struct Sums {

@@ -48,7 +48,7 @@ void to_logits(Products&& products, const LogitRule& rule) {
   }
 }
 
-/// What a softmax row subtracts before its exponentials: its largest logit, or the sink's where
+/// A softmax row subtracts this before its exponentials: its largest logit, or the sink's where
 /// that is larger.
 inline float softmax_shift(float largest, const LogitRule& rule) {
   return rule.has_sink() ? std::max(largest, static_cast<float>(rule.sink)) : largest;

@@ -15,11 +15,11 @@ struct SetOverlap {
   double jaccard(double of_empty = 1.0) const;
 };
 
-/// Of two sets of numbers, each ascending.
+/// The overlap of two sets of numbers, each ascending.
 SetOverlap set_overlap(std::span<const std::int32_t> a, std::span<const std::int32_t> b);
 
-/// Of the numbers `first` to `end` − 1 that are in A, in B; `in_a(number)` and `in_b(number)` say
-/// whether.
+/// The overlap of A and B among the numbers `first` to `end` − 1; `in_a(number)` and `in_b(number)`
+/// say whether a number is in a set.
 template <typename InA, typename InB>
 SetOverlap set_overlap(std::int32_t first, std::int32_t end, const InA& in_a, const InB& in_b) {
   SetOverlap result;

@@ -91,7 +91,7 @@ const kvloupe_plugin& plugin_of(void* library, const std::string& path) {
   }
   if (plugin->interface_ != KVLOUPE_POLICY_INTERFACE) {
     throw FileError(path, fmt::format("is built for version {} of the policy interface, this "
-                                      "program has version {}; build the plugin anew",
+                                      "program has version {}; build the plugin again",
                                       plugin->interface_, KVLOUPE_POLICY_INTERFACE));
   }
   if (plugin->size < sizeof(kvloupe_plugin) || plugin->register_scores == nullptr) {

@@ -189,8 +189,9 @@ std::vector<kvloupe_value> values_of(const SpecPart& part, int budget) {
 
 PolicyEntry plugin_entry(const std::string& file, const kvloupe_score& score) {
   if (score.size < sizeof(kvloupe_score)) {
-    refuse(fmt::format("a score has {} bytes, but {} belong to interface {}; build the plugin anew",
-                       score.size, sizeof(kvloupe_score), KVLOUPE_POLICY_INTERFACE));
+    refuse(
+        fmt::format("a score has {} bytes, but {} belong to interface {}; build the plugin again",
+                    score.size, sizeof(kvloupe_score), KVLOUPE_POLICY_INTERFACE));
   }
   PolicyEntry entry;
   entry.name = checked_name(score.name, "the score");

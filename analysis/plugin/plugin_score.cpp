@@ -151,7 +151,7 @@ std::vector<float> PluginScore::score(const StepView& view, int head) {
   const std::string token =
       std::to_string(tokens[static_cast<std::size_t>(wrong - scores.begin())]);
   fail(at(head), "the score of token " + token +
-                     (std::isfinite(*wrong) ? " is negative; its scale says that none is"
+                     (std::isfinite(*wrong) ? " is negative, although its scale does not allow this"
                                             : " is not a finite number"));
 }
 

@@ -92,16 +92,16 @@ std::string sentence(QuestionSeen question, const ComparisonTerms& terms) {
     case QuestionSeen::aware:
       return terms.prompt == PromptCompressed::after_read
                  ? "Query-aware: it sees the question before it evicts."
-                 : "Query-aware: from the question on it evicts with the question's queries; what "
-                   "left before could not know the question.";
+                 : "Query-aware: from the question on it evicts with the question's queries. "
+                   "Earlier evictions could not know the question.";
     case QuestionSeen::agnostic:
       return stops ? "Query-agnostic: it stops before the question."
              : terms.reads_probe
                  ? "Query-agnostic: it reads the queries of a second reading of the context, which "
                    "does not know the question. The question's own entries are in the cache when "
                    "it acts."
-                 : "Query-agnostic: it reads no queries. The question's own entries are in the "
-                   "cache when it acts.";
+                 : "Query-agnostic: it does not read queries. The question's own entries are in "
+                   "the cache when it acts.";
     case QuestionSeen::future:
       return "Sees the future: it looks at tokens that a running model does not have yet. A "
              "reference, not a rival.";
@@ -118,8 +118,7 @@ std::string sentence(PromptCompressed prompt, Compression compression) {
   switch (prompt) {
     case PromptCompressed::while_read:
       return fmt::format(
-          "The {} is compressed while it is read: later blocks attend to what is "
-          "left.",
+          "The {} is compressed while it is read: later blocks attend to the remaining entries.",
           part);
     case PromptCompressed::after_read:
       return fmt::format("The {} is compressed once, after it was read with the full cache.", part);
@@ -129,7 +128,7 @@ std::string sentence(PromptCompressed prompt, Compression compression) {
   return "The prompt is not compressed.";
 }
 
-/// What N counts, as the end of a sentence.
+/// The entries that N counts, as the end of a sentence.
 std::string meaning(BudgetCounts budget) {
   switch (budget) {
     case BudgetCounts::each_head:

@@ -1,7 +1,7 @@
 #pragma once
-// What has to be alike before two policies can be compared, in words: whether a policy can know the
-// question, when the prompt is compressed, and what the budget counts. The one place that computes
-// these; the window, captions, sweeps, studies and docs show them.
+// The terms that must be alike before two policies can be compared, in words: whether a policy can
+// know the question, when the prompt is compressed, and which entries the budget counts. The one
+// place that computes these; the window, captions, sweeps, studies and docs show them.
 
 #include <span>
 #include <string>
@@ -27,8 +27,8 @@ enum class PromptCompressed {
   after_read,  // once: all of it was read with the full cache
   never
 };
-/// What the budget N counts. Entries are those of key-value heads, so equal numbers are equal
-/// bytes.
+/// The entries that the budget N counts. Entries are those of key-value heads, so equal numbers are
+/// equal bytes.
 enum class BudgetCounts {
   each_head,       // the entries of every head
   mean_of_heads,   // their mean over the heads of a layer

@@ -82,7 +82,7 @@ PolicyStages make_stages(const PolicySpec& spec, const LayerContext& context) {
   return stages;
 }
 
-/// What two parts of one type both do, where a policy has room for one; else empty.
+/// The work of a type of part that a policy can have only once; empty for other types.
 struct DoneOnce {
   std::string operator()(const ScoreBuilder&) const { return "are scores"; }
   std::string operator()(const WholePolicyBuilder&) const { return "decide by themselves"; }
@@ -144,7 +144,7 @@ void check_limits(const PolicySpec& spec, const ModelInfo& model, int budget, in
 }
 
 namespace {
-/// What a sliding window means for a policy that decides by a budget.
+/// Notes about a sliding window for a policy that decides by a budget.
 void note_window(const PolicySpec& spec, const Protection& protection, int window, int budget,
                  std::vector<std::string>& notes) {
   notes.push_back("the model sees the last " + std::to_string(window) +
@@ -161,7 +161,7 @@ void note_window(const PolicySpec& spec, const Protection& protection, int windo
   }
 }
 
-/// What a protection of more entries than the budget means; empty where all of them are kept.
+/// A note about a protection of more entries than the budget; empty if all of them are kept.
 std::string protection_note(const PolicySpec& spec, const Protection& protection, int budget) {
   std::string where;
   for (const SpecPart& part : spec.parts) {

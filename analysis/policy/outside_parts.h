@@ -8,7 +8,7 @@
 
 namespace kvloupe {
 
-/// Where a part came from.
+/// The origin of a part.
 struct PartOrigin {
   std::string file;      // the shared library
   std::string identity;  // of that file when it was loaded (file_identity)
@@ -20,7 +20,7 @@ bool is_taken(std::string_view name);
 /// As add_policy().
 void add_policy(PolicyEntry entry, PartOrigin origin);
 
-/// Where the part of that name came from; nullptr: it is one of the program's own.
+/// The origin of the part of that name; nullptr: it is one of the program's own.
 const PartOrigin* origin_of(std::string_view name);
 
 }  // namespace kvloupe

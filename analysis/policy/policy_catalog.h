@@ -1,6 +1,6 @@
 #pragma once
 // Every policy kvloupe knows, in one explicit list. A policy is one file, which describes itself
-// and builds itself, and one line in policy_catalog.cpp.
+// and builds itself, and one line in policies.h.
 
 #include <functional>
 #include <optional>
@@ -15,8 +15,8 @@
 
 namespace kvloupe {
 
-/// Where a part stands in a policy: score × protection × allocation × selection × merging, and what
-/// a person takes away.
+/// The place of a part in a policy: score × protection × allocation × selection × merging, and
+/// removal by a person.
 enum class PartKind {
   score,
   protection,
@@ -54,7 +54,7 @@ struct ParameterInfo {
   std::function<std::optional<TextProblem>(std::string_view)> check = nullptr;  // of a text
 };
 
-/// What holds for a part, for code that would otherwise have to know its name.
+/// Properties of a part, for code that would otherwise have to know its name.
 struct PolicyTraits {
   bool needs_future = false;          // reads StepView::whole: replay only
   bool reads_queries = true;          // reads StepView::queries or ::attention
@@ -87,7 +87,7 @@ struct PolicyEntry {
   std::vector<ParameterInfo> parameters;
   std::string example;  // a spec that shows it; where empty the name alone is one
   std::vector<PartVariant> variants;
-  /// What a step of a score costs, where KeyDiff's table 4 has a line for it.
+  /// The cost of a step of a score, if KeyDiff's table 4 has a line for it.
   std::function<CostOrder(const SpecPart&)> cost;
 
   /// Why this part makes no sense in a spec; empty where it does. The rest of the spec is known to
@@ -95,7 +95,7 @@ struct PolicyEntry {
   std::function<std::string(const SpecPart&, const PolicySpec&)> refusal;
   /// Throws UsageError where the part names what is not there (check_limits).
   std::function<void(const SpecPart&, const ModelInfo&, int budget, int tokens)> limits;
-  /// What is doubtful about this part beside the others of a spec.
+  /// Warnings about this part beside the others of a spec.
   std::function<std::vector<std::string>(const SpecPart&, const PolicySpec&)> doubts;
   /// Lines a person should read about this part at this budget.
   std::function<std::vector<std::string>(const SpecPart&, const ModelInfo&, int budget)> notes;
@@ -130,9 +130,9 @@ bool keeps_everything(const PolicySpec& spec);
 /// The first part after this one with a builder of the same type, or nullptr.
 const SpecPart* next_alike(const SpecPart& part, const PolicySpec& spec);
 
-/// Of the spec's score as it is.
+/// The scale of the spec's score as it is.
 ScoreScale base_scale(const PolicySpec& spec);
-/// Of what a spec's modifiers see: the score's, or what a value-aware form makes of it.
+/// The scale that a spec's modifiers see: the score's, or that of its value-aware form.
 ScoreScale score_scale(const PolicySpec& spec);
 
 /// Why a modifier that decides for each head by itself does not go with a score that keeps one set
@@ -143,7 +143,7 @@ std::string one_set_refusal(const SpecPart& part, const PolicySpec& spec);
 /// that keeps everything, entries can be taken without its knowing.
 std::string whole_policy_refusal(const PolicyEntry& modifier, const PolicySpec& spec);
 
-/// What a step of the spec's score costs; nothing for one that KeyDiff's table 4 does not have.
+/// The cost of a step of the spec's score; nothing if KeyDiff's table 4 does not have the score.
 std::optional<CostOrder> cost_order(const PolicySpec& spec);
 
 /// Throws UsageError where a running model cannot follow the spec: a part needs the future, or a

@@ -59,40 +59,41 @@ Notation: one head with a cache of n entries in token order, keys k, values v, b
 rows of the step's queries over that cache; W_O the slice of the output projection of one query head.
 Statistics of attention are means over the query heads that share the head. Among equal scores the later
 token is kept. A share such as `10%` is a share of the budget, and of its mean N where layers or heads hold
-different numbers. Costs are of one head and step, beside reading what is needed: B queries of a step, d coordinates,
-D of the hidden state, T tokens, L layers, Hk key-value heads.
+different numbers. Costs are those of one head and step, without reading the inputs. B: queries of a step; d: coordinates
+of a head; D: coordinates of the hidden state; T: tokens; L: layers; Hk: key-value heads.
 
-A has the step's own queries only. Where a score says "the last window queries" of A, a step of fewer queries counts
-those it has, in generation the one of the new token, as no query's attention is kept for later steps. `rkv` keeps queries.
+A has only the step's own queries, because attention is not kept for later steps. If a score takes "the last window
+queries" of A and the step has fewer, the score takes all queries of the step; in generation this is the one query of the
+new token. Only `rkv` keeps queries of earlier steps.
 
-Protection is inside a head's own places: if it needs more of them, the oldest of the recent entries go first, then
-the latest of the first tokens. Under `adakv` a head protects at most N, as its places follow from that. An entry that
-a score protects by its own definition has the score of the formula; where the formula has none for the entry, as
-after a softmax over the others, the largest score of the head's others. Only what is made of scores reads these:
-`chunks`, `caote`, `fastcaote` and what is shown.
+Protected entries take places of their own head. If there are more of them than places, the oldest of the recent entries
+go first, then the latest of the first tokens. Under `adakv` a head protects at most N entries, because its places depend
+on the protected ones. An entry that a score protects by its own definition has the score of the formula. If the formula
+gives it none (after a softmax over the others, for example), it has the largest score of the head's others. Only `chunks`,
+`caote`, `fastcaote` and the views read these scores.
 
-Scores are float32. Attention below 1e-38 counts as 0, and of entries with 0 the later is kept. `expected`, `capkv` and
-`dropkv` multiply attention, so that much more of it would be 0: their scores below 1e-30 are stored as
+Scores are float32. Attention below 1e-38 counts as 0, and the later of two entries with 0 is kept. `expected`, `capkv` and
+`dropkv` multiply attention, so many more scores would be 0: their scores below 1e-30 are stored as
 1e-30 · (score / 1e-30)^(1/64), which keeps their order. `caote`, `fastcaote` and `chunks` compute with the score itself.
 
 If the model has a sliding window of W tokens, an entry that no later query sees leaves the cache after
 the block has attended and before the policy decides, as in a model's own rolling cache: at most W - 1 entries
-are left. The entries that leave are not candidates and use no budget; they are not part of n, of anchors or of
-merging sets, and receive no merged values. Their leaving is not an eviction. A token that `sink` or
+are left. The entries that leave are not candidates and do not use budget; they are not part of n, of anchors or of
+merging sets, and do not receive merged values. Leaving the window is not an eviction. A token that `sink` or
 `sinks` protects leaves the window like any other. A query keeps the attention that it paid when it ran, so
 the rows of A may sum to less than 1 over the entries left.
 
 ## Comparing policies
 
-Two policies are compared fairly where three things are alike. kvloupe says them beside the policy in the
+A comparison of two policies is fair if three things are alike. kvloupe names them beside the policy in the
 window, in captions of figures that compare, and in the last columns of sweeps and studies.
 
 - The question. A policy is *query-aware* if it reads queries and acts after the question too; else it is
   *query-agnostic*. With `--compression context-only` it stops before the question, and every policy is
-  query-agnostic. What a query-aware policy evicts while the context is read leaves without the question's
-  knowledge, so with small blocks there is less of a difference than with `--block all`.
-- The prompt. It is compressed *while it is read*, after every block, so that later blocks attend to what is
-  left; or, with `--block all`, once *after it was read* with the full cache, as most libraries do.
+  query-agnostic. A query-aware policy does not know the question while it reads the context. So with small blocks the
+  difference is smaller than with `--block all`.
+- The prompt. It is compressed *while it is read*, after every block, so that later blocks attend only to the
+  remaining entries; or, with `--block all`, once *after it was read* with the full cache, as in most libraries.
 - The budget. N counts entries of a key-value head, each a key and a value of d numbers, so that equal numbers
   are equal bytes. Some policies make N a mean over the heads of a layer or over the layers, and one head or
   layer may then hold more. Code that keeps a cache for each query head, such as that of PyramidKV
@@ -115,21 +116,21 @@ constexpr const char* kPresets = R"(
 
 The name of a press is a policy too, with the press's own defaults: `--policy SnapKVPress`, also with modifiers of
 this page after it, such as `SnapKVPress+sinks(4)`. Results and captions give the policy that the name stands for. A
-press compresses once, when the whole context has been read: replay with `--block all`, or a trace with a question
-with `--compression context-only`. Where a release of kvpress is named, a test compares the sets that are kept with
+press compresses once, when the whole context has been read: replay with `--block all`, and a trace with a question
+also with `--compression context-only`. If the table names a release of kvpress, a test compares the kept sets with
 those of that release ([fidelity.md](fidelity.md)).
 
 | press | policy here | compared with kvpress | the press differs |
 | --- | --- | --- | --- |
 )";
 
-/// What a comparison has to know of a part by itself, without a compression.
+/// The comparison terms of a part by itself, without a compression.
 std::string comparison_of(const PolicyEntry& entry) {
   SpecPart part{entry.name, {}};
   for (const ParameterInfo& parameter : entry.parameters) {
     part.arguments.emplace_back(parameter.name, parameter.default_value);
   }
-  // What reads the context twice acts after that, in one go.
+  // A score that reads the context twice acts once, after that.
   const bool at_once = entry.traits.reads_probe;
   const PolicySpec alone{{std::move(part)}};
   const ComparisonTerms terms = comparison_terms(alone, Compression::regular, at_once);
@@ -137,11 +138,13 @@ std::string comparison_of(const PolicyEntry& entry) {
   if (entry.kind() == PartKind::score) {
     text = term(terms.question);
     if (at_once) {
-      text += fmt::format(" where the context is one block; in smaller ones: {}",
+      text += fmt::format(" if the context is one block; in smaller blocks: {}",
                           term(comparison_terms(alone, Compression::regular, false).question));
     }
   } else if (terms.question == QuestionSeen::aware || terms.question == QuestionSeen::future) {
-    text = fmt::format("makes a policy {}", term(terms.question));
+    text = terms.question == QuestionSeen::future
+               ? "makes a policy see the future"
+               : fmt::format("makes a policy {}", term(terms.question));
   }
   const bool other =
       terms.budget != BudgetCounts::each_head && terms.budget != BudgetCounts::nothing;

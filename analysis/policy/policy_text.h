@@ -10,7 +10,7 @@ namespace kvloupe {
 /// A value as a person would write it, without quotes.
 std::string value_text(const SpecValue& value);
 
-/// What a parameter may be: "a|b", "0|1", "1 to 100, odd", …
+/// The values that a parameter may have: "a|b", "0|1", "1 to 100, odd", …
 std::string range_text(const ParameterInfo& parameter);
 
 /// docs/policies.md: every part with formula, parameters, defaults, source and what public

@@ -1,21 +1,19 @@
 #include "analysis/policy/presets.h"
 
-#include <algorithm>
-
 namespace kvloupe {
 
 const std::vector<Preset>& presets() {
   static const std::string snap = "snapkv(window=64,kernel=5,range=candidates,pool_before_group=1)";
   static const std::vector<Preset> all = {
       {"AdaKVPress(ExpectedAttentionPress)", "expected+adakv",
-       "kvpress asks for epsilon=0.01 with this pair; here as the press's defaults are",
+       "kvpress asks for epsilon=0.01 with this pair; here the press has its defaults",
        "0.5.5, with epsilon=0.01"},
       {"AdaKVPress(SnapKVPress)", snap + "+adakv", ""},
       {"BlockPress(KeyDiffPress)", "keydiff",
        "the press's blocks are --block 128, and the budget a multiple of them"},
       {"CapPress", "capkv", ""},
       {"ChunkKVPress(SnapKVPress)", snap + "+chunks(20)",
-       "the press rounds the number of chunks, so that it may keep up to a chunk less or more", ""},
+       "the press rounds the number of chunks, so it may keep up to a chunk less or more", ""},
       {"CompactorPress", "compactor(scaled=0,padded=1)",
        "the press projects keys at random before it takes leverage scores", "0.5.5, blending=0"},
       {"CriticalKVPress(SnapKVPress)", snap + "+critical(of=budget)", ""},
@@ -26,7 +24,7 @@ const std::vector<Preset>& presets() {
        "the press takes its table from the authors, or the means over 50 long texts",
        "0.5.5, means over the context"},
       {"EntropyGatedChunkKVPress(SnapKVPress)", snap + "+chunks(10,few=4)",
-       "what snapkv protects stays beside the chunks", "0.5.5, over KeyDiffPress"},
+       "the window that snapkv protects stays beside the chunks", "0.5.5, over KeyDiffPress"},
       {"ExpectedAttentionPress", "expected", ""},
       {"KeyDiffPress", "keydiff", ""},
       {"KnormPress", "keynorm", ""},
@@ -34,8 +32,8 @@ const std::vector<Preset>& presets() {
        "needs a trace with kvloupe-capture run --probe reread; each head here keeps at least one "
        "entry"},
       {"KVzipPress", "kvzip+global",
-       "needs a trace with --probe repeat. As the press where the model has no chat template; "
-       "each head here keeps an entry"},
+       "needs a trace with --probe repeat. Equals the press if the model has no chat template; "
+       "each head here keeps at least one entry"},
       {"LagKVPress", "lagkv", ""},
       {"LeverageScorePress", "leverage",
        "the press projects keys at random before it takes leverage scores", ""},
@@ -44,18 +42,12 @@ const std::vector<Preset>& presets() {
       {"ObservedAttentionPress", "h2o(normalise=visible)", ""},
       {"PyramidKVPress", snap + "+pyramid(window=64)", ""},
       {"SimLayerKVPress", "simlayer",
-       "the press's own threshold, 1, keeps everything; here 0.9, as it advises for Llama 3", ""},
+       "the press's own threshold, 1, keeps everything; here 0.9, its advice for Llama 3", ""},
       {"SnapKVPress", snap, ""},
       {"StreamingLLMPress", "sink(4)", ""},
       {"TOVAPress", "tova(aggregate=layer,protect_last=1)", ""},
   };
   return all;
-}
-
-const Preset* find_preset(std::string_view name) {
-  const auto found = std::find_if(presets().begin(), presets().end(),
-                                  [&](const Preset& preset) { return preset.name == name; });
-  return found == presets().end() ? nullptr : &*found;
 }
 
 }  // namespace kvloupe

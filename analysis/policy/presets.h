@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace kvloupe {
@@ -17,8 +16,5 @@ struct Preset {
 
 /// All presses that have an equal here, by name. The names are also accepted as policies.
 const std::vector<Preset>& presets();
-
-/// The preset of that name, capitals and all, or nullptr.
-const Preset* find_preset(std::string_view name);
 
 }  // namespace kvloupe

@@ -25,7 +25,7 @@ const std::vector<PublishedPolicy>& published_policies() {
       {"critical", "CriticalKV", "snapkv(pool=max)+critical", "snapkv+critical",
        "algorithms 1 and 2: on SnapKV with the maximum, smoothed over all entries"},
       {"caote", "CAOTE", "h2o+caote", "",
-       "on a plain score, as its paper ran it; the scores as their authors ran them take it too"},
+       "on a plain score, as in its paper; also works on the scores as their authors ran them"},
       {"kvmerger", "KVMerger", "h2o+kvmerger", "",
        "on the plain sum; its own shares keep the recent and the heavy entries"}};
   return all;

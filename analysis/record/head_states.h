@@ -25,7 +25,7 @@ class HeadStates {
  public:
   HeadStates(LayerStatesCache* cache, const Trace& trace, int layer, const StateParts& parts,
              std::size_t most_bytes, Progress& progress);
-  /// What is given may have other heads too.
+  /// The returned states may have other heads too.
   std::shared_ptr<const LayerStates> of(int head) const;
   /// The queries of one token: [Hq,d].
   Matrix queries_of_token(int token) const;

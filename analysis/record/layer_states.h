@@ -46,7 +46,7 @@ LayerStates load_layer_states(const Trace& trace, int layer, const StateParts& p
 LayerStates load_layer_states(const Trace& trace, int layer, const StateParts& parts = {});
 /// One row of every head's matrix: [heads,d].
 Matrix token_rows(const std::vector<Matrix>& heads, int token);
-/// Of one token, the queries of all query heads: [Hq,d]. From the states where they have queries,
+/// The queries of all query heads at one token: [Hq,d]. From the states where they have queries,
 /// else from the trace.
 Matrix queries_of_token(const Trace& trace, const LayerStates& states, int layer, int token);
 
@@ -55,12 +55,12 @@ Matrix queries_of_token(const Trace& trace, const LayerStates& states, int layer
 class LayerStatesCache {
  public:
   explicit LayerStatesCache(std::size_t most_bytes) : most_bytes_(most_bytes) {}
-  /// What is given may have more than the parts asked for.
+  /// The returned states may have more than the parts asked for.
   std::shared_ptr<const LayerStates> get(const Trace& trace, int layer, const StateParts& parts,
                                          Progress& progress);
   /// Another number of bytes from now on; the one used last stays, however large.
   void limit(std::size_t most_bytes);
-  /// What is kept now.
+  /// Bytes of the states that are kept now.
   std::size_t bytes() const;
 
  private:

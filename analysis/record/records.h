@@ -1,6 +1,6 @@
 #pragma once
-// What a replay leaves behind: records of every head at every step. Whoever measures or draws reads
-// these; nothing here computes.
+// Results of a replay: records of every head at every step. Whoever measures or draws reads these;
+// nothing here computes.
 
 #include <cstdint>
 #include <limits>
@@ -98,8 +98,8 @@ struct Replay {
   /// Neither has the tokens that no later query sees.
   std::vector<std::int32_t> tokens_at(const HeadReplay& head, int step) const;
   std::vector<std::int32_t> retained_at(const HeadReplay& head, int step) const;
-  /// What the step's last query has when the step is over: the retained, and the one token that it
-  /// saw and no later query does, where the cache still had that.
+  /// The tokens that the step's last query has when the step is over: the retained ones, and the
+  /// one token that it saw and no later query does, where the cache still had that.
   std::vector<std::int32_t> seen_at(const HeadReplay& head, int step) const;
   /// The first token that queries of the head's layer after the step see: what came before has left
   /// unseen.

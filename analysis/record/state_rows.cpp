@@ -38,23 +38,21 @@ std::vector<MatrixView> rows_of_heads(const std::vector<Matrix>& heads, const Bl
 
 StateRows::StateRows(const Trace& trace, int layer, const StateParts& parts,
                      std::size_t bytes_at_a_time)
-    : length_(trace.length()),
+    : trace_(&trace),
       layer_(layer),
       parts_(parts),
-      ahead_(tokens_at_a_time(trace, parts, bytes_at_a_time)) {
-  tokens_.emplace(trace);
-}
+      ahead_(tokens_at_a_time(trace, parts, bytes_at_a_time)) {}
 
 void StateRows::read(const Block& block) {
-  const int ahead = std::max(std::min(ahead_, length_ - block.first), block.size());
+  const int ahead = std::max(std::min(ahead_, trace_->length() - block.first), block.size());
   const Block window{block.first, block.first + ahead};
   window_ = {};      // if reading fails, nothing is there
   keys_ = Matrix();  // first, for the new ones take as much
   queries_ = Matrix();
   values_ = Matrix();
-  keys_ = tokens_->keys(layer_, window);
-  if (parts_.queries) queries_ = tokens_->queries(layer_, window);
-  if (parts_.values) values_ = tokens_->values(layer_, window);
+  keys_ = trace_->keys(layer_, window);
+  if (parts_.queries) queries_ = trace_->queries(layer_, window);
+  if (parts_.values) values_ = trace_->values(layer_, window);
   window_ = window;
 }
 

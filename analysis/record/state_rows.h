@@ -1,12 +1,11 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 #include "analysis/matrix.h"
 #include "analysis/record/layer_states.h"
-#include "analysis/trace/token_states.h"
+#include "analysis/trace/trace.h"
 
 namespace kvloupe {
 
@@ -16,14 +15,14 @@ class StateRows {
  public:
   static constexpr std::size_t kBytesAtATime = std::size_t{32} << 20U;
 
-  /// Of one block of m tokens; a part that is not there is empty.
+  /// The rows of one block of m tokens; a part that is not there is empty.
   struct Rows {
     std::vector<MatrixView> queries;  // [Hq] of [m,d]
     std::vector<MatrixView> keys;     // [Hk] of [m,d]
     std::vector<MatrixView> values;   // [Hk] of [m,d]
   };
 
-  /// Of states in memory, which must outlive this.
+  /// Rows of states in memory, which must outlive this.
   explicit StateRows(const LayerStates& states) : held_(&states) {}
   /// Reads keys, and of `parts` the queries and values, from the trace, which must outlive this:
   /// about so many bytes at a time, or one block where that is more.
@@ -38,8 +37,7 @@ class StateRows {
   void read(const Block& block);
 
   const LayerStates* held_ = nullptr;  // null: read from the trace
-  int length_ = 0;                     // T
-  std::optional<TokenStates> tokens_;
+  const Trace* trace_ = nullptr;
   int layer_ = 0;
   StateParts parts_;
   int ahead_ = 0;                   // how many tokens are read at a time

@@ -15,7 +15,7 @@
 namespace kvloupe {
 
 namespace {
-/// Of one layer: its heads' places in the replay, by head.
+/// The places of one layer's heads in the replay, by head.
 struct AskedHeads {
   int layer = 0;
   std::vector<std::size_t> places;
@@ -65,7 +65,7 @@ std::vector<std::int32_t> found_at(const HeadReplay& head, int step, const Block
   return tokens;
 }
 
-/// What is the same for all layers.
+/// The same for all layers.
 struct Asking {
   const Trace& trace;
   const Replay& replay;

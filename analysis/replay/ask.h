@@ -1,5 +1,6 @@
 #pragma once
-// What a replay changes for queries that come later (measure/asked_change.h), over all its heads.
+// The change that a replay makes for queries that come later (measure/asked_change.h), over all its
+// heads.
 
 #include <limits>
 #include <span>
@@ -28,7 +29,7 @@ struct AskedReplay {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   std::vector<int> queries;      // tokens; empty: the trace has none to ask
   std::vector<AskedHead> heads;  // in the order of the replay's
-  /// Of each head: √(its squared change / that of the outputs of the whole model).
+  /// For each head: √(its squared change / that of the outputs of the whole model).
   std::vector<double> parts;
   /// [L] √(Σ_q‖Σ_heads (o' − o) W_O‖² / Σ_q‖Σ_heads o W_O‖²) of each layer that was replayed whole.
   std::vector<double> layer_errors;

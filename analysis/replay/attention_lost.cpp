@@ -62,7 +62,7 @@ std::vector<double> least_sums(std::vector<double> attention) {
   return sums;
 }
 
-/// Of the entries from row `first` on that are not kept.
+/// The point of the entries from row `first` on that are not kept.
 AttentionLost::Point point_of(const std::vector<double>& attention,
                               const std::vector<std::int32_t>& kept, std::size_t first,
                               double all) {
@@ -149,7 +149,7 @@ std::vector<AttentionLost> attention_lost(const Trace& trace, const AttentionLos
     std::iota(layers.begin(), layers.end(), 0);
   }
   progress.set_total(static_cast<long>(layers.size()));
-  // What is compressed is all that a policy may know of the sequence.
+  // A policy may know nothing of the sequence but the part that is compressed.
   const SequenceTables tables(trace, request.prefix, &progress);
   std::vector<std::vector<AttentionLost>> parts(layers.size());
   LayerLoop loop;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,15 +15,15 @@
 #include "analysis/numeric/set_overlap.h"
 #include "analysis/one_line.h"
 #include "analysis/replay/replay.h"
-#include "analysis/trace/output_head.h"
+#include "analysis/trace/trace_final_norm.h"
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-/// What keeps two traces from being compared: which one, and why.
+/// The reason why two traces cannot be compared, and which of them.
 struct Refusal {
   const Trace* which = nullptr;
   std::string why;
@@ -92,7 +91,7 @@ std::optional<Refusal> refusal(const Trace& full, const Trace& closed) {
   return std::nullopt;
 }
 
-/// Of the tokens [first, end), those that have not left by the end of a step.
+/// The tokens of [first, end) that have not left by the end of a step.
 std::vector<std::int32_t> retained_after(const std::vector<std::int32_t>& evicted_at, int first,
                                          int end, int step) {
   std::vector<std::int32_t> tokens;
@@ -113,7 +112,7 @@ std::vector<std::int32_t> evictions(const Trace& closed, int layer, int head) {
 }
 
 /// The first step at which a closed-loop run evicted a token, `none` where it did not before it.
-/// What left because no later query sees it was not evicted.
+/// A token that left because no later query sees it was not evicted.
 int first_eviction(const Trace& closed, int layer, const std::vector<std::int32_t>& evicted_at,
                    int none) {
   for (std::size_t token = 0; token < evicted_at.size(); ++token) {

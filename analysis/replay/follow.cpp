@@ -86,7 +86,7 @@ struct Sums {
   Sum question, answer, later, effective;
 };
 
-/// Of the sequence, the same for all heads.
+/// Facts of the sequence, the same for all heads.
 struct Reading {
   const Trace& trace;
   const ReadsRequest& request;

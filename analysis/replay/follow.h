@@ -35,7 +35,7 @@ struct TokenReads {
   double question = kUnknown;  // queries of the segment "question"
   double answer = kUnknown;    // queries that write the answer (trace/asked_queries.h)
   double later = kUnknown;     // all queries after the last followed token
-  /// What the head's loss is weighted by: the answer's; where the trace has no answer, the
+  /// The weight of the head's loss: the answer's read attention; where the trace has no answer, the
   /// question's; where it has neither, that of all later queries.
   double read = kUnknown;
   std::vector<HeadRoles> roles;  // [G]; empty unless asked for
@@ -53,15 +53,15 @@ struct ReadsRequest {
   LayerStatesCache* states = nullptr;
 };
 
-/// Of every head, layer-major: [L · Hk]. Independent of any policy. From the states and the stored
-/// log-sum-exps where the trace has them. `on_layer` is called (from a worker thread, never two at
-/// once) as each layer is done. Progress counts layers. Throws UsageError for tokens the trace
-/// lacks, or without tokens.
+/// The reads of every head, layer-major: [L · Hk]. Independent of any policy. Computed from the
+/// states and the stored log-sum-exps where the trace has them. `on_layer` is called (from a worker
+/// thread, never two at once) as each layer is done. Progress counts layers. Throws UsageError for
+/// tokens the trace lacks, or without tokens.
 std::vector<TokenReads> token_reads(
     const Trace& trace, const ReadsRequest& request, Progress& progress,
     const std::function<void(const std::vector<TokenReads>&)>& on_layer = {});
 
-/// What became of the followed tokens in one head.
+/// The fate of the followed tokens in one head.
 struct TokenFate {
   /// [S] the share of the followed tokens seen so far that are in the cache after the step. A token
   /// that no later query sees counts as there: the full cache would not have it either. NaN before
@@ -82,7 +82,7 @@ struct FollowedHead {
   std::vector<TokenLoss> losses;
   /// reads.read × (1 − fate.kept): the attention that the full cache gives to what is gone.
   double loss = 0.0;
-  /// What the head would add if the lost tokens were back; unknown unless it was asked for.
+  /// The head's output if the lost tokens were back; unknown unless it was asked for.
   RestoredHead restored = {};
   /// The number that blames the head: the logit that comes back, where that is known; else how far
   /// the residual stream would move; else the loss. Of all heads the same one.

@@ -30,8 +30,8 @@ struct LayerReplayInput {
   bool measured_trace = true;                        // also measure what is of the trace alone
   int last_step = -1;                                // what comes after it is left out; -1: nothing
   int acts_until = std::numeric_limits<int>::max();  // Replay::acts_until
-  /// Where the states come from block by block; null: from `states`. Then nothing can be measured,
-  /// and no policy sees the future.
+  /// The source of states block by block; null: `states`. Then nothing can be measured, and no
+  /// policy sees the future.
   StateRows* rows = nullptr;
   SharedMeasures* shared = nullptr;  // with other replays of the trace
   /// Called with each head's cache as the step's queries find it, before its eviction is carried

@@ -17,7 +17,7 @@
 namespace kvloupe {
 
 namespace {
-/// What is the same for all layers.
+/// The same for all layers.
 struct Measuring {
   const Trace& trace;
   const Replay& replay;

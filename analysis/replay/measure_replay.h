@@ -15,7 +15,7 @@ namespace kvloupe {
 class LayerStatesCache;  // record/layer_states.h
 class SharedMeasures;    // measure/shared_measures.h
 
-/// What to measure of a replay that is there.
+/// A request to measure a replay that is there.
 struct MeasureRequest {
   std::vector<std::string> measures = {};  // names
   /// For those with a value per step; all where it is empty, or where one is made of all.
@@ -29,7 +29,7 @@ struct MeasureRequest {
   LayerStatesCache* states = nullptr;
   SharedMeasures* shared = nullptr;  // with other replays of the trace
   int threads = 0;                   // 0: all cores
-  /// Of a layer whose states take more bytes, one head's at a time are read and not kept.
+  /// If a layer's states take more bytes, one head's at a time are read and not kept.
   std::size_t most_layer_bytes = kLargeLayer;
 };
 

@@ -57,7 +57,7 @@ void check_followed(const ReplayRequest& request, int length) {
   }
 }
 
-/// What the policy decides by.
+/// The states that the policy decides by.
 StateParts parts_of_policy(const PolicySpec& policy, const LayerContext& context) {
   StateParts parts;
   parts.value_norms = false;
@@ -72,7 +72,7 @@ StateParts parts_of_policy(const PolicySpec& policy, const LayerContext& context
 }  // namespace
 
 namespace {
-/// Where a layer's replay takes its states from.
+/// The source of the states of a layer's replay.
 struct OfLayer {
   std::shared_ptr<const LayerStates> states;
   std::unique_ptr<StateRows> rows;  // null: all are in `states`
@@ -200,22 +200,20 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
     context.attention = trace.attention(layer);
     context.output_weights = states->output_weights;
     context.for_heads = for_heads;
-    layers[index] = replay_layer({*states,
-                                  result.blocks,
-                                  request.policy,
-                                  std::move(context),
-                                  request.metrics,
-                                  layer == request.scores_layer ? request.scores_head : -1,
-                                  measures,
-                                  request.followed,
-                                  &tokens,
-                                  {},
-                                  true,
-                                  -1,
-                                  result.acts_until,
-                                  source.rows.get(),
-                                  request.shared},
-                                 progress);
+    layers[index] =
+        replay_layer({.states = *states,
+                      .blocks = result.blocks,
+                      .policy = request.policy,
+                      .context = std::move(context),
+                      .metrics = request.metrics,
+                      .scores_head = layer == request.scores_layer ? request.scores_head : -1,
+                      .measures = measures,
+                      .followed = request.followed,
+                      .tokens = &tokens,
+                      .acts_until = result.acts_until,
+                      .rows = source.rows.get(),
+                      .shared = request.shared},
+                     progress);
     if (on_layer) {
       const std::lock_guard lock(reporting);
       on_layer(layers[index]);
@@ -234,7 +232,7 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   if (request.metrics) {
     ask(trace, measures, {request.threads, request.background, request.states}, progress, result);
   }
-  // Where an allocation gives heads more or less, the budget is only their mean.
+  // Under an allocation the budget is only the mean over the heads.
   if (!has_part(request.policy, PartKind::allocation)) note_unused_budget(result);
   if (has_trait(request.policy, &PolicyTraits::budget_is_outcome)) {
     result.notes.push_back("the policy keeps " + reached_share(result) + " at the last step");

@@ -15,7 +15,7 @@ namespace kvloupe {
 class LayerStatesCache;  // record/layer_states.h
 class SharedMeasures;    // measure/shared_measures.h
 
-/// What to replay.
+/// A replay to run.
 struct ReplayRequest {
   PolicySpec policy;
   int budget = 0;  // resolved entries

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 
@@ -86,7 +86,6 @@ std::string step_line(const Replay& replay, const PolicySpec& policy, const Head
       fmt::format("{{\"step\":{},\"cache_size\":{},\"retained\":", step, record.cache_size);
   append_list(line, replay.retained_at(head, step));
   line += ",\"merged\":[";
-  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   const std::vector<Merge> merges = replay.merges_at(head, step);
   for (std::size_t i = 0; i < merges.size(); ++i) {
     const Merge& merge = merges[i];
@@ -95,7 +94,7 @@ std::string step_line(const Replay& replay, const PolicySpec& policy, const Head
     line += ",\"weights\":";
     append_list(line, merge.weights);
     if (!record.query_heads.empty()) {
-      // Of values that were given away nothing is known.
+      // Nothing is known of values that were given away.
       const MergeMeasures measures = i < record.merge_measures.size()
                                          ? record.merge_measures[i]
                                          : MergeMeasures{kUnknown, kUnknown, kUnknown, kUnknown};

@@ -8,7 +8,7 @@
 
 namespace kvloupe {
 
-/// What of a replay is written.
+/// The parts of a replay that are written.
 struct ReplayJsonOptions {
   std::vector<int> heads;  // empty: all
   bool last_step_only = false;

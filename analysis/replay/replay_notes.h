@@ -12,8 +12,8 @@ namespace kvloupe {
 /// have; without one where layers differ.
 ModelInfo noted_model(const Trace& trace);
 
-/// What a person should know of a policy at this budget on this trace (policy_notes), and of the
-/// windows of layers that differ.
+/// Notes for a person on a policy at this budget on this trace (policy_notes), and on the windows
+/// of layers that differ.
 std::vector<std::string> replay_notes(const Trace& trace, const PolicySpec& policy, int budget);
 
 }  // namespace kvloupe

@@ -12,13 +12,13 @@ namespace kvloupe {
 
 namespace {
 /// A query and the step in which it comes.
-struct Asking {
+struct RestoreAsking {
   int token = 0;
   int step = 0;
 };
 
-std::vector<Asking> asking(const std::vector<int>& queries, const std::vector<Block>& blocks) {
-  std::vector<Asking> result;
+std::vector<RestoreAsking> asking(const std::vector<int>& queries, const std::vector<Block>& blocks) {
+  std::vector<RestoreAsking> result;
   std::size_t step = 0;
   for (const int token : queries) {
     while (step < blocks.size() && blocks[step].end <= token) ++step;
@@ -28,7 +28,7 @@ std::vector<Asking> asking(const std::vector<int>& queries, const std::vector<Bl
 }
 
 /// Whether the head's cache has the token when the query comes.
-bool there(const HeadReplay& head, int token, const Asking& query) {
+bool there(const HeadReplay& head, int token, const RestoreAsking& query) {
   const std::int32_t left = head.evicted_at[static_cast<std::size_t>(token)];
   return left < 0 || left >= query.step;
 }
@@ -58,7 +58,7 @@ Eigen::VectorXd output_change(const std::vector<float>& logits, const std::vecto
 }
 
 RestoredHead restore(const Trace& trace, const HeadReplay& head, const LayerStates& states,
-                     const std::vector<Asking>& queries, const std::vector<int>& tokens,
+                     const std::vector<RestoreAsking>& queries, const std::vector<int>& tokens,
                      const Eigen::MatrixXd* effects, Progress& progress) {
   RestoredHead result;
   result.layer = head.layer;
@@ -72,7 +72,7 @@ RestoredHead restore(const Trace& trace, const HeadReplay& head, const LayerStat
   double change = 0.0, effect = 0.0;
   for (std::size_t i = 0; i < queries.size(); ++i) {
     progress.check();
-    const Asking& query = queries[i];
+    const RestoreAsking& query = queries[i];
     const int first = first_seen(query.token, window);
     const Eigen::Index seen = query.token + 1 - first;
     std::vector<char> holds(static_cast<std::size_t>(seen));
@@ -122,7 +122,7 @@ std::vector<RestoredHead> restored_heads(const Trace& trace, const Replay& repla
                      std::to_string(trace.length() - 1));
   }
   const std::vector<int> asked = restoring_queries(trace, replay);
-  const std::vector<Asking> queries = asking(asked, replay.blocks);
+  const std::vector<RestoreAsking> queries = asking(asked, replay.blocks);
   Eigen::MatrixXd gradients;
   if (effects == nullptr) {
     gradients = next_token_gradients(trace, asked);

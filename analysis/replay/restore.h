@@ -13,8 +13,9 @@
 
 namespace kvloupe {
 
-/// Of one head. o': a query head's output with what the cache holds, o'': with the lost tokens
-/// there too, as they were. Means over the queries; 0 where nothing was lost.
+/// One head with its lost tokens restored. o': a query head's output with what the cache holds,
+/// o'': with the lost tokens there too, as they were. Means over the queries; 0 where nothing was
+/// lost.
 struct RestoredHead {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   int layer = 0;
@@ -25,7 +26,7 @@ struct RestoredHead {
   double effect = kUnknown;
 };
 
-/// Of every head of the replay, in its order. `tokens`: ascending. Merged entries count as gone and
+/// Every head of the replay, in its order. `tokens`: ascending. Merged entries count as gone and
 /// the others as they were captured. The queries are those of the answer, of the question where the
 /// trace has no answer, else later ones. `effects` [Q,D] as in AskedLayer; null:
 /// next_token_gradients(). Progress counts layers. Throws UsageError for tokens that the trace

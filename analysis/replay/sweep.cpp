@@ -7,22 +7,21 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/comparison_terms.h"
 #include "analysis/policy/policy_files.h"
+#include "analysis/quoted.h"
 #include "analysis/read_line.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/compresses_at_once.h"
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 
-namespace {
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-}  // namespace
+namespace {}  // namespace
 
 std::vector<SweepSetting> sweep_settings(const Trace& trace, const SweepRequest& request) {
   std::vector<SweepSetting> settings;
@@ -44,12 +43,6 @@ std::vector<SweepSetting> sweep_settings(const Trace& trace, const SweepRequest&
 }
 
 namespace {
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) result += c == '"' ? "\"\"" : std::string(1, c);
-  return result + '"';
-}
-
 constexpr const char* kNamed[] = {"trace", "identity",    "policy", "budget",
                                   "block", "compression", "layer",  "head"};
 
@@ -109,7 +102,7 @@ bool read(const std::string& cell, Compression& compression) {
   return false;
 }
 
-/// Of the trace, and of the files and plugins that the policy is made of.
+/// Identity of the trace, and of the files and plugins that the policy is made of.
 std::string identity_of(const Trace& trace, const SweepSetting& setting) {
   return trace.identity() + policy_files(setting.policy);
 }
@@ -172,7 +165,7 @@ SweepTable SweepTable::load(const std::string& path) {
     row.budget_counts = cells[measured + 2];
     table.rows_.push_back(std::move(row));
   }
-  // What was read would be written again in place of all.
+  // Else the part that was read would be written in place of all.
   if (file.bad()) throw FileError(path, "cannot be read to its end; check the disk");
   return table;
 }
@@ -212,14 +205,16 @@ void SweepTable::save(const std::string& path) const {
   OutputFile out(path);
   out.write(heading() + "\n");
   for (const SweepRow& row : rows_) {
-    std::string line = fmt::format("{},{},{},{},{},{},{},{}", quoted(row.trace),
-                                   quoted(row.identity), quoted(row.policy), row.budget, row.block,
-                                   compression_name(row.compression), row.layer, row.head);
+    std::string line =
+        fmt::format("{},{},{},{},{},{},{},{}", doubled_quotes(row.trace),
+                    doubled_quotes(row.identity), doubled_quotes(row.policy), row.budget, row.block,
+                    compression_name(row.compression), row.layer, row.head);
     for (const double value : row.values) {
       line += std::isfinite(value) ? fmt::format(",{}", value) : std::string(",");
     }
-    out.write(fmt::format("{},{},{},{}\n", line, quoted(row.question),
-                          quoted(row.prompt_compressed), quoted(row.budget_counts)));
+    out.write(fmt::format("{},{},{},{}\n", line, doubled_quotes(row.question),
+                          doubled_quotes(row.prompt_compressed),
+                          doubled_quotes(row.budget_counts)));
   }
   out.finish();
 }

@@ -42,8 +42,8 @@ struct SweepRow {
   int layer = 0;
   int head = 0;
   std::vector<double> values;  // [all_measures()], by measure_of()
-  /// What a comparison has to know of the policy here (ComparisonTerms), in words; empty in rows of
-  /// older files.
+  /// Terms of a comparison with the policy here (ComparisonTerms), in words; empty in rows of older
+  /// files.
   std::string question, prompt_compressed, budget_counts;
 };
 
@@ -89,7 +89,8 @@ struct SmallestBudget {
   std::optional<int> budget;
 };
 
-/// Of this trace's rows, in their order. Throws UsageError for a measure there is not.
+/// The smallest budgets of this trace's rows, in their order. Throws UsageError for a measure there
+/// is not.
 std::vector<SmallestBudget> smallest_budgets(const SweepTable& table, const Trace& trace,
                                              std::string_view measure, double limit);
 

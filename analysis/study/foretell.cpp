@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -16,11 +15,11 @@
 #include "analysis/one_line.h"
 #include "analysis/study/bootstrap.h"
 #include "analysis/study/study_measures.h"
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 
 namespace {
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 /// Measure and outcome of the prompts that have both, [settings, prompts]; more is better in both.
 struct Joined {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -16,24 +15,15 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/study/share_interval.h"
 #include "analysis/study/study_measures.h"
-#include "analysis/study/study_results.h"
+#include "analysis/study/study_table.h"
 
 namespace kvloupe {
 
 namespace {
-constexpr const char* kAverage = "Avg.";
-
 template <typename T>
 void add_new(std::vector<T>& list, const T& one) {
   if (std::find(list.begin(), list.end(), one) == list.end()) list.push_back(one);
 }
-
-/// A measure on a set of prompts.
-struct Column {
-  std::string measure;
-  std::string set;  // of prompts
-  bool operator==(const Column&) const = default;
-};
 
 /// The set of prompts that a source belongs to: of generated ones the length, of a file of JSON
 /// lines the file, of a folder the folder; of a trace its folder.
@@ -41,10 +31,9 @@ std::string set_of(const std::string& task, std::string name) {
   if (name.starts_with(task + ": ")) {
     name.erase(0, task.size() + 2);
     const std::size_t end = name.find(" tokens");
-    const bool generated = end != std::string::npos &&
-                           name.find(", sample ") != std::string::npos &&
-                           name.find_first_not_of("0123456789") == end;
-    if (generated) return name.substr(0, end) + " tokens";
+    if (end != std::string::npos && name.find(", sample ") != std::string::npos &&
+        name.find_first_not_of("0123456789") == end)
+      return name.substr(0, end) + " tokens";
   }
   const std::filesystem::path path = name.substr(0, name.rfind('#'));
   if (path.extension() == ".jsonl") return path.stem().string();
@@ -52,186 +41,260 @@ std::string set_of(const std::string& task, std::string name) {
   return folder.empty() || folder == "." || folder == ".." ? std::string("prompts") : folder;
 }
 
-/// A results file, as tables need it.
-struct Part {
-  std::string model, compression;
-  std::vector<std::string> blocks, measures, policies, budgets;  // in the file's order
-  std::vector<Column> columns;
-  /// Values by column, policy and budget, as the items come; the full cache has budget "full".
-  std::map<std::tuple<std::size_t, std::string, std::string>, std::vector<double>> values;
-  std::vector<std::set<std::string>> prompts;  // [columns]
+/// A measure on a set of prompts.
+struct Task {
+  StudyMeasure measure;
+  std::string set;
+  bool operator==(const Task& other) const {
+    return measure.name == other.measure.name && set == other.set;
+  }
+  std::string name() const { return measure.title + ", " + set; }
 };
 
-std::string model_name(const std::string& setting) {
-  std::filesystem::path path = setting;
-  if (!path.has_filename()) path = path.parent_path();
-  return setting.empty() ? std::string("Full cache") : path.filename().string();
-}
+/// A results file, as tables need it.
+struct Part {
+  StudyTable study;
+  std::string model, compression;
+  std::vector<Task> tasks;
+  std::vector<std::string> policies, budgets;  // in the file's order
+  std::vector<std::set<std::string>> prompts;  // [tasks]
+  /// By task, policy and budget; the full cache has budget "full".
+  std::map<std::tuple<std::size_t, std::string, std::string>, std::vector<double>> values;
 
-std::string canonical(const std::string& spec) { return parse_policy(spec).text(); }
+  std::size_t place(const Task& task) const {
+    return static_cast<std::size_t>(std::find(tasks.begin(), tasks.end(), task) - tasks.begin());
+  }
+};
 
-Part read_part(const std::filesystem::path& path, const PaperTable& table,
-               const TableChoice& choice) {
-  StudyResults results(path);
+Part read_part(const std::filesystem::path& path) {
+  std::filesystem::path model = StudyResults(path).setting("model");
+  if (!model.has_filename()) model = model.parent_path();
   Part part;
-  part.model = model_name(results.setting("model"));
-  const std::vector<StudyResults::Item> items = results.items();
-  part.measures = results.measures();
-  std::vector<std::string> wanted = choice.measures;
-  if (wanted.empty()) {
-    for (const std::string& name : table.measures) {
-      if (std::count(part.measures.begin(), part.measures.end(), name) > 0) wanted.push_back(name);
-    }
-  }
-  if (wanted.empty() && !part.measures.empty()) wanted.push_back(part.measures.front());
-  for (const StudyResults::Item& item : items) add_new(part.blocks, item.block_word);
-  const std::string block =
-      !choice.block.empty() || part.blocks.empty() ? choice.block : part.blocks.front();
-  // The columns, also of items that wait: what is missing is shown as missing.
-  std::map<int, const StudyResults::Item*> by_number;
-  for (const std::string& name : wanted) {
-    const std::optional<StudyMeasure> known = find_study_measure(name);
-    if (std::count(part.measures.begin(), part.measures.end(), name) == 0) continue;
-    for (const StudyResults::Item& item : items) {
-      if (item.block_word != block || (known && item.task != known->task)) continue;
-      const Column column{name, set_of(item.task, item.trace)};
-      add_new(part.columns, column);
-      part.prompts.resize(part.columns.size());
-      const auto at = std::find(part.columns.begin(), part.columns.end(), column);
-      const auto place = static_cast<std::size_t>(at - part.columns.begin());
-      // The same text is one prompt, in whichever task.
-      part.prompts[place].insert(item.trace.starts_with(item.task + ": ")
-                                     ? item.trace.substr(item.task.size() + 2)
-                                     : item.trace);
-      by_number[item.number] = &item;
-      part.compression = item.compression;
-      if (item.budget == kFullCache) {
-        if (item.state != "done" || !known || !known->of_full_cache) continue;
-        part.values[{place, kFullCache, kFullCache}].push_back(*known->of_full_cache);
-        continue;
-      }
-      add_new(part.policies, item.policy);
-      add_new(part.budgets, item.budget);
-    }
-  }
-  results.each_replay_value([&](int number, int measure, double value) {
-    const auto found = by_number.find(number);
-    if (found == by_number.end() || !std::isfinite(value)) return;
-    const StudyResults::Item& item = *found->second;
-    const auto at = std::find(
-        part.columns.begin(), part.columns.end(),
-        Column{part.measures.at(static_cast<std::size_t>(measure)), set_of(item.task, item.trace)});
-    if (at == part.columns.end()) return;
-    const auto place = static_cast<std::size_t>(at - part.columns.begin());
-    const std::optional<StudyMeasure> known = find_study_measure(at->measure);
-    if (item.budget == kFullCache && known && known->of_full_cache) return;  // is there
-    part.values[{place, item.policy, item.budget}].push_back(value);
-  });
+  part.study = read_study_table(path);
+  part.model = model.empty() ? std::string("Full cache") : model.filename().string();
   return part;
 }
 
+/// Takes one measure's values, also of items that wait: what is missing is shown as missing.
+void take_measure(Part& part, const std::string& name, const std::string& block) {
+  const int m = part.study.measure(name);
+  if (m < 0) return;
+  Task task;
+  task.measure.name = task.measure.title = name;
+  const std::optional<StudyMeasure> known = find_study_measure(name);
+  if (known) task.measure = *known;
+  for (std::size_t i = 0; i < part.study.items.size(); ++i) {
+    const StudyResults::Item& item = part.study.items[i];
+    if (item.block_word != block || (known && item.task != known->task)) continue;
+    task.set = set_of(item.task, item.trace);
+    add_new(part.tasks, task);
+    part.prompts.resize(part.tasks.size());
+    // The same text is one prompt, in whichever task.
+    const std::string prefix = item.task + ": ";
+    part.prompts[part.place(task)].insert(
+        item.trace.starts_with(prefix) ? item.trace.substr(prefix.size()) : item.trace);
+    part.compression = item.compression;
+    double value = part.study.values[static_cast<std::size_t>(m)][i];
+    if (item.budget == kFullCache) {
+      if (known && known->of_full_cache)
+        value = item.state == "done" ? *known->of_full_cache : std::nan("");
+    } else {
+      add_new(part.policies, item.policy);
+      add_new(part.budgets, item.budget);
+    }
+    if (std::isfinite(value))
+      part.values[{part.place(task), item.policy, item.budget}].push_back(value);
+  }
+}
+
+/// What a row or a column says of its cells; a cell is where two of them meet.
+struct Place {
+  const PaperPolicy* policy = nullptr;  // null: the full cache, or the other says it
+  std::string budget;
+  std::optional<std::size_t> task;  // kAverageOf, kAllPrompts, or one
+  std::string upper, label;         // heads of a column; labels of a row
+};
+constexpr std::size_t kAverageOf = 1'000'000, kAllPrompts = kAverageOf + 1;
+
 class Filling {
  public:
-  Filling(const PaperTable& table, std::vector<Part> parts) : parts_(std::move(parts)) {
+  Filling(const PaperTable& table, std::vector<Part> parts, std::string block)
+      : parts_(std::move(parts)) {
     filled_.table = &table;
+    filled_.block = std::move(block);
     for (const Part& part : parts_) {
-      for (const Column& column : part.columns) add_new(columns_, column);
+      for (const Task& task : part.tasks) add_new(tasks_, task);
       for (const std::string& budget : part.budgets) add_new(budgets_, budget);
     }
-    for (const Column& column : columns_) {
-      StudyMeasure measure;
-      measure.name = measure.title = column.measure;
-      measures_.push_back(find_study_measure(column.measure).value_or(measure));
-    }
-    for (const PaperPolicy& policy : table.policies) specs_.push_back(canonical(policy.spec));
-    averaged_ = columns_.size() > 1 &&
-                std::all_of(measures_.begin(), measures_.end(), [&](const StudyMeasure& one) {
-                  return one.share == measures_.front().share &&
-                         one.better == measures_.front().better &&
-                         one.unit == measures_.front().unit;
+    for (const PaperPolicy& policy : table.policies)
+      specs_[&policy] = parse_policy(policy.spec).text();
+    averaged_ = tasks_.size() > 1 && std::all_of(tasks_.begin(), tasks_.end(), [&](const Task& t) {
+                  const StudyMeasure &a = t.measure, &b = tasks_.front().measure;
+                  return a.share == b.share && a.better == b.better && a.unit == b.unit;
                 });
   }
 
   FilledTable fill() {
-    switch (table().layout) {
-      case PaperLayout::tasks_across:
-        tasks_across();
-        break;
-      case PaperLayout::policies_across:
-        policies_across();
-        break;
-      case PaperLayout::settings_across:
-        settings_across();
-        break;
+    const std::vector<Place> columns = columns_of_table();
+    add_heads(columns);
+    for (const Part& part : parts_) {
+      std::map<std::tuple<std::string, std::string, std::size_t>, TableCell> known;
+      const std::size_t first = filled_.rows.size();
+      for (const Place& row : rows_of(part)) {
+        FilledTable::Row& filled = filled_.rows.emplace_back();
+        filled.model = part.model;
+        filled.compression = part.compression;
+        filled.first_of_part = filled_.rows.size() == first + 1;
+        filled.labels = {row.label};
+        if (filled_.label_columns > 1) filled.labels.push_back(row.upper);
+        for (const Place& column : columns) filled.cells.push_back(cell(part, row, column, known));
+      }
+      mark_best(first);
     }
     add_notes();
     return std::move(filled_);
   }
 
  private:
-  using Row = FilledTable::Row;
   const PaperTable& table() const { return *filled_.table; }
+  bool is(PaperLayout layout) const { return table().layout == layout; }
 
-  std::string column_name(std::size_t c) const {
-    return measures_[c].title + ", " + columns_[c].set;
-  }
-
-  /// A cell of one column; the full cache has policy and budget "full".
-  TableCell cell(const Part& part, std::size_t c, const std::string& policy,
-                 const std::string& budget, const PaperPolicy* named) {
-    TableCell cell = empty_cell(policy, budget, named);
-    cell.column = column_name(c);
-    cell.measure = columns_[c].measure;
-    const auto own = std::find(part.columns.begin(), part.columns.end(), columns_[c]);
-    if (own == part.columns.end()) return cell;
-    const auto place = static_cast<std::size_t>(own - part.columns.begin());
-    cell.wanted = static_cast<int>(part.prompts[place].size());
-    const auto found = part.values.find({place, policy, budget});
-    if (found != part.values.end()) set(cell, found->second, measures_[c]);
-    if (policy == kFullCache && measures_[c].of_full_cache && cell.value) {
-      // Known, not measured.
-      cell.value->low = cell.value->high = cell.value->mean;
-      cell.interval = false;
+  std::vector<Place> columns_of_table() {
+    std::vector<Place> columns;
+    if (is(PaperLayout::tasks_across)) {
+      for (std::size_t t = 0; t < tasks_.size(); ++t)
+        columns.push_back({nullptr, "", t, tasks_[t].measure.title, tasks_[t].set});
+      if (averaged_) columns.push_back({nullptr, "", kAverageOf, "", "Avg."});
+    } else if (is(PaperLayout::policies_across)) {
+      for (const PaperPolicy& policy : table().policies)
+        columns.push_back({&policy, "", kAllPrompts, policy.group, policy.label});
+    } else {
+      columns.push_back({nullptr, "", {}, "Full cache", ""});
+      std::vector<std::string> groups;
+      for (const PaperPolicy& policy : table().policies) add_new(groups, policy.group);
+      for (const std::string& group : groups) {
+        for (const std::string& budget : budgets_) {
+          for (const PaperPolicy& policy : table().policies) {
+            if (policy.group != group) continue;
+            const std::string upper = fmt::format("{} b = {}", group, budget);
+            columns.push_back({&policy, budget, {}, upper, policy.label});
+          }
+        }
+      }
     }
-    return cell;
+    return columns;
   }
 
-  TableCell empty_cell(const std::string& policy, const std::string& budget,
-                       const PaperPolicy* named) const {
+  std::vector<Place> rows_of(const Part& part) const {
+    std::vector<Place> rows;
+    if (is(PaperLayout::tasks_across)) {
+      rows.push_back({nullptr, "", {}, "", part.model});
+      for (const PaperPolicy& policy : table().policies) {
+        for (const std::string& budget : budgets_) {
+          const bool first = budget == budgets_.front();
+          rows.push_back({&policy, budget, {}, budget, first ? policy.label : ""});
+        }
+      }
+    } else if (is(PaperLayout::policies_across)) {
+      if (tasks_.empty()) return rows;
+      for (const std::string& budget : budgets_) rows.push_back({nullptr, budget, {}, "", budget});
+    } else {
+      for (const std::size_t t : tasks_of(part))
+        rows.push_back({nullptr, "", t, "", tasks_[t].name()});
+      if (averaged_ && rows.size() > 1) rows.push_back({nullptr, "", kAverageOf, "", "Ave."});
+    }
+    return rows;
+  }
+
+  /// The tasks that an average is over: the table's, or where they stand down, those of the part.
+  std::vector<std::size_t> tasks_of(const Part& part) const {
+    std::vector<std::size_t> own;
+    for (std::size_t t = 0; t < tasks_.size(); ++t) {
+      if (is(PaperLayout::tasks_across) || part.place(tasks_[t]) < part.tasks.size())
+        own.push_back(t);
+    }
+    return own;
+  }
+
+  void add_heads(const std::vector<Place>& columns) {
+    const bool budgets = is(PaperLayout::tasks_across) && budgets_.size() != 1;
+    filled_.label_columns = budgets ? 2 : 1;
+    std::vector<TableHead> upper{{"", filled_.label_columns}}, lower{{table().policy_head, 1}};
+    if (is(PaperLayout::policies_across)) std::swap(upper[0], lower[0]);
+    if (budgets) lower.push_back({"Budget", 1});
+    for (const Place& column : columns) {
+      if (upper.size() > 1 && upper.back().text == column.upper) {
+        ++upper.back().span;
+      } else {
+        upper.push_back({column.upper, 1});
+      }
+      lower.push_back({column.label, 1});
+    }
+    filled_.head = {upper, lower};
+  }
+
+  /// Where a row and a column meet. `known`: the cells of this part by policy, budget and task.
+  template <typename Known>
+  TableCell cell(const Part& part, const Place& row, const Place& column, Known& known) const {
+    const PaperPolicy* policy = row.policy != nullptr ? row.policy : column.policy;
+    const std::size_t task = row.task ? *row.task : column.task.value();
     TableCell cell;
-    cell.policy = policy;
-    cell.budget = budget;
-    if (named != nullptr) {
-      cell.label = named->label;
-      cell.group = named->group;
+    cell.policy = policy != nullptr ? specs_.at(policy) : kFullCache;
+    cell.budget = policy == nullptr ? kFullCache : row.budget + column.budget;
+    if (policy != nullptr) {
+      cell.label = policy->label;
+      cell.group = policy->group;
     }
+    if (task == kAverageOf) {
+      cell.column = "Avg.";
+      average(part, known, cell);
+      return cell;
+    }
+    // All prompts are those of the first measure.
+    const Task& shown = tasks_[task == kAllPrompts ? 0 : task];
+    cell.column = task == kAllPrompts ? shown.measure.title : shown.name();
+    cell.measure = shown.measure.name;
+    std::vector<double> values;
+    for (std::size_t t = 0; t < part.tasks.size(); ++t) {
+      const bool own =
+          task == kAllPrompts ? part.tasks[t].measure.name == cell.measure : part.tasks[t] == shown;
+      if (!own) continue;
+      cell.wanted += static_cast<int>(part.prompts[t].size());
+      const auto found = part.values.find({t, cell.policy, cell.budget});
+      if (found != part.values.end())
+        values.insert(values.end(), found->second.begin(), found->second.end());
+    }
+    enter(cell, values, shown.measure);
+    known[{cell.policy, cell.budget, task}] = cell;
     return cell;
   }
 
-  void set(TableCell& cell, const std::vector<double>& values, const StudyMeasure& measure) {
+  void enter(TableCell& cell, const std::vector<double>& values,
+             const StudyMeasure& measure) const {
     cell.prompts = static_cast<int>(values.size());
     if (values.empty()) return;
-    cell.value = mean_interval(values);
-    cell.decimals = -1;
-    if (!measure.share) return;
-    cell.decimals = table().decimals;
-    cell.value = {cell.value->mean * table().scale, cell.value->low * table().scale,
-                  cell.value->high * table().scale};
+    const MeanInterval mean = mean_interval(values);
+    const double scale = measure.share && table().percent ? 100.0 : 1.0;
+    cell.value = {mean.mean * scale, mean.low * scale, mean.high * scale};
+    cell.decimals = !measure.share ? -1 : table().percent ? 1 : 3;
+    if (cell.policy != kFullCache || !measure.of_full_cache) return;
+    cell.value->low = cell.value->high = cell.value->mean;  // known, not measured
+    cell.interval = false;
   }
 
-  /// The average of a row's cells, where all of them are there.
-  TableCell average(const Part& part, const std::vector<TableCell>& cells, std::string policy,
-                    std::string budget, const PaperPolicy* named) const {
-    TableCell cell = empty_cell(policy, budget, named);
-    cell.column = kAverage;
+  /// The average over tasks, where all of them are there.
+  template <typename Known>
+  void average(const Part& part, const Known& known, TableCell& cell) const {
     std::vector<MeanInterval> means;
-    for (const TableCell& one : cells) {
+    const std::vector<std::size_t> over = tasks_of(part);
+    for (const std::size_t task : over) {
+      const TableCell& one = known.at({cell.policy, cell.budget, task});
       cell.prompts += one.prompts;
       cell.wanted += one.wanted;
-      if (one.value) means.push_back(*one.value);
       cell.decimals = one.decimals;
+      if (one.value) means.push_back(*one.value);
     }
-    if (!averaged_ || means.size() != cells.size()) return cell;
+    if (!averaged_ || means.size() != over.size()) return;
     cell.value = mean_of_means(means);
     std::set<std::string> all;
     std::size_t count = 0;
@@ -239,260 +302,90 @@ class Filling {
       all.insert(prompts.begin(), prompts.end());
       count += prompts.size();
     }
-    cell.interval = count == all.size();
-    return cell;
+    cell.interval = count == all.size();  // of independent means
   }
 
-  /// Marks the best of cells that stand beside each other; none where all are equal.
-  void mark_best(const std::vector<TableCell*>& cells, Better better) {
-    if (better == Better::neither) return;
-    std::vector<TableCell*> known;
-    for (TableCell* one : cells) {
-      if (one->value) known.push_back(one);
+  /// Marks the best of the cells of a part that are compared with each other, by what is shown:
+  /// what looks equal is. None is marked where all are equal.
+  void mark_best(std::size_t first_row) {
+    const bool by_group = is(PaperLayout::settings_across);
+    std::map<std::tuple<std::string, std::string, std::string>, std::vector<TableCell*>> compared;
+    for (std::size_t r = first_row; r < filled_.rows.size(); ++r) {
+      for (TableCell& one : filled_.rows[r].cells) {
+        if (one.policy != kFullCache && one.value)
+          compared[{one.budget, one.column, by_group ? one.group : ""}].push_back(&one);
+      }
     }
-    if (known.size() < 2) return;
-    // As they are shown: what looks equal is.
     const auto shown = [](const TableCell* one) {
       const double unit = std::pow(10.0, one->decimals < 0 ? 12 : one->decimals);
       return std::round(one->value->mean * unit) / unit;
     };
-    const auto less = [&](const TableCell* a, const TableCell* b) { return shown(a) < shown(b); };
-    const auto [least, most] = std::minmax_element(known.begin(), known.end(), less);
-    const double low = shown(*least), high = shown(*most);
-    const double best = better == Better::larger ? high : low;
-    const double rounding = 1e-12 * std::max(std::abs(low), std::abs(high));
-    if (high - low <= rounding) return;
-    for (TableCell* one : known) one->best = std::abs(shown(one) - best) <= rounding;
-  }
-
-  Better direction(std::size_t c) const { return measures_[c < measures_.size() ? c : 0].better; }
-
-  void head_of_columns(std::vector<TableHead>& upper, std::vector<TableHead>& lower) const {
-    for (std::size_t c = 0; c < columns_.size(); ++c) {
-      if (c > 0 && columns_[c].measure == columns_[c - 1].measure) {
-        ++upper.back().span;
-      } else {
-        upper.push_back({measures_[c].title, 1});
-      }
-      lower.push_back({columns_[c].set, 1});
-    }
-    if (!averaged_) return;
-    upper.push_back({"", 1});
-    lower.push_back({kAverage, 1});
-  }
-
-  void tasks_across() {
-    const bool one_budget = budgets_.size() == 1;
-    filled_.label_columns = one_budget ? 1 : 2;
-    std::vector<TableHead> upper{{"", filled_.label_columns}}, lower{{table().policy_head, 1}};
-    if (!one_budget) lower.push_back({"Budget", 1});
-    head_of_columns(upper, lower);
-    filled_.head = {upper, lower};
-    for (const Part& part : parts_) {
-      const auto row_of = [&](const std::string& policy, const std::string& budget,
-                              const PaperPolicy* named) {
-        Row row;
-        row.model = part.model;
-        row.compression = part.compression;
-        for (std::size_t c = 0; c < columns_.size(); ++c)
-          row.cells.push_back(cell(part, c, policy, budget, named));
-        if (averaged_) row.cells.push_back(average(part, row.cells, policy, budget, named));
-        return row;
-      };
-      Row full = row_of(kFullCache, kFullCache, nullptr);
-      full.labels = {part.model};
-      if (!one_budget) full.labels.emplace_back();
-      full.first_of_part = true;
-      filled_.rows.push_back(std::move(full));
-      const std::size_t first = filled_.rows.size();
-      for (std::size_t p = 0; p < specs_.size(); ++p) {
-        for (std::size_t b = 0; b < budgets_.size(); ++b) {
-          Row row = row_of(specs_[p], budgets_[b], &table().policies[p]);
-          row.labels = {b == 0 ? table().policies[p].label : std::string()};
-          if (!one_budget) row.labels.push_back(budgets_[b]);
-          filled_.rows.push_back(std::move(row));
-        }
-      }
-      for (std::size_t b = 0; b < budgets_.size(); ++b) {
-        for (std::size_t c = 0; c < filled_.rows[first].cells.size(); ++c) {
-          std::vector<TableCell*> compared;
-          for (std::size_t p = 0; p < specs_.size(); ++p)
-            compared.push_back(&filled_.rows[first + p * budgets_.size() + b].cells[c]);
-          mark_best(compared, direction(c));
-        }
-      }
+    for (auto& [of, cells] : compared) {
+      const Better better = direction(*cells.front());
+      const auto [least, most] =
+          std::minmax_element(cells.begin(), cells.end(),
+                              [&](const auto* a, const auto* b) { return shown(a) < shown(b); });
+      const double low = shown(*least), high = shown(*most);
+      const double rounding = 1e-12 * std::max(std::abs(low), std::abs(high));
+      if (better == Better::neither || high - low <= rounding) continue;
+      const double best = better == Better::larger ? high : low;
+      for (TableCell* one : cells) one->best = std::abs(shown(one) - best) <= rounding;
     }
   }
-
-  void policies_across() {
-    std::vector<TableHead> upper{{table().policy_head, 1}}, lower{{"", 1}};
-    for (const PaperPolicy& policy : table().policies) {
-      if (upper.size() > 1 && upper.back().text == policy.group) {
-        ++upper.back().span;
-      } else {
-        upper.push_back({policy.group, 1});
-      }
-      lower.push_back({policy.label, 1});
-    }
-    filled_.head = {upper, lower};
-    if (columns_.empty()) return;
-    for (const Part& part : parts_) {
-      for (std::size_t b = 0; b < budgets_.size(); ++b) {
-        Row row;
-        row.model = part.model;
-        row.compression = part.compression;
-        row.labels = {budgets_[b]};
-        row.first_of_part = b == 0;
-        for (std::size_t p = 0; p < specs_.size(); ++p) {
-          // Over all prompts of the first measure.
-          TableCell whole = empty_cell(specs_[p], budgets_[b], &table().policies[p]);
-          whole.column = measures_.front().title;
-          whole.measure = columns_.front().measure;
-          std::vector<double> values;
-          for (std::size_t c = 0; c < part.columns.size(); ++c) {
-            if (part.columns[c].measure != whole.measure) continue;
-            whole.wanted += static_cast<int>(part.prompts[c].size());
-            const auto found = part.values.find({c, specs_[p], budgets_[b]});
-            if (found == part.values.end()) continue;
-            values.insert(values.end(), found->second.begin(), found->second.end());
-          }
-          set(whole, values, measures_.front());
-          row.cells.push_back(std::move(whole));
-        }
-        std::vector<TableCell*> compared;
-        for (TableCell& one : row.cells) compared.push_back(&one);
-        mark_best(compared, direction(0));
-        filled_.rows.push_back(std::move(row));
-      }
-    }
-  }
-
-  void settings_across() {
-    std::vector<TableHead> upper{{"", 1}, {"Full cache", 1}},
-        lower{{table().policy_head, 1}, {"", 1}};
-    /// What stands across: policies by group, then budget.
-    struct Place {
-      std::size_t policy, budget;
-    };
-    std::vector<Place> places;
-    std::vector<std::string> groups;
-    for (const PaperPolicy& policy : table().policies) add_new(groups, policy.group);
-    for (const std::string& group : groups) {
-      for (std::size_t b = 0; b < budgets_.size(); ++b) {
-        upper.push_back({fmt::format("{} b = {}", group, budgets_[b]), 0});
-        for (std::size_t p = 0; p < specs_.size(); ++p) {
-          if (table().policies[p].group != group) continue;
-          ++upper.back().span;
-          lower.push_back({table().policies[p].label, 1});
-          places.push_back({p, b});
-        }
-      }
-    }
-    filled_.head = {upper, lower};
-    for (const Part& part : parts_) {
-      const std::size_t first = filled_.rows.size();
-      std::vector<std::size_t> own;  // the tasks of this part
-      for (std::size_t c = 0; c < columns_.size(); ++c) {
-        if (std::count(part.columns.begin(), part.columns.end(), columns_[c]) > 0) own.push_back(c);
-      }
-      const std::size_t rows = own.size() + (averaged_ && own.size() > 1 ? 1 : 0);
-      for (std::size_t r = 0; r < rows; ++r) {
-        const bool task = r < own.size();
-        const std::size_t c = task ? own[r] : columns_.size();
-        Row row;
-        row.model = part.model;
-        row.compression = part.compression;
-        row.first_of_part = r == 0;
-        row.labels = {task ? column_name(c) : std::string("Ave.")};
-        const auto add = [&](const std::string& policy, const std::string& budget,
-                             const PaperPolicy* named) {
-          if (task) {
-            row.cells.push_back(cell(part, c, policy, budget, named));
-            return;
-          }
-          std::vector<TableCell> above;
-          for (std::size_t task_row = 0; task_row < own.size(); ++task_row)
-            above.push_back(filled_.rows[first + task_row].cells[row.cells.size()]);
-          row.cells.push_back(average(part, above, policy, budget, named));
-        };
-        add(kFullCache, kFullCache, nullptr);
-        for (const Place& place : places)
-          add(specs_[place.policy], budgets_[place.budget], &table().policies[place.policy]);
-        for (std::size_t i = 0; i < places.size();) {
-          std::vector<TableCell*> compared;
-          const std::string& group = table().policies[places[i].policy].group;
-          const std::size_t budget = places[i].budget;
-          for (; i < places.size() && places[i].budget == budget &&
-                 table().policies[places[i].policy].group == group;
-               ++i) {
-            compared.push_back(&row.cells[i + 1]);
-          }
-          mark_best(compared, direction(c));
-        }
-        filled_.rows.push_back(std::move(row));
-      }
-    }
+  Better direction(const TableCell& cell) const {
+    const auto own = std::find_if(tasks_.begin(), tasks_.end(), [&](const Task& task) {
+      return task.measure.name == cell.measure;
+    });
+    return (own == tasks_.end() ? tasks_.front() : *own).measure.better;
   }
 
   void add_notes() {
-    std::vector<std::string> models, compressions;
-    int missing = 0, partial = 0;
+    std::vector<std::string> models, compressions, counts, others, specs;
+    for (const auto& [policy, spec] : specs_) specs.push_back(spec);
     for (const Part& part : parts_) {
       add_new(models, part.model);
       add_new(compressions, part.compression);
-    }
-    for (const Row& row : filled_.rows) {
-      for (const TableCell& one : row.cells) {
-        missing += one.value ? 0 : 1;
-        partial += one.value && one.prompts < one.wanted ? 1 : 0;
+      for (const std::string& policy : part.policies) {
+        if (std::count(specs.begin(), specs.end(), policy) == 0) add_new(others, policy);
       }
     }
-    const bool shares = std::any_of(measures_.begin(), measures_.end(),
-                                    [](const StudyMeasure& one) { return one.share; });
-    std::string means = "Means over prompts";
-    if (shares && table().scale == 100.0) means += ", shares in percent";
-    filled_.notes.push_back(means + ", with 95 % intervals in brackets.");
-    std::vector<std::string> counts;
-    for (std::size_t c = 0; c < columns_.size(); ++c) {
+    bool missing = false, partial = false, shares = false;
+    for (const FilledTable::Row& row : filled_.rows) {
+      for (const TableCell& one : row.cells) {
+        missing = missing || !one.value;
+        partial = partial || (one.value && one.prompts < one.wanted);
+      }
+    }
+    for (const Task& task : tasks_) {
+      shares = shares || task.measure.share;
       std::size_t prompts = 0;
       for (const Part& part : parts_) {
-        const auto own = std::find(part.columns.begin(), part.columns.end(), columns_[c]);
-        if (own == part.columns.end()) continue;
-        const auto place = static_cast<std::size_t>(own - part.columns.begin());
-        prompts = std::max(prompts, part.prompts[place].size());
+        const std::size_t own = part.place(task);
+        if (own < part.tasks.size()) prompts = std::max(prompts, part.prompts[own].size());
       }
-      counts.push_back(fmt::format("{} ({})", column_name(c), prompts));
+      counts.push_back(fmt::format("{} ({})", task.name(), prompts));
     }
-    filled_.notes.push_back(fmt::format("Prompts: {}.", fmt::join(counts, "; ")));
-    filled_.notes.push_back(fmt::format("Model: {}. Blocks of {}; compression: {}.",
-                                        fmt::join(models, ", "), filled_.block,
-                                        fmt::join(compressions, ", ")));
-    if (budgets_.size() == 1) filled_.notes.push_back("Budget: " + budgets_.front() + ".");
-    const char* const of = table().layout == PaperLayout::settings_across
-                               ? "the best of a group at the same budget"
-                               : "the best policy at the same budget";
-    filled_.notes.push_back(fmt::format("Bold: {}.", of));
-    if (missing > 0) filled_.notes.push_back("–: not there.");
-    if (partial > 0) filled_.notes.push_back("†: of a part of the prompts.");
-    std::vector<std::string> others;
-    for (const Part& part : parts_) {
-      for (const std::string& policy : part.policies) {
-        if (std::count(specs_.begin(), specs_.end(), policy) == 0) add_new(others, policy);
-      }
-    }
-    if (!others.empty())
-      filled_.notes.push_back(fmt::format("Also in the results, but not in the paper's table: {}.",
-                                          fmt::join(others, ", ")));
+    const auto note = [&](bool said, const std::string& text) {
+      if (said) filled_.notes.push_back(text);
+    };
+    note(true, fmt::format("Means over prompts{}, with 95 % intervals in brackets.",
+                           shares && table().percent ? ", shares in percent" : ""));
+    note(true, fmt::format("Prompts: {}.", fmt::join(counts, "; ")));
+    note(true, fmt::format("Model: {}. Blocks of {}; compression: {}.", fmt::join(models, ", "),
+                           filled_.block, fmt::join(compressions, ", ")));
+    note(budgets_.size() == 1, "Budget: " + (budgets_.empty() ? "" : budgets_.front()) + ".");
+    note(true, is(PaperLayout::settings_across) ? "Bold: the best of a group at the same budget."
+                                                : "Bold: the best policy at the same budget.");
+    note(missing, "–: not there.");
+    note(partial, "†: of a part of the prompts.");
+    note(!others.empty(), fmt::format("Also in the results, but not in the paper's table: {}.",
+                                      fmt::join(others, ", ")));
   }
 
- public:
-  void set_block(std::string block) { filled_.block = std::move(block); }
-
- private:
   std::vector<Part> parts_;
-  std::vector<Column> columns_;
-  std::vector<StudyMeasure> measures_;  // [columns]
-  std::vector<std::string> budgets_, specs_;
+  std::vector<Task> tasks_;
+  std::vector<std::string> budgets_;
+  std::map<const PaperPolicy*, std::string> specs_;  // canonical
   bool averaged_ = false;
   FilledTable filled_;
 };
@@ -503,26 +396,31 @@ FilledTable fill_paper_table(const PaperTable& table,
                              const TableChoice& choice) {
   std::vector<Part> parts;
   std::vector<std::string> blocks, measures;
-  TableChoice settled = choice;
   for (const std::filesystem::path& path : results) {
-    parts.push_back(read_part(path, table, settled));
-    for (const std::string& block : parts.back().blocks) add_new(blocks, block);
-    for (const std::string& measure : parts.back().measures) add_new(measures, measure);
-    // All parts show the same block.
-    if (settled.block.empty() && !blocks.empty()) settled.block = blocks.front();
+    parts.push_back(read_part(path));
+    for (const auto& item : parts.back().study.items) add_new(blocks, item.block_word);
+    for (const std::string& measure : parts.back().study.measures) add_new(measures, measure);
   }
-  if (std::count(blocks.begin(), blocks.end(), settled.block) == 0) {
-    throw UsageError(fmt::format("--block {}: the results have blocks of {}",
-                                 in_one_line(settled.block), fmt::join(blocks, ", ")));
+  // All parts show the same block.
+  const std::string block = choice.block.empty() && !blocks.empty() ? blocks.front() : choice.block;
+  const auto require = [](const std::vector<std::string>& there, const std::string& wanted,
+                          const char* option, const char* what) {
+    if (std::count(there.begin(), there.end(), wanted) > 0) return;
+    throw UsageError(fmt::format("--{} {}: the results have {}{}", option, in_one_line(wanted),
+                                 what, fmt::join(there, ", ")));
+  };
+  require(blocks, block, "block", "blocks of ");
+  for (const std::string& name : choice.measures) require(measures, name, "measures", "");
+  for (Part& part : parts) {
+    std::vector<std::string> wanted = choice.measures;
+    for (const std::string& name : table.measures) {
+      if (choice.measures.empty() && part.study.measure(name) >= 0) wanted.push_back(name);
+    }
+    if (wanted.empty() && !part.study.measures.empty())
+      wanted.push_back(part.study.measures.front());
+    for (const std::string& name : wanted) take_measure(part, name, block);
   }
-  for (const std::string& name : choice.measures) {
-    if (std::count(measures.begin(), measures.end(), name) > 0) continue;
-    throw UsageError(fmt::format("--measures {}: the results have {}", in_one_line(name),
-                                 fmt::join(measures, ", ")));
-  }
-  Filling filling(table, std::move(parts));
-  filling.set_block(settled.block);
-  return filling.fill();
+  return Filling(table, std::move(parts), block).fill();
 }
 
 }  // namespace kvloupe

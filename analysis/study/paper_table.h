@@ -38,8 +38,7 @@ struct PaperTable {
   std::string policy_head;  // head of the policies' column
   PaperLayout layout = PaperLayout::tasks_across;
   std::vector<std::string> measures;  // those of the study that are shown, unless others are chosen
-  double scale = 100.0;               // of measures that are shares
-  int decimals = 1;                   // of these
+  bool percent = true;                // measures that are shares, with one digit; else with three
   std::vector<PaperPolicy> policies;
 };
 

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <array>
 #include <filesystem>
+#include <utility>
 
 #include "analysis/error.h"
 #include "analysis/markdown.h"
@@ -13,52 +15,47 @@
 namespace kvloupe {
 
 namespace {
-std::string number(double value, int decimals) {
-  return decimals < 0 ? fmt::format("{:.4g}", value) : fmt::format("{:.{}f}", value, decimals);
+/// How a form writes a cell: an unknown one, the best, one of a part of the prompts, an interval.
+struct CellMarks {
+  const char *unknown, *best, *partial, *interval;
+};
+constexpr CellMarks kMarkdownMarks = {"–", "**{}**", "†", " [{}, {}]"};
+constexpr CellMarks kLatexMarks = {"--", "\\textbf{{{}}}", "$^{\\dagger}$",
+                                   "{{\\scriptsize [{}, {}]}}"};
+
+std::string cell_text(const TableCell& cell, const CellMarks& marks) {
+  if (!cell.value) return marks.unknown;
+  const auto number = [&](double value) {
+    return cell.decimals < 0 ? fmt::format("{:.4g}", value)
+                             : fmt::format("{:.{}f}", value, cell.decimals);
+  };
+  std::string text = number(cell.value->mean);
+  if (cell.best) text = fmt::format(fmt::runtime(marks.best), text);
+  if (cell.prompts < cell.wanted) text += marks.partial;
+  if (!cell.interval) return text;
+  return text + fmt::format(fmt::runtime(marks.interval), number(cell.value->low),
+                            number(cell.value->high));
 }
 
-/// "[low, high]" with a blank before; nothing where the interval is not known.
-std::string interval(const TableCell& cell) {
-  if (!cell.interval) return "";
-  return fmt::format(" [{}, {}]", number(cell.value->low, cell.decimals),
-                     number(cell.value->high, cell.decimals));
+/// What a results file is called where its rows do not begin with one of the full cache; else
+/// nothing.
+std::string part_name(const FilledTable& table, const FilledTable::Row& row) {
+  const bool named = row.first_of_part && table.table->layout != PaperLayout::tasks_across;
+  return named ? fmt::format("{}, {}", row.model, row.compression) : std::string();
 }
 
-bool is_partial(const TableCell& cell) { return cell.prompts < cell.wanted; }
-
-/// The heads of each column, from the top, those that are empty left out.
-std::vector<std::string> flat_heads(const FilledTable& table) {
-  std::vector<std::string> flat;
+std::string markdown(const FilledTable& table) {
+  // The heads of each column, from the top, those that are empty left out.
+  std::vector<std::string> heads;
   for (const std::vector<TableHead>& line : table.head) {
     std::size_t column = 0;
     for (const TableHead& head : line) {
       for (int i = 0; i < head.span; ++i, ++column) {
-        if (flat.size() <= column) flat.emplace_back();
-        if (head.text.empty()) continue;
-        flat[column] += (flat[column].empty() ? "" : ", ") + head.text;
+        if (heads.size() <= column) heads.emplace_back();
+        if (!head.text.empty()) heads[column] += (heads[column].empty() ? "" : ", ") + head.text;
       }
     }
   }
-  return flat;
-}
-
-/// What a results file is called where its rows do not begin with one of the full cache.
-std::string part_name(const FilledTable::Row& row) {
-  return fmt::format("{}, {}", row.model, row.compression);
-}
-bool names_parts(const FilledTable& table) {
-  return table.table->layout != PaperLayout::tasks_across;
-}
-
-std::string markdown_cell(const TableCell& cell) {
-  if (!cell.value) return "–";
-  std::string text = number(cell.value->mean, cell.decimals);
-  if (cell.best) text = "**" + text + "**";
-  return text + (is_partial(cell) ? "†" : "") + interval(cell);
-}
-
-std::string markdown(const FilledTable& table) {
-  const std::vector<std::string> heads = flat_heads(table);
   std::string text = fmt::format("**{}.** {}\n\n", table.table->title, table.table->what);
   for (const std::string& head : heads) text += "| " + table_cell(head) + " ";
   text += "|\n";
@@ -66,39 +63,37 @@ std::string markdown(const FilledTable& table) {
     text += static_cast<int>(c) < table.label_columns ? "| --- " : "| ---: ";
   text += "|\n";
   for (const FilledTable::Row& row : table.rows) {
-    if (row.first_of_part && names_parts(table)) {
-      text += "| *" + table_cell(part_name(row)) + "* ";
+    if (const std::string name = part_name(table, row); !name.empty()) {
+      text += "| *" + table_cell(name) + "* ";
       for (std::size_t c = 1; c < heads.size(); ++c) text += "| ";
       text += "|\n";
     }
     for (const std::string& label : row.labels) text += "| " + table_cell(label) + " ";
-    for (const TableCell& cell : row.cells) text += "| " + markdown_cell(cell) + " ";
+    for (const TableCell& cell : row.cells) text += "| " + cell_text(cell, kMarkdownMarks) + " ";
     text += "|\n";
   }
   return fmt::format("{}\n{}\n", text, fmt::join(table.notes, " "));
 }
 
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) result += c == '"' ? "\"\"" : std::string(1, c);
-  return result + '"';
-}
-
 std::string csv(const FilledTable& table) {
+  const auto quoted = [](std::string text) {
+    for (std::size_t at = 0; (at = text.find('"', at)) != std::string::npos; at += 2)
+      text.insert(at, 1, '"');
+    return '"' + text + '"';
+  };
   std::string text =
       "table,model,compression,block,policy,label,group,budget,column,measure,mean,low,high,"
       "prompts,best\n";
   for (const FilledTable::Row& row : table.rows) {
     for (const TableCell& cell : row.cells) {
       const std::string mean = cell.value ? fmt::format("{}", cell.value->mean) : "";
-      const std::string ends = cell.value && cell.interval
-                                   ? fmt::format("{},{}", cell.value->low, cell.value->high)
-                                   : ",";
+      const bool ends = cell.value && cell.interval;
       text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", table.table->name,
                           quoted(row.model), row.compression, table.block, quoted(cell.policy),
                           quoted(cell.label), quoted(cell.group), quoted(cell.budget),
-                          quoted(cell.column), cell.measure, mean, ends, cell.prompts,
-                          cell.best ? 1 : 0);
+                          quoted(cell.column), cell.measure, mean,
+                          ends ? fmt::format("{},{}", cell.value->low, cell.value->high) : ",",
+                          cell.prompts, cell.best ? 1 : 0);
     }
   }
   return text;
@@ -106,85 +101,70 @@ std::string csv(const FilledTable& table) {
 
 /// A text as LaTeX shows it.
 std::string latex(const std::string& text) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kSpelled = {
+      {{"\\", "\\textbackslash{}"},
+       {"~", "\\textasciitilde{}"},
+       {"^", "\\textasciicircum{}"},
+       {"&", "\\&"},
+       {"%", "\\%"},
+       {"$", "\\$"},
+       {"#", "\\#"},
+       {"_", "\\_"},
+       {"{", "\\{"},
+       {"}", "\\}"},
+       {"σ", "$\\sigma$"},
+       {"Δ", "$\\Delta$"},
+       {"–", "--"},
+       {"†", "$^{\\dagger}$"},
+       {"−", "$-$"}}};
   std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '\\':
-        result += "\\textbackslash{}";
-        break;
-      case '~':
-        result += "\\textasciitilde{}";
-        break;
-      case '^':
-        result += "\\textasciicircum{}";
-        break;
-      case '&':
-      case '%':
-      case '$':
-      case '#':
-      case '_':
-      case '{':
-      case '}':
-        result += '\\';
-        [[fallthrough]];
-      default:
-        result += c;
+  for (std::string_view rest = text; !rest.empty();) {
+    std::string_view read = rest.substr(0, 1), written = read;
+    for (const auto& [from, to] : kSpelled) {
+      if (rest.starts_with(from)) std::tie(read, written) = std::pair(from, to);
     }
-  }
-  const std::pair<std::string_view, std::string_view> symbols[] = {
-      {"σ", "$\\sigma$"}, {"Δ", "$\\Delta$"}, {"–", "--"}, {"†", "$^{\\dagger}$"}, {"−", "$-$"}};
-  for (const auto& [from, to] : symbols) {
-    for (std::size_t at = 0; (at = result.find(from, at)) != std::string::npos; at += to.size())
-      result.replace(at, from.size(), to);
+    result += written;
+    rest.remove_prefix(read.size());
   }
   return result;
 }
 
-std::string latex_cell(const TableCell& cell) {
-  if (!cell.value) return "--";
-  std::string text = number(cell.value->mean, cell.decimals);
-  if (cell.best) text = "\\textbf{" + text + "}";
-  if (is_partial(cell)) text += "$^{\\dagger}$";
-  const std::string ends = interval(cell);
-  return ends.empty() ? text : text + "{\\scriptsize" + ends + "}";
-}
-
 std::string latex_table(const FilledTable& table) {
-  const std::size_t columns = flat_heads(table).size();
-  const auto labels = static_cast<std::size_t>(table.label_columns);
+  const std::size_t columns = table.head.back().size();
   std::string text = fmt::format(
       "% {}. Needs \\usepackage{{booktabs}} and, for \\resizebox, \\usepackage{{graphicx}}.\n"
       "\\begin{{table}}\n\\centering\n\\caption{{{}. {}}}\n\\resizebox{{\\textwidth}}{{!}}{{%\n"
-      "\\begin{{tabular}}{{{}{}}}\n\\toprule\n",
+      "\\begin{{tabular}}{{{:l<{}}{:c<{}}}}\n\\toprule\n",
       table.table->name, latex(table.table->title),
-      latex(fmt::format("{}", fmt::join(table.notes, " "))), std::string(labels, 'l'),
-      std::string(columns - labels, 'c'));
+      latex(fmt::format("{}", fmt::join(table.notes, " "))), "", table.label_columns, "",
+      columns - static_cast<std::size_t>(table.label_columns));
+  const auto add_line = [&](const std::vector<std::string>& cells) {
+    text += fmt::format("{} \\\\\n", fmt::join(cells, " & "));
+  };
   for (const std::vector<TableHead>& line : table.head) {
+    std::vector<std::string> cells;
     std::string rules;
-    std::size_t column = 1;
-    for (std::size_t h = 0; h < line.size(); ++h) {
-      const auto span = static_cast<std::size_t>(line[h].span);
-      text += h == 0 ? "" : " & ";
-      text += span == 1 ? latex(line[h].text)
-                        : fmt::format("\\multicolumn{{{}}}{{c}}{{{}}}", span, latex(line[h].text));
-      if (span > 1 && !line[h].text.empty())
-        rules += fmt::format("\\cmidrule(lr){{{}-{}}}", column, column + span - 1);
-      column += span;
+    int column = 1;
+    for (const TableHead& head : line) {
+      const bool wide = head.span > 1;
+      cells.push_back(
+          wide ? fmt::format("\\multicolumn{{{}}}{{c}}{{{}}}", head.span, latex(head.text))
+               : latex(head.text));
+      if (wide && !head.text.empty())
+        rules += fmt::format("\\cmidrule(lr){{{}-{}}}", column, column + head.span - 1);
+      column += head.span;
     }
-    text += " \\\\\n" + (rules.empty() ? "" : rules + "\n");
+    add_line(cells);
+    if (!rules.empty()) text += rules + "\n";
   }
   for (const FilledTable::Row& row : table.rows) {
-    if (row.first_of_part) {
-      text += "\\midrule\n";
-      if (names_parts(table)) {
-        text += fmt::format("\\multicolumn{{{}}}{{l}}{{\\emph{{{}}}}} \\\\\n", columns,
-                            latex(part_name(row)));
-      }
-    }
+    if (row.first_of_part) text += "\\midrule\n";
+    if (const std::string name = part_name(table, row); !name.empty())
+      add_line({fmt::format("\\multicolumn{{{}}}{{l}}{{\\emph{{{}}}}}", columns, latex(name))});
     std::vector<std::string> cells;
     for (const std::string& label : row.labels) cells.push_back(latex(label));
-    for (const TableCell& cell : row.cells) cells.push_back(latex_cell(cell));
-    text += fmt::format("{} \\\\\n", fmt::join(cells, " & "));
+    for (const TableCell& cell : row.cells) cells.push_back(cell_text(cell, kLatexMarks));
+    add_line(cells);
   }
   return text + "\\bottomrule\n\\end{tabular}}\n\\end{table}\n";
 }
@@ -200,15 +180,8 @@ TableForm table_form(const std::string& target) {
 }
 
 std::string table_text(const FilledTable& table, TableForm form) {
-  switch (form) {
-    case TableForm::csv:
-      return csv(table);
-    case TableForm::latex:
-      return latex_table(table);
-    case TableForm::markdown:
-      break;
-  }
-  return markdown(table);
+  if (form == TableForm::markdown) return markdown(table);
+  return form == TableForm::csv ? csv(table) : latex_table(table);
 }
 
 }  // namespace kvloupe

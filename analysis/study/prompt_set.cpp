@@ -15,6 +15,7 @@
 #include "analysis/json_depth.h"
 #include "analysis/one_line.h"
 #include "analysis/read_line.h"
+#include "analysis/trace/sha256.h"
 
 namespace kvloupe {
 
@@ -83,7 +84,8 @@ class Line {
   std::string text(const char* field) const {
     read_.insert(field);
     if (!has(field)) return {};
-    if (!document_.at(field).is_string()) fail(fmt::format("has a \"{}\" that is no text", field));
+    if (!document_.at(field).is_string())
+      fail(fmt::format("has a \"{}\" that is not a text", field));
     return document_.at(field).get<std::string>();
   }
   std::vector<std::string> texts(const char* field) const {
@@ -94,7 +96,7 @@ class Line {
     const auto is_text = [](const json& one) { return one.is_string(); };
     if (list.is_string()) return {list.get<std::string>()};
     if (!list.is_array() || !std::all_of(list.begin(), list.end(), is_text))
-      fail(fmt::format("has \"{}\" that are no list of texts", field));
+      fail(fmt::format("has \"{}\" that are not a list of texts", field));
     return list.get<std::vector<std::string>>();
   }
   /// Fields with a value that nobody asked for, by name; without those that only label a line.
@@ -231,6 +233,17 @@ PromptParts read_prompt_line(const PromptPlace& place) {
 }
 
 std::string prompt_identity(const PromptPlace& place) {
+  std::ifstream in(place.path, std::ios::binary);
+  std::error_code error;
+  if (!in || !fs::is_regular_file(place.path, error)) return {};
+  Sha256 content;
+  std::string bytes(std::size_t{1} << 20U, '\0');
+  while (in.read(bytes.data(), static_cast<std::streamsize>(bytes.size())) || in.gcount() > 0)
+    content.add(bytes.data(), static_cast<std::size_t>(in.gcount()));
+  return in.bad() ? std::string() : content.hex();
+}
+
+std::string earlier_prompt_identity(const PromptPlace& place) {
   struct stat status = {};
   if (stat(place.path.c_str(), &status) != 0) return {};
   return file_identity(status);

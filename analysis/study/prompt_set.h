@@ -24,30 +24,29 @@ struct PromptParts {
 };
 
 /// The prompts of a folder (files *.txt and *.md, by name, without folders below and hidden files,
-/// which archives of macOS leave beside each file), of a file
-/// *.jsonl (a prompt per line that is not blank), or of any other file: itself. `name` is how the
-/// file is called in the names of its prompts. Reads the lines of JSON files, but not their
-/// content. Throws FileError: missing, unreadable, without a prompt.
+/// which archives of macOS leave beside each file), of a file *.jsonl (a prompt per line that is not
+/// blank), or of any other file: itself. `name` is the file's name in the names of its prompts.
+/// Reads the lines of JSON files, but not their content. Throws FileError: missing, unreadable,
+/// without a prompt.
 std::vector<PromptPlace> find_prompts(const std::filesystem::path& path, const std::string& name);
 
 /// Reads one line of a JSON-lines file. The layouts, by their fields:
-/// - LongBench, and kvpress's RULER: `context`, and `input` or `question`: context, a blank line,
-/// and
-///   the question, after which a line end and the `answer_prefix` where there is one. The
-///   benchmark's own templates around these are not added.
+/// - LongBench, and kvpress's RULER: `context`, and `input` or `question`. The prompt is the
+///   context, a blank line, the question, and a line end and the `answer_prefix` if there is one.
+///   The benchmark's own templates around these are not added.
 /// - RULER: `input` without `context`, and `outputs` (a list); `answer_prefix` is appended. The
-/// last
-///   line of the input is the question.
-/// - `text` or `prompt`: the context, and the question where there is one.
+///   last line of the input is the question.
+/// - `text` or `prompt`: the context, and the question if there is one.
 /// With `needle`, a text or a list, the passages of the context that hold the answer are segments
-/// "needle". Answers are `answers` or `answer`, of RULER `outputs`: a list, or one text. All other fields are
-/// named in `unread`, but those that only label a line (id, index, length, task …). Throws
-/// FileError naming the line: not a JSON object, none of these layouts, a field of another kind, no
-/// text.
+/// "needle". Answers are `answers` or `answer`, for RULER `outputs`: a list, or one text. All other
+/// fields are named in `unread`, except those that only label a line (id, index, length, task …).
+/// Throws FileError naming the line: not a JSON object, none of these layouts, a field of another
+/// kind, no text.
 PromptParts read_prompt_line(const PromptPlace& place);
 
-/// Changes when a prompt's file does: size and time of the last change. Empty where it cannot be
-/// read.
+/// Changes when the content of a prompt's file does: its SHA-256. Empty if the file cannot be read.
 std::string prompt_identity(const PromptPlace& place);
+/// The identity in results of earlier versions: size and time of the last change.
+std::string earlier_prompt_identity(const PromptPlace& place);
 
 }  // namespace kvloupe

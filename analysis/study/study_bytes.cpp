@@ -1,8 +1,11 @@
-// Task and outcome as bytes: fields one after the other, texts and lists after their length.
+// Task and outcome as bytes: fields one after the other, texts and lists after their length. One
+// list of each one's fields serves writing and reading.
 
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <type_traits>
+#include <utility>
 
 #include "analysis/error.h"
 #include "analysis/study/study_work.h"
@@ -10,47 +13,104 @@
 namespace kvloupe {
 
 namespace {
-class Writer {
+template <typename Bytes>
+void each_field(Bytes& bytes, StudyTask& task) {
+  StudySource& source = task.source;
+  bytes(task.item, task.trace, task.identity, task.policy);
+  bytes(source.name, source.identity, source.task, source.prompt.name, source.prompt.path,
+        source.prompt.line, source.length, source.depth, source.sample, source.needles, source.seed,
+        source.answer_tokens);
+  bytes(task.model, task.dtype, task.compact, task.probe, task.budget, task.largest_budget,
+        task.entries, task.block, task.compression, task.reduce, task.measures);
+}
+
+template <typename Bytes>
+void each_field(Bytes& bytes, StudyOutcome& outcome) {
+  bytes(outcome.item, outcome.problem, outcome.seconds, outcome.entries, outcome.at_once,
+        outcome.prompt.stored, outcome.prompt.expected, outcome.prompt.answer, outcome.values);
+}
+
+template <typename Bytes>
+void each_field(Bytes& bytes, StudyValue& value) {
+  bytes(value.measure, value.layer, value.head, value.step, value.value);
+}
+
+template <typename Value>
+constexpr bool kIsPlain = std::is_arithmetic_v<Value> || std::is_enum_v<Value>;
+
+class BytesWriter {
  public:
-  template <typename Number>
-  Writer& number(Number value) {
-    static_assert(std::is_arithmetic_v<Number>);
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
-    return *this;
-  }
-  Writer& text(const std::string& value) {
-    number(static_cast<std::uint64_t>(value.size()));
-    bytes_ += value;
-    return *this;
+  template <typename... Values>
+  void operator()(Values&... values) {
+    (put(values), ...);
   }
   std::string take() { return std::move(bytes_); }
 
  private:
+  template <typename Value>
+  void put(Value& value) {
+    if constexpr (kIsPlain<Value>) {
+      bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+    } else {
+      each_field(*this, value);
+    }
+  }
+  void put(std::string& text) {
+    put_size(text.size());
+    bytes_ += text;
+  }
+  void put(std::filesystem::path& path) {
+    std::string text = path.string();
+    put(text);
+  }
+  template <typename Value>
+  void put(std::vector<Value>& list) {
+    put_size(list.size());
+    for (Value& one : list) put(one);
+  }
+  void put_size(std::uint64_t size) { put(size); }
+
   std::string bytes_;
 };
 
-class Reader {
+class BytesReader {
  public:
-  explicit Reader(const std::string& bytes) : bytes_(bytes) {}
-  template <typename Number>
-  Number number() {
-    Number value;
-    std::memcpy(&value, next(sizeof value), sizeof value);
-    return value;
-  }
-  std::string text() {
-    const auto size = static_cast<std::size_t>(number<std::uint64_t>());
-    const char* first = next(size);
-    return {first, first + size};
-  }
-  /// How many entries follow, each of at least so many bytes.
-  std::size_t count(std::size_t bytes_each) {
-    const auto entries = static_cast<std::size_t>(number<std::uint64_t>());
-    if (entries > (bytes_.size() - at_) / bytes_each) fail();
-    return entries;
+  explicit BytesReader(const std::string& bytes) : bytes_(bytes) {}
+  template <typename... Values>
+  void operator()(Values&... values) {
+    (get(values), ...);
   }
 
  private:
+  template <typename Value>
+  void get(Value& value) {
+    if constexpr (kIsPlain<Value>) {
+      std::memcpy(&value, next(sizeof value), sizeof value);
+    } else {
+      each_field(*this, value);
+    }
+  }
+  void get(std::string& text) {
+    const std::size_t size = get_size();
+    text.assign(next(size), size);
+  }
+  void get(std::filesystem::path& path) {
+    std::string text;
+    get(text);
+    path = text;
+  }
+  template <typename Value>
+  void get(std::vector<Value>& list) {
+    const std::size_t size = get_size();
+    if (size > bytes_.size() - at_) fail();  // each takes a byte or more
+    list.resize(size);
+    for (Value& one : list) get(one);
+  }
+  std::size_t get_size() {
+    std::uint64_t size = 0;
+    get(size);
+    return static_cast<std::size_t>(size);
+  }
   [[noreturn]] static void fail() {
     throw WorkError("study: a message between processes is cut; start the study again");
   }
@@ -63,93 +123,26 @@ class Reader {
   const std::string& bytes_;
   std::size_t at_ = 0;
 };
+
+template <typename Value>
+std::string written(Value value) {
+  BytesWriter bytes;
+  each_field(bytes, value);
+  return bytes.take();
+}
+
+template <typename Value>
+Value read_from(const std::string& bytes) {
+  Value value;
+  BytesReader reader(bytes);
+  each_field(reader, value);
+  return value;
+}
 }  // namespace
 
-std::string to_bytes(const StudyTask& task) {
-  Writer out;
-  const StudySource& source = task.source;
-  out.number(task.item).text(task.trace).text(task.identity).text(task.policy);
-  out.text(source.name).text(source.identity).text(source.task).text(source.prompt.name);
-  out.text(source.prompt.path.string()).number(source.prompt.line).number(source.length);
-  out.number(source.depth).number(source.sample).number(source.needles).number(source.seed);
-  out.number(source.answer_tokens);
-  out.text(task.model).text(task.dtype).number(task.compact).text(task.probe);
-  out.text(task.budget);
-  out.text(task.largest_budget);
-  out.number(task.entries).number(task.block).text(task.compression);
-  out.number(static_cast<int>(task.reduce));
-  out.number(static_cast<std::uint64_t>(task.measures.size()));
-  for (const std::string& measure : task.measures) out.text(measure);
-  return out.take();
-}
-
-StudyTask task_of(const std::string& bytes) {
-  Reader in(bytes);
-  StudyTask task;
-  task.item = in.number<int>();
-  task.trace = in.text();
-  task.identity = in.text();
-  task.policy = in.text();
-  StudySource& source = task.source;
-  source.name = in.text();
-  source.identity = in.text();
-  source.task = in.text();
-  source.prompt.name = in.text();
-  source.prompt.path = in.text();
-  source.prompt.line = in.number<int>();
-  source.length = in.number<int>();
-  source.depth = in.number<double>();
-  source.sample = in.number<int>();
-  source.needles = in.number<int>();
-  source.seed = in.number<std::uint64_t>();
-  source.answer_tokens = in.number<int>();
-  task.model = in.text();
-  task.dtype = in.text();
-  task.compact = in.number<bool>();
-  task.probe = in.text();
-  task.budget = in.text();
-  task.largest_budget = in.text();
-  task.entries = in.number<int>();
-  task.block = in.number<int>();
-  task.compression = in.text();
-  task.reduce = static_cast<Reduce>(in.number<int>());
-  task.measures.resize(in.count(sizeof(std::uint64_t)));
-  for (std::string& measure : task.measures) measure = in.text();
-  return task;
-}
-
-std::string to_bytes(const StudyOutcome& outcome) {
-  Writer out;
-  out.number(outcome.item).text(outcome.problem).number(outcome.seconds);
-  out.number(outcome.entries).number(outcome.at_once);
-  out.text(outcome.prompt.stored).text(outcome.prompt.expected).text(outcome.prompt.answer);
-  out.number(static_cast<std::uint64_t>(outcome.values.size()));
-  for (const StudyValue& one : outcome.values) {
-    out.number(one.measure).number(one.layer).number(one.head).number(one.step).number(one.value);
-  }
-  return out.take();
-}
-
-StudyOutcome outcome_of(const std::string& bytes) {
-  Reader in(bytes);
-  StudyOutcome outcome;
-  outcome.item = in.number<int>();
-  outcome.problem = in.text();
-  outcome.seconds = in.number<double>();
-  outcome.entries = in.number<int>();
-  outcome.at_once = in.number<bool>();
-  outcome.prompt.stored = in.text();
-  outcome.prompt.expected = in.text();
-  outcome.prompt.answer = in.text();
-  outcome.values.resize(in.count(4 * sizeof(int) + sizeof(double)));
-  for (StudyValue& one : outcome.values) {
-    one.measure = in.number<int>();
-    one.layer = in.number<int>();
-    one.head = in.number<int>();
-    one.step = in.number<int>();
-    one.value = in.number<double>();
-  }
-  return outcome;
-}
+std::string to_bytes(const StudyTask& task) { return written(task); }
+std::string to_bytes(const StudyOutcome& outcome) { return written(outcome); }
+StudyTask task_of(const std::string& bytes) { return read_from<StudyTask>(bytes); }
+StudyOutcome outcome_of(const std::string& bytes) { return read_from<StudyOutcome>(bytes); }
 
 }  // namespace kvloupe

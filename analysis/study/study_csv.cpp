@@ -7,16 +7,11 @@
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/comparison_terms.h"
+#include "analysis/quoted.h"
 
 namespace kvloupe {
 
 namespace {
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) result += c == '"' ? "\"\"" : std::string(1, c);
-  return result + '"';
-}
-
 /// What a comparison has to know of the item, in words (ComparisonTerms); empty for a policy that
 /// this program does not have.
 std::string terms_of(const StudyResults::Item& item) {
@@ -47,9 +42,9 @@ void write_study_csv(StudyResults& results, const std::string& target) {
   results.each_value([&](int number, const StudyValue& one) {
     if (number != written) {
       const StudyResults::Item& item = items.at(static_cast<std::size_t>(number));
-      begin = fmt::format("{},{},{},{},{},{},{}", quoted(item.trace), quoted(item.policy),
-                          quoted(item.budget), item.entries, item.block_word, item.block,
-                          item.compression);
+      begin = fmt::format("{},{},{},{},{},{},{}", doubled_quotes(item.trace),
+                          doubled_quotes(item.policy), doubled_quotes(item.budget), item.entries,
+                          item.block_word, item.block, item.compression);
       end = terms_of(item);
       written = number;
     }

@@ -10,14 +10,14 @@ namespace kvloupe {
 std::span<const StudyMeasure> task_measures() {
   static const std::vector<StudyMeasure> all = {
       {"needle_found", kNeedleTask, "Needles found", "", Better::larger, true,
-       "1 where the first number of the answer is the needle's, else 0"},
+       "1 if the first number of the answer is the needle's, else 0"},
       {"needle_hidden_distance", kNeedleTask, "Distance of hidden states ‖h′ − h‖/‖h‖", "",
        Better::smaller, false,
        "‖h′ − h‖₂ / ‖h‖₂ after each layer at the prompt's last token, h of the full cache"},
       {"answer_found", kAnswerTask, "Answers found", "", Better::larger, true,
-       "1 where what the model says has one of the prompt's answers in it (RULER), else 0"},
+       "1 if the model's text contains one of the prompt's answers (RULER), else 0"},
       {"answer_f1", kAnswerTask, "F1 of answers", "", Better::larger, true,
-       "largest F1 of the words that the model says and those of an answer (LongBench)"},
+       "largest F1 of the words of the model's text and those of an answer (LongBench)"},
       {"answer_hidden_distance", kAnswerTask, "Distance of hidden states ‖h′ − h‖/‖h‖", "",
        Better::smaller, false,
        "‖h′ − h‖₂ / ‖h‖₂ after each layer at the prompt's last token, h of the full cache"},

@@ -61,11 +61,17 @@ std::vector<StudySource> sources_of(const Study& study, const ModelTask& task,
     sources.push_back(std::move(source));
   };
   if (task.lengths.empty()) {
+    std::filesystem::path file;  // the lines of a file stand together
+    std::string identity;
     for (const PromptPlace& prompt : task.prompts.empty() ? study.prompts : task.prompts) {
       StudySource source;
       source.name = task.task + ": " + prompt.name;
-      const std::string identity = prompt_identity(prompt);
-      if (!identity.empty() && !model.empty()) source.identity = model + " " + identity;
+      if (file != prompt.path) identity = prompt_identity(prompt);
+      file = prompt.path;
+      if (!identity.empty() && !model.empty()) {
+        source.identity = model + " " + identity;
+        source.earlier_identity = model + " " + earlier_prompt_identity(prompt);
+      }
       source.prompt = prompt;
       add(std::move(source));
     }

@@ -21,6 +21,7 @@ struct StudySource {
   int sample = 0, needles = 1;
   int answer_tokens = 0;  // of the task answer: the most that the model says
   std::uint64_t seed = 1;
+  std::string earlier_identity = {};  // of the same, in results of earlier versions; empty: none
 };
 
 /// One replay of a study, or one run in the model. Its place in the plan is its number.

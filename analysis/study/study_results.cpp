@@ -225,7 +225,9 @@ void StudyResults::check_same(const Settings& settings, const StudyPlan& plan) {
   }
   for (std::size_t i = 0; i < before.size(); ++i) {
     // A trace that cannot be opened now is a problem of the items that wait for it.
-    if (before[i] == plan.sources[i].identity || plan.sources[i].identity.empty()) continue;
+    const StudySource& source = plan.sources[i];
+    if (before[i] == source.identity || source.identity.empty()) continue;
+    if (before[i] == source.earlier_identity) continue;
     Statement done(database_, "SELECT COUNT(*) FROM items WHERE trace = ? AND state = 'done'");
     done.bind(0, static_cast<long>(i));
     done.next();

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 
 #include "analysis/study/study_measures.h"
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 
 namespace {
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 /// The place of a text in a list, to which it is added where it is new.
 std::size_t place_of(std::vector<std::string>& texts, const std::string& text) {

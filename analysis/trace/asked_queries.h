@@ -24,7 +24,7 @@ const char* asked_name(Asked asked);
 /// generated.
 TokenRange answer_tokens(const TokenTable& tokens, const RunInfo& run);
 
-/// Of so many later queries a measure's value is the mean; with more tokens it is a sample.
+/// Most later queries that a measure takes its mean over. From more tokens it takes a sample.
 inline constexpr int kMostLater = 128;
 
 /// The tokens whose queries are asked, ascending; empty where the trace has none. `first_step`: the
@@ -33,7 +33,7 @@ std::vector<int> asked_queries(const Trace& trace, Asked asked, int first_step);
 std::vector<int> asked_queries(const TokenTable& tokens, const RunInfo& run, Asked asked,
                                int first_step);
 
-/// What a trace lets one ask: the answer's queries where it has some, else the question's, else
+/// The queries that a trace allows: the answer's where it has an answer, else the question's, else
 /// those of all later tokens.
 Asked asked_first(const TokenTable& tokens, const RunInfo& run);
 

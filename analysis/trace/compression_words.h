@@ -18,6 +18,6 @@ inline std::map<std::string, Compression> compression_words() {
 
 inline constexpr const char* kCompressionHelp =
     "Whether the policy sees the question. regular: it evicts after every block; context-only: it "
-    "stops before the segment @@question, or at the prompt's end where there is none";
+    "stops before the segment @@question, or at the prompt's end if there is none";
 
 }  // namespace kvloupe

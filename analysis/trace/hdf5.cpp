@@ -147,44 +147,30 @@ Handle string_type() {
   return type;
 }
 
-namespace {
-/// A trace's parts lie in the trace: a link may lead to any other file that this person can read.
-/// Throws Failure where a step of the path is no hard link; one that is missing is left to the
-/// caller.
-void refuse_links(hid_t parent, const std::string& path) {
+bool exists(hid_t file, const std::string& path) {
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string step = path.substr(0, end);
-    if (step == "/") return;  // the file's own group
+    if (step == "/") return true;  // the file's own group
+    if (H5Lexists(file, step.c_str(), H5P_DEFAULT) <= 0) return false;
     H5L_info_t link;
-    if (H5Lexists(parent, step.c_str(), H5P_DEFAULT) <= 0) return;
-    check(H5Lget_info(parent, step.c_str(), &link, H5P_DEFAULT), "cannot read " + step);
+    check(H5Lget_info(file, step.c_str(), &link, H5P_DEFAULT), "cannot read " + step);
     if (link.type != H5L_TYPE_HARD) {
       throw Failure(step +
                     " is a link to another place, perhaps to another file: copy the data "
                     "into the trace");
     }
-    if (end == std::string::npos) return;
+    if (end == std::string::npos) return true;
   }
 }
-}  // namespace
 
 Handle open_group(hid_t parent, const std::string& path) {
-  refuse_links(parent, path);
+  exists(parent, path);
   return adopt(H5Gopen2(parent, path.c_str(), H5P_DEFAULT), H5Gclose, "has no group " + path);
 }
 
 Handle create_group(hid_t parent, const std::string& path) {
   return adopt(H5Gcreate2(parent, path.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Gclose,
                "cannot make the group " + path);
-}
-
-bool exists(hid_t file, const std::string& path) {
-  refuse_links(file, path);
-  for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
-    const std::string link = path.substr(0, end);
-    if (H5Lexists(file, link.c_str(), H5P_DEFAULT) <= 0) return false;
-    if (end == std::string::npos) return true;
-  }
 }
 
 std::vector<std::string> dataset_paths(hid_t file) {
@@ -354,7 +340,7 @@ std::string Dataset::type_name() const {
   }
 }
 
-std::string shape_text(const std::vector<hsize_t>& shape) {
+std::string shape_text(const Shape& shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) {
     text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
@@ -364,7 +350,7 @@ std::string shape_text(const std::vector<hsize_t>& shape) {
 
 Dataset open_dataset(hid_t file, const std::string& path) {
   const std::string what = "cannot open " + path + ": damaged";
-  refuse_links(file, path);
+  exists(file, path);
   Dataset result;
   result.id = adopt(H5Dopen2(file, path.c_str(), H5P_DEFAULT), H5Dclose, what);
   result.type = adopt(H5Dget_type(result.id), H5Tclose, what);
@@ -394,6 +380,7 @@ Dataset open_dataset(hid_t file, const std::string& path) {
     throw Failure(path +
                   " keeps its data in another file (external storage): copy it into this one");
   }
+  result.packed = layout == H5D_CHUNKED && H5Pget_nfilters(properties) > 0;
   result.stored_bytes = H5Dget_storage_size(result.id);
   return result;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What kvloupe needs of the HDF5 C library: handles that close themselves, one lock around every
-// call, typed attributes, and failures as exceptions. Private to analysis/trace.
+// The HDF5 C library for kvloupe: handles that close themselves, one lock around every call, typed
+// attributes, and failures as exceptions. Private to analysis/trace.
 
 #include <hdf5.h>
 
@@ -18,6 +18,9 @@ namespace kvloupe::hdf5 {
 struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+/// A dimension of a dataset; `count` is not negative.
+inline hsize_t extent(int count) { return static_cast<hsize_t>(count); }
 
 /// Held during every use of the library, including closing handles: HDF5 is thread-safe only on
 /// some systems. Also stops HDF5 from printing its error stack.
@@ -62,7 +65,8 @@ Handle merged_entry_type(bool in_file);
 Handle string_type();
 Handle open_group(hid_t parent, const std::string& path);
 Handle create_group(hid_t parent, const std::string& path);
-/// True where every link along an absolute path exists.
+/// True where every link along an absolute path exists. Throws Failure where one is no hard link: it
+/// may lead to any other file that this person can read. All openings of a path ask this first.
 bool exists(hid_t file, const std::string& path);
 /// Absolute paths of all datasets, in the order of their names.
 std::vector<std::string> dataset_paths(hid_t file);
@@ -89,13 +93,16 @@ std::vector<std::string> read_strings(hid_t type, hid_t space, std::size_t count
                                       const std::function<herr_t(hid_t, void*)>& read,
                                       const std::string& what);
 
+using Shape = std::vector<hsize_t>;
+
 /// A dataset in the file, before its data is read.
 struct Dataset {
   Handle id;
   Handle type;
-  std::vector<hsize_t> shape;
+  Shape shape;
   H5T_class_t type_class = H5T_NO_CLASS;
   bool is_half = false;
+  bool packed = false;  // its chunks went through filters
   std::size_t element_bytes = 0;
   std::uint64_t stored_bytes = 0;
 
@@ -106,6 +113,6 @@ struct Dataset {
 /// Opens a dataset whose data is in this file: external and virtual storage is refused.
 Dataset open_dataset(hid_t file, const std::string& path);
 /// "[2, 96, 16]"
-std::string shape_text(const std::vector<hsize_t>& shape);
+std::string shape_text(const Shape& shape);
 
 }  // namespace kvloupe::hdf5

@@ -1,7 +1,5 @@
 #include "analysis/trace/hdf5_output.h"
 
-#include "analysis/trace/hdf5_output_driver.h"
-
 namespace kvloupe::hdf5 {
 
 namespace {
@@ -11,7 +9,6 @@ Handle file_access() {
   // Metadata of HDF5 1.10 carries checksums, so that damage is found instead of followed.
   check(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), what);
   check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), what);
-  check(H5Pset_driver(access, output_driver(), nullptr), what);
   return access;
 }
 }  // namespace

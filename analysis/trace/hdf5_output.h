@@ -3,13 +3,10 @@
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "analysis/trace/hdf5.h"
 
 namespace kvloupe::hdf5 {
-
-using Shape = std::vector<hsize_t>;
 
 // All throw Failure and are called under Lock.
 

@@ -21,7 +21,7 @@ namespace kvloupe {
 namespace fs = std::filesystem;
 
 namespace {
-constexpr std::size_t kEnd = 64 << 10;  // bytes of the file's beginning and end
+constexpr std::size_t kHashedEnd = 64 << 10;  // bytes of the file's beginning and end
 constexpr std::size_t kMostBytes = 256 << 10;
 
 /// Up to `count` bytes from `offset` on; false where reading fails.
@@ -82,8 +82,9 @@ std::string trace_fingerprint(int descriptor) {
                          status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_ctim.tv_sec,
                          status.st_ctim.tv_nsec));
     const auto size = static_cast<std::uint64_t>(status.st_size);
-    if (!add_bytes(descriptor, 0, kEnd, hash)) return {};
-    if (!add_bytes(descriptor, size > kEnd ? size - kEnd : 0, kEnd, hash)) return {};
+    if (!add_bytes(descriptor, 0, kHashedEnd, hash)) return {};
+    if (!add_bytes(descriptor, size > kHashedEnd ? size - kHashedEnd : 0, kHashedEnd, hash))
+      return {};
     return hash.hex();
   } catch (const WorkError&) {
     return {};

@@ -7,10 +7,10 @@
 
 namespace kvloupe {
 
-/// What identifies an open file with its content: device, inode, size, the times of its last
-/// changes, its first and last 64 KiB, and the versions of kvloupe and HDF5, because what passes
-/// under one version says little of another. The time of the last change (ctime) cannot be set by a
-/// program, so other content has another fingerprint. Empty where the file cannot be read.
+/// Identifies an open file with its content: device, inode, size, the times of its last changes,
+/// its first and last 64 KiB, and the versions of kvloupe and HDF5, because what passes under one
+/// version says little of another. The time of the last change (ctime) cannot be set by a program,
+/// so other content has another fingerprint. Empty where the file cannot be read.
 std::string trace_fingerprint(int descriptor);
 
 /// The traces that were found good, or that this program wrote. Thread-safe.

@@ -35,7 +35,7 @@ struct LayerAttention {
   }
 };
 
-/// What a trace says of one layer; what it does not say is as in `/model` and `/run`.
+/// Attributes of one layer. A missing one is as in `/model` and `/run`.
 struct LayerAttributes {
   std::optional<double> attention_scale;
   double attention_softcap = 0.0;

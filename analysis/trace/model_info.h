@@ -13,6 +13,10 @@ enum class RopePairing {
   interleaved,  // (2j, 2j+1): the original Llama code
 };
 
+/// ModelInfo::rope_scaling of a layer that does not rotate (SmolLM3, Cohere 2): its `rope_theta` in
+/// the trace is 0.
+inline constexpr const char* kNoRotation = "no rotation";
+
 /// `/model` of a trace.
 struct ModelInfo {
   std::string name;
@@ -79,7 +83,7 @@ struct RunInfo {
   bool closed_loop() const { return policy != kFullCache; }
 };
 
-/// Of a vector.
+/// The norm of a vector.
 enum class Norm { l1, l2 };
 
 /// One step: the tokens [first, end) processed together.

@@ -8,7 +8,6 @@
 
 #include "analysis/error.h"
 #include "analysis/file_identity.h"
-#include "analysis/trace/hdf5_checked_file.h"
 
 namespace kvloupe::hdf5 {
 
@@ -42,7 +41,6 @@ TraceFile open_trace_file(const std::filesystem::path& path) {
   // wanted, and of these only the part that is wanted. Nothing is read twice for that: a dataset is
   // opened for each read, and its cache would be empty.
   check(H5Pset_cache(properties, 0, 0, 0, 0.0), "cannot set up HDF5");
-  check(H5Pset_driver(properties, checked_driver(), nullptr), "cannot set up HDF5");
   const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, properties);
   opened.file = Handle(id, H5Fclose, "is truncated or damaged");
   const Handle creation(H5Fget_create_plist(opened.file), H5Pclose, "is damaged");

@@ -7,8 +7,6 @@
 #include "analysis/error.h"
 #include "analysis/numeric/float_rows.h"
 #include "analysis/trace/hdf5.h"
-#include "analysis/trace/no_rotation.h"
-#include "analysis/trace/output_norms.h"
 #include "analysis/trace/trace_attributes.h"
 #include "analysis/trace/trace_check.h"
 #include "analysis/trace/trace_datasets.h"
@@ -25,13 +23,26 @@ using Kind = TraceDatasets::Kind;
 using Shape = TraceDatasets::Shape;
 
 namespace {
-hsize_t size(int count) { return static_cast<hsize_t>(count); }
+/// ‖v_i W_O‖ of every value: [T]. values [T,d]; output_weight [d,D], of one query head.
+std::vector<float> output_norms(const Matrix& values, const Matrix& output_weight, Norm norm) {
+  std::vector<float> norms(static_cast<std::size_t>(values.rows()));
+  constexpr Eigen::Index kRows = 256;  // bounds the product held at a time
+  for (Eigen::Index first = 0; first < values.rows(); first += kRows) {
+    const Eigen::Index count = std::min(kRows, values.rows() - first);
+    const Matrix outputs = values.middleRows(first, count) * output_weight;
+    for (Eigen::Index i = 0; i < count; ++i) {
+      norms[static_cast<std::size_t>(first + i)] =
+          norm == Norm::l1 ? outputs.row(i).lpNorm<1>() : outputs.row(i).norm();
+    }
+  }
+  return norms;
+}
 }  // namespace
 
 struct Trace::Impl {
   /// Datasets of a layer that were found and whose shape was checked.
   struct Layer {
-    bool attention = false, logsumexp = false, output_weight = false, evicted_at = false;
+    bool logsumexp = false, output_weight = false, evicted_at = false;
     bool merges = false;
     bool norm_l1 = false, norm_l2 = false;
     LayerAttributes attributes;
@@ -47,6 +58,9 @@ struct Trace::Impl {
   int top_k = 0;  // 0: no predictions
   bool loss = false, lm_head = false, hidden = false;
   hsize_t vocabulary_bytes = 0;  // 0: no vocabulary
+  std::optional<ProbeInfo> probe;
+  std::vector<std::int32_t> head_row_ids;
+  bool final_norm = false;
 
   const ModelInfo& model() const { return attributes.model; }
   const RunInfo& run() const { return attributes.run; }
@@ -57,12 +71,15 @@ struct Trace::Impl {
 
   /// States [H,T,d] of one head, every number finite.
   Matrix read_states(const char* name, int layer, int head, int heads) const {
-    Matrix states =
-        datasets.read_matrix(layout::layer_dataset(layer, name),
-                             {size(heads), size(length()), size(model().head_dim)}, head);
+    Matrix states = datasets.read_matrix(
+        layout::layer_dataset(layer, name),
+        {hdf5::extent(heads), hdf5::extent(length()), hdf5::extent(model().head_dim)}, head);
     check_finite(states, layer, name, head, "token");
     return states;
   }
+
+  /// States [H·m,d] of a block's tokens, all heads one after the other, every number finite.
+  Matrix read_tokens(const char* name, int layer, int heads, const Block& tokens) const;
 
   void check_finite(const Matrix& m, int layer, const char* name, int head, const char* row) const {
     if (all_finite(m.data(), static_cast<std::size_t>(m.size()))) return;
@@ -92,8 +109,9 @@ struct Trace::Impl {
 };
 
 void Trace::Impl::check_layers() {
-  const hsize_t query_heads = size(model().num_heads), heads = size(model().num_kv_heads);
-  const hsize_t count = size(length()), d = size(model().head_dim);
+  const hsize_t query_heads = hdf5::extent(model().num_heads),
+                heads = hdf5::extent(model().num_kv_heads);
+  const hsize_t count = hdf5::extent(length()), d = hdf5::extent(model().head_dim);
   for (int layer = 0; layer < model().num_layers; ++layer) {
     const auto at = [&](const char* name) { return layout::layer_dataset(layer, name); };
     for (const char* name : {"query", "key", "value"}) {
@@ -103,12 +121,10 @@ void Trace::Impl::check_layers() {
     datasets.open(at("key"), Kind::real, {heads, count, d});
     datasets.open(at("value"), Kind::real, {heads, count, d});
     Layer found_here;
-    found_here.attention =
-        datasets.found(at("attention"), Kind::real, {query_heads, count, count}, true);
     found_here.logsumexp =
         datasets.found(at("attention_logsumexp"), Kind::real, {query_heads, count});
     found_here.output_weight = datasets.found(at("output_weight"), Kind::real,
-                                              {query_heads, d, size(model().hidden_size)});
+                                              {query_heads, d, hdf5::extent(model().hidden_size)});
     found_here.norm_l1 = datasets.found(at("value_out_norm_l1"), Kind::real, {query_heads, count});
     found_here.norm_l2 = datasets.found(at("value_out_norm_l2"), Kind::real, {query_heads, count});
     found_here.evicted_at = datasets.found(at("evicted_at"), Kind::integer, {heads, count});
@@ -128,29 +144,54 @@ void Trace::Impl::check_layers() {
 }
 
 void Trace::Impl::check_predictions() {
-  const hsize_t count = size(length());
+  const hsize_t count = hdf5::extent(length());
   lm_head = datasets.found(layout::kHead, Kind::real,
-                           {size(model().vocab_size), size(model().hidden_size)});
+                           {hdf5::extent(model().vocab_size), hdf5::extent(model().hidden_size)});
   if (hdf5::exists(datasets.file(), layout::kVocabularyText)) {
     const Shape shape = datasets.dataset(layout::kVocabularyText).shape;
     vocabulary_bytes = shape.size() == 1 ? shape[0] : 0;
     datasets.open(layout::kVocabularyText, Kind::integer, {vocabulary_bytes});
-    datasets.open(layout::kVocabularyEnds, Kind::integer, {size(model().vocab_size)});
+    datasets.open(layout::kVocabularyEnds, Kind::integer, {hdf5::extent(model().vocab_size)});
   }
   loss = datasets.found("/predictions/loss", Kind::real, {count});
-  hidden = datasets.found("/predictions/hidden", Kind::real, {count, size(model().hidden_size)});
+  hidden =
+      datasets.found("/predictions/hidden", Kind::real, {count, hdf5::extent(model().hidden_size)});
   if (!hdf5::exists(datasets.file(), "/predictions/token_ids") ||
       !hdf5::exists(datasets.file(), "/predictions/logprob")) {
     return;
   }
   const Shape shape = datasets.dataset("/predictions/token_ids").shape;
   const hsize_t k = shape.size() == 2 ? shape[1] : 0;
-  if (k < 1 || k > size(model().vocab_size)) {
+  if (k < 1 || k > hdf5::extent(model().vocab_size)) {
     throw hdf5::Failure("/predictions/token_ids has the shape " + hdf5::shape_text(shape));
   }
   datasets.open("/predictions/token_ids", Kind::integer, {count, k});
   datasets.open("/predictions/logprob", Kind::real, {count, k});
   top_k = static_cast<int>(k);
+}
+
+Matrix Trace::Impl::read_tokens(const char* name, int layer, int heads, const Block& tokens) const {
+  layer_at(layer);
+  const std::string file = datasets.path().string();
+  if (tokens.first < 0 || tokens.size() < 1 || tokens.end > length()) {
+    const std::string wanted = tokens.size() == 1
+                                   ? fmt::format("token {}", tokens.first)
+                                   : fmt::format("tokens {} to {}", tokens.first, tokens.end - 1);
+    throw UsageError(fmt::format("{}: {} has tokens 0 to {}", wanted, file, length() - 1));
+  }
+  const hsize_t m = hdf5::extent(tokens.size()), d = hdf5::extent(model().head_dim);
+  Matrix states = datasets.read_part(
+      layout::layer_dataset(layer, name), {hdf5::extent(heads), hdf5::extent(length()), d},
+      {0, hdf5::extent(tokens.first), 0}, {hdf5::extent(heads), m, d},
+      Eigen::Index{heads} * tokens.size(), model().head_dim);
+  if (all_finite(states.data(), static_cast<std::size_t>(states.size()))) return states;
+  for (Eigen::Index row = 0; row < states.rows(); ++row) {
+    if (!states.row(row).allFinite()) {
+      not_finite(layer, name, static_cast<int>(row / tokens.size()), "token",
+                 tokens.first + row % tokens.size());
+    }
+  }
+  return states;
 }
 
 Trace::Trace(const fs::path& path) {
@@ -164,9 +205,9 @@ Trace::Trace(const fs::path& path) {
     impl_->blocks = read_blocks(datasets, impl_->tokens, run());
     impl_->check_layers();
     impl_->check_predictions();
-    find_probe(datasets, model(), run());  // refused at once if it is wrong
-    find_final_norm(datasets, model(), run());
-    find_head_rows(datasets, model(), impl_->tokens);
+    impl_->probe = find_probe(datasets, model(), run());
+    impl_->final_norm = find_final_norm(datasets, model(), run());
+    impl_->head_row_ids = find_head_rows(datasets, model(), impl_->tokens);
   });
 }
 
@@ -223,22 +264,16 @@ Matrix Trace::query(int layer, int query_head) const {
   return impl_->read_states("query", layer, query_head, model().num_heads);
 }
 Matrix Trace::queries_of_token(int layer, int token) const {
-  impl_->layer_at(layer);
-  if (token < 0 || token >= length()) {
-    throw UsageError(
-        fmt::format("token {}: {} has tokens 0 to {}", token, path().string(), length() - 1));
-  }
-  const hsize_t heads = size(model().num_heads), d = size(model().head_dim);
-  Matrix queries = impl_->datasets.read_part(layout::layer_dataset(layer, "query"),
-                                             {heads, size(length()), d}, {0, size(token), 0},
-                                             {heads, 1, d}, model().num_heads, model().head_dim);
-  for (Eigen::Index head = 0; head < queries.rows(); ++head) {
-    if (!queries.row(head).allFinite()) {
-      throw WorkError(fmt::format("{}: query of layer {}, head {}, token {} is not a finite number",
-                                  path().string(), layer, head, token));
-    }
-  }
-  return queries;
+  return queries(layer, {token, token + 1});
+}
+Matrix Trace::queries(int layer, const Block& tokens) const {
+  return impl_->read_tokens("query", layer, model().num_heads, tokens);
+}
+Matrix Trace::keys(int layer, const Block& tokens) const {
+  return impl_->read_tokens("key", layer, model().num_kv_heads, tokens);
+}
+Matrix Trace::values(int layer, const Block& tokens) const {
+  return impl_->read_tokens("value", layer, model().num_kv_heads, tokens);
 }
 Matrix Trace::key(int layer, int head) const {
   impl_->layer_at(layer);
@@ -257,7 +292,9 @@ std::optional<OutputWeight> Trace::output_weight(int layer, int query_head) cons
   if (!entry.output_weight) return std::nullopt;
   OutputWeight weight = impl_->datasets.read_output_weight(
       layout::layer_dataset(layer, "output_weight"),
-      {size(model().num_heads), size(model().head_dim), size(model().hidden_size)}, query_head);
+      {hdf5::extent(model().num_heads), hdf5::extent(model().head_dim),
+       hdf5::extent(model().hidden_size)},
+      query_head);
   if (const Eigen::Index row = weight.first_row_not_finite(); row >= 0) {
     impl_->not_finite(layer, "output_weight", query_head, "row", row);
   }
@@ -286,30 +323,23 @@ std::vector<float> Trace::attention_logsumexp(int layer, int query_head) const {
                                   model().num_heads, length(), query_head);
 }
 
-std::optional<Matrix> Trace::stored_attention(int layer, int query_head) const {
-  const Impl::Layer& entry = impl_->layer_at(layer);
-  impl_->check_head(query_head, model().num_heads, "query head");
-  if (!entry.attention) return std::nullopt;
-  return impl_->datasets.read_matrix(layout::layer_dataset(layer, "attention"),
-                                     {size(model().num_heads), size(length()), size(length())},
-                                     query_head, true);
-}
-
-bool Trace::has_attention() const {
-  return std::all_of(impl_->layers.begin(), impl_->layers.end(),
-                     [](const Impl::Layer& layer) { return layer.attention; });
-}
 bool Trace::has_output_weight() const {
   return std::all_of(impl_->layers.begin(), impl_->layers.end(),
                      [](const Impl::Layer& layer) { return layer.output_weight; });
 }
+
+bool Trace::has_lm_head() const { return impl_->lm_head; }
+const std::vector<std::int32_t>& Trace::head_row_ids() const { return impl_->head_row_ids; }
+bool Trace::has_final_norm() const { return impl_->final_norm; }
+const std::optional<ProbeInfo>& Trace::probe() const { return impl_->probe; }
+const TraceDatasets& Trace::file() const { return impl_->datasets; }
 
 std::optional<Trace::Predictions> Trace::predictions() const {
   if (impl_->top_k == 0 && !impl_->loss) return std::nullopt;
   return impl_->datasets.guarded([&]() -> std::optional<Predictions> {
     Predictions result;
     result.k = impl_->top_k;
-    const hsize_t count = size(length()), k = size(result.k);
+    const hsize_t count = hdf5::extent(length()), k = hdf5::extent(result.k);
     if (k > 0) {
       result.token_ids = impl_->datasets.read_all<std::int32_t>(
           "/predictions/token_ids", Kind::integer, {count, k}, H5T_NATIVE_INT32);
@@ -332,14 +362,14 @@ std::optional<std::vector<std::string>> Trace::vocabulary() const {
 
 std::optional<Matrix> Trace::lm_head() const {
   if (!impl_->lm_head) return std::nullopt;
-  return impl_->datasets.read_matrix(layout::kHead,
-                                     {size(model().vocab_size), size(model().hidden_size)}, 0);
+  return impl_->datasets.read_matrix(
+      layout::kHead, {hdf5::extent(model().vocab_size), hdf5::extent(model().hidden_size)}, 0);
 }
 
 std::optional<Matrix> Trace::final_hidden() const {
   if (!impl_->hidden) return std::nullopt;
-  return impl_->datasets.read_matrix("/predictions/hidden",
-                                     {size(length()), size(model().hidden_size)}, 0);
+  return impl_->datasets.read_matrix(
+      "/predictions/hidden", {hdf5::extent(length()), hdf5::extent(model().hidden_size)}, 0);
 }
 
 std::optional<std::vector<std::int32_t>> Trace::evicted_at(int layer, int head) const {

@@ -11,8 +11,11 @@
 #include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"
 #include "analysis/trace/output_weight.h"
+#include "analysis/trace/probe_info.h"
 
 namespace kvloupe {
+
+class TraceDatasets;
 
 /// A trace file, opened for reading. Opening reads the attributes, tokens and blocks and checks
 /// every dataset's shape against them before anything large is allocated; states are read lazily,
@@ -58,6 +61,11 @@ class Trace {
   Matrix queries_of_token(int layer, int token) const;
   Matrix key(int layer, int head) const;    // [T,d], after RoPE
   Matrix value(int layer, int head) const;  // [T,d]
+  /// The states of a block's m tokens, all heads one after the other: [Hq·m,d], [Hk·m,d], [Hk·m,d].
+  /// Throw UsageError for tokens that the trace lacks.
+  Matrix queries(int layer, const Block& tokens) const;
+  Matrix keys(int layer, const Block& tokens) const;
+  Matrix values(int layer, const Block& tokens) const;
   /// [d,D]: W_O's slice for one query head; nothing if the trace has none.
   std::optional<OutputWeight> output_weight(int layer, int query_head) const;
   /// ‖v_i W_O‖ [T]: stored, or computed from value and output_weight; empty if the trace has
@@ -65,10 +73,14 @@ class Trace {
   std::vector<float> value_out_norm(int layer, int query_head, Norm norm) const;
   /// [T] as stored; empty if the trace has none.
   std::vector<float> attention_logsumexp(int layer, int query_head) const;
-  /// [T,T] as stored (float16 softmax rows), for comparison only: scores never use it.
-  std::optional<Matrix> stored_attention(int layer, int query_head) const;
-  bool has_attention() const;
   bool has_output_weight() const;
+  bool has_lm_head() const;
+  /// The ids whose rows of the output head the trace has in place of the whole head, ascending.
+  const std::vector<std::int32_t>& head_row_ids() const;
+  /// Whether the trace says all that TraceFinalNorm reads.
+  bool has_final_norm() const;
+  /// The second reading of the context (TraceProbe); nothing if the trace has none.
+  const std::optional<ProbeInfo>& probe() const;
 
   /// Nothing if the trace has neither; k = 0 or an empty loss if one is missing.
   struct Predictions {
@@ -100,6 +112,9 @@ class Trace {
     std::size_t stored_bytes = 0;
   };
   std::vector<DatasetInfo> datasets() const;
+
+  /// The open file, for the classes that read other parts of it.
+  const TraceDatasets& file() const;
 
  private:
   struct Impl;

@@ -17,6 +17,7 @@
 
 #include "analysis/child_process.h"
 #include "analysis/confinement.h"
+#include "analysis/descriptor.h"
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/trace/known_traces.h"
@@ -37,16 +38,14 @@ constexpr std::string_view kGood = "good";
 constexpr std::string_view kRefused = "refused: ";
 constexpr std::size_t kLongestAnswer = 1000;
 
-// What a child may take. A trace that is not packed needs less than a tenth; unpacking takes about
-// a second for 100 MB.
+// A child may take this. A trace needs less than a tenth, packed or not, however long it is.
 constexpr std::uint64_t kMemory = std::uint64_t{256} << 20U;        // and twice the file, up to
 constexpr std::uint64_t kMostFileMemory = std::uint64_t{1} << 30U;  // this
-constexpr std::uint64_t kSeconds = 10;                              // and one more for
-constexpr std::uint64_t kBytesPerSecond = std::uint64_t{4} << 20U;  // so many bytes
-constexpr std::uint64_t kSlowDisk = 60;                             // seconds of waiting
+constexpr std::uint64_t kSeconds = 10;
+constexpr std::uint64_t kSlowDisk = 60;  // seconds of waiting
 
 Confinement allowed_for(std::uint64_t bytes) {
-  return {kMemory + std::min(2 * bytes, kMostFileMemory), kSeconds + bytes / kBytesPerSecond};
+  return {kMemory + std::min(2 * bytes, kMostFileMemory), kSeconds};
 }
 
 struct Checks {
@@ -71,7 +70,7 @@ void answer(const std::string& line) {
 
 /// In the child: walks through the trace on standard input, and answers with one line.
 [[noreturn]] void check_standard_input() {
-  // What was freed is not there any more, so that its use shows here rather than later.
+  // Freed memory is overwritten, so that its use shows here rather than later.
   mallopt(M_PERTURB, 0xa5);
   confine_process(allowed_for(size_of(STDIN_FILENO)));
   try {
@@ -89,24 +88,18 @@ void answer(const std::string& line) {
   _exit(0);  // nothing of a damaged file is closed
 }
 
-/// A file descriptor that closes itself.
-struct Descriptor {
-  int value;
-  explicit Descriptor(int descriptor) : value(descriptor) {}
-  ~Descriptor() {
-    if (value >= 0) close(value);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-};
-
-/// The program that checks for this one: itself, or the one beside it that starts sooner.
+/// The program that checks for this one: itself, or the one beside it that starts sooner. Both
+/// names stay good where an upgrade replaces or removes the file while this process runs: kSelf is
+/// the file that was started, and the other is kept open.
 std::string checker() {
+  constexpr int kAboveStandard = 16;  // a child gets other files under the lowest numbers
   std::error_code error;
   const fs::path self = fs::read_symlink(kSelf, error);
   const fs::path quickest = self.parent_path() / kQuickest;
   if (error || self == quickest || access(quickest.c_str(), X_OK) != 0) return kSelf;
-  return quickest.string();
+  const Descriptor file(open(quickest.c_str(), O_RDONLY | O_CLOEXEC));
+  const int kept = fcntl(file.value(), F_DUPFD_CLOEXEC, kAboveStandard);
+  return kept < 0 ? kSelf : "/proc/self/fd/" + std::to_string(kept);
 }
 
 std::string signal_text(int signal) {
@@ -114,13 +107,12 @@ std::string signal_text(int signal) {
   return text == nullptr ? "signal " + std::to_string(signal) : text;
 }
 
-/// What is wrong with the file; empty: nothing.
+/// The file's fault in words; empty: none.
 std::string walk_in_child(const std::string& program, int descriptor, Progress& progress) {
-  const Confinement allowed = allowed_for(size_of(descriptor));
   std::string line;
   ChildOptions options;
   options.input = descriptor;
-  options.at_most = std::chrono::seconds(2 * allowed.seconds + kSlowDisk);
+  options.at_most = std::chrono::seconds(2 * kSeconds + kSlowDisk);
   const auto start = [&](const std::string& checker) {
     return run_child(
         {checker, std::string(kWord)}, progress,
@@ -136,7 +128,7 @@ std::string walk_in_child(const std::string& program, int descriptor, Progress& 
     return in_one_line(line.substr(kRefused.size()), kLongestAnswer);
   constexpr const char* kAdvice = "it is damaged or malicious; capture or convert the trace again";
   if (ended.late || ended.signal == SIGXCPU)
-    return fmt::format("cannot be opened within {} s: {}", allowed.seconds, kAdvice);
+    return fmt::format("cannot be opened within {} s: {}", kSeconds, kAdvice);
   const std::string how = ended.signal != 0 ? signal_text(ended.signal)
                                             : "exit code " + std::to_string(ended.exit_code);
   return fmt::format("made the HDF5 library crash in a test process ({}): {}", how, kAdvice);
@@ -163,12 +155,12 @@ void check_trace(const fs::path& path, Progress& progress) {
   if (checks().program.empty()) return;
   const Descriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
-  if (file.value < 0 || fstat(file.value, &status) != 0 || !S_ISREG(status.st_mode)) return;
-  const std::string fingerprint = trace_fingerprint(file.value);
+  if (file.value() < 0 || fstat(file.value(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+  const std::string fingerprint = trace_fingerprint(file.value());
   if (checks().known->knows(fingerprint)) return;
   std::string problem;
   try {
-    problem = walk_in_child(checks().program, file.value, progress);
+    problem = walk_in_child(checks().program, file.value(), progress);
   } catch (const WorkError& error) {
     throw FileError(path.string(),
                     std::string("cannot be checked before it is opened: ") + error.what());

@@ -8,22 +8,17 @@
 #include <utility>
 
 #include "analysis/trace/half.h"
-#include "analysis/trace/hdf5_filters.h"
 #include "analysis/trace/open_trace_file.h"
+#include "analysis/trace/packed_dataset.h"
 #include "analysis/trace/trace_layout.h"
 
 namespace kvloupe {
 
 using hdf5::Dataset;
-using hdf5::Handle;
 using Shape = TraceDatasets::Shape;
 using Kind = TraceDatasets::Kind;
 
 namespace {
-/// gzip packs at most 1032 to 1: a dataset that claims more than this per stored byte is a lie, and
-/// what it claims would be allocated.
-constexpr std::uint64_t kMostCompression = 1100;
-
 void check_kind(const Dataset& dataset, Kind kind, const std::string& path) {
   const bool right = kind == Kind::real      ? dataset.type_class == H5T_FLOAT
                      : kind == Kind::integer ? dataset.type_class == H5T_INTEGER
@@ -39,26 +34,10 @@ void check_kind(const Dataset& dataset, Kind kind, const std::string& path) {
 /// Refuses a dataset that would make its reader allocate far more than the file could hold.
 void check_stored(const Dataset& dataset, const std::string& path, std::uint64_t file_bytes) {
   const std::uint64_t bytes = dataset.elements() * dataset.element_bytes;  // both bounded: 2^50·…
-  const Handle properties(H5Dget_create_plist(dataset.id), H5Pclose, "cannot read " + path);
-  const bool chunked = H5Pget_layout(properties) == H5D_CHUNKED;
-  const bool packed = chunked && H5Pget_nfilters(properties) > 0;
   const std::uint64_t stored = std::min(dataset.stored_bytes, file_bytes);
-  if (bytes > stored && (!packed || bytes / kMostCompression >= stored)) {
-    throw hdf5::Failure(fmt::format("{} has the shape {} but only {} bytes in the file", path,
-                                    hdf5::shape_text(dataset.shape), stored));
-  }
-  if (!packed) return;
-  hdf5::check_filters(properties, path);
-  const std::uint64_t chunk_bytes = hdf5::chunk_elements(properties) * dataset.element_bytes;
-  if (chunk_bytes / kMostCompression > stored) {
-    throw hdf5::Failure(path + " has chunks larger than the file could hold");
-  }
-}
-
-void select(hid_t space, const Shape& start, const Shape& count, const std::string& what) {
-  hdf5::check(
-      H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
-      what);
+  if (bytes <= stored || (dataset.packed && bytes / hdf5::kMostCompression < stored)) return;
+  throw hdf5::Failure(fmt::format("{} has the shape {} but only {} bytes in the file", path,
+                                  hdf5::shape_text(dataset.shape), stored));
 }
 }  // namespace
 
@@ -71,27 +50,27 @@ TraceDatasets::TraceDatasets(std::filesystem::path path) : path_(std::move(path)
   });
 }
 
-hdf5::Dataset TraceDatasets::dataset(const std::string& name) const {
+Dataset TraceDatasets::dataset(const std::string& name) const {
   if (!layout::is_read(name)) throw std::logic_error(name + " is not in the table of trace_layout");
-  return hdf5::open_dataset(file_, name);
+  Dataset dataset = hdf5::open_dataset(file_, name);
+  hdf5::check_packing(dataset, name, file_bytes_);
+  return dataset;
 }
 
-Dataset TraceDatasets::open(const std::string& name, Kind kind, const Shape& shape,
-                            bool sparse) const {
+Dataset TraceDatasets::open(const std::string& name, Kind kind, const Shape& shape) const {
   Dataset dataset = this->dataset(name);
   check_kind(dataset, kind, name);
   if (dataset.shape != shape) {
     throw hdf5::Failure(fmt::format("{} has the shape {}, but the attributes say {}", name,
                                     hdf5::shape_text(dataset.shape), hdf5::shape_text(shape)));
   }
-  if (!sparse) check_stored(dataset, name, file_bytes_);
+  check_stored(dataset, name, file_bytes_);
   return dataset;
 }
 
-bool TraceDatasets::found(const std::string& name, Kind kind, const Shape& shape,
-                          bool sparse) const {
+bool TraceDatasets::found(const std::string& name, Kind kind, const Shape& shape) const {
   if (!hdf5::exists(file_, name)) return false;
-  open(name, kind, shape, sparse);
+  open(name, kind, shape);
   return true;
 }
 
@@ -116,35 +95,25 @@ Dataset TraceDatasets::open_merges(int layer) const {
 
 TraceDatasets::Stored TraceDatasets::read_stored(const std::string& name, const Shape& shape,
                                                  const Shape& start, const Shape& count,
-                                                 Eigen::Index rows, Eigen::Index columns,
-                                                 bool sparse) const {
+                                                 Eigen::Index rows, Eigen::Index columns) const {
   Stored stored;
   guarded([&] {
-    const std::string what = "cannot read " + name + ": damaged or truncated";
-    const Dataset dataset = open(name, Kind::real, shape, sparse);
-    const Handle file_space(H5Dget_space(dataset.id), H5Sclose, what);
-    select(file_space, start, count, what);
-    const Handle memory(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr),
-                        H5Sclose, what);
-    const auto read = [&](hid_t type, void* into) {
-      hdf5::check(H5Dread(dataset.id, type, memory, file_space, H5P_DEFAULT, into), what);
-    };
+    const Dataset dataset = open(name, Kind::real, shape);
     if (dataset.is_half) {
       stored.halves =
           std::make_unique_for_overwrite<std::uint16_t[]>(static_cast<std::size_t>(rows * columns));
-      read(dataset.type, stored.halves.get());
+      hdf5::read_part(dataset, name, dataset.type, start, count, stored.halves.get());
     } else {
       stored.floats.resize(rows, columns);
-      read(H5T_NATIVE_FLOAT, stored.floats.data());
+      hdf5::read_part(dataset, name, H5T_NATIVE_FLOAT, start, count, stored.floats.data());
     }
   });
   return stored;
 }
 
 Matrix TraceDatasets::read_part(const std::string& name, const Shape& shape, const Shape& start,
-                                const Shape& count, Eigen::Index rows, Eigen::Index columns,
-                                bool sparse) const {
-  Stored stored = read_stored(name, shape, start, count, rows, columns, sparse);
+                                const Shape& count, Eigen::Index rows, Eigen::Index columns) const {
+  Stored stored = read_stored(name, shape, start, count, rows, columns);
   if (stored.halves) {
     stored.floats.resize(rows, columns);
     const auto elements = static_cast<std::size_t>(stored.floats.size());
@@ -158,13 +127,12 @@ OutputWeight TraceDatasets::read_output_weight(const std::string& name, const Sh
   const auto rows = static_cast<Eigen::Index>(shape[1]),
              columns = static_cast<Eigen::Index>(shape[2]);
   Stored stored = read_stored(name, shape, {static_cast<hsize_t>(index), 0, 0},
-                              {1, shape[1], shape[2]}, rows, columns, false);
+                              {1, shape[1], shape[2]}, rows, columns);
   if (!stored.halves) return std::move(stored.floats);
   return {rows, columns, std::move(stored.halves)};
 }
 
-Matrix TraceDatasets::read_matrix(const std::string& name, const Shape& shape, int index,
-                                  bool sparse) const {
+Matrix TraceDatasets::read_matrix(const std::string& name, const Shape& shape, int index) const {
   Shape start(shape.size(), 0), count = shape;
   if (shape.size() == 3) {
     start[0] = static_cast<hsize_t>(index);
@@ -172,22 +140,16 @@ Matrix TraceDatasets::read_matrix(const std::string& name, const Shape& shape, i
   }
   const std::size_t rank = shape.size();
   return read_part(name, shape, start, count, static_cast<Eigen::Index>(shape[rank - 2]),
-                   static_cast<Eigen::Index>(shape[rank - 1]), sparse);
+                   static_cast<Eigen::Index>(shape[rank - 1]));
 }
 
 std::vector<float> TraceDatasets::read_row(const std::string& name, int rows, int columns,
                                            int row) const {
   std::vector<float> values(static_cast<std::size_t>(columns));
   guarded([&] {
-    const std::string what = "cannot read " + name + ": damaged or truncated";
     const Dataset dataset = open(name, Kind::real, {static_cast<hsize_t>(rows), values.size()});
-    const Handle file_space(H5Dget_space(dataset.id), H5Sclose, what);
-    const Shape start{static_cast<hsize_t>(row), 0}, count{1, values.size()};
-    select(file_space, start, count, what);
-    const Handle memory(H5Screate_simple(2, count.data(), nullptr), H5Sclose, what);
-    hdf5::check(
-        H5Dread(dataset.id, H5T_NATIVE_FLOAT, memory, file_space, H5P_DEFAULT, values.data()),
-        what);
+    hdf5::read_part(dataset, name, H5T_NATIVE_FLOAT, {static_cast<hsize_t>(row), 0},
+                    {1, values.size()}, values.data());
   });
   return values;
 }

@@ -11,6 +11,7 @@
 #include "analysis/error.h"
 #include "analysis/matrix.h"
 #include "analysis/trace/hdf5.h"
+#include "analysis/trace/packed_dataset.h"
 #include "analysis/trace/output_weight.h"
 
 namespace kvloupe {
@@ -19,8 +20,8 @@ namespace kvloupe {
 /// hdf5::Lock, best inside guarded().
 class TraceDatasets {
  public:
-  using Shape = std::vector<hsize_t>;
-  /// What kind of elements a dataset must have.
+  using Shape = hdf5::Shape;
+  /// The kind of elements that a dataset must have.
   enum class Kind { real, integer, text };
 
   /// Opens the file. Throws FileError.
@@ -44,17 +45,16 @@ class TraceDatasets {
     }
   }
 
-  /// Opens a dataset of those that a trace may have (layout::is_read). Throws Failure; call under
-  /// Lock. Throws std::logic_error for any other name: it would be read without a check.
+  /// Opens a dataset of those that kvloupe reads (layout::is_read) and checks how it is packed.
+  /// Throws Failure; call under Lock. Throws std::logic_error for any other name: it would be read
+  /// without a check.
   hdf5::Dataset dataset(const std::string& name) const;
 
-  /// Opens a dataset and checks kind, shape and storage. Sparse: chunks may be missing (zeros).
-  /// Throws Failure; call under Lock.
-  hdf5::Dataset open(const std::string& name, Kind kind, const Shape& shape,
-                     bool sparse = false) const;
+  /// Opens a dataset and checks kind, shape and storage. Throws Failure; call under Lock.
+  hdf5::Dataset open(const std::string& name, Kind kind, const Shape& shape) const;
 
   /// The same for an optional dataset: false where it is missing.
-  bool found(const std::string& name, Kind kind, const Shape& shape, bool sparse = false) const;
+  bool found(const std::string& name, Kind kind, const Shape& shape) const;
 
   /// Opens a layer's merges and checks rank, members and storage. Throws Failure; call under Lock.
   hdf5::Dataset open_merges(int layer) const;
@@ -65,16 +65,14 @@ class TraceDatasets {
                           hid_t memory_type) const {
     const hdf5::Dataset dataset = open(name, kind, shape);
     std::vector<T> values(static_cast<std::size_t>(dataset.elements()));
-    hdf5::check(H5Dread(dataset.id, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
-                "cannot read " + name + ": damaged or truncated");
+    hdf5::read_part(dataset, name, memory_type, Shape(shape.size(), 0), shape, values.data());
     return values;
   }
 
   /// Reads `count` elements from `start` on of a float dataset of that shape, as [rows, columns].
   /// Throws FileError.
   Matrix read_part(const std::string& name, const Shape& shape, const Shape& start,
-                   const Shape& count, Eigen::Index rows, Eigen::Index columns,
-                   bool sparse = false) const;
+                   const Shape& count, Eigen::Index rows, Eigen::Index columns) const;
 
   /// One matrix [rows, columns] of a float dataset [n, rows, columns], in the file's own precision.
   /// Throws FileError.
@@ -82,8 +80,7 @@ class TraceDatasets {
 
   /// Reads rows `index` of the first dimension of a float dataset: everything else as one matrix
   /// [rows, columns]. Throws FileError.
-  Matrix read_matrix(const std::string& name, const Shape& shape, int index,
-                     bool sparse = false) const;
+  Matrix read_matrix(const std::string& name, const Shape& shape, int index) const;
 
   /// One row of a float dataset [rows,columns]. Throws FileError.
   std::vector<float> read_row(const std::string& name, int rows, int columns, int row) const;
@@ -95,8 +92,7 @@ class TraceDatasets {
     Matrix floats;
   };
   Stored read_stored(const std::string& name, const Shape& shape, const Shape& start,
-                     const Shape& count, Eigen::Index rows, Eigen::Index columns,
-                     bool sparse) const;
+                     const Shape& count, Eigen::Index rows, Eigen::Index columns) const;
 
   std::filesystem::path path_;
   std::string identity_;

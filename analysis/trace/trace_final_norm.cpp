@@ -17,8 +17,6 @@ using Kind = TraceDatasets::Kind;
 namespace {
 constexpr const char* kHidden = "/predictions/hidden";
 
-hsize_t size(int count) { return static_cast<hsize_t>(count); }
-
 Eigen::VectorXd wide(const std::vector<float>& numbers) {
   return Eigen::Map<const Eigen::VectorXf>(numbers.data(),
                                            static_cast<Eigen::Index>(numbers.size()))
@@ -39,7 +37,7 @@ std::vector<std::int32_t> find_head_rows(const TraceDatasets& datasets, const Mo
                                     layout::kHeadRowIds, hdf5::shape_text(shape),
                                     tokens.ids.size()));
   }
-  datasets.open(layout::kHeadRows, Kind::real, {count, size(model.hidden_size)});
+  datasets.open(layout::kHeadRows, Kind::real, {count, hdf5::extent(model.hidden_size)});
   const std::vector<std::int32_t> ids = datasets.read_all<std::int32_t>(
       layout::kHeadRowIds, Kind::integer, {count}, H5T_NATIVE_INT32);
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -62,43 +60,35 @@ std::vector<std::int32_t> find_head_rows(const TraceDatasets& datasets, const Mo
 }
 
 bool find_final_norm(const TraceDatasets& datasets, const ModelInfo& model, const RunInfo& run) {
-  const hsize_t width = size(model.hidden_size), count = size(run.tokens());
+  const hsize_t width = hdf5::extent(model.hidden_size), count = hdf5::extent(run.tokens());
   const bool weight = datasets.found(layout::kFinalNorm, Kind::real, {width});
   datasets.found(layout::kFinalNormBias, Kind::real, {width});
   const bool rms = datasets.found(layout::kFinalRms, Kind::real, {count});
   return weight && rms && datasets.found(kHidden, Kind::real, {count, width});
 }
 
-TraceFinalNorm::TraceFinalNorm(const Trace& trace)
-    : trace_(trace), datasets_(std::make_unique<TraceDatasets>(trace.path())) {
-  if (datasets_->identity() != trace.identity()) {
-    throw FileError(trace.path().string(), "has changed since it was opened; open it again");
-  }
-  datasets_->guarded([&] {
+TraceFinalNorm::TraceFinalNorm(const Trace& trace) : trace_(trace) {
+  if (!known()) return;
+  const TraceDatasets& file = trace.file();
+  file.guarded([&] {
     const ModelInfo& model = trace.model();
-    const hsize_t width = size(model.hidden_size);
-    has_head_ = datasets_->found(layout::kHead, Kind::real, {size(model.vocab_size), width});
-    if (!has_head_) row_ids_ = find_head_rows(*datasets_, model, trace.tokens());
-    known_ = find_final_norm(*datasets_, model, trace.run());
-    if (!known_) return;
+    const hsize_t width = hdf5::extent(model.hidden_size);
     const auto read = [&](const char* name) {
       Eigen::VectorXd numbers =
-          wide(datasets_->read_all<float>(name, Kind::real, {width}, H5T_NATIVE_FLOAT));
+          wide(file.read_all<float>(name, Kind::real, {width}, H5T_NATIVE_FLOAT));
       if (!numbers.allFinite()) {
         throw hdf5::Failure(fmt::format("{} has a number that is not finite", name));
       }
       return numbers;
     };
     weight_ = read(layout::kFinalNorm);
-    bias_ = datasets_->found(layout::kFinalNormBias, Kind::real, {width})
+    bias_ = file.found(layout::kFinalNormBias, Kind::real, {width})
                 ? read(layout::kFinalNormBias)
                 : Eigen::VectorXd::Zero(model.hidden_size);
-    const hdf5::Dataset dataset = datasets_->open(layout::kFinalNorm, Kind::real, {width});
+    const hdf5::Dataset dataset = file.open(layout::kFinalNorm, Kind::real, {width});
     centred_ = hdf5::read_integer(dataset.id, layout::kFinalNormCentred).value_or(0) != 0;
   });
 }
-
-TraceFinalNorm::~TraceFinalNorm() = default;
 
 Eigen::VectorXd TraceFinalNorm::row(const char* name, int rows, int index, const char* what) const {
   if (index < 0 || index >= rows) {
@@ -106,7 +96,7 @@ Eigen::VectorXd TraceFinalNorm::row(const char* name, int rows, int index, const
                                  what, rows - 1));
   }
   Eigen::VectorXd numbers =
-      wide(datasets_->read_row(name, rows, trace_.model().hidden_size, index));
+      wide(trace_.file().read_row(name, rows, trace_.model().hidden_size, index));
   if (!numbers.allFinite()) {
     throw FileError(trace_.path().string(),
                     fmt::format("{}: {} {} has a number that is not finite", name, what, index));
@@ -119,8 +109,8 @@ double TraceFinalNorm::rms(int token) const {
     throw UsageError(fmt::format("token {}: {} has tokens 0 to {}", token, trace_.path().string(),
                                  trace_.length() - 1));
   }
-  const double rms = datasets_->read_part(layout::kFinalRms, {size(trace_.length())}, {size(token)},
-                                          {1}, 1, 1)(0, 0);
+  const double rms = trace_.file().read_part(layout::kFinalRms, {hdf5::extent(trace_.length())},
+                                             {hdf5::extent(token)}, {1}, 1, 1)(0, 0);
   if (!(rms > 0.0) || !std::isfinite(rms)) {
     throw FileError(trace_.path().string(), fmt::format("{}: token {} has {}, not a number above 0",
                                                         layout::kFinalRms, token, rms));
@@ -137,14 +127,15 @@ Eigen::VectorXd TraceFinalNorm::normed(int token) const {
 }
 
 Eigen::VectorXd TraceFinalNorm::head_row(std::int32_t id) const {
-  if (has_head_) return row(layout::kHead, trace_.model().vocab_size, id, "id");
-  const auto at = std::lower_bound(row_ids_.begin(), row_ids_.end(), id);
-  if (at == row_ids_.end() || *at != id) {
+  if (trace_.has_lm_head()) return row(layout::kHead, trace_.model().vocab_size, id, "id");
+  const std::vector<std::int32_t>& ids = trace_.head_row_ids();
+  const auto at = std::lower_bound(ids.begin(), ids.end(), id);
+  if (at == ids.end() || *at != id) {
     throw UsageError(
         fmt::format("id {}: {} has no row of the output head for it", id, trace_.path().string()));
   }
-  return row(layout::kHeadRows, static_cast<int>(row_ids_.size()),
-             static_cast<int>(at - row_ids_.begin()), "row");
+  return row(layout::kHeadRows, static_cast<int>(ids.size()), static_cast<int>(at - ids.begin()),
+             "row");
 }
 
 }  // namespace kvloupe

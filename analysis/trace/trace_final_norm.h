@@ -11,6 +11,10 @@ namespace kvloupe {
 
 class TraceDatasets;
 
+/// Advice in a message about a trace without the whole output head.
+inline constexpr const char* kCaptureOutputHead =
+    "capture the prompt again with kvloupe-capture run … --lm-head";
+
 /// The ids of the rows of the output head that an open file has in place of the whole head: each of
 /// the sequence's ids and at most as many as it has tokens, ascending; empty: it has none. Rows of
 /// a wrong shape and ids out of order or of range are refused. Throws hdf5::Failure; called under
@@ -22,30 +26,23 @@ std::vector<std::int32_t> find_head_rows(const TraceDatasets& datasets, const Mo
 /// Throws hdf5::Failure; called under hdf5::Lock.
 bool find_final_norm(const TraceDatasets& datasets, const ModelInfo& model, const RunInfo& run);
 
-/// What a trace says of the way from the residual stream x [D] after the last layer to the logits:
+/// The way from the residual stream x [D] after the last layer to the logits, as a trace has it:
 ///
 ///   h = weight ⊙ x̂ + bias,  x̂ = x / rms,  rms = √(mean(x²) + ε),  logits = h · lm_headᵀ,
 ///
 /// x less its mean where the norm is centred (a LayerNorm). A trace says so only if the model adds
-/// the heads' outputs to x as W_O makes them, without another norm or factor. Opens the trace's
-/// file once more; all methods may be called from any thread.
+/// the heads' outputs to x as W_O makes them, without another norm or factor. All methods may
+/// be called from any thread.
 ///
-/// Throws FileError where the file is another one by now or a number is not finite; UsageError for
-/// a token or id that the trace lacks.
+/// Throws FileError where a number is not finite; UsageError for a token or id that the trace
+/// lacks.
 class TraceFinalNorm {
  public:
   /// The trace must outlive it.
   explicit TraceFinalNorm(const Trace& trace);
-  ~TraceFinalNorm();
-  TraceFinalNorm(const TraceFinalNorm&) = delete;
-  TraceFinalNorm& operator=(const TraceFinalNorm&) = delete;
 
   /// False: the trace does not say what the norm does; only head_row() may be called.
-  bool known() const { return known_; }
-  /// Whether the trace has the whole output head.
-  bool has_head() const { return has_head_; }
-  /// Whether it has at least the rows of its own tokens.
-  bool has_head_rows() const { return has_head_ || !row_ids_.empty(); }
+  bool known() const { return trace_.has_final_norm(); }
   const Eigen::VectorXd& weight() const { return weight_; }  // [D]
   bool centred() const { return centred_; }
   double rms(int token) const;
@@ -59,9 +56,7 @@ class TraceFinalNorm {
   Eigen::VectorXd row(const char* name, int rows, int index, const char* what) const;
 
   const Trace& trace_;
-  std::unique_ptr<TraceDatasets> datasets_;
-  bool known_ = false, has_head_ = false, centred_ = false;
-  std::vector<std::int32_t> row_ids_;  // ascending; empty with the whole head, or without rows
+  bool centred_ = false;
   Eigen::VectorXd weight_, bias_;
 };
 

@@ -24,13 +24,19 @@ bool is_read(std::string_view path) {
                                                            "/predictions/logprob",
                                                            "/predictions/hidden",
                                                            "/predictions/loss"};
-  constexpr std::array<std::string_view, 14> kOfLayers = {"query",         "key",
-                                                          "value",         "attention",
-                                                          "output_weight", "attention_logsumexp",
-                                                          "sink_logits",   "value_out_norm_l1",
-                                                          "evicted_at",    "value_out_norm_l2",
-                                                          "merges",        kProbeQuery,
-                                                          kProbeKey,       kProbeInputNorm};
+  constexpr std::array<std::string_view, 13> kOfLayers = {"query",
+                                                          "key",
+                                                          "value",
+                                                          "output_weight",
+                                                          "evicted_at",
+                                                          "merges",
+                                                          "sink_logits",
+                                                          kProbeQuery,
+                                                          "attention_logsumexp",
+                                                          kProbeKey,
+                                                          "value_out_norm_l1",
+                                                          kProbeInputNorm,
+                                                          "value_out_norm_l2"};
   const auto among = [](const auto& names, std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };

@@ -17,8 +17,6 @@ using hdf5::Handle;
 using Kind = TraceDatasets::Kind;
 
 namespace {
-hsize_t size(int count) { return static_cast<hsize_t>(count); }
-
 hsize_t rows_of(const TraceDatasets& datasets, const char* name) {
   const Dataset dataset = datasets.dataset(name);
   return dataset.shape.empty() ? 0 : dataset.shape[0];
@@ -38,7 +36,7 @@ std::vector<ProbePass> passes_of(const std::vector<std::int32_t>& bounds, int to
     if (!follows || pass.tokens.end - at < pass.context.end - read) {
       throw hdf5::Failure(fmt::format(
           "{}: pass {} has the tokens [{}, {}) for [{}, {}) of the context; passes follow one "
-          "another and are at least as long as what they read again",
+          "another and are at least as long as the part that they read again",
           layout::kProbePasses, i / 4, pass.tokens.first, pass.tokens.end, pass.context.first,
           pass.context.end));
     }
@@ -55,7 +53,7 @@ std::vector<ProbePass> passes_of(const std::vector<std::int32_t>& bounds, int to
 }
 
 void check_states(const TraceDatasets& datasets, const ModelInfo& model, int tokens) {
-  const hsize_t count = size(tokens), d = size(model.head_dim);
+  const hsize_t count = hdf5::extent(tokens), d = hdf5::extent(model.head_dim);
   for (int layer = 0; layer < model.num_layers; ++layer) {
     const auto at = [&](const char* name) { return layout::layer_dataset(layer, name); };
     for (const char* name : {layout::kProbeQuery, layout::kProbeKey, layout::kProbeInputNorm}) {
@@ -63,8 +61,8 @@ void check_states(const TraceDatasets& datasets, const ModelInfo& model, int tok
         throw hdf5::Failure("has a probe, but no " + at(name));
       }
     }
-    datasets.open(at(layout::kProbeQuery), Kind::real, {size(model.num_heads), count, d});
-    datasets.open(at(layout::kProbeKey), Kind::real, {size(model.num_kv_heads), count, d});
+    datasets.open(at(layout::kProbeQuery), Kind::real, {hdf5::extent(model.num_heads), count, d});
+    datasets.open(at(layout::kProbeKey), Kind::real, {hdf5::extent(model.num_kv_heads), count, d});
     datasets.open(at(layout::kProbeInputNorm), Kind::real, {count});
   }
 }
@@ -106,18 +104,8 @@ std::optional<ProbeInfo> find_probe(const TraceDatasets& datasets, const ModelIn
   return probe;
 }
 
-TraceProbe::TraceProbe(const Trace& trace)
-    : trace_(trace), datasets_(std::make_unique<TraceDatasets>(trace.path())) {
-  if (datasets_->identity() != trace.identity()) {
-    throw FileError(trace.path().string(), "has changed since it was opened; open it again");
-  }
-  info_ = datasets_->guarded([&] { return find_probe(*datasets_, trace.model(), trace.run()); });
-}
-
-TraceProbe::~TraceProbe() = default;
-
 void TraceProbe::check(int layer) const {
-  if (!info_) throw UsageError(trace_.path().string() + ": has no probe");
+  if (!info()) throw UsageError(trace_.path().string() + ": has no probe");
   if (layer < 0 || layer >= trace_.model().num_layers) {
     throw UsageError(fmt::format("layer {}: {} has layers 0 to {}", layer, trace_.path().string(),
                                  trace_.model().num_layers - 1));
@@ -130,9 +118,10 @@ Matrix TraceProbe::states(const char* name, int layer, int head, int heads) cons
     throw UsageError(fmt::format("head {}: {} of {} has heads 0 to {}", head, name,
                                  trace_.path().string(), heads - 1));
   }
-  Matrix states = datasets_->read_matrix(
+  Matrix states = trace_.file().read_matrix(
       layout::layer_dataset(layer, name),
-      {size(heads), size(info_->tokens()), size(trace_.model().head_dim)}, head);
+      {hdf5::extent(heads), hdf5::extent(info()->tokens()), hdf5::extent(trace_.model().head_dim)},
+      head);
   for (Eigen::Index row = 0; row < states.rows(); ++row) {
     if (all_finite(states.data() + row * states.cols(), static_cast<std::size_t>(states.cols()))) {
       continue;
@@ -153,8 +142,9 @@ Matrix TraceProbe::key(int layer, int head) const {
 std::vector<float> TraceProbe::input_norm(int layer) const {
   check(layer);
   const std::string name = layout::layer_dataset(layer, layout::kProbeInputNorm);
-  std::vector<float> norms = datasets_->guarded([&] {
-    return datasets_->read_all<float>(name, Kind::real, {size(info_->tokens())}, H5T_NATIVE_FLOAT);
+  std::vector<float> norms = trace_.file().guarded([&] {
+    return trace_.file().read_all<float>(name, Kind::real, {hdf5::extent(info()->tokens())},
+                                         H5T_NATIVE_FLOAT);
   });
   for (std::size_t token = 0; token < norms.size(); ++token) {
     if (std::isfinite(norms[token]) && norms[token] >= 0.0F) continue;

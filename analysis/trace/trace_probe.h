@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -12,28 +11,25 @@ namespace kvloupe {
 
 class TraceDatasets;
 
-/// What an open file says of its probe; nothing without one. Ids lie within the vocabulary, passes
-/// follow one another over the probe's tokens, and their parts of the context up to its end; the
-/// states of every layer have the right shape. Throws hdf5::Failure; called under hdf5::Lock.
+/// The probe of an open file; nothing without one. Ids lie within the vocabulary, passes follow one
+/// another over the probe's tokens, and their parts of the context up to its end; the states of
+/// every layer have the right shape. Throws hdf5::Failure; called under hdf5::Lock.
 std::optional<ProbeInfo> find_probe(const TraceDatasets& datasets, const ModelInfo& model,
                                     const RunInfo& run);
 
-/// The second reading of the context that a trace may hold. Opens the trace's file once more; all
-/// methods may be called from any thread.
+/// The second reading of the context that a trace may hold. All methods may be called from any
+/// thread.
 ///
-/// Throws FileError where the file is another one by now. States with NaN or infinity throw
+/// States with NaN or infinity throw
 /// WorkError naming layer, head and token; a layer or head out of range, and states of a trace
 /// without a probe, throw UsageError.
 class TraceProbe {
  public:
   /// The trace must outlive it.
-  explicit TraceProbe(const Trace& trace);
-  ~TraceProbe();
-  TraceProbe(const TraceProbe&) = delete;
-  TraceProbe& operator=(const TraceProbe&) = delete;
+  explicit TraceProbe(const Trace& trace) : trace_(trace) {}
 
   /// Nothing: the trace has none.
-  const std::optional<ProbeInfo>& info() const { return info_; }
+  const std::optional<ProbeInfo>& info() const { return trace_.probe(); }
   Matrix query(int layer, int query_head) const;  // [P,d], after RoPE
   Matrix key(int layer, int head) const;          // [P,d], after RoPE
   /// ‖h‖₂ of the input of the layer's attention, after its norm: [P].
@@ -45,8 +41,6 @@ class TraceProbe {
   void check(int layer) const;
 
   const Trace& trace_;
-  std::unique_ptr<TraceDatasets> datasets_;
-  std::optional<ProbeInfo> info_;
 };
 
 }  // namespace kvloupe

@@ -13,7 +13,7 @@ namespace {
 
 using layout::even_chunk;
 
-// What HDF5 itself takes, measured on files of TraceWriter.
+// Bytes that HDF5 itself takes, measured on files of TraceWriter.
 constexpr std::uint64_t kFile = 6000, kDataset = 420, kChunk = 8;
 constexpr std::uint64_t kTokenText = 40;  // a short text in the heap, and where it is
 

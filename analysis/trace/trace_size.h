@@ -19,7 +19,7 @@ struct TraceSize {
   std::uint64_t total() const { return states + attention + output_weights + lm_head + other; }
 };
 
-/// What a trace holds beside that which TraceWriterOptions decide.
+/// Contents of a trace that TraceWriterOptions do not decide.
 struct TraceContents {
   bool lm_head = false;
   int lm_head_rows = 0;               // in place of the whole head

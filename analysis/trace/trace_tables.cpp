@@ -6,7 +6,7 @@
 
 #include "analysis/byte_spelling.h"
 #include "analysis/error.h"
-#include "analysis/trace/hdf5_checked_file.h"
+#include "analysis/trace/packed_dataset.h"
 #include "analysis/trace/segments.h"
 #include "analysis/trace/trace_layout.h"
 #include "analysis/utf8.h"
@@ -19,8 +19,6 @@ using Shape = TraceDatasets::Shape;
 using Kind = TraceDatasets::Kind;
 
 namespace {
-hsize_t size(int count) { return static_cast<hsize_t>(count); }
-
 bool is_spelled(hid_t texts) {
   return hdf5::read_integer(texts, layout::kSpelled).value_or(0) != 0;
 }
@@ -35,7 +33,7 @@ std::string text_in_memory(const std::string& stored, bool spelled) {
 }  // namespace
 
 TokenTable read_token_table(const TraceDatasets& datasets, const ModelInfo& model, int count) {
-  const Shape shape{size(count)};
+  const Shape shape{hdf5::extent(count)};
   TokenTable tokens;
   tokens.ids =
       datasets.read_all<std::int32_t>("/tokens/ids", Kind::integer, shape, H5T_NATIVE_INT32);
@@ -49,15 +47,11 @@ TokenTable read_token_table(const TraceDatasets& datasets, const ModelInfo& mode
   if (datasets.found(text_path, Kind::text, shape)) {
     const Dataset dataset = datasets.open(text_path, Kind::text, shape);
     const Handle space(H5Dget_space(dataset.id), H5Sclose, "cannot read " + text_path);
-    const haddr_t offset = H5Dget_offset(dataset.id);  // undefined where it is chunked
-    if (H5Tis_variable_str(dataset.type) > 0 && offset != HADDR_UNDEF &&
-        !hdf5::heap_references_hold(datasets.path().string(), offset, shape[0])) {
-      throw hdf5::Failure("cannot read " + text_path + ": damaged or truncated");
-    }
     tokens.text = hdf5::read_strings(
         dataset.type, space, shape[0],
         [&](hid_t memory, void* buffer) {
-          return H5Dread(dataset.id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, buffer);
+          hdf5::read_part(dataset, text_path, memory, {0}, shape, buffer);
+          return herr_t{0};
         },
         "cannot read " + text_path + ": damaged or truncated");
     const bool spelled = is_spelled(dataset.id);
@@ -116,8 +110,8 @@ std::vector<std::string> read_vocabulary(const TraceDatasets& datasets, const Mo
                                          hsize_t text_bytes) {
   const auto text = datasets.read_all<std::uint8_t>(layout::kVocabularyText, Kind::integer,
                                                     {text_bytes}, H5T_NATIVE_UINT8);
-  const auto ends = datasets.read_all<std::int64_t>(layout::kVocabularyEnds, Kind::integer,
-                                                    {size(model.vocab_size)}, H5T_NATIVE_INT64);
+  const auto ends = datasets.read_all<std::int64_t>(
+      layout::kVocabularyEnds, Kind::integer, {hdf5::extent(model.vocab_size)}, H5T_NATIVE_INT64);
   const bool spelled = is_spelled(datasets.dataset(layout::kVocabularyText).id);
   std::vector<std::string> words;
   words.reserve(ends.size());
@@ -141,9 +135,9 @@ std::vector<std::int32_t> read_evicted_at(const TraceDatasets& datasets, const M
                                           const std::vector<Block>& blocks, int layer, int head) {
   const int length = blocks.back().end;
   const std::vector<std::int32_t> all = datasets.guarded([&] {
-    return datasets.read_all<std::int32_t>(layout::layer_dataset(layer, "evicted_at"),
-                                           Kind::integer, {size(model.num_kv_heads), size(length)},
-                                           H5T_NATIVE_INT32);
+    return datasets.read_all<std::int32_t>(
+        layout::layer_dataset(layer, "evicted_at"), Kind::integer,
+        {hdf5::extent(model.num_kv_heads), hdf5::extent(length)}, H5T_NATIVE_INT32);
   });
   const auto first = all.begin() + static_cast<std::ptrdiff_t>(head) * length;
   std::vector<std::int32_t> own(first, first + length);
@@ -170,8 +164,7 @@ std::vector<MergedEntry> read_merges(const TraceDatasets& datasets, const ModelI
   std::vector<MergedEntry> merges(static_cast<std::size_t>(dataset.elements()));
   if (merges.empty()) return merges;
   const Handle memory = hdf5::merged_entry_type(false);
-  hdf5::check(H5Dread(dataset.id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, merges.data()),
-              "cannot read " + name + ": damaged or truncated");
+  hdf5::read_part(dataset, name, memory, {0}, dataset.shape, merges.data());
   const auto within = [](std::int32_t value, auto end) {
     return value >= 0 && value < static_cast<std::int64_t>(end);
   };

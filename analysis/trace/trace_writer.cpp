@@ -32,8 +32,6 @@ using hdf5::Shape;
 namespace {
 constexpr std::size_t kConversionStep = std::size_t{1} << 20;  // floats converted at a time
 
-hsize_t size(int count) { return static_cast<hsize_t>(count); }
-
 std::string now_iso8601() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
@@ -128,19 +126,20 @@ struct TraceWriter::Impl {
   void write_layer(const Handle& group, const LayerAttributes& attributes, int layer) const {
     write_layer_attributes(group, attributes);
     if (attributes.sink_logits.empty()) return;
-    require(attributes.sink_logits.size() == size(model.num_heads),
+    require(attributes.sink_logits.size() == hdf5::extent(model.num_heads),
             "sink logits of the wrong size");
     FloatDataset sinks =
         FloatDataset::create(file, layout::layer_dataset(layer, "sink_logits"), false,
-                             {size(model.num_heads)}, {size(model.num_heads)});
-    sinks.write({0}, {size(model.num_heads)}, attributes.sink_logits);
+                             {hdf5::extent(model.num_heads)}, {hdf5::extent(model.num_heads)});
+    sinks.write({0}, {hdf5::extent(model.num_heads)}, attributes.sink_logits);
   }
 
   FloatDataset create_states(int layer, const char* name, int heads, int count) const {
     return FloatDataset::create(
         file, layout::layer_dataset(layer, name), !options.store_f32,
-        {size(heads), size(count), size(model.head_dim)},
-        {1, size(layout::even_chunk(count, layout::kStateChunk)), size(model.head_dim)});
+        {hdf5::extent(heads), hdf5::extent(count), hdf5::extent(model.head_dim)},
+        {1, hdf5::extent(layout::even_chunk(count, layout::kStateChunk)),
+         hdf5::extent(model.head_dim)});
   }
 
   void note_wide(const std::string& path) {
@@ -150,7 +149,7 @@ struct TraceWriter::Impl {
   void write_state(FloatDataset& floats, int layer, const char* what, int first, int m,
                    std::span<const float> values) {
     const std::size_t d = floats.shape[2];
-    require(values.size() == floats.shape[0] * size(m) * d, "states of the wrong size");
+    require(values.size() == floats.shape[0] * hdf5::extent(m) * d, "states of the wrong size");
     const float largest = largest_magnitude(values);
     if (!std::isfinite(largest)) {
       const auto bad = std::find_if(values.begin(), values.end(),
@@ -165,22 +164,23 @@ struct TraceWriter::Impl {
       floats.widen(file, first);
       note_wide(floats.path);
     }
-    floats.write({0, size(first), 0}, {floats.shape[0], size(m), d}, values);
+    floats.write({0, hdf5::extent(first), 0}, {floats.shape[0], hdf5::extent(m), d}, values);
   }
 
   /// A float32 [Hq,T] dataset, made when first written.
   void write_per_token(Handle& id, int layer, const char* name, int first, int m,
                        std::span<const float> values) {
-    require(values.size() == static_cast<std::size_t>(model.num_heads) * size(m),
+    require(values.size() == static_cast<std::size_t>(model.num_heads) * hdf5::extent(m),
             "values of the wrong size");
     const std::string path = layout::layer_dataset(layer, name);
-    const hsize_t heads = size(model.num_heads);
+    const hsize_t heads = hdf5::extent(model.num_heads);
     if (!id.valid()) {
-      const Shape chunk{heads, size(layout::even_chunk(tokens, layout::kStateChunk))};
-      id = hdf5::create_dataset(file, path, H5T_IEEE_F32LE, {heads, size(tokens)}, chunk,
+      const Shape chunk{heads, hdf5::extent(layout::even_chunk(tokens, layout::kStateChunk))};
+      id = hdf5::create_dataset(file, path, H5T_IEEE_F32LE, {heads, hdf5::extent(tokens)}, chunk,
                                 2 * chunk[0] * chunk[1] * sizeof(float));
     }
-    hdf5::write_slab(id, H5T_NATIVE_FLOAT, {0, size(first)}, {heads, size(m)}, values.data(), path);
+    hdf5::write_slab(id, H5T_NATIVE_FLOAT, {0, hdf5::extent(first)}, {heads, hdf5::extent(m)},
+                     values.data(), path);
   }
 
   /// A whole float16 (or wider) weight, in pieces of its first dimension.
@@ -283,11 +283,11 @@ void TraceWriter::write_attention(int layer, int first, int m, std::span<const f
   require(attention.size() == heads * rows * n, "attention of the wrong size");
   impl_->guarded([&] {
     const std::string path = layout::layer_dataset(layer, "attention");
-    const hsize_t side = size(layout::even_chunk(impl_->tokens, layout::kAttentionChunk));
+    const hsize_t side = hdf5::extent(layout::even_chunk(impl_->tokens, layout::kAttentionChunk));
     if (!entry.attention.valid()) {
-      entry.attention = hdf5::create_dataset(impl_->file, path, impl_->half,
-                                             {heads, size(impl_->tokens), size(impl_->tokens)},
-                                             {1, side, side}, 0);
+      entry.attention = hdf5::create_dataset(
+          impl_->file, path, impl_->half,
+          {heads, hdf5::extent(impl_->tokens), hdf5::extent(impl_->tokens)}, {1, side, side}, 0);
     }
     // Stripes of one chunk's height, each only as wide as its last query sees.
     for (std::size_t row = 0; row < rows;) {
@@ -320,7 +320,8 @@ void TraceWriter::write_attention_logsumexp(int layer, int first, int m,
 void TraceWriter::write_output_weight(int layer, std::span<const float> weight) {
   impl_->layer_at(layer);
   const ModelInfo& model = impl_->model;
-  const Shape shape{size(model.num_heads), size(model.head_dim), size(model.hidden_size)};
+  const Shape shape{hdf5::extent(model.num_heads), hdf5::extent(model.head_dim),
+                    hdf5::extent(model.hidden_size)};
   require(weight.size() == shape[0] * shape[1] * shape[2], "output weight of the wrong size");
   impl_->guarded([&] {
     impl_->write_weight(
@@ -342,21 +343,22 @@ void TraceWriter::write_value_out_norms(int layer, int first, int m, std::span<c
 void TraceWriter::write_predictions(int first, int m, std::span<const std::int32_t> ids,
                                     std::span<const float> logprobs) {
   impl_->advance(impl_->predicted, first, m);
-  const hsize_t k = size(impl_->options.top_k);
-  require(k > 0 && ids.size() == size(m) * k && logprobs.size() == ids.size(),
+  const hsize_t k = hdf5::extent(impl_->options.top_k);
+  require(k > 0 && ids.size() == hdf5::extent(m) * k && logprobs.size() == ids.size(),
           "predictions of the wrong size");
   impl_->guarded([&] {
     if (!impl_->prediction_ids.valid()) {
       impl_->create_predictions();
-      const Shape shape{size(impl_->tokens), k};
-      const Shape chunk{size(layout::even_chunk(impl_->tokens, layout::kPredictionChunk)), k};
+      const Shape shape{hdf5::extent(impl_->tokens), k};
+      const Shape chunk{hdf5::extent(layout::even_chunk(impl_->tokens, layout::kPredictionChunk)),
+                        k};
       const std::size_t cache = 2 * chunk[0] * k * 4;
       impl_->prediction_ids = hdf5::create_dataset(impl_->file, "/predictions/token_ids",
                                                    H5T_STD_I32LE, shape, chunk, cache);
       impl_->prediction_logprob = hdf5::create_dataset(impl_->file, "/predictions/logprob",
                                                        H5T_IEEE_F32LE, shape, chunk, cache);
     }
-    const Shape start{size(first), 0}, count{size(m), k};
+    const Shape start{hdf5::extent(first), 0}, count{hdf5::extent(m), k};
     hdf5::write_slab(impl_->prediction_ids, H5T_NATIVE_INT32, start, count, ids.data(),
                      "/predictions/token_ids");
     hdf5::write_slab(impl_->prediction_logprob, H5T_NATIVE_FLOAT, start, count, logprobs.data(),
@@ -366,23 +368,24 @@ void TraceWriter::write_predictions(int first, int m, std::span<const std::int32
 
 void TraceWriter::write_final_hidden(int first, int m, std::span<const float> hidden) {
   impl_->advance(impl_->hidden_rows, first, m);
-  const hsize_t width = size(impl_->model.hidden_size);
-  require(hidden.size() == size(m) * width, "hidden states of the wrong size");
+  const hsize_t width = hdf5::extent(impl_->model.hidden_size);
+  require(hidden.size() == hdf5::extent(m) * width, "hidden states of the wrong size");
   impl_->guarded([&] {
     const std::string path = "/predictions/hidden";
     if (!impl_->hidden.valid()) {
       impl_->create_predictions();
-      const Shape chunk{size(layout::even_chunk(impl_->tokens, layout::kStateChunk)), width};
+      const Shape chunk{hdf5::extent(layout::even_chunk(impl_->tokens, layout::kStateChunk)),
+                        width};
       impl_->hidden = hdf5::create_dataset(impl_->file, path, H5T_IEEE_F32LE,
-                                           {size(impl_->tokens), width}, chunk, 0);
+                                           {hdf5::extent(impl_->tokens), width}, chunk, 0);
     }
-    hdf5::write_slab(impl_->hidden, H5T_NATIVE_FLOAT, {size(first), 0}, {size(m), width},
-                     hidden.data(), path);
+    hdf5::write_slab(impl_->hidden, H5T_NATIVE_FLOAT, {hdf5::extent(first), 0},
+                     {hdf5::extent(m), width}, hidden.data(), path);
   });
 }
 
 void TraceWriter::write_final_norm(std::span<const float> weight) {
-  const hsize_t width = size(impl_->model.hidden_size);
+  const hsize_t width = hdf5::extent(impl_->model.hidden_size);
   require(weight.size() == width, "weights of the last norm of the wrong size");
   impl_->guarded([&] {
     impl_->write_array(layout::kFinalNorm, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {width},
@@ -392,28 +395,28 @@ void TraceWriter::write_final_norm(std::span<const float> weight) {
 
 void TraceWriter::write_final_rms(int first, int m, std::span<const float> rms) {
   impl_->advance(impl_->rms_rows, first, m);
-  require(rms.size() == size(m), "norms of the last norm of the wrong size");
+  require(rms.size() == hdf5::extent(m), "norms of the last norm of the wrong size");
   impl_->guarded([&] {
     if (!impl_->final_rms.valid()) {
       impl_->create_predictions();
-      const Shape chunk{size(layout::even_chunk(impl_->tokens, layout::kPredictionChunk))};
+      const Shape chunk{hdf5::extent(layout::even_chunk(impl_->tokens, layout::kPredictionChunk))};
       impl_->final_rms = hdf5::create_dataset(impl_->file, layout::kFinalRms, H5T_IEEE_F32LE,
-                                              {size(impl_->tokens)}, chunk, 0);
+                                              {hdf5::extent(impl_->tokens)}, chunk, 0);
     }
-    hdf5::write_slab(impl_->final_rms, H5T_NATIVE_FLOAT, {size(first)}, {size(m)}, rms.data(),
-                     layout::kFinalRms);
+    hdf5::write_slab(impl_->final_rms, H5T_NATIVE_FLOAT, {hdf5::extent(first)}, {hdf5::extent(m)},
+                     rms.data(), layout::kFinalRms);
   });
 }
 
 void TraceWriter::write_lm_head(std::span<const float> weight) {
-  const Shape shape{size(impl_->model.vocab_size), size(impl_->model.hidden_size)};
+  const Shape shape{hdf5::extent(impl_->model.vocab_size), hdf5::extent(impl_->model.hidden_size)};
   require(!weight.empty() && weight.size() == shape[0] * shape[1], "LM head of the wrong size");
   impl_->guarded([&] { impl_->write_weight(layout::kHead, shape, weight, true); });
 }
 
 void TraceWriter::write_lm_head_rows(std::span<const std::int32_t> ids,
                                      std::span<const float> weight) {
-  const Shape shape{ids.size(), size(impl_->model.hidden_size)};
+  const Shape shape{ids.size(), hdf5::extent(impl_->model.hidden_size)};
   require(!ids.empty() && ids.front() >= 0 && ids.back() < impl_->model.vocab_size &&
               std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end(),
           "ids of the LM head's rows that do not ascend within the vocabulary");
@@ -426,7 +429,7 @@ void TraceWriter::write_lm_head_rows(std::span<const std::int32_t> ids,
 }
 
 void TraceWriter::write_vocabulary(const std::vector<std::string>& texts) {
-  require(texts.size() == size(impl_->model.vocab_size), "a vocabulary of the wrong size");
+  require(texts.size() == hdf5::extent(impl_->model.vocab_size), "a vocabulary of the wrong size");
   std::string all;
   std::vector<std::int64_t> ends;
   for (const std::string& text : texts) {
@@ -471,7 +474,7 @@ void TraceWriter::write_probe(const ProbeInfo& probe) {
           impl_->create_states(layer, layout::kProbeKey, impl_->model.num_kv_heads, count);
       entry.probe_norm =
           FloatDataset::create(impl_->file, layout::layer_dataset(layer, layout::kProbeInputNorm),
-                               false, {size(count)}, {size(count)});
+                               false, {hdf5::extent(count)}, {hdf5::extent(count)});
     }
   });
 }
@@ -481,17 +484,17 @@ void TraceWriter::write_probe_states(int layer, int first, int m, std::span<cons
                                      std::span<const float> input_norm) {
   Impl::Layer& entry = impl_->layer_at(layer);
   Impl::advance_to(entry.probe_rows, first, m, impl_->probe_tokens);
-  require(input_norm.size() == size(m), "norms of the wrong size");
+  require(input_norm.size() == hdf5::extent(m), "norms of the wrong size");
   impl_->guarded([&] {
     impl_->write_state(entry.probe_query, layer, "query of the probe, head", first, m, query);
     impl_->write_state(entry.probe_key, layer, "key of the probe, head", first, m, key);
-    entry.probe_norm.write({size(first)}, {size(m)}, input_norm);
+    entry.probe_norm.write({hdf5::extent(first)}, {hdf5::extent(m)}, input_norm);
   });
 }
 
 void TraceWriter::write_evicted_at(int layer, std::span<const std::int32_t> evicted_at) {
   Impl::Layer& entry = impl_->layer_at(layer);
-  const hsize_t heads = size(impl_->model.num_kv_heads);
+  const hsize_t heads = hdf5::extent(impl_->model.num_kv_heads);
   const hsize_t count = evicted_at.size() / heads;
   require(count > 0 && evicted_at.size() == heads * count, "eviction steps of the wrong size");
   entry.evicted_at = static_cast<int>(count);
@@ -511,8 +514,8 @@ void TraceWriter::write_merges(int layer, std::span<const MergedEntry> merges) {
 }
 
 void TraceWriter::Impl::cut_to(int count) {
-  const hsize_t heads = size(model.num_heads), kv = size(model.num_kv_heads);
-  const hsize_t n = size(count), d = size(model.head_dim);
+  const hsize_t heads = hdf5::extent(model.num_heads), kv = hdf5::extent(model.num_kv_heads);
+  const hsize_t n = hdf5::extent(count), d = hdf5::extent(model.head_dim);
   for (const Layer& layer : layers) {
     require(layer.states == count, "states of a layer are missing");
     require(layer.probe_rows == probe_tokens, "states of the probe are missing");
@@ -533,15 +536,15 @@ void TraceWriter::Impl::cut_to(int count) {
   require(hidden_rows == 0 || hidden_rows == count, "hidden states are missing");
   require(rms_rows == 0 || rms_rows == count, "norms of the last norm are missing");
   if (count < tokens) {
-    cut(hidden, {n, size(model.hidden_size)}, "hidden states");
+    cut(hidden, {n, hdf5::extent(model.hidden_size)}, "hidden states");
     cut(final_rms, {n}, "norms of the last norm");
-    cut(prediction_ids, {n, size(options.top_k)}, "predictions");
-    cut(prediction_logprob, {n, size(options.top_k)}, "predictions");
+    cut(prediction_ids, {n, hdf5::extent(options.top_k)}, "predictions");
+    cut(prediction_logprob, {n, hdf5::extent(options.top_k)}, "predictions");
   }
 }
 
 void TraceWriter::Impl::write_tokens(const TokenTable& table, int count) {
-  const Shape shape{size(count)};
+  const Shape shape{hdf5::extent(count)};
   const std::size_t n = shape[0];
   require(table.ids.size() == n, "token ids are missing");
   write_array("/tokens/ids", H5T_STD_I32LE, H5T_NATIVE_INT32, shape, table.ids.data());
@@ -579,7 +582,7 @@ void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
     bounds.insert(bounds.end(), {block.first, block.end});
   }
   require(!bounds.empty() && bounds.back() == count, "steps that do not cover the tokens");
-  require(loss.empty() || loss.size() == size(count), "losses are missing");
+  require(loss.empty() || loss.size() == hdf5::extent(count), "losses are missing");
 
   impl_->guarded([&] {
     impl_->cut_to(count);
@@ -589,8 +592,8 @@ void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
                        bounds.data());
     if (!loss.empty()) {
       impl_->create_predictions();
-      impl_->write_array("/predictions/loss", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {size(count)},
-                         loss.data());
+      impl_->write_array("/predictions/loss", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT,
+                         {hdf5::extent(count)}, loss.data());
     }
     impl_->close_datasets();
     hdf5::check(H5Fflush(impl_->file, H5F_SCOPE_GLOBAL), "cannot write it");

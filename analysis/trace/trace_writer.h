@@ -13,7 +13,7 @@
 
 namespace kvloupe {
 
-/// What a trace will hold, decided before the run.
+/// Contents of a trace, decided before the run.
 struct TraceWriterOptions {
   bool store_f32 =
       false;  // states as float32; else float16, or float32 if a state overflows float16
@@ -26,10 +26,9 @@ struct TraceWriterOptions {
   std::vector<LayerAttributes> layers = {};  // [L], where layers differ from the model; else empty
 };
 
-/// Writes one trace, format version 1, streamed block by block. The file grows without a name where
-/// the file system can do that, else under a temporary one (UnfinishedFile); finish() writes
-/// `complete`, fsyncs and gives it the target's name. An incomplete file never has the target name,
-/// and nothing is left of a writer that is destroyed before finish().
+/// Writes one trace, format version 1, streamed block by block. The file grows under a temporary
+/// name (UnfinishedFile). finish() writes `complete`, fsyncs and gives it the target's name: an
+/// incomplete file never has it. Nothing is left of a writer that is destroyed before finish().
 ///
 /// `run.generated` in the constructor is the largest number of tokens that the run may generate;
 /// finish() gets the actual number and cuts every dataset to it.

@@ -11,24 +11,21 @@
 #include <string>
 #include <vector>
 
-#include "analysis/command_line.h"
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/output_file.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/follow_json.h"
 #include "analysis/replay/replay.h"
-#include "analysis/trace/compression_words.h"
 #include "app/cli/commands.h"
+#include "app/cli/replay_options.h"
 #include "app/plot/printable.h"
 
 namespace kvloupe::cli::follow_verb {
 
 namespace {
-struct Options {
-  std::string trace, tokens, segment, policy, budget, json;
-  int block = 0;
-  std::optional<Compression> compression;
+struct Options : ReplayOptions {
+  std::string tokens, segment;
 };
 
 /// The tokens to follow, ascending.
@@ -123,14 +120,9 @@ void write_table(const Trace& trace, const Options& options, const Replay& repla
 }
 
 int run(const Options& options) {
-  ReplayRequest request;
-  request.policy = parse_policy(options.policy);
-  const Budget budget = parse_budget(options.budget);
-  refuse_own_input(options.json, {options.trace});
-  const Trace trace(options.trace);
-  request.budget = budget.resolve(trace.run().prompt_length);
-  request.block = options.block;
-  request.compression = options.compression;
+  std::optional<Trace> opened;
+  ReplayRequest request = options.open(opened);
+  const Trace& trace = *opened;
   request.metrics = false;
   request.followed = tokens_of(options, trace);
   OutputFile out(options.json.empty() ? "-" : options.json);
@@ -164,20 +156,10 @@ void add(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
       "follow", "Follow tokens through every head: who reads them, and where they are lost");
   const auto options = std::make_shared<Options>();
-  verb->add_option("TRACE", options->trace, "The trace file")->required();
+  options->add_to(*verb);
   verb->add_option("--tokens", options->tokens, "Tokens to follow, such as 120-131,140");
   verb->add_option("--segment", options->segment,
                    "A segment of the prompt to follow instead, such as needle");
-  verb->add_option("--policy", options->policy, "A policy, such as keydiff+recent(10%)")
-      ->required();
-  verb->add_option("--budget", options->budget,
-                   "Entries a head may hold: a count, or a share of the prompt such as 25%")
-      ->required();
-  verb->add_option("--block", options->block, "Tokens per prompt step (default: the capture's)")
-      ->transform(block_size(kWholePrompt));
-  add_word_option(*verb, "--compression", options->compression, compression_words(),
-                  kCompressionHelp);
-  verb->add_option("--json", options->json, "Write JSON to a file, or to standard output with -");
   verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 

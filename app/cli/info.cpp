@@ -15,7 +15,7 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/trace/model_fingerprint.h"
-#include "analysis/trace/output_head.h"
+#include "analysis/trace/trace_final_norm.h"
 #include "analysis/trace/trace_layout.h"
 #include "analysis/trace/trace_probe.h"
 #include "analysis/trace/window_text.h"
@@ -335,7 +335,8 @@ void add(CLI::App& app, Action& action) {
     std::filesystem::path trace;
     bool json = false;
   };
-  CLI::App* verb = app.add_subcommand("info", "What a trace holds: model, run, tokens, datasets");
+  CLI::App* verb =
+      app.add_subcommand("info", "Print the contents of a trace: model, run, tokens, datasets");
   const auto options = std::make_shared<Options>();
   verb->add_option("TRACE", options->trace, "The trace file")->required();
   verb->add_flag("--json", options->json, "As JSON (docs/trace-format.md)");

@@ -48,8 +48,7 @@ std::string as_table() {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand(
-      "measures", "List every measure: formula, what it is measured for, source");
+  CLI::App* verb = app.add_subcommand("measures", "List every measure: formula, unit, source");
   const auto json = std::make_shared<bool>(false);
   const auto markdown = std::make_shared<bool>(false);
   CLI::Option* json_flag = verb->add_flag("--json", *json, "Write JSON");

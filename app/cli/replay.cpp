@@ -13,27 +13,24 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/command_line.h"
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/output_file.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/measure_replay.h"
 #include "analysis/replay/replay_json.h"
-#include "analysis/trace/compression_words.h"
 #include "app/cli/commands.h"
 #include "app/cli/explain.h"
 #include "app/cli/index_list.h"
+#include "app/cli/replay_options.h"
 
 namespace kvloupe::cli::replay_verb {
 
 namespace {
-struct Options {
-  std::string trace, policy, budget, layers, heads, json;
+struct Options : ReplayOptions {
+  std::string layers, heads;
   std::string steps = "all";
   std::vector<std::string> measures;  // on request
-  int block = 0;
-  std::optional<Compression> compression;
   std::optional<int> explain;
 };
 
@@ -122,14 +119,9 @@ void write_table(const Replay& replay, const std::optional<Whole>& whole, const 
 }
 
 int run_replay(const Options& options) {
-  ReplayRequest request;
-  request.policy = parse_policy(options.policy);
-  const Budget budget = parse_budget(options.budget);
-  refuse_own_input(options.json, {options.trace});
-  const Trace trace(options.trace);
-  request.budget = budget.resolve(trace.run().prompt_length);
-  request.block = options.block;
-  request.compression = options.compression;
+  std::optional<Trace> opened;
+  ReplayRequest request = options.open(opened);
+  const Trace& trace = *opened;
   // --layers and --heads filter what is printed; a layer that is not printed needs no computing,
   // because no layer's replay depends on another's.
   if (!options.layers.empty()) {
@@ -176,24 +168,14 @@ int run_replay(const Options& options) {
 void add(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand("replay", "Apply a policy to the states of a trace");
   const auto options = std::make_shared<Options>();
-  verb->add_option("TRACE", options->trace, "The trace file")->required();
-  verb->add_option("--policy", options->policy, "A policy, such as keydiff+recent(10%)")
-      ->required();
-  verb->add_option("--budget", options->budget,
-                   "Entries a head may hold: a count, or a share of the prompt such as 25%")
-      ->required();
-  verb->add_option("--block", options->block, "Tokens per prompt step (default: the capture's)")
-      ->transform(block_size(kWholePrompt));
-  add_word_option(*verb, "--compression", options->compression, compression_words(),
-                  kCompressionHelp);
+  options->add_to(*verb);
   verb->add_option("--layers", options->layers, "Layers to print, such as 0-3,7");
   verb->add_option("--heads", options->heads, "Key-value heads to print, such as 0,1");
   verb->add_option("--steps", options->steps, "Steps to print: all or last")
       ->check(CLI::IsMember({"all", "last"}));
-  verb->add_option("--json", options->json, "Write JSON to a file, or to standard output with -");
   verb->add_option("--measures", options->measures,
-                   "With --json: expensive measures to compute too, by name, or all; none: "
-                   "measure nothing (saves memory on long traces)")
+                   "With --json: expensive measures to compute too: names, or all; none: measure "
+                   "nothing (saves memory on long traces)")
       ->delimiter(',');
   verb->add_option(
       "--explain", options->explain,

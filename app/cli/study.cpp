@@ -40,8 +40,8 @@ struct Word {
   const char* help;
 };
 constexpr Word kWords[] = {
-    {"run", "STUDY -o RESULTS", "replay what is missing (also without the word)"},
-    {"status", "RESULTS", "print how far a study is and what failed"},
+    {"run", "STUDY -o RESULTS", "compute the missing replays (also without the word)"},
+    {"status", "RESULTS", "print the progress of a study and its failures"},
     {"summary", "RESULTS", "print means over the traces with 95 % intervals, as Markdown"},
     {"csv", "RESULTS [-o FILE]", "write every value as CSV"},
     {"foretell", "MEASURE RESULTS", "print which measures of replays foretell this one of runs"},
@@ -50,10 +50,10 @@ constexpr Word kWords[] = {
 };
 
 std::string words_text() {
-  std::string text = "The first word says what is done:\n";
+  std::string text = "The first word is one of these:\n";
   for (const Word& word : kWords)
     text += fmt::format("  {:<38} {}\n", fmt::format("{} {}", word.name, word.form), word.help);
-  return text + "A file of such a name is written ./run.\n";
+  return text + "Write ./run for a file that is called run.\n";
 }
 
 /// Turns the first word into the flags that say the same.
@@ -91,15 +91,8 @@ std::vector<std::filesystem::path> paths_of(const Options& options) {
 
 int compute(const Options& options) {
   const StudyRun::Report report = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
-  const std::string& study = options.inputs.front();
-  refuse_own_input(options.output, paths_of(options));
-  const Shard shard = options.shard.empty() ? Shard{} : parse_shard(options.shard);
-  if (launched_processes() > 1) {
-    run_study_on_ranks(study, options.output, report, StudyPart::replays, make_replay_worker,
-                       shard);
-  } else {
-    run_study(study, options.output, report, StudyPart::replays, make_replay_worker, shard);
-  }
+  run_study_as_started(options.inputs.front(), options.output, options.shard, report,
+                       StudyPart::replays, make_replay_worker);
   return 0;
 }
 
@@ -148,8 +141,7 @@ int run(Options options) {
       options.status || options.summary || !options.csv.empty() || !options.foretell.empty();
   const bool table = !options.table.empty();
   if (!table && !(options.block.empty() && options.measures.empty()))
-    throw UsageError(
-        "study: --block and --measures choose what a --table shows; give --table NAME");
+    throw UsageError("study: --block and --measures belong to a table; give --table NAME");
   if (options.merge || table) {
     if (reads || !options.shard.empty() || options.merge == table || options.inputs.empty() ||
         (options.merge && options.output.empty())) {
@@ -191,22 +183,22 @@ void add(CLI::App& app, Action& action) {
       "study", "Replay the policies of a study on all its traces, alone or under mpirun");
   const auto options = std::make_shared<Options>();
   verb->add_option("WORD|STUDY|RESULTS", options->inputs,
-                   "What is done (below), then a study file (JSON), or results of one")
+                   "A word (below), then a study file (JSON) or a results file")
       ->required();
   verb->add_option("-o,--output", options->output,
-                   "The results file (SQLite); a study that was stopped goes on where it was. Of a "
-                   "table: FILE.md, FILE.csv or FILE.tex; without it, Markdown is printed");
+                   "The results file (SQLite); a study that was stopped continues. For a table: "
+                   "FILE.md, FILE.csv or FILE.tex; without it, Markdown is printed");
   verb->add_option("--shard", options->shard,
-                   "Compute one part of so many, such as 3/10, into a results file of its own");
+                   "Compute one part, such as 3/10, into a results file of its own");
   verb->add_flag("--merge", options->merge,
                  "As merge: join results files of one study, such as its shards");
   verb->add_option("--csv", options->csv, "As csv; -: print the values");
   verb->add_flag("--status", options->status, "As status");
   verb->add_flag("--summary", options->summary, "As summary");
   verb->add_option("--foretell", options->foretell,
-                   "As foretell, of a measure of the runs in the model such as answer_found");
+                   "As foretell, for a measure of the runs in the model such as answer_found");
   verb->add_option("--table", options->table,
-                   "As table, each results file a part of it: " + table_names());
+                   "As table; each results file is a part of it: " + table_names());
   verb->add_option("--block", options->block, "Block size of --table (default: the study's first)");
   verb->add_option("--measures", options->measures,
                    "The measures that a table shows, separated by commas")

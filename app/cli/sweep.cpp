@@ -151,9 +151,9 @@ void add(CLI::App& app, Action& action) {
                    "The CSV file; rows that it already has are kept, so a stopped sweep continues")
       ->required();
   verb->add_option("--measures", options->measures,
-                   "Expensive measures to compute too, by name, all or none; without this those of "
-                   "the answer's queries, of the question's where there is no answer, or of later "
-                   "ones; the columns of others are empty")
+                   "Expensive measures to compute too: names, all or none; default: those of the "
+                   "answer's queries, else of the question's, else of later ones. The columns of "
+                   "the others are empty")
       ->delimiter(',');
   verb->add_option("--limit", options->limit,
                    "Print for each head the smallest budget that keeps a measure at or below a "

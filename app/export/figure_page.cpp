@@ -14,7 +14,7 @@ constexpr double kMapPixelsPerPoint = 3.0;
 constexpr double kLargePixelsPerPoint = 2.2;
 constexpr double kPageWidth = 1072.0;
 
-/// What a figure's tokens are called; of several traces only where all hold the same tokens.
+/// The names of a figure's tokens; for several traces only if all hold the same tokens.
 std::shared_ptr<const Names> names_of(const MadeFigure& made) {
   if (made.traces.empty()) return nullptr;
   const Trace& trace = *made.traces.front();

@@ -134,7 +134,8 @@ class PageWriter {
     drawn_.push_back(std::move(one));
   }
 
-  /// What the figure says at its places, at most so many of them; returns its bytes.
+  /// Writes the read-outs of the figure at its places, at most `cells` of them; returns their
+  /// bytes.
   std::size_t say(Drawn& one, std::size_t cells) {
     const std::vector<Picture>& pictures = one.figure->pictures;
     ValueTexts texts;

@@ -1,7 +1,7 @@
 "use strict";
-// What a page of figures does: says what is under the pointer, marks it in every figure, moves by
-// keys, draws the picture of a slider's step, turns a lesson's pages, and changes theme. Scene::pick
-// and Scene::where of the program are done here again, on lengths in tenths of a point.
+// The program of a page of figures: it shows the read-out under the pointer, marks the place in every figure, moves
+// by keys, draws the picture of a slider's step, turns a lesson's pages, and changes the theme. It repeats
+// Scene::pick and Scene::where of the program, on lengths in tenths of a point.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const root = document.documentElement;
@@ -255,7 +255,7 @@
     return parts.filter(Boolean).join(" · ");
   }
 
-  // What axes of numbers and of names say at a point.
+  // The read-out of axes of numbers and of names at a point.
   function readoutOf(scene, x, y) {
     const axes = scene.axes.find((one) => !isBar(one) && holds(one.p, x, y));
     if (!axes) return "";
@@ -322,7 +322,7 @@
       if (setting) setting.textContent = data.sliders[this.section][frame];
     }
 
-    // Where the pointer is, in tenths of a point.
+    // The place of the pointer, in tenths of a point.
     at(event) {
       const box = this.svg.getBoundingClientRect();
       return [(event.clientX - box.left) / this.scale, (event.clientY - box.top) / this.scale];

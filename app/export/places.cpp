@@ -23,7 +23,7 @@ std::pair<int, int> cells_of(const Axis& axis) {
   return {static_cast<int>(low), std::max(1, static_cast<int>(high - low))};
 }
 
-/// Where a figure cell lies; the mirror of what Scene::pick says of it.
+/// Sets the field of a target that a figure's cell stands for; the inverse of Scene::pick.
 void set_field(Target& target, AxisMeaning meaning, bool is_query, int value) {
   switch (meaning) {
     case AxisMeaning::token:

@@ -1,8 +1,8 @@
 #pragma once
-// What a figure is. Two stages: `compute` reads the trace and may take long (cancellable, safe on a
+// A figure has two stages: `compute` reads the trace and may take long (cancellable, safe on a
 // worker thread); its result draws itself fast, again and again, at any size, range and theme, for
 // the screen and for export alike. A figure is one file in app/figure/figures/ and one line in
-// figure_catalog.cpp.
+// app/figure/figures/figures.h.
 
 #include <functional>
 #include <iosfwd>
@@ -29,8 +29,8 @@ struct Evaluation;  // analysis/evaluation/evaluation.h
 
 namespace kvloupe::figure {
 
-/// What to show; shared by all figures, so that views stay linked. Each figure looks at what it
-/// needs. All in range once resolve() of figure_catalog.h has seen it.
+/// The selection; shared by all figures, so that views stay linked. Each figure reads the fields
+/// that it needs. All are in range after resolve() of figure_catalog.h.
 struct Selection {
   int layer = 0;
   int head = 0;         // key-value head
@@ -54,7 +54,7 @@ struct FigureInput {
   std::shared_ptr<const Replay> policy_b;            // optional, but where needs.policy_b
   Selection selection;
   Choices choices;
-  /// What is selected, for replays of the figure's own.
+  /// The selected policies and budget, for replays of the figure's own.
   PolicySpec spec_a;
   std::optional<PolicySpec> spec_b;
   Budget budget;
@@ -101,7 +101,7 @@ class Figure {
   virtual std::string caption() const = 0;
 };
 
-/// What a figure has to be given besides the trace.
+/// The inputs that a figure needs besides the trace.
 struct Needs {
   bool head = false;        // looks at one head
   bool step = false;        // looks at one step

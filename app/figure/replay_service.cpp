@@ -45,7 +45,7 @@ bool merged(const HeadReplay& head) {
                      [](const StepRecord& step) { return !step.merges.empty(); });
 }
 
-/// What a replay says besides its heads, where none of these merged.
+/// A replay without its heads, if none of these merged.
 Replay without_heads(const Trace& trace, const ReplayKey& key) {
   Replay replay;
   replay.policy = key.policy.text();
@@ -185,13 +185,13 @@ const ReplayService::Entry* ReplayService::under_way(const ReplayKey& wanted) co
   return found == entries_.end() ? nullptr : &*found;
 }
 
-/// Of a replay of all layers, those heads whose layers were replayed alone, with the same contents
-/// but for scores; none that merged, as notes speak of these.
+/// The heads of a replay of all layers whose layers were replayed alone, with the same contents
+/// except scores; none that merged, because notes mention these.
 std::vector<HeadReplay> ReplayService::heads_there(const ReplayKey& wanted) const {
   std::vector<HeadReplay> heads;
   std::set<int> layers;
   if (!wanted.layers.empty() || wanted.scores_layer >= 0) return heads;
-  // What later queries find in the whole model is asked of all layers at once.
+  // A measure of the whole model for later queries needs all layers at once.
   const bool of_model =
       std::any_of(wanted.measures.begin(), wanted.measures.end(), [](const std::string& name) {
         return name == "all" || require_measure(name).family->scope == MeasureScope::queries;

@@ -18,7 +18,7 @@
 
 namespace kvloupe::figure {
 
-/// What a replay is of: results are equal where keys are.
+/// Identifies a replay: equal keys give equal results.
 struct ReplayKey {
   std::string trace;  // path and identity (trace_key)
   PolicySpec policy;
@@ -55,8 +55,8 @@ class ReplayService {
                          std::chrono::milliseconds between_parts = kBetweenParts)
       : states_(most_bytes), most_bytes_(most_bytes), between_parts_(between_parts) {}
 
-  /// What there is of a replay while it is computed, from worker threads, now and then: fewer heads
-  /// than asked for.
+  /// Receives the finished part of a replay while it is computed, now and then, from worker
+  /// threads: fewer heads than asked for.
   using OnPart = std::function<void(std::shared_ptr<const Replay>)>;
 
   /// The whole replay; who waits for another's gets its parts too. Progress and errors are those of replay(); what failed or was cancelled is
@@ -73,7 +73,7 @@ class ReplayService {
 
   /// Layers already read, for whoever needs the states themselves.
   LayerStatesCache& states() { return states_; }
-  /// What is kept now: replays and states.
+  /// Bytes that are kept now: replays and states.
   std::size_t bytes() const;
 
  private:

@@ -35,8 +35,9 @@ const char* state_name(TokenState state);
 /// The paper's where a policy had no say.
 Colour state_colour(const Palette& colours, TokenState state);
 
-/// What stands beside that colour in a style with patterns: evicted rising, merged falling lines,
-/// protected dots; retained and where a policy had no say, none.
+/// The pattern beside that colour in a style with patterns: rising lines for evicted, falling lines
+/// for merged, dots for protected; none for retained and for tokens that the policy did not decide
+/// about.
 Pattern state_pattern(TokenState state);
 
 /// The state of every token [T] after a step's eviction, in one head. Distinguishes protected from

@@ -41,7 +41,7 @@ double mean_loss(const Trace& trace) {
 }  // namespace
 
 ValueGroup answer_values() {
-  ValueGroup group{"What the model says", {}};
+  ValueGroup group{"The model's answer", {}};
   const auto add = [&](ValueInfo info) { group.values.push_back(std::move(info)); };
   add({.name = "answer",
        .meaning = "what the model answers after the prompt: its first sentence, at most six words",

@@ -107,13 +107,8 @@ class Maker {
   }
 
  private:
-  TextLook look(double size, double leading, figure::Colour colour, bool bold = false) const {
-    TextLook look;
-    look.size = size;
-    look.leading = leading;
-    look.colour = colour;
-    look.bold = bold;
-    return look;
+  static TextLook look(double size, double leading, figure::Colour colour, bool bold = false) {
+    return {.size = size, .leading = leading, .colour = colour, .bold = bold};
   }
   TextLook body() const { return look(10.0, 15.0, style_.colours.ink); }
 
@@ -157,10 +152,11 @@ class Maker {
     std::vector<Made> figures;
     Section task;
     try {
-      const window::WorkspaceState workspace = page_workspace(lesson_, index, traces_, progress_);
-      const LessonState state = lesson_state(traces_, workspace);
+      const LessonState state =
+          lesson_state(traces_, page_workspace(lesson_, index, traces_, progress_));
       add_text(section, finished_text(page.text, state, progress_));
-      if (!page.view_json.empty() && page.error.empty()) figures = make_figures(page, workspace);
+      if (!page.view_json.empty() && page.error.empty())
+        figures = make_figures(page, state.workspace);
       if (page.task) add_task(task, finished_text(page.task->text, state, progress_));
     } catch (const FileError& error) {
       add_problem(section, error.what());
@@ -182,12 +178,9 @@ class Maker {
   }
 
   void add_text(Section& section, const RichText& text) {
-    const TextLook how = body();
     for (std::size_t i = 0; i < text.size(); ++i) {
-      const bool list =
-          i > 0 && text[i].kind != BlockKind::paragraph && text[i - 1].kind == text[i].kind;
-      section.chunks.push_back({set_block(style_, text[i], how, kTextWidth),
-                                list ? how.item_gap : how.paragraph_gap, false});
+      section.chunks.push_back(
+          {set_block(style_, text[i], body(), kTextWidth), gap_before(text, i, body()), false});
     }
   }
 

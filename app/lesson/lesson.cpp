@@ -35,12 +35,6 @@ const std::vector<std::string>& header_keys() {
   return keys;
 }
 
-std::string trimmed(std::string_view text) {
-  const std::size_t from = text.find_first_not_of(" \t");
-  if (from == std::string_view::npos) return {};
-  return std::string(text.substr(from, text.find_last_not_of(" \t") - from + 1));
-}
-
 /// The lines of a text without their ends; a byte order mark is no part of the first.
 std::vector<Line> lines_of(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
@@ -101,8 +95,8 @@ void read_header(const Line& line, Lesson& lesson) {
         fmt::format("{} is not 'key: value'; end the head of a lesson with a blank line",
                     shown_word(line.text))};
   }
-  const std::string key = trimmed(line.text.substr(0, colon));
-  const std::string value = trimmed(line.text.substr(colon + 1));
+  const std::string key(trimmed(line.text.substr(0, colon)));
+  const std::string value(trimmed(line.text.substr(colon + 1)));
   LessonRun& run = lesson.run;
   if (std::find(header_keys().begin(), header_keys().end(), key) == header_keys().end()) {
     throw TextError{line.number, fmt::format("the key {} does not exist; the nearest is '{}'",
@@ -132,7 +126,7 @@ void read_header(const Line& line, Lesson& lesson) {
       throw TextError{line.number, "closed: write a policy and a budget, such as h2o 25%"};
     if (run.closed.size() >= kMostClosed)
       throw TextError{line.number, fmt::format("closed: more than {} runs", kMostClosed)};
-    ClosedRun closed{trimmed(value.substr(0, space)), value.substr(space + 1)};
+    ClosedRun closed{std::string(trimmed(value.substr(0, space))), value.substr(space + 1)};
     try {
       closed.policy = demo::normal_policy(closed.policy);
       parse_budget(closed.budget).resolve(1);
@@ -143,7 +137,7 @@ void read_header(const Line& line, Lesson& lesson) {
   } else {
     std::stringstream words(value);
     for (std::string word; std::getline(words, word, ',');)
-      lesson.needs.push_back(read_need(trimmed(word), line));
+      lesson.needs.push_back(read_need(std::string(trimmed(word)), line));
   }
 }
 
@@ -192,7 +186,8 @@ class PageReader {
   Page read(const std::vector<Line>& lines) const {
     Page page;
     page.line = lines.front().number;
-    page.title = lines.front().text == "##" ? "" : trimmed(lines.front().text.substr(3));
+    page.title =
+        lines.front().text == "##" ? "" : std::string(trimmed(lines.front().text.substr(3)));
     if (page.title.empty()) note(page, {page.line, "the page has no title"});
     std::vector<Line> text;
     for (std::size_t i = 1; i < lines.size(); ++i) {
@@ -233,7 +228,7 @@ class PageReader {
   }
 
   static void read_fence(const Line& fence, const std::vector<Line>& lines, Page& page) {
-    const std::string kind = trimmed(fence.text.substr(3));
+    const std::string kind(trimmed(fence.text.substr(3)));
     if (kind == "view") {
       if (page.view_line > 0) throw TextError{fence.number, "a page has only one view"};
       page.view_line = fence.number + 1;

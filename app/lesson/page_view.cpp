@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/json_depth.h"
 #include "analysis/one_line.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/lesson/answer.h"
@@ -23,7 +24,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostViewBytes = 64 << 10;
-constexpr int kDeepestView = 8;
 constexpr const char* kUnknown = "–";
 
 int line_of(const std::string& text, std::size_t at, int first) {
@@ -50,17 +50,6 @@ std::string filled(const std::string& json, int line, const ValueOf& value) {
   return result.append(json, at);
 }
 
-/// Brackets within brackets, so that nothing hostile is parsed at all.
-bool is_deep(const std::string& json) {
-  int depth = 0;
-  for (const char c : json) {
-    if (c == '{' || c == '[') ++depth;
-    if (c == '}' || c == ']') --depth;
-    if (depth > kDeepestView) return true;
-  }
-  return false;
-}
-
 /// The line of a field that a message starts with ("tiles[0].view ..."), or the view's first.
 int line_of_field(const std::string& json, const std::string& message, int first) {
   const std::string field = message.substr(0, message.find(' '));
@@ -77,7 +66,7 @@ struct View {
 };
 View read_filled(const std::string& json, int line) {
   if (json.size() > kMostViewBytes) throw TextError{line, "the view is too long"};
-  if (is_deep(json)) throw TextError{line, "the view is nested too deeply"};
+  if (is_deep_json(json)) throw TextError{line, "the view is nested too deeply"};
   Json fields;
   try {
     fields = Json::parse(json);

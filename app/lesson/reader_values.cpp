@@ -58,7 +58,7 @@ double kept_there(const LessonState& s, const std::string& segment, const Value&
 }  // namespace
 
 ValueGroup reader_values() {
-  ValueGroup group{"Who reads a segment", {}};
+  ValueGroup group{"Readers of a segment", {}};
   const auto add = [&](ValueInfo info) { group.values.push_back(std::move(info)); };
   const std::vector<std::pair<Argument, std::string>> arguments = {{Argument::segment, "segment"},
                                                                    {Argument::number, "rank"}};

@@ -114,7 +114,7 @@ double entries_kept(const LessonState& s, Side side, Progress& progress) {
 }  // namespace
 
 ValueGroup result_values() {
-  ValueGroup group{"What the policies do, by replay, in the selected head and step", {}};
+  ValueGroup group{"The policies by replay, in the selected head and step", {}};
   const auto add = [&](ValueInfo info) {
     info.of_selection = true;
     group.values.push_back(std::move(info));

@@ -203,12 +203,16 @@ Fragment set_block(const Style& style, const Block& block, const TextLook& look,
   return fragment;
 }
 
+double gap_before(const RichText& text, std::size_t block, const TextLook& look) {
+  const bool list = block > 0 && text[block].kind != BlockKind::paragraph &&
+                    text[block].kind == text[block - 1].kind;
+  return list ? look.item_gap : look.paragraph_gap;
+}
+
 Fragment set_text(const Style& style, const RichText& text, const TextLook& look, double width) {
   Fragment all;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool list =
-        i > 0 && text[i].kind != BlockKind::paragraph && text[i].kind == text[i - 1].kind;
-    const double gap = i == 0 ? 0.0 : list ? look.item_gap : look.paragraph_gap;
+    const double gap = i == 0 ? 0.0 : gap_before(text, i, look);
     all.add(set_block(style, text[i], look, width), {0.0, all.height + gap});
   }
   return all;

@@ -34,6 +34,9 @@ struct Fragment {
 Fragment set_text(const figure::Style& style, const RichText& text, const TextLook& look,
                   double width);
 
+/// The space above a block that is not at the top of a page.
+double gap_before(const RichText& text, std::size_t block, const TextLook& look);
+
 /// One block of it.
 Fragment set_block(const figure::Style& style, const Block& block, const TextLook& look,
                    double width);

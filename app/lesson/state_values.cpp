@@ -48,7 +48,7 @@ bool choice_is(const LessonState& s, const std::string& view, const std::string&
 }  // namespace
 
 ValueGroup state_values() {
-  ValueGroup group{"What is shown", {}};
+  ValueGroup group{"The view", {}};
   const auto add = [&](ValueInfo info) {
     info.quick = true;
     info.of_selection = true;
@@ -124,7 +124,7 @@ ValueGroup state_values() {
          return s.workspace.policy_b.text();
        }});
   add({.name = "policy_b_on",
-       .meaning = "1 where policy B is on",
+       .meaning = "1 if policy B is on",
        .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
          return s.workspace.policy_b_on ? 1.0 : 0.0;
        }});

@@ -20,12 +20,6 @@ constexpr std::array<std::pair<std::string_view, Format>, 4> kFormats = {{
     {"text", Format::text},
 }};
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t from = text.find_first_not_of(" \t");
-  if (from == std::string_view::npos) return {};
-  return text.substr(from, text.find_last_not_of(" \t") - from + 1);
-}
-
 /// A bullet "- " or a number "1. " at the line's start: the length of it, and the number.
 struct ItemMark {
   std::size_t length = 0;
@@ -247,6 +241,12 @@ class Inline {
 };
 
 }  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t from = text.find_first_not_of(" \t");
+  if (from == std::string_view::npos) return {};
+  return text.substr(from, text.find_last_not_of(" \t") - from + 1);
+}
 
 Slot read_slot(std::string_view text, int line) {
   Slot slot;

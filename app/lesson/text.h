@@ -68,6 +68,9 @@ struct Line {
   std::string text;
 };
 
+/// Without the spaces and tabs around it.
+std::string_view trimmed(std::string_view text);
+
 /// Reads paragraphs, "- " and "1. " lists (an item may continue in further lines), **bold**,
 /// *emphasis*, `code`, [words](http://...), {{EXPRESSION | FORMAT}}, and {{if EXPRESSION}} ...
 /// {{else}} ... {{end}} within a paragraph; a backslash makes the next character an ordinary one.

@@ -44,7 +44,7 @@ ValueGroup trace_values() {
          const auto& blocks = s.trace->blocks();
          return static_cast<double>(
              std::count_if(blocks.begin(), blocks.end(),
-                           [&](const Block& b) { return b.first < s.trace->run().prompt_length; }));
+                           [&](const kvloupe::Block& b) { return b.first < s.trace->run().prompt_length; }));
        }});
   add({.name = "block_size",
        .meaning = "tokens in a block of the capture",

@@ -18,11 +18,11 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2.0;
 }
 
-std::vector<Block> blocks_of(const LessonState& s) {
+std::vector<kvloupe::Block> blocks_of(const LessonState& s) {
   return replay_blocks(*s.trace, s.workspace.block, s.workspace.compression);
 }
 
-int step_of(const LessonState& s, const std::vector<Block>& blocks) {
+int step_of(const LessonState& s, const std::vector<kvloupe::Block>& blocks) {
   const int chosen = s.workspace.selection.step;
   if (chosen >= 0) return std::min(chosen, static_cast<int>(blocks.size()) - 1);
   int last = 0;

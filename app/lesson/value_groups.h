@@ -24,9 +24,9 @@ int index(const Value& value, int end);
 double median(std::vector<double> values);
 
 /// The steps of the state's trace and block size.
-std::vector<Block> blocks_of(const LessonState& s);
+std::vector<kvloupe::Block> blocks_of(const LessonState& s);
 /// The step shown: the one chosen, else the last of the prompt.
-int step_of(const LessonState& s, const std::vector<Block>& blocks);
+int step_of(const LessonState& s, const std::vector<kvloupe::Block>& blocks);
 
 ValueGroup trace_values();
 ValueGroup sink_values();

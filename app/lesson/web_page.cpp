@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "analysis/replay/replay.h"
 #include "app/export/figure_file.h"
 #include "app/export/figure_page.h"
 #include "app/export/page.h"
+#include "app/lesson/value_groups.h"
 
 namespace kvloupe::lesson {
 
@@ -70,10 +70,10 @@ class Maker {
     section.title = page.title;
     if (!page.error.empty()) add_problem(section, page.error);
     try {
-      const window::WorkspaceState workspace = page_workspace(lesson_, index, traces_, progress_);
-      const LessonState state = lesson_state(traces_, workspace);
+      const LessonState state =
+          lesson_state(traces_, page_workspace(lesson_, index, traces_, progress_));
       section.text = blocks_of(finished_text(page.text, state, progress_));
-      if (!page.view_json.empty()) add_figures(section, page, workspace);
+      if (!page.view_json.empty()) add_figures(section, page, state);
       if (page.task) section.task = blocks_of(finished_text(page.task->text, state, progress_));
     } catch (const FileError& error) {
       add_problem(section, error.what());
@@ -86,10 +86,9 @@ class Maker {
     section.problems.push_back(problem);
   }
 
-  void add_figures(html::Section& section, const Page& page,
-                   const window::WorkspaceState& workspace) {
-    const std::vector<PageFigure> figures = page_figures(workspace);
-    if (page.step_slider) add_slider(section, workspace);
+  void add_figures(html::Section& section, const Page& page, const LessonState& state) {
+    const std::vector<PageFigure> figures = page_figures(state.workspace);
+    if (page.step_slider) add_slider(section, state);
     for (const PageFigure& figure : figures) {
       try {
         section.figures.push_back(drawn(figure, section));
@@ -109,19 +108,11 @@ class Maker {
     }
   }
 
-  void add_slider(html::Section& section, const window::WorkspaceState& workspace) const {
-    const std::vector<kvloupe::Block> blocks =
-        replay_blocks(*traces_.trace, workspace.block, workspace.compression);
-    const auto count = static_cast<int>(blocks.size());
-    int wanted = workspace.selection.step;
-    if (wanted < 0) {  // the last of the prompt
-      const int prompt = traces_.trace->run().prompt_length;
-      wanted = static_cast<int>(std::count_if(blocks.begin(), blocks.end(),
-                                              [&](const auto& b) { return b.end <= prompt; })) -
-               1;
-    }
-    wanted = std::clamp(wanted, 0, count - 1);
-    section.slider_steps = slider_steps(count, wanted, detail_.most_steps);
+  void add_slider(html::Section& section, const LessonState& state) const {
+    const auto blocks = blocks_of(state);
+    const int wanted = step_of(state, blocks);
+    section.slider_steps =
+        slider_steps(static_cast<int>(blocks.size()), wanted, detail_.most_steps);
     const auto at = std::find(section.slider_steps.begin(), section.slider_steps.end(), wanted);
     section.slider_at = static_cast<std::size_t>(at - section.slider_steps.begin());
   }

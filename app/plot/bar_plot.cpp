@@ -10,7 +10,7 @@ namespace {
 
 constexpr double cell_share = 0.76;  // of a cell is bars
 
-/// Where on the value axis a value lies, kept on the plot.
+/// The place of a value on the value axis, kept on the plot.
 double on_axis(const Axis& axis, double value) {
   const double low = std::min(axis.first, axis.last);
   const double high = std::max(axis.first, axis.last);

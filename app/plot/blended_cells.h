@@ -47,7 +47,7 @@ std::shared_ptr<const Pixels> blend_cells(const CellRange& range, int width, int
   const int down = std::clamp(height, 1, range.rows());
   const std::vector<CellPlace> columns = cell_places(range.columns(), across);
   const std::vector<CellPlace> rows = cell_places(range.rows(), down);
-  // Of the row of pixels that is being filled, and the next one: [across + 1] each.
+  // Light of the row of pixels that is being filled, and of the next one: [across + 1] each.
   std::vector<Light> now(static_cast<std::size_t>(across) + 1), next(now);
   auto pixels = std::make_shared<Pixels>();
   pixels->width = across;

@@ -62,17 +62,6 @@ void add_marked_line(Scene& scene, const Style& style, const Axes& axes,
   if (!points.empty()) scene.add(series_marks(style, look, mark_size, std::move(points)));
 }
 
-void add_stairs(Scene& scene, const Axes& axes, std::span<const Point> data,
-                const SeriesLook& look) {
-  std::vector<Point> corners;
-  for (std::size_t i = 0; i < data.size(); ++i) {
-    if (i > 0 && drawable(axes, data[i - 1]) && drawable(axes, data[i]))
-      corners.push_back({data[i].x, data[i - 1].y});
-    corners.push_back(data[i]);
-  }
-  add_line(scene, axes, corners, look);
-}
-
 void add_band(Scene& scene, const Axes& axes, std::span<const double> x,
               std::span<const double> low, std::span<const double> high, Colour fill) {
   Path path;

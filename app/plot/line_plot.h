@@ -15,9 +15,6 @@ void add_line(Scene& scene, const Axes& axes, std::span<const Point> data, const
 /// The same with a mark at each point.
 void add_marked_line(Scene& scene, const Style& style, const Axes& axes,
                      std::span<const Point> data, const SeriesLook& look, double mark_size = 3.4);
-/// A stairway: each value holds until the next x.
-void add_stairs(Scene& scene, const Axes& axes, std::span<const Point> data,
-                const SeriesLook& look);
 
 /// The area between two lines over the same x. [n] each.
 void add_band(Scene& scene, const Axes& axes, std::span<const double> x,

@@ -167,7 +167,7 @@ void add_key_strip(Scene& scene, const Style& style, const MapPlot& plot, const 
     y_look.ticks = {{1.0, "1"}};
   }
   add_axes(scene, style, axes, x_look, y_look);
-  // What it is stands inside, where the later keys leave room: of the longest words that fit.
+  // The name of the strip is inside, where the later keys leave room: the longest words that fit.
   const char* longest = strip.likeness ? "mean cosine to the others" : "mean attention received";
   const char* shorter = strip.likeness ? "mean cosine" : "mean received";
   for (const char* words : {longest, shorter, "mean"}) {

@@ -19,7 +19,7 @@ struct MapPlot {
   double inset = 0.0;  // room between the y axis and the map, for columns that have the axis
 };
 
-/// Where the map is drawn: as large as the room allows, with its aspect, and with its axes and bar
+/// The place of the map: as large as the room allows, with its aspect, and with its axes and bar
 /// centred in the width.
 Rect map_rect(const Style& style, const MapPlot& plot, double width, double height);
 

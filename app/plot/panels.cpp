@@ -11,8 +11,8 @@ constexpr double outer = 2.0;  // margin of the page
 constexpr double between_rows = 5.0;
 constexpr double title_overhang = 8.0;  // of the names of y axes, beside titles
 constexpr double between_columns = 7.0;
-// Of a plot, if another number of columns can give it. A figure that asks for a number of columns,
-// to have plots above each other, gets another only where a row would be all labels.
+// Least height of a plot, if another number of columns can give it. A figure that asks for a number
+// of columns, to have plots above each other, gets another only where a row would be all labels.
 constexpr double least_height = 48.0, least_asked_height = 14.0;
 
 bool same_axis(const Axis& a, const Axis& b) {
@@ -20,7 +20,7 @@ bool same_axis(const Axis& a, const Axis& b) {
          a.label == b.label && a.names == b.names;
 }
 
-/// Where everything lies, in points.
+/// The place of every part, in points.
 struct Layout {
   int columns = 1;
   int rows = 1;
@@ -157,7 +157,7 @@ std::vector<Axes> place(const PanelGrid& grid, const Layout& layout) {
   return axes;
 }
 
-/// Where neighbours in a row have the same name under them and it would be cut, it stands once,
+/// If neighbours in a row have the same name under them and it would be cut, it is written once,
 /// under the middle of all.
 void share_names(const Style& style, const std::vector<Axes>& axes, double page, Layout& layout) {
   const std::size_t columns = static_cast<std::size_t>(layout.columns);

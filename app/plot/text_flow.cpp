@@ -14,7 +14,7 @@ namespace {
 
 constexpr double line_height = 1.6;  // of the text's size
 
-/// Where a token stands: its letters from x, the space in front of it before that.
+/// The place of a token: its letters from x, the space in front of it before that.
 struct Placed {
   int token = 0;
   int line = 0;
@@ -71,7 +71,7 @@ void flow(const TokenText& tokens, const Style& style, double width, int first, 
   }
 }
 
-/// How many tokens from `first` on fit into so many lines: one past the last. Where not all do, the
+/// How many tokens from `first` on fit into so many lines: one past the last. If not all fit, the
 /// last line is left free.
 int shown_tokens(const TokenText& tokens, const Style& style, double width, int first, int last,
                  int lines) {

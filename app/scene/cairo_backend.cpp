@@ -226,7 +226,7 @@ class CairoWriter {
     cairo_new_path(cr_);
   }
 
-  /// The text as Cairo takes it: what is no valid UTF-8, and NUL, as U+FFFD.
+  /// The text as Cairo takes it: invalid UTF-8, and NUL, as U+FFFD.
   static std::string valid(const std::string& text) {
     std::string out;
     for (std::size_t byte = 0; byte < text.size();) {

@@ -71,7 +71,7 @@ struct Coverage {
   std::vector<std::uint8_t> alpha;  // [height,width]
 };
 
-/// Where a small picture lies in the atlas.
+/// The place of a small picture in the atlas.
 struct Sprite {
   int page = -1;  // −1: nothing to draw (a space)
   float left = 0, top = 0, width = 0, height = 0;
@@ -267,7 +267,7 @@ struct ImguiBackend::Impl {
     const auto moved = [&](ImVec2 q, float by) {
       return across_x ? ImVec2{q.x + by, q.y} : ImVec2{q.x, q.y + by};
     };
-    // What half a pixel at right angles to an edge is across; an edge that lies flat stays sharp.
+    // Half a pixel at right angles to an edge, measured across; an edge without rise stays sharp.
     const auto half = [&](ImVec2 from, ImVec2 to) {
       const float length = std::hypot(to.x - from.x, to.y - from.y);
       const float rise = std::abs(along(to) - along(from));

@@ -14,7 +14,7 @@ namespace kvloupe::figure {
 
 namespace {
 
-/// What the callbacks of libpng need. No C++ exception may pass through its frames: an error is
+/// Data for the callbacks of libpng. A C++ exception must not pass through its frames: an error is
 /// kept here, and libpng jumps back to write_png().
 struct Writer {
   png_structp png = nullptr;

@@ -99,9 +99,8 @@ struct Text {
   bool turned = false;
   Colour colour;
   double width = 0.0;
-  bool may_overlap = false;  // the validating back end reports other texts that overlap
 
-  /// Where the baseline starts.
+  /// The start of the baseline.
   Point start() const;
   /// Bounding box: advance by ascent (0.75 size) and descent (0.22 size).
   Rect bounds() const;
@@ -143,8 +142,8 @@ struct Axis {
   double first = 0.0;  // at the left (x) or the top (y) edge
   double last = 1.0;   // at the right or the bottom edge
   std::string label;
-  /// Where cells change their size (linear axes): the part from `first` to the knee takes
-  /// `knee_share` of the side. Absent: all cells have one size.
+  /// The cell at which cells change their size (linear axes): the part from `first` to the knee
+  /// takes `knee_share` of the side. Absent: all cells have one size.
   std::optional<double> knee = std::nullopt;
   double knee_share = 0.0;
   /// Names of cells, for an axis of things that are not numbers: names[i] covers [i, i+1).
@@ -165,7 +164,7 @@ struct Axes {
   Point to_data(Point page) const;
 };
 
-/// What is under a point; -1 or NaN for unknown fields. On a map of tokens by tokens, `token` is
+/// The data under a point; -1 or NaN for unknown fields. On a map of tokens by tokens, `token` is
 /// the key (x) and `other_token` the query (y).
 struct Target {
   int token = -1;
@@ -210,8 +209,8 @@ struct Scene {
   /// The target at this point: the nearest pick point, else the last region, else the cell of the
   /// axes under it.
   std::optional<Target> pick(Point p) const;
-  /// Where a target is shown: bands of a plot, regions, points (as empty rectangles). Fields of the
-  /// target that are -1 match anything; only fields that the place itself has are compared.
+  /// The places that show a target: bands of a plot, regions, points (as empty rectangles). Fields
+  /// of the target that are -1 match anything; only fields that the place itself has are compared.
   std::vector<Rect> where(const Target& target) const;
 };
 

@@ -13,24 +13,24 @@ namespace kvloupe::figure {
 
 namespace {
 
-std::string number(double value) { return xml_number(value); }
+std::string svg_number(double value) { return xml_number(value); }
 
 std::string paint(std::string_view name, Colour c) {
   std::string out = fmt::format(" {}=\"#{:02x}{:02x}{:02x}\"", name, c.red, c.green, c.blue);
-  if (c.alpha != 255) out += fmt::format(" {}-opacity=\"{}\"", name, number(c.alpha / 255.0));
+  if (c.alpha != 255) out += fmt::format(" {}-opacity=\"{}\"", name, svg_number(c.alpha / 255.0));
   return out;
 }
 
 std::string style_of(const std::optional<Colour>& fill, const std::optional<Stroke>& stroke) {
   std::string out = fill ? paint("fill", *fill) : std::string(" fill=\"none\"");
   if (stroke) {
-    out += paint("stroke", stroke->colour) + " stroke-width=\"" + number(stroke->width) + '"';
+    out += paint("stroke", stroke->colour) + " stroke-width=\"" + svg_number(stroke->width) + '"';
     if (stroke->cap == Cap::round) out += " stroke-linecap=\"round\" stroke-linejoin=\"round\"";
     if (!stroke->dash.empty()) {
       out += " stroke-dasharray=\"";
       for (std::size_t i = 0; i < stroke->dash.size(); ++i) {
         if (i > 0) out += ' ';
-        out += number(stroke->dash[i]);
+        out += svg_number(stroke->dash[i]);
       }
       out += '"';
     }
@@ -44,7 +44,7 @@ class SvgWriter {
 
   void operator()(const Path& path) {
     out_ += "<path d=\"";
-    append_svg_path(out_, path, number);
+    append_svg_path(out_, path, svg_number);
     out_ += '"' + style_of(path.fill, path.stroke) + "/>\n";
   }
 
@@ -52,7 +52,7 @@ class SvgWriter {
     if (markers.points.empty()) return;
     const Path one = marker_path(markers.shape, markers.size);
     out_ += "<path d=\"";
-    for (const Point p : markers.points) append_svg_path(out_, one, number, p);
+    for (const Point p : markers.points) append_svg_path(out_, one, svg_number, p);
     out_ += '"' + style_of(markers.fill, markers.stroke) + "/>\n";
   }
 
@@ -66,9 +66,9 @@ class SvgWriter {
                            ? " font-style=\"italic\""
                            : " font-family=\"'JetBrains Mono', 'DejaVu Sans Mono', "
                              "'DejaVu Sans', monospace\"";
-    const std::string x = number(text.anchor.x);
-    const std::string y = number(text.anchor.y);
-    out_ += "<text x=\"" + x + "\" y=\"" + y + "\" font-size=\"" + number(text.size) + '"' +
+    const std::string x = svg_number(text.anchor.x);
+    const std::string y = svg_number(text.anchor.y);
+    out_ += "<text x=\"" + x + "\" y=\"" + y + "\" font-size=\"" + svg_number(text.size) + '"' +
             anchor + font + shaping_attributes(text);
     if (text.turned) out_ += " transform=\"rotate(-90 " + x + ' ' + y + ")\"";
     out_ +=
@@ -77,9 +77,9 @@ class SvgWriter {
 
   void operator()(const Image& image) {
     if (!image.pixels) return;
-    out_ += "<image x=\"" + number(image.rect.x) + "\" y=\"" + number(image.rect.y) +
-            "\" width=\"" + number(image.rect.width) + "\" height=\"" + number(image.rect.height) +
-            "\" preserveAspectRatio=\"none\"";
+    out_ += "<image x=\"" + svg_number(image.rect.x) + "\" y=\"" + svg_number(image.rect.y) +
+            "\" width=\"" + svg_number(image.rect.width) + "\" height=\"" +
+            svg_number(image.rect.height) + "\" preserveAspectRatio=\"none\"";
     if (image.interpolation == Interpolation::nearest) {
       out_ += " image-rendering=\"optimizeSpeed\" style=\"image-rendering:pixelated\"";
     }
@@ -93,7 +93,7 @@ class SvgWriter {
     out_ += fmt::format(
         "<clipPath id=\"clip{}\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>\n"
         "<g clip-path=\"url(#clip{})\">\n",
-        id, number(r.x), number(r.y), number(r.width), number(r.height), id);
+        id, svg_number(r.x), svg_number(r.y), svg_number(r.width), svg_number(r.height), id);
   }
 
   void operator()(const PopClip&) { out_ += "</g>\n"; }
@@ -114,8 +114,8 @@ std::string write_svg(const Scene& scene, double pixels_per_point) {
       "version=\"1.1\" width=\"{0}{2}\" height=\"{1}{2}\" viewBox=\"0 0 {3} {4}\" "
       "font-family=\"Inter, 'DejaVu Sans', sans-serif\" "
       "style=\"font-kerning:none;font-variant-ligatures:none\">\n",
-      number(scene.width * outer), number(scene.height * outer), pixels ? "px" : "pt",
-      number(scene.width), number(scene.height));
+      svg_number(scene.width * outer), svg_number(scene.height * outer), pixels ? "px" : "pt",
+      svg_number(scene.width), svg_number(scene.height));
   out += "<title>" + xml_text(scene.title) + "</title>\n";
   if (!scene.caption.empty()) out += "<desc>" + xml_text(scene.caption) + "</desc>\n";
   out += "<metadata><settings xmlns=\"urn:kvloupe:settings\">\n";
@@ -124,8 +124,8 @@ std::string write_svg(const Scene& scene, double pixels_per_point) {
   }
   out += "</settings></metadata>\n";
   if (scene.background.alpha > 0) {
-    out += "<rect width=\"" + number(scene.width) + "\" height=\"" + number(scene.height) + '"' +
-           paint("fill", scene.background) + "/>\n";
+    out += "<rect width=\"" + svg_number(scene.width) + "\" height=\"" + svg_number(scene.height) +
+           '"' + paint("fill", scene.background) + "/>\n";
   }
   SvgWriter writer(out);
   for (const Item& item : scene.items) std::visit(writer, item);

@@ -195,7 +195,7 @@ struct TextMetrics::Impl {
     for (const int face : {own, dejavu_face, previous}) {
       if (face >= 0 && covers(face, grapheme)) return face;
     }
-    constexpr std::size_t most = 8;  // of a grapheme's characters: more are no writing
+    constexpr std::size_t most = 8;  // characters of a grapheme: more are not writing
     const int of_letter = spare_face(grapheme.substr(0, 1));
     if (of_letter >= 0 && covers(of_letter, grapheme)) return of_letter;
     const int of_all = spare_face(grapheme.substr(0, most));
@@ -322,7 +322,7 @@ std::string TextMetrics::fit(std::string_view text, Font font, double size, doub
     const auto last = std::find_if(glyphs.begin(), glyphs.end(), [&](const Glyph& glyph) {
       return ends.size() > 1 && glyph.byte == ends[ends.size() - 2];
     });
-    // Where reading goes on to the left the dots do, too.
+    // If reading goes on to the left, the dots do too.
     if (last != glyphs.end() && last->right_to_left) cut += "\u200F";
     // A letter at the cut may take another shape.
     if (!needs_shaping(cut) || this->width(cut, font, size) <= width) return cut;

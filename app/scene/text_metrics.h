@@ -58,7 +58,7 @@ class TextMetrics {
   double line_height(Font font) const;
   /// Height of a capital H in em, for centring on a line.
   double cap_height() const;
-  /// What a person should know: fonts that are missing and the package that has them.
+  /// Notes for the user: fonts that are missing and the package that has them.
   const std::vector<std::string>& notes() const;
 
  private:
@@ -66,7 +66,7 @@ class TextMetrics {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Decodes one character at `byte` and moves behind it; U+FFFD for what is no valid UTF-8.
+/// Decodes one character at `byte` and moves behind it; U+FFFD for invalid UTF-8.
 std::uint32_t next_character(std::string_view text, std::size_t& byte);
 
 }  // namespace kvloupe::figure

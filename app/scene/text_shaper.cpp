@@ -24,8 +24,8 @@ bool within(const Range* begin, const Range* end, char32_t c) {
   return after != begin && c <= std::prev(after)->second;
 }
 
-// Where every character stands for itself: alphabets without joining, CJK, symbols. What is not
-// named here goes through HarfBuzz.
+// Ranges in which every character stands for itself: alphabets without joining, CJK, symbols. All
+// other characters go through HarfBuzz.
 constexpr Range kPlain[] = {
     {0x0000, 0x02FF},    // Latin
     {0x0370, 0x0482},    // Greek, Cyrillic

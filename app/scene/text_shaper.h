@@ -41,7 +41,7 @@ class TextShaper {
 /// Characters that show nothing themselves: joiners, direction marks, variation selectors.
 bool is_ignorable(char32_t character);
 
-/// What a letter and a mark are as one character; 0 where there is none.
+/// A letter and a mark as one character; 0 if there is none.
 char32_t composed(char32_t letter, char32_t mark);
 
 }  // namespace kvloupe::figure

@@ -156,7 +156,7 @@ class Sweep {
     edges_.push_back(edge);
   }
 
-  /// Where edges cross between two levels, in order.
+  /// The levels at which edges cross between two levels, in order.
   std::vector<double> crossings(std::vector<std::size_t>& active, double from, double to) const {
     std::sort(active.begin(), active.end(), [&](std::size_t a, std::size_t b) {
       return std::pair(edges_[a].u_at(from), edges_[a].u_at(to)) <

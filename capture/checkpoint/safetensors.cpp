@@ -1,12 +1,7 @@
 #include "capture/checkpoint/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -16,47 +11,13 @@
 #include "analysis/one_line.h"
 #include "analysis/output_file.h"
 #include "capture/file/mapped_file.h"
+#include "capture/tokenizer/read_file.h"
 
 namespace kvloupe {
 
 namespace {
 
-constexpr const char* kIncomplete = "; is the download complete?";
-
-/// A file descriptor that closes itself.
-struct Descriptor {
-  int value = -1;
-  explicit Descriptor(int descriptor) : value(descriptor) {}
-  ~Descriptor() {
-    if (value >= 0) ::close(value);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-};
-
-std::string read_text_file(const std::filesystem::path& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat status {};
-  if (file.value < 0 || ::fstat(file.value, &status) != 0) {
-    throw FileError(path.string(), std::string("cannot be read: ") + std::strerror(errno));
-  }
-  if (!S_ISREG(status.st_mode)) throw FileError(path.string(), "is not a file");
-  if (static_cast<std::uint64_t>(status.st_size) > kLargestSafetensorsHeader) {
-    throw FileError(path.string(), "is too large for a checkpoint's index");
-  }
-  std::string text(static_cast<std::size_t>(status.st_size), '\0');
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t got = ::read(file.value, text.data() + done, text.size() - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0)
-      throw FileError(path.string(), std::string("cannot be read: ") + std::strerror(errno));
-    if (got == 0) break;
-    done += static_cast<std::size_t>(got);
-  }
-  text.resize(done);
-  return text;
-}
+constexpr const char* kIncompleteShards = "; is the download complete?";
 
 }  // namespace
 
@@ -113,13 +74,13 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) {
   main_file_ = index;
   std::map<std::string, std::size_t> opened;
   for (const auto& [name, file_name] :
-       read_safetensors_index(index.string(), read_text_file(index))) {
+       read_safetensors_index(index.string(), read_file(index, kLargestSafetensorsHeader))) {
     const auto [place, is_new] = opened.try_emplace(file_name, files_.size());
     if (is_new) {
       if (!std::filesystem::exists(folder / file_name, ignored)) {
         throw FileError(
             (folder / file_name).string(),
-            std::string("the index names this shard, but the file does not exist") + kIncomplete);
+            std::string("the index names this shard, but the file does not exist") + kIncompleteShards);
       }
       files_.emplace_back(folder / file_name);
     }

@@ -15,7 +15,7 @@ namespace kvloupe {
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
-  /// What an error about the whole model names.
+  /// The path that an error about the whole model names.
   virtual const std::filesystem::path& path() const = 0;
   /// Rows [first, end) of a weight of this shape, in `type` (float32 or bfloat16), on the CPU. They
   /// refer to the mapped file where that holds this very type, and must not be written to. Else

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -76,7 +75,8 @@ void print_note(const std::string& note) {
 }
 
 /// Printed in one line, whatever the text holds; a replacement character for what is no UTF-8.
-std::string json_line(const nlohmann::json& object) {
+template <typename Json>
+std::string json_line(const Json& object) {
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -86,7 +86,7 @@ double prompt_rate(const CaptureSummary& summary) {
 
 class BarReport : public ProgressReport {
  public:
-  ~BarReport() override { clear(); }
+  ~BarReport() override { BarReport::clear(); }
 
   void on_tokens(int done, int prompt_length, int total) override {
     pace_.update(done, prompt_length, total);
@@ -99,8 +99,10 @@ class BarReport : public ProgressReport {
                                    std::string(static_cast<std::size_t>(kWidth - filled), '.'),
                                    done, total, pace_.rate());
     if (pace_.seconds_left()) line += fmt::format(", {:.0f} s left", *pace_.seconds_left());
-    std::fputs((line + "\x1B[K").c_str(), stderr);
-    shown_ = true;
+    show(line);
+  }
+  void on_run(const std::string& line, const nlohmann::ordered_json&) override {
+    if (terminal_) show("\r" + line);
   }
   void on_note(const std::string& note) override {
     clear();
@@ -113,17 +115,20 @@ class BarReport : public ProgressReport {
     if (summary.generated > 0) text += fmt::format(" and {} generated", summary.generated);
     text += fmt::format(" in {:.1f} s ({:.0f} tokens/s in the prompt)\n", summary.seconds,
                         prompt_rate(summary));
-    if (!summary.generated_text.empty()) text += "continuation:" + quoted(summary.generated_text);
+    if (!summary.generated_text.empty())
+      text += "continuation: " + json_line(nlohmann::json(summary.generated_text));
     std::fputs(text.c_str(), stdout);
+  }
+  bool prints_results() const override { return true; }
+  void clear() override {
+    if (shown_) std::fputs("\r\x1B[K", stderr);
+    shown_ = false;
   }
 
  private:
-  static std::string quoted(const std::string& text) {
-    return " " + json_line(nlohmann::json(text));
-  }
-  void clear() {
-    if (shown_) std::fputs("\r\x1B[K", stderr);
-    shown_ = false;
+  void show(const std::string& line) {
+    std::fputs((line + "\x1B[K").c_str(), stderr);
+    shown_ = true;
   }
 
   bool terminal_ = ::isatty(STDERR_FILENO) == 1;
@@ -147,6 +152,12 @@ class JsonReport : public ProgressReport {
     print(line);
   }
   void on_note(const std::string& note) override { print({{"event", "note"}, {"text", note}}); }
+  void on_run(const std::string&, const nlohmann::ordered_json& members) override {
+    nlohmann::ordered_json line{{"event", "run"}};
+    line.update(members);
+    std::fputs(json_line(line).c_str(), stdout);
+    std::fflush(stdout);
+  }
   void on_size(const TraceSize& size, const std::string& text) override {
     print({{"event", "size"},
            {"bytes", size.total()},
@@ -183,6 +194,7 @@ class SilentReport : public ProgressReport {
   void on_tokens(int, int, int) override {}
   void on_note(const std::string& note) override { print_note(note); }
   void on_size(const TraceSize&, const std::string&) override {}
+  void on_run(const std::string&, const nlohmann::ordered_json&) override {}
   void on_done(const std::filesystem::path&, const CaptureSummary&) override {}
 };
 

@@ -2,16 +2,25 @@
 
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
 
 #include "capture/run/capture.h"
 
 namespace kvloupe {
 
-/// How a run reports to the program or person that started it.
+/// How a verb reports to the program or person that started it.
 class ProgressReport : public CaptureObserver {
  public:
   /// The trace is complete. Failures are not reported here but on stderr, with the exit code.
   virtual void on_done(const std::filesystem::path& trace, const CaptureSummary& summary) = 0;
+  /// A run of an evaluation or a search is done: a line for a person, `done` of `total` in front,
+  /// and the members of the event for a program.
+  virtual void on_run(const std::string& line, const nlohmann::ordered_json& members) = 0;
+  /// A person reads what comes of it on stdout.
+  virtual bool prints_results() const { return false; }
+  /// Takes the bar away.
+  virtual void clear() {}
 };
 
 /// "bar": a bar with tokens/s and the time left on stderr where that is a terminal, notes on
@@ -30,6 +39,9 @@ class ProgressReport : public CaptureObserver {
 ///   {"event":"done","trace":"demo.h5","prompt_length":500,"generated":32,"seconds":1.2,
 ///    "prompt_tokens_per_second":4100.0,"generated_text":"..."}
 ///       the last line of a run that succeeded; one that failed has none.
+///   {"event":"run", ...}
+///       a run of an evaluation: "done", "total", "run" as its results have it; of a search:
+///       "policy", "right", "logprob", "run" (its number), "most", "seconds_left".
 ///
 /// Throws UsageError for another kind.
 std::unique_ptr<ProgressReport> make_progress_report(const std::string& kind);

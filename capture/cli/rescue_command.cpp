@@ -1,28 +1,25 @@
 // kvloupe-capture rescue: which heads' loss of some tokens makes an answer wrong.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cmath>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "analysis/command_line.h"
 #include "analysis/duration_text.h"
 #include "analysis/error.h"
-#include "capture/cli/case_options.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
-#include "capture/cli/model_options.h"
+#include "capture/cli/progress_report.h"
+#include "capture/cli/shared_options.h"
 #include "capture/eval/eval_case.h"
 #include "capture/eval/rescue.h"
-#include "capture/run/probe_kind.h"
 
 namespace kvloupe::capture_cli::rescue_verb {
 
 namespace {
-using Json = nlohmann::ordered_json;
-
 struct RescueOptions {
   RescueRequest request;
   std::string policy, budget, prompt, trace, tokens, segment, expect;
@@ -31,92 +28,50 @@ struct RescueOptions {
   bool has_block = false, has_dtype = false;
 };
 
-std::string heads_of(const Json& smallest) {
-  std::string text;
-  for (const Json& head : smallest["heads"]) {
-    text +=
-        fmt::format("{}{}.{}", text.empty() ? "" : ", ", head[0].get<int>(), head[1].get<int>());
+void print_side(const RescueSide& side, bool keep) {
+  if (side.smallest) {
+    std::string names;
+    for (const HeadIndex& head : *side.smallest)
+      names += fmt::format("{}{}.{}", names.empty() ? "" : ", ", head.layer, head.head);
+    fmt::print("{}, {}: {} head{} (layer.head): {}\n",
+               keep ? "enough to restore the answer" : "enough to break it",
+               side.minimal ? "none can be left out" : "perhaps not all are needed, --runs ended",
+               side.smallest->size(), side.smallest->size() == 1 ? "" : "s", names);
   }
-  return text;
+  std::vector<RescueEffect> heads;
+  std::copy_if(side.heads.begin(), side.heads.end(), std::back_inserter(heads),
+               [](const RescueEffect& head) { return head.is_known(); });
+  std::sort(heads.begin(), heads.end(), [&](const RescueEffect& a, const RescueEffect& b) {
+    return keep ? a.gain > b.gain : a.gain < b.gain;
+  });
+  fmt::print("{}\n", keep ? "kept in one head alone, the largest gains:"
+                          : "dropped in one head alone, the largest losses:");
+  for (std::size_t i = 0; i < std::min<std::size_t>(heads.size(), 5); ++i) {
+    fmt::print("  {}.{}  {:+.3f}  {}\n", heads[i].at.layer, heads[i].at.head, heads[i].gain,
+               heads[i].right ? "right" : "wrong");
+  }
 }
 
-void print_summary(const Json& results) {
-  const auto line = [](const char* what, const Json& one) {
-    fmt::print("{:<44} {:<6} log-probability {:8.3f}\n", what,
-               one["right"].get<bool>() ? "right" : "wrong", one["logprob"].get<double>());
+void print_summary(const RescueResults& results) {
+  const auto line = [](const char* what, bool right, double logprob) {
+    fmt::print("{:<44} {:<6} log-probability {:8.3f}\n", what, right ? "right" : "wrong", logprob);
   };
-  fmt::print("expected: \"{}\"\n", results["expected"]["text"].get<std::string>());
-  line("full cache", results["full"]);
-  line("policy", results["policy"]);
-  if (!results["policy"]["right"].get<bool>()) {
-    fmt::print("  it says: \"{}\"\n", results["policy"]["says"].get<std::string>());
-  }
-  line("policy, tokens kept in all heads", results["keep"]["all"]);
-  line("full cache, tokens dropped in all heads", results["drop"]["all"]);
-  for (const char* side : {"keep", "drop"}) {
-    const bool keep = std::string(side) == "keep";
-    const Json& smallest = results[side]["smallest"];
-    if (!smallest.is_null()) {
-      fmt::print("{}, {}: {} head{} (layer.head): {}\n",
-                 keep ? "enough to restore the answer" : "enough to break it",
-                 smallest["minimal"].get<bool>() ? "none can be left out"
-                                                 : "perhaps not all are needed, --runs ended",
-                 smallest["heads"].size(), smallest["heads"].size() == 1 ? "" : "s",
-                 heads_of(smallest));
-    }
-    Json heads = results[side]["heads"];
-    std::sort(heads.begin(), heads.end(), [&](const Json& a, const Json& b) {
-      const double x = a["gain"].get<double>(), y = b["gain"].get<double>();
-      return keep ? x > y : x < y;
-    });
-    fmt::print("{}\n", keep ? "kept in one head alone, the largest gains:"
-                            : "dropped in one head alone, the largest losses:");
-    for (std::size_t i = 0; i < std::min<std::size_t>(heads.size(), 5); ++i) {
-      fmt::print("  {}.{}  {:+.3f}  {}\n", heads[i]["layer"].get<int>(),
-                 heads[i]["head"].get<int>(), heads[i]["gain"].get<double>(),
-                 heads[i]["right"].get<bool>() ? "right" : "wrong");
-    }
-  }
-  const Json& within = results["predicted"]["set_within"];
-  if (within.is_number()) {
+  fmt::print("expected: \"{}\"\n", results.expected);
+  line("full cache", results.full_right, results.full_logprob);
+  line("policy", results.policy_right, results.policy_logprob);
+  if (!results.policy_right) fmt::print("  it says: \"{}\"\n", results.policy_says);
+  line("policy, tokens kept in all heads", results.keep.all.right, results.keep.all.logprob);
+  line("full cache, tokens dropped in all heads", results.drop.all.right, results.drop.all.logprob);
+  print_side(results.keep, true);
+  print_side(results.drop, false);
+  if (const int within = results.set_within(); within > 0) {
     fmt::print("the heads that restore it are among the first {} of {} that the replay blames\n",
-               within.get<int>(), results["predicted"]["heads"].size());
+               within, results.predictions.size());
   }
-  const Json& rho = results["predicted"]["rank_correlation"];
-  if (rho.is_number()) {
+  if (!std::isnan(results.rank_correlation)) {
     fmt::print("rank correlation of the replay's blame and the gain, of {} heads: {:.2f}\n",
-               results["keep"]["heads"].size(), rho.get<double>());
+               results.keep.known_heads(), results.rank_correlation);
   }
-}
-
-RescueReport report_for(const std::string& kind) {
-  RescueReport report;
-  report.note = [kind](const std::string& note) {
-    if (kind == "json") {
-      fmt::print("{}\n", Json{{"event", "note"}, {"text", note}}.dump());
-    } else {
-      fmt::print(stderr, "kvloupe-capture: {}\n", note);
-    }
-  };
-  if (kind == "json") {
-    report.run = [](const RescueRun& run) {
-      const Json line{{"event", "run"},
-                      {"policy", run.policy},
-                      {"right", run.right},
-                      {"logprob", run.logprob},
-                      {"run", run.number},
-                      {"most", run.most},
-                      {"seconds_left", run.seconds_left}};
-      fmt::print("{}\n", line.dump(-1, ' ', false, Json::error_handler_t::replace));
-      std::fflush(stdout);
-    };
-  } else if (kind == "bar" && ::isatty(STDERR_FILENO) == 1) {
-    report.run = [](const RescueRun& run) {
-      fmt::print(stderr, "\r[{} of at most {}, {} left] {}: {}\x1B[K", run.number, run.most,
-                 duration_text(run.seconds_left), run.policy, run.right ? "right" : "wrong");
-    };
-  }
-  return report;
 }
 
 /// The prompt of a run of an evaluation, and what the command line does not say: its policy,
@@ -181,12 +136,26 @@ int run_rescue(RescueOptions options) {
   check_output(request.output, request.model,
                {options.prompt, options.trace, options.from.results,
                 options.from.needle_template.value_or(""), options.from.filler.value_or("")});
+  const std::unique_ptr<ProgressReport> shown = make_progress_report(options.progress);
+  RescueReport report;
+  report.note = [&](const std::string& note) { shown->on_note(note); };
+  report.run = [&](const RescueRun& run) {
+    shown->on_run(
+        fmt::format("[{} of at most {}, {} left] {}: {}", run.number, run.most,
+                    duration_text(run.seconds_left), run.policy, run.right ? "right" : "wrong"),
+        {{"policy", run.policy},
+         {"right", run.right},
+         {"logprob", run.logprob},
+         {"run", run.number},
+         {"most", run.most},
+         {"seconds_left", run.seconds_left}});
+  };
   Progress progress;
   const InterruptGuard guard(progress);
   try {
-    const Json results = rescue(request, progress, report_for(options.progress));
-    if (options.progress == "bar" && ::isatty(STDERR_FILENO) == 1) fmt::print(stderr, "\r\x1B[K");
-    if (options.progress == "bar") print_summary(results);
+    const RescueResults found = rescue(request, progress, report);
+    shown->clear();
+    if (shown->prints_results()) print_summary(found);
   } catch (const Cancelled&) {
     throw WorkError("stopped; the finished runs are in " + request.output +
                     ": run the same command again to continue");
@@ -230,26 +199,14 @@ void add(CLI::App& app, Action& action) {
                    "The results (JSON); runs that the file already has are kept, so a stopped "
                    "search continues")
       ->required();
-  CLI::Option* block =
-      verb->add_option("--block", request.block, "Prompt tokens that are run at once")
-          ->check(CLI::Range(1, 1 << 30))
-          ->capture_default_str();
-  add_word_option(*verb, "--probe", request.probe, probe_words(),
-                  "How the model reads the context a second time, for a policy such as kvzip that "
-                  "needs this (default: repeat, or as the evaluation's run did; of a trace, as in "
-                  "the trace); needs --block as long as the context");
-  CLI::Option* dtype =
-      verb->add_option("--dtype", request.dtype,
-                       "Precision of the model: auto is bf16 if the CPU supports it")
-          ->check(CLI::IsMember({"auto", "f32", "bf16"}))
-          ->capture_default_str();
-  verb->add_option("--device", request.device, "cpu, cuda or cuda:i")->capture_default_str();
-  verb->add_option("--threads", request.threads, "Threads for the model's products")
-      ->check(CLI::Range(1, 4096));
-  verb->add_option("--progress", options->progress,
-                   "bar, json (one object per line on stdout) or none")
-      ->check(CLI::IsMember({"bar", "json", "none"}))
-      ->capture_default_str();
+  CLI::Option* block = add_block_option(*verb, request.block, CLI::Range(1, 1 << 30));
+  add_probe_option(*verb, request.probe,
+                   "How the model reads the context a second time, for a policy such as kvzip that "
+                   "needs this (default: repeat, or as the evaluation's run did; of a trace, as in "
+                   "the trace); needs --block as long as the context");
+  CLI::Option* dtype = add_dtype_option(*verb, request.dtype);
+  add_device_options(*verb, request.device, request.threads);
+  add_progress_option(*verb, options->progress);
   verb->callback([options, block, dtype, &action] {
     options->has_block = block->count() > 0;
     options->has_dtype = dtype->count() > 0;

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,14 +11,12 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/trace/compression_words.h"
 #include "analysis/trace/trace.h"
-#include "capture/cli/case_options.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
-#include "capture/cli/model_options.h"
 #include "capture/cli/progress_report.h"
+#include "capture/cli/shared_options.h"
 #include "capture/eval/eval_case.h"
 #include "capture/run/capture_set.h"
-#include "capture/run/probe_kind.h"
 
 namespace kvloupe::capture_cli::run_verb {
 
@@ -190,10 +187,7 @@ void add(CLI::App& app, Action& action) {
   verb->add_option("-o,--output", request.target, "The trace to write; with --prompt-set a folder")
       ->required();
 
-  CLI::Option* block =
-      verb->add_option("--block", request.block, "Prompt tokens that are run at once")
-          ->transform(block_size(kWholePrompt))
-          ->capture_default_str();
+  CLI::Option* block = add_block_option(*verb, request.block, block_size(kWholePrompt));
   CLI::Option* generate = verb->add_option("--generate", request.generate,
                                            "Largest number of tokens to generate, greedily")
                               ->check(CLI::Range(0, 1 << 30))
@@ -205,51 +199,32 @@ void add(CLI::App& app, Action& action) {
       ->capture_default_str();
   verb->add_option("--budget", options->budget,
                    "Entries per head with a policy: N, or P% of the prompt");
-  const std::map<std::string, Positions> positions{{"original", Positions::original},
-                                                   {"compact", Positions::compact}};
-  verb->add_option("--positions", options->positions,
-                   "Rotary positions of cached entries: those of their tokens, or their place in "
-                   "the cache (not beyond a model's sliding window)")
-      ->transform(CLI::Transformer(positions))
-      ->option_text("original|compact");
+  add_positions_option(*verb, options->positions);
   add_word_option(*verb, "--compression", options->compression, compression_words(),
                   kCompressionHelp);
-  const std::map<std::string, AttentionStorage> attention{{"auto", AttentionStorage::automatic},
-                                                          {"full", AttentionStorage::full},
-                                                          {"none", AttentionStorage::none}};
-  verb->add_option(
-          "--attention", request.attention,
-          "Store attention matrices, for other programs: none (the default), full, or auto "
-          "(where they take at most 64 MB)")
-      ->transform(CLI::Transformer(attention))
-      ->option_text("none|auto|full");
-  CLI::Option* dtype =
-      verb->add_option("--dtype", request.dtype,
-                       "Precision of the model: auto is bf16 if the CPU supports it")
-          ->check(CLI::IsMember({"auto", "f32", "bf16"}))
-          ->capture_default_str();
-  const std::map<std::string, Storage> storage{{"f16", Storage::float16},
-                                               {"f32", Storage::float32}};
-  verb->add_option("--store", request.storage, "Precision of stored states")
-      ->transform(CLI::Transformer(storage))
-      ->option_text("f16|f32");
-  verb->add_option("--device", request.device, "cpu, cuda or cuda:i")->capture_default_str();
-  verb->add_option("--threads", request.threads,
-                   "Threads for the model's products (default: one for each physical core "
-                   "that the process may use)")
-      ->check(CLI::Range(1, 4096));
+  add_choice_option(*verb, "--attention", request.attention,
+                    {{"none", AttentionStorage::none},
+                     {"auto", AttentionStorage::automatic},
+                     {"full", AttentionStorage::full}},
+                    "Store attention matrices, for other programs: none (the default), full, or "
+                    "auto (where they take at most 64 MB)");
+  CLI::Option* dtype = add_dtype_option(*verb, request.dtype);
+  add_choice_option(*verb, "--store", request.storage,
+                    {{"f16", Storage::float16}, {"f32", Storage::float32}},
+                    "Precision of stored states");
+  add_device_options(*verb, request.device, request.threads,
+                     "Threads for the model's products (default: one for each physical core that "
+                     "the process may use)");
   verb->add_flag("--lm-head", request.lm_head,
                  "Store the output head, which logit effects and the exact KL of a drift need; "
                  "without this option it is stored only where it takes at most 16 MB and less than "
                  "the states, else its rows of the trace's own tokens, up to 16 MB");
-  add_word_option(*verb, "--probe", request.probe, probe_words(),
-                  "Read the context a second time and store this reading's queries, which the "
-                  "policies kvzip and kvcompose need: repeat asks the model to repeat the context, "
-                  "reread reads it again as it is");
-  verb->add_option("--progress", options->progress,
-                   "bar, json (one object per line on stdout) or none")
-      ->check(CLI::IsMember({"bar", "json", "none"}))
-      ->capture_default_str();
+  add_probe_option(
+      *verb, request.probe,
+      "Read the context a second time and store this reading's queries, which the "
+      "policies kvzip and kvcompose need: repeat asks the model to repeat the context, "
+      "reread reads it again as it is");
+  add_progress_option(*verb, options->progress);
   verb->callback([options, block, generate, dtype, &action] {
     options->has_block = block->count() > 0;
     options->has_generate = generate->count() > 0;

@@ -5,11 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "analysis/output_file.h"
 #include "analysis/study/mpi/ranks.h"
-#include "analysis/study/run_study.h"
 #include "capture/cli/commands.h"
-#include "capture/cli/model_options.h"
+#include "capture/cli/shared_options.h"
 #include "capture/eval/run_worker.h"
 
 namespace kvloupe::capture_cli::study_verb {
@@ -29,13 +27,8 @@ int run_study_command(const StudyOptions& options) {
     return std::make_unique<RunWorker>(
         options.device, options.threads > 0 ? options.threads : threads, options.model, report);
   };
-  refuse_own_input(options.results, {options.study});
-  const Shard shard = options.shard.empty() ? Shard{} : parse_shard(options.shard);
-  if (launched_processes() > 1) {
-    run_study_on_ranks(options.study, options.results, report, StudyPart::runs, make_worker, shard);
-  } else {
-    run_study(options.study, options.results, report, StudyPart::runs, make_worker, shard);
-  }
+  run_study_as_started(options.study, options.results, options.shard, report, StudyPart::runs,
+                       make_worker);
   return 0;
 }
 
@@ -54,12 +47,9 @@ void add(CLI::App& app, Action& action) {
   verb->add_option("--shard", options->shard,
                    "Compute one part of so many, such as 3/10, into a results file of its own; "
                    "kvloupe study --merge joins them");
-  add_tokenizer_option(*verb, options->model);
-  add_weights_option(*verb, options->model);
-  verb->add_option("--device", options->device, "cpu, cuda or cuda:i")->capture_default_str();
-  verb->add_option("--threads", options->threads,
-                   "Threads for the model's products in each process")
-      ->check(CLI::Range(1, 4096));
+  add_model_options(*verb, options->model, false);
+  add_device_options(*verb, options->device, options->threads,
+                     "Threads for the model's products in each process");
   verb->callback(
       [options, &action] { action = [options] { return run_study_command(*options); }; });
 }

@@ -13,11 +13,12 @@
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "capture/cli/commands.h"
-#include "capture/cli/model_options.h"
+#include "capture/cli/shared_options.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/tokenizer.h"
 
-namespace kvloupe::capture_cli::tokens_verb {
+namespace kvloupe::capture_cli {
 
 namespace {
 
@@ -104,7 +105,7 @@ int run_tokens(const TokensOptions& options) {
 
 }  // namespace
 
-void add(CLI::App& app, Action& action) {
+void add_tokens(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("tokens", "Count and show a prompt's tokens, or the text of token ids");
   const auto options = std::make_shared<TokensOptions>();
@@ -123,4 +124,4 @@ void add(CLI::App& app, Action& action) {
   verb->callback([options, &action] { action = [options] { return run_tokens(*options); }; });
 }
 
-}  // namespace kvloupe::capture_cli::tokens_verb
+}  // namespace kvloupe::capture_cli

@@ -46,6 +46,12 @@ int count(const std::map<std::string, int>& words) {
 }
 }  // namespace
 
+std::string first_number(const std::string& text) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto first = std::find_if(text.begin(), text.end(), is_digit);
+  return {first, std::find_if_not(first, text.end(), is_digit)};
+}
+
 bool has_answer(std::string_view text, std::span<const std::string> answers) {
   const std::string said = in_small_letters(text);
   return std::any_of(answers.begin(), answers.end(), [&](const std::string& answer) {

@@ -6,6 +6,10 @@
 
 namespace kvloupe {
 
+/// The digits of the first number in a text; empty without one. What the answer to a needle's
+/// question is judged by.
+std::string first_number(const std::string& text);
+
 /// Whether a text has one of the answers in it, ASCII capitals aside: RULER's string_match_part
 /// (Hsieh et al. 2024) for one prediction. An empty answer counts for nothing.
 bool has_answer(std::string_view text, std::span<const std::string> answers);

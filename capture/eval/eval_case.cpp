@@ -9,62 +9,55 @@
 #include "capture/eval/haystack.h"
 #include "capture/eval/stored_prompt.h"
 #include "capture/eval/study_case.h"
-#include "capture/tokenizer/read_file.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 
 namespace kvloupe {
 
 namespace {
-using Json = nlohmann::json;
-constexpr std::uintmax_t kLargest = 256U << 20U;
-constexpr int kLongestAnswer = 1000;  // as of a template
+constexpr int kLongestTemplateAnswer = 1000;  // as of a template
 
-/// A member of the settings or of a run; another type is another program's file.
-template <typename T>
-T value_of(const Json& json, const char* name, const std::filesystem::path& path) {
-  try {
-    return json.at(name).get<T>();
-  } catch (const Json::exception&) {
-    throw FileError(path.string(), std::string("has no usable \"") + name +
-                                       "\"; run the evaluation again with this version");
-  }
+[[noreturn]] void no_usable(const char* name, const std::filesystem::path& path) {
+  throw FileError(path.string(), std::string("has no usable \"") + name +
+                                     "\"; run the evaluation again with this version");
 }
+
 /// The prompt that the results carry.
-void take_stored(const Json& json, const Json& run, const std::filesystem::path& path,
-                 EvalCase& result) {
-  const auto number = value_of<std::size_t>(run, "prompt", path);
-  const Json prompts = json.value("prompts", Json());
-  if (!prompts.is_array() || number >= prompts.size()) {
+void take_stored(const Evaluation& evaluation, int number, EvalCase& result) {
+  const std::filesystem::path& path = evaluation.path;
+  if (number >= static_cast<int>(evaluation.prompts.size())) {
     throw FileError(path.string(), "has no prompt " + std::to_string(number) +
                                        "; run the evaluation again with this version");
   }
-  result.tokens = read_stored_prompt(prompts[number], path);
-  result.answer_tokens = value_of<int>(prompts[number], "answer_tokens", path);
-  if (result.answer_tokens < 1 || result.answer_tokens > kLongestAnswer)
+  const auto prompt =
+      nlohmann::json::parse(evaluation.prompts[static_cast<std::size_t>(number)], nullptr, false);
+  result.tokens = read_stored_prompt(prompt, path);
+  const auto answer_tokens = prompt.value("answer_tokens", nlohmann::json());
+  if (!answer_tokens.is_number_integer()) no_usable("answer_tokens", path);
+  if (answer_tokens < 1 || answer_tokens > kLongestTemplateAnswer)
     throw FileError(path.string(), "has \"answer_tokens\" out of range; run the evaluation again");
+  result.answer_tokens = answer_tokens.get<int>();
 }
 
 /// The prompt of a run of an earlier version, from the template and the tokenizer.
-void make_again(const EvalCaseRequest& request, const Json& settings, const Json& run,
-                const EvaluationRun& known, EvalCase& result) {
+void make_again(const EvalCaseRequest& request, const EvaluationSettings& settings,
+                const EvaluationRun& run, EvalCase& result) {
   const std::filesystem::path& path = request.results;
   const NeedleTemplate needles =
       needle_template_of(request.model.path, request.needle_template, request.filler);
-  const bool same =
-      value_of<std::string>(settings, "needle", path) == needles.needle &&
-      value_of<std::string>(settings, "question", path) == needles.question &&
-      value_of<std::size_t>(settings, "filler_sentences", path) == needles.filler.size();
+  const bool same = settings.needle == needles.needle && settings.question == needles.question &&
+                    settings.filler_sentences == static_cast<int>(needles.filler.size());
   if (!same) {
     throw FileError(path.string(), "was made with another template or filler than " +
                                        request.model.path.string() +
                                        " has; give --template and --filler as for the evaluation");
   }
+  if (std::isnan(run.sample)) no_usable("sample", path);
   const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(request.model.tokenizer_place());
-  const Haystack haystack(needles, *tokenizer, value_of<std::uint64_t>(settings, "seed", path));
-  const NeedleTask task = haystack.needle(
-      {static_cast<int>(known.length), known.depth, value_of<int>(run, "sample", path)},
-      value_of<int>(settings, "needles", path));
-  if (task.answer != result.expected ||
-      static_cast<double>(task.tokens.ids.size()) != known.tokens) {
+  const NeedleTask task =
+      Haystack(needles, *tokenizer, settings.seed)
+          .needle({static_cast<int>(run.length), run.depth, static_cast<int>(run.sample)},
+                  settings.needles);
+  if (task.answer != result.expected || static_cast<double>(task.tokens.ids.size()) != run.tokens) {
     throw FileError(path.string(), "run " + std::to_string(request.row) +
                                        " has another prompt than the tokenizer of " +
                                        request.model.path.string() +
@@ -78,7 +71,7 @@ void make_again(const EvalCaseRequest& request, const Json& settings, const Json
 EvalCase eval_case(const EvalCaseRequest& request) {
   const std::filesystem::path& path = request.results;
   if (is_study_results(path)) return study_case(request);
-  const Evaluation evaluation = read_evaluation(path);  // checks the file
+  const Evaluation evaluation = read_evaluation(path);
   if (evaluation.task != Evaluation::Task::needle)
     throw FileError(path.string(), "has no needles; give results of eval --task needle");
   const int rows = static_cast<int>(evaluation.runs.size());
@@ -86,32 +79,29 @@ EvalCase eval_case(const EvalCaseRequest& request) {
     throw UsageError("--row " + std::to_string(request.row) + ": the file has runs 0 to " +
                      std::to_string(rows - 1));
   }
-  const Json json = Json::parse(read_file(path.string(), kLargest));
-  const Json& settings = json.at("settings");
-  const Json& run = json.at("runs").at(static_cast<std::size_t>(request.row));
-
-  const EvaluationRun& known = evaluation.runs[static_cast<std::size_t>(request.row)];
-
+  const EvaluationRun& run = evaluation.runs[static_cast<std::size_t>(request.row)];
   EvalCase result;
-  result.expected = value_of<std::string>(run, "expected", path);
-  if (run.contains("prompt")) {
-    take_stored(json, run, path, result);
+  result.expected = run.expected;
+  if (run.expected.empty()) no_usable("expected", path);
+  if (evaluation.block < 1) no_usable("block", path);
+  if (evaluation.dtype.empty()) no_usable("dtype", path);
+  if (run.prompt >= 0) {
+    take_stored(evaluation, run.prompt, result);
   } else {
-    make_again(request, settings, run, known, result);
+    make_again(request, evaluation, run, result);
   }
-  if (static_cast<double>(result.tokens.ids.size()) != known.tokens) {
+  if (static_cast<double>(result.tokens.ids.size()) != run.tokens) {
     throw FileError(path.string(), "run " + std::to_string(request.row) +
                                        " has another number of tokens than its prompt; run the "
                                        "evaluation again");
   }
-  result.policy = known.policy;
-  result.budget = known.budget;
-  result.probe = run.value("probe", "");
-  result.block = value_of<int>(settings, "block", path);
-  result.dtype = value_of<std::string>(settings, "dtype", path);
-  result.positions = settings.value("positions", "original") == "compact" ? Positions::compact
-                                                                          : Positions::original;
-  result.context_only = settings.value("compression", "regular") == "context-only";
+  result.policy = run.policy;
+  result.budget = run.budget;
+  result.probe = run.probe;
+  result.block = evaluation.block;
+  result.dtype = evaluation.dtype;
+  result.positions = evaluation.compact ? Positions::compact : Positions::original;
+  result.context_only = evaluation.context_only;
   return result;
 }
 

@@ -8,21 +8,19 @@
 #include <vector>
 
 #include "analysis/cache/evicting_layer.h"
+#include "analysis/evaluation/evaluation.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/progress.h"
-#include "capture/eval/eval_results.h"
 #include "capture/model/model_choice.h"
 #include "capture/run/probe_kind.h"
 
 namespace kvloupe {
 
-enum class EvalTask { needle, perplexity };
-
 /// What `kvloupe-capture eval` is to do. Every policy runs in the model's own cache.
 struct EvalRequest {
   ModelChoice model;
   std::string output;
-  EvalTask task = EvalTask::needle;
+  Evaluation::Task task = Evaluation::Task::needle;  // or perplexity
   std::vector<PolicySpec> policies;
   std::vector<Budget> budgets;  // shares are of the prompt
   std::vector<int> lengths;     // tokens of a prompt
@@ -51,12 +49,12 @@ struct EvalRequest {
 struct EvalReport {
   std::function<void(const std::string&)> note;  // a line a person should read
   /// A run is done: `done` of `total`, including those that were already in the file.
-  std::function<void(long done, long total, const EvalResults::Json& run)> run;
+  std::function<void(long done, long total, const EvaluationRun& run)> run;
 };
 
 /// Makes the runs that are missing in the results file and saves after each prompt. The full cache
 /// is always among the policies. Returns the results. Throws UsageError, FileError, WorkError, and
 /// Cancelled through progress; the runs made until then are in the file.
-EvalResults evaluate(const EvalRequest& request, Progress& progress, const EvalReport& report);
+Evaluation evaluate(const EvalRequest& request, Progress& progress, const EvalReport& report);
 
 }  // namespace kvloupe

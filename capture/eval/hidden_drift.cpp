@@ -76,17 +76,14 @@ void HiddenDrift::add(int layer, int first, const at::Tensor& hidden) {
   normed_.add(model_.last_norm(other), model_.last_norm(full.to(other.device())));
 }
 
-nlohmann::ordered_json HiddenDrift::means() const {
+void HiddenDrift::enter_means(EvaluationRun& run) const {
   const auto mean = [&](double sum) { return six_digits(sum / full_.count()); };
-  nlohmann::ordered_json distances = nlohmann::ordered_json::array(), cosines = distances;
   for (const Sums& layer : layers_) {
-    distances.push_back(mean(layer.distance));
-    cosines.push_back(mean(layer.cosine));
+    run.hidden.layers.push_back(mean(layer.distance));
+    run.hidden_cosine.layers.push_back(mean(layer.cosine));
   }
-  return {{"hidden_distance", std::move(distances)},
-          {"hidden_cosine_distance", std::move(cosines)},
-          {"normed_distance", mean(normed_.distance)},
-          {"normed_cosine_distance", mean(normed_.cosine)}};
+  run.hidden.normed = mean(normed_.distance);
+  run.hidden_cosine.normed = mean(normed_.cosine);
 }
 
 }  // namespace kvloupe

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "analysis/evaluation/evaluation.h"
 #include "capture/model/transformer.h"
 
 namespace kvloupe {
@@ -43,10 +43,9 @@ class HiddenDrift {
   /// full run's range are ignored.
   void add(int layer, int first, const at::Tensor& hidden);
 
-  /// Means over the full run's tokens; tokens that were never added count as equal.
-  /// `hidden_distance` and `hidden_cosine_distance` are [L], `normed_distance` and
-  /// `normed_cosine_distance` are of the input of the output head. Six significant digits.
-  nlohmann::ordered_json means() const;
+  /// Writes the means over the full run's tokens into the run's hidden states' distances, with six
+  /// significant digits; tokens that were never added count as equal.
+  void enter_means(EvaluationRun& run) const;
 
  private:
   struct Sums {

@@ -65,7 +65,7 @@ void Perplexity::enter_losses(const at::Tensor& rows, int first,
 
 double Perplexity::loss() const { return mean(losses_); }
 
-EvalResults::Json Perplexity::compare(EvalRun run, const Progress& progress) const {
+void Perplexity::compare(EvalRun run, const Progress& progress, EvaluationRun& result) const {
   const Transformer& model = run.model();
   std::vector<double> losses = losses_;
   double kl = 0.0, differ = 0.0;
@@ -82,13 +82,13 @@ EvalResults::Json Perplexity::compare(EvalRun run, const Progress& progress) con
     differ += full.argmax(-1).ne(rows.argmax(-1)).sum().item<double>();
   });
   const auto tokens = static_cast<double>(ids_.size());
-  EvalResults::Json result{{"loss", mean(losses)}, {"loss_difference", mean(losses) - loss()}};
+  result.loss = mean(losses);
+  result.loss_difference = result.loss - loss();
   if (log_probabilities_.defined()) {
-    result["kl"] = kl / tokens;
-    result["same_top1"] = (tokens - differ) / tokens;
+    result.kl = kl / tokens;
+    result.same_top1 = (tokens - differ) / tokens;
   }
-  if (drift) result.update(drift->means());
-  return result;
+  if (drift) drift->enter_means(result);
 }
 
 }  // namespace kvloupe

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "capture/eval/eval_results.h"
 #include "capture/eval/eval_run.h"
 #include "capture/eval/hidden_drift.h"
 
@@ -25,11 +24,11 @@ class Perplexity {
   /// Mean −log p of tokens 1 onwards, in nats.
   double loss() const;
 
-  /// Reads the text with a new run that evicts: `loss` and `loss_difference` in nats. If the full
-  /// cache's distributions were kept: `kl`, the mean over the tokens of Σ p_full (log p_full − log
-  /// p), and `same_top1`, the share of equal most probable tokens. If its hidden states were kept:
-  /// HiddenDrift::means() over all tokens. Throws Cancelled.
-  EvalResults::Json compare(EvalRun run, const Progress& progress) const;
+  /// Reads the text with a new run that evicts, and enters loss and loss_difference. If the full
+  /// cache's distributions were kept: kl, the mean over the tokens of Σ p_full (log p_full − log
+  /// p), and same_top1, the share of equal most probable tokens. If its hidden states were kept:
+  /// HiddenDrift::enter_means() over all tokens. Throws Cancelled.
+  void compare(EvalRun run, const Progress& progress, EvaluationRun& result) const;
 
  private:
   /// Writes −log p of the tokens that follow those of `rows`, [m,vocab]; the rows begin at token

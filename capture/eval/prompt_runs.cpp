@@ -7,14 +7,12 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_files.h"
-#include "capture/eval/first_number.h"
+#include "capture/eval/answer_score.h"
 #include "capture/run/capture_input.h"
 
 namespace kvloupe {
 
 namespace {
-
-using Json = EvalResults::Json;
 
 /// The full cache's run fills the recording, the others begin with it.
 EvalRun start(const RunningModel& model, const EvalSetting& setting, int prompt_length,
@@ -39,11 +37,13 @@ Recording recording_for(const RunningModel& model, int prompt_length, int most_e
 
 }  // namespace
 
-Json EvalSetting::key() const {
-  Json key{{"policy", policy.text()}, {"budget", budget ? budget->text() : std::string("full")}};
-  if (const std::string files = policy_files(policy); !files.empty()) key["policy_files"] = files;
-  if (probe) key["probe"] = probe_name(*probe);
-  return key;
+EvaluationRun EvalSetting::named_run() const {
+  EvaluationRun run = EvaluationRun::unknown();
+  run.policy = policy.text();
+  run.budget = budget ? budget->text() : std::string(kFullCache);
+  run.policy_files = policy_files(policy);
+  if (probe) run.probe = probe_name(*probe);
+  return run;
 }
 
 int EvalSetting::entries(int prompt_length) const {
@@ -67,7 +67,7 @@ NeedleRuns::NeedleRuns(const RunningModel& model, NeedleTask task, int answer_to
       [&](int layer, int first, const at::Tensor& hidden) { full_.keep(layer, first, hidden); });
 }
 
-Json NeedleRuns::run(const EvalSetting& setting, const Progress& progress) {
+EvaluationRun NeedleRuns::run(const EvalSetting& setting, const Progress& progress) {
   if (setting.probe) know_probe(*setting.probe, progress);
   HiddenDrift drift(*model_.transformer, full_);
   const std::string text =
@@ -76,12 +76,13 @@ Json NeedleRuns::run(const EvalSetting& setting, const Progress& progress) {
           : answer(setting, progress, [&](int layer, int first, const at::Tensor& hidden) {
               drift.add(layer, first, hidden);
             });
-  Json run;
-  run["tokens"] = tokens();
-  run["expected"] = task_.answer;
-  run["answer"] = text;
-  run["correct"] = first_number(text) == task_.answer;
-  if (setting.budget) run.update(drift.means());
+  EvaluationRun run = setting.named_run();
+  run.entries = setting.entries(tokens());
+  run.tokens = tokens();
+  run.expected = task_.answer;
+  run.answer = text;
+  run.correct = first_number(text) == task_.answer ? 1.0 : 0.0;
+  if (setting.budget) drift.enter_means(run);
   return run;
 }
 
@@ -147,14 +148,15 @@ PerplexityRuns::PerplexityRuns(const RunningModel& model, std::vector<std::int32
                 model_.most_reference, progress, note);
 }
 
-Json PerplexityRuns::run(const EvalSetting& setting, const Progress& progress) {
-  Json run;
-  run["tokens"] = tokens();
+EvaluationRun PerplexityRuns::run(const EvalSetting& setting, const Progress& progress) {
+  EvaluationRun run = setting.named_run();
+  run.entries = setting.entries(tokens());
+  run.tokens = tokens();
   if (setting.budget) {
-    run.update(full_->compare(start(model_, setting, tokens(), tokens(), recording_), progress));
+    full_->compare(start(model_, setting, tokens(), tokens(), recording_), progress, run);
   } else {
-    run["loss"] = full_->loss();
-    run["loss_difference"] = 0.0;
+    run.loss = full_->loss();
+    run.loss_difference = 0.0;
   }
   return run;
 }

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "analysis/cache/evicting_layer.h"
+#include "analysis/evaluation/evaluation.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/progress.h"
-#include "capture/eval/eval_results.h"
 #include "capture/eval/eval_run.h"
 #include "capture/eval/haystack.h"
 #include "capture/eval/hidden_drift.h"
@@ -30,8 +30,8 @@ struct EvalSetting {
   std::optional<Budget> budget;
   std::optional<ProbeKind> probe = {};  // of a policy that needs the context read a second time
 
-  /// {"policy", "budget"}; "policy_files" if it reads any; "probe" if it has one.
-  EvalResults::Json key() const;
+  /// A run of it, of which only policy, budget, policy_files and probe are known.
+  EvaluationRun named_run() const;
   int entries(int prompt_length) const;  // of the full cache: the whole prompt
   static EvalSetting full_cache();
 };
@@ -64,8 +64,9 @@ class NeedleRuns {
              int most_entries, const Progress& progress);
 
   int tokens() const { return static_cast<int>(task_.tokens.ids.size()); }
-  /// {tokens, expected, answer, correct}, and with a policy HiddenDrift::means() at the last token.
-  EvalResults::Json run(const EvalSetting& setting, const Progress& progress);
+  /// The named run with entries, tokens, expected, answer and correct, and with a policy the hidden
+  /// states' distances at the last token.
+  EvaluationRun run(const EvalSetting& setting, const Progress& progress);
 
  private:
   std::string answer(const EvalSetting& setting, const Progress& progress,
@@ -95,8 +96,9 @@ class PerplexityRuns {
                  const Progress& progress, const std::function<void(const std::string&)>& note);
 
   int tokens() const { return static_cast<int>(ids_.size()); }
-  /// {tokens} and what Perplexity::compare() says; of the full cache: loss, and a difference of 0.
-  EvalResults::Json run(const EvalSetting& setting, const Progress& progress);
+  /// The named run with entries, tokens, and what Perplexity::compare() says; of the full cache:
+  /// loss, and a difference of 0.
+  EvaluationRun run(const EvalSetting& setting, const Progress& progress);
 
  private:
   const RunningModel& model_;

@@ -4,11 +4,11 @@
 
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "analysis/evaluation/rescue_results.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/progress.h"
 #include "capture/model/model_choice.h"
@@ -62,19 +62,13 @@ struct RescueReport {
 };
 
 /// Makes the runs that are missing in the results file, which is saved after each, and returns its
-/// content (docs/follow.md): {format, format_version, settings, shape: {layers, heads}, expected,
-/// runs: {spec: {right, logprob}}, full, policy (with what each says), keep: {all, layers, heads,
-/// smallest}, drop: {all, layers, heads, smallest}, predicted: {by, heads: [{layer, head, loss,
-/// question_loss, change, logit, blame}], rank_correlation, set_within}}. Heads and layers are
-/// lists of {layer, head, right, logprob, gain} of those that were run alone: the gain over the
-/// policy's run (keep), or over the full cache's (drop; below 0 where the loss hurts). `smallest`
-/// is null where the tokens are not what it depends on, else {heads: [[layer, head]], right or
-/// wrong, runs, minimal}: if minimal, no single head can be left out of it; another, smaller set is
-/// not excluded.
+/// content (docs/follow.md). Effects are of the places that were run alone: the gain is over the
+/// policy's run (keep), or over the full cache's (drop; below 0 where the loss hurts). The smallest
+/// set is missing where the tokens are not what the answer depends on; if it is minimal, no single
+/// head can be left out of it; another, smaller set is not excluded.
 ///
 /// Throws UsageError, FileError, WorkError (the full cache's answer is not the expected one), and
 /// Cancelled through progress; the runs made until then are in the file.
-nlohmann::ordered_json rescue(const RescueRequest& request, Progress& progress,
-                              const RescueReport& report);
+RescueResults rescue(const RescueRequest& request, Progress& progress, const RescueReport& report);
 
 }  // namespace kvloupe

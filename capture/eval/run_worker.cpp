@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "analysis/replay/drift.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/trace_probe.h"
+#include "analysis/unknown.h"
 #include "analysis/utf8.h"
 #include "capture/eval/answer_score.h"
 #include "capture/eval/needle_template.h"
@@ -29,28 +29,20 @@
 #include "capture/run/compute.h"
 #include "capture/run/model_description.h"
 #include "capture/run/set_prompt.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 
 namespace kvloupe {
 
 namespace {
 namespace fs = std::filesystem;
-using Json = EvalResults::Json;
+using Json = nlohmann::ordered_json;
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 class Silent final : public CaptureObserver {
  public:
   void on_tokens(int, int, int) override {}
   void on_note(const std::string&) override {}
 };
-
-/// A number of a run, where it has it.
-double number_of(const Json& run, const char* name) {
-  const auto found = run.find(name);
-  if (found == run.end()) return kUnknown;
-  if (found->is_boolean()) return found->get<bool>() ? 1.0 : 0.0;
-  return found->is_number() ? found->get<double>() : kUnknown;
-}
 
 /// Collects the values of an item by the names of their measures.
 class Values {
@@ -94,14 +86,10 @@ class Values {
   StudyOutcome& outcome_;
 };
 
-std::vector<StudyValue> by_layer(const Json& run, const char* name) {
+std::vector<StudyValue> by_layer(const std::vector<double>& values) {
   std::vector<StudyValue> layers;
-  const auto found = run.find(name);
-  if (found == run.end() || !found->is_array()) return layers;
-  for (std::size_t layer = 0; layer < found->size(); ++layer) {
-    const Json& value = (*found)[layer];
-    layers.push_back(
-        {0, static_cast<int>(layer), -1, -1, value.is_number() ? value.get<double>() : kUnknown});
+  for (const double value : values) {
+    layers.push_back({0, static_cast<int>(layers.size()), -1, -1, value});
   }
   return layers;
 }
@@ -349,27 +337,25 @@ void RunWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
   }
   if (full_trace_) return drift(task, setting, outcome);
   outcome.at_once = setting.budget && task.block >= read_;
-  const Json run =
+  const EvaluationRun run =
       needle_ ? needle_->run(setting, progress_) : perplexity_->run(setting, progress_);
-  if (needle_) outcome.prompt.answer = escape_invalid_utf8(run["answer"].get<std::string>());
+  if (needle_) outcome.prompt.answer = escape_invalid_utf8(run.answer);
   Values values(task, outcome);
   const std::string prefix = task.source.task + "_";
   if (task.source.task == kNeedleTask) {
-    values.add("needle_found", number_of(run, "correct"));
+    values.add("needle_found", run.correct);
   } else if (task.source.task == kAnswerTask) {
-    const std::string said = run["answer"].get<std::string>();
-    values.add("answer_found", has_answer(said, answers_) ? 1.0 : 0.0);
-    values.add("answer_f1", answer_f1(said, answers_));
+    values.add("answer_found", has_answer(run.answer, answers_) ? 1.0 : 0.0);
+    values.add("answer_f1", answer_f1(run.answer, answers_));
   } else {
-    values.add("perplexity_loss", number_of(run, "loss"));
-    values.add("perplexity_loss_difference", number_of(run, "loss_difference"));
+    values.add("perplexity_loss", run.loss);
+    values.add("perplexity_loss_difference", run.loss_difference);
     if (setting.budget) {
-      values.add("perplexity_kl", number_of(run, "kl"));
-      values.add("perplexity_same_top1", number_of(run, "same_top1"));
+      values.add("perplexity_kl", run.kl);
+      values.add("perplexity_same_top1", run.same_top1);
     }
   }
-  if (setting.budget)
-    values.add((prefix + "hidden_distance").c_str(), by_layer(run, "hidden_distance"));
+  if (setting.budget) values.add((prefix + "hidden_distance").c_str(), by_layer(run.hidden.layers));
   values.sort();
 }
 

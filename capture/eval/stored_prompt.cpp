@@ -9,7 +9,7 @@
 namespace kvloupe {
 
 namespace {
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 
 /// Decimal ids with one blank between each two. Empty where the text is another.
 std::vector<std::int32_t> ids_of(const std::string& text) {
@@ -39,19 +39,19 @@ nlohmann::ordered_json stored_prompt(const TokenSequence& tokens) {
   return {{"ids", std::move(ids)}, {"segments", std::move(segments)}};
 }
 
-TokenSequence read_stored_prompt(const Json& prompt, const std::filesystem::path& path) {
+TokenSequence read_stored_prompt(const PlainJson& prompt, const std::filesystem::path& path) {
   const auto fail = [&](const char* member) {
     throw FileError(path.string(), std::string("has a prompt without usable \"") + member +
                                        "\"; run the evaluation again");
   };
-  const Json ids = prompt.is_object() ? prompt.value("ids", Json()) : Json();
-  const Json segments = prompt.is_object() ? prompt.value("segments", Json()) : Json();
+  const PlainJson ids = prompt.is_object() ? prompt.value("ids", PlainJson()) : PlainJson();
+  const PlainJson segments = prompt.is_object() ? prompt.value("segments", PlainJson()) : PlainJson();
   if (!ids.is_string()) fail("ids");
   const std::vector<std::int32_t> all = ids_of(ids.get_ref<const std::string&>());
   if (all.empty()) fail("ids");
   if (!segments.is_array()) fail("segments");
   TokenSequence tokens;
-  for (const Json& segment : segments) {
+  for (const PlainJson& segment : segments) {
     if (!segment.is_array() || segment.size() != 2 || !segment[0].is_string() ||
         !segment[1].is_number_unsigned() ||
         segment[1].get<std::uint64_t>() > all.size() - tokens.ids.size()) {

@@ -16,19 +16,19 @@
 namespace kvloupe {
 
 namespace {
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 constexpr int kLongestAnswer = 4096;  // as of kvloupe-capture run --generate
 
-Json parsed(const std::string& text) {
-  return is_deep_json(text) ? Json() : Json::parse(text, nullptr, false);
+PlainJson parsed(const std::string& text) {
+  return is_deep_json(text) ? PlainJson() : PlainJson::parse(text, nullptr, false);
 }
 
 std::vector<std::string> answers_of(const std::string& text, const std::filesystem::path& path) {
   std::vector<std::string> answers;
   if (text.empty()) return answers;
-  const Json list = parsed(text);
+  const PlainJson list = parsed(text);
   const bool texts = list.is_array() && !list.empty() &&
-                     std::all_of(list.begin(), list.end(), [](const Json& one) {
+                     std::all_of(list.begin(), list.end(), [](const PlainJson& one) {
                        return one.is_string() && !one.get_ref<const std::string&>().empty();
                      });
   if (!texts) throw FileError(path.string(), "has a run whose answers cannot be read");
@@ -59,14 +59,14 @@ EvalCase study_case(const EvalCaseRequest& request) {
                     "was written by an earlier kvloupe, which kept no prompts; run the study again "
                     "into another file");
   }
-  const Json stored = parsed(prompt.stored);
+  const PlainJson stored = parsed(prompt.stored);
   EvalCase result;
   result.tokens = read_stored_prompt(stored, path);
-  const Json answer_tokens = stored.value("answer_tokens", Json());
+  const PlainJson answer_tokens = stored.value("answer_tokens", PlainJson());
   if (!answer_tokens.is_number_integer() || answer_tokens < 0 || answer_tokens > kLongestAnswer)
     throw FileError(path.string(), "has \"answer_tokens\" out of range; run the study again");
   result.answer_tokens = answer_tokens.get<int>();
-  const Json probe = stored.value("probe", Json());
+  const PlainJson probe = stored.value("probe", PlainJson());
   const std::vector<std::string> answers = answers_of(prompt.expected, path);
   const bool needle = item.task == kNeedleTask;
   if (needle && !answers.empty()) result.expected = answers.front();

@@ -38,7 +38,7 @@ void each_block(const std::byte* blocks, std::int64_t count, float* into, Work w
   }
 }
 
-/// Of the 32 numbers of 4 bits in 16 bytes: the low halves, then the high ones. x[j] =
+/// Goes through the 32 numbers of 4 bits in 16 bytes: the low halves, then the high ones. x[j] =
 /// value(number j, j).
 template <typename Value>
 void each_nibble(const std::uint8_t* bytes, float* x, Value value) {

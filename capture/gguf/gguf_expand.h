@@ -1,7 +1,7 @@
 #pragma once
-// What the packed numbers of a GGUF file stand for, one function for each type: a GgufExpand. Each
-// product and sum is rounded to float32 by itself, in the order of the formula, so that the result
-// is the same on every machine. Layouts: https://github.com/ggml-org/ggml, "block_" structures.
+// Expands the packed numbers of a GGUF file, one function for each type: a GgufExpand. Each product
+// and sum is rounded to float32 by itself, in the order of the formula, so that the result is the
+// same on every machine. Layouts: https://github.com/ggml-org/ggml, "block_" structures.
 
 #include <cstddef>
 #include <cstdint>

@@ -253,7 +253,7 @@ GgufHeader read_gguf_header(const std::string& path, std::span<const std::byte> 
   for (auto& [name, tensor] : header.tensors) {
     if (tensor.begin % alignment != 0) {
       throw FileError(path, tensor_text(name) + fmt::format(" begins at byte {} of the data, which "
-                                                            "is no multiple of the alignment {}",
+                                                            "is not a multiple of the alignment {}",
                                                             tensor.begin, alignment));
     }
     if (start > file.size() || tensor.begin > file.size() - start ||

@@ -61,7 +61,7 @@ struct GgufHeader {
 /// `path` and the tensor or key.
 GgufHeader read_gguf_header(const std::string& path, std::span<const std::byte> file);
 
-/// What a header says, with the checks of its types. Errors name the file and the key.
+/// The values of a header, with checks of their types. Errors name the file and the key.
 class GgufMetadata {
  public:
   /// Refers to `values`.

@@ -21,7 +21,7 @@ class GgufModel {
   explicit GgufModel(const std::filesystem::path& first);
 
   const std::filesystem::path& path() const { return path_; }
-  /// Of the first file, whose values count.
+  /// Metadata of the first file, whose values count.
   GgufMetadata metadata() const { return {path_.string(), parts_.front().header.values}; }
   /// "llama", "qwen2", …: key general.architecture.
   std::string architecture() const { return metadata().text("general.architecture"); }

@@ -43,7 +43,7 @@ std::int64_t file_pages(const std::filesystem::path& folder) {
   return bytes;
 }
 
-/// What a group and those above it have left. `group` begins with a slash.
+/// Bytes that a group and those above it have left. `group` begins with a slash.
 std::int64_t left_in(const std::filesystem::path& mount, const std::string& group,
                      const char* limit_name, const char* used_name) {
   std::int64_t left = kUnknown;

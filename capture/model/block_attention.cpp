@@ -26,7 +26,7 @@ void round_through_halves(const float* from, float* to, std::size_t size) {
   }
 }
 
-/// What a tile's queries do not see among the keys at hand.
+/// The keys at hand that a tile's queries do not see.
 struct Unseen {
   at::Tensor later;   // [r,r] among the last r keys, those that come after each query
   at::Tensor beyond;  // [r,c] among the first c keys, those before each query's window; c may be 0
@@ -78,7 +78,7 @@ std::int64_t first_seen(const LayerCache& cache, std::int64_t head, std::int64_t
   return std::lower_bound(tokens.begin(), tokens.end(), query_token - window + 1) - tokens.begin();
 }
 
-/// What turns a head's entries from their token index to their place, [n,d].
+/// The rotation of a head's entries from their token index to their place, [n,d].
 Rotation turn_to_places(const Rotation& backward, const at::Tensor& tokens) {
   const at::Tensor moved = tokens - at::arange(tokens.size(0), tokens.options());
   return {backward.cosine.index_select(0, moved), backward.sine.index_select(0, moved)};
@@ -184,8 +184,8 @@ void HeadAttention::in_tensors(const Progress& progress) const {
   const at::Tensor keys = exact_ ? stored_keys : placed_keys(cache_.keys(head_).to(at::kFloat));
   const at::Tensor values = cache_.values(head_);
   const at::Tensor log_sizes = cache_.log_sizes(head_);
-  // Of a windowed model no row is wider than its window and the block: a cache that has dropped
-  // what lies beyond is worked through in the same tiles, and gives the same bits.
+  // No row of a windowed model is wider than its window and the block. A cache that has dropped the
+  // entries beyond goes through the same tiles and gives the same bits.
   const std::int64_t width = window > 0 ? std::min(n, window - 1 + m) : n;
   const std::int64_t tile = std::clamp<std::int64_t>(kTileElements / (group * width), 1, m);
   for (std::int64_t first = 0; first < m; first += tile) {

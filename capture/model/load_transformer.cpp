@@ -20,8 +20,8 @@ namespace kvloupe {
 namespace {
 constexpr std::uintmax_t kLargestConfig = 16U << 20U;
 
-/// What a model's publisher says of generating with it, where the file is there: a chat model may
-/// end its turn by other tokens than config.json names.
+/// The publisher's settings for generating, if the file is there: a chat model may end its turn by
+/// other tokens than config.json names.
 void add_generation_config(const std::filesystem::path& path, ModelConfig& config) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return;
@@ -34,7 +34,7 @@ void add_generation_config(const std::filesystem::path& path, ModelConfig& confi
   all.erase(std::unique(all.begin(), all.end()), all.end());
 }
 
-/// Of what is free, weights may take this share: caches and states need the rest.
+/// Weights may take this share of the free memory: caches and states need the rest.
 constexpr double kShareForWeights = 0.75;
 
 ModelConfig read_gguf_config(const std::filesystem::path& path) {

@@ -10,7 +10,7 @@ namespace kvloupe {
 
 class WeightSource;
 
-/// What the model's files say of it: FOLDER/config.json with the tokens that end a text from
+/// The settings in the model's files: FOLDER/config.json with the tokens that end a text from
 /// FOLDER/generation_config.json if that file exists, or the values of a GGUF file. Throws
 /// FileError: folder or file missing, see parse_model_config and gguf_config.
 ModelConfig read_model_config(const std::filesystem::path& model);

@@ -17,7 +17,7 @@ struct ModelChoice {
 
   ModelChoice() = default;
   ModelChoice(std::filesystem::path model) : path(std::move(model)) {}  // NOLINT: it is its path
-  /// Where the tokenizer is.
+  /// The tokenizer's place.
   const std::filesystem::path& tokenizer_place() const {
     return tokenizer.empty() ? path : tokenizer;
   }

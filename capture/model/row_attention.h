@@ -29,7 +29,7 @@ struct HeadRows {
   float scale = 1.0F;
 };
 
-/// Where results go; null: not wanted.
+/// Places of the results; null: not wanted.
 struct RowResults {
   float* logsumexp = nullptr;     // [G,m]
   const float* values = nullptr;  // [n,d], for the outputs

@@ -12,7 +12,8 @@ namespace kvloupe {
 
 namespace {
 
-// Of a packed model's output head, expanded at a time: whole pieces, as of a head in memory.
+// Rows of a packed model's output head that are expanded at a time: whole pieces, as for a head in
+// memory.
 constexpr std::int64_t kHeadRows = 28 * kPieceColumnsOfOneRow;
 static_assert(kHeadRows % kPieceColumns == 0);
 

@@ -120,8 +120,8 @@ class Transformer {
   };
   LayerWeights gather(int layer, const std::function<at::Tensor(const std::string&)>& take) const;
   const LayerWeights& layer(int layer) const;
-  /// Of a packed model: rows [first, end) of a weight, in the memory called `room` until that is
-  /// used again.
+  /// Rows [first, end) of a packed model's weight, in the memory called `room` until that is used
+  /// again.
   at::Tensor packed(const std::string& name, const std::vector<std::int64_t>& shape,
                     std::int64_t first, std::int64_t end, const std::string& room) const;
   /// The same of a matrix of [vocab,D].

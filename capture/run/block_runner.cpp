@@ -82,7 +82,7 @@ void BlockRunner::run_aside(std::span<const std::int32_t> ids, int context,
   const at::TensorOptions like = model_.options();
   const Rotation rotation =
       model_.rotation(at::arange(context, context + m, at::dtype(at::kLong).device(like.device())));
-  // Where the cache holds its whole sequence, places in it are positions.
+  // If the cache holds its whole sequence, places in it are positions.
   AttentionOptions options = attention_;
   options.keep_rows = false;
   at::Tensor hidden = model_.embed(ids_tensor(ids).to(like.device()));

@@ -103,7 +103,7 @@ bool CachePolicy::cut_head(const LayerStep& step, int head, const HeadDecision& 
   layer.caches->carry_out(head, decision);
   step.cache.keep(head, rows);
 
-  // What a merge made of an entry is computed once, above, and put in the model's own cache.
+  // A merged entry is computed once, above, and put in the model's own cache.
   const CacheView view = cache.view();
   const auto row_of = [](const MatrixView& rows, Eigen::Index row) {
     return std::span(rows.data() + row * rows.outerStride(), static_cast<std::size_t>(rows.cols()));

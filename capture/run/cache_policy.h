@@ -15,7 +15,7 @@ struct ClosedLoop {
   PolicySpec policy;
   int budget = 0;  // resolved entries
   Positions positions = Positions::original;
-  /// Of a model that reads its context twice before the policy acts, borrowed; else null.
+  /// Set if the model reads its context twice before the policy acts, borrowed; else null.
   const SequenceTables* twice = nullptr;
 };
 

@@ -110,7 +110,7 @@ class Run {
     return predictions.ids[best];
   }
 
-  /// What the last norm divides each token's residual stream by: √(mean(x²) + ε) of hidden [1,m,D].
+  /// The last norm divides each token's residual stream by this: √(mean(x²) + ε) of hidden [1,m,D].
   std::vector<float> final_rms(const at::Tensor& hidden) const {
     const at::Tensor x = hidden[0].to(at::kFloat);
     const at::Tensor rms = (x.square().mean(-1) + model_.config().rms_norm_eps).sqrt();
@@ -318,7 +318,7 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   if (input.tokenizer) write_vocabulary(*input.tokenizer, info, writer);
   BlockRunner::Options running;
   running.most_tokens = run.tokens();
-  // What may never be generated takes no memory: a cache grows.
+  // Tokens that may never be generated take no memory: a cache grows.
   constexpr int kRoomToGenerate = 1024;
   running.capacity = std::min(run.tokens(), input.prompt_length + forced + kRoomToGenerate);
   running.storage = request.storage;

@@ -55,12 +55,12 @@ struct CaptureRequest {
   /// Reads the context a second time and stores the states of this reading; so does a policy that
   /// needs it. The context ends at the segment "question", or at the prompt's end.
   std::optional<ProbeKind> probe;
-  /// What there is for the trace, asked before the model is loaded.
+  /// Free space for the trace, asked before the model is loaded.
   std::function<std::optional<std::uint64_t>(const std::filesystem::path&)> free_space =
       kvloupe::free_space;
 };
 
-/// What a run reports during its work. Calls come from the thread that runs the capture.
+/// Reports of a run during its work. Calls come from the thread that runs the capture.
 class CaptureObserver {
  public:
   virtual ~CaptureObserver() = default;

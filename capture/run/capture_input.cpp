@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "analysis/error.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 
 namespace kvloupe {
 

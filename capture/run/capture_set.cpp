@@ -14,6 +14,7 @@
 #include "capture/model/load_transformer.h"
 #include "capture/run/compute.h"
 #include "capture/run/set_prompt.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 
 namespace kvloupe {
 

@@ -10,7 +10,7 @@
 namespace kvloupe {
 
 namespace {
-constexpr std::int64_t kTileElements = std::int64_t{1} << 23;  // logits of one tile: 32 MiB
+constexpr std::int64_t kLogitTileElements = std::int64_t{1} << 23;  // logits of one tile: 32 MiB
 }
 
 Predictions predict(const Transformer& model, const at::Tensor& hidden, int first, int k,
@@ -18,7 +18,7 @@ Predictions predict(const Transformer& model, const at::Tensor& hidden, int firs
   const std::int64_t m = hidden.size(1);
   const std::int64_t vocab = model.config().vocab_size;
   // A packed head is expanded for each tile.
-  const std::int64_t most = model.is_packed() ? 8 * kTileElements : kTileElements;
+  const std::int64_t most = model.is_packed() ? 8 * kLogitTileElements : kLogitTileElements;
   const std::int64_t tile = std::clamp<std::int64_t>(most / vocab, 1, m);
   Predictions result;
   result.k = k;

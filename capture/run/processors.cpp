@@ -63,7 +63,7 @@ double tightest_quota(const fs::path& mount, const std::string& group) {
   return limit;
 }
 
-/// Of the groups in /proc/self/cgroup, lines "0::/path" and "7:cpu,cpuacct:/path".
+/// The quota of the groups in /proc/self/cgroup, lines "0::/path" and "7:cpu,cpuacct:/path".
 double process_quota(const fs::path& root) {
   const fs::path mounts = root / "sys/fs/cgroup";
   std::ifstream groups(root / "proc/self/cgroup");

@@ -12,7 +12,7 @@ namespace kvloupe {
 
 inline constexpr int kTopPredictions = 5;  // stored per token
 
-/// What a run will write, decided before the model is loaded.
+/// The contents of a run's trace, decided before the model is loaded.
 struct TracePlan {
   TraceWriterOptions options;  // without the model's fingerprint
   TraceContents contents;

@@ -30,8 +30,8 @@ bool is_name_character(char c) {
   return is_small(c) || is_capital(c) || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
-/// What stands after @@ on a line (without its line end) that holds nothing else; empty where the
-/// line is another.
+/// The name after @@ on a line (without its line end) that holds nothing else; empty if the line is
+/// another.
 std::string_view name_on(std::string_view line) {
   while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\t')) {
     line.remove_suffix(1);
@@ -72,8 +72,8 @@ class PromptBuilder {
  private:
   void start(std::string_view name) {
     if (std::find(kKnownNames.begin(), kKnownNames.end(), name) == kKnownNames.end()) {
-      note(name, "starts a segment of that name and is no text; write \\@@" +
-                     in_one_line(name, 40) + " where the model shall read it");
+      note(name, "starts a segment of that name and is not text; write \\@@" +
+                     in_one_line(name, 40) + " if the model should read it");
     }
     if (prompt_.segments.back().begin == prompt_.text.size()) {
       prompt_.segments.back().name = name;  // the one before is empty

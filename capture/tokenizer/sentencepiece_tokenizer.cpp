@@ -345,7 +345,7 @@ class SentencePieceTokenizer : public Tokenizer {
 
 std::unique_ptr<Tokenizer> open_sentencepiece_tokenizer(const std::filesystem::path& folder) {
   SentencePieceModel model = read_sentencepiece_model(folder / "tokenizer.model");
-  // Where the file says nothing BOS is added, as Hugging Face's Llama tokenizer does.
+  // BOS is added unless the file says otherwise, as Hugging Face's Llama tokenizer does.
   const bool add_bos = read_tokenizer_config(folder).add_bos_token.value_or(true);
   return std::make_unique<SentencePieceTokenizer>(std::move(model), add_bos);
 }

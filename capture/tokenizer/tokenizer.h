@@ -19,7 +19,7 @@ struct EncodedToken {
   std::size_t end = 0;
 };
 
-/// A model's tokenizer. One file per kind; see tokenizer_catalog.cpp.
+/// A model's tokenizer. One file per kind (kinds/tokenizer_catalog.cpp).
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -44,12 +44,5 @@ class Tokenizer {
 struct UnsupportedTokenizer : FileError {
   using FileError::FileError;
 };
-
-/// Opens the tokenizer of a model folder or GGUF file. Throws FileError: no tokenizer that kvloupe
-/// knows, or a broken one; UnsupportedTokenizer: none that kvloupe supports.
-std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& folder);
-
-/// Whether the folder has a tokenizer file that kvloupe knows, or the GGUF file a tokenizer.
-bool has_tokenizer(const std::filesystem::path& folder);
 
 }  // namespace kvloupe

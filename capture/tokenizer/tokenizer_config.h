@@ -6,8 +6,8 @@
 
 namespace kvloupe {
 
-/// What tokenizer_config.json, which may accompany any tokenizer file, says about the tokens around
-/// a text. Nothing if the file or a field is absent.
+/// The tokens around a text as tokenizer_config.json names them, which may accompany any tokenizer
+/// file. Nothing if the file or a field is absent.
 struct TokenizerConfig {
   std::optional<bool> add_bos_token;
   std::optional<std::string> bos_token;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kPromptStreams = std::uint64_t{1} << 62;  // apart from those of training
 
-/// What haystacks are made of: no needles but those asked for, and little that repeats.
+/// The mix of haystacks: no needles but those asked for, and little that repeats.
 constexpr Mix kHaystack = {.drill = 0.0,
                            .repetition = 0.0,
                            .cipher = 0.5,

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "capture/train/autocast.h"
-#include "capture/train/causal_attention_op.h"
 
 namespace kvloupe::train {
 namespace {
@@ -32,8 +31,8 @@ at::Tensor resting_value(const StateTensors& states, const at::Tensor& first) {
   return (resting * squares.select(2, 0) / squares.mean(2).detach()).mean();
 }
 
-/// What query heads i < `tokens` give the token i + 1 places back, one head after the other, of a
-/// layer's whole attention [b,Hq,m,m].
+/// The attention that query heads i < `tokens` give the token i + 1 places back, one head after the
+/// other, of a layer's whole attention [b,Hq,m,m].
 at::Tensor attention_back(const at::Tensor& attention, std::int64_t tokens) {
   std::vector<at::Tensor> parts;
   for (std::int64_t head = 0; head < std::min(tokens, attention.size(2) - 1); ++head) {
@@ -42,8 +41,7 @@ at::Tensor attention_back(const at::Tensor& attention, std::int64_t tokens) {
   return at::cat(parts);
 }
 
-/// Whole sequences. The transformer's parts in the order of Transformer::forward, with the faster
-/// attention where it applies.
+/// Whole sequences: the transformer's parts in the order of Transformer::forward.
 ForwardResult forward(const Transformer& model, const at::Tensor& ids,
                       std::int64_t look_back_tokens) {
   const Rotation rotation = model.rotation(at::arange(ids.size(1), ids.options()));
@@ -52,19 +50,18 @@ ForwardResult forward(const Transformer& model, const at::Tensor& ids,
   at::Tensor hidden = model.embed(ids);
   for (int layer = 0; layer < model.config().num_layers; ++layer) {
     const StateTensors states = model.states(layer, hidden, rotation);
-    const AttentionResult attention = fast_attention_applies(states)
-                                          ? fast_attention(states, model.attention_scale())
-                                          : plain_attention(states, model.attention_scale());
-    hidden = model.finish_layer(layer, hidden, attention.output);
+    const at::Tensor attention = causal_attention(states, model.attention_scale());  // [b,Hq,m,m]
+    const std::int64_t group = states.query.size(1) / states.key.size(1);
+    const at::Tensor values = states.value.repeat_interleave(group, 1);
+    hidden = model.finish_layer(layer, hidden,
+                                at::matmul(attention.to(values.scalar_type()), values));
     if (layer == 0 && look_back_tokens > 0) {
-      const at::Tensor back =
-          attention_back(causal_attention(states, model.attention_scale()), look_back_tokens)
-              .to(at::kFloat);
+      const at::Tensor back = attention_back(attention, look_back_tokens).to(at::kFloat);
       result.back_loss = -back.clamp_min(1e-9).log().mean();
       result.looking_back = back.detach().mean();
     }
     if (!long_enough) continue;
-    const at::Tensor first = attention.first.slice(2, kFirstResting);
+    const at::Tensor first = attention.select(3, 0).slice(2, kFirstResting);
     const at::Tensor looking = 1.0 - first.to(at::kFloat).mean();
     const at::Tensor value = resting_value(states, first);
     result.looking = layer == 0 ? looking : result.looking + looking;

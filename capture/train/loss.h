@@ -14,7 +14,7 @@ struct Batch {
   at::Tensor roles;  // [b,length] int64, as Role
 };
 
-/// What attention costs in one step (see Rest and LookBack).
+/// Costs of attention in one step (see Rest and LookBack).
 struct AttentionCosts {
   double rest = 0.0;
   double small_value = 0.0;

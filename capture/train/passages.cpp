@@ -24,7 +24,7 @@ std::vector<TokenId> tokens_of(const Vocabulary& vocabulary, std::string_view te
   return ids;
 }
 
-/// What can be asked about the last sentences.
+/// A kind of question about the last sentences.
 struct Kind {
   const char* question;
   std::span<const std::string_view> (*words)();
@@ -329,7 +329,7 @@ void PassageWriter::fact() {
   }
   put(vocabulary_.mark('.'));
   end_sentence();
-  // What was said before about the same subject no longer holds.
+  // An older statement about the same subject no longer holds.
   std::erase_if(facts_, [&](const Fact& old) { return old.question == fact.question; });
   facts_.push_back(std::move(fact));
 }

@@ -8,7 +8,7 @@
 
 namespace kvloupe::train {
 
-/// What `kvloupe-train prompt-set` writes.
+/// The set that `kvloupe-train prompt-set` writes.
 struct PromptSetRequest {
   std::filesystem::path folder;
   int count = 10;                  // prompts of each kind and length

@@ -58,10 +58,10 @@ struct TimedCost {
 /// A cost of attention that does not rest on token 0, which grows attention sinks: `cost` times the
 /// mean of 1 − a₀ over layers, query heads and the queries from the 9th on is added to the loss.
 ///
-/// What a head adds where it rests is a₀v₀, so a head that rests well has a small v₀. `small_value`
-/// times the mean over layers and key heads of a₀ |v₀|² / mean |v|² (a₀: mean of the key head's
-/// queries; only v₀ is trained by this term, a₀ and the mean are taken as they are) is added to the
-/// mean of 1 − a₀, and rises and falls with it.
+/// A resting head adds a₀v₀, so a head that rests well has a small v₀. `small_value` times the mean
+/// over layers and key heads of a₀ |v₀|² / mean |v|² (a₀: mean of the key head's queries; only v₀
+/// is trained by this term, a₀ and the mean are taken as they are) is added to the mean of 1 − a₀,
+/// and rises and falls with it.
 struct Rest {
   TimedCost cost;
   double small_value = 0.0;

@@ -8,7 +8,7 @@
 
 namespace kvloupe::train {
 
-/// Where and how a run computes; not part of the recipe.
+/// The device and settings that a run computes with; not part of the recipe.
 struct TrainOptions {
   std::string folder;  // gets log.csv, checkpoint.pt and the exported model
   std::string start;   // model folder with the first weights; empty: drawn from the seed

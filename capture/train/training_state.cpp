@@ -154,15 +154,16 @@ void start_from(TrainingState& state, const std::string& model_folder) {
 }
 
 void save_state(const TrainingState& state, const std::string& path) {
-  const std::string temporary = path + ".part";
   try {
+    UnfinishedFile file(path);
+    if (file.error() != 0) throw std::system_error(file.error(), std::generic_category());
     torch::serialize::OutputArchive archive;
     archive.write("parameters", state.parameters.cpu());
     archive.write("first_moment", state.first_moment.cpu());
     archive.write("second_moment", state.second_moment.cpu());
     archive.write("step", at::full({1}, state.step, at::kLong));
-    archive.save_to(temporary);
-    if (const int error = put_in_place(temporary, path); error != 0) {
+    archive.save_to(file.path());
+    if (const int error = file.put_in_place(); error != 0) {
       throw std::system_error(error, std::generic_category());
     }
   } catch (const std::exception& error) {

@@ -11,7 +11,7 @@ namespace kvloupe::train {
 std::span<const std::string_view> names();
 /// Countable things, singular.
 std::span<const std::string_view> things();
-/// Where a thing can be: follows "in the".
+/// Places of a thing: each follows "in the".
 std::span<const std::string_view> places();
 std::span<const std::string_view> adjectives();
 /// Verbs in the past tense that take a thing: "Ada painted the kettle".

@@ -60,8 +60,8 @@ TEST(AdaKv, MixLiesBetweenTheCountInTheTopAndTheUniformShare) {
 TEST(AdaKv, ProtectedEntriesCountAsPinned) {
   // N = 2, two recent of each head: all 4 places are taken, whatever the scores.
   EXPECT_THAT(quotas("h2o+adakv(0)", kTwoHeads, 2, {.recent = 2}), ElementsAre(2, 2));
-  // N = 3, the last of each head, ⌊0.4·3⌋ = 1 pinned: the protected one is it. Of the other four
-  // places 9 8 7 6 take all.
+  // N = 3, the last of each head, ⌊0.4·3⌋ = 1 pinned: the protected one is it. 9 8 7 6 take all of
+  // the other four places.
   EXPECT_THAT(quotas("h2o+adakv(0.4)", kTwoHeads, 3, {.recent = 1}), ElementsAre(5, 1));
   // More protection than budget: N of each.
   EXPECT_THAT(quotas("h2o+adakv", kTwoHeads, 2, {.window = 5}), ElementsAre(2, 2));

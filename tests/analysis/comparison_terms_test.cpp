@@ -1,5 +1,5 @@
-// What makes a comparison fair: the words beside what policies really do when the question, or the
-// budget, is another.
+// The terms of a fair comparison: the words beside the real decisions of policies when the
+// question, or the budget, is another.
 
 #include "analysis/policy/comparison_terms.h"
 
@@ -263,7 +263,8 @@ TEST(ComparisonTerms, SentencesByHand) {
   EXPECT_EQ(
       terms_of_comparison(mixed, Compression::regular, false),
       "Query-aware: h2o, snapkv+adakv, snapkv+pyramid; query-agnostic: keydiff. The prompt is "
-      "compressed while it is read: later blocks attend to what is left. N counts the entries "
+      "compressed while it is read: later blocks attend to the remaining entries. N counts the "
+      "entries "
       "of each key-value head; for snapkv+adakv it is the mean over the heads of a layer; for "
       "snapkv+pyramid it is the mean over the layers.");
   EXPECT_EQ(

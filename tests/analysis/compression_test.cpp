@@ -79,7 +79,7 @@ TEST_F(CompressionTest, TheQuestionHasItsOwnBlocksAndEvictsNothing) {
   }
 }
 
-// What the policy decides about the context is what it decides about a prompt that ends there.
+// The policy decides about the context as about a prompt that ends there.
 TEST_F(CompressionTest, DecidesAsIfThePromptEndedBeforeTheQuestion) {
   for (const std::string policy : {"h2o", "snapkv(8)", "tova", "h2o+kvmerger", "oracle(4)"}) {
     for (const int block : {16, kWholePrompt}) {

@@ -1,6 +1,6 @@
 // A query that rests on token 0: 1 − 1e-9 of its attention there, exactly 1 in float32, or so
-// nearly that the others are no float32 numbers above 0. What is left for the others is small, and
-// is still all that policies and measures have to go by once the sink is kept, or gone.
+// nearly that float32 has no numbers above 0 for the others. The attention of the others is small,
+// but policies and measures have nothing else to compare once the sink is kept, or gone.
 
 #include <gtest/gtest.h>
 

@@ -99,7 +99,7 @@ TEST(Foretell, KnowsAMeasureThatSaysAllAndOneThatSaysTheOpposite) {
   EXPECT_THAT(foretell_markdown(rows, "answer_found"), HasSubstr("| `output_error` | 1.00 ["));
 }
 
-/// Of all pairs of these runs with different outcomes.
+/// The share over all pairs of these runs with different outcomes.
 double share_of_pairs(const std::vector<std::pair<double, double>>& runs) {
   double agree = 0.0, all = 0.0;
   for (std::size_t a = 0; a < runs.size(); ++a) {

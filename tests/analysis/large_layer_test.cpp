@@ -113,7 +113,7 @@ TEST_F(LargeLayer, EveryMeasureReadsHeadByHeadWhatItReadsFromMemory) {
     request.head = 1;
     const Replay one = measure_replay(*trace_, bare, request, progress_);
     ASSERT_EQ(one.heads.size(), 1U);
-    // What is of a whole layer or model is unknown where not all of its heads were measured.
+    // A measure of a whole layer or model is unknown if not all of its heads were measured.
     const auto of_more_heads = [](const std::string& name) {
       for (const char* end :
            {"_residual_part", "_layer_error", "_residual_change", "_logit_change"}) {

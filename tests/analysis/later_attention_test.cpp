@@ -295,7 +295,7 @@ TEST(DistanceKernel, TheNeededWindowByHand) {
 }
 
 TEST(LaterAttention, ByHand) {
-  // Keys of zero: a query pays 1/(q + 1) to each token. Of queries 2 and 3: (1/3 + 1/4) / 2.
+  // Keys of zero: a query pays 1/(q + 1) to each token. Mean over queries 2 and 3: (1/3 + 1/4) / 2.
   const Matrix zeros = Matrix::Zero(4, 2);
   Progress progress;
   const std::vector<float> sums = attention_logsumexp(view(zeros), view(zeros), 1.0, 0, progress);

@@ -37,7 +37,7 @@ class LogitPathTest : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
-/// What the twin needs to know, of a trace read in its own way.
+/// The input of the twin, from a trace that it reads in its own way.
 naive::LogitOf twin_of(const Trace& trace, int id) {
   const TraceFinalNorm norm(trace);
   const Matrix head = *trace.lm_head();
@@ -94,8 +94,9 @@ TEST_F(LogitPathTest, AHeadsOutputReachesTheLogitThroughItsOutputWeight) {
     const Eigen::VectorXd change = test::random_matrix(1, 16, 5).row(0).cast<double>();
     const naive::LogitOf twin = twin_of(trace, 7);
     const double expected = twin.change(residual_of(trace, 50), list(weight.apply(change)));
-    EXPECT_NEAR(output_gradient(weight, gradient).dot(change), expected,
-                1e-5 * (1 + std::abs(expected)));
+    Matrix room;
+    const Eigen::VectorXd of_output = weight.floats(room).cast<double>() * gradient;
+    EXPECT_NEAR(of_output.dot(change), expected, 1e-5 * (1 + std::abs(expected)));
   }
 }
 

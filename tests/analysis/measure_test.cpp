@@ -141,7 +141,7 @@ TEST_P(MeasuresAgainstNaive, AgreeAndKeepTheirOrder) {
             const std::vector<int> cache(before.begin(), before.end());
             const auto after = replay.retained_at(head, step);
             const std::set<int> retained(after.begin(), after.end());
-            // What leaves unseen with this step is still there for its last query.
+            // Entries that leave the window with this step are still there for its last query.
             std::vector<int> cache_of_query = cache;
             std::set<int> has = retained;
             for (const std::int32_t token : replay.seen_at(head, step)) {

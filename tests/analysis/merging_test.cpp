@@ -614,7 +614,7 @@ TEST(Merging, TheThresholdInForceStandsInTheJson) {
           ASSERT_EQ(epsilon, 0.25);
           continue;
         }
-        // What a set of two has as its cosine is above ε: the largest ε cannot be above them.
+        // The cosine of a set of two is above ε, so the largest ε cannot be above it.
         ASSERT_LE(epsilon, 1.0);
         for (std::size_t i = 0; i < record.merges.size(); ++i) {
           if (record.merges[i].from.size() == 2) {

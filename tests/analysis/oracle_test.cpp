@@ -47,7 +47,7 @@ TEST(Oracle, EachTimeTheOneThatIsMissedLeastGoes) {
   EXPECT_THAT(
       greedy_removal_order(judge({4, 2, 1, 1}, values), values, {true, true, true, true}, 4),
       ElementsAre(3, 1, 2));
-  // What is protected never goes.
+  // Protected entries never go.
   EXPECT_THAT(
       greedy_removal_order(judge({4, 2, 1, 1}, values), values, {true, true, true, false}, 4),
       ElementsAre(1, 2, 0));
@@ -142,7 +142,7 @@ TEST_P(OracleOfAWindow, EqualsBruteForce) {
   }
 }
 
-// Of 26 tokens: one, below the blocks of 8, no multiple of them, all but one.
+// Windows for 26 tokens: one, below the blocks of 8, not a multiple of them, all but one.
 INSTANTIATE_TEST_SUITE_P(Windows, OracleOfAWindow, testing::Values(0, 1, 5, 8, 11, 25));
 
 TEST(Oracle, ARunningModelHasNoFuture) {

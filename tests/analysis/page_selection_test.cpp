@@ -1,4 +1,4 @@
-// What a query sees in the pages that Quest reads, beside plain loops.
+// Attention that a query sees in the pages that Quest reads, beside plain loops.
 
 #include <gtest/gtest.h>
 

@@ -182,7 +182,7 @@ TEST_F(PaperTables, KeyDiffsTableHasPoliciesAndBudgetsDownAndTasksAcross) {
   EXPECT_EQ(one.prompts, 4);
   EXPECT_TRUE(one.best);
   EXPECT_FALSE(cell(table, "h2o", "10%", "Needles found, 256 tokens").best);
-  // What the full cache has by the measure's formula is known; what nobody ran is not.
+  // A value that the full cache has by the measure's formula is known; one that was not run is not.
   EXPECT_EQ(cell(table, "full", "full", "Same top-1 token, story").value->mean, 100.0);
   EXPECT_FALSE(cell(table, "full", "full", "Same top-1 token, story").interval);
   EXPECT_EQ(cell(table, "full", "full", "Needles found, 512 tokens").value->mean, 100.0);

@@ -1,5 +1,5 @@
-// Every score of the catalogue with every set of modifiers: refused with a reason, or all that must
-// hold of a policy holds. What is added to the catalogue is added here by itself.
+// Every score of the catalogue with every set of modifiers: refused with a reason, or all
+// properties of a policy hold. New entries of the catalogue are tested here without a change.
 
 #include <gtest/gtest.h>
 
@@ -80,7 +80,7 @@ std::vector<std::string> variants(const PolicyEntry& score) {
   return texts;
 }
 
-/// What a person asks for beside a policy: tests/analysis/intervention_test.cpp.
+/// Modifiers by which a person intervenes: tests/analysis/intervention_test.cpp.
 bool is_intervention(const PolicyEntry& entry) {
   return entry.name == "keep" || entry.name == "drop";
 }
@@ -214,7 +214,7 @@ class Combinations {
       std::erase_if(expected, [&](std::int32_t token) {
         const int leaves = leaves_at(token);
         const bool left = leaves >= 0 && leaves <= step;
-        // What is gone unseen is said to have left then, unless it was evicted before.
+        // A token that left the window is said to have left then, unless it was evicted before.
         EXPECT_TRUE(!left || head.evicted_at[static_cast<std::size_t>(token)] <= leaves);
         return left;
       });

@@ -105,9 +105,9 @@ TEST(Distributions, TheStudentizedRangeIsThatOfTheTables) {
         << k;
     EXPECT_NEAR(studentized_range_quantile(0.90, k) / std::numbers::sqrt2, ten[k - 2], 1.1e-3) << k;
   }
-  // Of 20 means, from tables of the studentized range: 5.01.
+  // For 20 means, from tables of the studentized range: 5.01.
   EXPECT_NEAR(studentized_range_quantile(0.95, 20), 5.01, 5e-3);
-  // Of two means the range is √2 |z|.
+  // For two means the range is √2 |z|.
   for (const double z : {0.1, 1.0, 3.0})
     EXPECT_NEAR(studentized_range(z * std::numbers::sqrt2, 2), std::erf(z / std::numbers::sqrt2),
                 1e-12);

@@ -364,7 +364,7 @@ TEST(Random, IsAFixedHashThatSurvivalDoesNotAge) {
   bench.step({some_keys(8)});
   other.step({some_keys(8)});
   EXPECT_NE(bench.decision().scores, other.decision().scores);
-  // What survived keeps its score at the next step.
+  // A kept entry has its score at the next step, too.
   std::map<int, float> scores;
   for (const int token : bench.tokens()) {
     scores[token] = bench.decision().scores[static_cast<std::size_t>(token)];

@@ -113,7 +113,7 @@ TEST(Global, ByHand) {
   // Composite: 0.85, 0.5, 0.4, 0.1 and 0.45, 0.15, 0.1, 0.1; layer 0 is the larger everywhere.
   EXPECT_THAT(scores.places_of_layers(4, 1), ElementsAre(ElementsAre(2, 2), ElementsAre(0, 0)));
   EXPECT_THAT(scores.places_of_layers(4, 2), ElementsAre(ElementsAre(3, 3), ElementsAre(1, 1)));
-  // Of the first token alone, and what the scores do not cover counts as 1.
+  // The first token alone; tokens that the scores do not cover count as 1.
   EXPECT_THAT(scores.places_of_heads(1, 1), ElementsAre(ElementsAre(1, 1), ElementsAre(1, 1)));
   EXPECT_THAT(scores.places_of_heads(5, 1), ElementsAre(ElementsAre(1, 1), ElementsAre(1, 1)));
   // A layer that sees two tokens: after four its next query sees one of them.

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -63,7 +64,15 @@ TEST_F(PromptSetTest, FoldersFilesAndLinesAreFound) {
       find_prompts(write("s.jsonl", "{\"text\": \"1\"}\r\n\n  \n{\"text\": \"2\"}"), "s.jsonl");
   EXPECT_THAT(names(lines), ElementsAre("s.jsonl#0", "s.jsonl#3"));
   EXPECT_THAT(read_prompt_line(lines[1]).segments, ElementsAre(Pair("context", "2")));
-  EXPECT_NE(prompt_identity(lines[0]), "");
+  const std::string identity = prompt_identity(lines[0]);
+  EXPECT_NE(identity, "");
+  // The content tells, not the time of a copy.
+  const auto time = std::filesystem::last_write_time(lines[0].path);
+  std::filesystem::last_write_time(lines[0].path, time + std::chrono::hours(1));
+  EXPECT_EQ(prompt_identity(lines[0]), identity);
+  write("s.jsonl", "{\"text\": \"3\"}\r\n\n  \n{\"text\": \"2\"}");
+  std::filesystem::last_write_time(lines[0].path, time);
+  EXPECT_NE(prompt_identity(lines[0]), identity) << "of the same size and time";
   EXPECT_EQ(prompt_identity({"x", folder_ / "none", 0}), "");
 }
 
@@ -128,9 +137,9 @@ TEST_F(PromptSetTest, WhatIsWrongIsSaidWithItsLine) {
   EXPECT_THAT(failure([&] { line(R"({"question": "a"})"); }), HasSubstr("known layout"));
   EXPECT_THAT(failure([&] { line(R"({"input": "a"})"); }), HasSubstr("known layout"));
   EXPECT_THAT(failure([&] { line(R"({"context": 3, "input": "a"})"); }),
-              HasSubstr("has a \"context\" that is no text"));
+              HasSubstr("has a \"context\" that is not a text"));
   EXPECT_THAT(failure([&] { line(R"({"input": "a", "outputs": [1]})"); }),
-              HasSubstr("\"outputs\" that are no list of texts"));
+              HasSubstr("\"outputs\" that are not a list of texts"));
   EXPECT_THAT(failure([&] { line(R"({"text": ""})"); }), HasSubstr("has no text"));
   const auto file = write("s.jsonl", "{\"text\": \"1\"}\n");
   EXPECT_THAT(failure([&] { read_prompt_line({"s", file, 7}); }), HasSubstr("no line 8 any more"));

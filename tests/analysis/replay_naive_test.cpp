@@ -128,7 +128,7 @@ const std::vector<std::string>& specs() {
       "keydiff+critical(eps=0.01)",
       "tova+critical(1)",
       "tova+caote+critical",
-      // What is protected by its own score takes part in these.
+      // Entries that the score itself protects count in these.
       "expected(20)+caote",
       "expected(20,epsilon=0.01)+chunks(4)",
       "lagkv(2,lag=40)+caote",
@@ -153,7 +153,7 @@ const std::vector<std::string>& specs() {
 /// Whether equal scores that differ by rounding come from the formula and not by chance.
 bool ties_by_nature(const std::string& spec, int budget) {
   const auto is = [&](const char* name) { return spec.rfind(name, 0) == 0; };
-  // Of two keys neither is farther from their mean, in direction or place; two standard scores are
+  // Two keys are equally far from their mean, in direction or place; two standard scores are
   // opposite, and the largest of two heads' may be the same for both.
   if (budget == 1 && (is("keydiff") || is("leverage") || is("triattention"))) return true;
   // The same where two entries stand between the first and the last; smoothing makes their
@@ -200,7 +200,7 @@ TEST_P(ReplayAgainstNaive, RetainedSetsAndMetricsAgree) {
   long decisions = 0;
   long near_ties = 0;
   for (const std::string& spec : specs()) {
-    // What these compute is not known for such logits; they say so.
+    // These scores are unknown for such logits, and say so.
     if (wanted.softcap > 0.0 && spec.rfind("expected", 0) == 0) continue;
     if (wanted.sinks && spec.rfind("rkv", 0) == 0) continue;
     for (const int budget : wanted.budgets) {
@@ -255,8 +255,8 @@ naive::Comparison compared(const test::SyntheticStates& made, const LayerStates&
   return naive::compare(fast, 0, states, made.model, context.attention);
 }
 
-// Queries that are so long that most of a softmax is too small for float32. Of scores that are all
-// 0 the later entry would stay.
+// Queries that are so long that most of a softmax is too small for float32. If all scores were 0,
+// the later entry would stay.
 TEST(SmallScores, ProductsOfProbabilitiesKeepTheirOrder) {
   test::SyntheticTraceOptions options;
   options.layers = 1;

@@ -1,4 +1,4 @@
-// What holds for every policy of the catalogue, replayed on a trace.
+// Properties of every policy of the catalogue, replayed on a trace.
 
 #include "analysis/replay/replay.h"
 
@@ -19,6 +19,7 @@
 #include "analysis/replay/replay_json.h"
 #include "tests/support/catalogue_parts.h"
 #include "tests/support/record_values.h"
+#include "tests/support/stored_attention.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -41,7 +42,7 @@ std::vector<std::string> catalogue_specs() {
     specs.push_back(plain);
     if (score.as<ScoreBuilder>() == nullptr) continue;
     for (const PolicyEntry& modifier : policy_catalog()) {
-      // What is dropped leaves whatever the budget: tests/analysis/intervention_test.cpp.
+      // Dropped tokens leave whatever the budget: tests/analysis/intervention_test.cpp.
       if (modifier.kind() == PartKind::score || modifier.kind() == PartKind::removal) continue;
       if (!test::stands_alone(modifier)) continue;
       specs.push_back(plain + "+" + modifier.name);
@@ -314,8 +315,8 @@ TEST_F(ReplayTest, DoesNotDependOnStoredAttention) {
   options.attention = true;
   test::write_synthetic_trace(*folder_ / "attention.h5", options);
   const Trace with(*folder_ / "attention.h5");
-  ASSERT_TRUE(with.has_attention());
-  ASSERT_FALSE(trace_->has_attention());
+  ASSERT_TRUE(test::stored_attention(with, 0, 0).has_value());
+  ASSERT_FALSE(test::stored_attention(*trace_, 0, 0).has_value());
   for (const char* spec : {"h2o", "tova", "snapkv(8)"}) {
     ReplayRequest request;
     request.policy = parse_policy(spec);

@@ -1,5 +1,5 @@
-// What a small file may not ask for: docs/reliability.md, "Resources". The memory of readers is
-// counted in tests/fuzz/memory_test.cpp.
+// Requests that a small file must not make: docs/reliability.md, "Resources". The memory of readers
+// is counted in tests/fuzz/memory_test.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

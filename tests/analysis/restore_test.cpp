@@ -1,4 +1,4 @@
-// What each head would say if lost tokens were back: against plain double loops.
+// The output of each head if lost tokens were back: against plain double loops.
 
 #include "analysis/replay/restore.h"
 

@@ -11,7 +11,6 @@
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/kit/small_scores.h"
 #include "analysis/replay/replay.h"
-#include "analysis/trace/no_rotation.h"
 #include "analysis/trace/trace.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -23,7 +22,7 @@ using testing::ElementsAre;
 using testing::FloatNear;
 using testing::HasSubstr;
 
-class GivenAttention : public StepAttention {
+class FormulaAttention : public StepAttention {
  public:
   std::vector<Matrix> rows;  // [Hq]
   MatrixView last_rows(int query_head, int count) override {
@@ -81,7 +80,7 @@ HeadDecision decision_of(const std::string& spec, const Entries& entries,
   view.block = {0, static_cast<int>(tokens.size())};
   view.caches.push_back({tokens, kvloupe::view(entries.keys), kvloupe::view(entries.values), {}});
   for (const Matrix& queries : entries.queries) view.queries.push_back(kvloupe::view(queries));
-  GivenAttention attention;
+  FormulaAttention attention;
   attention.rows = entries.attention;
   view.attention = &attention;
   return policy->step(view).front();
@@ -186,8 +185,8 @@ TEST(Expected, TakesItsStatisticsFromAnotherTrace) {
     }
     return all;
   };
-  // Of the whole prompt as one block, the trace's own mean is that of the queries so far; of a
-  // trace with other queries it is another.
+  // With the whole prompt as one block, the trace's own mean is that of the queries so far; a trace
+  // with other queries has another mean.
   const auto own = kept("expected(covariance=0)");
   EXPECT_EQ(kept("expected(covariance=0,statistics=\"" + file + "\")"), own);
   options.seed += 1;
@@ -314,7 +313,7 @@ TEST(Rkv, AddsAttentionAndTakesRepetitionAway) {
   EXPECT_THAT(scores_of("rkv(1,kernel=1,lambda=0.5)",
                         {matrix({{std::log(3.0F), 0}, {0, 0}, {0, 1}}), kOnes3, {kOnes3}, {}}),
               ElementsAre(near(0.375 - 1.0 / 6), near(0.125 - 1.0 / 6), near(0.375 - 1.0 / 6)));
-  // Three equal keys. Of each row the latest other one does not count, so columns have the means
+  // Three equal keys. In each row the latest other one does not count, so columns have the means
   // 2/3, 1/3 and 0: softmax 0.44844, 0.32132, 0.23024.
   EXPECT_THAT(scores_of("rkv(1,kernel=1,lambda=0.5)", {kOnes3, kOnes3, {kOnes3}, {}}),
               ElementsAre(near(0.25 - 0.22422), near(0.25 - 0.16066), near(0.25 - 0.16066)));

@@ -1,4 +1,5 @@
-// What goes without a sink, and what averaging does to one, beside plain loops in double precision.
+// The error without a sink, and the effect of averaging on one, beside plain loops in double
+// precision.
 
 #include "analysis/metric/sink.h"
 

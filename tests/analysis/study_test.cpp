@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -29,6 +28,7 @@
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_work.h"
 #include "analysis/study/summary.h"
+#include "analysis/unknown.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -38,7 +38,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 std::string failure_of(const std::function<void()>& work) {
   try {
@@ -185,7 +184,7 @@ TEST(Bootstrap, AnIntervalIsThatOfTheMean) {
   const MeanInterval none = bootstrap_mean(equal);
   EXPECT_EQ(none.low, 2.5);
   EXPECT_EQ(none.high, 2.5);
-  // Of two values, a quarter of the resamples has each value twice.
+  // With two values, a quarter of the resamples has each value twice.
   const std::vector<double> two = {0.0, 1.0};
   EXPECT_EQ(bootstrap_mean(two).low, 0.0);
   EXPECT_EQ(bootstrap_mean(two).high, 1.0);
@@ -219,7 +218,7 @@ Places values_of(const std::filesystem::path& trace, const std::string& policy,
   task.compression = "regular";
   task.measures = measures;
   task.reduce = reduce;
-  // What another policy's replay of the trace has measured is there for the next.
+  // Measures from another policy's replay of the trace are there for the next one.
   static std::map<std::string, std::unique_ptr<StudyWorker>> workers;
   std::unique_ptr<StudyWorker>& worker = workers[task.trace];
   if (!worker) worker = std::make_unique<StudyWorker>(1);
@@ -235,7 +234,7 @@ Places values_of(const std::filesystem::path& trace, const std::string& policy,
 TEST_F(StudyTest, ValuesAreThoseOfAReplayWithAllMeasures) {
   write_traces({"a.h5"});
   const std::filesystem::path path = folder_ / "a.h5";
-  // Of a whole replay, of a query head, and of a step; all are known at every step.
+  // One measure of a whole replay, one of a query head, one of a step; all are known at every step.
   const std::vector<std::string> measures = {"retained", "retained_mass", "perturbation_l1",
                                              "key_objective"};
   for (const std::string policy : {"h2o", "snapkv", "keydiff+kvmerger"}) {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -14,7 +15,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
+#include <string>
 #include <thread>
 
 #include "analysis/error.h"
@@ -99,7 +102,7 @@ class TraceCheck : public testing::Test {
     test::write_synthetic_trace(path, options);
     return path;
   }
-  /// What opening says; "opened" where it succeeds.
+  /// The message of opening; "opened" if it succeeds.
   static std::string message(const fs::path& path) {
     try {
       const Trace trace(path);
@@ -205,6 +208,65 @@ TEST_F(TraceCheck, WhatThisProgramWroteIsKnown) {
   fs::copy_file(path, folder_ / "copy.h5");
   EXPECT_EQ(message(folder_ / "copy.h5"), "opened");
   EXPECT_EQ(starts(), 1U) << "a claim inside the file would not be enough";
+}
+
+/// Starts a program that looks into a trace, and stops it as it starts its checker: then `change`
+/// is called. `cache`: its folder of known traces. Its exit code; −1 where no process may be traced
+/// here.
+int exit_code_with_change(const fs::path& program, const fs::path& trace, const fs::path& cache,
+                          const std::function<void()>& change) {
+  const pid_t id = fork();
+  if (id == 0) {
+    if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(99);
+    setenv("XDG_CACHE_HOME", cache.c_str(), 1);
+    execl(program.c_str(), program.c_str(), "info", trace.c_str(), nullptr);
+    _exit(98);
+  }
+  int status = 0;
+  waitpid(id, &status, 0);
+  if (!WIFSTOPPED(status)) return WEXITSTATUS(status) == 99 ? -1 : WEXITSTATUS(status);
+  ptrace(PTRACE_SETOPTIONS, id, nullptr, PTRACE_O_TRACEVFORK);
+  ptrace(PTRACE_CONT, id, nullptr, nullptr);
+  while (waitpid(id, &status, 0) == id && WIFSTOPPED(status)) {
+    if (status >> 8 != (SIGTRAP | PTRACE_EVENT_VFORK << 8)) {
+      ptrace(PTRACE_CONT, id, nullptr, WSTOPSIG(status));
+      continue;
+    }
+    change();
+    unsigned long child = 0;
+    ptrace(PTRACE_GETEVENTMSG, id, nullptr, &child);
+    waitpid(static_cast<pid_t>(child), &status, __WALL);
+    ptrace(PTRACE_DETACH, static_cast<pid_t>(child), nullptr, nullptr);
+    ptrace(PTRACE_DETACH, id, nullptr, nullptr);
+    waitpid(id, &status, 0);
+    break;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+TEST_F(TraceCheck, AnUpgradeOfTheProgramUnderWayChangesNothing) {
+  set_trace_checks({}, {});
+  const fs::path path = good();
+  // The window checks by itself; kvloupe-capture by the window's program beside it.
+  for (const std::string name : {"kvloupe", "other"}) {
+    for (const bool replaced : {false, true}) {
+      fs::copy_file(kProgram, folder_ / "kvloupe", fs::copy_options::overwrite_existing);
+      if (name == "other")
+        fs::copy_file(kProgram, folder_ / name, fs::copy_options::overwrite_existing);
+      bool changed = false;
+      const fs::path cache = folder_ / (name + (replaced ? "-replaced" : "-removed"));
+      const int code = exit_code_with_change(folder_ / name, path, cache, [&] {
+        changed = true;
+        for (const char* file : {"kvloupe", "other"}) {
+          fs::remove(folder_ / file);
+          if (replaced) fs::copy_file("/bin/false", folder_ / file);
+        }
+      });
+      if (code == -1) GTEST_SKIP() << "no process may be traced here";
+      EXPECT_TRUE(changed) << "nothing was checked";
+      EXPECT_EQ(code, 0) << name << (replaced ? " replaced" : " removed");
+    }
+  }
 }
 
 TEST_F(TraceCheck, AFileWithoutANameIsTriedToo) {

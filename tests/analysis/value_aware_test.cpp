@@ -91,7 +91,7 @@ TEST(Caote, EqualsTheTrueChangeOfAQueryHeadInDouble) {
         others += share;
       }
       const double change = (full - cut / others).norm();
-      // Where the others have no mass to speak of, the true change itself is hard to compute.
+      // If the others have hardly any mass, the true change itself is hard to compute.
       ASSERT_NEAR(c[static_cast<std::size_t>(j)], change, 1e-9 * std::max(change, 1.0));
     }
   }
@@ -112,7 +112,7 @@ TEST(Caote, EqualValuesMakeEveryEntryIdle) {
   EXPECT_THAT(caote({.5, .3, .2}, column({7, 7, 7})), testing::Each(DoubleNear(0, 1e-14)));
 }
 
-/// What critical keeps of these entries, one head; weights [Hq] of [d,D].
+/// The entries that critical keeps, one head; weights [Hq] of [d,D].
 std::vector<Fate> critical(const std::string& spec, const std::vector<float>& scores,
                            const Matrix& values, const std::vector<Matrix>& weights, int count,
                            double rows_summed = 1.0, std::vector<Fate> fates = {}) {
@@ -142,7 +142,7 @@ constexpr Fate kTwo = Fate::by_second_stage;
 const std::vector<Matrix> kIdentity = {column({1})};
 
 TEST(Critical, HalfByScoreThenByScoreTimesOutput) {
-  // b = 3: ⌊0.5·3⌋ = 1 by score: entry 0. Of the rest (s + 1e-4)·|v|: 0.3001, 0.3002, 0.9009,
+  // b = 3: ⌊0.5·3⌋ = 1 by score: entry 0. For the rest (s + 1e-4)·|v|: 0.3001, 0.3002, 0.9009,
   // 1.503: entries 4 and 3.
   const std::vector<float> s = {.4F, .3F, .15F, .1F, .05F};
   const Matrix v = column({1, 1, 2, 9, 30});
@@ -165,7 +165,7 @@ TEST(Critical, ProtectedEntriesStandApart) {
 }
 
 TEST(Critical, EpsilonLetsLargeValuesIn) {
-  // Of the rest: 0.1001·1, 1e-4·500 = 0.05, 1e-4; with eps = 0.01 0.11, 5, 0.01.
+  // For the rest: 0.1001·1, 1e-4·500 = 0.05, 1e-4; with eps = 0.01 0.11, 5, 0.01.
   const std::vector<float> s = {.9F, .1F, 0, 0};
   const Matrix v = column({1, 1, 500, 1});
   EXPECT_THAT(critical("tova+critical", s, v, kIdentity, 2), ElementsAre(kOne, kTwo, kOut, kOut));

@@ -45,7 +45,7 @@ std::vector<std::string> catalogue_specs() {
     specs.push_back(plain);
     if (score.as<ScoreBuilder>() == nullptr) continue;
     for (const PolicyEntry& modifier : policy_catalog()) {
-      // What is dropped leaves whatever the budget: tests/analysis/intervention_test.cpp.
+      // Dropped tokens leave whatever the budget: tests/analysis/intervention_test.cpp.
       if (modifier.kind() == PartKind::score || modifier.kind() == PartKind::removal) continue;
       if (!test::stands_alone(modifier)) continue;
       specs.push_back(plain + "+" + modifier.name);
@@ -290,7 +290,7 @@ TEST_F(WindowTest, DriftRefusesWhatIsOfAnotherWindowOrUndefined) {
   }
 }
 
-/// What a trace says its window is, written over the file's own.
+/// The window of a trace, written over the file's own.
 class Attribute {
  public:
   explicit Attribute(const std::filesystem::path& path)

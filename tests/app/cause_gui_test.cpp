@@ -99,7 +99,7 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   EXPECT_EQ(w().tiles[0].figure()->figure->value_text({.run = first}).substr(1), " of 2 found");
 
   click_cell(first);
-  ASSERT_TRUE(w().cause_card.is_open());
+  ASSERT_TRUE(w().sheets.cause_card.is_open());
 
   driver_->press_on("##cause", {std::to_string(missed), "Why?"});
   driver_->settle();
@@ -132,7 +132,7 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   EXPECT_EQ(loop->run().policy, "sink");
   EXPECT_EQ(loop->tokens().ids, trace->tokens().ids);
 
-  driver_->press_on("##cause", {"Find what would have saved it"});
+  driver_->press_on("##cause", {"Search for a rescue"});
   driver_->settle();
   EXPECT_EQ(w().notice, "");
   ASSERT_EQ(w().state.tile_count, 3);
@@ -160,14 +160,14 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   w().open((folder_ / "other.h5").string());
   driver_->settle();
   EXPECT_NE(w().results.trace(), trace);
-  EXPECT_TRUE(w().cause_card.is_open());
+  EXPECT_TRUE(w().sheets.cause_card.is_open());
   driver_->press_on("##cause", {"Come back"});
   driver_->settle();
   EXPECT_EQ(w().results.trace(), trace);
   EXPECT_EQ(w().state.policy_a.text(), "sink");
 
   driver_->key(GLFW_KEY_ESCAPE);
-  EXPECT_FALSE(w().cause_card.is_open());
+  EXPECT_FALSE(w().sheets.cause_card.is_open());
 }
 
 TEST_F(Cause, OfAStudysRunIsFoundAsThatOfAnEvaluation) {
@@ -187,11 +187,11 @@ TEST_F(Cause, OfAStudysRunIsFoundAsThatOfAnEvaluation) {
   driver_->settle();
   ASSERT_EQ(w().tiles[0].error(), "");
   click_cell(1);  // item 0 is the full cache's run
-  ASSERT_TRUE(w().cause_card.is_open());
+  ASSERT_TRUE(w().sheets.cause_card.is_open());
   const bool missed = read_evaluation(study).runs.at(1).correct < 0.5;
   driver_->press_on("##cause", {"1", missed ? "Why?" : "Open"});
   driver_->settle();
-  EXPECT_EQ(w().cause_card.error(), "");
+  EXPECT_EQ(w().sheets.cause_card.error(), "");
   const auto trace = w().results.trace();
   ASSERT_NE(trace, nullptr) << w().notice;
   EXPECT_EQ(trace->run().block_size, 64);
@@ -215,13 +215,13 @@ TEST_F(Cause, AModelThatIsNotKnownIsSaidAndNothingIsOpened) {
   w().open((folder_ / "other.json").string());
   driver_->settle();
   click_cell(1);
-  ASSERT_TRUE(w().cause_card.is_open());
+  ASSERT_TRUE(w().sheets.cause_card.is_open());
   const bool wrong = driver_->point_at("##cause", {"1", "Why?"});
   driver_->press_on("##cause", {"1", wrong ? "Why?" : "Open"});
   driver_->settle();
   EXPECT_EQ(w().results.trace(), nullptr);
-  EXPECT_TRUE(w().cause_card.is_open());
-  EXPECT_THAT(w().cause_card.error(), HasSubstr("is not known"));
+  EXPECT_TRUE(w().sheets.cause_card.is_open());
+  EXPECT_THAT(w().sheets.cause_card.error(), HasSubstr("is not known"));
 }
 
 }  // namespace

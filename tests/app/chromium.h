@@ -16,7 +16,7 @@ namespace kvloupe::test {
 /// pair of pipes. Nothing of it reaches a network: every host name resolves to nothing.
 class Chromium {
  public:
-  /// Where the program is; empty where it is not installed.
+  /// The path of the program; empty if it is not installed.
   static std::string program();
 
   Chromium();
@@ -41,7 +41,7 @@ class Chromium {
   void medium(const std::string& media, const std::string& scheme);
   /// The page as a PDF, as printed.
   std::string pdf();
-  /// What the window shows, as a PNG.
+  /// The picture in the window, as a PNG.
   std::string screenshot();
 
   /// Errors and warnings the page brought about, scripts' and the browser's own.

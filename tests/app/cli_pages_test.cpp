@@ -35,7 +35,7 @@ std::string output_of(std::vector<std::string> arguments) {
 
 std::string page(const std::string& kind) { return output_of({"--print-page", kind}); }
 
-/// What a line of the shell prints.
+/// The output of a line of the shell.
 std::string shell(const std::string& line) {
   std::FILE* pipe = popen(line.c_str(), "r");
   std::string out;
@@ -99,7 +99,7 @@ TEST(ManualPage, KeepsTextThatLooksLikeCommands) {
   EXPECT_THAT(manual_page(app, "1"), HasSubstr("\\&.a line\n\\&.SH here\n\\&'and \\efB"));
 }
 
-/// What bash offers for a line whose last word is being written.
+/// The completions of bash for a line whose last word is being written.
 class BashCompletion : public testing::Test {
  protected:
   void SetUp() override { std::ofstream(folder_ / "kvloupe.bash") << page("bash"); }

@@ -130,7 +130,7 @@ TEST_F(CliStudy, ShardsAreComputedAndJoined) {
 
 TEST_F(CliStudy, ATableIsPrintedOrWrittenByTheEndingOfItsFile) {
   ASSERT_EQ(compute().code, 0);
-  // Of replays: the study's first measure, at its first block size.
+  // For replays: the study's first measure, at its first block size.
   const Outcome printed = study({path("out.sqlite"), "--table", "keydiff-8"});
   EXPECT_EQ(printed.code, 0) << printed.error;
   EXPECT_THAT(printed.out, HasSubstr("on all tasks.\n\n| Method | Budget | "));

@@ -1,5 +1,4 @@
-// What the window's command line says where there is no display: a named file's problem comes
-// first.
+// The messages of the window's command line without a display: a named file's problem comes first.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

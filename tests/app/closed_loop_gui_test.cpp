@@ -36,7 +36,7 @@ class ClosedLoopSheet : public testing::Test {
     driver_ = std::make_unique<WindowDriver>();
   }
   window::Workspace& w() { return driver_->workspace; }
-  window::CapturePanel& sheet() { return driver_->workspace.capture_panel; }
+  window::CapturePanel& sheet() { return driver_->workspace.sheets.capture_panel; }
   const window::CaptureOptions& options() { return sheet().options; }
 
   void until(const std::function<bool()>& done, const char* what) {
@@ -136,8 +136,7 @@ TEST_F(ClosedLoopSheet, SaysBeforeTheRunThatAFolderHoldsAnotherModel) {
   EXPECT_EQ(options().model, "") << "nothing known here made it";
   sheet().options.model = other.string();
   until_looked();
-  EXPECT_THAT(sheet().mismatch(),
-              HasSubstr(other.string() + ": this is another model"));
+  EXPECT_THAT(sheet().mismatch(), HasSubstr(other.string() + ": this model is not the "));
   driver_->key(GLFW_KEY_ENTER);
   EXPECT_FALSE(sheet().running()) << "not by the way";
   sheet().options.model = mine.string();

@@ -23,7 +23,7 @@ Colour colour_of(ImU32 c) {
           channel(IM_COL32_A_SHIFT)};
 }
 
-/// What is seen of a colour with an alpha on an opaque one.
+/// The visible colour of one with an alpha on an opaque one.
 Colour over(Colour top, Colour ground) {
   const auto mixed = [&](std::uint8_t a, std::uint8_t b) {
     return static_cast<std::uint8_t>(std::lround((a * top.alpha + b * (255 - top.alpha)) / 255.0));

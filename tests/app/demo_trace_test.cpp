@@ -32,7 +32,7 @@ class DemoTrace : public testing::Test {
     Progress progress;
     return demo_trace(run, progress, demo_.places());
   }
-  /// What making it says where it fails.
+  /// The message if making it fails.
   template <class Error>
   std::string problem(const DemoRun& run = {}) {
     try {

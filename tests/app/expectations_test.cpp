@@ -1,4 +1,4 @@
-// What the card of a token says about the model's own expectations.
+// The text of a token's card about the model's own expectations.
 #include "app/window/state/expectations.h"
 
 #include <gtest/gtest.h>

@@ -19,7 +19,7 @@ class FakeDemo {
 
   /// The command lines of all runs so far.
   std::vector<std::string> runs() const;
-  /// What the script does before it copies the trace: lines of shell; `$out` is the target.
+  /// Adds lines of shell that the script runs before it copies the trace; `$out` is the target.
   void before(const std::string& lines);
   /// As a new version of the file would be; a kept trace is older than it from then on.
   void renew(const std::filesystem::path& file) const;

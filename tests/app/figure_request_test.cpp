@@ -29,7 +29,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// What the command line's parser makes of a line of command_line().
+/// The settings that the command line's parser reads from a line of command_line().
 FigureSettings parsed(const std::string& line) {
   CLI::App app;
   cli::FigureOptions options;

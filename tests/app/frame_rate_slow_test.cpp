@@ -1,4 +1,4 @@
-// What a dragged budget costs at 4096 tokens: the window's own work per frame, and how soon the
+// The cost of a dragged budget at 4096 tokens: the window's own work per frame, and how soon the
 // picture follows. Prints its numbers; docs/performance.md quotes them.
 
 #include <gtest/gtest.h>

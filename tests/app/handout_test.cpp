@@ -75,7 +75,7 @@ class HandoutTest : public ::testing::Test {
     return code;
   }
   std::string path(const char* name) const { return (folder / name).string(); }
-  /// What a reader of the PDF can select.
+  /// The text that a reader of the PDF can select.
   std::string text_of(const char* pdf) const {
     const std::string out = path("text.txt");
     EXPECT_EQ(std::system(("pdftotext -layout " + path(pdf) + " " + out).c_str()), 0)

@@ -198,7 +198,7 @@ TEST_F(HtmlInBrowserTest, TheSliderChangesThePictureByMouseAndKeys) {
   EXPECT_EQ(step(), "14");
   EXPECT_EQ(browser->text("document.querySelector('[data-figure=\"0\"] .caption').textContent"),
             "What Strip 4 shows, in <words> & signs.");
-  // What is said belongs to the picture shown, and other figures stand as they were.
+  // The read-out belongs to the picture shown, and other figures do not change.
   point(0, 24, 12);
   EXPECT_THAT(tip(), HasSubstr("T0 0 S0"));
   EXPECT_EQ(browser->value(svg(1) + ".querySelectorAll('text').length"), 20);

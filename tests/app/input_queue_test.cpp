@@ -1,4 +1,4 @@
-// What a frame may see of keys that came faster than frames.
+// The keys that a frame may see if keys come faster than frames.
 
 #include "app/window/shell/input_queue.h"
 

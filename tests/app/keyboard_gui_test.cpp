@@ -92,8 +92,8 @@ class Keyboard : public testing::Test {
     return reached;
   }
 
-  /// What the pointer finds that can be used, and where. Not scroll bars, which follow the arrows,
-  /// and not what is in plots and texts of tokens, which have keys of their own for everything.
+  /// The controls that the pointer finds, and their places. Scroll bars are left out, because they
+  /// follow the arrows; so are plots and texts of tokens, which have their own keys for everything.
   std::map<ImGuiID, ImVec2> found_by_pointer(const ImGuiWindow* whole) {
     std::map<ImGuiID, ImVec2> found;
     const ImRect place = whole->OuterRectClipped;
@@ -119,7 +119,7 @@ class Keyboard : public testing::Test {
     return found;
   }
 
-  /// Of the window that has the keyboard. Returns its name.
+  /// Checks the window that has the keyboard. Returns its name.
   std::string expect_all_reached() {
     driver().frames(2);
     if (context().NavWindow == nullptr) {

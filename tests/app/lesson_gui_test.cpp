@@ -292,7 +292,7 @@ TEST_F(LessonPanel, FoldsClosesAndIsReachedByKey) {
   EXPECT_NE(w().results.trace(), nullptr) << "what the window shows stays";
   driver().type("l");
   driver().frames(2);
-  EXPECT_TRUE(w().palette.is_open());
+  EXPECT_TRUE(w().sheets.palette.is_open());
   driver().type("broken");
   driver().key(GLFW_KEY_ENTER);
   driver().settle();

@@ -186,7 +186,7 @@ TEST(Lesson, WhatIsWrongWithAPageIsOneLineWithItsPlace) {
   EXPECT_THAT(view(R"({"selection": {"layer": {{sinks.layer)"), HasSubstr("{{ is not closed"));
   EXPECT_THAT(view(R"({"selection": {"layer": {{layer}}}})"),
               HasSubstr("must not depend on the view's own selection"));
-  EXPECT_THAT(view(std::string(40, '[') + std::string(40, ']')), HasSubstr("nested too deeply"));
+  EXPECT_THAT(view(std::string(100, '[') + std::string(100, ']')), HasSubstr("nested too deeply"));
   EXPECT_THAT(view(std::string(100'000, ' ') + "{}"), HasSubstr("too long"));
   EXPECT_THAT(page_error("```view\n{}\n```\n\n```view\n{}\n```"),
               StartsWith(at(4, "a page has only one view")));

@@ -89,7 +89,7 @@ TEST_F(LessonWebPageTest, HoldsTextsFiguresAndASlider) {
   EXPECT_THAT(data["figures"][1]["frames"][4]["c"].get<std::string>(), HasSubstr("after step 4"));
   EXPECT_NE(test::page_texts(data["figures"][1], 0), test::page_texts(data["figures"][1], 10));
   EXPECT_THAT(data["names"][0]["steps"], SizeIs(22));
-  // What is wrong stands in its place, and the other pages are there.
+  // The error is shown in the place of its page, and the other pages are there.
   ASSERT_THAT(page.problems, SizeIs(1));
   EXPECT_THAT(page.problems[0], AllOf(HasSubstr("heads.md:3"), HasSubstr("no-such-view")));
   EXPECT_THAT(page.html, HasSubstr("<p class=\"problem\">"));

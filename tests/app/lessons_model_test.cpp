@@ -31,7 +31,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-/// Where the condition alone does not tell which policy to type: by lesson and page.
+/// Policies to type for conditions that do not name one: by lesson and page.
 const std::map<std::pair<std::string, std::string>, std::string>& policies_to_type() {
   static const std::map<std::pair<std::string, std::string>, std::string> kPolicies = {
       {{"03-without-the-sink", "StreamingLLM keeps four tokens"}, "sink(n=1)"},

@@ -19,8 +19,8 @@
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
-#include "app/scene/text_dump.h"
 #include "tests/figure/csv_rows.h"
+#include "tests/figure/text_dump.h"
 #include "tests/naive/naive_logits.h"
 #include "tests/naive/naive_measures.h"
 #include "tests/naive/naive_replay.h"
@@ -221,7 +221,7 @@ TEST_F(ModelFigures, NeedlesAreCountedPlaceByPlace) {
     ++places;
   }
   EXPECT_EQ(places, 18);
-  // What is written under a figure says at which budget; where all are shown, none.
+  // The text under a figure says at which budget; if all are shown, it names none.
   for (const char* name : {"needle-grid", "layer-drift"}) {
     EXPECT_THAT(make(request::FigureMaker(evaluation), name, wanted).settings,
                 Contains(Pair("budget", "25%")));
@@ -541,7 +541,7 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
     EXPECT_EQ(row.at("text"), "“ wörd" + id + "”");
   }
 
-  // Where nothing was evicted nothing changes, not even by rounding.
+  // Without evictions the output does not change, not even by rounding.
   request::FigureSettings whole = settings("h2o");
   whole.budget = parse_budget("100%");
   const MadeFigure same = make(request::FigureMaker(full), "logit-effect", whole);

@@ -1,4 +1,4 @@
-// What a release says of itself in several files agrees.
+// Several files describe a release in the same way.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 
 #include "app/plot/frame.h"
 #include "app/scene/cairo_backend.h"
-#include "app/window/tiles/state_commands.h"
+#include "app/window/tiles/state_range.h"
 #include "app/window/widgets/shaped_text.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
@@ -87,7 +87,7 @@ class Scripts : public testing::Test {
       ink.dark.push_back(255 - pixels.rgba[i]);
     return ink;
   }
-  /// What `draw` puts into the corner of a white screen.
+  /// The pixels that `draw` puts into the corner of a white screen.
   Ink on_screen(const std::function<void(ImDrawList&)>& draw) {
     driver_->surface.begin_frame();
     ImDrawList& list = *ImGui::GetForegroundDrawList();
@@ -161,7 +161,7 @@ TEST_F(Scripts, ATraceOfSuchTokensIsShownWithItsCard) {
   driver_->settle();
   for (const int token : {0, 1, 2, 5, 6, 7}) {
     w().state.selection.token = token;
-    w().token_card.open({400, 300});
+    w().sheets.token_card.open({400, 300});
     driver_->frames(3);
   }
   EXPECT_GT(WindowDriver::colours(driver_->picture()), 20);

@@ -109,10 +109,10 @@ TEST_F(StartPage, OffersTheFilesOpenedLastAndANewCapture) {
   EXPECT_EQ(w().results.trace()->path(), file);
   open_window();
   driver().press_on("##start", {"New capture…  Ctrl N"});
-  EXPECT_TRUE(w().capture_panel.is_open());
+  EXPECT_TRUE(w().sheets.capture_panel.is_open());
   driver().key(GLFW_KEY_ESCAPE);
   driver().press_on("##start", {"Open…  Ctrl O"});
-  EXPECT_TRUE(w().file_panel.is_open());
+  EXPECT_TRUE(w().sheets.file_panel.is_open());
 }
 
 TEST_F(StartPage, IsWholeAtAnySizeAndInBothThemes) {

@@ -187,7 +187,7 @@ TEST_F(StudyFigures, HeadsAreOrderedAndTheUnstableOneIsNamed) {
     if (head == "1.1") continue;
     EXPECT_GT(deviation.at("1.1"), 1.5 * value) << head;
   }
-  // Of head 0.0: (1 + 0.05·prompt + 0.2)/3, and prompts 3 and 6 the same, since keydiff stays
+  // Head 0.0 has (1 + 0.05·prompt + 0.2)/3, and prompts 3 and 6 the same, since keydiff stays
   // second.
   EXPECT_NEAR(deviation.at("0.0"), 0.05 / 3 * std::sqrt(6.0), 1e-7);
   EXPECT_THAT(made.figure->caption(), HasSubstr("Least stable: 1.1 (standard deviation "));

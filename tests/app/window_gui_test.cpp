@@ -171,9 +171,9 @@ TEST_F(Window, WithNoTraceSaysWhatToDo) {
   driver().settle();
   EXPECT_GT(WindowDriver::colours(driver().picture()), 10);
   driver().key(GLFW_KEY_O, true);
-  EXPECT_TRUE(w().file_panel.is_open());
+  EXPECT_TRUE(w().sheets.file_panel.is_open());
   driver().key(GLFW_KEY_ESCAPE);
-  EXPECT_FALSE(w().file_panel.is_open());
+  EXPECT_FALSE(w().sheets.file_panel.is_open());
   driver().key(GLFW_KEY_Q, true);
   EXPECT_TRUE(driver().asked_to_close);
 }
@@ -529,8 +529,8 @@ TEST_F(Window, TheStripAboveAnAttentionMapIsReadAndZoomed) {
   const auto before = driver().picture();
   driver().move(x, y);
   driver().frames(2);
-  EXPECT_NEAR(w().hovered.token, 52, 2);
-  EXPECT_EQ(w().hovered.other_token, -1);
+  EXPECT_NEAR(w().hovered().token, 52, 2);
+  EXPECT_EQ(w().hovered().other_token, -1);
   // The read-out stands beside the pointer.
   const int left = static_cast<int>(x), top = static_cast<int>(y);
   EXPECT_GT(WindowDriver::difference(before, driver().picture(), left + 4, top - 30, left + 120,
@@ -552,7 +552,7 @@ TEST_F(Window, HoveringATokenMarksItEverywhereAndAClickSelectsIt) {
   const auto before = driver().picture();
   driver().move(x, y);
   driver().frames(2);
-  EXPECT_NEAR(w().hovered.token, 52, 2);
+  EXPECT_NEAR(w().hovered().token, 52, 2);
   const int middle = 270 + (980 - 270) / 2;
   EXPECT_GT(WindowDriver::difference(before, driver().picture(), middle, 60, 980, 600), 0.0)
       << "marked in the other view";
@@ -625,12 +625,12 @@ TEST_F(Window, AnySizeAndScaleIsDrawn) {
 TEST_F(Window, HelpAndPanelsOpenByKey) {
   open_trace();
   driver().key(GLFW_KEY_F1);
-  EXPECT_TRUE(w().help_is_open());
+  EXPECT_TRUE(w().sheets.help.is_open());
   const int layer = state().selection.layer;
   driver().key(GLFW_KEY_DOWN);
   EXPECT_EQ(state().selection.layer, layer) << "keys do not reach through the sheet";
   driver().key(GLFW_KEY_ESCAPE);
-  EXPECT_FALSE(w().help_is_open());
+  EXPECT_FALSE(w().sheets.help.is_open());
   const auto wide = w().tiles[0].scene()->width;
   driver().key(GLFW_KEY_F7);
   driver().key(GLFW_KEY_F9);
@@ -659,7 +659,7 @@ TEST_F(Window, ExportsTheViewShown) {
   state().tiles[0].x_range = {{8.0, 40.0}};
   driver().settle();
   driver().key(GLFW_KEY_E, true);
-  ASSERT_TRUE(w().export_panel.is_open());
+  ASSERT_TRUE(w().sheets.export_panel.is_open());
   driver().frames(3);
   driver().key(GLFW_KEY_A, true);
   driver().type(target.string());
@@ -756,12 +756,12 @@ TEST_F(Window, AStandsBesideBInTheSameView) {
 TEST_F(Window, ThePaletteFindsAndDoesThings) {
   open_trace();
   driver().key(GLFW_KEY_K, true);
-  ASSERT_TRUE(w().palette.is_open());
+  ASSERT_TRUE(w().sheets.palette.is_open());
   driver().frames(2);
   driver().type("attention map");
   driver().frames(2);
   driver().key(GLFW_KEY_ENTER);
-  EXPECT_FALSE(w().palette.is_open());
+  EXPECT_FALSE(w().sheets.palette.is_open());
   EXPECT_EQ(state().tiles[0].view, "attention");
   driver().key(GLFW_KEY_K, true);
   driver().frames(2);
@@ -779,7 +779,7 @@ TEST_F(Window, ThePaletteFindsAndDoesThings) {
   driver().key(GLFW_KEY_K, true);
   driver().frames(2);
   driver().key(GLFW_KEY_ESCAPE);
-  EXPECT_FALSE(w().palette.is_open());
+  EXPECT_FALSE(w().sheets.palette.is_open());
 }
 
 TEST_F(Window, AViewIsChosenFromAListByMouseAndByKey) {
@@ -788,14 +788,14 @@ TEST_F(Window, AViewIsChosenFromAListByMouseAndByKey) {
   const float y = w().tiles[0].origin().y - window::Tile::header_height(w().fonts) / 2;
   driver().click(w().tiles[0].origin().x + 40, y);
   driver().frames(2);
-  ASSERT_TRUE(w().palette.is_open());
+  ASSERT_TRUE(w().sheets.palette.is_open());
   driver().type("film");
   driver().frames(2);
   driver().key(GLFW_KEY_ENTER);
   EXPECT_EQ(state().tiles[0].view, "filmstrip");
   driver().type("k");
   driver().frames(2);
-  ASSERT_TRUE(w().palette.is_open());
+  ASSERT_TRUE(w().sheets.palette.is_open());
   driver().key(GLFW_KEY_DOWN);
   driver().key(GLFW_KEY_ENTER);
   EXPECT_NE(state().tiles[0].view, "filmstrip");
@@ -808,16 +808,16 @@ TEST_F(Window, AClickOnATokenSaysWhyItStayedOrLeft) {
   const auto [x, y] = in_plot(0.3, 0.4);
   driver().click(x, y);
   driver().frames(3);
-  ASSERT_TRUE(w().token_card.is_open());
-  const auto& life = w().token_card.explanation(0);
+  ASSERT_TRUE(w().sheets.token_card.is_open());
+  const auto& life = w().sheets.token_card.explanation(0);
   ASSERT_TRUE(life.has_value());
   EXPECT_EQ(life->token, state().selection.token);
   EXPECT_EQ(life->left, w().shown.head(0)->evicted_at.at(static_cast<std::size_t>(life->token)));
   driver().key(GLFW_KEY_RIGHT, false, true);  // the next token: the card follows
   driver().frames(2);
-  EXPECT_EQ(w().token_card.explanation(0)->token, state().selection.token);
+  EXPECT_EQ(w().sheets.token_card.explanation(0)->token, state().selection.token);
   driver().key(GLFW_KEY_ESCAPE);
-  EXPECT_FALSE(w().token_card.is_open());
+  EXPECT_FALSE(w().sheets.token_card.is_open());
   EXPECT_EQ(state().selection.token, -1);
 }
 
@@ -859,7 +859,7 @@ TEST_F(Window, ATokenIsFollowedKeptAndDroppedFromItsCard) {
   const auto [x, y] = in_plot(0.3, 0.4);
   driver().click(x, y);
   driver().frames(3);
-  ASSERT_TRUE(w().token_card.is_open());
+  ASSERT_TRUE(w().sheets.token_card.is_open());
   const int token = state().selection.token;
   driver().press_on("##token", {"Follow"});
   driver().settle();
@@ -949,8 +949,8 @@ TEST_F(Window, TheExportSheetShowsThePageAndCopiesItsCommand) {
   open_trace();
   driver().key(GLFW_KEY_E, true);
   driver().settle();
-  ASSERT_NE(w().export_panel.preview(), nullptr);
-  EXPECT_NEAR(w().export_panel.preview()->width, 85 * 72 / 25.4, 0.01);
+  ASSERT_NE(w().sheets.export_panel.preview(), nullptr);
+  EXPECT_NEAR(w().sheets.export_panel.preview()->width, 85 * 72 / 25.4, 0.01);
   const auto before = driver().picture();
   driver().key(GLFW_KEY_ESCAPE);
   driver().frames(2);
@@ -961,15 +961,15 @@ TEST_F(Window, ACaptureThatCannotStartSaysWhy) {
   open_trace();
   driver().key(GLFW_KEY_N, true);
   driver().frames(2);
-  ASSERT_TRUE(w().capture_panel.is_open());
-  w().capture_panel.options.model = folder_.path().string();
-  w().capture_panel.start();
+  ASSERT_TRUE(w().sheets.capture_panel.is_open());
+  w().sheets.capture_panel.options.model = folder_.path().string();
+  w().sheets.capture_panel.start();
   driver().settle();
-  for (int i = 0; i < 200 && w().capture_panel.running(); ++i) driver().frame();
-  EXPECT_FALSE(w().capture_panel.running());
-  EXPECT_TRUE(w().capture_panel.is_open()) << "so that it can be mended";
+  for (int i = 0; i < 200 && w().sheets.capture_panel.running(); ++i) driver().frame();
+  EXPECT_FALSE(w().sheets.capture_panel.running());
+  EXPECT_TRUE(w().sheets.capture_panel.is_open()) << "so that it can be mended";
   driver().key(GLFW_KEY_ESCAPE);
-  EXPECT_FALSE(w().capture_panel.is_open());
+  EXPECT_FALSE(w().sheets.capture_panel.is_open());
 }
 
 TEST_F(Window, AClosedLoopStartsFromTheTokensAndThePolicyInHand) {
@@ -977,8 +977,8 @@ TEST_F(Window, AClosedLoopStartsFromTheTokensAndThePolicyInHand) {
   state().policy_a = parse_policy("h2o");
   driver().key(GLFW_KEY_R, true);
   driver().frames(2);
-  ASSERT_TRUE(w().capture_panel.is_open());
-  const window::CaptureOptions& o = w().capture_panel.options;
+  ASSERT_TRUE(w().sheets.capture_panel.is_open());
+  const window::CaptureOptions& o = w().sheets.capture_panel.options;
   EXPECT_EQ(o.policy, "h2o");
   EXPECT_EQ(o.budget, "24");
   EXPECT_EQ(o.prompt, window::CaptureOptions::Prompt::trace);

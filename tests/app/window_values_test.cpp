@@ -1,4 +1,4 @@
-// What the panels say, without a window: numbers, the fate of tokens.
+// The texts of the panels, without a window: numbers, the fate of tokens.
 
 #include <gtest/gtest.h>
 

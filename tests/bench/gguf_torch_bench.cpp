@@ -1,5 +1,5 @@
-// What packed numbers of a GGUF file cost to expand, one thread, beside a copy of as many float32
-// numbers, which is the least that any way could take.
+// The cost of expanding packed numbers of a GGUF file, one thread, beside a copy of as many float32
+// numbers, which is the least possible cost.
 #include <benchmark/benchmark.h>
 
 #include <cstring>

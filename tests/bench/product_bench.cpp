@@ -16,7 +16,8 @@ namespace {
 constexpr int kSteps = 49, kEntries = 2176, kHeadDim = 128, kGroup = 4, kWindow = 32;
 using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// Of the last 32 queries of each query head: snapkv, cakescore, lavascore, dropkv, defensive.
+/// Products of the last 32 queries of each query head: snapkv, cakescore, lavascore, dropkv,
+/// defensive.
 void products_of_window(benchmark::State& state) {
   openblas_set_num_threads(1);
   const Matrix keys = Matrix::Random(kEntries, kHeadDim);
@@ -65,8 +66,8 @@ void products_of_capkv(benchmark::State& state) {
   }
 }
 
-/// Of a probe over 8192 tokens in passes of /part, 96 queries at a time: with `context` columns of
-/// the context, and the pass so far.
+/// Products of a probe over 8192 tokens in passes of /part, 96 queries at a time: with `context`
+/// columns of the context, and the pass so far.
 void products_of_probe(benchmark::State& state) {
   openblas_set_num_threads(1);
   const int part = static_cast<int>(state.range(0)), context = static_cast<int>(state.range(1));

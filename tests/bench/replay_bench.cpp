@@ -221,7 +221,7 @@ BENCHMARK_CAPTURE(replay_twin, snapkv, "snapkv")->Apply(both);
 BENCHMARK_CAPTURE(replay_twin, snapkv_critical, "snapkv+critical")->Apply(both);
 BENCHMARK_CAPTURE(replay_twin, h2o, "h2o")->Apply(both);
 
-/// What a window asks of a finished replay when the step under the cursor changes: /T.
+/// The request of the window to a finished replay when the step under the cursor changes: /T.
 void scrub(benchmark::State& state) {
   test::SyntheticTraceOptions options = large_head(static_cast<int>(state.range(0)));
   options.head_dim = 8;

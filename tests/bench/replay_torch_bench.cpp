@@ -29,7 +29,7 @@ torch::Tensor attention(const torch::Tensor& queries, const torch::Tensor& keys,
   return torch::softmax(logits, 2);
 }
 
-/// What a replay has of one head: rows of the entries that are kept, and sums over what was seen.
+/// The state of a replay for one head: rows of the kept entries, and sums over the seen ones.
 struct Head {
   torch::Tensor keys = torch::empty({0, kHeadDim});
   torch::Tensor plain_keys = torch::empty({0, kHeadDim});  // before RoPE
@@ -158,7 +158,7 @@ torch::Tensor rkv(const Head& head, const torch::Tensor& queries) {
   const auto unit = torch::nn::functional::normalize(head.keys);
   auto cosine = torch::matmul(unit, unit.t());
   cosine.fill_diagonal_(0.0);
-  // Of each row the last similar key is left out.
+  // In each row the last similar key is left out.
   const auto places = torch::arange(n).unsqueeze(0);
   const auto last = torch::where(cosine > 0.5, places, torch::zeros_like(places)).amax(1, true);
   cosine.scatter_(1, last, 0.0);

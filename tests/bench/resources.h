@@ -9,14 +9,15 @@
 
 namespace kvloupe {
 
-/// Of this process so far, over all threads.
+/// Processor time of this process so far, over all threads.
 inline double processor_seconds() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// Of the thread of this process that has had most: what a machine with idle cores takes at least.
+/// Processor time of this process's busiest thread: the least wall time on a machine with idle
+/// cores.
 inline double busiest_thread_seconds() {
   double most = 0.0;
   std::error_code gone;  // a thread may end meanwhile

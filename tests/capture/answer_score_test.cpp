@@ -27,7 +27,7 @@ TEST(AnswerScore, F1CountsCommonWords) {
   EXPECT_DOUBLE_EQ(f1("a Red rose", {"an red-rose", "rose"}), 2.0 / 3);  // "redrose" is a word
   EXPECT_DOUBLE_EQ(f1("blue", {"red"}), 0.0);
   EXPECT_DOUBLE_EQ(f1("", {"red"}), 0.0);
-  EXPECT_DOUBLE_EQ(f1("the", {"a"}), 0.0);  // articles are no words
+  EXPECT_DOUBLE_EQ(f1("the", {"a"}), 0.0);  // articles are not words
   EXPECT_DOUBLE_EQ(f1("red\nred\tred", {"red red"}), 0.8);
 }
 

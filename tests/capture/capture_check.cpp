@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "analysis/trace/trace_final_norm.h"
+#include "tests/support/stored_attention.h"
 
 namespace kvloupe::test {
 
@@ -104,7 +105,7 @@ void expect_consistent(const Trace& trace) {
       const Rows value = rows_of(trace.value(layer, model.head_of(head)));
       const std::vector<float> logsumexp = trace.attention_logsumexp(layer, head);
       ASSERT_EQ(logsumexp.size(), query.size());
-      const auto attention = trace.stored_attention(layer, head);
+      const auto attention = stored_attention(trace, layer, head);
       double worst_logsumexp = 0, worst_cell = 0;
       for (std::size_t t = 0; t < query.size(); ++t) {
         double expected = 0;

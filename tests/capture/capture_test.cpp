@@ -17,6 +17,7 @@
 #include "capture/run/capture_input.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -59,7 +60,7 @@ TEST(Capture, TinyModelsOfEveryShapeAreLikeTheNaiveModel) {
     const Trace trace(request.target);
     ASSERT_EQ(trace.length(), kTokens);
     EXPECT_EQ(trace.blocks().size(), 4U + 15U);
-    EXPECT_TRUE(trace.has_attention());
+    EXPECT_TRUE(stored_attention(trace, 0, 0).has_value());
     EXPECT_TRUE(trace.lm_head().has_value());
     expect_like_naive(trace, NaiveModel(folder.path()), 1e-4);
     expect_consistent(trace);
@@ -105,8 +106,8 @@ TEST(Capture, InPlaceOfALargeOutputHeadItsRowsOfTheTokensAreStored) {
       capture(request);
       const Trace trace(request.target);
       const TraceFinalNorm norm(trace);
-      ASSERT_TRUE(norm.has_head_rows());
-      ASSERT_FALSE(norm.has_head() || trace.lm_head().has_value());
+      ASSERT_FALSE(trace.head_row_ids().empty());
+      ASSERT_FALSE(trace.has_lm_head() || trace.lm_head().has_value());
       const SafetensorsFile file(folder / "model.safetensors");
       const at::Tensor head = file.tensor(tied ? "model.embed_tokens.weight" : "lm_head.weight")
                                   .to(at::kHalf)

@@ -16,13 +16,14 @@
 #include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/catalogue_parts.h"
+#include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
 namespace {
 
-constexpr int kTokens = 90;
-constexpr int kPrompt = 70;
+constexpr int kLoopTokens = 90;
+constexpr int kLoopPrompt = 70;
 
 /// A tiny model and a sequence; runs share both.
 class ClosedLoopTest : public testing::Test {
@@ -30,14 +31,14 @@ class ClosedLoopTest : public testing::Test {
   ClosedLoopTest() {
     tiny_.layers = 3;
     tiny_.write(folder_.path());
-    write_file(folder_ / "ids.txt", random_ids_text(kTokens, tiny_.vocab_size, 11));
+    write_file(folder_ / "ids.txt", random_ids_text(kLoopTokens, tiny_.vocab_size, 11));
   }
 
   CaptureRequest request(int block) const {
     CaptureRequest request;
     request.model = folder_.path();
     request.ids = folder_ / "ids.txt";
-    request.prompt_length = kPrompt;
+    request.prompt_length = kLoopPrompt;
     request.target = folder_ / "trace.h5";
     request.dtype = "f32";
     request.storage = Storage::float32;
@@ -181,7 +182,7 @@ TEST_F(ClosedLoopTest, InFloat16TooDecisionsFollowFromTheTrace) {
 }
 
 TEST_F(ClosedLoopTest, ABudgetThatHoldsEverythingChangesNothing) {
-  for (const int block : {16, 1, kTokens}) {
+  for (const int block : {16, 1, kLoopTokens}) {
     const Trace full = run(request(block));
     const auto expected = full.predictions();
     for (const Positions positions : {Positions::original, Positions::compact}) {
@@ -189,13 +190,13 @@ TEST_F(ClosedLoopTest, ABudgetThatHoldsEverythingChangesNothing) {
         SCOPED_TRACE(std::string(spec) + ", block " + std::to_string(block));
         CaptureRequest closed_request = request(block);
         closed_request.target = folder_ / "closed.h5";
-        const Trace closed = run(closed_request, spec, std::to_string(kTokens), positions);
+        const Trace closed = run(closed_request, spec, std::to_string(kLoopTokens), positions);
         EXPECT_EQ(closed.run().positions, positions == Positions::compact ? "compact" : "original");
         EXPECT_EQ(closed.predictions()->token_ids, expected->token_ids);
         EXPECT_EQ(closed.predictions()->logprob, expected->logprob);
         for (int layer = 0; layer < tiny_.layers; ++layer) {
           EXPECT_EQ(largest_difference(closed.query(layer, 1), full.query(layer, 1)), 0.0);
-          EXPECT_EQ(closed.stored_attention(layer, 1), full.stored_attention(layer, 1));
+          EXPECT_EQ(stored_attention(closed, layer, 1), stored_attention(full, layer, 1));
           EXPECT_THAT(*closed.evicted_at(layer, 0), testing::Each(-1));
           EXPECT_TRUE(closed.merges(layer).empty());
         }
@@ -279,7 +280,7 @@ TEST_F(ClosedLoopTest, CompactPositionsLeaveTheStatesOfLayerZeroAlone) {
   const Trace full = run(request(16));
   CaptureRequest closed_request = request(16);
   closed_request.target = folder_ / "closed.h5";
-  // What these look at does not depend on positions.
+  // The input of these policies does not depend on positions.
   for (const char* spec : {"sink", "keydiff", "keynorm", "random"}) {
     SCOPED_TRACE(spec);
     const Trace compact = run(closed_request, spec, "12", Positions::compact);
@@ -302,13 +303,13 @@ TEST_F(ClosedLoopTest, StoredAttentionIsOverWhatEachHeadHeld) {
   EXPECT_TRUE(trace.attention_logsumexp(0, 0).empty());
   for (int layer = 0; layer < tiny_.layers; ++layer) {
     for (int query_head = 0; query_head < tiny_.heads; ++query_head) {
-      const Matrix attention = *trace.stored_attention(layer, query_head);
+      const Matrix attention = *stored_attention(trace, layer, query_head);
       const auto evicted = *trace.evicted_at(layer, trace.model().head_of(query_head));
       for (std::size_t step = 0; step < trace.blocks().size(); ++step) {
         const Block& block = trace.blocks()[step];
         for (int t = block.first; t < block.end; ++t) {
           EXPECT_NEAR(attention.row(t).sum(), 1.0, 5e-3);
-          for (int j = 0; j < kTokens; ++j) {
+          for (int j = 0; j < kLoopTokens; ++j) {
             const std::int32_t left = evicted[static_cast<std::size_t>(j)];
             const bool held = j <= t && (left < 0 || left >= static_cast<int>(step));
             if (!held) {
@@ -326,14 +327,14 @@ TEST_F(ClosedLoopTest, GeneratesWithTheCutCache) {
   wanted.prompt_length.reset();
   wanted.generate = 15;
   const Trace trace = run(wanted, "tova", "25%");
-  EXPECT_EQ(trace.run().budget, kTokens / 4);
-  EXPECT_EQ(trace.length(), kTokens + 15);
+  EXPECT_EQ(trace.run().budget, kLoopTokens / 4);
+  EXPECT_EQ(trace.length(), kLoopTokens + 15);
   // The same tokens, forced, give the same trace.
   std::string text;
   for (const std::int32_t id : trace.tokens().ids) text += std::to_string(id) + " ";
   write_file(folder_ / "ids.txt", text);
   CaptureRequest forced = request(16);
-  forced.prompt_length = kTokens;
+  forced.prompt_length = kLoopTokens;
   forced.target = folder_ / "forced.h5";
   const Trace again = run(forced, "tova", "25%");
   EXPECT_EQ(again.predictions()->logprob, trace.predictions()->logprob);
@@ -362,7 +363,7 @@ TEST_F(ClosedLoopTest, ContextOnlyStopsAtTheQuestion) {
       wanted.compression = Compression::context_only;
       const Trace closed = run(wanted, policy, "10");
       EXPECT_EQ(closed.run().compression, Compression::context_only);
-      EXPECT_EQ(closed.run().block_size, block == kWholePrompt ? kPrompt : block);
+      EXPECT_EQ(closed.run().block_size, block == kWholePrompt ? kLoopPrompt : block);
       const auto& blocks = closed.blocks();
       const int last_acting =
           static_cast<int>(std::find_if(blocks.begin(), blocks.end(),

@@ -130,7 +130,7 @@ double key_distance(const Trace& full, const Trace& closed, int layer) {
 }
 
 /// Evictions of a trace, carried out in the naive model.
-NaiveCut follow(const Trace& trace) {
+NaiveCut follow_evictions(const Trace& trace) {
   return [&trace](int layer, int step, NaiveCaches& caches) {
     for (std::size_t head = 0; head < caches.size(); ++head) {
       const auto evicted = *trace.evicted_at(layer, static_cast<int>(head));
@@ -196,7 +196,7 @@ TEST_F(DriftTest, IsWhatPlainLoopsAndTheNaiveModelSay) {
     EXPECT_GT(drift.layers[1].key, 0.01);
 
     const NaiveModel::Result naive_closed =
-        naive.run(closed.tokens().ids, closed.blocks(), follow(closed), compact);
+        naive.run(closed.tokens().ids, closed.blocks(), follow_evictions(closed), compact);
     EXPECT_EQ(drift.divergence_kind, DivergenceKind::exact);
     ASSERT_EQ(drift.tokens.size(), static_cast<std::size_t>(kDriftTokens));
     double sum = 0;

@@ -15,7 +15,9 @@
 #include "capture/eval/eval_case.h"
 #include "capture/eval/haystack.h"
 #include "capture/run/capture.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "tests/capture/capture_check.h"
+#include "tests/capture/results_file.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/temporary_folder.h"
 
@@ -39,12 +41,13 @@ class EvalTest : public testing::Test {
     request.dtype = "f32";
     return request;
   }
-  std::vector<EvalResults::Json> run(const EvalRequest& request) {
+  std::vector<nlohmann::ordered_json> run(const EvalRequest& request) {
     Progress progress;
     made_ = 0;
     EvalReport report;
-    report.run = [&](long, long, const EvalResults::Json&) { ++made_; };
-    return evaluate(request, progress, report).runs();
+    report.run = [&](long, long, const EvaluationRun&) { ++made_; };
+    evaluate(request, progress, report);
+    return runs_in(request.output);
   }
   const TemporaryFolder folder_;
   int made_ = 0;
@@ -58,7 +61,7 @@ TEST_F(EvalTest, PoliciesThatReadTheContextTwiceDoSoBeforeTheyEvict) {
   request.block = 300;
   std::map<std::pair<double, int>, std::string> full;
   int changed = 0;
-  for (const EvalResults::Json& run : this->run(request)) {
+  for (const nlohmann::ordered_json& run : this->run(request)) {
     const std::pair<double, int> which(run["depth"], run["sample"]);
     EXPECT_EQ(run.contains("probe"), run["budget"] != "full");
     if (run["budget"] == "full") full[which] = run["answer"];
@@ -81,7 +84,7 @@ TEST_F(EvalTest, PoliciesThatReadTheContextTwiceDoSoBeforeTheyEvict) {
   } catch (const UsageError& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("as one block"));
   }
-  request.task = EvalTask::perplexity;
+  request.task = Evaluation::Task::perplexity;
   try {
     this->run(request);
     FAIL() << "was accepted";
@@ -261,7 +264,7 @@ TEST_F(EvalTest, ContextOnlyDecidesBeforeTheQuestion) {
 
 TEST_F(EvalTest, PerplexityIsThatOfAClosedLoopTrace) {
   EvalRequest request = needle_request();
-  request.task = EvalTask::perplexity;
+  request.task = Evaluation::Task::perplexity;
   request.policies = {parse_policy("h2o")};
   request.budgets = {parse_budget("64")};
   request.lengths = {260};

@@ -17,8 +17,10 @@
 #include "capture/eval/haystack.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/model_description.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/follow_trace.h"
+#include "tests/capture/results_file.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/catalogue_parts.h"
 #include "tests/support/temporary_folder.h"
@@ -26,7 +28,8 @@
 namespace kvloupe::test {
 namespace {
 
-using Json = EvalResults::Json;
+using Json = nlohmann::ordered_json;
+using Task = Evaluation::Task;
 
 constexpr int kBlock = 16;
 constexpr double kNear = 2e-3;  // float32 against double, of numbers around 1
@@ -68,7 +71,7 @@ class EvalNaiveTest : public testing::Test {
     needles_ = read_needle_template(folder_ / "needle.json");
   }
 
-  EvalRequest request(EvalTask task, int length) const {
+  EvalRequest request(Task task, int length) const {
     EvalRequest request;
     request.model = folder_.path();
     request.task = task;
@@ -92,7 +95,8 @@ class EvalNaiveTest : public testing::Test {
     EvalReport report;
     notes_.clear();
     report.note = [&](const std::string& note) { notes_.push_back(note); };
-    return evaluate(request, progress, report).runs();
+    evaluate(request, progress, report);
+    return runs_in(request.output);
   }
   /// The first `count` tokens run with a policy in the cache.
   Trace closed(std::vector<std::int32_t> ids, std::size_t count, const Json& run) const {
@@ -166,7 +170,7 @@ void expect_hidden(const Json& run, const NaiveModel::Result& other, const Naive
 
 TEST_F(EvalNaiveTest, PerplexityIsTheNaiveModels) {
   const int length = 90;
-  const auto runs = evaluated(request(EvalTask::perplexity, length));
+  const auto runs = evaluated(request(Task::perplexity, length));
   ASSERT_EQ(runs.size(), 5U);
   const auto ids = Haystack(needles_, *tokenizer_, 1).text(length, 0).ids;
   ASSERT_EQ(ids.size(), 90U);
@@ -208,7 +212,7 @@ TEST_F(EvalNaiveTest, NeedlesAreComparedAtThePromptsLastToken) {
   const std::vector<std::int32_t>& ids = task.tokens.ids;
   const NaiveModel::Result full = naive_->run(ids);
   for (const Compression compression : {Compression::regular, Compression::context_only}) {
-    EvalRequest wanted = request(EvalTask::needle, length);
+    EvalRequest wanted = request(Task::needle, length);
     wanted.compression = compression;
     const auto runs = evaluated(wanted);
     ASSERT_EQ(runs.size(), 5U);
@@ -232,7 +236,7 @@ TEST_F(EvalNaiveTest, ATokenTheModelDoesNotKnowIsNamed) {
   std::string larger = character_tokenizer();
   larger.replace(larger.find("\"e\":4,"), 6, "\"e\":923,");
   write_file(folder_ / "tokenizer.json", larger);
-  for (const EvalTask task : {EvalTask::perplexity, EvalTask::needle}) {
+  for (const Task task : {Task::perplexity, Task::needle}) {
     try {
       evaluated(request(task, 90));
       FAIL() << "nothing was refused";
@@ -243,7 +247,7 @@ TEST_F(EvalNaiveTest, ATokenTheModelDoesNotKnowIsNamed) {
 }
 
 TEST_F(EvalNaiveTest, NothingDriftsBeforeTheFirstEviction) {
-  for (const EvalTask task : {EvalTask::perplexity, EvalTask::needle}) {
+  for (const Task task : {Task::perplexity, Task::needle}) {
     EvalRequest whole = request(task, 90);
     whole.budgets = {parse_budget("100%")};
     for (const Positions positions : {Positions::original, Positions::compact}) {
@@ -257,7 +261,7 @@ TEST_F(EvalNaiveTest, NothingDriftsBeforeTheFirstEviction) {
     }
   }
   // With N = B the first cut is after the second block: the token after it is the first to drift.
-  EvalRequest text = request(EvalTask::perplexity, 2 * kBlock);
+  EvalRequest text = request(Task::perplexity, 2 * kBlock);
   text.budgets = {parse_budget(std::to_string(kBlock))};
   for (const Json& run : evaluated(text)) {
     if (run["budget"] == "full") continue;
@@ -275,7 +279,7 @@ TEST_F(EvalNaiveTest, NothingDriftsBeforeTheFirstEviction) {
 }
 
 TEST_F(EvalNaiveTest, AngleAndDistanceBelongTogether) {
-  EvalRequest wanted = request(EvalTask::perplexity, 120);
+  EvalRequest wanted = request(Task::perplexity, 120);
   wanted.budgets = {parse_budget("5%"), parse_budget("20%")};
   for (const Json& run : evaluated(wanted)) {
     if (run["budget"] == "full") continue;
@@ -291,7 +295,7 @@ TEST_F(EvalNaiveTest, AngleAndDistanceBelongTogether) {
 TEST_F(EvalNaiveTest, WhatDoesNotFitIsLeftOutAndSaid) {
   tiny_.layers = 1;  // so that hidden states take less than distributions
   tiny_.write(folder_.path());
-  EvalRequest wanted = request(EvalTask::perplexity, 90);
+  EvalRequest wanted = request(Task::perplexity, 90);
   const std::int64_t distributions = 90 * tiny_.vocab_size * 4;
   const std::int64_t hidden = 90 * tiny_.layers * tiny_.hidden_size * 4;
   const auto all = evaluated(wanted);
@@ -320,7 +324,7 @@ TEST_F(EvalNaiveTest, WhatDoesNotFitIsLeftOutAndSaid) {
 }
 
 TEST_F(EvalNaiveTest, ResultsOfAnEarlierVersionGoOn) {
-  EvalRequest wanted = request(EvalTask::perplexity, 90);
+  EvalRequest wanted = request(Task::perplexity, 90);
   wanted.samples = 2;
   wanted.policies.resize(1);
   evaluated(wanted);
@@ -338,7 +342,7 @@ TEST_F(EvalNaiveTest, ResultsOfAnEarlierVersionGoOn) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     EXPECT_EQ(runs[i].contains("hidden_distance"), i >= 4) << runs[i];
   }
-  const Json summary = eval_summary(runs);
+  const Json summary = results_in(wanted.output)["summary"];
   ASSERT_EQ(summary.size(), 3U);
   EXPECT_FALSE(summary[1].contains("hidden_distance"));
   ASSERT_EQ(summary[2]["hidden_distance"].size(), 3U);
@@ -356,7 +360,7 @@ TEST_F(EvalNaiveTest, WhatRunsShareChangesNoBit) {
     for (Json& run : runs) run.erase("seconds");
     return runs;
   };
-  EvalRequest wanted = request(EvalTask::needle, 110);
+  EvalRequest wanted = request(Task::needle, 110);
   wanted.policies.clear();
   for (const PolicyEntry& entry : policy_catalog()) {
     if (!test::runs_in_a_model(entry) || entry.name == "full") continue;
@@ -370,7 +374,7 @@ TEST_F(EvalNaiveTest, WhatRunsShareChangesNoBit) {
   const std::int64_t block_bytes =
       std::int64_t{kBlock} * tiny_.layers * (tiny_.heads + 2 * tiny_.kv_heads) * tiny_.head_dim * 4;
   struct Case {
-    EvalTask task;
+    Task task;
     Compression compression;
     Positions positions;
     int block;
@@ -380,12 +384,12 @@ TEST_F(EvalNaiveTest, WhatRunsShareChangesNoBit) {
   };
   const auto regular = Compression::regular, context_only = Compression::context_only;
   for (const Case& c :
-       {Case{EvalTask::perplexity, regular, Positions::original, kBlock, "f32", all, "40%"},
-        Case{EvalTask::perplexity, regular, Positions::compact, 7, "bf16", all, "12"},
-        Case{EvalTask::needle, regular, Positions::original, kBlock, "f32", all, "12"},
-        Case{EvalTask::needle, regular, Positions::original, kBlock, "f32", 2 * block_bytes, "40%"},
-        Case{EvalTask::needle, context_only, Positions::original, 1000, "f32", all, "40%"},
-        Case{EvalTask::needle, context_only, Positions::compact, kBlock, "f32", all, "12"}}) {
+       {Case{Task::perplexity, regular, Positions::original, kBlock, "f32", all, "40%"},
+        Case{Task::perplexity, regular, Positions::compact, 7, "bf16", all, "12"},
+        Case{Task::needle, regular, Positions::original, kBlock, "f32", all, "12"},
+        Case{Task::needle, regular, Positions::original, kBlock, "f32", 2 * block_bytes, "40%"},
+        Case{Task::needle, context_only, Positions::original, 1000, "f32", all, "40%"},
+        Case{Task::needle, context_only, Positions::compact, kBlock, "f32", all, "12"}}) {
     wanted.task = c.task;
     wanted.compression = c.compression;
     wanted.positions = c.positions;

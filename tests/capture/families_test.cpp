@@ -9,6 +9,7 @@
 #include "capture/tokenizer/prompt.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -158,7 +159,7 @@ TEST_P(Families, ABudgetThatHoldsEverythingChangesNothing) {
           EXPECT_EQ(closed.query(layer, 1), full.query(layer, 1));
           EXPECT_EQ(closed.key(layer, 0), full.key(layer, 0));
           EXPECT_EQ(closed.value(layer, 0), full.value(layer, 0));
-          EXPECT_EQ(closed.stored_attention(layer, 1), full.stored_attention(layer, 1));
+          EXPECT_EQ(stored_attention(closed, layer, 1), stored_attention(full, layer, 1));
         }
       }
     }
@@ -201,7 +202,7 @@ TEST_P(Families, ATraceIsReplayedWithinItsWindow) {
   EXPECT_EQ(replayed.heads.size(), static_cast<std::size_t>(tiny_.layers * tiny_.kv_heads));
   EXPECT_EQ(replayed.heads.front().window, windowed() ? kWindow : 0);
   if (!windowed()) return;
-  const Matrix attention = *trace.stored_attention(1, 0);
+  const Matrix attention = *stored_attention(trace, 1, 0);
   for (int t = 0; t < kTokens; ++t) {
     EXPECT_NEAR(attention.row(t).sum(), 1.0, 5e-3);
     if (t < kWindow) continue;

@@ -5,16 +5,15 @@
 
 namespace kvloupe::test {
 
-/// What a merge of a policy does to the entries it joins.
+/// The effect of a policy's merge on the entries that it joins.
 struct MergeKind {
   bool scaled = false;         // the value is times the size of the set
   bool with_log_size = false;  // log |S| is added to the entry's logits
   bool keys_too = false;       // keys are averaged like values
 };
 
-/// What the naive model does to its caches so that they follow a closed-loop trace: its merges by
-/// their own formula, then its evictions. Steps after the trace's last change nothing. The trace
-/// must outlive it.
+/// Makes the naive model's caches follow a closed-loop trace: its merges by their own formula, then
+/// its evictions. Steps after the trace's last do not change them. The trace must outlive it.
 NaiveCut follow(const Trace& trace, const MergeKind& kind = {});
 
 }  // namespace kvloupe::test

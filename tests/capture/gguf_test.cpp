@@ -321,7 +321,7 @@ TEST_F(GgufFile, APartOfASplitModelIsFoundByItsName) {
   parts[2].tensors.push_back(parts[1].tensors.front());
   write_parts(3);
   EXPECT_THAT(problem(name(0)), AllOf(HasSubstr("so does"), HasSubstr("s-00002")));
-  // A link to itself is no file.
+  // A link to itself is not a file.
   std::filesystem::remove(name(2));
   std::filesystem::create_symlink(name(2), name(2));
   EXPECT_NE(problem(name(0)), "");

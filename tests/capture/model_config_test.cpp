@@ -117,7 +117,7 @@ TEST(ModelConfig, RotaryScalingIsReadInEverySpelling) {
   const nlohmann::json qwen{
       {"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32768}};
   EXPECT_EQ(read("rope_scaling", qwen).rope_scaling, yarn);
-  // What is not said follows from the positions that the model is for: here 128.
+  // Missing values follow from the number of positions of the model: here 128.
   yarn.original_context = 128.0;
   EXPECT_EQ(read("rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}).rope_scaling, yarn);
   yarn.original_context = 32.0;

@@ -102,7 +102,7 @@ Row NaiveModel::norm(const std::string& weight, const Row& x) const {
   return y;
 }
 
-/// As Transformers computes it. Of a rope_scaling that names what differs from what is usual.
+/// As Transformers computes it, from a rope_scaling that names the differences from the defaults.
 void NaiveModel::read_yarn(const nlohmann::json& scaling, double positions) {
   const double context = scaling.value("original_max_position_embeddings", positions);
   rope_factor_ = scaling["factor"].is_null() ? positions / context : double{scaling["factor"]};

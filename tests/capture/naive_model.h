@@ -51,7 +51,7 @@ class NaiveModel {
   Result run(const std::vector<std::int32_t>& ids, const std::vector<Block>& blocks,
              const NaiveCut& cut, bool compact) const;
 
-  /// What a layer's attention reads of a token that enters the layer as `hidden`.
+  /// The input of a layer's attention for a token that enters the layer as `hidden`.
   Row attention_input(int layer, const Row& hidden) const;
 
   int window = 0;  // a query sees the last so many tokens up to its own; 0: all

@@ -21,7 +21,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr int kTokens = 60;
+constexpr int kProbeTokens = 60;
 constexpr int kPrompt = 50;
 constexpr int kQuestion = 40;
 
@@ -93,7 +93,7 @@ class ProbeTest : public testing::Test {
  protected:
   explicit ProbeTest(TinyCheckpoint tiny = {}) : tiny_(std::move(tiny)) {
     tiny_.write(folder_.path());
-    write_file(folder_ / "ids.txt", random_ids_text(kTokens, tiny_.vocab_size, 11));
+    write_file(folder_ / "ids.txt", random_ids_text(kProbeTokens, tiny_.vocab_size, 11));
   }
   CaptureRequest request(int block, bool question = true) const {
     CaptureRequest request;

@@ -8,6 +8,7 @@
 #include "capture/run/capture.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -93,7 +94,7 @@ void expect_same_numbers(const Trace& trace, const Trace& expected) {
     for (int head = 0; head < model.num_heads; ++head) {
       EXPECT_EQ(trace.query(layer, head), expected.query(layer, head));
       EXPECT_EQ(trace.attention_logsumexp(layer, head), expected.attention_logsumexp(layer, head));
-      EXPECT_EQ(trace.stored_attention(layer, head), expected.stored_attention(layer, head));
+      EXPECT_EQ(stored_attention(trace, layer, head), stored_attention(expected, layer, head));
       EXPECT_EQ(trace.value_out_norm(layer, head, Norm::l2),
                 expected.value_out_norm(layer, head, Norm::l2));
     }

@@ -13,6 +13,7 @@
 #include "analysis/error.h"
 #include "analysis/evaluation/rescue_results.h"
 #include "tests/capture/capture_check.h"
+#include "tests/capture/results_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -47,7 +48,8 @@ class RescueTest : public testing::Test {
       EXPECT_LE(made.number, made.most);
       EXPECT_GE(made.seconds_left, 0.0);
     };
-    return rescue(wanted, progress, report);
+    rescue(wanted, progress, report);
+    return results_in(wanted.output);
   }
   std::string problem(const RescueRequest& wanted) {
     try {
@@ -57,7 +59,7 @@ class RescueTest : public testing::Test {
     }
     return "";
   }
-  /// What the model generates in a capture with that policy in its cache.
+  /// The text that the model generates in a capture with that policy in its cache.
   std::string says(const std::string& policy, const std::string& budget, int block = 64) const {
     CaptureRequest wanted;
     wanted.model = kAssets / "demo-model";
@@ -165,7 +167,7 @@ TEST_F(RescueTest, WithFewerRunsTheSetComesFirstAndTheRestIsLeftOut) {
   EXPECT_EQ(results["shape"], (Json{{"layers", 4}, {"heads", 4}}));
   EXPECT_TRUE(results["keep"]["smallest"]["minimal"].get<bool>());
   EXPECT_TRUE(results["keep"]["smallest"]["right"].get<bool>());
-  // What was run is what it is in the whole search.
+  // The runs that were made equal those of the whole search.
   for (const char* side : {"keep", "drop"}) {
     for (const Json& head : results[side]["heads"]) {
       const std::size_t at = head["layer"].get<std::size_t>() * 4 + head["head"].get<std::size_t>();

@@ -1,5 +1,5 @@
-// What a capture says of rows: the norms of value outputs and the largest logits, against plain
-// loops in double precision.
+// The results of a capture for single rows: the norms of value outputs and the largest logits,
+// against plain loops in double precision.
 #include <gtest/gtest.h>
 
 #include <cmath>

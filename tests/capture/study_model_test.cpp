@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +19,7 @@
 #include "analysis/replay/drift.h"
 #include "analysis/study/database.h"
 #include "analysis/study/merge_results.h"
+#include "analysis/study/prompt_set.h"
 #include "analysis/study/run_study.h"
 #include "analysis/study/study_csv.h"
 #include "analysis/study/study_table.h"
@@ -29,6 +31,7 @@
 #include "capture/run/capture_set.h"
 #include "capture/tokenizer/prompt.h"
 #include "tests/capture/capture_check.h"
+#include "tests/capture/results_file.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/temporary_folder.h"
 
@@ -37,7 +40,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::filesystem::path kModel =
+const std::filesystem::path kStudiedModel =
     std::filesystem::path(KVLOUPE_SOURCE_DIR) / "assets" / "demo-model";
 
 class Quiet final : public CaptureObserver {
@@ -49,7 +52,7 @@ class Quiet final : public CaptureObserver {
 class RunStudyTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::filesystem::create_directory_symlink(kModel, folder_ / "model");
+    std::filesystem::create_directory_symlink(kStudiedModel, folder_ / "model");
     std::filesystem::create_directory(folder_ / "prompts");
     write_file(folder_ / "long.txt",
                "The old garden lies behind the house.\n@@question\nWhat lies behind it?\n");
@@ -121,7 +124,7 @@ TEST_F(RunStudyTest, PoliciesThatReadTheContextTwiceGiveTheEvaluationsValues) {
   ASSERT_EQ(failure(), "");
   const auto all = values();
   EvalRequest request;
-  request.model = kModel;
+  request.model = kStudiedModel;
   request.policies = {parse_policy("tova"), parse_policy("kvzip+global"),
                       parse_policy("kvcompose")};
   request.budgets = {parse_budget("30%"), parse_budget("100%")};
@@ -136,8 +139,8 @@ TEST_F(RunStudyTest, PoliciesThatReadTheContextTwiceGiveTheEvaluationsValues) {
   request.output = (folder_ / "needle.json").string();
   Progress progress;
   int compared = 0;
-  const EvalResults results = evaluate(request, progress, {});
-  for (const auto& line : results.runs()) {
+  evaluate(request, progress, {});
+  for (const auto& line : runs_in(request.output)) {
     const auto value = [&](const std::string& measure) {
       return all.at(
           {measure, line["policy"].get<std::string>(), line["budget"].get<std::string>(),
@@ -153,7 +156,7 @@ TEST_F(RunStudyTest, PoliciesThatReadTheContextTwiceGiveTheEvaluationsValues) {
     compared += line["budget"] == "30%" && sum > 0.0 ? 1 : 0;
   }
   EXPECT_EQ(compared, 3 * 2);
-  // What was kept at the context's end is what the replay of the same reading keeps.
+  // The run keeps at the context's end the same entries as the replay of the same reading.
   for (const char* policy : {"kvzip+global", "kvcompose"}) {
     EXPECT_EQ(all.at({"drift_agreement", policy, "30%", "drift: long.txt"}), 1.0);
     EXPECT_GT(all.at({"drift_output_distance", policy, "30%", "drift: long.txt"}), 0.0);
@@ -174,7 +177,7 @@ TEST_F(RunStudyTest, ValuesAreThoseOfTheEvaluation) {
   EXPECT_THAT(said_, HasSubstr("32 items, 0 of them done before"));
   const auto all = values();
   EvalRequest request;
-  request.model = kModel;
+  request.model = kStudiedModel;
   request.policies = {parse_policy("tova"), parse_policy("keydiff")};
   request.budgets = {parse_budget("30%"), parse_budget("100%")};
   request.samples = 2;
@@ -182,15 +185,15 @@ TEST_F(RunStudyTest, ValuesAreThoseOfTheEvaluation) {
   request.block = 32;
   request.dtype = "f32";
   int compared = 0;
-  for (const EvalTask task : {EvalTask::needle, EvalTask::perplexity}) {
-    const bool needle = task == EvalTask::needle;
+  for (const auto task : {Evaluation::Task::needle, Evaluation::Task::perplexity}) {
+    const bool needle = task == Evaluation::Task::needle;
     request.task = task;
     request.lengths = {needle ? 200 : 150};
     request.depths = {50.0};
     request.output = (folder_ / (needle ? "needle.json" : "loss.json")).string();
     Progress progress;
-    const EvalResults results = evaluate(request, progress, {});
-    for (const auto& line : results.runs()) {
+    evaluate(request, progress, {});
+    for (const auto& line : runs_in(request.output)) {
       const std::string name =
           needle ? "needle: 200 tokens, depth 50 %, sample " : "perplexity: 150 tokens, sample ";
       const std::string policy = line["policy"].get<std::string>();
@@ -226,7 +229,7 @@ TEST_F(RunStudyTest, EachRunCanBeMadeAgainFromThePromptThatItKept) {
                            {"task": "perplexity", "prompts": ["long.txt"]}])");
   run();
   EvalRequest request;
-  request.model = kModel;
+  request.model = kStudiedModel;
   request.policies = {parse_policy("tova"), parse_policy("keydiff")};
   request.budgets = {parse_budget("30%"), parse_budget("100%")};
   request.lengths = {200};
@@ -236,13 +239,13 @@ TEST_F(RunStudyTest, EachRunCanBeMadeAgainFromThePromptThatItKept) {
   request.dtype = "f32";
   request.output = (folder_ / "needle.json").string();
   Progress progress;
-  const EvalResults evaluated = evaluate(request, progress, {});
+  const Evaluation evaluated = evaluate(request, progress, {});
   const std::filesystem::path path = folder_ / "out.sqlite";
-  const auto of_item = [&](int row) { return eval_case({path, row, kModel, {}, {}}); };
-  ASSERT_EQ(evaluated.runs().size(), 5U);
+  const auto of_item = [&](int row) { return eval_case({path, row, kStudiedModel, {}, {}}); };
+  ASSERT_EQ(evaluated.runs.size(), 5U);
   for (int row = 0; row < 5; ++row) {
     const EvalCase one = of_item(row);
-    const EvalCase same = eval_case({request.output, row, kModel, {}, {}});
+    const EvalCase same = eval_case({request.output, row, kStudiedModel, {}, {}});
     EXPECT_EQ(one.tokens.ids, same.tokens.ids);
     EXPECT_EQ(one.tokens.segment, same.tokens.segment);
     EXPECT_EQ(one.tokens.names, same.tokens.names);
@@ -252,7 +255,7 @@ TEST_F(RunStudyTest, EachRunCanBeMadeAgainFromThePromptThatItKept) {
                          same.expected, same.context_only, same.probe));
     EXPECT_TRUE(one.answers.empty());
     EXPECT_EQ(StudyResults(path).prompt(row).answer,
-              evaluated.runs()[static_cast<std::size_t>(row)]["answer"].get<std::string>());
+              evaluated.runs[static_cast<std::size_t>(row)].answer);
   }
   const EvalCase rose = of_item(10 + 3);
   EXPECT_EQ(rose.answers, std::vector<std::string>{"red"});
@@ -267,14 +270,14 @@ TEST_F(RunStudyTest, EachRunCanBeMadeAgainFromThePromptThatItKept) {
   const Evaluation read = read_evaluation(path);
   ASSERT_EQ(read.runs.size(), 20U);
   EXPECT_EQ(read.model, "model");
-  EXPECT_EQ(read.fingerprint, model_fingerprint(kModel, progress));
+  EXPECT_EQ(read.fingerprint, model_fingerprint(kStudiedModel, progress));
   EXPECT_EQ(read.runs[13].expected, "red");
   EXPECT_EQ(read.runs[13].tokens, static_cast<double>(rose.tokens.ids.size()));
-  EXPECT_EQ(read.runs[2].correct, evaluated.runs()[2]["correct"].get<bool>() ? 1.0 : 0.0);
+  EXPECT_EQ(read.runs[2].correct, evaluated.runs[2].correct);
   EXPECT_TRUE(has_prompt(read.runs[15]) && std::isnan(read.runs[15].correct));
 
   merge_results({path}, folder_ / "merged.sqlite");
-  EXPECT_EQ(eval_case({folder_ / "merged.sqlite", 13, kModel, {}, {}}).tokens.ids, rose.tokens.ids);
+  EXPECT_EQ(eval_case({folder_ / "merged.sqlite", 13, kStudiedModel, {}, {}}).tokens.ids, rose.tokens.ids);
   EXPECT_EQ(StudyResults(folder_ / "merged.sqlite").prompt(0).answer,
             StudyResults(path).prompt(0).answer);
 
@@ -292,7 +295,7 @@ TEST_F(RunStudyTest, DriftIsThatOfTwoCaptures) {
   Quiet quiet;
   Progress progress;
   CaptureRequest request;
-  request.model = kModel;
+  request.model = kStudiedModel;
   request.prompt = folder_ / "long.txt";
   request.block = 32;
   request.dtype = "f32";
@@ -349,6 +352,18 @@ TEST_F(RunStudyTest, AStudyGoesOnAndAChangedPromptIsRefused) {
   run();
   EXPECT_THAT(said_, HasSubstr("27 items, 12 of them done before"));
   EXPECT_EQ(csv(), whole);
+  // A copy of the same text is the same text; so it is for results of earlier versions.
+  Progress progress;
+  const auto later = std::filesystem::last_write_time(folder_ / "long.txt") + std::chrono::hours(1);
+  std::filesystem::last_write_time(folder_ / "long.txt", later);
+  run();
+  EXPECT_THAT(said_, HasSubstr("27 items, 27 of them done before"));
+  Database(folder_ / "out.sqlite", Database::Access::write)
+      .run("UPDATE traces SET identity = '" + model_fingerprint(folder_ / "model", progress) + " " +
+           earlier_prompt_identity({"long.txt", folder_ / "long.txt"}) +
+           "' WHERE name LIKE '%long.txt';");
+  run();
+  EXPECT_THAT(said_, HasSubstr("27 items, 27 of them done before"));
   write_file(folder_ / "long.txt", "Another text with another length.");
   EXPECT_THAT(failure(), HasSubstr("has results of \"perplexity: long.txt\" as the file was"));
   EXPECT_EQ(csv(), whole);
@@ -358,7 +373,7 @@ TEST_F(RunStudyTest, ReplaysAndRunsShareAFile) {
   Quiet quiet;
   Progress progress;
   CaptureRequest request;
-  request.model = kModel;
+  request.model = kStudiedModel;
   request.prompt = folder_ / "long.txt";
   request.dtype = "f32";
   request.target = folder_ / "long.h5";
@@ -386,7 +401,7 @@ TEST_F(RunStudyTest, ReplaysAndRunsShareAFile) {
 TEST_F(RunStudyTest, EveryPromptOfASetIsCapturedOnce) {
   write_file(folder_ / "prompts" / "a.txt", "One text of some words.");
   CaptureSetRequest request;
-  request.each.model = kModel;
+  request.each.model = kStudiedModel;
   request.each.dtype = "f32";
   request.set = folder_ / "set.jsonl";
   request.folder = folder_ / "traces";
@@ -424,7 +439,7 @@ TEST_F(RunStudyTest, EveryPromptOfASetIsCapturedOnce) {
 }
 
 TEST_F(RunStudyTest, AnswersAreJudgedByThoseOfThePrompt) {
-  const Prompt prompt = read_prompt(kModel.parent_path() / "prompts" / "needle.txt");
+  const Prompt prompt = read_prompt(kStudiedModel.parent_path() / "prompts" / "needle.txt");
   const std::string word = "magic numbers for net is: ";
   const std::size_t at = prompt.text.find(word);
   ASSERT_NE(at, std::string::npos);
@@ -467,7 +482,7 @@ TEST_F(RunStudyTest, WhatCannotRunIsSaid) {
   write_file(folder_ / "set.jsonl", "{\"text\": \"A text of some words.\"}\n{\"text\": 3}\n");
   write_study(R"("tasks": ["drift"])");
   EXPECT_THAT(failure("a.sqlite"), HasSubstr("4 of 12 items failed"));
-  EXPECT_THAT(said_, HasSubstr("line 2 has a \"text\" that is no text"));
+  EXPECT_THAT(said_, HasSubstr("line 2 has a \"text\" that is not a text"));
   std::filesystem::remove(folder_ / "model");
   EXPECT_THAT(failure("b.sqlite"), HasSubstr("model: \"model\" is neither a folder"));
   std::filesystem::create_directory(folder_ / "model");

@@ -32,7 +32,7 @@ std::string gguf_name(const std::string& name) {
   return "blk." + layer + "." + kParts.at(rest.substr(0, dot)) + rest.substr(dot);
 }
 
-/// Of each head, rows 0 and d/2, then 1 and d/2 + 1, …
+/// The rows of each head in the order 0 and d/2, then 1 and d/2 + 1, …
 std::string interleaved(const std::string& bytes, int rows, int head_dim) {
   const std::size_t row = bytes.size() / static_cast<std::size_t>(rows);
   std::string result;
@@ -46,7 +46,7 @@ std::string interleaved(const std::string& bytes, int rows, int head_dim) {
   return result;
 }
 
-/// What llama.cpp's converter stores for Llama 3's scaling.
+/// The factors that llama.cpp's converter stores for Llama 3's scaling.
 std::vector<float> llama3_factors(const nlohmann::json& scaling, double theta, int head_dim) {
   const double factor = scaling["factor"], low = scaling["low_freq_factor"],
                high = scaling["high_freq_factor"],

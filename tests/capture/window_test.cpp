@@ -13,6 +13,7 @@
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/catalogue_parts.h"
+#include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -20,7 +21,7 @@ namespace {
 
 constexpr int kAllTokens = 60;
 constexpr int kPromptTokens = 45;
-constexpr int kBlock = 8;
+constexpr int kWindowBlock = 8;
 
 /// A tiny Mistral with the window of the test's parameter, and a sequence; runs share both.
 class WindowedRun : public testing::TestWithParam<int> {
@@ -118,7 +119,7 @@ TEST_P(WindowedRun, LayerZeroDecidesAsTheReplayOfTheFullRunDoes) {
                {"tova(layer)", "h2o(visible)+recent(50%)", "snapkv(4,pool=max)+critical",
                 "keydiff(median)+sinks(2)", "h2o+caote+adakv", "tova+kvmerger(auto,rotate=pre)",
                 "h2o+kvmerger(0.4,log_size=1)", "keydiff+cam(4)", "h2o+critical+pyramid(2)"});
-  for (const int block : {kBlock, 1}) {
+  for (const int block : {kWindowBlock, 1}) {
     if (block == 1 && window() != 13) continue;  // one window is enough for steps of one token
     const Trace whole = full(block);
     EXPECT_EQ(whole.window(0), window());
@@ -135,10 +136,10 @@ TEST_P(WindowedRun, LayerZeroDecidesAsTheReplayOfTheFullRunDoes) {
 }
 
 TEST_P(WindowedRun, ABudgetThatHoldsTheWindowChangesNothing) {
-  for (const int block : {kBlock, 1, 16}) {
+  for (const int block : {kWindowBlock, 1, 16}) {
     const Trace whole = full(block);
     const auto expected = whole.predictions();
-    // What is left when a policy decides are window − 1 entries.
+    // When a policy decides, window − 1 entries are left.
     for (const int budget : {std::max(window() - 1, 1), window()}) {
       for (const char* spec : {"sink", "keydiff+caote", "h2o+kvmerger", "snapkv(4)+adakv",
                                "tova+pyramid", "h2o+critical+sinks(3)"}) {
@@ -149,7 +150,7 @@ TEST_P(WindowedRun, ABudgetThatHoldsTheWindowChangesNothing) {
         for (int layer = 0; layer < tiny_.layers; ++layer) {
           EXPECT_EQ(cut.query(layer, 1), whole.query(layer, 1));
           EXPECT_EQ(cut.value(layer, 0), whole.value(layer, 0));
-          EXPECT_EQ(cut.stored_attention(layer, 1), whole.stored_attention(layer, 1));
+          EXPECT_EQ(stored_attention(cut, layer, 1), stored_attention(whole, layer, 1));
           EXPECT_TRUE(cut.merges(layer).empty());
           const auto left = *cut.evicted_at(layer, 1);
           for (int token = 0; token < kAllTokens; ++token) {
@@ -167,7 +168,7 @@ TEST_P(WindowedRun, TheModelAttendsToWhatTheTraceSaysItHolds) {
   ASSERT_EQ(naive.window, window());
   for (const char* spec : {"sink", "h2o", "snapkv(4)+adakv"}) {
     SCOPED_TRACE(spec);
-    const Trace cut = closed(kBlock, spec, 5);
+    const Trace cut = closed(kWindowBlock, spec, 5);
     const NaiveCut follow = [&](int layer, int step, NaiveCaches& caches) {
       for (std::size_t head = 0; head < caches.size(); ++head) {
         const auto left = *cut.evicted_at(layer, static_cast<int>(head));
@@ -181,15 +182,15 @@ TEST_P(WindowedRun, TheModelAttendsToWhatTheTraceSaysItHolds) {
 }
 
 TEST_P(WindowedRun, DriftComparesWhatIsLeftOfTheWindow) {
-  const Trace whole = full(kBlock);
+  const Trace whole = full(kWindowBlock);
   Progress progress;
-  const Drift none = measure_drift(whole, closed(kBlock, "h2o", window()), progress);
+  const Drift none = measure_drift(whole, closed(kWindowBlock, "h2o", window()), progress);
   EXPECT_EQ(none.first_eviction, static_cast<int>(none.blocks.size()));
   for (const HeadDrift& head : none.heads) EXPECT_THAT(head.jaccard, testing::Each(1.0));
   for (const LayerDrift& layer : none.layers) EXPECT_EQ(layer.output + layer.key, 0.0);
   EXPECT_EQ(none.mean_divergence(), 0.0);
 
-  const Trace cut = closed(kBlock, "h2o", 4);
+  const Trace cut = closed(kWindowBlock, "h2o", 4);
   const Drift drift = measure_drift(whole, cut, progress);
   const bool evicts = window() > 5;
   EXPECT_EQ(drift.first_eviction, evicts ? 0 : static_cast<int>(drift.blocks.size()));
@@ -224,14 +225,15 @@ TEST_P(WindowedRun, DriftComparesWhatIsLeftOfTheWindow) {
   EXPECT_EQ(drift.layers[0].output > 1e-3, evicts);
 }
 
-// Of 60 tokens in blocks of 8: one, below a block, a block, no multiple of one, all but one.
+// Windows for 60 tokens in blocks of 8: one, below a block, a block, not a multiple of one, all but
+// one.
 INSTANTIATE_TEST_SUITE_P(Windows, WindowedRun, testing::Values(1, 5, 8, 13, 59));
 
 class EndsWithTheWindow : public WindowedRun {};
 
 /// A sequence as long as the window is the same as without one, however its end came about.
 TEST_P(EndsWithTheWindow, NothingLeavesUnseen) {
-  CaptureRequest wanted = request(kBlock, "closed.h5");
+  CaptureRequest wanted = request(kWindowBlock, "closed.h5");
   wanted.policy = parse_policy("h2o");
   wanted.budget = parse_budget("9");
   wanted.prompt_length.reset();
@@ -261,7 +263,7 @@ TEST_P(EndsWithTheWindow, NothingLeavesUnseen) {
 }
 
 TEST_P(EndsWithTheWindow, CompactPositionsAreRefusedBeyondTheWindowByName) {
-  CaptureRequest wanted = request(kBlock, "closed.h5");
+  CaptureRequest wanted = request(kWindowBlock, "closed.h5");
   wanted.policy = parse_policy("sink");
   wanted.budget = parse_budget("9");
   wanted.positions = Positions::compact;

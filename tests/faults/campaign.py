@@ -174,7 +174,7 @@ class Campaign:
             os.remove(os.path.join(self.folder, name))
         old = self.old[operation.name]
         if old is not None:
-            # What is replaced need not be of its kind, but a sweep goes on from its own file only.
+            # A replaced file may be of another kind, but a sweep goes on from its own file only.
             if operation.name == "sweep":
                 return
             with open(operation.target, "wb") as file:
@@ -206,13 +206,12 @@ class Campaign:
             raise Found(f"not one line: {error!r}")
         others = [name for name in listing(self.folder) if os.path.join(self.folder, name) != operation.target]
         others = [name for name in others if not any(name.endswith(end) for end in may_hold)]
-        # A file that is replaced has a name of its own for a moment: whole, it may be left by a kill then.
-        if killed and len(others) == 1 and TEMPORARY.search(others[0]):
-            name = os.path.join(self.folder, others.pop())
-            self.outcomes[part]["of these, a whole new file under a temporary name"] += 1
-            if not operation.is_whole(name):
-                raise Found(f"left behind, and not whole: {name}")
-            os.remove(name)
+        # A killed program leaves its unfinished file under a temporary name; nothing takes it for an output.
+        if killed and any(TEMPORARY.search(name) for name in others):
+            self.outcomes[part]["of these, with a temporary file left"] += 1
+            for name in [name for name in others if TEMPORARY.search(name)]:
+                os.remove(os.path.join(self.folder, name))
+                others.remove(name)
         if others:
             raise Found(f"left behind: {others}")
         old = self.old[operation.name]

@@ -137,7 +137,7 @@ TEST_F(AttentionFigures, CurvesOfLostAttentionAreThoseOfThePlainLoops) {
   constexpr int kPrefix = 52;
   const std::vector<std::string> specs = {"keydiff", "h2o", "snapkv(8)+adakv"};
   const std::vector<int> budgets = {5, 15, 30};
-  // Of every head, policy and budget: percent evicted and lost.
+  // For every head, policy and budget: percent evicted and lost.
   struct Loss {
     double evicted, lost;
   };

@@ -1,5 +1,5 @@
-// What captions and CSV say of a comparison: who can know the question, when the prompt is
-// compressed, what the budget counts.
+// The words of captions and CSV about a comparison: which policies can know the question, when the
+// prompt is compressed, which entries the budget counts.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST_F(ComparisonCaptions, CaptionsSayWhatAComparisonHasToKnow) {
   settings.block = kWholePrompt;
   const std::string context = make("agreement", settings).figure->caption();
   EXPECT_THAT(context, HasSubstr("All 3 policies: query-agnostic. The context is compressed once"));
-  // One policy is no comparison; a list of blocks has no one answer.
+  // One policy is not a comparison; a list of blocks does not have one answer.
   EXPECT_THAT(make("filmstrip", {}).figure->caption(), Not(HasSubstr("uery-")));
   const std::string blocks = make("block-size", {}).figure->caption();
   EXPECT_THAT(blocks, HasSubstr("Query-aware: "));

@@ -1,5 +1,4 @@
-// What comparisons are made of: typed lists, panels that share their axes, numbers behind box
-// plots.
+// The parts of comparisons: typed lists, panels that share their axes, numbers behind box plots.
 
 #include "app/figure/comparison.h"
 
@@ -18,7 +17,7 @@
 #include "app/plot/line_plot.h"
 #include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
-#include "app/scene/text_dump.h"
+#include "tests/figure/text_dump.h"
 
 namespace kvloupe::figure {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "app/plot/frame.h"
-#include "app/scene/text_dump.h"
+#include "tests/figure/text_dump.h"
 
 namespace kvloupe::figure {
 namespace {

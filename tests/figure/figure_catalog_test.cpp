@@ -22,10 +22,10 @@
 #include "analysis/policy/published.h"
 #include "app/export/figure_file.h"
 #include "app/request/figure_service.h"
-#include "app/scene/text_dump.h"
 #include "tests/figure/baseline_fonts.h"
 #include "tests/figure/dump_difference.h"
 #include "tests/figure/page_reader.h"
+#include "tests/figure/text_dump.h"
 #include "tests/figure/well_formed.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_study.h"
@@ -92,7 +92,7 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
     Progress progress;
     return maker().make(info(), settings, progress);
   }
-  /// Of what the figure is made from.
+  /// A maker with the inputs of the figure.
   request::FigureMaker maker() const {
     if (info().needs.evaluation) return request::FigureMaker(results());
     if (info().needs.both_loops) return request::FigureMaker({*trace, *closed});
@@ -141,7 +141,7 @@ TEST_P(FigureCatalogTest, AsAPageItSaysWhatItSaysAtEveryPlace) {
     wanted.push_back(made.figure->value_text(region.target));
   ASSERT_GE(texts.size(), wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(texts[i], wanted[i]) << i;
-  // What is picked in the middle of a plot is found in its table.
+  // A value picked in the middle of a plot is in its table.
   std::size_t start = wanted.size();
   std::vector<std::size_t> starts;
   for (const auto& table : figure["geometry"][0]["tables"]) {

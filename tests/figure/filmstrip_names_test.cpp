@@ -13,7 +13,7 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/segment_band.h"
 #include "app/request/figure_service.h"
-#include "app/scene/text_dump.h"
+#include "tests/figure/text_dump.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 

@@ -62,7 +62,7 @@ TEST(Limits, RoomAroundAShareEndsWithIt) {
   EXPECT_EQ(within(range.padded(), kShare).high, 1.0);
   EXPECT_EQ(within(range.padded_log(), kShare).high, 1.0);
   EXPECT_LT(within(range.padded_log(), kShare).low, 0.02);
-  // Where every value is the last there can be, there is still an axis.
+  // If every value is the largest possible one, there is still an axis.
   EXPECT_DOUBLE_EQ(within({1.0, 1.1}, kShare).low, 0.9);
   EXPECT_DOUBLE_EQ(within({1.0, 1.1}, kShare).high, 1.0);
   EXPECT_DOUBLE_EQ(within({-0.1, 0.0}, kShare).high, 0.1);

@@ -137,7 +137,8 @@ class PatternsOfFigures : public testing::Test {
     return found;
   }
 
-  /// What a place of the strip shows. The last axes with steps at the place are those of the plot.
+  /// The value at a place of the strip. The last axes with steps at the place are those of the
+  /// plot.
   static std::string value_at(const MadeFigure& made, const Scene& scene, Point place) {
     for (const Axes& axes : scene.axes) {
       if (!axes.plot.contains(place)) continue;

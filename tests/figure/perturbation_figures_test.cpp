@@ -93,7 +93,7 @@ class PerturbationFigures : public ::testing::Test {
     for (const Block& one : result.blocks) result.steps.push_back(result.replay.step(one));
     return result;
   }
-  /// Of a step's last query.
+  /// The measures of a step's last query.
   naive::Measures measures(const Twin& twin, std::size_t step, int query_head) const {
     const auto head = static_cast<std::size_t>(trace->model().head_of(query_head));
     return twin.replay.measure(query_head, twin.blocks[step].end - 1,

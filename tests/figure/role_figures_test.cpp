@@ -1,5 +1,5 @@
-// What policies do to each role, read from the figure's CSV, beside plain counts over the double-
-// precision twins.
+// Effects of policies on each role, read from the figure's CSV, beside plain counts over the
+// double-precision twins.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ std::pair<int, bool> named(const Trace& trace, int layer, int query_head) {
 
 TEST(RoleFigures, EachRoleKeepsAndLosesWhatItsQueryHeadsDo) {
   const test::TemporaryFolder folder;
-  // Of a strength of the sinks on which some heads rest and others do not.
+  // A trace whose sinks are so strong that some heads rest on them and others do not.
   std::shared_ptr<const Trace> trace;
   for (float logit = 3.0F; !trace && logit < 5.0F; logit += 0.1F) {
     test::SyntheticTraceOptions options;

@@ -7,7 +7,7 @@
 
 #include "app/plot/frame.h"
 #include "app/scene/enlarged.h"
-#include "app/scene/text_dump.h"
+#include "tests/figure/text_dump.h"
 
 namespace kvloupe::figure {
 namespace {
@@ -138,7 +138,7 @@ TEST_F(SceneTest, MeasuresAreSumsAndMissingGlyphsHaveSpares) {
   EXPECT_THAT(cut, HasSubstr("…"));
 }
 
-/// What a file draws at a place is the cell that is there, whole numbers of pixels to a cell.
+/// A file draws at a place the cell that is there, whole numbers of pixels to a cell.
 TEST(Enlarged, EveryCellIsRepeatedAndNothingElse) {
   const auto cells = std::make_shared<Pixels>();
   cells->width = 3;

@@ -16,7 +16,7 @@
 #include "app/request/figure_service.h"
 #include "app/scene/cairo_backend.h"
 #include "app/scene/svg_backend.h"
-#include "app/scene/text_dump.h"
+#include "tests/figure/text_dump.h"
 #include "tests/figure/well_formed.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
@@ -47,7 +47,7 @@ class TextShaperTest : public ::testing::Test {
   double width(const std::string& text, Font font = Font::regular) const {
     return fonts.width(text, font, 10.0);
   }
-  /// Where clusters may be cut, as bytes.
+  /// The bytes at which clusters may be cut.
   std::set<std::size_t> clusters(const std::string& text) const {
     std::set<std::size_t> starts{text.size()};
     for (const Glyph& glyph : fonts.layout(text, Font::mono)) starts.insert(glyph.byte);
@@ -116,7 +116,7 @@ TEST_F(TextShaperTest, DevanagariIsReorderedAndStacked) {
   EXPECT_EQ(clusters("त्रि").size(), 2U) << "one syllable";
   const auto word = indices(kDevanagari);
   EXPECT_LT(word.size(), 8U) << "eight characters, some of them one conjunct";
-  // The conjunct is no row of its letters.
+  // The conjunct is not a row of its letters.
   EXPECT_LT(width("क्ष"), width("क") + width("ष"));
 }
 

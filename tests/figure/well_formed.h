@@ -5,8 +5,9 @@
 
 namespace kvloupe::test {
 
-/// What keeps a text from being well-formed XML, with what stands there; empty where it is. Knows
-/// what our pages use: a doctype, elements, quoted attributes, entities, CDATA sections.
+/// The first error that keeps a text from being well-formed XML, with the text there; empty if it
+/// is well-formed. Knows the parts that our pages use: a doctype, elements, quoted attributes,
+/// entities, CDATA sections.
 std::string why_not_well_formed(std::string_view text);
 
 }  // namespace kvloupe::test

@@ -14,8 +14,8 @@
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
-#include "app/scene/text_dump.h"
 #include "tests/figure/csv_rows.h"
+#include "tests/figure/text_dump.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -28,7 +28,7 @@ using Row = test::CsvRow;
 
 constexpr int kTokens = 104;
 
-/// Of a window's length.
+/// Tests with a window of this length.
 class WindowFigures : public ::testing::TestWithParam<int> {
  protected:
   WindowFigures() {
@@ -209,7 +209,8 @@ TEST_P(WindowFigures, SinksAreOfTheQueriesThatSeeTheFirstToken) {
   }
 }
 
-// Of 104 tokens in blocks of 32: one, below the block, no multiple of it, longer than two blocks.
+// Windows for 104 tokens in blocks of 32: one, below the block, not a multiple of it, longer than
+// two blocks.
 INSTANTIATE_TEST_SUITE_P(Windows, WindowFigures, ::testing::Values(1, 20, 45, 70));
 
 }  // namespace

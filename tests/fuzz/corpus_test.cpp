@@ -11,7 +11,6 @@
 #include <string>
 
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/fuzz/text_heap.h"
 
 namespace kvloupe::fuzz {
 namespace {
@@ -54,48 +53,19 @@ TEST_P(Corpus, SavedInputsAreReadOrRefused) {
   EXPECT_GT(read, 0);
 }
 
-TEST(TextHeaps, OnlyAnObjectLargerThanItsHeapIsLeftOut) {
-  int heaps = 0, damaged = 0;
-  for (const Saved& input : saved_inputs("trace")) {
-    SCOPED_TRACE(input.name);
-    const bool good = input.name.starts_with("good");
-    EXPECT_EQ(text_heaps_are_sound(input.bytes), good);
-    if (!good) continue;
-    const std::size_t heap = input.bytes.find("GCOL");
-    if (heap == std::string::npos) continue;
-    ++heaps;
-    // The first object's size, behind the heap's header (16) and the object's index and references
-    // (8).
-    for (int byte = 0; byte < 8; ++byte) {
-      std::string changed = input.bytes;
-      changed[heap + 24 + static_cast<std::size_t>(byte)] = '\x5f';
-      // 0x5f bytes, in place of a dozen, fit into the heap; what follows is then read as objects.
-      if (byte > 1) damaged += !text_heaps_are_sound(changed);
-    }
-    // Cut anywhere, a file is judged without reading beyond its end.
-    for (std::size_t size = 0; size < input.bytes.size(); size += 7) {
-      text_heaps_are_sound(std::string_view(input.bytes).substr(0, size));
-    }
-  }
-  EXPECT_GT(heaps, 0);
-  EXPECT_EQ(damaged, 6 * heaps);
-}
-
 TEST_P(Corpus, MutationsAreReadOrRefused) {
-  // The HDF5 library is known to crash on some damage: tests/analysis/trace_hostile_test.cpp reads
-  // such traces in child processes.
-  for (const std::string reader : {"trace", "figure"}) {
-    if (GetParam().name == reader) GTEST_SKIP() << "see DamagedTrace";
-  }
+  // A trace takes two processes and a replay; DamagedTrace changes more of them.
+  const std::string name = GetParam().name;
+  const std::size_t cuts = name == "trace" || name == "figure" ? 4 : 20, changes = 5 * cuts;
   std::mt19937 random(20261124);
   for (const Saved& input : saved_inputs(GetParam().name)) {
     const std::string& bytes = input.bytes;
     SCOPED_TRACE(input.name);
-    for (std::size_t i = 0; i < 20; ++i)
-      EXPECT_NO_THROW(run(GetParam(), bytes.substr(0, bytes.size() * i / 20)));
-    for (int i = 0; i < 100 && !bytes.empty(); ++i) {
+    for (std::size_t i = 0; i < cuts; ++i)
+      EXPECT_NO_THROW(run(GetParam(), bytes.substr(0, bytes.size() * i / cuts)));
+    for (std::size_t i = 0; i < changes && !bytes.empty(); ++i) {
       std::string changed = bytes;
-      for (unsigned change = 0; change <= i % 4U; ++change) {
+      for (unsigned change = 0; change <= i % 4; ++change) {
         const std::size_t at = random() % changed.size();
         switch (random() % 3) {
           case 0:
@@ -109,7 +79,7 @@ TEST_P(Corpus, MutationsAreReadOrRefused) {
         }
         if (changed.empty()) break;
       }
-      EXPECT_NO_THROW(run(GetParam(), changed)) << "mutation " << i;
+      EXPECT_NO_THROW(run(GetParam(), changed)) << "change " << i;
     }
   }
 }

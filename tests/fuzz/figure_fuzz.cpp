@@ -7,13 +7,14 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/fuzz/text_heap.h"
+#include "tests/support/walked_trace.h"
 
 KVLOUPE_FUZZ_TARGET(figure) {
   using namespace kvloupe;
   using namespace kvloupe::figure;
-  if (!fuzz::text_heaps_are_sound(input)) return;
-  const request::FigureMaker maker(std::make_shared<const Trace>(fuzz::as_file(input, "trace.h5")));
+  const std::filesystem::path path = fuzz::as_file(input, "trace.h5");
+  if (test::walk_in_child(path) == test::Walked::crashed) return;
+  const request::FigureMaker maker(std::make_shared<const Trace>(path));
   static const TextMetrics fonts;
   FileOptions options;
   options.size = parse_page_size("240x200px");

@@ -1,5 +1,5 @@
-// What a plugin registers: the table of a score, as its library fills it in. The input is the table
-// as text, "FIELD VALUE" a line, because pointers cannot come from a file.
+// The registration of a plugin: the table of a score, as its library fills it in. The input is the
+// table as text, "FIELD VALUE" a line, because pointers cannot come from a file.
 
 #include <algorithm>
 #include <cmath>

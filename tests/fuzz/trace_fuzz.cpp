@@ -7,19 +7,19 @@
 #include "analysis/trace/trace_final_norm.h"
 #include "analysis/trace/trace_probe.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/fuzz/text_heap.h"
+#include "tests/support/walked_trace.h"
 
 KVLOUPE_FUZZ_TARGET(trace) {
   using namespace kvloupe;
-  if (!fuzz::text_heaps_are_sound(input)) return;
-  const Trace trace(fuzz::as_file(input, "trace.h5"));
+  const std::filesystem::path path = fuzz::as_file(input, "trace.h5");
+  if (test::walk_in_child(path) == test::Walked::crashed) return;
+  const Trace trace(path);
   for (int layer = 0; layer < trace.model().num_layers; ++layer) {
     for (int head = 0; head < trace.model().num_heads; ++head) {
       trace.query(layer, head);
       trace.output_weight(layer, head);
       trace.value_out_norm(layer, head, Norm::l1);
       trace.attention_logsumexp(layer, head);
-      trace.stored_attention(layer, head);
     }
     for (int head = 0; head < trace.model().num_kv_heads; ++head) {
       trace.key(layer, head);
@@ -39,7 +39,8 @@ KVLOUPE_FUZZ_TARGET(trace) {
     norm.rms(0);
     norm.normed(trace.length() - 1);
   }
-  if (norm.has_head_rows()) norm.head_row(trace.tokens().ids.front());
+  if (trace.has_lm_head() || !trace.head_row_ids().empty())
+    norm.head_row(trace.tokens().ids.front());
   trace.predictions();
   trace.lm_head();
   trace.vocabulary();

@@ -7,6 +7,7 @@
 
 #include "analysis/policy/policy_catalog.h"
 #include "tests/naive/naive_replay.h"
+#include "tests/naive/scores/scores.h"
 #include "tests/support/record_values.h"
 
 namespace kvloupe::naive {
@@ -39,10 +40,9 @@ bool are_shares(const PolicySpec& policy) { return base_scale(policy) == ScoreSc
 
 /// Whether the policy keeps the order of scores however small they are (small_scores.h).
 bool keep_small_scores(const PolicySpec& policy) {
-  const std::string& name = policy.score().name;
+  const NaiveScore* twin = find_score(policy.score().name);
   const SpecPart* chunks = policy.find("chunks");
-  return (name == "expected" || name == "capkv" || name == "dropkv") &&
-         (chunks == nullptr || chunks->count("few") == 0);
+  return twin != nullptr && twin->small && (chunks == nullptr || chunks->count("few") == 0);
 }
 
 /// The same sets, and weights to float32 rounding.

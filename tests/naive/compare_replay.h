@@ -8,7 +8,7 @@
 
 namespace kvloupe::naive {
 
-/// What a comparison of a replay with its naive twin found.
+/// The result of a comparison of a replay with its naive twin.
 struct Comparison {
   long decisions = 0;   // evictions and survivals at steps where something was evicted
   long near_ties = 0;   // decided differently, where the naive scores are within the tolerance

@@ -52,7 +52,7 @@ std::vector<int> NaiveReplay::table_places(const Block& block, int budget) const
       double sum = 0.0;
       for (const double weight : table) sum += weight;
       const double all = budget * static_cast<double>(table.size());
-      // What no head can use is shared evenly by the others.
+      // Places that a head cannot use are shared evenly by the others.
       double level = 0.0, used = 0.0;
       const auto share = [&](double weight) {
         return std::min(all * weight / sum + level, 1.0 * seen);
@@ -108,13 +108,13 @@ std::vector<int> NaiveReplay::quotas(std::vector<HeadStep>& steps, int budget) c
   if (adakv == nullptr) return std::vector<int>(steps.size(), budget);
   const int safe = floor_of(adakv->number("safeguard"), budget);
   const bool mix = adakv->word("mode") == "mix";
-  // What is sure of its place comes first, then the higher score, the later token, the lower head.
+  // Entries with a sure place come first, then the higher score, the later token, the lower head.
   std::vector<std::tuple<bool, double, int, int>> all;
   for (int head = 0; head < heads; ++head) {
     const HeadStep& step = steps[head];
     std::vector<std::tuple<bool, double, int>> own;
     for (const int token : step.cache) {
-      // What is dropped says nothing about who needs the room.
+      // Dropped tokens must not count for the heads' needs.
       const double score = step.dropped.count(token) == 1 ? -1e300 : step.scores.at(token);
       own.emplace_back(step.protected_tokens.count(token) == 1, score, token);
     }

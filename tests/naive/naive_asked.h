@@ -1,5 +1,5 @@
 #pragma once
-// What eviction changes for later queries, in plain double loops that read like the formulas.
+// The effect of eviction on later queries, in plain double loops that read like the formulas.
 
 #include <vector>
 
@@ -10,7 +10,7 @@
 
 namespace kvloupe::naive {
 
-/// Of one head; means over the queries and the head's query heads.
+/// Measures of one head; means over the queries and the head's query heads.
 struct NaiveAsked {
   double kept = 0.0, l1 = 0.0, theta = 0.0;
   double error = 0.0, norm = 0.0;                   // Σ‖o − o'‖², Σ‖o‖²

@@ -17,7 +17,7 @@ double cosine(const Vector& a, const Vector& b);
 Vector mean(const Vectors& rows);
 /// Mean of the rows divided by their lengths.
 Vector mean_direction(const Vectors& rows);
-/// Of row i, pair by pair.
+/// Mean cosine of row i to the others, pair by pair.
 double mean_cosine_to_others(const Vectors& rows, std::size_t i);
 /// A value's rank is 1 + the number of smaller ones + half the number of other equal ones.
 double rank_of(const Vector& values, std::size_t i);

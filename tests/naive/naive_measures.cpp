@@ -65,7 +65,7 @@ double QueryHeadStates::out_norm_l2(int token) const {
 }
 
 namespace {
-/// What the query at `token` sees.
+/// The tokens that the query at `token` sees.
 std::vector<int> prefix(const ModelInfo& model, int token) {
   std::vector<int> tokens;
   for (int i = 0; i <= token; ++i) {

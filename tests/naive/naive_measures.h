@@ -29,7 +29,8 @@ struct QueryHeadStates {
 struct TwoStages {
   double mass = 0.0, bound_l1 = 0.0, relaxed_l1 = 0.0, bound_l2 = 0.0, relaxed_l2 = 0.0;
 };
-/// Of the query at `token` over the prefix 0 … token, or what the model's window leaves of it.
+/// The two stages for the query at `token` over the prefix 0 … token, or the part of it in the
+/// model's window.
 TwoStages two_stages(const QueryHeadStates& head, int token, const std::set<int>& stage_one,
                      const std::set<int>& stage_two);
 

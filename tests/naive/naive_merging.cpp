@@ -9,7 +9,7 @@
 namespace kvloupe::naive {
 
 namespace {
-/// What a cache of float32 holds.
+/// The number as a cache of float32 holds it.
 double stored(double x) { return static_cast<double>(static_cast<float>(x)); }
 
 /// Turns the pairs of a key by `positions` · θ^(−2j/d).

@@ -15,8 +15,8 @@ HeadScores kvzip(const ProbeInfo& probe, const LayerProbe& states, int sinks, bo
 /// KVCompose: times ‖v‖ where `values`, the mean over the heads added where `mean`.
 HeadScores kvcompose(const ProbeInfo& probe, const LayerProbe& states, bool values, bool mean);
 
-/// With what the scores do not cover, up to `tokens`: the largest of all layers, at least 1. What
-/// is infinite becomes the largest of the others + 1.
+/// Scores extended to `tokens`: tokens that the scores do not cover get the largest score of all
+/// layers, at least 1. Infinite scores become the largest of the others + 1.
 std::vector<HeadScores> extended(std::vector<HeadScores> layers, int tokens);
 
 /// How many of the tokens before `end` each head of each layer holds, [L][Hk], if all share

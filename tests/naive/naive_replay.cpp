@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "tests/naive/scores/scores.h"
+
 namespace kvloupe::naive {
 
 NaiveReplay::NaiveReplay(const LayerStates& states, const ModelInfo& model,
@@ -106,121 +108,10 @@ double NaiveReplay::key_norm(int head, int token) const {
   return std::sqrt(product(head, token, token));
 }
 
-NaiveReplay::Scores NaiveReplay::tova(int head, const Block& block) const {
-  const bool whole_layer = policy_.score().word("aggregate") == "layer";
-  const int group = model_.group_size();
-  const int first = whole_layer ? 0 : head * group;
-  const int end = whole_layer ? model_.num_heads : (head + 1) * group;
-  Scores scores;
-  for (int query_head = first; query_head < end; ++query_head) {
-    const Scores row = step_attention(query_head, block.end - 1);
-    for (const auto& [token, weight] : row) scores[token] += weight / (end - first);
-  }
-  return scores;
-}
-
-NaiveReplay::Scores NaiveReplay::h2o(int head, const Block& block) const {
-  Scores scores;
-  for (const int token : caches_[head]) {
-    scores[token] = received_[head].at(token);
-    if (policy_.score().word("normalise") == "visible") scores[token] /= block.end - token;
-  }
-  return scores;
-}
-
-NaiveReplay::Scores NaiveReplay::snapkv(int head, const Block& block) const {
-  const int window = policy_.score().count("window");
-  const int kernel = policy_.score().count("kernel");
-  const bool pool_max = policy_.score().word("pool") == "max";
-  const int group = model_.group_size();
-  const int rows = std::min(window, block.size());
-  const std::vector<int>& tokens = caches_[head];
-  const int n = static_cast<int>(tokens.size());
-  const int smoothed = policy_.score().word("range") == "candidates" ? std::max(n - window, 0) : n;
-  const auto pool = [&](const std::vector<double>& votes) {
-    std::vector<double> result = votes;
-    for (int i = 0; i < smoothed; ++i) {
-      std::vector<double> neighbours;
-      for (int offset = -(kernel / 2); offset <= kernel / 2; ++offset) {
-        const bool outside = i + offset < 0 || i + offset >= smoothed;
-        neighbours.push_back(outside ? 0.0 : votes[i + offset]);
-      }
-      double sum = 0.0;
-      for (const double vote : neighbours) sum += vote;
-      result[i] = pool_max ? *std::max_element(neighbours.begin(), neighbours.end()) : sum / kernel;
-    }
-    return result;
-  };
-  std::vector<double> mean(tokens.size(), 0.0);
-  for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
-    std::vector<double> votes(tokens.size(), 0.0);
-    for (int query = block.end - rows; query < block.end; ++query) {
-      const Scores row = step_attention(query_head, query);
-      for (int i = 0; i < n; ++i) votes[i] += row.at(tokens[i]) / rows;
-    }
-    if (policy_.score().count("pool_before_group") == 1) votes = pool(votes);
-    for (int i = 0; i < n; ++i) mean[i] += votes[i] / group;
-  }
-  if (policy_.score().count("pool_before_group") == 0) mean = pool(mean);
-  Scores scores;
-  for (int i = 0; i < n; ++i) scores[tokens[i]] = mean[i];
-  return scores;
-}
-
-NaiveReplay::Scores NaiveReplay::keydiff(int head) const {
-  const std::string& anchor_kind = policy_.score().word("anchor");
-  const std::string& metric = policy_.score().word("metric");
-  const std::vector<int>& tokens = caches_[head];
-  const int d = model_.head_dim;
-  Scores scores;
-  if (anchor_kind == "pairwise") {
-    for (const int i : tokens) {
-      for (const int j : tokens) {
-        const double lengths = key_norm(head, i) * key_norm(head, j);
-        double square = 0.0;
-        for (int c = 0; c < d; ++c) {
-          const double difference = key(head, i, c) - key(head, j, c);
-          square += difference * difference;
-        }
-        if (metric == "cosine") scores[i] -= lengths > 0.0 ? product(head, i, j) / lengths : 0.0;
-        if (metric == "dot") scores[i] -= product(head, i, j);
-        if (metric == "euclidean") scores[i] += std::sqrt(square);
-      }
-    }
-    return scores;
-  }
-  std::vector<double> anchor(static_cast<std::size_t>(d), 0.0);
-  for (int c = 0; c < d; ++c) {
-    std::vector<double> column;
-    for (const int token : tokens) {
-      const double norm = anchor_kind == "mean" ? key_norm(head, token) : 1.0;
-      column.push_back(norm > 0.0 ? key(head, token, c) / norm : 0.0);
-    }
-    if (anchor_kind == "median") {
-      std::sort(column.begin(), column.end());
-      const std::size_t n = column.size();
-      anchor[c] = (column[(n - 1) / 2] + column[n / 2]) / 2.0;
-    } else {
-      for (const double x : column) anchor[c] += x / static_cast<double>(column.size());
-    }
-  }
-  double anchor_length = 0.0;
-  for (const double x : anchor) anchor_length += x * x;
-  anchor_length = std::sqrt(anchor_length);
-  for (const int token : tokens) {
-    double dot = 0.0;
-    double square = 0.0;
-    for (int c = 0; c < d; ++c) {
-      const double k = key(head, token, c);
-      dot += anchor[c] * k;
-      square += (k - anchor[c]) * (k - anchor[c]);
-    }
-    const double lengths = anchor_length * key_norm(head, token);
-    if (metric == "cosine") scores[token] = lengths > 0.0 ? -dot / lengths : 0.0;
-    if (metric == "dot") scores[token] = -dot;
-    if (metric == "euclidean") scores[token] = std::sqrt(square);
-  }
-  return scores;
+double NaiveReplay::value_norm(int head, int token, int power) const {
+  double sum = 0.0;
+  for (int c = 0; c < model_.head_dim; ++c) sum += std::pow(std::abs(value(head, token, c)), power);
+  return power == 1 ? sum : std::sqrt(sum);
 }
 
 double NaiveReplay::hash(std::uint64_t seed, int head, int token) const {
@@ -237,49 +128,12 @@ double NaiveReplay::hash(std::uint64_t seed, int head, int token) const {
   return static_cast<double>(hash >> 40) / 16777216.0;
 }
 
-NaiveReplay::Scores NaiveReplay::random(int head) const {
-  const auto seed = static_cast<std::uint64_t>(policy_.score().number("seed"));
-  Scores scores;
-  for (const int token : caches_[head]) scores[token] = hash(seed, head, token);
-  return scores;
-}
-
 NaiveReplay::Scores NaiveReplay::score(int head, const Block& block, int budget) const {
-  const std::string& name = policy_.score().name;
-  if (name == "tova") return tova(head, block);
-  if (name == "h2o") return h2o(head, block);
-  if (name == "snapkv") return snapkv(head, block);
-  if (name == "keydiff") return keydiff(head);
-  if (name == "random") return random(head);
-  if (name == "expected") return expected(head, block);
-  if (name == "qfilter") return qfilter(head, block);
-  if (name == "lagkv") return lagkv(head);
-  if (name == "noncausal") return noncausal(head);
-  if (name == "leverage") return leverage(head);
-  if (name == "compactor") return compactor(head, budget);
-  if (name == "cur") return cur(head);
-  if (name == "capkv") return capkv(head, block);
-  if (name == "dropkv") return dropkv(head, block);
-  if (name == "rkv") return rkv(head, block);
-  if (name == "defensive") return defensive(head, block, budget);
-  if (name == "cakescore") return cakescore(head, block);
-  if (name == "lavascore") return lavascore(head, block);
-  if (name == "vatp") return vatp(head);
-  if (name == "triattention") return triattention(head, block);
-  if (name == "oracle") return oracle(head, block);
-  if (name == "expr") return variable(policy_.score().word("formula"), head, block);
+  const NaiveScore* twin = find_score(policy_.score().name);
+  if (twin != nullptr) return twin->score(*this, head, block, budget);
+  if (known_ == nullptr) throw std::logic_error("no naive score for " + policy_.score().name);
   Scores scores;
-  for (const int token : caches_[head]) {
-    if (name == "sink") {
-      scores[token] = token;
-    } else if (known_ != nullptr) {
-      scores[token] = known_->scores[head][token];
-    } else if (name == "keynorm") {
-      scores[token] = -key_norm(head, token);
-    } else {
-      throw std::logic_error("no naive score for " + name);
-    }
-  }
+  for (const int token : caches_[head]) scores[token] = known_->scores[head][token];
   return scores;
 }
 
@@ -328,21 +182,13 @@ int NaiveReplay::beside_budget(int head) const {
 }
 
 std::set<int> NaiveReplay::protect(int head, int budget) const {
-  int first_tokens = 0;
-  int last_entries = 0;
   const SpecPart& score = policy_.score();
-  if (score.name == "sink") first_tokens = score.count("n");
-  if (score.name == "tova") last_entries = score.count("protect_last");
-  for (const char* name : {"snapkv", "dropkv", "rkv", "defensive", "cakescore", "lavascore"}) {
-    if (score.name == name) last_entries = score.count("window");
-  }
-  for (const char* name : {"expected", "lagkv", "cur", "capkv", "vatp"}) {
-    if (score.name == name) first_tokens = score.count("sinks");
-  }
-  if (score.name == "compactor") {
-    first_tokens = score.count("first");
-    last_entries = score.count("last");
-  }
+  const NaiveScore* twin = find_score(score.name);
+  const auto count = [&](const std::string& parameter) {
+    return parameter.empty() ? 0 : score.count(parameter);
+  };
+  int first_tokens = twin == nullptr ? 0 : count(twin->first_tokens);
+  int last_entries = twin == nullptr ? 0 : count(twin->last_entries);
   if (const SpecPart* sinks = policy_.find("sinks")) {
     first_tokens = std::max(first_tokens, sinks->share("n", budget_));
   }
@@ -501,8 +347,8 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
   const int group = model_.group_size();
   for (int head = 0; head < heads; ++head) {
     for (int token = block.first; token < block.end; ++token) caches_[head].push_back(token);
-    const bool accumulates = policy_.score().name == "h2o" || policy_.score().name == "vatp" ||
-                             policy_.score().name == "expr";
+    const NaiveScore* twin = find_score(policy_.score().name);
+    const bool accumulates = twin != nullptr && twin->accumulates;
     if (!accumulates && !policy_.find("kvmerger") && !policy_.find("cam")) continue;
     for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
       for (int query = block.first; query < block.end; ++query) {

@@ -84,7 +84,7 @@ class NaiveReplay {
   /// one that this query saw in the cache and no later one does.
   Measures measure(int query_head, int token, const std::set<int>& retained) const;
 
- private:
+  // What the twins of scores read (tests/naive/scores).
   using Scores = std::map<int, double>;
   /// What a merge made of an entry.
   struct Merged {
@@ -114,44 +114,27 @@ class NaiveReplay {
   double key_norm(int head, int token) const;
   double product(int head, int a, int b) const;
 
-  Scores score(int head, const Block& block, int budget) const;
-  Scores tova(int head, const Block& block) const;
-  Scores h2o(int head, const Block& block) const;
-  Scores snapkv(int head, const Block& block) const;
-  Scores keydiff(int head) const;
-  double hash(std::uint64_t seed, int head, int token) const;
-  Scores random(int head) const;
-  Scores oracle(int head, const Block& block) const;
-  // naive_scores.cpp
-  std::vector<double> key_vector(int head, int token, bool rotated) const;
-  std::vector<double> query_vector(int query_head, int token, bool rotated) const;
   double value_norm(int head, int token, int power) const;
-  /// With the largest score for the entries that have none: a method keeps these anyway.
-  Scores with_protected(const Scores& scores, int head) const;
-  Scores expected(int head, const Block& block) const;
-  Scores qfilter(int head, const Block& block) const;
-  Scores lagkv(int head) const;
-  /// By token, of those that had a chunk: what it received in it.
-  Scores chunk_attention(int head, int first_token, int hold_back) const;
-  Scores noncausal(int head) const;
-  std::vector<double> leverage_of(int head, const std::vector<int>& tokens) const;
-  Scores leverage(int head) const;
-  Scores compactor(int head, int budget) const;
-  Scores cur(int head) const;
-  Scores capkv(int head, const Block& block) const;
-  Scores dropkv(int head, const Block& block) const;
-  Scores rkv(int head, const Block& block) const;
-  Scores defensive(int head, const Block& block, int budget) const;
-  Scores risk(int head, const Block& block) const;
-  /// Mean over the last queries and the group, of so many of the head's first entries.
-  std::vector<double> window_mean(int head, const Block& block, int window,
-                                  std::size_t entries) const;
-  Scores cakescore(int head, const Block& block) const;
-  Scores lavascore(int head, const Block& block) const;
-  Scores vatp(int head) const;
-  Scores triattention(int head, const Block& block) const;
-  /// Of a formula that is one variable.
-  Scores variable(const std::string& name, int head, const Block& block) const;
+  /// A number in [0, 1) for an entry.
+  double hash(std::uint64_t seed, int head, int token) const;
+  std::set<int> protect(int head, int budget) const;
+  int layer_budget(const Block& block) const;
+  /// How many of the tokens that keep names are beside the budget.
+  int beside_budget(int head) const;
+  const ModelInfo& model() const { return model_; }
+  const LayerStates& states() const { return states_; }
+  const LayerAttention& attending() const { return attending_; }
+  const SpecPart& part() const { return policy_.score(); }
+  int budget() const { return budget_; }
+  int heads() const { return static_cast<int>(caches_.size()); }
+  /// Tokens, ascending.
+  const std::vector<int>& cache(int head) const { return caches_[head]; }
+  /// Accumulated attention by token.
+  const std::map<int, double>& received(int head) const { return received_[head]; }
+  const std::vector<Block>& blocks() const { return blocks_; }
+
+ private:
+  Scores score(int head, const Block& block, int budget) const;
   /// What caote or fastcaote make of the scores.
   Scores value_aware(int head, const Scores& base) const;
   /// chunks: the mean over a chunk's tokens of what the heads' scores add up to.
@@ -162,12 +145,8 @@ class NaiveReplay {
   /// Best first, of equals the later token; those of `among` that are not yet in `kept`.
   static std::vector<int> best(const Scores& scores, const std::vector<int>& among,
                                const std::set<int>& kept);
-  std::set<int> protect(int head, int budget) const;
   /// Tokens of the cache that keep or drop names for this head.
   std::set<int> named(const std::string& modifier, int head) const;
-  /// How many of them are beside the budget.
-  int beside_budget(int head) const;
-  int layer_budget(const Block& block) const;
   /// headbudgets: how many entries the table gives each head, [Hk].
   std::vector<int> table_places(const Block& block, int budget) const;
   /// Of the tokens up to the block's last, how many a later query sees.

@@ -12,7 +12,7 @@ namespace kvloupe::naive {
 std::vector<std::vector<double>> full_attention(const Matrix& queries, const Matrix& keys,
                                                 double scale, int window);
 
-/// Of the attention of one query head.
+/// The roles in the attention of one query head.
 HeadRoles roles(const std::vector<std::vector<double>>& attention, int window,
                 const RoleTokens& tokens);
 

@@ -1,4 +1,4 @@
-// What reads values: CAOTE, FastCAOTE and CriticalKV's second stage, in plain loops.
+// Parts that read values: CAOTE, FastCAOTE and CriticalKV's second stage, in plain loops.
 
 #include <algorithm>
 #include <cmath>

@@ -48,7 +48,7 @@ void expect_each_removal_is_the_least(const std::vector<JudgingQuery>& queries,
     };
     long double least = 1e300L;
     for (const int row : present) least = std::min(least, error_without(row));
-    // Where the cheapest costs nothing at all, rounding may prefer another that costs nothing.
+    // If the cheapest costs nothing at all, rounding may prefer another that costs nothing.
     ASSERT_LE(error_without(gone), least * (1.0L + 1e-9L) + 1e-11L) << "row " << gone;
     std::erase(present, gone);
   }

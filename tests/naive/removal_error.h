@@ -1,5 +1,5 @@
 #pragma once
-// What the oracle's greedy removal minimises, summed anew for every candidate.
+// The error that the oracle's greedy removal minimises, summed again for every candidate.
 
 #include <vector>
 

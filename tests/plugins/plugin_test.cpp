@@ -94,7 +94,7 @@ class Plugins : public testing::Test {
     return replay(Trace(path()), request, progress);
   }
 
-  /// What a replay fails with.
+  /// The error of a replay that fails.
   static std::string failure(const std::string& policy, int block = 0) {
     try {
       replayed(policy, 20, block);
@@ -316,7 +316,7 @@ TEST_F(Plugins, APluginThatIsWrongIsRefusedInOneLine) {
            Refused{0, "does not have the symbol kvloupe_policy_plugin"},
            Refused{1,
                    "is built for version 42 of the policy interface, this program has version "
-                   "1; build the plugin anew"},
+                   "1; build the plugin again"},
            Refused{2, "while it registers its scores: boom"},
            Refused{3, "the symbol kvloupe_policy_plugin is not whole"},
            Refused{4, "a score has 16 bytes"},

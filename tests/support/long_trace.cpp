@@ -40,7 +40,7 @@ class Normals {
   std::vector<float> pool_;
 };
 
-/// What a key-value head carries from one token to the next.
+/// The state that a key-value head carries from one token to the next.
 struct Head {
   Eigen::RowVectorXf common, slow;
 };

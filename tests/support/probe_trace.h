@@ -8,8 +8,8 @@
 
 namespace kvloupe::test {
 
-/// A synthetic trace with a second reading of the tokens before the question. Of the first options
-/// the states, W_O, the layers' attributes and the question are used.
+/// A synthetic trace with a second reading of the tokens before the question. The first options
+/// give the states, W_O, the layers' attributes and the question.
 struct ProbeTraceOptions {
   SyntheticTraceOptions trace = {};
   int request = 3;  // tokens before what each pass reads again

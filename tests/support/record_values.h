@@ -7,7 +7,7 @@
 
 namespace kvloupe::test {
 
-/// What a record says of output perturbation, by query head [G].
+/// The output perturbation in a record, by query head [G].
 std::vector<QueryHeadMetrics> metrics_of(const StepRecord& record);
 
 /// Gives a query head a value of a measure; all that it has none of are NaN.

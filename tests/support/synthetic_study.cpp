@@ -12,7 +12,7 @@ constexpr const char* kPolicyNames[] = {"h2o", "keydiff", "snapkv+critical"};
 constexpr const char* kBudgetNames[] = {"10%", "25%", "50%"};
 constexpr int kEntries[] = {20, 50, 100};
 
-/// Of a task: its measures, and what each is of the synthetic value.
+/// The measures of a task, each as a function of the synthetic value.
 struct OfTask {
   const char* task;
   std::vector<int> measures;

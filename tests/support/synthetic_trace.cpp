@@ -105,7 +105,7 @@ TokenTable make_tokens(const SyntheticTraceOptions& options, Random& random) {
   if (options.text && options.question > 0) tokens.segment_names.emplace_back("question");
   return tokens;
 }
-/// What a closed-loop trace holds beside its states.
+/// The part of a closed-loop trace beside its states.
 struct ClosedLoop {
   std::string policy;
   int budget = 0;

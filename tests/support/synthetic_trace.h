@@ -11,8 +11,8 @@
 
 namespace kvloupe::test {
 
-/// What a made-up trace holds. Every number follows from these fields: the same options give the
-/// same states.
+/// The contents of a made-up trace. Every number follows from these fields: the same options give
+/// the same states.
 struct SyntheticTraceOptions {
   int layers = 2;        // L
   int query_heads = 4;   // Hq

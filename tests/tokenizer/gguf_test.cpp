@@ -13,6 +13,7 @@
 
 #include "analysis/error.h"
 #include "capture/tokenizer/kinds/gguf_split.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "capture/tokenizer/sentencepiece_model.h"
 #include "capture/tokenizer/tokenizer.h"
 #include "tests/support/gguf_bytes.h"
@@ -28,7 +29,7 @@ using testing::HasSubstr;
 
 constexpr int kNormal = 1, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6;
 
-std::vector<std::int32_t> ids_of(const Tokenizer& tokenizer, const std::string& text) {
+std::vector<std::int32_t> token_ids(const Tokenizer& tokenizer, const std::string& text) {
   std::vector<std::int32_t> ids;
   for (const EncodedToken& token : tokenizer.encode(text)) ids.push_back(token.id);
   return ids;
@@ -101,8 +102,8 @@ TEST_F(GgufTokenizer, ByteLevelGivesTheIdsOfTokenizerJson) {
     for (int round = 0; round < 400; ++round) {
       std::string text = random_unicode(random, 1 + round % 12);
       if (round % 5 == 0) text += file["added_tokens"][0]["content"].get<std::string>() + " x";
-      const auto tokens = ids_of(*ours, text);
-      ASSERT_EQ(tokens, ids_of(*expected, text)) << text;
+      const auto tokens = token_ids(*ours, text);
+      ASSERT_EQ(tokens, token_ids(*expected, text)) << text;
       ASSERT_EQ(ours->decode(tokens), expected->decode(tokens));
       for (const std::int32_t id : tokens) {
         ASSERT_EQ(ours->piece_bytes(id), expected->piece_bytes(id));
@@ -123,7 +124,7 @@ TEST_F(GgufTokenizer, EverySplitCompilesAndCutsNothingAway) {
     for (int round = 0; round < 40; ++round) {
       const std::string text = random_unicode(random, 8);
       if (!name.split->composes) {
-        EXPECT_EQ(tokenizer->decode(ids_of(*tokenizer, text)), text);
+        EXPECT_EQ(tokenizer->decode(token_ids(*tokenizer, text)), text);
       }
     }
   }
@@ -197,8 +198,8 @@ TEST_F(GgufByScores, GivesTheIdsOfTokenizerModel) {
   std::mt19937 random(9);
   for (int round = 0; round < 300; ++round) {
     const std::string text = random_unicode(random, 10);
-    const auto tokens = ids_of(*ours, text);
-    ASSERT_EQ(tokens, ids_of(*expected, text)) << text;
+    const auto tokens = token_ids(*ours, text);
+    ASSERT_EQ(tokens, token_ids(*expected, text)) << text;
     ASSERT_EQ(ours->decode(tokens), expected->decode(tokens));
   }
 }

@@ -12,6 +12,7 @@
 
 #include "analysis/byte_spelling.h"
 #include "analysis/error.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/sentencepiece_model.h"
 #include "capture/tokenizer/tokenizer.h"

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "analysis/error.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/tokenizer.h"
 #include "capture/train/corpus.h"

@@ -1,4 +1,4 @@
-// What the demo model's card claims, with a margin.
+// The claims of the demo model's card, with a margin.
 
 #include <gtest/gtest.h>
 

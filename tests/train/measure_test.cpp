@@ -1,4 +1,4 @@
-// What the demo model is judged by, where a query rests on token 0 and on nothing else.
+// The measures of the demo model, for a query that rests on token 0 and on nothing else.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -13,6 +13,7 @@
 
 #include "analysis/error.h"
 #include "analysis/study/prompt_set.h"
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/tokenizer.h"
 #include "capture/train/tokenizer_model.h"

@@ -18,10 +18,10 @@ struct ChunkRule {
   int hold_back = 0;    // the last tokens that were read wait for the next step
 };
 
-/// What each token receives from its own chunk: the sum over the chunk's queries of their softmax
-/// over the chunk's keys, every query seeing every key; mean over the query heads of the group.
-/// Chunks are cut in the tokens that a step brings, those held back before included. Tokens that
-/// left the model's window at once take no part. Different heads may be used at the same time.
+/// Attention that each token receives from its own chunk: the sum over the chunk's queries of their
+/// softmax over the chunk's keys, every query seeing every key; mean over the query heads of the
+/// group. Chunks are cut in the tokens that a step brings, those held back before included. Tokens
+/// that left the model's window at once are left out. Different heads may be used at the same time.
 class ChunkAttention {
  public:
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();

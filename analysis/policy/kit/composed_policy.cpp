@@ -18,8 +18,8 @@ void keep_everything(HeadDecision& decision, std::size_t n) {
   std::iota(decision.kept.begin(), decision.kept.end(), 0);
 }
 
-/// What an allocation gives away beyond the layer's budget. Where a window took more entries of one
-/// head than of another, equal shares leave places empty: the allocation did not cause that.
+/// Places that an allocation gives away beyond the layer's budget. If a window took more entries of
+/// one head than of another, equal shares leave places empty: the allocation did not cause that.
 int drift_of(const std::vector<int>& quotas, const StepView& view, int budget) {
   const int drift =
       std::accumulate(quotas.begin(), quotas.end(), 0) - budget * static_cast<int>(quotas.size());

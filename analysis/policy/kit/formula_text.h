@@ -1,6 +1,6 @@
 #pragma once
-// What formulas that muParser evaluates have in common, whatever stands for their variables: how
-// numbers and operators are written, which functions there are, and what an error means.
+// The common part of all formulas that muParser evaluates, whatever their variables: numbers,
+// operators, functions, and the texts of errors.
 
 #include <cstddef>
 #include <string>
@@ -34,7 +34,7 @@ struct FormulaNames {
 };
 FormulaNames formula_names();
 
-/// What muParser says, in our words; `what` is "formula" or "expression".
+/// The message of muParser, in our words; `what` is "formula" or "expression".
 std::string formula_problem(const mu::ParserError& error, std::string_view what);
 
 }  // namespace kvloupe

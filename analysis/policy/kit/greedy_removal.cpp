@@ -31,7 +31,7 @@ struct Slots {
   }
 };
 
-/// What one query's sums are after the entry `gone` has left.
+/// One query's sums after the entry `gone` has left.
 struct Sums {
   double weight_gone = 0.0;   // e of the entry that left; 0: none did
   double towards_gone = 0.0;  // target·v of it, less ‖target‖²

@@ -92,7 +92,7 @@ class SetReader : public nlohmann::json_sax<Json> {
     throw FileError(path_, why + "; give a file that `kvloupe replay --json` wrote");
   }
 
-  /// Where the reader stands: opened brackets, with the key each stands under.
+  /// Whether the reader is at this place: opened brackets, each after its key.
   bool at(std::string_view place) const { return place_ == place; }
   bool open(char bracket) {
     if (depth() >= kDeepestJson) malformed("is nested too deeply");

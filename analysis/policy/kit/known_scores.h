@@ -18,7 +18,7 @@ class KnownScores {
 
   int layers() const { return static_cast<int>(scores_.size()); }
   int heads() const { return static_cast<int>(scores_.front().size()); }
-  /// What no score exceeds; at least 1, the most attention there is.
+  /// An upper limit of all scores; at least 1, the most attention there is.
   float top() const { return top_; }
   float at(int layer, int head, int token) const {
     const std::vector<float>& own =
@@ -28,12 +28,12 @@ class KnownScores {
   }
 
   /// How many entries each head holds, [L][Hk], if the places · L · Hk highest scores of all heads
-  /// stay, of the tokens before `end` that later queries see. Of equal scores the later token, then
-  /// the lower layer and head.
+  /// stay, over the tokens before `end` that later queries see. Among equal scores the later token
+  /// is preferred, then the lower layer and head.
   std::vector<std::vector<int>> places_of_heads(int end, int places) const;
   /// The same by composite tokens (KVCompose), for all heads of a layer alike: each head's scores
   /// sorted, the mean over the heads of a layer at each rank; in the first layer the largest of all
-  /// layers. Of these the places · L highest stay.
+  /// layers. The places · L highest of these stay.
   std::vector<std::vector<int>> places_of_layers(int end, int places) const;
 
  private:

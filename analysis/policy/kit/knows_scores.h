@@ -6,14 +6,14 @@
 
 namespace kvloupe {
 
-/// What a score also is that is known for all layers before the first step.
+/// Interface of a score that is known for all layers before the first step.
 class KnowsScores {
  public:
   virtual ~KnowsScores() = default;
   virtual std::shared_ptr<const KnownScores> known() = 0;
 };
 
-/// What an allocation also is that shares places over all layers by such a score.
+/// Interface of an allocation that shares places over all layers by such a score.
 class NeedsKnownScores {
  public:
   virtual ~NeedsKnownScores() = default;

@@ -28,7 +28,7 @@ class LeverageKeys {
 
   /// Takes up the rows that are new.
   void observe(const CacheView& cache);
-  /// Of the entries [first, first + count), with the mean and the matrix of these: [count], never
+  /// Scores of the entries [first, first + count), with their own mean and matrix: [count], never
   /// below 0.
   std::vector<double> scores(Eigen::Index first, Eigen::Index count) const;
   /// Forgets rows that were not kept, and those whose key a merge will change.

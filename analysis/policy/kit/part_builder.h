@@ -1,5 +1,5 @@
 #pragma once
-// What a part of a policy is, and how it is built: one type for each thing that a part can be.
+// The kinds of parts of a policy, and how each is built: one type for each kind.
 
 #include <functional>
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace kvloupe {
 
-/// What a score's numbers are, for modifiers that compute with them or compare heads by them.
+/// Scale of a score's numbers, for modifiers that compute with them or compare heads by them.
 enum class ScoreScale {
   attention,   // shares of attention: never negative, alike in all heads
   common,      // no attention, but never negative and alike in all heads
@@ -32,7 +32,7 @@ struct WholePolicyBuilder {
   std::function<std::unique_ptr<LayerPolicy>(const SpecPart&, const LayerContext&)> make;
 };
 
-/// What a modifier protects, in the context's layer and at its budget.
+/// A modifier that protects entries, in the context's layer and at its budget.
 struct ProtectionBuilder {
   std::function<Protection(const SpecPart&, const LayerContext&)> make;
 };
@@ -67,7 +67,7 @@ struct SelectionBuilder {
   std::function<std::unique_ptr<Selection>(const SpecPart&, const LayerContext&)> make;
 };
 
-/// What becomes of entries that do not stay by themselves.
+/// A modifier that merges entries that do not stay by themselves.
 struct MergingBuilder {
   std::function<std::unique_ptr<Merging>(const SpecPart&, const LayerContext&)> make;
 };

@@ -35,11 +35,11 @@ struct LayerContext {
   /// [Hq] of [d,D], W_O cut by query head, borrowed: must outlive the policy; empty if unknown.
   std::span<const OutputWeight> output_weights;
   HeadLoop for_heads;
-  /// Of all layers of the sequence that is replayed, borrowed; null in a running model, which does
+  /// Tables over all layers of the replayed sequence, borrowed; null in a running model, which does
   /// not know the sequence's end when it begins.
   const SequenceTables* sequence = nullptr;
-  /// Of the work that the policy is part of, borrowed: a score that waits for another program looks
-  /// whether it was cancelled. Null: nobody cancels.
+  /// Progress of the work that the policy is part of, borrowed: a score that waits for another
+  /// program looks whether the work was cancelled. Null: the work cannot be cancelled.
   const Progress* progress = nullptr;
 };
 
@@ -117,8 +117,8 @@ struct HeadDecision {
   std::vector<float> scores;       // [n], higher = kept; empty if none were needed
   std::vector<Fate> fates;         // [n]; empty where nothing was evicted
   float threshold = 0.0F;          // the lowest score kept for its score; NaN if none was
-  int ties =
-      0;  // unprotected entries with a score equal to the threshold, kept or not, if more than one
+  /// Unprotected entries with a score equal to the threshold, kept or not, if more than one.
+  int ties = 0;
   std::vector<float> second_scores;  // [n], of a second stage of selection; else empty
   float second_threshold = std::numeric_limits<float>::quiet_NaN();  // the lowest kept for those
   /// Sum of the quotas of the layer's heads minus the layer's budget; 0 if nothing is evicted.

@@ -17,7 +17,7 @@ std::string how_to_get(const std::string& part, const std::string& file) {
          "; capture it again with kvloupe-capture run --probe repeat";
 }
 
-/// What is marked as above all others gets a score that is.
+/// Gives entries that are marked as above all others a score above all others.
 void put_above_all(std::vector<std::vector<std::vector<float>>>& layers) {
   float largest = 0.0F;
   for (const auto& layer : layers) {

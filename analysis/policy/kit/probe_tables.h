@@ -22,8 +22,8 @@ namespace kvloupe {
 class Trace;
 struct LayerContext;
 
-/// What the scores of one layer are computed from: E = ProbeInfo::context_end tokens of the context
-/// and the P tokens of the probe, as stored. A part that was not asked for is empty.
+/// Input of the scores of one layer: E = ProbeInfo::context_end tokens of the context and the P
+/// tokens of the probe, as stored. A part that was not asked for is empty.
 struct LayerProbe {
   ModelInfo model;  // with the layer's own window
   LayerAttention attention;
@@ -40,7 +40,7 @@ struct LayerProbeParts {
   bool norms = false;  // out_norms and input_norms
 };
 
-/// Where the states of a probe come from: a trace, or a model that has just run it.
+/// Source of the states of a probe: a trace, or a model that has just run it.
 class ProbeSource {
  public:
   virtual ~ProbeSource() = default;

@@ -1,12 +1,9 @@
 #include "analysis/policy/kit/python_process.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,8 +16,6 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/progress.h"
-
-extern char** environ;
 
 namespace kvloupe {
 
@@ -75,63 +70,55 @@ PythonProcess::PythonProcess(std::string file, std::string function, double seco
   if (!std::filesystem::is_regular_file(file_, error)) {
     throw FileError(file_, "is not a file; give the path of a Python file");
   }
-  start("python3");
-  try {
-    const Json ready = receive();
-    if (ready.contains("error")) {
-      throw FileError(file_, in_one_line(ready["error"].get<std::string>(), kLongestError));
-    }
-  } catch (...) {
-    end(true);
-    throw;
+  start();
+  const Json ready = receive();
+  if (ready.contains("error")) {
+    throw FileError(file_, in_one_line(ready["error"].get<std::string>(), kLongestError));
   }
 }
 
-PythonProcess::~PythonProcess() { end(false); }
+PythonProcess::~PythonProcess() {
+  socket_.reset();  // the child reads the end of its input
+  const auto last = std::chrono::steady_clock::now() + kGrace;
+  while (!process_->ended() && std::chrono::steady_clock::now() < last) ::usleep(1000);
+}
 
-void PythonProcess::start(const std::string& python) {
+void PythonProcess::start() {
   int sockets[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
     no_resource("there is no socket for the child process");
   }
-  socket_ = sockets[0];
-  // Above the numbers that they get in the child, so that no copy overwrites the other's source.
-  const int socket = ::fcntl(sockets[1], F_DUPFD_CLOEXEC, 16);
-  const int memory = ::fcntl(memory_.file(), F_DUPFD_CLOEXEC, 16);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, 2, 1);  // what the function prints is no result
-  posix_spawn_file_actions_adddup2(&actions, socket, kChildSocket);
-  posix_spawn_file_actions_adddup2(&actions, memory, kChildMemory);
-  std::string words[] = {python,
-                         "-c",
-                         kPythonRunner,
-                         file_,
-                         function_,
-                         std::to_string(kChildSocket),
-                         std::to_string(kChildMemory)};
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  const int problem =
-      ::posix_spawnp(&process_, python.c_str(), &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  ::close(sockets[1]);
-  ::close(socket);
-  ::close(memory);
-  if (problem == 0) return;
-  ::close(socket_);
-  socket_ = -1;
-  process_ = -1;
-  throw WorkError("python: the program python3 cannot be started (" +
-                  std::string(std::strerror(problem)) + "); install it, or put it in $PATH");
+  socket_.reset(sockets[0]);
+  const Descriptor far_end(sockets[1]);
+  const std::vector<std::string> words = {"python3",
+                                          "-c",
+                                          kPythonRunner,
+                                          file_,
+                                          function_,
+                                          std::to_string(kChildSocket),
+                                          std::to_string(kChildMemory)};
+  try {
+    // What the function prints is no result. The thread that starts it may end before.
+    process_ =
+        std::make_unique<ChildProcess>(words,
+                                       ChildProcess::Descriptors{{-1, STDIN_FILENO},
+                                                                 {STDERR_FILENO, STDOUT_FILENO},
+                                                                 {STDERR_FILENO, STDERR_FILENO},
+                                                                 {far_end.value(), kChildSocket},
+                                                                 {memory_.file(), kChildMemory}},
+                                       ChildProcess::Life::own);
+  } catch (const WorkError& error) {
+    const std::string line = error.what();
+    throw WorkError("python: the program python3 cannot be started (" +
+                    line.substr(line.rfind(": ") + 2) + "); install it, or put it in $PATH");
+  }
 }
 
 void PythonProcess::send(const Json& message) {
   const std::string line = message.dump() + "\n";
   for (std::size_t sent = 0; sent < line.size();) {
-    const ssize_t now = ::send(socket_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+    const ssize_t now =
+        ::send(socket_.value(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
     if (now < 0 && errno == EINTR) continue;
     if (now < 0) throw FileError(file_, "Python has ended before " + function_ + " was done");
     sent += static_cast<std::size_t>(now);
@@ -151,21 +138,21 @@ PythonProcess::Json PythonProcess::receive() {
     }
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(last - Clock::now());
     if (left.count() <= 0 || heard_.size() > kLongestLine) {
-      ::kill(process_, SIGKILL);
+      process_->stop(SIGKILL);
       char limit[32];
       std::snprintf(limit, sizeof limit, "%g", seconds_);
       throw FileError(file_, function_ + " took longer than " + limit +
                                  " s; make it faster, or raise the parameter timeout");
     }
     if (progress_ != nullptr && progress_->cancelled()) {
-      ::kill(process_, SIGKILL);
+      process_->stop(SIGKILL);
       throw Cancelled();
     }
-    pollfd wait = {socket_, POLLIN, 0};
+    pollfd wait = {socket_.value(), POLLIN, 0};
     constexpr std::chrono::milliseconds::rep kLongestWait = 50;  // then it looks for a cancel again
     if (::poll(&wait, 1, static_cast<int>(std::min(left.count() + 1, kLongestWait))) <= 0) continue;
     char bytes[4096];
-    const ssize_t now = ::recv(socket_, bytes, sizeof bytes, 0);
+    const ssize_t now = ::recv(socket_.value(), bytes, sizeof bytes, 0);
     if (now < 0 && errno == EINTR) continue;
     if (now <= 0) throw FileError(file_, "Python has ended before " + function_ + " was done");
     heard_.append(bytes, static_cast<std::size_t>(now));
@@ -184,24 +171,6 @@ void PythonProcess::request(const Json& message, const std::function<Json(const 
     const std::string error = said.value("error", "");
     throw FileError(file_, in_one_line(error, kLongestError));
   }
-}
-
-void PythonProcess::end(bool at_once) {
-  if (process_ < 0) return;
-  ::close(socket_);  // the child reads the end of its input
-  socket_ = -1;
-  const auto last = std::chrono::steady_clock::now() + kGrace;
-  int status = 0;
-  while (::waitpid(process_, &status, WNOHANG) == 0) {
-    if (at_once || std::chrono::steady_clock::now() > last) {
-      ::kill(process_, SIGKILL);
-      while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) {
-      }
-      break;
-    }
-    ::usleep(1000);
-  }
-  process_ = -1;
 }
 
 }  // namespace kvloupe

@@ -1,12 +1,13 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
+
+#include "analysis/child_process.h"
+#include "analysis/descriptor.h"
 
 namespace kvloupe {
 
@@ -59,22 +60,21 @@ class PythonProcess {
   void request(const Json& message, const std::function<Json(const Json&)>& answer);
 
  private:
-  void start(const std::string& python);
+  void start();
   void send(const Json& message);
   Json receive();
-  void end(bool at_once);
 
   std::string file_;
   std::string function_;
   double seconds_;
   const Progress* progress_;
   SharedMemory memory_;
-  int socket_ = -1;
-  pid_t process_ = -1;
+  Descriptor socket_;
+  std::unique_ptr<ChildProcess> process_;
   std::string heard_;  // not a whole line yet
 };
 
-/// What the child runs (python_runner.cpp): arguments file, function, socket, memory.
+/// The program of the child (python_runner.cpp): arguments file, function, socket, memory.
 extern const char* const kPythonRunner;
 
 }  // namespace kvloupe

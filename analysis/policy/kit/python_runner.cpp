@@ -1,4 +1,5 @@
-// What the child process of python() runs: loads one function of a file and calls it on request.
+// The program of the child process of python(): it loads one function of a file and calls it on
+// request.
 
 #include "analysis/policy/kit/python_process.h"
 
@@ -82,7 +83,7 @@ shared = Memory()
 
 
 class Step:
-    """What score(step) gets. All numbers lie in memory that kvloupe wrote."""
+    """The argument of score(step). All numbers lie in memory that kvloupe wrote."""
 
     def __init__(self, m):
         for field in ("layer", "layers", "head", "heads", "query_heads", "number", "first_new", "end_new",

@@ -104,8 +104,8 @@ ParameterInfo statistics_parameter() {
           .default_value = std::string(),
           .words = {},
           .meaning =
-              "a trace of the same model, in quotes, from whose prompt the numbers are taken; "
-              "without it, from the prompt that is replayed",
+              "a trace of the same model, in quotes, whose prompt gives the numbers; without it, "
+              "the replayed prompt gives them",
           .names_file = true};
 }
 

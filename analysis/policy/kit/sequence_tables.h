@@ -27,15 +27,15 @@ struct HeadTable {
   }
 };
 
-/// What a policy may know of a whole sequence before its first step: tables over all layers, each
-/// computed from the states of the full cache when first asked for. Thread-safe.
+/// Facts about a whole sequence that a policy may know before its first step: tables over all
+/// layers, each computed from the states of the full cache when first asked for. Thread-safe.
 class SequenceTables {
  public:
   /// `end`: what comes after the first `end` tokens is not looked at. `progress` (or null) cancels.
   /// Both are borrowed.
   SequenceTables(const Trace& trace, int end, Progress* progress);
 
-  /// Of a running model that reads its context twice: nothing but its probe, borrowed.
+  /// For a running model that reads its context twice: only its probe, borrowed.
   SequenceTables(const ProbeSource& probe, Progress* progress);
 
   /// Whether the sequence is known; a running model's is not.
@@ -49,7 +49,7 @@ class SequenceTables {
   /// A number for each layer, made one by one.
   const HeadTable& of_layers(const std::string& name,
                              const std::function<double(int layer)>& number) const;
-  /// Of the trace's probe.
+  /// The tables of the trace's probe.
   const ProbeTables& probe() const { return probe_; }
   /// Throws Cancelled if the owner asked to stop.
   void check() const;

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/quoted.h"
 
 namespace kvloupe {
 
@@ -87,22 +88,13 @@ const SpecPart* PolicySpec::find(std::string_view name) const {
 }
 
 namespace {
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"') result += '"';
-    result += c;
-  }
-  return result + '"';
-}
-
 std::string value_text(const SpecValue& value, ParameterType type) {
   if (const double* number = std::get_if<double>(&value)) return number_text(*number);
   if (const Percent* percent = std::get_if<Percent>(&value)) {
     return number_text(percent->value) + "%";
   }
   const auto& text = std::get<std::string>(value);
-  return type == ParameterType::text ? quoted(text) : text;
+  return type == ParameterType::text ? doubled_quotes(text) : text;
 }
 }  // namespace
 

@@ -18,7 +18,7 @@ struct Percent {
   bool operator==(const Percent&) const = default;
 };
 
-/// What is wrong with a text, and where in it (from 0).
+/// An error in a text, and its place there (from 0).
 struct TextProblem {
   std::size_t position = 0;
   std::string word;

@@ -41,7 +41,7 @@ std::unique_ptr<Score> make_value_aware_score(ValueAwareForm form, std::unique_p
 /// Why a value-aware form makes no sense in a spec; empty where it does.
 std::string value_aware_refusal(const SpecPart& part, const PolicySpec& spec);
 
-/// What is doubtful about a value-aware form over a spec's score.
+/// Warnings about a value-aware form over a spec's score.
 std::vector<std::string> value_aware_doubts(const SpecPart& part, const PolicySpec& spec);
 
 }  // namespace kvloupe

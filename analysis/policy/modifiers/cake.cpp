@@ -53,8 +53,8 @@ PolicyEntry cake() {
   entry.needs = "once before the first step the last queries and the keys of all layers";
   entry.work = "once T window products of length d per query head";
   entry.differences =
-      "its authors' code takes tau1 and tau2 from a table by model, 0.4 to 1.9, and has a score of "
-      "its own: cakescore. The weights come "
+      "its authors' code takes tau1 and tau2 from a table by model, 0.4 to 1.9, and has its own "
+      "score: cakescore. The weights come "
       "from the end of the prompt; under block prefill the same weights hold at every step";
   entry.parameters = {vote_window(32),
                       {.name = "tau1",

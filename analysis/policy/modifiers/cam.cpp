@@ -34,7 +34,7 @@ class Cam : public Merging {
         ++next;
         continue;
       }
-      // What a person took away is not to live on in others.
+      // The value of an entry that a person dropped must not live on in others.
       if (decision.fates[static_cast<std::size_t>(row)] == Fate::dropped) continue;
       const auto available = decision.kept.end() - next;
       const std::span<const std::int32_t> heirs(next,

@@ -110,7 +110,7 @@ class ChunkScore : public Score {
     const double high = lower_median(means), low = lower_median(even);
     std::vector<std::size_t> by_mean(chunks.size());
     std::iota(by_mean.begin(), by_mean.end(), std::size_t{0});
-    // Of equals the later.
+    // Among equals the later comes first.
     const auto sort = [](std::vector<std::size_t>& which, const std::vector<double>& by) {
       std::sort(which.begin(), which.end(), [&](std::size_t a, std::size_t b) {
         return by[a] != by[b] ? by[a] > by[b] : a > b;
@@ -179,9 +179,8 @@ PolicyEntry chunks() {
   entry.work = "n Hk additions";
   entry.differences =
       "kvpress keeps whole chunks and so not exactly N entries; here the last chunk that fits only "
-      "in part keeps its later tokens. What a score protects, such as snapkv's window, stays "
-      "beside "
-      "the chunks";
+      "in part keeps its later tokens. Entries that a score protects, such as snapkv's window, "
+      "stay beside the chunks";
   entry.parameters = {{.name = "length",
                        .type = ParameterType::count,
                        .default_value = 20.0,

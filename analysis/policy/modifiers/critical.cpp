@@ -102,7 +102,7 @@ PolicyEntry critical() {
                        .type = ParameterType::word,
                        .default_value = std::string("places"),
                        .words = {"places", "budget"},
-                       .meaning = "what alpha is a share of: the places that protection leaves, or "
+                       .meaning = "alpha is a share of the places that protection leaves, or of "
                                   "the head's whole budget, protected entries first"}};
   entry.traits.reads_output_weights = true;
   entry.variants = {{"CriticalKV: text and experiments, α = 0.5", "critical"},

@@ -43,7 +43,8 @@ PolicyEntry dms() {
   entry.summary = "entries with a score of at least the threshold stay, however many these are";
   entry.traits.reads_queries = false;
   entry.traits.budget_is_outcome = true;
-  entry.formula = "kept = {i : score_i >= threshold}, what is protected, and at least one entry";
+  entry.formula =
+      "kept = {i : score_i >= threshold}, the protected entries, and at least one entry";
   entry.source = "kvpress's DMSPress, after DMS (Lancucki et al., 2025, arXiv 2506.05345)";
   entry.needs = "the scores";
   entry.work = "n comparisons";

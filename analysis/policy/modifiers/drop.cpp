@@ -15,7 +15,7 @@ PolicyEntry drop() {
       "the named entries leave at the end of the step in which they came, whatever the budget and "
       "their score; until then they count as protected where they lie, so recent(r) with n of the "
       "last r tokens dropped protects r - n";
-  entry.source = "an intervention: what would have happened without these entries?";
+  entry.source = "an intervention: shows how the result changes without these entries";
   entry.needs = "token indices";
   entry.work = "none";
   entry.parameters = {tokens_parameter(), heads_parameter()};

@@ -99,13 +99,13 @@ PolicyEntry global() {
   entry.needs = "a score that is known for all layers before the first step";
   entry.work = "once per step of all layers: L Hk n comparisons on average; layer: L Hk n log n";
   entry.differences =
-      "each head keeps at least one entry, and what is protected, as far as N entries go; so all "
-      "heads together may hold some more than N L Hk";
+      "each head keeps at least one entry, and up to N protected ones; so all heads together may "
+      "hold a few more than N L Hk";
   entry.parameters = {{.name = "by",
                        .type = ParameterType::word,
                        .default_value = std::string("head"),
                        .words = {"head", "layer"},
-                       .meaning = "what gets places of its own: each head, or each layer, whose "
+                       .meaning = "places are counted for each head, or for each layer, whose "
                                   "heads then hold equally many"}};
   entry.example = "kvzip+global";
   entry.variants = {{"KVzip; KVCompose, unstructured", "global"},

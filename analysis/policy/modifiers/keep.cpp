@@ -13,7 +13,7 @@ PolicyEntry keep() {
   entry.summary = "keeps the tokens you name, in the heads you name";
   entry.traits.reads_queries = false;
   entry.formula = "the named entries are kept whatever their score, before all other protection";
-  entry.source = "an intervention: what would have happened with these entries?";
+  entry.source = "an intervention: shows how the result changes with these entries";
   entry.needs = "token indices";
   entry.work = "none";
   entry.parameters = {tokens_parameter(),

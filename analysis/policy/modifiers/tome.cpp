@@ -88,8 +88,8 @@ PolicyEntry tome() {
   entry.needs = "keys, values";
   entry.work = "n products of length d per evicted entry";
   entry.differences =
-      "kvpress can merge only a share of the evicted entries, those most alike; here all above the "
-      "threshold";
+      "kvpress can merge only a share of the evicted entries, the most similar ones; here all "
+      "above the threshold are merged";
   entry.parameters = {{.name = "threshold",
                        .type = ParameterType::number,
                        .default_value = 0.0,

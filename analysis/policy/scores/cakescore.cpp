@@ -55,7 +55,8 @@ PolicyEntry cakescore() {
   entry.needs = "the attention of the last window queries";
   entry.work = "n window products of length d per query head";
   entry.differences =
-      "its authors use it with budgets of layers: add cake. A step of one query has no variance: "
+      "its authors combine it with their budgets of layers: add cake. A step of one query has no "
+      "variance: "
       "the mean alone counts";
   entry.parameters = {window_parameter(),
                       {.name = "gamma",

@@ -63,7 +63,7 @@ class CapKvScore : public Score {
  private:
   using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-  /// exp(τ cos(anchor, k_i)), the largest 1: [n]. Where either has no length, its cosine is 0.
+  /// exp(τ cos(anchor, k_i)), the largest 1: [n]. If either has no length, the cosine is 0.
   Eigen::ArrayXd weights_of(const Rows& keys, const Eigen::ArrayXd& key_lengths,
                             int query_head) const {
     const Eigen::VectorXd anchor = rotation_->of(moments_.of(query_head).mean());
@@ -100,8 +100,8 @@ PolicyEntry capkv() {
   entry.needs = "queries, keys, values; the rotation of RoPE";
   entry.work = "B d + n d² + d³ operations per query head";
   entry.differences =
-      "as kvpress, which says that the paper takes products in place of cosines: cosine=0, with "
-      "another tau; here the mean is over all queries up to the step";
+      "as in kvpress, whose authors say that the paper takes products in place of cosines: "
+      "cosine=0, with another tau. Here the mean is over all queries up to the step";
   entry.parameters = {
       {.name = "tau",
        .type = ParameterType::number,
@@ -109,7 +109,7 @@ PolicyEntry capkv() {
        .minimum = 0,
        .maximum = 1e3,
        .words = {},
-       .meaning = "how much direction counts"},
+       .meaning = "weight of the direction: larger counts more"},
       {.name = "future",
        .type = ParameterType::count,
        .default_value = 512.0,

@@ -104,8 +104,8 @@ class CompactorScore : public Score {
     std::vector<double> scores(received.begin() + static_cast<std::ptrdiff_t>(begin),
                                received.begin() + static_cast<std::ptrdiff_t>(end));
     for (std::size_t i = 0; i < scores.size(); ++i) {
-      // The last tokens of a step wait for their chunk. Where a window took entries, or a head
-      // keeps fewer, one of them may stand in the middle already.
+      // The last tokens of a step wait for their chunk. If a window took entries, or a head keeps
+      // fewer, one of them may already be in the middle.
       if (std::isnan(scores[i])) scores[i] = 0.0;
       scores[i] *= std::sqrt(squared_length(cache.values, static_cast<Eigen::Index>(begin + i)));
     }
@@ -133,11 +133,11 @@ PolicyEntry compactor() {
   entry.needs = "queries, keys; the rotation of RoPE";
   entry.work = "that of leverage and of noncausal";
   entry.differences =
-      "as kvpress, but for its random numbers; there blending is the share of the cache that "
-      "leaves, where it is not given: blending=ratio. Chunks are cut anew in every step, from its "
-      "first token on, with what waited before it, and a chunk ends with the step. The last tokens "
-      "of a step have no chunk yet: they wait for the next step, and count 0 where they must be "
-      "scored before. The first tokens belong to no chunk";
+      "as in kvpress, except for the random numbers. The default of blending there is the share of "
+      "the cache that leaves: blending=ratio. Every step cuts its tokens into chunks again, with "
+      "the tokens that waited before them, and a chunk ends with the step. The last tokens of a "
+      "step do not have a chunk yet: they wait for the next step, and count 0 if they must be "
+      "scored before. The first tokens do not belong to a chunk";
   entry.parameters = {
       {.name = "blending",
        .type = ParameterType::number_or_word,

@@ -68,7 +68,8 @@ PolicyEntry cur() {
   entry.source = "CurDKV (Sengupta et al., 2025, arXiv 2509.15038)";
   entry.needs = "keys, values";
   entry.work = "2 n d operations per head";
-  entry.differences = "the variant with a random projection of keys and values is not here";
+  entry.differences =
+      "kvloupe does not have the variant with a random projection of keys and values";
   entry.parameters = {
       {.name = "sinks",
        .type = ParameterType::count,

@@ -87,7 +87,7 @@ class DefensiveScore : public WindowScore {
     }
   }
 
-  /// Of the entries before the window: mean over its queries and the group, [candidates].
+  /// Attention of the entries before the window: mean over its queries and the group, [candidates].
   std::vector<double> mean_attention(const StepView& view, int head) const {
     const int scored = candidates(view, head);
     return group_mean(model(), head, static_cast<std::size_t>(scored), [&](int query_head) {
@@ -161,12 +161,13 @@ PolicyEntry defensive() {
   entry.needs = "the attention of the last window queries, values, W_O";
   entry.work = "n window products of length d per query head; values times W_O once per entry";
   entry.differences =
-      "its authors' code first makes sure of entries: mass=0.9. In each head, in the order of "
+      "its authors' code first chooses entries that stay in any case: mass=0.9. In each head, in "
+      "the order of "
       "their "
       "mean attention (as a share of all that the entries before the window get), entries get the "
       "layer's largest score as long as their sum stays below 0.9 − b, at most N − window of them. "
       "b: mean over heads of the attention that the last window of the entries before the window "
-      "get; the window itself is probably meant. And it shares the budget out over heads: "
+      "get; the window itself is probably meant. The code also shares the budget among heads: "
       "+adakv(0). The sum over heads is over those that still hold the entry";
   entry.traits.reads_output_weights = true;
   entry.parameters = {

@@ -73,7 +73,7 @@ class DropKvScore : public WindowScore {
                            const Rows& values) const {
     Eigen::RowVectorXd others = row;
     others[largest] = 0.0;
-    // What left the window, or a sink logit, has a part of the row as well.
+    // Entries that left the window, and a sink logit, have a part of the row as well.
     const double missing = 1.0 - row.sum();
     const double rest = others.sum() + (missing > 1e-5 ? missing : 0.0);
     const Eigen::RowVectorXd distance = rest * values.row(largest) - others * values;

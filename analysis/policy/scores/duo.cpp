@@ -101,7 +101,8 @@ class Duo : public LayerPolicy {
 PolicyEntry duo() {
   PolicyEntry entry;
   entry.name = "duo";
-  entry.summary = "heads that look far back keep all entries, the others the first and the last";
+  entry.summary =
+      "heads that look far back keep all entries, the others only the first and the last";
   entry.traits.reads_queries = false;
   entry.traits.reads_sequence = true;
   entry.traits.budget_is_outcome = true;
@@ -114,7 +115,7 @@ PolicyEntry duo() {
   entry.work = "n comparisons; once T d operations per head";
   entry.differences =
       "the authors train a gate for each head: give their table with table=\"file\". kvpress takes "
-      "the means over 50 long texts; here over the prompt, or over another trace";
+      "the means over 50 long texts; here they are over the prompt, or over another trace";
   entry.parameters = {
       {.name = "streaming",
        .type = ParameterType::number,
@@ -143,7 +144,7 @@ PolicyEntry duo() {
        .minimum = 1,
        .maximum = 100000,
        .words = {},
-       .meaning = "distances that a head's score looks at"},
+       .meaning = "number of distances over which a head's score is the mean"},
       {.name = "table",
        .type = ParameterType::text,
        .default_value = std::string(),

@@ -194,9 +194,9 @@ PolicyEntry expected() {
   entry.work =
       "B d² operations per query head to add the queries, n d² to score (n d without covariance)";
   entry.differences =
-      "kvpress looks once, at the end of the context, and scales by 1/√d whatever the model does; "
-      "here μ and Σ are those of all queries up to the step, and the scale is the model's. In "
-      "kvpress scores that are too small for float32 are 0, and any of these entries may stay";
+      "kvpress scores once, at the end of the context, and always scales by 1/√d; here μ and Σ are "
+      "those of all queries up to the step, and the scale is the model's. In kvpress scores that "
+      "are too small for float32 are 0, and any of these entries may stay";
   entry.parameters = {
       {.name = "future",
        .type = ParameterType::count,

@@ -64,7 +64,7 @@ PolicyEntry external() {
   entry.summary = "the sets in a file of the form that `replay --json` writes";
   entry.traits.reads_queries = false;
   entry.formula = "kept = heads[layer, head].steps[step].retained of the file";
-  entry.source = "shows what another program kept";
+  entry.source = "shows the decisions of another program";
   entry.needs = "the file";
   entry.work = "n comparisons";
   entry.parameters = {{.name = "file",

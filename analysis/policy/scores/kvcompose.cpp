@@ -10,7 +10,7 @@
 namespace kvloupe::policies {
 
 namespace {
-/// Of one layer: [Hk] of [E].
+/// The scores of one layer: [Hk] of [E].
 std::vector<std::vector<float>> scores_of(const ProbeInfo& probe, const LayerProbe& states,
                                           bool values, bool add_mean, const Progress& progress) {
   const ModelInfo& model = states.model;
@@ -74,7 +74,7 @@ PolicyEntry kvcompose() {
       "the authors read the context again as it is: --probe reread. With --probe repeat the same "
       "tokens come after a request to repeat them, and only the queries of the context's tokens "
       "count, not those of the request. They choose composite tokens over all layers: "
-      "add global(by=layer), or global where heads need not hold equally many";
+      "add global(by=layer), or global if heads may hold different numbers";
   entry.parameters = {{.name = "values",
                        .type = ParameterType::flag,
                        .default_value = 0.0,

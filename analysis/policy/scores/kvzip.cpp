@@ -10,7 +10,7 @@
 namespace kvloupe::policies {
 
 namespace {
-/// Of one layer: [Hk] of [E].
+/// The scores of one layer: [Hk] of [E].
 std::vector<std::vector<float>> scores_of(const ProbeInfo& probe, const LayerProbe& states,
                                           int sinks, bool keep_sinks, bool plus,
                                           const Progress& progress) {
@@ -75,8 +75,7 @@ PolicyEntry kvzip() {
       "its authors share the places over all heads of all layers: add global; each head here keeps "
       "at least one entry. A probe of kvloupe has no chat template: the request to repeat is plain "
       "text. kvpress gives the first tokens the largest score + 1, so that they always stay; "
-      "without "
-      "plus no score exceeds 1, and 1 does the same";
+      "without plus scores are at most 1, and 1 has the same effect";
   entry.parameters = {
       {.name = "plus",
        .type = ParameterType::flag,

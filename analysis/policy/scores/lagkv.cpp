@@ -44,9 +44,9 @@ class LagKvScore : public Score {
   }
 
  private:
-  /// Of the partition that begins at this row: its rows, each coordinate measured from the least
-  /// towards the greatest that it has in the next partition; the deviation between a row's
-  /// coordinates, as a softmax over the partition.
+  /// The partition that begins at this row: each coordinate is scaled by its least and greatest
+  /// value in the next partition. Returns the deviation over each row's coordinates, as a softmax
+  /// over the partition.
   std::vector<double> deviation(const MatrixView& rows, Eigen::Index begin) const {
     const Eigen::ArrayXXd own = rows.middleRows(begin, lag_).cast<double>().array();
     const Eigen::ArrayXXd next = rows.middleRows(begin + lag_, lag_).cast<double>().array();
@@ -94,8 +94,7 @@ PolicyEntry lagkv() {
       "score_i = rank within its partition of (σ(K)_i + σ(V)_i)/2; σ: softmax over the partition "
       "of the standard deviation over coordinates of (x − min)/(max − min), min and max over the "
       "next partition; the last partition, what is left after it and the first tokens have 1. "
-      "Where "
-      "there are fewer than two partitions, the later the higher: as sink";
+      "With fewer than two partitions later entries have higher scores, as in sink";
   entry.source = "LagKV (Liang et al., 2025, arXiv 2504.04704)";
   entry.needs = "keys, values";
   entry.work = "n d operations per head";

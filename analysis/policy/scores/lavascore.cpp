@@ -54,10 +54,9 @@ PolicyEntry lavascore() {
   entry.needs = "the attention of the last window queries, values";
   entry.work = "n window products of length d per query head";
   entry.differences =
-      "its authors share a layer's entries among its heads by it, and the layers by its entropy: "
-      "lavascore+adakv(0)+lava. Within one head it orders entries as snapkv does, but for the "
-      "group, "
-      "of which the largest counts";
+      "its authors share a layer's entries among its heads by this score, and the budget among "
+      "layers by its entropy: lavascore+adakv(0)+lava. Within one head it orders entries as snapkv "
+      "does, except that the largest of the group counts, not the mean";
   entry.parameters = {window_parameter(), kernel_parameter(7.0)};
   entry.variants = {{"the paper", "lavascore+adakv(0)+lava"}};
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {

@@ -44,31 +44,30 @@ PolicyEntry leverage() {
   entry.needs = "keys; the rotation of RoPE";
   entry.work = "n d sketch + n sketch² operations per head; sketch=0: n d²";
   entry.differences =
-      "kvpress ends with standard scores over the layer, which change no order; its random numbers "
-      "are others. sketch=0 is the leverage itself, which the projection estimates";
-  entry.parameters = {
-      {.name = "sketch",
-       .type = ParameterType::count,
-       .default_value = 48.0,
-       .minimum = 0,
-       .maximum = 4096,
-       .words = {},
-       .meaning =
-           "columns of the random projection; 0, or not fewer than a head has coordinates: none"},
-      {.name = "ridge",
-       .type = ParameterType::number,
-       .default_value = 0.01,
-       .minimum = 1e-9,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "added to the diagonal of XᵀX"},
-      {.name = "seed",
-       .type = ParameterType::count,
-       .default_value = 0.0,
-       .minimum = 0,
-       .maximum = 1e9,
-       .words = {},
-       .meaning = "of the random projection"}};
+      "kvpress ends with standard scores over the layer, which do not change the order; its random "
+      "numbers differ. sketch=0 is the leverage itself, which the projection estimates";
+  entry.parameters = {{.name = "sketch",
+                       .type = ParameterType::count,
+                       .default_value = 48.0,
+                       .minimum = 0,
+                       .maximum = 4096,
+                       .words = {},
+                       .meaning = "columns of the random projection; 0, or at least as many as a "
+                                  "head has coordinates: without projection"},
+                      {.name = "ridge",
+                       .type = ParameterType::number,
+                       .default_value = 0.01,
+                       .minimum = 1e-9,
+                       .maximum = 1e6,
+                       .words = {},
+                       .meaning = "added to the diagonal of XᵀX"},
+                      {.name = "seed",
+                       .type = ParameterType::count,
+                       .default_value = 0.0,
+                       .minimum = 0,
+                       .maximum = 1e9,
+                       .words = {},
+                       .meaning = "seed of the random projection"}};
   entry.variants = {{"the paper, and kvpress", "leverage"}, {"exact", "leverage(sketch=0)"}};
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                                  return std::make_unique<LeverageScore>(part, context);

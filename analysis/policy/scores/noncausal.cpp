@@ -41,7 +41,7 @@ PolicyEntry noncausal() {
   PolicyEntry entry;
   entry.name = "noncausal";
   entry.summary =
-      "the attention an entry gets within its own chunk, from the queries before it too";
+      "the attention that an entry gets within its own chunk, even from the queries before it";
   entry.formula =
       "score_i = mean over 3 neighbours of a_i ‖v_i‖₂, a_i: sum over the queries of the chunk of "
       "softmax without a causal mask, mean over the group";
@@ -51,8 +51,7 @@ PolicyEntry noncausal() {
   entry.differences =
       "kvpress takes the products q·k without their scale (scaled=0), fills a short chunk up with "
       "entries and queries of zeros (padded=1), and ends with standard scores over the layer, "
-      "which "
-      "change no order; a step of fewer tokens than a chunk is a chunk";
+      "which do not change the order. A step of fewer tokens than a chunk is one chunk";
   entry.parameters = {{.name = "chunk",
                        .type = ParameterType::count,
                        .default_value = 256.0,

@@ -21,8 +21,8 @@ class OracleScore : public Score {
   void set_protection(const Protection& protection) override { protection_ = protection; }
   void prepare(const StepView& /*view*/, int budget) override { budget_ = budget; }
 
-  /// The place in the order of removal: 0 for the first to go. What the budget has room for is
-  /// ranked after that, by what it would be missed if it went next.
+  /// The place in the order of removal: 0 for the first to go. Entries that the budget has room for
+  /// are ranked after these, by the error if each went next.
   std::vector<float> score(const StepView& view, int head) override {
     if (view.whole == nullptr) {
       throw WorkError(
@@ -69,7 +69,7 @@ class OracleScore : public Score {
     return all;
   }
 
-  /// What lies beyond a query's window has no part in its attention.
+  /// Tokens beyond a query's window are not part of its attention.
   static void hide_before(int first_token, std::span<const std::int32_t> tokens,
                           JudgingQuery& query) {
     for (std::size_t i = 0; i < tokens.size() && tokens[i] < first_token; ++i) {
@@ -134,7 +134,7 @@ class OracleScore : public Score {
       JudgingQuery& query = result[static_cast<std::size_t>(column)];
       query.logits = present.col(column);
       query.target = targets.col(column);
-      // What comes after the step will be in the cache by then.
+      // Tokens after the step will be in the cache by then.
       const Eigen::Index from =
           std::max(view.block.end, first_seen(query_at(column), model_.sliding_window));
       const Eigen::Index later = std::max<Eigen::Index>(query_at(column) + 1 - from, 0);

@@ -74,7 +74,7 @@ class PythonScore : public Score {
   }
 
  private:
-  /// Where parts of a step lie in the shared memory.
+  /// Places of the parts of a step in the shared memory.
   class Places {
    public:
     std::size_t take(std::size_t bytes) {
@@ -168,7 +168,7 @@ class PythonScore : public Score {
     return {{"at", places.end()}, {"rows", rows.rows()}, {"size", memory.size()}};
   }
 
-  /// Where all that the function was given are numbers, its scores are, too.
+  /// Checks that the scores are finite if all inputs of the function are.
   void check_finite(const StepView& view, int head, const std::vector<float>& scores) const {
     const auto wrong = std::find_if(scores.begin(), scores.end(),
                                     [](float score) { return !std::isfinite(score); });

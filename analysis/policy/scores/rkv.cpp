@@ -95,7 +95,7 @@ class RkvScore : public Score {
 
   /// softmax over all entries of the mean cosine with the others, [n]. In each row of cosines that
   /// of the latest key above the threshold does not count, or of the first where none is: the
-  /// latest of several similar keys is no repetition.
+  /// latest of several similar keys is not a repetition.
   std::vector<double> redundancy(const MatrixView& keys) const {
     constexpr Eigen::Index kTile = 64;
     const Eigen::Index n = keys.rows();
@@ -149,12 +149,13 @@ PolicyEntry rkv() {
   entry.source = "R-KV (Cai et al., 2025, arXiv 2505.24133), as in its code";
   entry.needs = "the last window queries, keys";
   entry.work =
-      "n² products of length d per head: by far the dearest of the scores without the future";
+      "n² products of length d per head: by far the most expensive score that does not see the "
+      "future";
   entry.differences =
-      "the code's λ is 0.07, its instructions say 0.1. r is of the size 1/n, so λ decides little "
-      "at long caches; a step costs O(n² d) by its definition. As in the code, queries are kept "
-      "across steps, so that the window is full in steps of one token too; the code evicts every "
-      "128 generated tokens and not at each";
+      "the code's λ is 0.07, its instructions say 0.1. r is of the size 1/n, so λ has little "
+      "effect in long caches. As in the code, queries are kept across steps, so the window is full "
+      "even in steps of one token. The code evicts once per 128 generated tokens, kvloupe at every "
+      "token";
   entry.parameters = {
       {.name = "window",
        .type = ParameterType::count,

@@ -76,7 +76,8 @@ PolicyEntry simlayer() {
   PolicyEntry entry;
   entry.name = "simlayer";
   entry.summary =
-      "lazy layers, which look at the first and last tokens, keep only these; others all";
+      "lazy layers, which attend to the first and last tokens, keep only these; other layers keep "
+      "all";
   entry.traits.budget_is_outcome = true;
   entry.formula =
       "a layer is lazy if the last queries give the first and the last `recent` entries before "
@@ -89,9 +90,8 @@ PolicyEntry simlayer() {
   entry.differences =
       "the threshold depends on the model: 0.9 for Llama 3, 0.65 for Llama 2, 0.8 for Mistral, "
       "0.85 "
-      "for Qwen; kvpress looks once, at the prompt's end, here every step decides anew, for what "
-      "is "
-      "still in the cache";
+      "for Qwen; kvpress decides once, at the prompt's end; here every step decides again, for the "
+      "entries still in the cache";
   entry.parameters = {
       {.name = "threshold",
        .type = ParameterType::number,
@@ -113,14 +113,14 @@ PolicyEntry simlayer() {
        .minimum = 1,
        .maximum = 1e6,
        .words = {},
-       .meaning = "last entries that a lazy layer keeps, less the queries looked at"},
+       .meaning = "last entries that a lazy layer keeps, less `queries`"},
       {.name = "queries",
        .type = ParameterType::count,
        .default_value = 1.0,
        .minimum = 1,
        .maximum = 1000,
        .words = {},
-       .meaning = "queries at the end of a step that are looked at"}};
+       .meaning = "queries at the end of a step whose attention decides"}};
   entry.example = "simlayer(recent=128)";
   entry.builder = WholePolicyBuilder{[](const SpecPart& part, const LayerContext& context) {
     return std::make_unique<SimLayer>(part, context);

@@ -80,7 +80,7 @@ PolicyEntry snapkv() {
        .minimum = 1,
        .maximum = 1e6,
        .words = {},
-       .meaning = "queries that vote, and cache entries at the end that are always kept"},
+       .meaning = "queries that count, and cache entries at the end that are always kept"},
       {.name = "pool",
        .type = ParameterType::word,
        .default_value = std::string("avg"),

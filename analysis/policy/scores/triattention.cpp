@@ -73,10 +73,10 @@ class TriAttentionScore : public Score {
   }
 
  private:
-  /// Of a pair of coordinates with the mean query q̄, the mean length m and the key k, as complex
-  /// numbers: Re(q̄ exp(i now ω) c k*) + (m − |q̄|)|k|, c the mean of exp(i δ ω) over the distances
-  /// δ. The key has its own rotation already. Coordinates without rotation count with their
-  /// product.
+  /// The score of a pair of coordinates with the mean query q̄, the mean length m and the key k, as
+  /// complex numbers: Re(q̄ exp(i now ω) c k*) + (m − |q̄|)|k|, c the mean of exp(i δ ω) over the
+  /// distances δ. The key has its own rotation already. Coordinates without rotation count with
+  /// their product.
   Eigen::ArrayXd of_query_head(const MatrixView& keys, int query_head, int now) const {
     const QueryMoments::Sums& sums = moments_.of(query_head);
     const Eigen::VectorXd mean = sums.mean();
@@ -137,9 +137,9 @@ PolicyEntry triattention() {
   entry.work = "B d operations per query head to add the queries, 2 n d to score";
   entry.differences =
       "its authors compute means beforehand, from other texts, keep the prompt and evict every 128 "
-      "generated tokens; here the means are of the queries so far. `now` and the deviation are as "
-      "in their code; the paper leaves open whether `now` is the last token or the next. Keeping "
-      "one set for all layers and heads is not here";
+      "generated tokens; here the means are those of the queries so far. `now` and the deviation "
+      "are as in their code; the paper does not say whether `now` is the last token or the next. "
+      "kvloupe does not have their variant with one set for all layers and heads";
   entry.parameters = {
       {.name = "aggregate",
        .type = ParameterType::word,

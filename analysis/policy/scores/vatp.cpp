@@ -51,7 +51,7 @@ PolicyEntry vatp() {
   entry.work = "n B products of length d per query head, as h2o";
   entry.differences =
       "its authors keep half of the budget for recent tokens, as with h2o: vatp+recent(50%). The "
-      "paper also multiplies the scores of Scissorhands; here those of h2o";
+      "paper also multiplies the scores of Scissorhands; here the scores are those of h2o";
   entry.parameters = {
       {.name = "sinks",
        .type = ParameterType::count,

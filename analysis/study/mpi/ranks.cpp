@@ -14,6 +14,7 @@
 #endif
 
 #include "analysis/error.h"
+#include "analysis/output_file.h"
 
 namespace kvloupe {
 
@@ -35,6 +36,14 @@ int launched_processes(const Variable& variable) {
       fmt::format("study: srun started {} processes that do not know of each other; start them "
                   "with srun --mpi=pmix, or with mpirun",
                   tasks));
+}
+
+void run_study_as_started(const std::filesystem::path& study, const std::filesystem::path& results,
+                          const std::string& shard, const StudyRun::Report& report, StudyPart part,
+                          const MakeWorker& make_worker) {
+  refuse_own_input(results, {study});
+  const auto run = launched_processes() > 1 ? run_study_on_ranks : run_study;
+  run(study, results, report, part, make_worker, shard.empty() ? Shard{} : parse_shard(shard));
 }
 
 #ifndef KVLOUPE_MPI

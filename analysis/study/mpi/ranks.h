@@ -20,6 +20,13 @@ int launched_processes(const Variable& variable = [](const char* name) {
   return static_cast<const char*>(std::getenv(name));
 });
 
+/// Runs a study, or `shard` ("3/10") of it, in this process, or with those that a launcher started
+/// beside it. Throws UsageError for a shard that is none, and what the one and the other throw;
+/// FileError where the results would replace the study.
+void run_study_as_started(const std::filesystem::path& study, const std::filesystem::path& results,
+                          const std::string& shard, const StudyRun::Report& report, StudyPart part,
+                          const MakeWorker& make_worker);
+
 /// Runs a study with the other processes: rank 0 plans, hands out the items, and is the only one
 /// that reads the study file and writes results; all others compute. To be called once, by every
 /// process. Rank 0 throws what run_study() throws, the others nothing but for an outcome that

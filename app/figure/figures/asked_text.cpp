@@ -8,8 +8,8 @@ namespace kvloupe::figure {
 
 std::string asked_text(const Trace& trace) {
   const Asked asked = asked_first(trace.tokens(), trace.run());
-  return asked == Asked::later ? "asked by later queries"
-                               : fmt::format("asked by the {}'s queries", asked_name(asked));
+  return asked == Asked::later ? "for later queries"
+                               : fmt::format("for the {}'s queries", asked_name(asked));
 }
 
 }  // namespace kvloupe::figure

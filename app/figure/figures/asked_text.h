@@ -6,7 +6,7 @@
 
 namespace kvloupe::figure {
 
-/// "asked by the answer's queries": whose queries a figure of later queries asks of this trace.
+/// "for the answer's queries": the queries of this trace that a figure of later queries measures.
 std::string asked_text(const Trace& trace);
 
 }  // namespace kvloupe::figure

@@ -112,7 +112,7 @@ class Attention final : public Figure {
   }
 
  private:
-  /// Of each column of pixels, the most that one of its keys receives.
+  /// For each column of pixels, the most attention that one of its keys receives.
   std::vector<double> received_by_pixel() const {
     const long count = selection.last_token - selection.first_token + 1L;
     std::vector<double> result(static_cast<std::size_t>(map.cols()), 0.0);

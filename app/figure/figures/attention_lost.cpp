@@ -219,9 +219,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const std::string sinks =
       request.sinks > 0 ? fmt::format(", without the first {} tokens", request.sinks) : "";
   figure->caption_text = fmt::format(
-      "Attention that the last {} queries pay to what each policy evicts, of what they pay to all "
-      "of "
-      "the {} tokens before them{}; {}. These tokens are read with the full cache, then each "
+      "Attention of the last {} queries that goes to evicted entries, as a share of their "
+      "attention to all {} tokens before them{}; {}. These tokens are read with the full cache, "
+      "then each "
       "policy "
       "acts once at each budget. Optimum: the entries with the least later attention leave; "
       "dashed: "
@@ -238,10 +238,10 @@ FigureInfo entry() {
   info.name = "attention-lost";
   info.title = "Attention lost by eviction";
   info.tooltip =
-      "Σ over evicted entries of the mean attention of all later queries, over the same of all "
+      "Attention of all later queries to the evicted entries, as a share of their attention to all "
       "entries (Devoto et al. 2025, expected attention, notebook of kvpress). The first tokens are "
-      "read with the full cache, then each policy acts once at each budget. No choice of as many "
-      "entries can lose less than the optimum";
+      "read with the full cache, then each policy acts once at each budget. With as many entries, "
+      "a policy cannot lose less than the optimum";
   info.topic = Topic::comparisons;
   info.needs.head = true;
   info.needs.comparison = true;
@@ -253,13 +253,12 @@ FigureInfo entry() {
        {"head", "heads"}},
       policies_choice(published_list({"A", "B", "snapkv", "keynorm"})),
       budgets_choice("2.5%,5%,10%,20%,30%,40%,50%,60%,70%,80%,90%"),
-      number_choice(
-          "prefix", "Prefix",
-          "Share of the trace's tokens that is compressed; the queries after it judge, and "
-          "budgets in % are shares of it",
-          "0.5", 0.0, 1.0),
-      number_choice("sinks", "Sinks", "So many first tokens are left out of all counts", "4", 0.0,
-                    1e6)};
+      number_choice("prefix", "Prefix",
+                    "Share of the trace's tokens that is compressed. The queries after it are the "
+                    "later queries, and budgets in % are shares of it",
+                    "0.5", 0.0, 1.0),
+      number_choice("sinks", "Sinks", "Number of first tokens that are left out of all counts", "4",
+                    0.0, 1e6)};
   info.unavailable = without_full_cache;
   info.compute = compute;
   return info;

@@ -75,8 +75,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->x_measure = "block";
   figure->y_measure = "overlap_percent";
   figure->caption_text = fmt::format(
-      "Of the prompt's tokens kept with each block size, the share that is also kept with the "
-      "prompt as one block (B = ∞), mean over all heads, N = {}.",
+      "Share of the prompt's tokens kept with each block size that is also kept with the prompt as "
+      "one block (B = ∞), mean over all heads, N = {}.",
       format_count(replays.front()->budget));
   return figure;
 }

@@ -1,4 +1,4 @@
-// What the block size of the prompt does to the kept tokens and to the output, side by side.
+// Effect of the prompt's block size on the kept tokens and on the output, side by side.
 
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ double overlap(const Replay& a, const Replay& b, std::size_t head, int generated
   return 100.0 * set_overlap(kept(a), kept(b)).jaccard();
 }
 
-/// Of the queries the block sizes share: the prompt's last and those after it.
+/// The error over the queries that the block sizes share: the prompt's last and those after it.
 double error_of(const Replay& replay, int generated) {
   SquaredError sum;
   for (const HeadReplay& head : replay.heads) {

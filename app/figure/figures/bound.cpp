@@ -28,7 +28,7 @@ constexpr Shown shown[] = {{"perturbation_", "ℒ", 0},
                            {"bound_stage_one_", "θ(σ)", 2},
                            {"bound_relaxed_", "θ(σ) relaxed", 3}};
 
-/// Where along x a value stands, and its step.
+/// The place of a value along x, and its step.
 struct Place {
   double x = 0.0;
   const Replay* replay = nullptr;

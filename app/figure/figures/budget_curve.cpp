@@ -31,7 +31,7 @@ struct CurveMeasure {
   std::string name;
   const char* label = nullptr;  // nullptr: the measure's title
   bool lost = false;            // 1 − the measure
-  /// Of later queries: the name without the kind of queries, which the trace decides.
+  /// A measure of later queries: the name without the kind of queries, which the trace decides.
   bool asked = false;
   const char* whole = nullptr;  // of the model as a whole: what is bold, in place of a mean
 
@@ -68,8 +68,8 @@ CurveMeasure find_curve_measure(const std::string& choice, const Trace& trace) {
   return found;
 }
 
-/// One head's number: the measure's own summary of the replay. What is lost, query head by query
-/// head: of a mean near 1 little would be left.
+/// One head's number: the measure's own summary of the replay. A loss is computed query head by
+/// query head, because 1 less a mean near 1 would lose digits.
 double value_of(const CurveMeasure& curve, const HeadReplay& head) {
   const Measure& measure = require_measure(curve.name);
   if (!curve.lost) return measure_of(measure, head);
@@ -134,7 +134,7 @@ class BudgetCurve final : public Figure {
   std::string caption() const override {
     std::string text = fmt::format(
         "{} by budget, {}: thin, each head; bold, {}. Dashed: the limit {}; ", measure.text(),
-        measure.asked ? queries + ", each against what the cache holds when it comes (open loop)"
+        measure.asked ? queries + ", each with the entries in the cache when it comes (open loop)"
                       : "mean over the steps from the first eviction on",
         bold_text(), number_text(limit));
     for (std::size_t p = 0; p < policies.size(); ++p) {
@@ -177,7 +177,7 @@ class BudgetCurve final : public Figure {
 
   static constexpr double kBold = 1.8;
 
-  /// Of a head's line, points.
+  /// Width of a head's line, points.
   double thin_width() const {
     return !policies.empty() && policies.front().heads.size() > 64 ? 0.35 : 0.6;
   }

@@ -1,4 +1,4 @@
-// What a policy leaves of what it has seen, layer by layer, for several traces.
+// The share of the seen entries that a policy leaves, layer by layer, for several traces.
 
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ int prompt_end(const Trace& trace, const Replay& replay) {
   return static_cast<int>(replay.blocks.size()) - trace.run().generated - 1;
 }
 
-/// Of the prompt's keys as merging sets, and nothing else: sets ÷ tokens of every layer.
+/// Only the merging sets of the prompt's keys: sets ÷ tokens of every layer.
 std::vector<LayerCompression> sets_alone(const Trace& trace, double threshold, Progress& progress) {
   const int prompt = trace.run().prompt_length;
   std::vector<LayerCompression> layers;

@@ -1,4 +1,4 @@
-// What a policy costs by the paper's model, beside the time its replay takes.
+// Cost of a policy by the paper's model, beside the time of its replay.
 
 #include <fmt/format.h>
 
@@ -9,6 +9,7 @@
 
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/published.h"
+#include "analysis/unknown.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
@@ -18,7 +19,6 @@ namespace kvloupe::figure::cost_figure {
 namespace {
 
 constexpr int repetitions = 3;
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 /// Units of table 4 of one head: runtime summed over the steps that evict, memory of the largest.
 struct Units {

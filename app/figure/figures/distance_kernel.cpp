@@ -1,5 +1,5 @@
-// What a head's mean query and mean key say about its attention at each distance, beside what it
-// pays there.
+// Attention at each distance as a head's mean query and mean key predict it, beside the measured
+// attention.
 
 #include "analysis/metric/distance_kernel.h"
 
@@ -153,7 +153,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const int window = needed_window(kernels, kNeeded);
   if (window >= 1)
     panel.levels.push_back({static_cast<double>(window), fmt::format("w = {}", window), false});
-  // What is far below the largest matters to nobody, and would take the room of all else.
+  // Values far below the largest do not matter, and would take the room of all others.
   if (of_attention) y.low = std::max(y.low, kLeastShown * y.high);
   panel.x = log_axis ? x_axis("Distance (tokens)", x.padded_log(), AxisScale::log)
                      : x_axis("Distance (tokens)", x.padded(0.02));
@@ -183,7 +183,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       kKernelSinks,
       window > 0 ? fmt::format("a window of {} tokens", format_count(window)) : "no window",
       std::lround(100.0 * kNeeded), window > 0 ? " (dashed)" : "",
-      log_axis ? " Distance 0 has no place on the log axis." : "");
+      log_axis ? " Distance 0 cannot be drawn on a log axis." : "");
   return figure;
 }
 
@@ -197,8 +197,8 @@ FigureInfo entry() {
       "q̄ᵀR(Δ)k̄·scale, with the mean query q̄ and the mean key k̄ of a head before RoPE: a function "
       "of "
       "the distance Δ alone. DuoAttention (2410.10819) finds its streaming heads from this, "
-      "TriAttention (2604.04921) and expected attention (2510.00636) score keys by it. Marks: what "
-      "the head really has at the distance. Dashed: the window that, with the first 4 tokens, "
+      "TriAttention (2604.04921) and expected attention (2510.00636) score keys by it. Marks: the "
+      "head's measured value at the distance. Dashed: the window that, with the first 4 tokens, "
       "holds "
       "90 % of its attention";
   info.topic = Topic::attention;

@@ -1,4 +1,4 @@
-// What KeyDiff minimises, as each policy reaches it, and the gap of its relaxation.
+// KeyDiff's objective as each policy reaches it, and the gap of its relaxation.
 
 #include "analysis/metric/diversity.h"
 

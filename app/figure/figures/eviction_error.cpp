@@ -40,7 +40,7 @@ struct Entry {
   bool kept_caote = false;
 };
 
-/// What dropping a set does to the last query's output; means over the query heads.
+/// Change of the last query's output if a set is dropped; means over the query heads.
 struct Loss {
   double sum = 0.0;    // Σ c_j, h the query's own attention
   double joint = 0.0;  // the true change
@@ -238,7 +238,7 @@ int evicting_step(const HeadReplay& head, int wanted) {
   return -1;
 }
 
-/// Of these rows of the cache, by the attention of the query at `token`.
+/// The loss if these rows of the cache are dropped, by the attention of the query at `token`.
 Loss loss_of(const Trace& trace, int layer, int query_head, int token, const Matrix& keys,
              const Matrix& values, const std::vector<std::int32_t>& dropped) {
   const Matrix queries = trace.query(layer, query_head);
@@ -283,7 +283,7 @@ std::array<std::vector<std::int32_t>, 2> choose(EvictionErrorFigure& figure, con
     if (!is_protection(head.fates[at][row])) candidates.push_back(static_cast<std::int32_t>(row));
     figure.entries.push_back(one);
   }
-  // Of equals the later one is kept, as everywhere.
+  // Among equals the later one is kept, as everywhere.
   std::stable_sort(candidates.begin(), candidates.end(), [&](std::int32_t a, std::int32_t b) {
     return errors[static_cast<std::size_t>(a)] < errors[static_cast<std::size_t>(b)];
   });

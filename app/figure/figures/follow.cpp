@@ -108,8 +108,8 @@ class Follow final : public Figure {
     std::string text = fmt::format(
         "{} in every head after step {}: colour, the share still in the cache; dots, the attention "
         "that the queries of the answer give to these tokens with the full cache (mean over them "
-        "and the head's query heads; without an answer the question's, without both all later "
-        "ones)",
+        "and the head's query heads; without an answer: the queries of the question; without both: "
+        "all later queries)",
         what, step);
     for (std::size_t p = 0; p < policies.size(); ++p) {
       text += fmt::format("{} {}, {}", p == 0 ? "." : ";", static_cast<char>('a' + p),
@@ -293,9 +293,9 @@ FigureInfo entry() {
   info.name = "follow";
   info.title = "Follow tokens";
   info.tooltip =
-      "What became of the followed tokens in every head: the share still in the cache after the "
-      "step, and as a dot how much of the answer's attention (else the question's) reads them with "
-      "the full cache. A large dot on a dark cell is a head that reads what it lost";
+      "The followed tokens in every head: the share still in the cache after the step, and as a "
+      "dot the share of the answer's attention (else the question's) that reads them with the full "
+      "cache. A large dot on a dark cell is a head that reads tokens that it lost";
   info.topic = Topic::kept;
   info.limits = true;
   info.needs.step = true;

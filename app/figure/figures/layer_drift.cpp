@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kFew = 16;  // layers; marks and names of more would touch
 
-/// What is drawn over the layers.
+/// The number that is drawn over the layers.
 struct Shown {
   HiddenDistances EvaluationRun::*distances;
   std::string label;     // of the y axis

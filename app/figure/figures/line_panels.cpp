@@ -34,8 +34,7 @@ SeriesLook look_of(const Style& style, const LinePanels::Line& line) {
 /// Names that stand for themselves once, in the order of their first line.
 std::vector<SeriesLabel> names_in_legend(const Style& style,
                                          const std::vector<LinePanels::Panel>& panels) {
-  // Where lines have marks, the samples of those without have none; elsewhere a mark tells lines
-  // apart.
+  // If some lines have marks, the samples of the others have none; else a mark tells lines apart.
   const bool some = std::any_of(panels.begin(), panels.end(), [](const auto& panel) {
     return std::any_of(panel.lines.begin(), panel.lines.end(),
                        [](const auto& line) { return line.marked; });
@@ -62,7 +61,7 @@ std::vector<std::string> names_of(const LinePanels::Panel& panel) {
   return names;
 }
 
-/// Where a line leaves the picture, on the page.
+/// The place on the page at which a line leaves the picture.
 double end_of(const Axes& axes, const LinePanels::Line& line) {
   for (auto point = line.points.rbegin(); point != line.points.rend(); ++point) {
     const bool shown =

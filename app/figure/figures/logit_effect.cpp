@@ -1,12 +1,10 @@
-// What an eviction in one layer does to the next token's logits, to first order.
+// Effect of an eviction in one layer on the next token's logits, to first order.
 
 #include "analysis/metric/logit_effect.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <numeric>
 
 #include "analysis/error.h"
@@ -81,9 +79,8 @@ class LogitEffectFigure final : public Figure {
     return fmt::format(
         "Logits of the next token that rise and fall most, to first order: the change of the "
         "layer's output goes through the last norm, linearised at the query's own residual stream, "
-        "and the output head, {}. What the MLP of this layer and later layers make of the change "
-        "is "
-        "left out. Over the vocabulary: mean {}, which does not change probabilities; standard "
+        "and the output head, {}. The effects of this layer's MLP and of later layers are left "
+        "out. Over the vocabulary: mean {}, which does not change probabilities; standard "
         "deviation {}.",
         what, format_number(mean), format_number(spread));
   }
@@ -115,17 +112,6 @@ class LogitEffectFigure final : public Figure {
   }
 };
 
-/// What the trace lacks: asked of the file once, not each time a list is drawn.
-std::string missing(const Trace& trace) {
-  static std::mutex mutex;
-  static std::map<std::string, std::string> known;
-  const std::string key = trace.path().string() + "|" + trace.identity();
-  const std::lock_guard lock(mutex);
-  const auto found = known.find(key);
-  if (found != known.end()) return found->second;
-  return known[key] = LogitPath::missing(trace, LogitsOf::vocabulary);
-}
-
 /// In quotes; the id where the trace has no text of it.
 std::string text_of(const Trace& trace, const std::vector<std::string>& vocabulary, long id) {
   const auto index = static_cast<std::size_t>(id);
@@ -138,7 +124,7 @@ std::string text_of(const Trace& trace, const std::vector<std::string>& vocabula
   return "“" + printable(tokens.text[static_cast<std::size_t>(at - tokens.ids.begin())]) + "”";
 }
 
-/// What each head of the layer is left with for the step's last query.
+/// The entries that each head of the layer still has for the step's last query.
 std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool one_token, int query,
                                                std::string& what) {
   const Selection& s = input.selection;
@@ -168,7 +154,7 @@ std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool on
     rest.erase(rest.begin() + (token - first));
     left.assign(static_cast<std::size_t>(heads), rest);
     what = fmt::format(
-        "if token {} were taken out of every head of layer {}, for the query at token {}", token,
+        "if token {} were removed from every head of layer {}, for the query at token {}", token,
         s.layer, query);
     return left;
   }
@@ -248,7 +234,9 @@ FigureInfo entry() {
   info.needs.token = true;
   info.needs.policy = true;
   info.choices = {removed_choice()};
-  info.unavailable = missing;
+  info.unavailable = [](const Trace& trace) {
+    return LogitPath::missing(trace, LogitsOf::vocabulary);
+  };
   info.compute = compute;
   return info;
 }

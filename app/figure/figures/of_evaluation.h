@@ -1,5 +1,5 @@
 #pragma once
-// What the figures made from the results of kvloupe-capture eval and rescue have in common.
+// The common part of the figures made from results of kvloupe-capture eval and rescue.
 
 #include <string>
 

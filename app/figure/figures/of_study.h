@@ -1,6 +1,6 @@
 #pragma once
-// What the figures made from the results of a study have in common: which measure, policy, budget
-// and block size of the file they show, and what these are called.
+// The common part of the figures made from the results of a study: the measure, policy, budget and
+// block size of the file that they show, and the names of these.
 
 #include <string>
 
@@ -25,10 +25,10 @@ ChoiceInfo study_block_choice();
 StudyMeasure described(const std::string& measure);
 /// Its title with its unit, for an axis.
 std::string axis_text(const StudyMeasure& measure);
-/// Where its values can lie.
+/// The range of the measure's values.
 Bounds bounds_of(const StudyMeasure& measure);
 
-/// Why a file is no study with values, in the words of FigureInfo::unfit; empty where it is.
+/// Why a file is not a study with values, in the words of FigureInfo::unfit; empty if it is one.
 std::string why_no_study(const Evaluation& evaluation);
 
 /// The chosen measure at the chosen block size: of those with values by head alone where `by_head`;
@@ -46,7 +46,7 @@ std::size_t chosen_budget(const FigureInfo& info, const FigureInput& input,
 std::string budget_text(const std::string& budget);
 /// "12 traces" of a study of replays, "12 prompts" of a task.
 std::string prompts_text(const MeasureTable& table, long count);
-/// What the values are, for a caption: " (needle, in the model's cache)"; empty for replays.
+/// The source of the values, for a caption: " (needle, in the model's cache)"; empty for replays.
 std::string task_text(const StudyMeasure& measure);
 /// How far the study is, for a caption; empty where all items are done.
 std::string unfinished_text(const StudyTable& table);

@@ -90,9 +90,9 @@ FigureInfo entry() {
   info.name = "output-error-layers";
   info.title = "Output error per layer";
   info.tooltip =
-      "How far each layer's attention output moves, full cache compared with what the cache holds, "
-      "for the queries that write the answer, or those of the question, or later ones; "
-      "queries=steps: Σ‖o − o′‖² / Σ‖o‖² of each step's own last query (after CAOTE, figure 3, "
+      "How far the evictions move each layer's attention output for the queries that write the "
+      "answer, or those of the question, or later ones; queries=steps: Σ‖o − o′‖² / Σ‖o‖² of each "
+      "step's own last query (after CAOTE, figure 3, "
       "which does not define its normalisation: both are ours)";
   info.topic = Topic::values;
   info.needs.comparison = true;
@@ -101,9 +101,8 @@ FigureInfo entry() {
       policies_choice(published_list({"h2o", "h2o+caote", "snapkv", "snapkv+caote", "keydiff"})),
       {"queries",
        "Queries",
-       "Whose queries are asked: later ones, of the answer or the question where the trace has "
-       "them; "
-       "or each step's own last one, by which many policies choose",
+       "The queries whose output is compared: those of the answer, else of the question, else "
+       "later ones; or each step's own last query, by which many policies choose",
        {"later", "steps"}}};
   info.compute = compute;
   return info;

@@ -586,7 +586,7 @@ FigureInfo entry() {
   info.name = "overview";
   info.title = "Overview";
   info.tooltip =
-      "One measure of every head, mean over its query heads: what eviction changes for later "
+      "One measure of every head, mean over its query heads: the effect of eviction on later "
       "queries, S, ℒ and its bound θ (CriticalKV), "
       "the volume of the kept keys (KeyDiff), and the others of docs/measures.md; what became of "
       "followed tokens; what A and B both keep; or what the heads do with the full cache: the mean "

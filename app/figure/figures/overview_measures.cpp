@@ -28,19 +28,19 @@ double kept_overlap(const HeadReplay& a, const HeadReplay& b, int step, int firs
 const std::vector<OverviewMeasure>& overview_measures() {
   static const std::vector<OverviewMeasure> kMeasures = [] {
     const std::string asked =
-        " Asked by the queries that write the answer, each against what the cache holds when it "
-        "comes; where the trace has no answer, by the question's; else by later ones. Of the whole "
-        "replay, whatever the step.";
+        " Measured with the queries that write the answer, each with the entries in the cache when "
+        "it comes; without an answer, with the question's queries; without both, with later ones. "
+        "Over the whole replay, whatever the step.";
     std::vector<OverviewMeasure> list = {
         {kChangeMeasure, "change of the output",
-         "The head's part of what eviction changes in the model: the length of (o' - o) W_O, "
+         "The head's part of the change in the model: the length of (o' - o) W_O, "
          "relative to the outputs of all heads of all layers added up." +
              asked}};
-    // Of a whole replay last: the figure is of a step first of all.
+    // Measures of a whole replay come last, because the figure shows a step.
     for (const bool of_replay : {false, true}) {
       for (const Measure& m : all_measures()) {
         const bool own = m.family->scope == MeasureScope::replay;
-        // Of what is computed on request only a number of one step is there soon enough.
+        // Among measures computed on request, only a number of one step is ready soon enough.
         const bool of_queries = m.family->scope == MeasureScope::queries;
         if (m.family->on_request && m.family->scope != MeasureScope::step && !of_queries) continue;
         if ((own || of_queries) == of_replay)
@@ -53,7 +53,7 @@ const std::vector<OverviewMeasure>& overview_measures() {
                     "counts as a sink head. After StreamingLLM §3.1.",
                     OverviewMeasure::From::trace});
     list.push_back({kLayerChangeMeasure, "layer's change",
-                    "What eviction changes in the layer's attention output, its heads added with "
+                    "The change of the layer's attention output, its heads added with "
                     "their signs, relative to that output. The same for all heads of a layer." +
                         asked});
     list.push_back({kAttentionKeptMeasure, "attention kept, later",
@@ -62,9 +62,9 @@ const std::vector<OverviewMeasure>& overview_measures() {
                     OverviewMeasure::From::replay});
     list.push_back({kFollowedMeasure, "followed tokens",
                     "Share of the followed tokens that are still in the head's cache after the "
-                    "step. A dot: how much of the answer's attention (else the question's) reads "
-                    "them with the full cache. A large dot on a dark cell is a head that reads "
-                    "what it lost.",
+                    "step. A dot: the share of the answer's attention (else the question's) that "
+                    "reads them with the full cache. A large dot on a dark cell is a head that "
+                    "reads tokens that it lost.",
                     OverviewMeasure::From::replay});
     list.push_back({kOverlapMeasure, "overlap A, B",
                     "Share of the tokens kept by either policy that both keep (Jaccard).",

@@ -171,7 +171,7 @@ class Pca final : public Figure {
                                      [](TokenState s) { return !is_out_of_play(s); });
     const double size = shown <= 300 ? 4.0 : shown <= 2000 ? 3.0 : 2.0;
     const Stroke thin{c.evicted, size > 2.5 ? 0.6 : 0.45, {}, Cap::butt};
-    // Where points lie thick, the halos of the upper ones would cover all of the lower ones.
+    // In a dense cloud the halos of the upper points would cover all of the lower ones.
     std::optional<Stroke> halo;
     if (shown <= kMostHaloes) halo = Stroke{c.paper, size > 2.5 ? 0.35 : 0.15, {}, Cap::butt};
     Markers batches[] = {

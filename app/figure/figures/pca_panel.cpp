@@ -67,7 +67,7 @@ class PcaPanel final : public Figure {
     for (std::size_t p = 0; p < policies.size(); ++p) {
       if (retained(p, target.token)) kept += (kept.empty() ? "kept by " : ", ") + policies[p];
     }
-    return kept.empty() ? "kept by none" : kept;
+    return kept.empty() ? "not kept" : kept;
   }
 
   std::string caption() const override {

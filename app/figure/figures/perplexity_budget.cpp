@@ -1,4 +1,4 @@
-// What a model can still do with each policy in its cache, against the budget.
+// Quality of a model with each policy in its cache, against the budget.
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ namespace kvloupe::figure::perplexity_budget_figure {
 
 namespace {
 
-/// What is drawn over the budgets: a number of each policy and budget.
+/// The number that is drawn over the budgets, for each policy and budget.
 struct Shown {
   std::string label;     // of the y axis
   std::string measure;   // its column
@@ -52,7 +52,7 @@ double value_of(const Evaluation& evaluation, const std::string& column, const s
   if (column == "loss_difference_nats") return mean(&EvaluationRun::loss_difference);
   if (column == "kl_nats") return mean(&EvaluationRun::kl);
   if (column == "same_top1_percent") return 100.0 * mean(&EvaluationRun::same_top1);
-  // Of the mean loss of each, as the file's summary has it.
+  // Perplexities of the mean losses, as in the file's summary.
   return std::exp(mean(&EvaluationRun::loss)) -
          std::exp(mean_of(evaluation, "full", "full", &EvaluationRun::loss));
 }
@@ -67,7 +67,7 @@ std::optional<double> percent_of(const std::string& budget) {
   return value;
 }
 
-/// Where a budget stands: as percent of the prompt where any is written so, else in entries.
+/// The place of a budget: in percent of the prompt if any is written so, else in entries.
 double place_of(const Evaluation& evaluation, const std::string& budget, bool percent) {
   if (percent) {
     if (const auto written = percent_of(budget)) return *written;
@@ -136,8 +136,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 FigureInfo entry() {
   FigureInfo info =
       evaluation_figure("perplexity-budget", "Perplexity or needles by budget",
-                        "What the model can still do with each policy in its cache: perplexity "
-                        "minus the full cache's (after CAOTE table 4; it may be negative), or, for "
+                        "Quality of the model with each policy in its cache: perplexity minus the "
+                        "full cache's (after CAOTE table 4; it may be negative), or, for "
                         "results with needles, the share found");
   info.topic = Topic::model_cache;
   info.aspect = 1.4;

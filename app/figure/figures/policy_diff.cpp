@@ -1,4 +1,4 @@
-// What two policies keep that the other does not: token by token.
+// Tokens that one of two policies keeps and the other does not.
 
 #include <fmt/format.h>
 
@@ -152,8 +152,8 @@ class PolicyDiff final : public Figure {
 
   static std::size_t index_of(Kept kept) { return static_cast<std::size_t>(kept); }
 
-  /// Of the selected tokens of all rows, without those that no policy decided about: the share of
-  /// each of Kept's first four.
+  /// The share of each of Kept's first four among the selected tokens of all rows, without those
+  /// that no policy decided about.
   std::array<double, 4> shares() const {
     std::array<double, 4> share{};
     double all = 0.0;

@@ -1,4 +1,4 @@
-// What a replay blames beside what the running model proves: heads × (predicted loss, tokens kept
+// The blame of a replay beside the proof of the running model: heads × (predicted loss, tokens kept
 // in that head alone, tokens dropped in that head alone). From the results of kvloupe-capture
 // rescue.
 
@@ -95,7 +95,7 @@ class Rescue final : public Figure {
     for (std::size_t i = 0; i < results.keep.heads.size(); ++i) {
       const RescueEffect& kept = results.keep.heads[i];
       const RescueEffect& dropped = results.drop.heads[i];
-      // Of a head that was not run alone, whether the answer is right is not known either.
+      // If a head was not run alone, it is also unknown whether its answer is right.
       const auto right = [](const RescueEffect& effect) {
         return effect.is_known() ? static_cast<double>(effect.right) : effect.gain;
       };
@@ -128,7 +128,7 @@ class Rescue final : public Figure {
   std::string caption() const override {
     const RescueResults& r = results;
     std::string text = fmt::format(
-        "What the loss of {} token{} does to the answer “{}”{}, policy {} with {} entries. "
+        "Effect of the loss of {} token{} on the answer “{}”{}, policy {} with {} entries. "
         "Full cache: “{}” (log-probability {:.2f} nats); with the policy: “{}” ({:.2f}). ",
         r.tokens.size(), r.tokens.size() == 1 ? "" : "s", printable(r.expected),
         model.empty() ? "" : " of " + model, r.policy, r.budget, printable(r.full_says),
@@ -137,19 +137,17 @@ class Rescue final : public Figure {
         "a, {}, from a replay; b, gain in the answer's "
         "log-probability when the running model with the policy keeps them in that head alone "
         "(filled: the answer is right); c, its change when the full cache drops them in that head "
-        "alone (filled: wrong). Dashed: in all heads at once. Where there is room, d: a against b, "
-        "every head "
-        "(filled: of the set). ",
+        "alone (filled: wrong). Dashed: in all heads at once. If there is room, d: a against b, "
+        "every head (filled: in the set). ",
         predicted_words());
     const auto set = [&](const RescueSide& side, const char* does) {
       if (!side.smallest) return;
-      text +=
-          fmt::format("Shaded in {}: a set of {} head{} that {} the answer, {} ({}). ",
-                      &side == &r.keep ? "b" : "c", side.smallest->size(),
-                      side.smallest->size() == 1 ? "" : "s", does,
-                      side.minimal ? "none of which can be left out"
-                                   : "of which perhaps some can be left out (the search was ended)",
-                      heads_text(*side.smallest));
+      text += fmt::format("Shaded in {}: a set of {} head{} that {} the answer, {} ({}). ",
+                          &side == &r.keep ? "b" : "c", side.smallest->size(),
+                          side.smallest->size() == 1 ? "" : "s", does,
+                          side.minimal ? "all of which are needed"
+                                       : "some of which may not be needed (the search was ended)",
+                          heads_text(*side.smallest));
     };
     set(r.keep, "restores");
     set(r.drop, "breaks");
@@ -179,15 +177,12 @@ class Rescue final : public Figure {
     return results.keep.known_heads() == heads && results.drop.known_heads() == heads;
   }
 
-  /// What a replay blames a head with.
+  /// The number by which a replay blames a head.
   const char* predicted_words() const {
     if (results.predicted_by == "logit")
-      return "by how much the head would raise the expected tokens' logits if it had these tokens "
-             "back";
+      return "rise of the expected tokens' logits if the head had these tokens back";
     if (results.predicted_by == "change")
-      return "how far the head would move the residual stream if it had these tokens back, where "
-             "the "
-             "answer is written";
+      return "change of the residual stream at the answer if the head had these tokens back";
     return "attention to these tokens × share lost";
   }
   const char* predicted_axis() const {
@@ -231,7 +226,7 @@ class Rescue final : public Figure {
     }
   }
 
-  /// What the same does in all heads at once.
+  /// A rule at the effect in all heads at once.
   static void add_rule(Scene& scene, const Style& style, const Axes& axes, double value) {
     const Point top = axes.to_page(value, axes.y.first);
     const Point bottom = axes.to_page(value, axes.y.last);
@@ -340,12 +335,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info = evaluation_figure(
-      "rescue", "Blame and proof, head by head",
-      "Which heads' loss of the followed tokens makes the answer wrong: what a replay predicts "
-      "beside what the running model says when these tokens are kept, or dropped, in one head "
-      "alone, by falling gain",
-      "rescue");
+  FigureInfo info =
+      evaluation_figure("rescue", "Blame and proof, head by head",
+                        "The heads whose loss of the followed tokens makes the answer wrong: the "
+                        "prediction of a replay beside the answers of the running model when these "
+                        "tokens are kept, or dropped, in one head alone, by falling gain",
+                        "rescue");
   info.topic = Topic::model_cache;
   info.width_mm = 178.0;
   info.aspect = 2.0;

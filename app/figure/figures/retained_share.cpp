@@ -45,8 +45,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   for (const auto& trace : input.traces) {
     const int length = trace->run().prompt_length;
     lengths.push_back(length);
-    // Where windows differ, some layer holds more than another; most of all one that sees
-    // everything.
+    // If windows differ, layers hold different numbers; a layer that sees everything holds most.
     const int window = trace->same_window() ? trace->window(0) : 0;
     most.push_back(std::max(1, length - first_seen(length, window)));
   }

@@ -1,14 +1,14 @@
-// What a policy does to each kind of head: entries kept and attention lost, by the role of the
+// Effect of a policy on each kind of head: entries kept and attention lost, by the role of the
 // query heads.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/follow.h"
+#include "analysis/unknown.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
@@ -17,7 +17,6 @@ namespace kvloupe::figure::role_cost_figure {
 
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 /// Over the query heads of one role.
 struct Sums {
@@ -106,18 +105,18 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
         fmt::format("{} ({:.0f})",
                     role < role_catalog().size() ? role_catalog()[role].label : "no name", heads));
   }
-  kept.x = x_axis("Of the tokens seen (%)", range_of(kept.series).from_zero());
-  lost.x = x_axis("Of the last query (%)", range_of(lost.series).from_zero());
+  kept.x = x_axis("Share of tokens seen (%)", range_of(kept.series).from_zero());
+  lost.x = x_axis("Share of attention (%)", range_of(lost.series).from_zero());
   figure->columns = {std::move(kept), std::move(lost)};
   figure->y = name_axis(figure->row_names);
   figure->measure = "percent";
   figure->row_measure = "role";
   figure->caption_text = fmt::format(
-      "What policies keep of each kind of head after step {}, mean budget N = {}: entries kept in "
-      "percent of the tokens seen, and the attention of the step's last query that goes to tokens "
-      "which are gone, means over the query heads of each role (their number in brackets). A head "
-      "has the name of its strongest role with the full cache; heads that rest on the sink are "
-      "also in a row of their own, whatever their name.",
+      "Entries kept after step {}, mean budget N = {}, in percent of the tokens seen, and "
+      "attention of the step's last query that goes to evicted tokens, means over the query heads "
+      "of each role (their number in brackets). A head has the name of its strongest role with the "
+      "full cache; heads that rest on the sink are also in a row of their own, whatever their "
+      "name.",
       step, format_count(replays.front()->budget));
   for (std::size_t p = 0; p < replays.size() && replays.size() > 1; ++p) {
     figure->caption_text += fmt::format(" {}: {}{}", p == 0 ? "Filled" : "open", replays[p]->policy,
@@ -131,7 +130,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 FigureInfo entry() {
   FigureInfo info;
   info.name = "role-cost";
-  info.title = "What each role keeps and loses";
+  info.title = "Entries and attention by role";
   info.tooltip =
       "By the role of the query heads (figure roles): entries kept after the step, and the share "
       "of the last query's attention, as with the full cache, that goes to evicted tokens";

@@ -1,4 +1,4 @@
-// What every query head does with the full cache: layers × query heads, one panel per role.
+// The roles of every query head with the full cache: layers × query heads, one panel per role.
 
 #include <fmt/format.h>
 
@@ -152,7 +152,7 @@ FigureInfo entry() {
   info.name = "roles";
   info.title = "Roles of heads";
   info.tooltip =
-      "What each query head does with the full cache: rests on token 0, looks at the previous "
+      "The role of each query head with the full cache: rests on token 0, looks at the previous "
       "token, at the last 16, at what followed the same token before (induction), looks the answer "
       "up (retrieval), reads the question. Outlined: the head is named by this role, or rests on "
       "token 0 beside its name. Numbers: heads that reach the threshold (two thirds of it to one "

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "analysis/error.h"
 #include "analysis/metric/later_attention.h"
 #include "analysis/metric/rank_correlation.h"
 #include "analysis/numeric/ranks.h"
+#include "analysis/unknown.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/token_state.h"
@@ -25,7 +25,6 @@ namespace kvloupe::figure::score_vs_attention_figure {
 
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr TokenState kShown[] = {TokenState::retained, TokenState::protected_, TokenState::evicted,
                                  TokenState::merged};
 
@@ -107,8 +106,8 @@ class ScoreVsAttention final : public Figure {
   std::string caption() const override {
     if (later_queries == 0) {
       return fmt::format(
-          "No query comes after step {}: there is no later attention to set beside the scores. "
-          "Choose an earlier step.",
+          "No query comes after step {}, so there is no later attention to compare with the "
+          "scores. Choose an earlier step.",
           selection.step);
     }
     std::string text = fmt::format(
@@ -121,14 +120,14 @@ class ScoreVsAttention final : public Figure {
     for (std::size_t p = 0; p < policies.size(); ++p) {
       const Scored& one = policies[p];
       text += fmt::format(
-          " {}{}: Spearman’s ρ {} over all {} entries, {} over the {} that nothing protects.",
+          " {}{}: Spearman’s ρ {} over all {} entries, {} over the {} unprotected ones.",
           policies.size() > 1 ? fmt::format("{}, ", static_cast<char>('a' + p)) : "", one.policy,
           number(one.correlation), format_count(std::ssize(one.entries)),
           number(one.correlation_free), format_count(one.free));
       const long unread = std::count_if(one.entries.begin(), one.entries.end(),
                                         [](const Entry& entry) { return !(entry.later > 0.0); });
       if (log_scale && unread > 0) {
-        text += fmt::format(" {} entries that no later query attends to have no place on the axis.",
+        text += fmt::format(" {} entries without later attention cannot be drawn on a log axis.",
                             format_count(unread));
       }
     }

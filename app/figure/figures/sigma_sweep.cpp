@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/unknown.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
@@ -16,7 +16,6 @@ namespace kvloupe::figure::sigma_sweep_figure {
 
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 struct HeadNumbers {
   double error = kUnknown;    // ‖(A − A')V‖₂, mean over query heads and steps with merges

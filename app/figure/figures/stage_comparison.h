@@ -13,7 +13,7 @@ namespace kvloupe::figure {
 /// The choices all of them have: base, norm, query.
 std::vector<ChoiceInfo> stage_choices();
 
-/// What is compared, and where.
+/// The compared policies, the measure, and the query.
 struct StageComparison {
   PolicySpec without;   // snapkv(pool=max), or with adakv
   PolicySpec with;      // and critical

@@ -46,7 +46,7 @@ std::vector<LegendEntry> legend(const Style& style, const std::vector<Strips::Se
   return entries;
 }
 
-/// Where it lies on the page; the page may be too small for what stands beside a plot.
+/// Adds a text if it lies on the page; the page may be too small for texts beside a plot.
 void add_if_on_page(Scene& scene, Text text) {
   const Rect r = text.bounds();
   const bool fits =

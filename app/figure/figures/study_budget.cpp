@@ -57,7 +57,7 @@ std::optional<double> percent_of(const std::string& budget) {
   return value;
 }
 
-/// Where the budgets stand: percent of the prompt where all are written so, else mean entries.
+/// Places of the budgets: percent of the prompt if all are written so, else mean entries.
 std::vector<double> places_of(const MeasureTable& table, bool percent) {
   std::vector<double> places;
   for (std::size_t b = 0; b < table.budgets.size(); ++b) {

@@ -180,7 +180,8 @@ FigureInfo entry() {
   FigureInfo info = study_figure(
       "study-prompts", "Prompts under policies",
       "A measure of every prompt of a study under every policy at one budget: which prompts a "
-      "policy fails, and whether all policies fail the same. A click on a run shows why");
+      "policy fails, and whether all policies fail on the same prompts. A click on a run shows "
+      "why");
   info.limits = true;
   info.aspect = 1.4;
   const ChoiceInfo prompts{"prompts",

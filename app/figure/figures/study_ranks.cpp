@@ -226,7 +226,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->caption_text = fmt::format(
       "Policies ranked on each prompt by {}{} ({}){}: mean ranks. Bars are as long as Nemenyi's "
       "critical difference (α = 0.05, studentized range computed for infinitely many degrees of "
-      "freedom, Demšar 2006): two policies differ where their bars do not meet. Filled: not worse "
+      "freedom, Demšar 2006): two policies differ if their bars do not overlap. Filled: not worse "
       "than the best; open: worse. Friedman test (Iman and Davenport's F): {}.{}{}",
       measure.title, task_text(measure), direction,
       table.block == "capture" ? "" : ", block " + table.block, tests_text(figure->budgets),

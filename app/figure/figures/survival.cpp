@@ -234,8 +234,8 @@ FigureInfo entry() {
   info.name = "survival";
   info.title = "Survival in all heads";
   info.tooltip =
-      "Every head is a row, every token a column, the colour the step at which the token left the "
-      "head. Above: in what share of the heads a token stays";
+      "Every head is a row, every token a column; the colour is the step at which the token left "
+      "the head. Above: the share of heads in which a token stays";
   info.topic = Topic::kept;
   info.zoom = Zoom::x;
   info.limits = true;

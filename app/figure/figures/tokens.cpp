@@ -192,7 +192,10 @@ FigureInfo entry() {
   info.needs.scores = true;
   info.width_mm = 178.0;
   info.aspect = 1.0;
-  info.choices = {{"colour", "Colour", "What the background of a token shows", {"fate", "score"}}};
+  info.choices = {{"colour",
+                   "Colour",
+                   "The background of a token shows its fate or its score",
+                   {"fate", "score"}}};
   info.compute = compute;
   return info;
 }

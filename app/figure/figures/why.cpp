@@ -74,8 +74,8 @@ class Why final : public Figure {
 
   std::string caption() const override {
     return fmt::format(
-        "Token {} in layer {}, head {} under {} with N = {}: a, its score and the lowest score "
-        "that was kept for its score (dashed); b, its rank in the cache and how many entries were "
+        "Token {} in layer {}, head {} under {} with N = {}: a, its score, and the lowest score of "
+        "the entries kept by score (dashed); b, its rank in the cache, and the number of entries "
         "kept (dashed). {}",
         explanation.token, selection.layer, selection.head, policy, format_count(budget), fate());
   }
@@ -186,7 +186,7 @@ class Why final : public Figure {
     dashed.dash = {2.0, 1.5};
     dashed.width = 0.8;
     add_line(scene, axes, bar, dashed);
-    if (bar.size() == 1 && std::isfinite(bar.front().y)) {  // one step is no line
+    if (bar.size() == 1 && std::isfinite(bar.front().y)) {  // one step is not a line
       const Point at = axes.to_page(bar.front().x, bar.front().y);
       Path dash = make_line({at.x - 6.0, at.y}, {at.x + 6.0, at.y}, dashed.colour, 0.8);
       scene.add(std::move(dash));
@@ -281,7 +281,7 @@ FigureInfo entry() {
   info.title = "Why this token";
   info.tooltip =
       "The selected token's score and rank at every step, compared with the lowest score kept and "
-      "the number of entries kept; what protected the token, and when it left. If no token is "
+      "the number of entries kept; its protection, and the step at which it left. If no token is "
       "selected: the closest decision of the step";
   info.topic = Topic::kept;
   info.needs.head = true;

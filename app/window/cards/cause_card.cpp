@@ -260,7 +260,7 @@ void CauseCard::draw_rescue(const PanelContext& c, const Case& found) {
                                          : "Running the model with the full cache");
     ImGui::SameLine(c.px(kWidth - 96));
     if (ImGui::SmallButton("Stop")) rescue_.clear();
-    help_tooltip(c.fonts, "The runs made until now are kept; the search goes on from there");
+    help_tooltip(c.fonts, "Keeps the runs made so far; the search continues from there");
     return;
   }
   if (is_found()) {
@@ -277,7 +277,7 @@ void CauseCard::draw_rescue(const PanelContext& c, const Case& found) {
     ImGui::TextWrapped("%s", error.c_str());
     ImGui::PopStyleColor();
   }
-  if (ImGui::Button("Find what would have saved it", {-1, 0})) {
+  if (ImGui::Button("Search for a rescue", {-1, 0})) {
     rescue_shown_ = false;
     rescue_.clear();
     rescue_.request(queue_, options, [options](Progress& progress, const auto& publish) {

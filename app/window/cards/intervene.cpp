@@ -28,8 +28,8 @@ void draw_token_actions(const PanelContext& c, TokenRange tokens) {
   const HeadIndex here{c.state.selection.layer, c.state.selection.head};
   // A policy has one keep and one drop, and each names tokens × heads.
   const std::string both =
-      " If policy A has such a modifier already, the modifier names the tokens and the heads of "
-      "both: all these tokens in all these heads.";
+      " If policy A already has such a modifier, one modifier names the tokens and the heads of "
+      "both, and holds for all these tokens in all these heads.";
   if (ImGui::SmallButton("Follow")) {
     c.state.followed = ranges_text(tokens);
     c.state.grid_measure = figure::kFollowedMeasure;

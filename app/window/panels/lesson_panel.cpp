@@ -1,4 +1,4 @@
-#include "app/window/panels/lesson_panel.h"
+#include "app/window/panels/panels.h"
 
 #include <fmt/format.h>
 #include <imgui.h>
@@ -152,7 +152,7 @@ void draw_task(const PanelContext& c, LessonPlayer& lessons, const RichLayout& t
   copy_link(c, draw_rich_text(text, c.fonts, c.colours(), c.colours().ink));
   ImGui::SetCursorScreenPos(corner);
   ImGui::Dummy({width, height});
-  help_tooltip(c.fonts, met ? "Done" : "A task: it is ticked when you have done it");
+  help_tooltip(c.fonts, met ? "Done" : "A task. Its box is ticked when you have done it");
 }
 
 /// A dot for each page, to be clicked.
@@ -295,35 +295,21 @@ void draw_lesson_panel(const PanelContext& c, LessonPlayer& lessons, bool folded
   draw_foot(c, lessons, width);
 }
 
-void draw_lesson_menu(const PanelContext& c, LessonPlayer& lessons, bool folded) {
-  if (!ImGui::BeginMenu("Lessons")) return;
-  const auto item = [&](const char* words, Command command, bool on, bool enabled) {
-    if (ImGui::MenuItem(words, std::string(keys_of(command)).c_str(), on, enabled)) c.ask(command);
-  };
-  std::string chosen;
-  if (const auto list = lessons.list()) {
-    for (const lesson::Lesson& one : *list) {
-      const bool open = lessons.is_open() && lessons.lesson().path == one.path;
-      ImGui::PushID(one.name.c_str());
-      if (ImGui::MenuItem(one.title.empty() ? one.name.c_str() : one.title.c_str(), nullptr, open))
-        chosen = one.name;
-      help_tooltip(c.fonts, one.error.empty() ? one.summary : one.error);
-      ImGui::PopID();
-    }
-  } else {
+void draw_lesson_list(const PanelContext& c, LessonPlayer& lessons) {
+  const auto list = lessons.list();
+  if (!list) {
     ImGui::TextDisabled("%s", lessons.list_error().empty() ? "Reading the lessons …"
                                                            : lessons.list_error().c_str());
+    return;
   }
-  ImGui::Separator();
-  const bool open = lessons.is_open();
-  item("Next page", Command::lesson_next, false, open);
-  item("Previous page", Command::lesson_back, false, open && lessons.page() > 0);
-  item("Return to the page's view", Command::lesson_view, false,
-       open && lessons.view_changed(c.state, c.results));
-  item("Lesson panel", Command::lesson_panel, open && !folded, open);
-  item("Close the lesson", Command::lesson_close, false, open);
-  ImGui::EndMenu();
-  if (!chosen.empty()) c.ask(OpenLesson{chosen});
+  for (const lesson::Lesson& one : *list) {
+    const bool open = lessons.is_open() && lessons.lesson().path == one.path;
+    ImGui::PushID(one.name.c_str());
+    if (ImGui::MenuItem(one.title.empty() ? one.name.c_str() : one.title.c_str(), nullptr, open))
+      c.ask(OpenLesson{one.name});
+    help_tooltip(c.fonts, one.error.empty() ? one.summary : one.error);
+    ImGui::PopID();
+  }
 }
 
 }  // namespace kvloupe::window

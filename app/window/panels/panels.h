@@ -1,29 +1,14 @@
 #pragma once
 // The fixed parts of the window around the views. Each draws into the current ImGui window.
 
-#include <optional>
-
 #include "app/window/panels/policy_editor.h"
 #include "app/window/state/panel_context.h"
 
 namespace kvloupe::window {
 
 class LessonPlayer;
-class PolicyHistory;
-class RecentFiles;
 class Tile;
 class TokenText;
-
-/// What the menu shows beside the state.
-struct MenuContent {
-  const RecentFiles& recent;
-  const PolicyHistory& history;
-  LessonPlayer& lessons;
-  bool lesson_folded = false;
-  bool computing = false;
-  std::optional<double> captured = std::nullopt;  // 0 to 1 while a capture runs
-};
-void draw_menu(const PanelContext& context, const MenuContent& content);
 
 /// `grid`: shows the layers × heads.
 void draw_trace_panel(const PanelContext& context, Tile& grid);
@@ -40,7 +25,15 @@ void draw_step_panel(const PanelContext& context, TokenText& text);
 void draw_step_line(const PanelContext& context, float kept_right);
 void draw_token_lines(const PanelContext& context, TokenText& text);
 
-/// Every key; closes on click or Esc.
-void draw_help_sheet(const PanelContext& context, bool& open);
+/// The width in pixels of the panel of the open lesson in a window of this width; 0 if none is
+/// open. `unit`: pixels of the window's scale.
+float lesson_panel_width(const LessonPlayer& lessons, bool folded, float unit, float window_width);
+
+/// Draws into the current ImGui window: the page's title, text and task, and the buttons to other
+/// pages. Folded: a narrow strip that unfolds it.
+void draw_lesson_panel(const PanelContext& context, LessonPlayer& lessons, bool folded);
+
+/// Every lesson, as lines of a menu.
+void draw_lesson_list(const PanelContext& context, LessonPlayer& lessons);
 
 }  // namespace kvloupe::window

@@ -11,6 +11,7 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/foretold_answers.h"
+#include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/comparison_terms.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/policy/policy_catalog.h"
@@ -18,7 +19,7 @@
 #include "app/window/panels/panels.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/state/policy_variants.h"
-#include "app/window/tiles/state_commands.h"
+#include "app/window/tiles/state_range.h"
 #include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"
 
@@ -39,9 +40,7 @@ void heading(const PanelContext& c, const char* text, ImU32 mark, bool open_mark
   }
   ImGui::SetCursorScreenPos({at.x + c.px(16), at.y});
   ImGui::AlignTextToFramePadding();
-  ImGui::PushFont(c.fonts.heading);
-  ImGui::TextUnformatted(text);
-  ImGui::PopFont();
+  text_in(c.fonts.heading, text);
 }
 
 /// Whether the policies see the question.
@@ -54,7 +53,7 @@ void draw_compression(const PanelContext& c) {
     return one == Compression::regular ? "to the end" : "up to the question";
   };
   const char* help =
-      "Which steps evict. To the end: after every block and every generated token. Up to the "
+      "The steps that evict. To the end: after every block and every generated token. Up to the "
       "question: while the context is read and no more (context-only), so that the policy cannot "
       "know the question; without a segment question, up to the end of the prompt.";
   ImGui::AlignTextToFramePadding();
@@ -144,9 +143,10 @@ void draw_budget(const PanelContext& c, int prompt_length, int captured_block) {
 void draw_variants(const PanelContext& c) {
   ImGui::PushFont(c.fonts.secondary);
   if (ImGui::Button("Compare with a variant of A…", {-1, 0})) ImGui::OpenPopup("##variants");
-  help_tooltip(c.fonts,
-               "Compares with a variant of policy A in the papers, their authors' code or public "
-               "libraries, as policy B");
+  help_tooltip(
+      c.fonts,
+      "Takes as policy B a variant of policy A from the papers, their authors' code or public "
+      "libraries");
   if (ImGui::BeginPopup("##variants")) {
     const std::vector<PolicyVariant> variants = variants_of(c.state.policy_a);
     if (variants.empty()) ImGui::TextDisabled("No variant of this policy is known.");
@@ -250,22 +250,24 @@ void draw_loop_badge(const PanelContext& c) {
   ImGui::SetCursorScreenPos({at.x + c.px(12), at.y});
   ImGui::TextDisabled("%s", text.c_str());
   const std::string known =
-      agreement ? fmt::format(
-                      " In this trace, too, the loop is open: the tokens that the closed-loop run "
-                      "and the replay retain in this layer have a Jaccard index of {:.3f}, mean "
-                      "over heads and steps from the first eviction on. The view Open against "
-                      "closed loop shows all layers.",
-                      *agreement)
-                : "";
-  help_tooltip(c.fonts,
-               closed
-                   ? "The model ran with " + run.policy +
-                         " in its cache. A replay of another policy uses the states of that run."
-                   : std::string("The policy is replayed on states captured with the full cache. "
-                                 "Layer 0 does not depend on earlier evictions. In a model that "
-                                 "runs with the policy, the layers above would have other states. "
-                                 "To see those: File, Run policy A in the model (Ctrl R).") +
-                         known);
+      agreement
+          ? fmt::format(
+                " The replay of this trace is open loop, too: the tokens that the closed-loop "
+                "run and the replay retain in this layer have a Jaccard index of {:.3f}, mean "
+                "over heads and steps from the first eviction on. The view Open against "
+                "closed loop shows all layers.",
+                *agreement)
+          : "";
+  help_tooltip(
+      c.fonts,
+      closed
+          ? "The model ran with " + run.policy +
+                " in its cache. A replay of another policy uses the states of that run."
+          : std::string("The policy is replayed on states captured with the full cache. "
+                        "Layer 0 does not depend on earlier evictions. In a model that "
+                        "runs with the policy, the layers above would have other states. "
+                        "To see these states, choose File, Run policy A in the model (Ctrl R).") +
+                known);
 }
 
 /// Says where a policy chose by the very queries that the numbers below ask: they flatter it.
@@ -278,10 +280,10 @@ void note_own_queries(const PanelContext& c) {
   if (c.state.policy_b_on && chooses(c.state.policy_b)) names += names.empty() ? "B" : ", B";
   if (names.empty()) return ImGui::NewLine();  // nothing below moves
   ImGui::TextDisabled("%s chose by these queries", names.c_str());
-  help_tooltip(c.fonts,
-               "The numbers below ask the step's own last query. The policy chose what to keep by "
-               "such queries, so they show it better than it is. What later queries find is under "
-               "Whole model.");
+  help_tooltip(
+      c.fonts,
+      "The numbers below are for the step's own last query. The policy chose its entries by "
+      "such queries, so it looks better here than it is. Whole model shows later queries.");
 }
 
 /// Whose queries, in a heading.
@@ -300,9 +302,7 @@ std::string asked_words(Asked asked, int queries) {
 void draw_whole_model(const PanelContext& c) {
   const std::shared_ptr<const WholeModel> whole[2] = {c.shown.whole(0), c.shown.whole(1)};
   const std::size_t shown = c.state.policy_b_on ? 2 : 1;
-  ImGui::PushFont(c.fonts.heading);
-  ImGui::TextUnformatted("Whole model");
-  ImGui::PopFont();
+  text_in(c.fonts.heading, "Whole model");
   ImGui::SameLine();
   ImGui::PushFont(c.fonts.secondary);
   if (whole[0]) {
@@ -329,12 +329,14 @@ void draw_whole_model(const PanelContext& c) {
     };
     line(
         "change", "_residual_change",
-        "What eviction changes for these queries, each against what the cache holds when it comes: "
-        "the changes of all heads of all layers, added with their signs after W_O, relative to "
-        "their outputs added up. 0: nothing changes. Open loop: states as with the full cache.",
+        "The change of the output by eviction. Each of these queries reads the cache as it is when "
+        "the "
+        "query comes. The changes of all heads and layers are added with their signs after W_O, "
+        "and "
+        "divided by the sum of the outputs. 0: no change. Open loop: the states of the full cache.",
         [](const WholeModel& one) { return three_digits(one.change); });
     line("worst layer", "_worst_layer_error",
-         "The same for each layer's attention output alone, the largest value, and its layer.",
+         "The largest such change of one layer's attention output, and that layer.",
          [](const WholeModel& one) {
            return one.worst_layer < 0
                       ? three_digits(one.worst_error)

@@ -116,8 +116,8 @@ std::string CapturePanel::mismatch() const {
   const auto holds = check_.current();
   const bool forced = options.prompt == CaptureOptions::Prompt::trace && !fingerprint_.empty();
   if (!forced || !holds || holds->empty() || *holds == fingerprint_) return {};
-  return fmt::format("{}: this is another model than the {} that made the open trace",
-                     options.model, made_by_.empty() ? "one" : made_by_);
+  return fmt::format("{}: this model is not the {} that made the open trace", options.model,
+                     made_by_.empty() ? "one" : made_by_);
 }
 
 void CapturePanel::follow_model() {
@@ -285,7 +285,7 @@ void CapturePanel::draw_form(const PanelContext& c) {
   ImGui::SetNextItemWidth(c.px(128));
   if (ImGui::InputInt("##block", &options.block, 16, 128))
     options.block = std::clamp(options.block, 1, 1 << 20);
-  help_tooltip(c.fonts, "Prompt tokens that are run at once, B");
+  help_tooltip(c.fonts, "B: prompt tokens that are run together");
   if (options.prompt != CaptureOptions::Prompt::trace) {
     constexpr const char* title = "generate";
     const float number = c.px(128);
@@ -334,7 +334,8 @@ std::pair<std::string, bool> CapturePanel::state_line() const {
   const std::string model = made_by_.empty() ? "the model" : made_by_;
   if (search_.computing()) return {"Looking for " + model + ", which made the open trace …", false};
   if (forced && options.model.empty()) {
-    return {"No model that was used before is " + model + ", which made the open trace; choose it.",
+    return {"None of the models used before is " + model +
+                ", which made the open trace; choose its folder.",
             false};
   }
   if (const std::string problem = capture_problem(options); !problem.empty())
@@ -377,9 +378,7 @@ void CapturePanel::draw(const PanelContext& c) {
   ImGui::Begin("##capture", nullptr,
                ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoMove |
                    ImGuiWindowFlags_NoCollapse | ImGuiWindowFlags_NoSavedSettings);
-  ImGui::PushFont(c.fonts.heading);
-  ImGui::TextUnformatted(options.closed_loop() ? "New capture: closed loop" : "New capture");
-  ImGui::PopFont();
+  text_in(c.fonts.heading, options.closed_loop() ? "New capture: closed loop" : "New capture");
   const bool runs = running();
   ImGui::BeginDisabled(runs);
   draw_form(c);

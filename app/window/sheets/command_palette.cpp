@@ -20,19 +20,16 @@ namespace kvloupe::window {
 
 namespace {
 
-void add_commands(bool open, bool lesson_is_open, std::vector<PaletteEntry>& out) {
-  for (const KeyBinding& binding : key_bindings()) {
-    if (binding.words.empty() || binding.command == Command::palette) continue;
+void add_commands(const PanelContext& c, bool lesson_is_open, std::vector<PaletteEntry>& out) {
+  for (const CommandRow& row : commands()) {
+    if (row.words.empty() || row.command == Command::palette) continue;
     SearchItem item;
-    item.title = std::string(binding.words);
-    item.group = std::string(binding.group);
-    item.keys = std::string(binding.keys);
-    const bool of_trace = binding.group != "File" && binding.group != "Window";
-    const bool of_lesson = binding.group == "Lessons";
-    if (of_lesson && binding.command != Command::lessons && !lesson_is_open)
-      item.why_not = "Open a lesson first.";
-    if (of_trace && !of_lesson && !open) item.why_not = "Open a trace first.";
-    out.push_back({std::move(item), binding.command});
+    item.title = std::string(row.words);
+    item.group = std::string(row.group);
+    item.keys = std::string(row.keys);
+    item.why_not = missing_for(row.needs, c.results.trace() != nullptr,
+                               c.results.evaluation() != nullptr, lesson_is_open);
+    out.push_back({std::move(item), row.command});
   }
 }
 
@@ -150,7 +147,7 @@ std::vector<PaletteEntry> palette_entries(const PaletteSources& sources) {
     out.push_back(std::move(view));
   }
   add_policies(c, out);
-  add_commands(c.results.trace() != nullptr, sources.lessons.is_open(), out);
+  add_commands(c, sources.lessons.is_open(), out);
   for (PaletteEntry& entry : lesson_entries(sources.lessons)) {
     entry.item.title = "Lesson: " + entry.item.title;
     out.push_back(std::move(entry));
@@ -169,15 +166,15 @@ void CommandPalette::show(std::vector<PaletteEntry> entries, const char* hint,
 }
 
 void CommandPalette::open_lessons(LessonPlayer& lessons) {
-  show(lesson_entries(lessons), "Which lesson: part of its title or its text …", nullptr);
+  show(lesson_entries(lessons), "A lesson: part of its title or its text …", nullptr);
 }
 
 void CommandPalette::open_all(const PaletteSources& sources) {
-  show(palette_entries(sources), "What to do: a command, a view, a policy …", nullptr);
+  show(palette_entries(sources), "A command, a view, a policy …", nullptr);
 }
 
 void CommandPalette::open_views(const PanelContext& c, const ImVec2* corner) {
-  show(view_entries(c), "Which view: part of its name, a paper, a formula …", corner);
+  show(view_entries(c), "A view: part of its name, a paper, a formula …", corner);
 }
 
 void CommandPalette::draw(const PanelContext& c) {

@@ -14,7 +14,7 @@
 #include "app/request/command_line.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/state/preferences.h"
-#include "app/window/tiles/state_commands.h"
+#include "app/window/tiles/state_range.h"
 #include "app/window/widgets/marks.h"
 
 namespace kvloupe::window {
@@ -286,9 +286,7 @@ void ExportPanel::draw(const PanelContext& c, const Tile& tile) {
   if (appeared_) ImGui::SetNextWindowFocus();
   ImGui::Begin("##export", nullptr, ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove);
   ImGui::PopStyleVar(2);
-  ImGui::PushFont(c.fonts.heading);
-  ImGui::TextUnformatted(("Export: " + find_view(active_tile(c.state).view)->title).c_str());
-  ImGui::PopFont();
+  text_in(c.fonts.heading, "Export: " + find_view(active_tile(c.state).view)->title);
   ImGui::Dummy({0, c.px(4)});
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {c.px(8), c.px(8)});
   const bool wide = size.x > c.px(640);

@@ -1,6 +1,6 @@
 #include "app/window/sheets/file_panel.h"
+#include "app/window/widgets/marks.h"
 
-#include <fmt/format.h>
 #include <imgui.h>
 #include <imgui_stdlib.h>
 
@@ -9,6 +9,7 @@
 
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/trace/model_place.h"
+#include "analysis/trace/trace_size.h"
 
 namespace kvloupe::window {
 
@@ -16,17 +17,6 @@ namespace fs = std::filesystem;
 
 namespace {
 constexpr std::size_t kMostEntries = 2000;
-
-std::string size_text(std::uintmax_t bytes) {
-  const char* units[] = {"B", "kB", "MB", "GB", "TB"};
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  while (value >= 1000.0 && unit < 4) {
-    value /= 1000.0;
-    ++unit;
-  }
-  return fmt::format("{:.{}f} {}", value, unit > 0 && value < 10 ? 1 : 0, units[unit]);
-}
 
 /// Whether a file can be what is looked for. Opens those whose name does not tell.
 bool fits(const fs::path& file, FilePanel::Purpose purpose) {
@@ -113,9 +103,7 @@ bool FilePanel::draw(const Fonts& fonts, const WindowColours& colours) {
       "##file", nullptr,
       ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings);
   ImGui::PopStyleVar(2);
-  ImGui::PushFont(fonts.heading);
-  ImGui::TextUnformatted(title);
-  ImGui::PopFont();
+  text_in(fonts.heading, title);
 
   bool chosen = false;
   const float button = 96.0F * unit;
@@ -169,7 +157,7 @@ bool FilePanel::draw(const Fonts& fonts, const WindowColours& colours) {
       }
     }
     if (!entry.folder) {
-      const std::string bytes = size_text(entry.bytes);
+      const std::string bytes = bytes_text(entry.bytes);
       ImGui::SameLine(ImGui::GetContentRegionMax().x - ImGui::CalcTextSize(bytes.c_str()).x);
       ImGui::TextDisabled("%s", bytes.c_str());
     }

@@ -88,7 +88,7 @@ void StartPage::draw_demo(const PanelContext& c, float width) {
     const std::string label = "Open the demo  " + std::string(keys_of(Command::demo));
     if (main_button(c, label.c_str(), {width, height})) c.ask(Command::demo);
     help_tooltip(c.fonts,
-                 "Captured when you click, in about a second, and kept in your cache folder");
+                 "A click captures the trace in about a second and keeps it in your cache folder");
     if (!appeared_) ImGui::SetItemDefaultFocus();
   }
   secondary_text(c,
@@ -112,9 +112,7 @@ void StartPage::draw_files(const PanelContext& c, const RecentFiles& recent, flo
 
   if (!recent.files().empty()) {
     ImGui::Dummy({0, c.px(16)});
-    ImGui::PushFont(c.fonts.heading);
-    ImGui::TextUnformatted("Recently opened");
-    ImGui::PopFont();
+    text_in(c.fonts.heading, "Recently opened");
     std::string chosen;
     for (const std::string& file : recent.files()) {
       const fs::path path(file);
@@ -140,9 +138,7 @@ void StartPage::draw_files(const PanelContext& c, const RecentFiles& recent, flo
   }
 
   ImGui::Dummy({0, c.px(16)});
-  ImGui::PushFont(c.fonts.heading);
-  ImGui::TextUnformatted("On the command line");
-  ImGui::PopFont();
+  text_in(c.fonts.heading, "On the command line");
   secondary_text(c, "A trace of your own model:");
   ImGui::PushFont(c.fonts.mono);
   ImGui::TextWrapped("%s", kCommand);
@@ -154,9 +150,7 @@ void StartPage::draw_files(const PanelContext& c, const RecentFiles& recent, flo
 }
 
 void StartPage::draw_lessons(const PanelContext& c, LessonPlayer& lessons, float width) {
-  ImGui::PushFont(c.fonts.title);
-  ImGui::TextUnformatted("Lessons");
-  ImGui::PopFont();
+  text_in(c.fonts.title, "Lessons");
   const auto list = lessons.list();
   if (!list) {
     const std::string error = lessons.list_error();
@@ -219,7 +213,7 @@ void StartPage::draw(const PanelContext& c, const RecentFiles& recent, LessonPla
   ImGui::TextWrapped("See what a KV-cache policy does");
   ImGui::PopFont();
   ImGui::TextWrapped(
-      "Which tokens a language model's cache keeps, head by head and step by step, and how much "
+      "The tokens that a language model's cache keeps, head by head and step by step, and how much "
       "the output changes without the others.");
   ImGui::Dummy({0, c.px(8)});
   draw_demo(c, first);

@@ -10,6 +10,7 @@
 #include "app/session/view_catalog.h"
 #include "app/window/panels/panels.h"
 #include "app/window/tiles/tile.h"
+#include "app/window/widgets/marks.h"
 
 namespace kvloupe::window {
 
@@ -23,34 +24,11 @@ float presentation_scale(float usual, float chosen, float width, float height) {
   return std::max(usual, std::floor(std::min(fitting, most) * 20.0F) / 20.0F);
 }
 
-Command while_presenting(Command command) {
-  switch (command) {
-    case Command::head_left:
-      return Command::step_back;
-    case Command::head_right:
-      return Command::step_forward;
-    case Command::layer_up:
-      return Command::previous_tile;
-    case Command::layer_down:
-      return Command::next_tile;
-    case Command::left_panel:
-    case Command::right_panel:
-    case Command::bottom_panel:
-    case Command::next_panel:
-    case Command::edit_spec:
-      return Command::none;
-    default:
-      return command;
-  }
-}
-
 namespace {
 
 /// Title at the left; at the right which of how many, where there are more.
 void draw_title_line(const PanelContext& c, const std::string& title, float width) {
-  ImGui::PushFont(c.fonts.heading);
-  ImGui::TextUnformatted(title.c_str());
-  ImGui::PopFont();
+  text_in(c.fonts.heading, title);
   if (c.state.tile_count < 2) return;
   ImGui::PushFont(c.fonts.secondary);
   const std::string place = fmt::format("{} of {}", c.state.active_tile + 1, c.state.tile_count);

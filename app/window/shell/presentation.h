@@ -1,8 +1,6 @@
 #pragma once
 // One view alone, its caption and the steps, large enough for the back of a room.
 
-#include "app/window/widgets/commands.h"
-
 namespace kvloupe::window {
 
 class Tile;
@@ -11,10 +9,6 @@ struct PanelContext;
 /// The scale of fonts and figures on a screen of this size: as large as the screen has room for a
 /// figure, multiplied by the scale that the person has chosen, never smaller than `usual`.
 float presentation_scale(float usual, float chosen, float width, float height);
-
-/// The command of a key while presenting: arrows and the page keys of a remote control change steps
-/// and views. Commands without a visible effect become Command::none.
-Command while_presenting(Command command);
 
 /// Fills the screen with the active tile.
 void draw_presentation(const PanelContext& context, Tile& tile);

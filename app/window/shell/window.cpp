@@ -12,8 +12,8 @@
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/output_file.h"
 #include "analysis/trace/model_place.h"
+#include "app/scene/png_encoder.h"
 #include "app/session/session.h"
-#include "app/window/shell/picture_file.h"
 #include "app/window/shell/surface.h"
 #include "app/window/shell/workspace.h"
 
@@ -76,6 +76,18 @@ Asked read_what_was_asked(const WindowOptions& options) {
 std::string in_all(const std::vector<std::string>& lines) {
   if (lines.size() == 1) return lines.front();
   return lines.front() + " (and " + std::to_string(lines.size() - 1) + " more, on standard error)";
+}
+
+/// Throws FileError: the folder is missing or unwritable, the disk is full.
+void write_png(const Picture& picture, const std::string& path) {
+  figure::Pixels pixels{picture.width, picture.height, {}};
+  const std::size_t count = picture.rgb.size() / 3;
+  pixels.rgba.resize(count * 4);
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t c = 0; c < 3; ++c) pixels.rgba[4 * i + c] = picture.rgb[3 * i + c];
+    pixels.rgba[4 * i + 3] = 255;
+  }
+  write_whole_file(path, figure::encode_png(pixels));
 }
 
 int take_screenshot(Surface& surface, Workspace& workspace, const std::string& path) {

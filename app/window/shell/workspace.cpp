@@ -13,9 +13,9 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/session/session.h"
-#include "app/window/panels/lesson_panel.h"
+#include "app/window/panels/panels.h"
 #include "app/window/shell/presentation.h"
-#include "app/window/tiles/state_commands.h"
+#include "app/window/tiles/state_range.h"
 #include "app/window/widgets/key_input.h"
 
 namespace kvloupe::window {
@@ -24,14 +24,13 @@ Workspace::Workspace(Host host)
     : state(first_state()),
       results(host.wake),
       shown(state, results, host.wake),
-      file_panel(host.wake),
       models(host.models),
-      capture_panel(host.wake, models),
+      sheets(host.wake, models, host.demo),
       start_page(host.wake, host.demo),
       lessons(host.wake, host.demo),
-      cause_card(models, host.demo.cache, host.demo.program, host.wake),
-      recent(host.recent_files),
-      host_(std::move(host)) {
+      host_(std::move(host)),
+      sheets_(all_sheets()),
+      recent_(host_.recent_files) {
   fonts.metrics = &metrics;
   fonts.backend = &backend;
   if (host_.preferences.empty()) return;
@@ -41,8 +40,8 @@ Workspace::Workspace(Host host)
   state.scale = preferences_.scale;
   state.patterns = preferences_.patterns;
   reduced_motion = preferences_.reduced_motion;
-  export_panel.take(preferences_);
-  capture_panel.options.model = preferences_.model;
+  sheets.export_panel.take(preferences_);
+  sheets.capture_panel.options.model = preferences_.model;
 }
 
 Workspace::~Workspace() = default;
@@ -56,8 +55,8 @@ void Workspace::follow_preferences() {
   now.scale = state.scale;
   now.patterns = state.patterns;
   now.reduced_motion = reduced_motion;
-  if (capture_panel.running()) now.model = capture_panel.options.model;
-  export_panel.give(now);
+  if (sheets.capture_panel.running()) now.model = sheets.capture_panel.options.model;
+  sheets.export_panel.give(now);
   if (now == preferences_) return;
   preferences_ = now;
   write_preferences(preferences_, host_.preferences);
@@ -89,7 +88,7 @@ void Workspace::open(const std::string& path) {
   }
   notice.clear();
   if (holds_model(path)) {
-    capture_panel.open_model(context(), path);
+    sheets.capture_panel.open_model(context(), path);
     return;
   }
   first_head_.reset();
@@ -108,7 +107,7 @@ void Workspace::show(const TracePointer& trace, std::optional<HeadIndex> head) {
 
 void Workspace::restore(WorkspaceState restored, const TracePointer& trace) {
   state = std::move(restored);
-  history.clear();
+  history_.clear();
   playing = false;
   if (trace) {
     show(trace);
@@ -134,7 +133,7 @@ void Workspace::open_lesson(const std::string& name) {
 void Workspace::take_view(WorkspaceState view) {
   state = std::move(view);
   playing = false;
-  token_card.close();
+  sheets.token_card.close();
 }
 
 bool Workspace::prepare_fonts(float display_scale) {
@@ -158,10 +157,10 @@ std::string Workspace::open_files() const {
 
 bool Workspace::settled() const {
   if (results.opening() || results.opening_evaluation() || start_page.capturing()) return false;
-  if (lessons.busy() || file_panel.listing() || cause_card.busy() || finding_wanted_) return false;
+  if (lessons.busy() || sheets.file_panel.listing() || sheets.cause_card.busy() || finding_wanted_) return false;
   if (drawn_files_ != open_files()) return false;  // what was drawn last is of other files
   if (!results.trace() && !results.evaluation()) return true;
-  if (frames_wanted_ > 0 || !results.idle() || export_panel.previewing()) return false;
+  if (frames_wanted_ > 0 || !results.idle() || sheets.export_panel.previewing()) return false;
   if (shown.waiting() || (grid.in_sight() && !grid.settled())) return false;
   // Those in sight: the others compute nothing.
   const StageLayout& stage = stage_.layout();
@@ -197,7 +196,7 @@ void Workspace::follow_evaluation() {
 }
 
 void Workspace::follow_new_trace(const Trace& trace) {
-  token_card.close();
+  sheets.token_card.close();
   if (!opening_session_) {
     state.selection = {};
     const HeadIndex first = first_head_.value_or(HeadIndex{.layer = trace.model().num_layers / 2});
@@ -211,7 +210,7 @@ void Workspace::follow_new_trace(const Trace& trace) {
   opening_session_ = false;
   first_head_.reset();
   state.trace = trace.path().string();
-  recent.add(trace.path());
+  recent_.add(trace.path());
   host_.set_title(trace.path().filename().string() + " – kvloupe");
   frames_wanted_ = 2;
 }
@@ -239,12 +238,12 @@ void Workspace::follow_results() {
 }
 
 PanelContext Workspace::context() {
-  PanelContext c{state, results, shown, fonts, metrics, backend, hovered, hover, actions_, playing};
+  PanelContext c{state, results, shown, fonts, metrics, backend, hovered_, hover_, actions_, playing};
   c.reduced_motion = reduced_motion;
   return c;
 }
 
-PaletteSources Workspace::palette_sources(const PanelContext& c) { return {c, lessons, recent}; }
+PaletteSources Workspace::palette_sources(const PanelContext& c) { return {c, lessons, recent_}; }
 
 void Workspace::next_view(int by) {
   const auto views = figure::figure_catalog();
@@ -277,158 +276,34 @@ void Workspace::next_page() {
   }
 }
 
-/// Of a lesson. False: it is another part's.
-bool Workspace::perform_lesson(Command command) {
-  const bool open = lessons.is_open();
-  switch (command) {
-    case Command::lessons:
-      palette.open_lessons(lessons);
-      return true;
-    case Command::lesson_next:
-      open ? next_page() : next_tile(1);
-      return true;
-    case Command::lesson_back:
-      open ? lessons.turn_to(std::max(0, lessons.page() - 1)) : next_tile(-1);
-      return true;
-    case Command::lesson_view:
-      if (open) lessons.return_to_view();
-      return true;
-    case Command::lesson_panel:
-      lesson_folded = open && !lesson_folded;
-      return true;
-    case Command::lesson_close:
-      lessons.close();
-      return true;
-    default:
-      return false;
+void Workspace::play() {
+  const int steps = shown.step_count();
+  const bool at_end = shown.step() >= steps - 1;
+  if (reduced_motion) {
+    state.selection.step = at_end ? 0 : shown.step() + 1;
+    return;
   }
+  playing = !playing;
+  if (playing && at_end) state.selection.step = 0;
+  next_step_at_ = ImGui::GetTime() + 0.4;
 }
 
-/// Opens a sheet. False: it is another part's.
-bool Workspace::perform_sheet(Command command) {
-  const bool trace = results.trace() != nullptr;
-  const bool any = trace || results.evaluation();
-  switch (command) {
-    case Command::open:
-      file_panel.open(FilePanel::Purpose::open_trace, state.trace);
-      return true;
-    case Command::open_session:
-      file_panel.open(FilePanel::Purpose::open_session, state.trace);
-      return true;
-    case Command::save_session:
-      file_panel.open(FilePanel::Purpose::save_session, state.trace);
-      return true;
-    case Command::export_view:
-      if (any) export_panel.open(context());
-      return true;
-    case Command::new_capture:
-      capture_panel.open_new(context());
-      return true;
-    case Command::closed_loop:
-      if (trace) capture_panel.open_closed_loop(context());
-      return true;
-    case Command::palette:
-      palette.open_all(palette_sources(context()));
-      return true;
-    case Command::choose_view:
-      if (any) palette.open_views(context(), nullptr);
-      return true;
-    case Command::help:
-      help_open_ = !help_open_;
-      return true;
-    default:
-      return false;
-  }
+void Workspace::choose_file(FilePanel::Purpose purpose) {
+  sheets.file_panel.open(purpose, state.trace);
+}
+
+bool Workspace::is_possible(const CommandRow& row) const {
+  return missing_for(row.needs, results.trace() != nullptr, results.evaluation() != nullptr,
+                     lessons.is_open())
+      .empty();
 }
 
 void Workspace::perform(Command command) {
   frames_wanted_ = 2;
-  if (command == Command::none) return;
-  const StateRange range{results.trace().get(), shown.step_count(), shown.step()};
-  if (change_state(command, state, range) || perform_sheet(command) || perform_lesson(command))
-    return;
-  TileState& tile_state = active_tile(state);
-  const Tile& tile = tiles[static_cast<std::size_t>(state.active_tile)];
-  switch (command) {
-    case Command::demo:
-      start_page.open_demo();
-      break;
-    case Command::quit:
-      host_.close();
-      break;
-    case Command::cancel:
-      if (!close_topmost()) state.selection.token = -1;
-      break;
-    case Command::play:
-      if (reduced_motion) {
-        if (range.trace != nullptr)
-          state.selection.step = range.step >= range.steps - 1 ? 0 : range.step + 1;
-        break;
-      }
-      playing = !playing && range.trace != nullptr;
-      if (playing && range.step >= range.steps - 1) state.selection.step = 0;
-      next_step_at_ = ImGui::GetTime() + 0.4;
-      break;
-    case Command::reduced_motion:
-      reduced_motion = !reduced_motion;
-      playing = false;
-      break;
-    case Command::next_tile:
-      next_tile(1);
-      break;
-    case Command::previous_tile:
-      next_tile(-1);
-      break;
-    case Command::next_view:
-      next_view(1);
-      break;
-    case Command::previous_view:
-      next_view(-1);
-      break;
-    case Command::zoom_in:
-      tile.zoom(tile_state, 1.25);
-      break;
-    case Command::zoom_out:
-      tile.zoom(tile_state, 0.8);
-      break;
-    case Command::pan_left:
-      tile.pan(tile_state, -0.1, 0.0);
-      break;
-    case Command::pan_right:
-      tile.pan(tile_state, 0.1, 0.0);
-      break;
-    case Command::left_panel:
-      stage_.toggle(Panel::left, state);
-      break;
-    case Command::right_panel:
-      stage_.toggle(Panel::right, state);
-      break;
-    case Command::bottom_panel:
-      stage_.toggle(Panel::bottom, state);
-      break;
-    case Command::next_panel:
-      stage_.take_keyboard_to_next_panel(lessons.is_open(), state);
-      break;
-    case Command::present:
-      presenting_ = !presenting_ && (range.trace || results.evaluation());
-      stage_.close_drawer();
-      break;
-    case Command::undo:
-      history.undo(state);
-      break;
-    case Command::redo:
-      history.redo(state);
-      break;
-    case Command::copy_finding:
-      finding_wanted_ = range.trace != nullptr;
-      break;
-    case Command::edit_spec:
-      stage_.reveal(Panel::right, state);
-      editors.a.focus_line();
-      break;
-    default:
-      break;
-  }
+  const CommandRow* row = find_command(command);
+  if (row == nullptr || !is_possible(*row)) return;
+  if (const auto* act = std::get_if<CommandRow::Act>(&row->act)) return (*act)(*this);
+  change_state(command, state, {results.trace().get(), shown.step_count(), shown.step()});
 }
 
 namespace {
@@ -452,11 +327,11 @@ void Workspace::perform(const Action& action) {
                           (of_b ? state.policy_b : state.policy_a) = it.policy;
                           if (of_b) state.policy_b_on = true;
                         },
-                        [&](const ExplainToken& it) { token_card.open(it.at); },
-                        [&](const ExplainRun& it) { cause_card.open(it.evaluation, it.run, it.at); },
+                        [&](const ExplainToken& it) { sheets.token_card.open(it.at); },
+                        [&](const ExplainRun& it) { sheets.cause_card.open(it.evaluation, it.run, it.at); },
                         [&](const ChooseView& it) {
                           state.active_tile = static_cast<int>(it.tile);
-                          palette.open_views(context(), &it.at);
+                          sheets.palette.open_views(context(), &it.at);
                         },
                         [&](const Say& it) { it.is_error ? fail(it.line) : tell(it.line); }},
              action);
@@ -469,43 +344,54 @@ void Workspace::do_what_was_asked() {
   }
 }
 
-/// What Esc does first. False where there is nothing to close.
-bool Workspace::close_topmost() {
-  if (palette.is_open()) {
-    palette.close();
-  } else if (help_open_) {
-    help_open_ = false;
-  } else if (file_panel.is_open()) {
-    file_panel.close();
-  } else if (export_panel.is_open()) {
-    export_panel.close();
-  } else if (capture_panel.is_open()) {
-    capture_panel.close();
-  } else if (stage_.close_topmost()) {
-    return true;
-  } else if (token_card.is_open()) {
-    token_card.close();
-    return false;  // and the token is let go
-  } else if (cause_card.is_open()) {
-    cause_card.close();
-  } else if (presenting_) {
-    presenting_ = false;
-  } else if (!notice.empty()) {
-    notice.clear();
-  } else {
-    return false;
-  }
-  return true;
+/// In the order in which Esc closes them; drawn from the last to the first.
+std::vector<Workspace::Sheet> Workspace::all_sheets() {
+  const auto of = [](auto& sheet, bool has_keyboard) {
+    return Sheet{[&] { return sheet.is_open(); }, [&] { sheet.close(); },
+                 [&](const PanelContext& c) { sheet.draw(c); }, has_keyboard};
+  };
+  FilePanel& files = sheets.file_panel;
+  ExportPanel& pages = sheets.export_panel;
+  return {
+      of(sheets.palette, true),
+      of(sheets.help, true),
+      {[&] { return files.is_open(); }, [&] { files.close(); },
+       [this, &files](const PanelContext& c) {
+         if (files.draw(c.fonts, c.colours())) take_chosen_file();
+       },
+       true},
+      {[&] { return pages.is_open(); }, [&] { pages.close(); },
+       [this, &pages](const PanelContext& c) { pages.draw(c, tile()); }, true},
+      of(sheets.capture_panel, true),
+      {[this] { return stage_.keyboard_is_in_panel() || stage_.drawer() != Panel::none; },
+       [this] { stage_.close_topmost(); }},
+      {[this] { return sheets.token_card.is_open(); },
+       [this] {
+         sheets.token_card.close();
+         state.selection.token = -1;
+       },
+       [this](const PanelContext& c) { sheets.token_card.draw(c); }},
+      of(sheets.cause_card, false),
+      {[this] { return presenting_; }, [this] { presenting_ = false; }},
+      {[this] { return !notice.empty(); }, [this] { notice.clear(); }},
+  };
 }
 
-bool Workspace::sheet_is_open() const {
-  return help_open_ || file_panel.is_open() || export_panel.is_open() || capture_panel.is_open() ||
-         palette.is_open();
+void Workspace::close_topmost() {
+  for (const Sheet& sheet : sheets_) {
+    if (sheet.is_open()) return sheet.close();
+  }
+  state.selection.token = -1;
 }
 
 void Workspace::handle_keys() {
-  for (const Command command : pressed_commands({sheet_is_open(), stage_.keyboard_is_in_panel()}))
-    perform(presenting_ ? while_presenting(command) : command);
+  const bool sheet = std::any_of(sheets_.begin(), sheets_.end(), [](const Sheet& one) {
+    return one.has_keyboard && one.is_open();
+  });
+  for (Command command : pressed_commands({sheet, stage_.keyboard_is_in_panel()})) {
+    if (presenting_) command = find_command(command)->presenting.value_or(command);
+    perform(command);
+  }
 }
 
 void Workspace::play_on() {
@@ -535,26 +421,16 @@ StageContent Workspace::stage_content() {
   StageContent content;
   content.left = [this](const PanelContext& c) { draw_trace_panel(c, grid); };
   content.right = [this](const PanelContext& c) { draw_policy_panel(c, editors); };
-  content.bottom = [this](const PanelContext& c) { draw_step_panel(c, token_text); };
+  content.bottom = [this](const PanelContext& c) { draw_step_panel(c, token_text_); };
   content.bottom_line = [](const PanelContext& c, float kept) { draw_step_line(c, kept); };
-  content.bottom_drawer = [this](const PanelContext& c) { draw_token_lines(c, token_text); };
+  content.bottom_drawer = [this](const PanelContext& c) { draw_token_lines(c, token_text_); };
   content.lesson = [this](const PanelContext& c) { draw_lesson_panel(c, lessons, lesson_folded); };
   content.lesson_width =
       lesson_panel_width(lessons, lesson_folded, fonts.scale(), ImGui::GetIO().DisplaySize.x);
   if (!notice.empty())
     content.notice = [this](const PanelContext& c, float width) { draw_notice(c, width); };
   if (!lessons.capturing())
-    content.empty = [this](const PanelContext& c) { start_page.draw(c, recent, lessons); };
-  return content;
-}
-
-MenuContent Workspace::menu_content() {
-  MenuContent content{recent, history, lessons, lesson_folded, !settled()};
-  if (capture_panel.running()) {
-    content.captured = capture_panel.fraction();
-  } else if (start_page.capturing()) {
-    content.captured = start_page.fraction();
-  }
+    content.empty = [this](const PanelContext& c) { start_page.draw(c, recent_, lessons); };
   return content;
 }
 
@@ -579,21 +455,17 @@ void Workspace::draw_content() {
   if (presenting_) {
     // Only this tile is drawn, and only it is waited for.
     stage_.show_alone(state.active_tile);
-    draw_presentation(c, tiles[static_cast<std::size_t>(state.active_tile)]);
+    draw_presentation(c, tile());
   } else {
-    draw_menu(c, menu_content());
+    draw_menu(c);
     do_what_was_asked();
     stage_.draw(c, tiles, stage_content());
   }
   do_what_was_asked();
-  draw_files();
-  export_panel.draw(c, tiles[static_cast<std::size_t>(state.active_tile)]);
-  capture_panel.draw(c);
-  token_card.draw(c);
-  cause_card.draw(c);
+  for (auto sheet = sheets_.rbegin(); sheet != sheets_.rend(); ++sheet) {
+    if (sheet->draw) sheet->draw(c);
+  }
   copy_finding_when_known(c);
-  if (help_open_) draw_help_sheet(c, help_open_);
-  palette.draw(c);
   do_what_was_asked();
 }
 
@@ -602,8 +474,8 @@ void Workspace::frame() {
   drawn_files_ = open_files();
   apply_theme(state.theme, fonts.scale());
   const WorkspaceState before = state;
-  hovered = hover;
-  hover = {};
+  hovered_ = hover_;
+  hover_ = {};
   handle_keys();
   play_on();
   start_page.follow(context());
@@ -613,27 +485,27 @@ void Workspace::frame() {
   lessons.follow(context());
   if (presenting_ && !results.trace() && !results.evaluation()) presenting_ = false;
   draw_content();
-  history.follow(state, ImGui::IsAnyItemActive());
+  history_.follow(state, ImGui::IsAnyItemActive());
   follow_preferences();
   backend.end_frame();
-  const bool marks_moved = hover.token != hovered.token ||
-                           hover.other_token != hovered.other_token || hover.step != hovered.step;
+  const bool marks_moved = hover_.token != hovered_.token ||
+                           hover_.other_token != hovered_.other_token || hover_.step != hovered_.step;
   if (!(state == before) || marks_moved) frames_wanted_ = 2;
 }
 
-void Workspace::draw_files() {
-  if (!file_panel.draw(fonts, window_colours(state.theme))) return;
+void Workspace::take_chosen_file() {
+  const FilePanel& files = sheets.file_panel;
   try {
-    switch (file_panel.purpose()) {
+    switch (files.purpose()) {
       case FilePanel::Purpose::open_session:
-        open_session(file_panel.chosen());
+        open_session(files.chosen());
         break;
       case FilePanel::Purpose::save_session:
-        save_session(file_panel.chosen());
-        tell("Saved " + file_panel.chosen());
+        save_session(files.chosen());
+        tell("Saved " + files.chosen());
         break;
       default:
-        open(file_panel.chosen());
+        open(files.chosen());
         break;
     }
   } catch (const std::exception& error) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "app/window/sheets/command_palette.h"
 #include "app/window/sheets/export_panel.h"
 #include "app/window/sheets/file_panel.h"
+#include "app/window/sheets/help_sheet.h"
 #include "app/window/sheets/start_page.h"
 #include "app/window/state/known_models.h"
 #include "app/window/state/lesson_player.h"
@@ -33,6 +35,22 @@
 #include "app/window/widgets/token_text.h"
 
 namespace kvloupe::window {
+
+/// What lies over the panels and tiles when it is open.
+struct Sheets {
+  Sheets(const std::function<void()>& wake, KnownModels& models, const demo::DemoPlaces& demo)
+      : file_panel(wake),
+        capture_panel(wake, models),
+        cause_card(models, demo.cache, demo.program, wake) {}
+
+  CommandPalette palette;
+  HelpSheet help;
+  FilePanel file_panel;
+  ExportPanel export_panel;
+  CapturePanel capture_panel;
+  TokenCard token_card;
+  CauseCard cause_card;
+};
 
 /// The whole window's content: the state, what is computed from it, and the panels. It opens what
 /// is asked for, hands keys and menus to the part that knows what to do, and draws the parts in
@@ -91,24 +109,12 @@ class Workspace {
   figure::ImguiBackend backend{metrics};
   std::array<Tile, kMaxTiles> tiles;
   Tile grid;  // layers × heads, in the left panel
-
-  PolicyEditors editors;
-  FilePanel file_panel;
-  ExportPanel export_panel;
   KnownModels models;
-  CapturePanel capture_panel;
+  Sheets sheets;
   StartPage start_page;
   LessonPlayer lessons;
+  PolicyEditors editors;
   bool lesson_folded = false;
-  CommandPalette palette;
-  TokenCard token_card;
-  CauseCard cause_card;
-  PolicyHistory history;
-  RecentFiles recent;
-  TokenText token_text;
-
-  Hover hover;    // found in this frame
-  Hover hovered;  // of the frame before: what is marked
   bool playing = false;
   bool reduced_motion = false;  // nothing moves by itself: "play" goes one step on
   std::string notice;           // one line about what just failed or was done; empty: none
@@ -117,42 +123,62 @@ class Workspace {
   void fail(const std::string& line);
   void tell(const std::string& line);
 
-  bool help_is_open() const { return help_open_; }
   const Stage& stage() const { return stage_; }
+  /// What is marked in this frame: what the pointer was over in the frame before.
+  const Hover& hovered() const { return hovered_; }
   /// One view alone, large (F5).
   bool presenting() const { return presenting_; }
   /// What panels draw from in this frame.
   PanelContext context();
   PaletteSources palette_sources(const PanelContext& context);
+  /// Every command, in the order of the help sheet.
+  static std::span<const CommandRow> commands();
 
  private:
+  /// Something that Esc closes: the first of sheets_ that is open.
+  struct Sheet {
+    std::function<bool()> is_open;
+    std::function<void()> close;
+    std::function<void(const PanelContext&)> draw = {};  // empty: drawn elsewhere
+    bool has_keyboard = false;  // then only its own keys, help and quit are read
+  };
+  std::vector<Sheet> all_sheets();
   void follow_results();
   void follow_new_trace(const Trace& trace);
   void follow_evaluation();
   void follow_preferences();
-  bool perform_lesson(Command command);
-  bool perform_sheet(Command command);
+  bool is_possible(const CommandRow& row) const;
+  Tile& tile() { return tiles[static_cast<std::size_t>(state.active_tile)]; }
   void perform(const Action& action);
   void do_what_was_asked();
   void next_view(int by);
   void next_tile(int by);
   void next_page();
-  bool close_topmost();
-  bool sheet_is_open() const;
+  void play();
+  void choose_file(FilePanel::Purpose purpose);
+  void take_chosen_file();
+  void close_topmost();
   void handle_keys();
   void play_on();
   void draw_content();
-  void draw_files();
+  void draw_menu(const PanelContext& context);
+  void draw_commands(const PanelContext& context, Menu menu);
+  void draw_themes(const PanelContext& context);
+  void draw_progress(const PanelContext& context) const;
   void draw_notice(const PanelContext& context, float width);
   StageContent stage_content();
-  MenuContent menu_content();
   std::string open_files() const;
   void copy_finding_when_known(const PanelContext& context);
 
   Host host_;
   Stage stage_;
+  std::vector<Sheet> sheets_;
   Actions actions_;
-  bool help_open_ = false;
+  Hover hover_;    // found in this frame
+  Hover hovered_;  // of the frame before
+  PolicyHistory history_;
+  RecentFiles recent_;
+  TokenText token_text_;
   bool presenting_ = false;
   Preferences preferences_;
   double next_step_at_ = 0.0;

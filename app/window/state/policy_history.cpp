@@ -5,7 +5,7 @@
 namespace kvloupe::window {
 
 namespace {
-constexpr std::size_t kMostEntries = 200;
+constexpr std::size_t kMostUndoEntries = 200;
 }
 
 PolicyHistory::Entry PolicyHistory::entry_of(const WorkspaceState& state) {
@@ -22,7 +22,7 @@ void PolicyHistory::follow(const WorkspaceState& state, bool held) {
   }
   if (held || entry == now_) return;
   past_.push_back(std::move(now_));
-  if (past_.size() > kMostEntries) past_.erase(past_.begin());
+  if (past_.size() > kMostUndoEntries) past_.erase(past_.begin());
   future_.clear();
   now_ = std::move(entry);
 }

@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 constexpr std::uintmax_t kMostBytes = 1 << 16;
-constexpr double kLeastText = 5.0;
+constexpr double kLeastTextScale = 5.0;
 constexpr double kMostText = 24.0;
 
 void take(const Json& json, const char* field, std::string& value) {
@@ -73,7 +73,7 @@ Preferences read_preferences(const fs::path& file) {
   take(json, "model", p.model);
   take(json, "export_format", p.export_format);
   take(json, "export_size", p.export_size);
-  take(json, "export_text", p.export_text, kLeastText, kMostText);
+  take(json, "export_text", p.export_text, kLeastTextScale, kMostText);
   take(json, "plugins", p.plugins);
   return p;
 }

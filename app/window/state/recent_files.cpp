@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 namespace {
 constexpr std::size_t kMostFiles = 8;
-constexpr std::uintmax_t kMostBytes = 1 << 16;
+constexpr std::uintmax_t kMostRecentBytes = 1 << 16;
 }  // namespace
 
 fs::path recent_files_path() {
@@ -20,7 +20,7 @@ fs::path recent_files_path() {
 }
 
 RecentFiles::RecentFiles(fs::path list) : list_(std::move(list)) {
-  for (std::string& line : read_lines(list_, kMostBytes)) {
+  for (std::string& line : read_lines(list_, kMostRecentBytes)) {
     if (files_.size() < kMostFiles && is_listed_path(line)) files_.push_back(std::move(line));
   }
 }

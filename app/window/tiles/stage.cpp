@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "app/session/view_catalog.h"
-#include "app/window/tiles/state_commands.h"
+#include "app/window/tiles/state_range.h"
 #include "app/window/widgets/marks.h"
 
 namespace kvloupe::window {

@@ -1,95 +1,155 @@
 #pragma once
-// Everything a key can do, in one list: the keys, the menu and the help sheet read it.
+// A command is one row: its keys, its words, its place in the menus, what it needs and what it
+// does. Keys, menus, palette and help sheet read the rows, which are in
+// app/window/shell/commands.cpp.
 
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <variant>
 
 namespace kvloupe::window {
 
+class Workspace;
+struct StateRange;
+struct WorkspaceState;
+
 enum class Command {
-  none,  // of no key
-  open,
-  save_session,
-  copy_finding,
-  open_session,
-  export_view,
-  new_capture,
-  demo,
+  none,
+  // Select
+  layer_up,
+  layer_down,
+  head_left,
+  head_right,
+  token_back,
+  token_forward,
+  whole_range,
+  cancel,
+  // Steps
+  step_back,
+  step_forward,
+  step_first,
+  step_last,
+  play,
+  // Policy
+  budget_down,
+  budget_up,
+  policy_b,
+  edit_spec,
+  undo,
+  redo,
+  // Views
+  tiles_1,
+  tiles_2,
+  tiles_3,
+  tiles_4,
+  tiles_ab,
+  choose_view,
+  next_view,
+  previous_view,
+  next_tile,
+  previous_tile,
+  zoom_in,
+  zoom_out,
+  pan_left,
+  pan_right,
+  reset_view,
+  // Layouts
+  layout_explore,
+  layout_compare,
+  layout_merge,
+  layout_sinks,
+  layout_figure,
+  // Lessons
   lessons,
   lesson_next,
   lesson_back,
   lesson_view,
   lesson_panel,
   lesson_close,
+  // File
+  open,
+  open_session,
+  save_session,
+  export_view,
+  copy_finding,
+  new_capture,
+  demo,
   closed_loop,
   quit,
-  help,
+  // Window
   palette,
-  cancel,
-  layer_up,
-  layer_down,
-  head_left,
-  head_right,
-  step_back,
-  step_forward,
-  step_first,
-  step_last,
-  play,
-  token_back,
-  token_forward,
-  token_none,
-  whole_range,
-  tiles_1,
-  tiles_2,
-  tiles_3,
-  tiles_4,
-  tiles_ab,
-  next_tile,
-  previous_tile,
-  choose_view,
-  next_view,
-  previous_view,
-  reset_view,
-  zoom_in,
-  zoom_out,
-  pan_left,
-  pan_right,
-  layout_explore,
-  layout_compare,
-  layout_merge,
-  layout_sinks,
-  layout_figure,
-  theme,  // the next one
+  present,
+  next_panel,
+  left_panel,
+  bottom_panel,
+  right_panel,
+  theme,
+  patterns,
+  reduced_motion,
   colour_map,
   scale_up,
   scale_down,
   scale_reset,
-  left_panel,
-  right_panel,
-  bottom_panel,
-  next_panel,
-  present,
-  policy_b,
-  budget_down,
-  budget_up,
-  edit_spec,
-  undo,
-  redo,
-  patterns,
-  reduced_motion,
+  help,
 };
 
-struct KeyBinding {
-  Command command;
-  std::string_view keys;   // as shown to a person
-  std::string_view words;  // what it does
-  std::string_view group;  // heading in the help sheet
-  int key = 0;             // GLFW code; 0: the character decides
-  char character = 0;      // as the keyboard's layout types it; 0: the key decides
+/// What has to be open before a command does anything; a picture is a trace's or an evaluation's.
+enum class Needs { nothing, trace, picture, lesson };
+
+/// How a command is pressed.
+struct KeyPress {
+  int key = 0;         // GLFW code; 0: the character decides
+  char character = 0;  // as the keyboard's layout types it; 0: the key decides
+  char also = 0;       // another character that does the same
   bool control = false;
   bool shift = false;
   bool repeats = false;  // while held
 };
+
+/// The menus of the bar in their order, and one inside another.
+enum class Menu { none, file, edit, view, lessons, help, theme };
+
+/// Where a command stands in the menus.
+struct MenuPlace {
+  Menu menu = Menu::none;
+  int section = 0;  // a line is drawn between two of them; inside, rows keep their order
+  std::string_view text{};
+  std::string_view tooltip{};
+  bool (*ticked)(const Workspace& window) = nullptr;
+  bool (*possible)(const Workspace& window) = nullptr;       // beside the row's `needs`
+  std::string (*detail)(const Workspace& window) = nullptr;  // behind the text
+};
+
+struct CommandRow {
+  Command command = Command::none;
+  std::string_view keys{};   // as shown to a person; empty: no key
+  std::string_view words{};  // in the help sheet and the palette; empty: in neither
+  std::string_view group{};  // heading in the help sheet
+  KeyPress press{};
+  Needs needs = Needs::nothing;
+  using Change = void (*)(WorkspaceState& state, const StateRange& range);
+  using Act = void (*)(Workspace& window);
+  std::variant<Change, Act> act{};  // a change of the state and nothing else, or more than that
+  MenuPlace menu{};
+  std::optional<Command> presenting{};  // what the key stands for while presenting
+};
+
+/// Every command, in the order of the help sheet.
+std::span<const CommandRow> commands();
+
+/// nullptr for `none`.
+const CommandRow* find_command(Command command);
+
+/// What is to be opened before a command of these needs; empty: nothing is missing.
+std::string_view missing_for(Needs needs, bool trace, bool evaluation, bool lesson);
+
+/// The keys of a command as shown to a person; empty if it has none.
+std::string_view keys_of(Command command);
+
+/// Does a command that changes the state and nothing else. False: the command does more.
+bool change_state(Command command, WorkspaceState& state, const StateRange& range);
 
 /// What the mouse does, for the help sheet.
 struct MouseGesture {
@@ -97,10 +157,5 @@ struct MouseGesture {
   std::string_view words;
 };
 std::span<const MouseGesture> mouse_gestures();
-
-/// Every key, in the order of the help sheet.
-std::span<const KeyBinding> key_bindings();
-/// The keys of a command as shown to a person; empty if it has none.
-std::string_view keys_of(Command command);
 
 }  // namespace kvloupe::window

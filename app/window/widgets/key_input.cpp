@@ -21,19 +21,16 @@ bool moves(int key) {
                      [&](ImGuiKey each) { return key == io.KeyMap[each]; });
 }
 
-/// Whether the binding counts with what has the keyboard.
-bool is_read(const KeyBinding& binding, const KeyTakers& takers, bool typing) {
-  const bool cancels = binding.command == Command::cancel;
-  if (takers.sheet && !cancels && binding.command != Command::help &&
-      binding.command != Command::quit) {
+/// Whether the keys of a command count with what has the keyboard.
+bool is_read(const CommandRow& row, const KeyTakers& takers, bool typing) {
+  const bool cancels = row.command == Command::cancel;
+  if (takers.sheet && !cancels && row.command != Command::help && row.command != Command::quit)
     return false;
-  }
-  const bool types_nothing = binding.control || cancels || binding.key >= kFirstFunctionKey;
+  const bool types_nothing = row.press.control || cancels || row.press.key >= kFirstFunctionKey;
   if (typing && !types_nothing) return false;
   // A line being typed has an undo of its own.
-  const bool undoes = binding.command == Command::undo || binding.command == Command::redo;
-  if (undoes && typing) return false;
-  return !takers.panel || !(moves(binding.key) || binding.character == ' ');
+  if (typing && (row.command == Command::undo || row.command == Command::redo)) return false;
+  return !takers.panel || !(moves(row.press.key) || row.press.character == ' ');
 }
 
 }  // namespace
@@ -46,16 +43,19 @@ std::vector<Command> pressed_commands(const KeyTakers& takers) {
   const ImGuiIO& io = ImGui::GetIO();
   const bool typing = io.WantTextInput || ImGui::IsAnyItemActive();
   std::vector<Command> out;
-  for (const KeyBinding& binding : key_bindings()) {
-    if (!is_read(binding, takers, typing)) continue;
-    if (binding.character != 0) {
-      if (io.KeyCtrl || io.KeyAlt) continue;
+  for (const CommandRow& row : commands()) {
+    if (!is_read(row, takers, typing)) continue;
+    const KeyPress& press = row.press;
+    if (!io.KeyCtrl && !io.KeyAlt && !typing) {
       for (const ImWchar typed : io.InputQueueCharacters) {
-        if (typed == static_cast<ImWchar>(binding.character)) out.push_back(binding.command);
+        if (typed != 0 && (typed == static_cast<ImWchar>(press.character) ||
+                           typed == static_cast<ImWchar>(press.also)))
+          out.push_back(row.command);
       }
-    } else if (io.KeyCtrl == binding.control && io.KeyShift == binding.shift && !io.KeyAlt &&
-               went_down(binding.key, binding.repeats)) {
-      out.push_back(binding.command);
+    }
+    if (press.key != 0 && io.KeyCtrl == press.control && io.KeyShift == press.shift && !io.KeyAlt &&
+        went_down(press.key, press.repeats)) {
+      out.push_back(row.command);
     }
   }
   return out;

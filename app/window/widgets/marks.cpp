@@ -132,6 +132,12 @@ float control_column(const Fonts& fonts, float units) {
   return std::floor(std::min(units * fonts.scale(), 0.42F * ImGui::GetContentRegionMax().x));
 }
 
+void text_in(ImFont* font, const std::string& text) {
+  ImGui::PushFont(font);
+  ImGui::TextUnformatted(text.c_str());
+  ImGui::PopFont();
+}
+
 void help_tooltip(const Fonts& fonts, const std::string& text) {
   if (text.empty() || !ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) return;
   ImGui::BeginTooltip();

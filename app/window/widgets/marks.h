@@ -49,6 +49,9 @@ bool radio_button(const char* label, bool on, const WindowColours& colours);
 /// panel, so that the controls have room.
 float control_column(const Fonts& fonts, float units);
 
+/// A line in another font.
+void text_in(ImFont* font, const std::string& text);
+
 /// Shows `text`, wrapped, while the last item is hovered.
 void help_tooltip(const Fonts& fonts, const std::string& text);
 

@@ -29,10 +29,10 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--store", default="f16", choices=["f16", "f32"], help="precision of stored states")
     verb.add_argument("--device", default="cpu", help="where the model runs: cpu, cuda, mps (default: cpu)")
     verb.add_argument("--threads", type=int, help="threads for the model's products")
-    verb.add_argument("--layers", help="the layers that the trace has, from 0 on, such as 0-7 (default: all)")
+    verb.add_argument("--layers", help="layers of the trace, from 0 on, such as 0-7 (default: all)")
     verb.add_argument("--lm-head", action="store_true",
-                      help="store the output head; without this, only where it takes at most 16 MB and less than the states, "
-                           "else its rows of the tokens in the trace, up to 16 MB")
+                      help="store the output head; without this, only if it takes at most 16 MB and less than the "
+                           "states, else its rows of the tokens in the trace, up to 16 MB")
     verb.add_argument("--probe", choices=["repeat", "reread"],
                       help="read the context a second time, for the policies kvzip and kvcompose: repeat asks the model "
                            "to repeat it, reread reads it again as it is")

@@ -1,4 +1,4 @@
-"""What every layer's attention function receives while a model runs: written to the trace, and checked.
+"""Writes the inputs of every layer's attention function to the trace while a model runs, and checks them.
 
 Queries, keys and values are taken where every modern model calls its attention function: after the rotation, the
 normalisation of heads and the update of the cache.

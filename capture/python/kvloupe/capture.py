@@ -96,15 +96,15 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
 
     prompt: a text, a list of (segment, text), or token ids. The prompt runs in blocks of `block` tokens through the
     model's own cache, then up to `generate` tokens are generated greedily, one at a time. `store`: f16 or f32 for
-    the states. `lm_head`: True stores the output head; else it is stored where it takes at most 16 MB and less than the
-    states, and otherwise its rows of the tokens in the trace, up to 16 MB.
-    `layers`: how many of the first layers the trace has (default: all); predictions are always those of the whole
+        the states. `lm_head`: True stores the output head; False stores it only if it takes at most 16 MB and less than
+    the states, and otherwise its rows of the tokens in the trace, up to 16 MB.
+    `layers`: the number of first layers in the trace (default: all); predictions are always those of the whole
     model. `probe`: repeat or reread, a second reading of the context, which kvzip and kvcompose need; the context ends
-    at the segment `question`, or at the prompt's end. `progress`: True shows a line where stderr is a terminal; a
+    at the segment `question`, or at the prompt's end. `progress`: True shows a line if stderr is a terminal; a
     function is called with (stage, tokens done, tokens in all).
 
-    The model may be quantised or have adapters: W_O is what its output projections make of unit vectors. Raises
-    KvloupeError: one line; then, as after Ctrl-C, no file is left. Warns of what the trace does not have.
+    The model may be quantised or have adapters: W_O is the output of its output projections for unit vectors. Raises
+    KvloupeError with one line; after an error or Ctrl-C the unfinished file is gone. Warns if the trace lacks a part.
     """
     import torch
     from transformers import DynamicCache

@@ -1,4 +1,4 @@
-"""What a trace says about a transformers model: shape, rotary positions, windows, fingerprint."""
+"""The description of a transformers model in a trace: shape, rotary positions, windows, fingerprint."""
 from __future__ import annotations
 
 import hashlib

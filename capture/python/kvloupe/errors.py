@@ -2,8 +2,8 @@
 
 
 class KvloupeError(Exception):
-    """What went wrong, where, and what to do: one line."""
+        """An error in one line: what is wrong, where, and what to do."""
 
 
 class KvloupeWarning(UserWarning):
-    """What a trace does not have, and why: one line."""
+        """A missing part of a trace and the reason, in one line."""

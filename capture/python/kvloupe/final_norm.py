@@ -1,4 +1,4 @@
-"""The way from the residual stream to the logits: what the last norm does, found by watching a model run."""
+"""The way from the residual stream to the logits: the last norm, found by watching a model run."""
 from __future__ import annotations
 
 import dataclasses

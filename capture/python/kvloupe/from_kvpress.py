@@ -1,4 +1,4 @@
-"""What a press of the package kvpress keeps, for kvloupe's policy external("FILE").
+"""The tokens that a press of the package kvpress keeps, for kvloupe's policy external("FILE").
 
 A press compresses each layer's cache once, after the whole context has run with the full cache. Which tokens are
 left is read off the cache: its rows are compared with those before, so any press will do.

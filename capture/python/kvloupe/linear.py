@@ -1,4 +1,4 @@
-"""Weights of linear modules, also of quantised ones and of adapters: what they make of unit vectors."""
+"""Weights of linear modules, even quantised ones and adapters: their outputs for unit vectors."""
 from __future__ import annotations
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Whether what a trace says of a model is what the model computes: with its own attention function, and behind it."""
+"""Checks that a trace describes the model's own computation: its attention function, and the steps after it."""
 from __future__ import annotations
 
 import inspect

@@ -51,8 +51,8 @@ def read_prompt(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
         mark = _MARKER.fullmatch(line)
         if mark and not mark[1] and _SEGMENT.fullmatch(mark[2]):
             if mark[2] not in SEGMENTS:
-                warnings.warn(f"{name}: line {at + 1}, @@{mark[2]}, starts a segment of that name and is no text; write "
-                              f"\\@@{mark[2]} where the model shall read it", KvloupeWarning, stacklevel=2)
+                warnings.warn(f"{name}: line {at + 1}, @@{mark[2]}, starts a segment of that name and is not text; "
+                              f"write \\@@{mark[2]} if the model should read it", KvloupeWarning, stacklevel=2)
             parts.append((mark[2], ""))
             continue
         if mark and not mark[1]:

@@ -219,8 +219,8 @@ def page(parts: dict[str, dict[str, Any]]) -> str:
     text = ["""<!-- Written by scripts/fidelity.sh. Do not edit: run it again. -->
 # Fidelity: kvloupe beside other programs
 
-How far kvloupe's numbers are those of transformers, its decisions those of kvpress, and its tokens those of the
-tokenizers and SentencePiece libraries. The programs share no line of code.
+This page compares kvloupe's numbers with those of transformers, its decisions with those of kvpress, and its tokens with
+those of the tokenizers and SentencePiece libraries. The programs do not share code.
 
     scripts/fidelity.sh      # measures everything and writes this page
 
@@ -239,8 +239,7 @@ among the five most probable and the most probable next tokens. In float32:
             if dtype == "bf16":
                 text.append("""
 In bfloat16, blocks of 64 tokens. Both programs round to 8 bits, in another order of operations, and these random
-weights amplify rounding from layer to layer. The last two columns say how far the queries of each are from those in float32:
-about as far as from each other.
+weights amplify rounding from layer to layer. The last two columns say how far the queries of each are from those in float32: about as far as they are from each other.
 
 """)
             far = ["query, transformers from float32", "query, kvloupe from float32"] if dtype == "bf16" else []
@@ -254,9 +253,9 @@ about as far as from each other.
         text.append("""## Decisions: policies and presses of kvpress
 
 A press compresses each layer once, after the whole context; kvloupe replays the trace of the same context as one block
-(BlockPress: blocks of """ + str(part["block"]) + """). A set is what one layer and head keep, at 90, 50, 25 and 10 % of the
-context where the press allows this. *Tied*: sets in which only entries differ whose scores are equal to 5 digits,
-such as the norms of equal tokens' keys in layer 0. Small scores are compared by 5 digits of their logarithm: the
+(BlockPress: blocks of """ + str(part["block"]) + """). A set is the tokens that one layer and head keep, at 90, 50, 25 and 10 % of the
+context if the press allows this. *Tied*: sets that differ only in entries whose scores are equal to 5 digits, such as the norms of equal tokens' keys in
+layer 0. Small scores are compared by 5 digits of their logarithm: the
 relative error of a probability is the error of a logit. For CriticalKVPress the entries may compete for the last places of either stage.
 
 """)
@@ -290,15 +289,15 @@ entries in parentheses:
 
 KVzip and KVCompose read the context a second time; kvloupe replays a trace with `probe="repeat"` or `"reread"`. The
 press gets the tokenizer of the trace, without a chat template. DuoAttention takes each head's mean query and key, here
-over the context instead of 50 long texts, and keeps 4 first and 64 last tokens instead of 128 and 256. A set is what one
+over the context instead of 50 long texts, and keeps 4 first and 64 last tokens instead of 128 and 256. A set is the tokens that one
 layer and head keep, at 80 and 30 % of all entries; for DuoAttention at these shares of heads that keep everything.
-Where heads or layers share the places, *tied* says that the entries, or for KVCompose the composite tokens, which
-compete for the last places are equal to 5 digits.
+If heads or layers share the places, *tied* says that the entries (for KVCompose the composite tokens) that compete for
+the last places are equal to 5 digits.
 
 """)
         text.append(likeness_table(part["rows"]))
         text.append("""
-The contexts: """ + "; ".join(part["contexts"]) + """. Where a policy names a share of heads, it is that of the first budget.
+The contexts: """ + "; ".join(part["contexts"]) + """. If a policy names a share of heads, it is the share of the first budget.
 
 - KVzipPress always keeps the first 4 tokens, as `kvzip` does; `kvzip(keep_sinks=0)` keeps them by their score.
 - KVComposePress makes layer 0 as large as the largest layer, so that both are often tied.
@@ -319,7 +318,7 @@ files. The tokenizers are trained on the spot, one for each layout of the file. 
              str(row["differ"]) + (f" ({row['first']})" if row["first"] else "")] for row in part["rows"]]))
         text.append(f"""
 A unigram model as `tokenizer.json` is refused: "{part["refused"]}". With {said(part["versions"])}.
-[Models](models.md#tokenizers) tells of a larger check with published tokenizers.
+[Models](models.md#tokenizers) describes a larger check with published tokenizers.
 """)
     return "".join(text).rstrip() + "\n"
 

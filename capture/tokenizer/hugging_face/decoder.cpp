@@ -57,7 +57,7 @@ void byte_fallback(Tokens& tokens, const Limits&) {
   tokens = std::move(joined);
 }
 
-Decoder make_strip(const JsonPart& part) {
+Decoder make_strip_decoder(const JsonPart& part) {
   constexpr std::int64_t kMost = 1 << 20;
   const std::string content = part.text("content");
   if (content.empty() || character_length(content) != content.size()) {
@@ -80,7 +80,7 @@ Decoder make_strip(const JsonPart& part) {
   };
 }
 
-Decoder make_replace(const JsonPart& part) {
+Decoder make_replace_decoder(const JsonPart& part) {
   return [pattern = Regex(part), content = part.text("content")](Tokens& tokens,
                                                                  const Limits& limits) {
     for (DecodedToken& token : tokens) {
@@ -122,10 +122,10 @@ Decoder make(const JsonPart& part, bool of_one_piece, int depth) {
   if (type == "ByteFallback") return byte_fallback;
   if (type == "Fuse") return fuse;
   if (type == "Strip") {
-    Decoder strip = make_strip(part);
+    Decoder strip = make_strip_decoder(part);
     return of_one_piece ? Decoder([](Tokens&, const Limits&) {}) : strip;
   }
-  if (type == "Replace") return make_replace(part);
+  if (type == "Replace") return make_replace_decoder(part);
   if (type == "Metaspace") return make_metaspace(part, of_one_piece);
   if (type == "Sequence") {
     if (depth == kDeepestSequence) part.fail("a Sequence is nested too deeply");

@@ -18,7 +18,7 @@ Normaliser make_prepend(const JsonPart& part) {
   };
 }
 
-Normaliser make_replace(const JsonPart& part) {
+Normaliser make_replace_normaliser(const JsonPart& part) {
   return [pattern = Regex(part), content = part.text("content")](const AlignedText& text,
                                                                  const Limits& limits) {
     AlignedText result;
@@ -34,7 +34,7 @@ Normaliser make_replace(const JsonPart& part) {
   };
 }
 
-Normaliser make_strip(const JsonPart& part) {
+Normaliser make_strip_normaliser(const JsonPart& part) {
   const bool left = part.flag("strip_left", true);
   const bool right = part.flag("strip_right", true);
   return [left, right](const AlignedText& text, const Limits&) {
@@ -54,17 +54,18 @@ Normaliser make_strip(const JsonPart& part) {
   };
 }
 
-Normaliser make(const JsonPart& part, int depth) {
+Normaliser make_any_normaliser(const JsonPart& part, int depth) {
   if (part.is_null()) return {};
   const std::string type = part.type();
   if (type == "NFC") return [](const AlignedText& text, const Limits&) { return to_nfc(text); };
   if (type == "Prepend") return make_prepend(part);
-  if (type == "Replace") return make_replace(part);
-  if (type == "Strip") return make_strip(part);
+  if (type == "Replace") return make_replace_normaliser(part);
+  if (type == "Strip") return make_strip_normaliser(part);
   if (type == "Sequence") {
     if (depth == kDeepestSequence) part.fail("a Sequence is nested too deeply");
     std::vector<Normaliser> steps;
-    for (const JsonPart& step : part.parts("normalizers")) steps.push_back(make(step, depth + 1));
+    for (const JsonPart& step : part.parts("normalizers"))
+      steps.push_back(make_any_normaliser(step, depth + 1));
     return [steps](const AlignedText& text, const Limits& limits) {
       AlignedText result = text;
       for (const Normaliser& step : steps) {
@@ -79,6 +80,6 @@ Normaliser make(const JsonPart& part, int depth) {
 
 }  // namespace
 
-Normaliser make_normaliser(const JsonPart& part) { return make(part, 0); }
+Normaliser make_normaliser(const JsonPart& part) { return make_any_normaliser(part, 0); }
 
 }  // namespace kvloupe

@@ -102,7 +102,7 @@ PreTokeniser make_digits(const JsonPart& part) {
   };
 }
 
-PreTokeniser make(const JsonPart& part, int depth) {
+PreTokeniser make_any_pre_tokeniser(const JsonPart& part, int depth) {
   if (part.is_null()) return {};
   const std::string type = part.type();
   if (type == "Split") return make_split(part);
@@ -112,7 +112,8 @@ PreTokeniser make(const JsonPart& part, int depth) {
   if (type == "Sequence") {
     if (depth == kDeepestSequence) part.fail("a Sequence is nested too deeply");
     std::vector<PreTokeniser> steps;
-    for (const JsonPart& step : part.parts("pretokenizers")) steps.push_back(make(step, depth + 1));
+    for (const JsonPart& step : part.parts("pretokenizers"))
+      steps.push_back(make_any_pre_tokeniser(step, depth + 1));
     return [steps](const PieceList& list, const Limits& limits) {
       PieceList result = list;
       for (const PreTokeniser& step : steps) {
@@ -127,7 +128,7 @@ PreTokeniser make(const JsonPart& part, int depth) {
 
 }  // namespace
 
-PreTokeniser make_pre_tokeniser(const JsonPart& part) { return make(part, 0); }
+PreTokeniser make_pre_tokeniser(const JsonPart& part) { return make_any_pre_tokeniser(part, 0); }
 
 PrependScheme read_prepend_scheme(const JsonPart& part) {
   const bool add = part.flag("add_prefix_space", true);

@@ -15,7 +15,7 @@ using PreTokeniser = std::function<PieceList(const PieceList&, const Limits&)>;
 /// FileError (UnsupportedTokenizer for kinds that kvloupe does not have).
 PreTokeniser make_pre_tokeniser(const JsonPart& part);
 
-/// Where Metaspace puts its mark before a text: always, only at the very beginning, never.
+/// Metaspace puts its mark before a text: always, only at the very beginning, never.
 enum class PrependScheme { always, first, never };
 
 /// Reads "prepend_scheme", or the older "add_prefix_space".

@@ -9,8 +9,8 @@
 
 namespace kvloupe {
 
-/// What happens to the matches at which a text is split: they become separate pieces, are removed,
-/// join the piece before or after, or adjacent matches become one piece.
+/// The fate of the matches at which a text is split: they become separate pieces, are removed, join
+/// the piece before or after, or adjacent matches become one piece.
 enum class SplitBehaviour { isolated, removed, merged_with_previous, merged_with_next, contiguous };
 
 /// By the name in tokenizer.json; nothing if unknown.

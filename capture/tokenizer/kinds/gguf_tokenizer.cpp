@@ -40,7 +40,7 @@ constexpr const char* kHint =
 
 bool is_valid_utf8(std::string_view text) { return escape_invalid_utf8(text) == text; }
 
-/// What every kind has.
+/// Common to every kind.
 struct Vocabulary {
   std::vector<std::string_view> texts;  // by id
   std::vector<PieceType> types;

@@ -1,3 +1,5 @@
+#include "capture/tokenizer/kinds/tokenizer_catalog.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -9,7 +11,6 @@
 #include "capture/tokenizer/hugging_face/hugging_face_tokenizer.h"
 #include "capture/tokenizer/kinds/gguf_tokenizer.h"
 #include "capture/tokenizer/sentencepiece_tokenizer.h"
-#include "capture/tokenizer/tokenizer.h"
 
 namespace kvloupe {
 

@@ -1,6 +1,6 @@
-// What a policy in the cache costs beside the full cache at equal cache size, what writing a trace
-// costs beside the same prefill without, and how near a prefill is to its bare matrix products.
-// The demo model's shape with random weights.
+// The cost of a policy in the cache beside the full cache at equal cache size, the cost of writing
+// a trace beside the same prefill without, and the time of a prefill beside its bare matrix
+// products. The demo model's shape with random weights.
 #include <benchmark/benchmark.h>
 #include <c10/core/InferenceMode.h>
 #include <time.h>

@@ -1,0 +1,33 @@
+#include "app/cli/replay_options.h"
+
+#include "analysis/command_line.h"
+#include "analysis/output_file.h"
+#include "analysis/trace/compression_words.h"
+
+namespace kvloupe::cli {
+
+void ReplayOptions::add_to(CLI::App& verb) {
+  verb.add_option("TRACE", trace, "The trace file")->required();
+  verb.add_option("--policy", policy, "A policy, such as keydiff+recent(10%)")->required();
+  verb.add_option("--budget", budget,
+                  "Entries a head may hold: a count, or a share of the prompt such as 25%")
+      ->required();
+  verb.add_option("--block", block, "Tokens per prompt step (default: the capture's)")
+      ->transform(block_size(kWholePrompt));
+  add_word_option(verb, "--compression", compression, compression_words(), kCompressionHelp);
+  verb.add_option("--json", json, "Write JSON to a file, or to standard output with -");
+}
+
+ReplayRequest ReplayOptions::open(std::optional<Trace>& opened) const {
+  ReplayRequest request;
+  request.policy = parse_policy(policy);
+  const Budget wanted = parse_budget(budget);
+  refuse_own_input(json, {trace});
+  opened.emplace(trace);
+  request.budget = wanted.resolve(opened->run().prompt_length);
+  request.block = block;
+  request.compression = compression;
+  return request;
+}
+
+}  // namespace kvloupe::cli

@@ -1,0 +1,19 @@
+#pragma once
+
+namespace kvloupe::window {
+
+struct PanelContext;
+
+/// Every key, and what the mouse does.
+class HelpSheet {
+ public:
+  void toggle() { open_ = !open_; }
+  void close() { open_ = false; }
+  bool is_open() const { return open_; }
+  void draw(const PanelContext& context);
+
+ private:
+  bool open_ = false;
+};
+
+}  // namespace kvloupe::window

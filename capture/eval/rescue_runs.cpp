@@ -1,0 +1,185 @@
+#include "capture/eval/rescue_runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "analysis/error.h"
+#include "analysis/policy/policy_catalog.h"
+#include "capture/model/load_transformer.h"
+#include "capture/run/capture.h"
+
+namespace kvloupe {
+
+namespace {
+// A model of up to so many layers and heads has each run alone; of larger ones, so many runs are
+// made.
+constexpr int kFewPlaces = 24;
+constexpr int kMostRuns = 80;
+
+/// "12-14;20": what `keep` and `drop` take.
+std::string token_ranges_text(const std::vector<int>& tokens) {
+  std::string text;
+  for (std::size_t i = 0; i < tokens.size();) {
+    std::size_t end = i + 1;
+    while (end < tokens.size() && tokens[end] == tokens[end - 1] + 1) ++end;
+    text += fmt::format("{}{}{}", text.empty() ? "" : ";", tokens[i],
+                        end - i > 1 ? fmt::format("-{}", tokens[end - 1]) : "");
+    i = end;
+  }
+  return text;
+}
+
+std::string heads_text(const std::vector<HeadIndex>& heads) {
+  std::string text;
+  for (const HeadIndex& head : heads) {
+    text += fmt::format("{}{}.{}", text.empty() ? "" : ";", head.layer, head.head);
+  }
+  return text;
+}
+
+std::string spec_with(const std::string& modifier, PolicySpec policy,
+                      const std::vector<int>& tokens, const std::vector<HeadIndex>& heads) {
+  if (policy.find(modifier) != nullptr) {
+    throw UsageError("policy: it has " + modifier + " already; give the policy without it");
+  }
+  SpecPart part = default_part(*find_policy(modifier));
+  for (auto& [name, value] : part.arguments) {
+    if (name == "tokens") value = token_ranges_text(tokens);
+    if (name == "heads") value = heads_text(heads);
+  }
+  policy.parts.push_back(std::move(part));
+  return parse_policy(policy.text()).text();
+}
+}  // namespace
+
+std::string spec_keeping(const PolicySpec& policy, const std::vector<int>& tokens,
+                         const std::vector<HeadIndex>& heads) {
+  return spec_with("keep", policy, tokens, heads);
+}
+
+std::string spec_dropping(const std::vector<int>& tokens, const std::vector<HeadIndex>& heads) {
+  return spec_with("drop", parse_policy(kFullCache), tokens, heads);
+}
+
+RescueRuns::RescueRuns(const RescueRequest& request, const RescuePrompt& prompt,
+                       const ModelConfig& config, const ModelInfo& info, at::Device device,
+                       at::ScalarType type, Progress& progress, const RescueReport& report,
+                       RescueResults& results)
+    : request_(request),
+      prompt_(prompt),
+      config_(config),
+      info_(info),
+      progress_(progress),
+      report_(report),
+      results_(results),
+      model_(std::make_unique<Transformer>(
+          load_transformer(request.model.path, config, type, device, request.model.weights))),
+      recording_(1 << 30, request.most_shared) {}
+
+std::vector<HeadIndex> RescueRuns::heads_of_layer(int layer) const {
+  std::vector<HeadIndex> all;
+  for (int head = 0; head < heads(); ++head) all.push_back({layer, head});
+  return all;
+}
+
+std::vector<HeadIndex> RescueRuns::all_heads() const {
+  std::vector<HeadIndex> all;
+  for (int layer = 0; layer < layers(); ++layer) {
+    for (const HeadIndex& head : heads_of_layer(layer)) all.push_back(head);
+  }
+  return all;
+}
+
+bool RescueRuns::exhaustive() const {
+  return request_.most_runs == 0 || (!request_.most_runs && layers() * (1 + heads()) <= kFewPlaces);
+}
+
+int RescueRuns::most_runs() const {
+  const int all = layers() * heads();
+  // Everything alone on both sides, and room for the search.
+  if (exhaustive()) return 2 + 2 * (1 + layers() + all) + 4 * all;
+  return request_.most_runs.value_or(kMostRuns);
+}
+
+bool RescueRuns::may_ask(const std::string& spec) const {
+  return asked_.contains(spec) || static_cast<int>(asked_.size()) < most_runs();
+}
+
+EvalRun RescueRuns::start(const std::string& spec) const {
+  EvalRun::Options options;
+  options.most_tokens =
+      prompt_.length() + std::max<int>(static_cast<int>(expected_.size()), request_.answer_tokens);
+  options.block = request_.block;
+  const PolicySpec policy = parse_policy(spec);
+  if (!keeps_everything(policy)) {
+    const bool full = find_policy(policy.score().name)->traits.keeps_everything;
+    options.loop = ClosedLoop{policy, full ? options.most_tokens : results_.budget,
+                              Positions::original, twice_ ? &*twice_ : nullptr};
+    options.shared = &recording_;
+  }
+  return {*model_, info_, options};
+}
+
+std::vector<std::int32_t> RescueRuns::says(EvalRun& run) const {
+  std::vector<std::int32_t> said;
+  for (int i = 0; i < request_.answer_tokens; ++i) {
+    const std::int32_t choice = run.choice();
+    if (ends_text(choice, config_, prompt_.tokenizer.get())) break;
+    said.push_back(choice);
+    if (i + 1 < request_.answer_tokens) run.read(std::span(&said.back(), 1), true, progress_);
+  }
+  return said;
+}
+
+std::vector<std::int32_t> RescueRuns::greedy(const std::string& spec) const {
+  EvalRun run = start(spec);
+  run.read(prompt_.ids, true, progress_);
+  return says(run);
+}
+
+std::vector<std::int32_t> RescueRuns::record_full() {
+  EvalRun::Options options;
+  options.most_tokens = prompt_.length() + request_.answer_tokens;
+  options.block = request_.block;
+  options.record = &recording_;
+  EvalRun run(*model_, info_, options);
+  run.read(prompt_.ids, true, progress_);
+  if (prompt_.probe) {
+    states_.emplace(*model_, info_, *prompt_.probe, Storage::float32);
+    run.read_again(*states_, progress_);
+    twice_.emplace(*states_, nullptr);
+  }
+  return says(run);
+}
+
+RescueOutcome RescueRuns::outcome(const std::string& spec) {
+  using Clock = std::chrono::steady_clock;
+  asked_.insert(spec);
+  if (const RescueOutcome* known = results_.find_run(spec)) return *known;
+  progress_.check();
+  const auto begin = Clock::now();
+  EvalRun run = start(spec);
+  run.read(prompt_.ids, true, progress_);
+  RescueOutcome result{true, 0.0};
+  for (std::size_t i = 0; i < expected_.size(); ++i) {
+    result.right = result.right && run.choice() == expected_[i];
+    result.logprob += run.logprob(expected_[i]);
+    if (i + 1 < expected_.size()) run.read(std::span(&expected_[i], 1), true, progress_);
+  }
+  results_.runs.emplace_back(spec, result);
+  write_rescue(results_, request_.output);
+  seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  ++made_;
+  if (report_.run) {
+    const int asked = static_cast<int>(asked_.size());
+    const int most = std::max(most_runs(), asked);
+    report_.run(
+        {spec, result.right, result.logprob, asked, most, (most - asked) * seconds_ / made_});
+  }
+  return result;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "analysis/metric/sink.h"
+#include "analysis/policy/kit/sequence_tables.h"
+#include "capture/eval/eval_run.h"
+#include "capture/eval/rescue_prompt.h"
+
+namespace kvloupe {
+
+/// The model's runs of one prompt, each with tokens kept or dropped in some heads. What was run
+/// before is in the results, which are saved after each new run. What it is given must outlive it.
+class RescueRuns {
+ public:
+  /// `results`: settings and the runs so far. `device` and `type`: of the model.
+  RescueRuns(const RescueRequest& request, const RescuePrompt& prompt, const ModelConfig& config,
+             const ModelInfo& info, at::Device device, at::ScalarType type, Progress& progress,
+             const RescueReport& report, RescueResults& results);
+
+  int layers() const { return static_cast<int>(info_.num_layers); }
+  int heads() const { return static_cast<int>(info_.num_kv_heads); }  // of a layer
+  std::vector<HeadIndex> heads_of_layer(int layer) const;
+  std::vector<HeadIndex> all_heads() const;
+
+  /// Runs the full cache and keeps its blocks for the others: what it says.
+  std::vector<std::int32_t> record_full();
+  /// What the model says by itself with a policy.
+  std::vector<std::int32_t> greedy(const std::string& spec) const;
+  /// From now on, the tokens that are right.
+  void expect(const std::vector<std::int32_t>& ids) { expected_ = ids; }
+  /// Of the results, or of a new run. Throws Cancelled.
+  RescueOutcome outcome(const std::string& spec);
+
+  /// Whether layers and heads are all run alone.
+  bool exhaustive() const;
+  /// Whether `spec` has been asked for, or one more run may be made.
+  bool may_ask(const std::string& spec) const;
+
+ private:
+  int most_runs() const;  // those of the file included
+  EvalRun start(const std::string& spec) const;
+  std::vector<std::int32_t> says(EvalRun& run) const;
+
+  const RescueRequest& request_;
+  const RescuePrompt& prompt_;
+  const ModelConfig& config_;
+  const ModelInfo& info_;
+  Progress& progress_;
+  const RescueReport& report_;
+  RescueResults& results_;
+  std::unique_ptr<Transformer> model_;
+  Recording recording_;
+  std::optional<ModelProbe> states_;  // of the second reading, once it is read
+  std::optional<SequenceTables> twice_;
+  std::vector<std::int32_t> expected_;
+  std::set<std::string> asked_;  // specs of runs
+  int made_ = 0;                 // of them, by this process
+  double seconds_ = 0.0;         // that these took
+};
+
+/// The policy with these tokens kept in these heads; without heads: in all. Throws UsageError where
+/// it keeps tokens already.
+std::string spec_keeping(const PolicySpec& policy, const std::vector<int>& tokens,
+                         const std::vector<HeadIndex>& heads = {});
+/// The full cache with these tokens dropped.
+std::string spec_dropping(const std::vector<int>& tokens, const std::vector<HeadIndex>& heads = {});
+
+}  // namespace kvloupe

@@ -1,0 +1,170 @@
+#include "capture/eval/rescue_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "capture/eval/set_search.h"
+
+namespace kvloupe {
+
+namespace {
+std::vector<HeadIndex> in_order(std::vector<HeadIndex> heads) {
+  std::sort(heads.begin(), heads.end(), [](const HeadIndex& a, const HeadIndex& b) {
+    return std::pair(a.layer, a.head) < std::pair(b.layer, b.head);
+  });
+  return heads;
+}
+
+/// The tokens kept beside the policy, or dropped from the full cache.
+struct SearchedSide {
+  RescueSide& found;
+  bool wanted;                       // keep: the answer right; drop: wrong
+  RescueOutcome base;                // without
+  const std::vector<double>& blame;  // [L · Hk]
+  std::function<std::string(const std::vector<HeadIndex>&)> spec;  // in these heads; none: in all
+
+  bool turned() const { return base.right != wanted && found.all.right == wanted; }
+};
+
+class RescueSearch {
+ public:
+  RescueSearch(RescueRuns& runs, SearchedSide keep, SearchedSide drop)
+      : runs_(runs), keep_(std::move(keep)), drop_(std::move(drop)) {}
+
+  void run() {
+    for (SearchedSide* side : {&keep_, &drop_}) test(*side, {}, side->found.all);
+    if (runs_.exhaustive()) {
+      for (SearchedSide* side : {&keep_, &drop_}) {
+        for (int layer = 0; layer < runs_.layers(); ++layer) test_layer(*side, layer);
+        for (const HeadIndex& head : runs_.all_heads()) test_head(*side, head);
+      }
+      for (SearchedSide* side : {&keep_, &drop_}) {
+        if (side->turned()) find_smallest(*side);
+      }
+      return;
+    }
+    // The set that restores the answer is the one that is asked for: it has the first call.
+    if (keep_.turned()) find_smallest(keep_);
+    if (drop_.turned()) find_smallest(drop_);
+    for (SearchedSide* side : {&keep_, &drop_}) {
+      if (!side->found.smallest) continue;
+      for (const HeadIndex& head : *side->found.smallest) test_layer(*side, head.layer);
+      for (const HeadIndex& head : *side->found.smallest) test_head(*side, head);
+    }
+    // Each side's heads by falling blame, two that are kept for one that is dropped.
+    const std::vector<HeadIndex> kept = by_blame(keep_, runs_.all_heads());
+    const std::vector<HeadIndex> dropped = by_blame(drop_, runs_.all_heads());
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      test_head(keep_, kept[i]);
+      if (i % 2 == 1) test_head(drop_, dropped[i / 2]);
+    }
+    for (std::size_t i = kept.size() / 2; i < dropped.size(); ++i) test_head(drop_, dropped[i]);
+  }
+
+ private:
+  std::size_t index(const HeadIndex& head) const {
+    return static_cast<std::size_t>(head.layer * runs_.heads() + head.head);
+  }
+
+  void test(const SearchedSide& side, const std::vector<HeadIndex>& heads, RescueEffect& effect) {
+    const RescueOutcome outcome = runs_.outcome(side.spec(heads));
+    effect = {effect.at, outcome.right, outcome.logprob, outcome.logprob - side.base.logprob};
+  }
+  /// One place alone, unless it is known or no further run may be made.
+  void test_alone(const SearchedSide& side, const std::vector<HeadIndex>& heads,
+                  RescueEffect& effect) {
+    if (!effect.is_known() && runs_.may_ask(side.spec(heads))) test(side, heads, effect);
+  }
+  void test_layer(SearchedSide& side, int layer) {
+    test_alone(side, runs_.heads_of_layer(layer),
+               side.found.layers[static_cast<std::size_t>(layer)]);
+  }
+  void test_head(SearchedSide& side, const HeadIndex& head) {
+    test_alone(side, {head}, side.found.heads[index(head)]);
+  }
+
+  /// By falling blame; of equals, those that stand first.
+  std::vector<HeadIndex> by_blame(const SearchedSide& side, std::vector<HeadIndex> heads) const {
+    const auto blame = [&](const HeadIndex& head) {
+      const double known = side.blame[index(head)];
+      return std::isfinite(known) ? known : 0.0;
+    };
+    std::stable_sort(heads.begin(), heads.end(),
+                     [&](const HeadIndex& a, const HeadIndex& b) { return blame(a) > blame(b); });
+    return heads;
+  }
+
+  /// Where every head was run alone, those of the largest effect are tried first; else layers come
+  /// first, then the heads of those that are needed, both by falling blame.
+  void find_smallest(SearchedSide& side) {
+    std::vector<std::vector<HeadIndex>> parts;
+    if (runs_.exhaustive()) {
+      std::vector<std::pair<double, HeadIndex>> by_effect;
+      for (const HeadIndex& head : runs_.all_heads()) {
+        by_effect.emplace_back(
+            std::abs(runs_.outcome(side.spec({head})).logprob - side.base.logprob), head);
+      }
+      // Of equals the last first, so that the first are left out first.
+      std::stable_sort(by_effect.begin(), by_effect.end(),
+                       [](const auto& a, const auto& b) { return a.first < b.first; });
+      for (auto one = by_effect.rbegin(); one != by_effect.rend(); ++one)
+        parts.push_back({one->second});
+    } else {
+      for (const HeadIndex& head : by_blame(side, runs_.all_heads())) {
+        const auto is_layer = [&](const auto& part) { return part.front().layer == head.layer; };
+        if (std::none_of(parts.begin(), parts.end(), is_layer))
+          parts.push_back(runs_.heads_of_layer(head.layer));
+      }
+      const auto [heads, minimal] = smallest_of(side, parts);
+      parts.clear();
+      for (const HeadIndex& head : by_blame(side, heads)) parts.push_back({head});
+    }
+    auto [heads, minimal] = smallest_of(side, parts);
+    side.found.smallest = std::move(heads);
+    side.found.minimal = minimal;
+  }
+
+  /// Of parts, those that matter most first: the heads of a set of them that turns the answer,
+  /// ascending, and whether none can be left out.
+  std::pair<std::vector<HeadIndex>, bool> smallest_of(
+      SearchedSide& side, const std::vector<std::vector<HeadIndex>>& parts) {
+    const auto heads_in = [&](const std::vector<int>& set) {
+      std::vector<HeadIndex> heads;
+      for (const int part : set) {
+        const auto& own = parts[static_cast<std::size_t>(part)];
+        heads.insert(heads.end(), own.begin(), own.end());
+      }
+      return in_order(std::move(heads));
+    };
+    std::vector<int> order(parts.size());
+    std::iota(order.begin(), order.end(), 0);
+    const EnoughSet found =
+        smallest_set(order, [&](const std::vector<int>& set) -> std::optional<bool> {
+          const std::string one = side.spec(heads_in(set));
+          if (!runs_.may_ask(one)) return std::nullopt;
+          ++side.found.set_tests;
+          return runs_.outcome(one).right == side.wanted;
+        });
+    return {heads_in(found.members), found.minimal};
+  }
+
+  RescueRuns& runs_;
+  SearchedSide keep_, drop_;
+};
+}  // namespace
+
+void search_rescue(RescueRuns& runs, const RescueBlame& blame, const RescueOutcome& full,
+                   const RescueOutcome& policy, RescueResults& results) {
+  const PolicySpec spec = parse_policy(results.policy);
+  RescueSearch(runs,
+               {results.keep, true, policy, blame.keep,
+                [&](const auto& heads) { return spec_keeping(spec, results.tokens, heads); }},
+               {results.drop, false, full, blame.drop,
+                [&](const auto& heads) { return spec_dropping(results.tokens, heads); }})
+      .run();
+}
+
+}  // namespace kvloupe

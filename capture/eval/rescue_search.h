@@ -1,0 +1,22 @@
+#pragma once
+
+#include <vector>
+
+#include "capture/eval/rescue_runs.h"
+
+namespace kvloupe {
+
+/// How much each head is thought to matter, [L · Hk]: with the policy, and with the tokens dropped
+/// from the full cache. NaN: not known.
+struct RescueBlame {
+  std::vector<double> keep, drop;
+};
+
+/// Makes the runs with the tokens kept beside the policy and dropped from the full cache: in all
+/// heads at once; then the sets that turn the answer; then what is left of the runs for layers and
+/// heads alone. Of a model with few places, these come first and say which heads matter most. Fills
+/// in keep and drop of the results. `full` and `policy`: the runs without.
+void search_rescue(RescueRuns& runs, const RescueBlame& blame, const RescueOutcome& full,
+                   const RescueOutcome& policy, RescueResults& results);
+
+}  // namespace kvloupe
