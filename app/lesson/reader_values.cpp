@@ -42,8 +42,8 @@ double kept_there(const LessonState& s, const std::string& segment, const Value&
   const auto found = reader(s, segment, rank, progress);
   if (!found) return kNone;
   ReplayRequest request;
-  request.policy = parse_policy(s.workspace.policy_a);
-  request.budget = parse_budget(s.workspace.budget).resolve(s.trace->run().prompt_length);
+  request.policy = s.workspace.policy_a;
+  request.budget = s.workspace.budget.resolve(s.trace->run().prompt_length);
   request.block = s.workspace.block;
   request.compression = s.workspace.compression;
   request.metrics = false;

@@ -19,8 +19,8 @@ std::shared_ptr<const Replay> replay_in(const LessonState& s, Side side, bool al
                                         Progress& progress) {
   if (side == Side::b && !s.workspace.policy_b_on) return nullptr;
   ReplayRequest request;
-  request.policy = parse_policy(side == Side::a ? s.workspace.policy_a : s.workspace.policy_b);
-  request.budget = parse_budget(s.workspace.budget).resolve(s.trace->run().prompt_length);
+  request.policy = side == Side::a ? s.workspace.policy_a : s.workspace.policy_b;
+  request.budget = s.workspace.budget.resolve(s.trace->run().prompt_length);
   request.block = s.workspace.block;
   request.compression = s.workspace.compression;
   if (!all_layers) request.layers = {s.workspace.selection.layer};

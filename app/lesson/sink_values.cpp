@@ -44,7 +44,7 @@ ValueGroup sink_values() {
        .compute = computed([](In s, Arguments, Progress& p) {
          const auto sinks = s.store->sinks(*s.trace, p);
          const Matrix heads = mean_of_query_heads(sinks->strengths, s.trace->model().num_kv_heads);
-         const window::SharedSelection& at = s.workspace.selection;
+         const figure::Selection& at = s.workspace.selection;
          return heads(at.layer, at.head);
        })});
   add({.name = "sinks.layer",

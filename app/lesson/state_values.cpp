@@ -10,13 +10,12 @@ namespace kvloupe::lesson {
 namespace {
 
 double budget_share(const LessonState& s) {
-  const Budget budget = parse_budget(s.workspace.budget);
+  const Budget& budget = s.workspace.budget;
   if (const Percent* percent = std::get_if<Percent>(&budget.value)) return percent->value / 100.0;
   return static_cast<double>(std::get<long>(budget.value)) / s.trace->run().prompt_length;
 }
 
-bool has_part(const std::string& policy, const std::string& name) {
-  const PolicySpec spec = parse_policy(policy);
+bool has_part(const PolicySpec& spec, const std::string& name) {
   return spec.score().name == name || spec.find(name) != nullptr;
 }
 
@@ -87,9 +86,8 @@ ValueGroup state_values() {
        .compute = computed([](In s) { return budget_share(s); })});
   add({.name = "budget_entries",
        .meaning = "the budget in entries of a head",
-       .compute = computed([](In s) {
-         return parse_budget(s.workspace.budget).resolve(s.trace->run().prompt_length);
-       })});
+       .compute = computed(
+           [](In s) { return s.workspace.budget.resolve(s.trace->run().prompt_length); })});
   add({.name = "block",
        .meaning = "tokens in a block of the replay",
        .compute = computed([](In s) {
@@ -99,26 +97,24 @@ ValueGroup state_values() {
   add({.name = "policy_a",
        .meaning = "policy A as written",
        .is_text = true,
-       .compute = computed([](In s) { return parse_policy(s.workspace.policy_a).text(); })});
+       .compute = computed([](In s) { return s.workspace.policy_a.text(); })});
   add({.name = "policy_b",
        .meaning = "policy B as written, on or off",
        .is_text = true,
-       .compute = computed([](In s) { return parse_policy(s.workspace.policy_b).text(); })});
+       .compute = computed([](In s) { return s.workspace.policy_b.text(); })});
   add({.name = "policy_b_on", .meaning = "1 if policy B is on", .compute = computed([](In s) {
                                                                   return s.workspace.policy_b_on;
                                                                 })});
   add({.name = "score_is",
        .arguments = {{Argument::score, "score"}},
        .meaning = "1 if policy A has this score",
-       .compute = computed([](In s, Arguments a) {
-         return parse_policy(s.workspace.policy_a).score().name == word(a[0]);
-       })});
+       .compute = computed(
+           [](In s, Arguments a) { return s.workspace.policy_a.score().name == word(a[0]); })});
   add({.name = "score_b_is",
        .arguments = {{Argument::score, "score"}},
        .meaning = "1 if policy B is on and has this score",
        .compute = computed([](In s, Arguments a) {
-         return s.workspace.policy_b_on &&
-                parse_policy(s.workspace.policy_b).score().name == word(a[0]);
+         return s.workspace.policy_b_on && s.workspace.policy_b.score().name == word(a[0]);
        })});
   add({.name = "policy_has",
        .arguments = {{Argument::part, "part"}},
