@@ -9,6 +9,7 @@ Handle file_access() {
   // Metadata of HDF5 1.10 carries checksums, so that damage is found instead of followed.
   check(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), what);
   check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), what);
+  check(H5Pset_file_locking(access, false, true), what);  // UnfinishedFile holds it locked
   return access;
 }
 }  // namespace

@@ -126,8 +126,10 @@ class Chunks {
   void unpack(const Shape& at) {
     const std::string what = "cannot read " + path_ + ": damaged or truncated";
     hsize_t stored = 0;
-    check(H5Dget_chunk_storage_size(dataset_.id, at.data(), &stored), what);
-    if (stored == 0) return fill();
+    haddr_t address = HADDR_UNDEF;
+    unsigned mask = 0;
+    check(H5Dget_chunk_info_by_coord(dataset_.id, at.data(), &mask, &address, &stored), what);
+    if (address == HADDR_UNDEF) return fill();
     if (stored > 2 * most_bytes()) refuse(at, "is too large");
     bytes_.resize(stored);
     std::uint32_t skipped = 0;  // bit i: filter i was not used

@@ -25,7 +25,7 @@ struct ExportOptions {
 /// What the figure is made from: traces, or the results of an evaluation or a study.
 request::FigureMaker maker_of(const figure::FigureInfo& info,
                               const std::vector<std::string>& inputs) {
-  if (request::reads_of(info).evaluation) {
+  if (info.needs.evaluation) {
     if (inputs.size() > 1) {
       throw UsageError(fmt::format("{}: figure {} reads one results file; give only one input",
                                    inputs.back(), info.name));
@@ -61,11 +61,10 @@ int run_export(const ExportOptions& o) {
 std::string figure_list() {
   std::string text = "Figures:\n";
   for (const figure::FigureInfo& info : figure::figure_catalog()) {
-    const request::Reads reads = request::reads_of(info);
     text += fmt::format("  {:<14} {}{}\n", info.name, info.title,
-                        reads.evaluation       ? " (results of an evaluation or a study)"
-                        : reads.other_loop     ? " (a full run and a closed-loop run)"
-                        : reads.several_traces ? " (several traces)"
+                        info.needs.evaluation       ? " (results of an evaluation or a study)"
+                        : info.needs.both_loops   ? " (a full run and a closed-loop run)"
+                        : info.needs.most_traces > 1 ? " (several traces)"
                                                : "");
     for (const figure::ChoiceInfo& choice : info.choices) {
       text +=

@@ -106,9 +106,9 @@ void add_figure_options(CLI::App& verb, FigureOptions& o) {
 
 request::FigureSettings settings_of(const FigureOptions& o) {
   request::FigureSettings settings;
-  settings.policy = o.policy;
-  settings.policy_b = o.policy_b;
-  settings.budget = o.budget;
+  settings.policy = parse_policy(o.policy);
+  if (!o.policy_b.empty()) settings.policy_b = parse_policy(o.policy_b);
+  settings.budget = parse_budget(o.budget);
   settings.block = o.block;
   settings.compression = o.compression;
   if (o.has_layer->count() > 0) settings.layer = o.layer;

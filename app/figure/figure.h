@@ -42,6 +42,8 @@ struct Selection {
   bool operator==(const Selection&) const = default;
 };
 
+class Figure;
+
 /// Everything a figure is computed from. The replays are there where the figure's needs say so;
 /// comparisons make more of their own (comparison.h).
 struct FigureInput {
@@ -59,6 +61,13 @@ struct FigureInput {
   int block = 0;                           // 0: the capture's
   std::optional<Compression> compression;  // none: the capture's
   std::shared_ptr<ReplayService> replays;
+  /// Whether a replay here is only a part, while the rest is computed. Of parts that it cannot show
+  /// a figure makes nothing: its `compute` returns nullptr.
+  bool partial = false;
+  /// What is shown until the whole figure is there: a part may take from it what is still to come.
+  std::shared_ptr<const Figure> shown;
+  /// Takes what the figure shows so far, where somebody looks on: from any thread, one at a time.
+  std::function<void(std::shared_ptr<const Figure>)> on_part;
 };
 
 /// How to draw what was computed.
@@ -101,7 +110,6 @@ struct Needs {
   bool policy = false;      // policy A's replay
   bool all_layers = false;  // of all layers, not only the selected one
   bool scores = false;      // with the selected head's scores
-  bool metrics = false;     // with the per-step metrics
   bool policy_b = false;    // policy B's replay too: the figure says nothing without
   bool comparison = false;  // makes replays of its own: of other policies, budgets, blocks, traces
   int fewest_traces = 1;
@@ -112,6 +120,18 @@ struct Needs {
   /// Made from the results of kvloupe-capture eval or rescue, and from no trace.
   bool evaluation = false;
   bool evaluated_budget = false;  // of their budgets it shows one, the nearest to the one chosen
+
+  /// Replays of the selected policies.
+  bool replay() const { return policy || policy_b; }
+  /// The selected policies: A, and B where there is one; with their block.
+  bool policies() const { return replay() || comparison; }
+  bool budget() const { return policies() || evaluated_budget; }
+  /// Shows A, B or both, as one likes.
+  bool side() const { return policies() && !policy_b; }
+  /// Steps are counted with the block, not as the trace was captured.
+  bool steps_of_replay() const { return policies() || step; }
+  /// Makes replays of its own, or compares traces: takes longer than a picture may.
+  bool slow() const { return comparison || both_loops; }
 };
 
 /// Which axes of a figure the wheel and the pointer move in the window.
@@ -130,7 +150,9 @@ struct FigureInfo {
   Topic topic = Topic::kept;
   Zoom zoom = Zoom::none;
   bool limits = false;  // has a colour bar whose limits can be dragged
-  Needs needs;
+  Needs needs;  // with the default choices
+  /// What it needs with these choices; nullptr: always the same.
+  Needs (*needs_with)(const Choices& choices) = nullptr;
   double width_mm = 85.0;  // default width on paper: a column; 178 is two
   double aspect = 1.0;     // default width / height
   std::vector<ChoiceInfo> choices;
@@ -141,6 +163,11 @@ struct FigureInfo {
   /// Reads and computes. Throws Cancelled through progress.
   std::unique_ptr<const Figure> (*compute)(const FigureInput& input, Progress& progress) = nullptr;
 };
+
+/// What the figure needs with these choices.
+inline Needs needs_of(const FigureInfo& info, const Choices& choices) {
+  return info.needs_with != nullptr ? info.needs_with(choices) : info.needs;
+}
 
 /// The value of a choice, or its default. Throws UsageError for a value that is none of its values;
 /// what a typed list means, comparison.h says.

@@ -131,6 +131,14 @@ ReplayKey key_of(const Trace& trace, const ReplayRequest& request) {
   return key;
 }
 
+ReplayRequest request_of_head(ReplayRequest request, int layer, int head) {
+  request.layers = {layer};
+  request.metrics = false;
+  request.scores_layer = layer;
+  request.scores_head = head;
+  return request;
+}
+
 std::size_t bytes_of(const Replay& replay) {
   std::size_t bytes =
       sizeof(Replay) + bytes_in(replay.blocks) + bytes_in(replay.heads) + bytes_in(replay.notes);
@@ -169,11 +177,12 @@ std::shared_ptr<const Replay> ReplayService::find(const Trace& trace, const Repl
 }
 
 /// Waiting for a replay of more layers would take too long.
-bool ReplayService::is_under_way(const ReplayKey& wanted) const {
-  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+const ReplayService::Entry* ReplayService::under_way(const ReplayKey& wanted) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return !entry.replay && same_run(entry.key, wanted) && has_contents(entry.key, wanted) &&
            entry.key.layers == wanted.layers;
   });
+  return found == entries_.end() ? nullptr : &*found;
 }
 
 /// The heads of a replay of all layers whose layers were replayed alone, with the same contents
@@ -240,19 +249,39 @@ std::shared_ptr<const Replay> ReplayService::get(const Trace& trace, const Repla
                                                  Progress& progress, const OnPart& on_part) {
   const ReplayKey key = key_of(trace, request);
   std::unique_lock lock(mutex_);
-  for (;;) {
+  for (std::shared_ptr<const Replay> told;;) {
     progress.check();
     if (auto replay = find(trace, key)) return replay;
-    if (!is_under_way(key)) break;
-    changed_.wait_for(lock, kLook);
+    const Entry* other = under_way(key);
+    if (!other) break;
+    if (on_part && other->part && other->part != told) {
+      told = other->part;
+      lock.unlock();
+      on_part(told);
+      lock.lock();
+    } else {
+      changed_.wait_for(lock, kLook);
+    }
   }
   std::vector<HeadReplay> there = heads_there(key);
-  const auto entry = entries_.insert(entries_.begin(), Entry{key, nullptr, 0});
+  const auto entry = entries_.insert(entries_.begin(), Entry{key, nullptr, nullptr, 0});
   lock.unlock();
+  OnPart tell;
+  if (on_part) {
+    tell = [&](std::shared_ptr<const Replay> part) {
+      {
+        const std::lock_guard telling(mutex_);
+        entry->part = part;
+        changed_.notify_all();
+      }
+      on_part(std::move(part));
+    };
+  }
   try {
-    auto replay = computed(trace, request, key, std::move(there), progress, on_part);
+    auto replay = computed(trace, request, key, std::move(there), progress, tell);
     lock.lock();
     entry->replay = replay;
+    entry->part = nullptr;
     entry->bytes = bytes_of(*replay);
     bytes_ += entry->bytes;
     make_room();

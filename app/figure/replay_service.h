@@ -34,6 +34,9 @@ struct ReplayKey {
   bool operator==(const ReplayKey&) const = default;
 };
 ReplayKey key_of(const Trace& trace, const ReplayRequest& request);
+/// A request for one layer with the scores of one of its heads, nothing measured: whoever looks at
+/// a head asks for this, so that it is replayed once.
+ReplayRequest request_of_head(ReplayRequest request, int layer, int head);
 /// ReplayKey::trace of every replay of this trace.
 std::string trace_key(const Trace& trace);
 
@@ -56,7 +59,7 @@ class ReplayService {
   /// threads: fewer heads than asked for.
   using OnPart = std::function<void(std::shared_ptr<const Replay>)>;
 
-  /// The whole replay. Progress and errors are those of replay(); what failed or was cancelled is
+  /// The whole replay; who waits for another's gets its parts too. Progress and errors are those of replay(); what failed or was cancelled is
   /// not kept.
   std::shared_ptr<const Replay> get(const Trace& trace, const ReplayRequest& request,
                                     Progress& progress, const OnPart& on_part = {});
@@ -77,6 +80,7 @@ class ReplayService {
   struct Entry {
     ReplayKey key;
     std::shared_ptr<const Replay> replay;  // nullptr while it is computed
+    std::shared_ptr<const Replay> part;    // the latest, for who waits
     std::size_t bytes = 0;
   };
   struct KnownReads {
@@ -85,7 +89,7 @@ class ReplayService {
     std::shared_ptr<const Reads> reads;
   };
   std::shared_ptr<const Replay> find(const Trace& trace, const ReplayKey& wanted);
-  bool is_under_way(const ReplayKey& wanted) const;
+  const Entry* under_way(const ReplayKey& wanted) const;
   std::vector<HeadReplay> heads_there(const ReplayKey& wanted) const;
   std::shared_ptr<const Replay> computed(const Trace& trace, const ReplayRequest& request,
                                          const ReplayKey& key, std::vector<HeadReplay> there,

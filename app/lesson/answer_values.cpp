@@ -47,80 +47,70 @@ ValueGroup answer_values() {
        .meaning = "what the model answers after the prompt: its first sentence, at most six words",
        .needs = "generated tokens or predictions",
        .is_text = true,
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return answer_text(*s.trace);
-       }});
+       .compute = computed([](In s) { return answer_text(*s.trace); })});
   add({.name = "answer_right",
        .meaning = "1 if the answer starts with the needle's number",
        .needs = "the same and a segment needle",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return right(s, *s.trace);
-       }});
+       .compute = computed([](In s) { return right(s, *s.trace); })});
   add({.name = "closed_answer",
        .arguments = {{Argument::number, "run"}},
        .meaning = "the answer with a policy in the model's cache; the runs of the lines `closed:` "
                   "count from 0",
        .needs = "the closed-loop run",
        .is_text = true,
-       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
+       .compute = computed([](In s, Arguments a) {
          const Trace* run = closed_run(s, a[0]);
          return run != nullptr ? answer_text(*run) : std::string();
-       }});
+       })});
   add({.name = "closed_answer_right",
        .arguments = {{Argument::number, "run"}},
        .meaning = "1 if that answer starts with the needle's number",
        .needs = "the closed-loop run and a segment needle",
-       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
+       .compute = computed([](In s, Arguments a) {
          const Trace* run = closed_run(s, a[0]);
          return run != nullptr ? right(s, *run) : kNone;
-       }});
+       })});
   add({.name = "closed_runs",
        .meaning =
            "closed-loop runs that the lesson has here: those of its lines `closed:`, or those "
            "given with --trace",
        .quick = true,
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return static_cast<double>(s.closed.size());
-       }});
+       .compute = computed([](In s) { return s.closed.size(); })});
   add({.name = "closed_policy",
        .arguments = {{Argument::number, "run"}},
        .meaning = "the policy of such a run",
        .needs = "the closed-loop run",
        .is_text = true,
-       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
+       .compute = computed([](In s, Arguments a) {
          const Trace* run = closed_run(s, a[0]);
          return run != nullptr ? run->run().policy : std::string();
-       }});
+       })});
   add({.name = "closed_entries",
        .arguments = {{Argument::number, "run"}},
        .meaning = "its budget in entries of a head",
        .needs = "the closed-loop run",
-       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
+       .compute = computed([](In s, Arguments a) {
          const Trace* run = closed_run(s, a[0]);
          return run != nullptr ? static_cast<double>(run->run().budget) : kNone;
-       }});
+       })});
   add({.name = "mean_loss",
        .meaning =
            "mean loss of the prompt's tokens in nats, each predicted from the tokens before it",
        .needs = "predictions",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return mean_loss(*s.trace);
-       }});
+       .compute = computed([](In s) { return mean_loss(*s.trace); })});
   add({.name = "closed_mean_loss",
        .arguments = {{Argument::number, "run"}},
        .meaning = "the same with a policy in the model's cache",
        .needs = "the closed-loop run with predictions",
-       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
+       .compute = computed([](In s, Arguments a) {
          const Trace* run = closed_run(s, a[0]);
          return run != nullptr ? mean_loss(*run) : kNone;
-       }});
+       })});
   add({.name = "probability",
        .arguments = {{Argument::number, "token"}},
        .meaning = "probability that the model gave the token after the tokens before it",
        .needs = "predictions",
-       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
-         return probability(*s.trace, a[0]);
-       }});
+       .compute = computed([](In s, Arguments a) { return probability(*s.trace, a[0]); })});
   return group;
 }
 

@@ -82,24 +82,18 @@ ValueGroup head_values() {
        .arguments = {{Argument::number, "query"}, {Argument::number, "key"}},
        .meaning = "attention that one token gives another; the mean over the head's query heads if "
                   "none is selected",
-       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
-         return attention_of(s, a[0], a[1]);
-       }});
+       .compute = computed([](In s, Arguments a) { return attention_of(s, a[0], a[1]); })});
   add({.name = "error_without",
        .arguments = {{Argument::number, "token"}},
        .meaning = "‖o′ − o‖ / ‖o‖ of the head's output when that token alone is evicted, mean over "
                   "the later queries that see it",
-       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
-         return error_without(s, a[0]);
-       }});
+       .compute = computed([](In s, Arguments a) { return error_without(s, a[0]); })});
   add({.name = "anchor_cosine",
        .arguments = {{Argument::number, "token"}},
        .meaning =
            "cosine between the token's key and the mean of all keys, each divided by its norm "
            "(KeyDiff's anchor)",
-       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
-         return anchor_cosine(s, a[0]);
-       }});
+       .compute = computed([](In s, Arguments a) { return anchor_cosine(s, a[0]); })});
   return group;
 }
 

@@ -228,19 +228,10 @@ window::WorkspaceState page_workspace(const Lesson& lesson, std::size_t page,
     }
     workspace.trace = trace.path().string();
     workspace.block = std::min(workspace.block, trace.run().prompt_length);
-    figure::Selection at;
-    const window::SharedSelection& wanted = workspace.selection;
-    at.layer = wanted.layer;
-    at.head = wanted.head;
-    at.query_head = wanted.query_head;
-    at.step = wanted.step;
-    at.token = wanted.token;
-    at.first_token = wanted.first_token;
-    at.last_token = wanted.last_token;
     figure::resolve(
-        at, trace,
+        workspace.selection, trace,
         static_cast<int>(replay_blocks(trace, workspace.block, workspace.compression).size()));
-    parse_budget(workspace.budget).resolve(trace.run().prompt_length);
+    workspace.budget.resolve(trace.run().prompt_length);
   } catch (const TextError& error) {
     fail(lesson, error);
   } catch (const UsageError& error) {
@@ -332,7 +323,7 @@ figure::MadeFigure make_figure(const PageFigure& figure, const LessonTraces& tra
   inputs.traces = {traces.trace};
   if (!traces.closed.empty()) {
     // The run of the policy that is shown, else the first.
-    const std::string policy = parse_policy(figure.settings.policy).text();
+    const std::string policy = figure.settings.policy.text();
     const auto same = std::find_if(traces.closed.begin(), traces.closed.end(),
                                    [&](const auto& run) { return run->run().policy == policy; });
     inputs.other_loop = same != traces.closed.end() ? *same : traces.closed.front();

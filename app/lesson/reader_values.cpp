@@ -42,8 +42,8 @@ double kept_there(const LessonState& s, const std::string& segment, const Value&
   const auto found = reader(s, segment, rank, progress);
   if (!found) return kNone;
   ReplayRequest request;
-  request.policy = parse_policy(s.workspace.policy_a);
-  request.budget = parse_budget(s.workspace.budget).resolve(s.trace->run().prompt_length);
+  request.policy = s.workspace.policy_a;
+  request.budget = s.workspace.budget.resolve(s.trace->run().prompt_length);
   request.block = s.workspace.block;
   request.compression = s.workspace.compression;
   request.metrics = false;
@@ -70,33 +70,32 @@ ValueGroup reader_values() {
            "ones "
            "without both, and over its query heads",
        .needs = "the segment, and tokens after it",
-       .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
+       .compute = computed([](In s, Arguments a, Progress& p) {
          const auto found = reader(s, word(a[0]), a[1], p);
          return found ? found->layer : kNone;
-       }});
+       })});
   add({.name = "reader_head",
        .arguments = arguments,
        .meaning = "its head in that layer",
        .needs = "the segment, and tokens after it",
-       .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
+       .compute = computed([](In s, Arguments a, Progress& p) {
          const auto found = reader(s, word(a[0]), a[1], p);
          return found ? found->head : kNone;
-       }});
+       })});
   add({.name = "reader_share",
        .arguments = arguments,
        .meaning = "the attention that it gives to the segment",
        .needs = "the segment, and tokens after it",
-       .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
+       .compute = computed([](In s, Arguments a, Progress& p) {
          const auto found = reader(s, word(a[0]), a[1], p);
          return found ? found->read : kNone;
-       }});
+       })});
   add({.name = "reader_kept",
        .arguments = arguments,
        .meaning = "share of the segment's tokens that policy A keeps there",
        .needs = "the segment, and tokens after it",
-       .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
-         return kept_there(s, word(a[0]), a[1], p);
-       }});
+       .compute = computed(
+           [](In s, Arguments a, Progress& p) { return kept_there(s, word(a[0]), a[1], p); })});
   return group;
 }
 

@@ -19,8 +19,8 @@ std::shared_ptr<const Replay> replay_in(const LessonState& s, Side side, bool al
                                         Progress& progress) {
   if (side == Side::b && !s.workspace.policy_b_on) return nullptr;
   ReplayRequest request;
-  request.policy = parse_policy(side == Side::a ? s.workspace.policy_a : s.workspace.policy_b);
-  request.budget = parse_budget(s.workspace.budget).resolve(s.trace->run().prompt_length);
+  request.policy = side == Side::a ? s.workspace.policy_a : s.workspace.policy_b;
+  request.budget = s.workspace.budget.resolve(s.trace->run().prompt_length);
   request.block = s.workspace.block;
   request.compression = s.workspace.compression;
   if (!all_layers) request.layers = {s.workspace.selection.layer};
@@ -123,80 +123,72 @@ ValueGroup result_values() {
        .arguments = {{Argument::measure, "measure"}},
        .meaning = "a measure of policy A, by its name in `kvloupe measures`; of one query head if "
                   "one is selected",
-       .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
-         return measured(s, Side::a, word(a[0]), p);
-       }});
+       .compute = computed(
+           [](In s, Arguments a, Progress& p) { return measured(s, Side::a, word(a[0]), p); })});
   add({.name = "measure_b",
        .arguments = {{Argument::measure, "measure"}},
        .meaning = "the same of policy B, if it is on",
-       .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
-         return measured(s, Side::b, word(a[0]), p);
-       }});
+       .compute = computed(
+           [](In s, Arguments a, Progress& p) { return measured(s, Side::b, word(a[0]), p); })});
   add({.name = "mean_measure",
        .arguments = {{Argument::measure, "measure"}},
        .meaning = "mean of a measure of policy A over all heads with a known value",
-       .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
+       .compute = computed([](In s, Arguments a, Progress& p) {
          return mean_measured(s, Side::a, word(a[0]), p);
-       }});
+       })});
   add({.name = "mean_measure_b",
        .arguments = {{Argument::measure, "measure"}},
        .meaning = "the same of policy B, if it is on",
-       .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
+       .compute = computed([](In s, Arguments a, Progress& p) {
          return mean_measured(s, Side::b, word(a[0]), p);
-       }});
+       })});
   add({.name = "kept",
        .arguments = {{Argument::number, "token"}},
        .meaning = "1 if policy A keeps the token, 0 if it has evicted the token",
-       .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
-         return token_kept(s, Side::a, false, a[0], p);
-       }});
+       .compute = computed(
+           [](In s, Arguments a, Progress& p) { return token_kept(s, Side::a, false, a[0], p); })});
   add({.name = "kept_b",
        .arguments = {{Argument::number, "token"}},
        .meaning = "the same of policy B, if it is on",
-       .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
-         return token_kept(s, Side::b, false, a[0], p);
-       }});
+       .compute = computed(
+           [](In s, Arguments a, Progress& p) { return token_kept(s, Side::b, false, a[0], p); })});
   add({.name = "kept_share",
        .arguments = {{Argument::number, "token"}},
        .meaning = "share of all heads in which policy A keeps the token",
-       .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
-         return token_kept(s, Side::a, true, a[0], p);
-       }});
+       .compute = computed(
+           [](In s, Arguments a, Progress& p) { return token_kept(s, Side::a, true, a[0], p); })});
   add({.name = "kept_share_b",
        .arguments = {{Argument::number, "token"}},
        .meaning = "the same of policy B, if it is on",
-       .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
-         return token_kept(s, Side::b, true, a[0], p);
-       }});
+       .compute = computed(
+           [](In s, Arguments a, Progress& p) { return token_kept(s, Side::b, true, a[0], p); })});
   add({.name = "entries",
        .meaning = "entries that policy A keeps in the head",
-       .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
-         return entries_kept(s, Side::a, p);
-       }});
+       .compute =
+           computed([](In s, Arguments, Progress& p) { return entries_kept(s, Side::a, p); })});
   add({.name = "entries_b",
        .meaning = "the same of policy B, if it is on",
-       .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
-         return entries_kept(s, Side::b, p);
-       }});
+       .compute =
+           computed([](In s, Arguments, Progress& p) { return entries_kept(s, Side::b, p); })});
   add({.name = "segment_kept",
        .arguments = {{Argument::segment, "segment"}},
        .meaning = "share of the segment's tokens that policy A keeps in the head",
        .needs = "the segment",
-       .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
+       .compute = computed([](In s, Arguments a, Progress& p) {
          return segment_kept(s, Side::a, false, word(a[0]), p);
-       }});
+       })});
   add({.name = "needle_kept",
        .meaning = "share of the needle's tokens that policy A keeps, over all heads",
        .needs = "a segment needle",
-       .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
+       .compute = computed([](In s, Arguments, Progress& p) {
          return segment_kept(s, Side::a, true, "needle", p);
-       }});
+       })});
   add({.name = "needle_kept_b",
        .meaning = "the same of policy B, if it is on",
        .needs = "a segment needle",
-       .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
+       .compute = computed([](In s, Arguments, Progress& p) {
          return segment_kept(s, Side::b, true, "needle", p);
-       }});
+       })});
   return group;
 }
 

@@ -19,67 +19,67 @@ ValueGroup sink_values() {
   add({.name = "sinks.share",
        .meaning = "share of the query heads that give token 0 more than 0.3, on average over all "
                   "later queries",
-       .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
+       .compute = computed([](In s, Arguments, Progress& p) -> Value {
          return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo&) {
            return static_cast<double>(sinks.heads) / static_cast<double>(sinks.strengths.size());
          });
-       }});
+       })});
   add({.name = "sinks.count",
        .meaning = "number of these query heads",
-       .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
+       .compute = computed([](In s, Arguments, Progress& p) -> Value {
          return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo&) {
            return static_cast<double>(sinks.heads);
          });
-       }});
+       })});
   add({.name = "sinks.strength",
        .meaning = "largest mean attention, of at most 0.95, that a query head gives token 0 (where "
                   "every head gives more, the largest)",
-       .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
+       .compute = computed([](In s, Arguments, Progress& p) -> Value {
          return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo&) {
            return static_cast<double>(sinks.strengths(sinks.layer, sinks.query_head));
          });
-       }});
+       })});
   add({.name = "sinks.here",
        .meaning = "mean attention that the selected head gives token 0 (mean over its query heads)",
-       .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
+       .compute = computed([](In s, Arguments, Progress& p) {
          const auto sinks = s.store->sinks(*s.trace, p);
          const Matrix heads = mean_of_query_heads(sinks->strengths, s.trace->model().num_kv_heads);
-         const window::SharedSelection& at = s.workspace.selection;
-         return static_cast<double>(heads(at.layer, at.head));
-       }});
+         const figure::Selection& at = s.workspace.selection;
+         return heads(at.layer, at.head);
+       })});
   add({.name = "sinks.layer",
        .meaning = "the layer of the query head with `sinks.strength`",
-       .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
+       .compute = computed([](In s, Arguments, Progress& p) -> Value {
          return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo&) {
            return static_cast<double>(sinks.layer);
          });
-       }});
+       })});
   add({.name = "sinks.head",
        .meaning = "its key-value head",
-       .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
+       .compute = computed([](In s, Arguments, Progress& p) -> Value {
          return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo& model) {
            return static_cast<double>(model.head_of(sinks.query_head));
          });
-       }});
+       })});
   add({.name = "sinks.query_head",
        .meaning = "its index among the query heads",
-       .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
+       .compute = computed([](In s, Arguments, Progress& p) -> Value {
          return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo&) {
            return static_cast<double>(sinks.query_head);
          });
-       }});
+       })});
   add({.name = "sinks.value_ratio",
        .meaning = "norm of token 0's value divided by the median norm of all values, in that head",
-       .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
+       .compute = computed([](In s, Arguments, Progress& p) -> Value {
          return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo& model) {
            return static_cast<double>(
                sinks.value_ratios(sinks.layer, model.head_of(sinks.query_head)));
          });
-       }});
+       })});
   add({.name = "sinks.median_value_ratio",
        .meaning = "median of this ratio over the query heads that give token 0 more than 0.3",
        .needs = "a query head above 0.3",
-       .compute = [](const LessonState& s, Arguments, Progress& p) -> Value {
+       .compute = computed([](In s, Arguments, Progress& p) -> Value {
          return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo& model) {
            std::vector<double> ratios;
            for (int l = 0; l < model.num_layers; ++l) {
@@ -90,16 +90,16 @@ ValueGroup sink_values() {
            }
            return median(std::move(ratios));
          });
-       }});
+       })});
   add({.name = "rest",
        .arguments = {{Argument::number, "layer"}, {Argument::number, "query_head"}},
        .meaning = "mean attention that this query head gives token 0",
-       .compute = [](const LessonState& s, Arguments a, Progress& p) -> Value {
+       .compute = computed([](In s, Arguments a, Progress& p) {
          const auto sinks = s.store->sinks(*s.trace, p);
          const int l = index(a[0], static_cast<int>(sinks->strengths.rows()));
          const int h = index(a[1], static_cast<int>(sinks->strengths.cols()));
          return l < 0 || h < 0 ? kNone : static_cast<double>(sinks->strengths(l, h));
-       }});
+       })});
   return group;
 }
 

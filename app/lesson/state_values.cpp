@@ -10,13 +10,12 @@ namespace kvloupe::lesson {
 namespace {
 
 double budget_share(const LessonState& s) {
-  const Budget budget = parse_budget(s.workspace.budget);
+  const Budget& budget = s.workspace.budget;
   if (const Percent* percent = std::get_if<Percent>(&budget.value)) return percent->value / 100.0;
   return static_cast<double>(std::get<long>(budget.value)) / s.trace->run().prompt_length;
 }
 
-bool has_part(const std::string& policy, const std::string& name) {
-  const PolicySpec spec = parse_policy(policy);
+bool has_part(const PolicySpec& spec, const std::string& name) {
   return spec.score().name == name || spec.find(name) != nullptr;
 }
 
@@ -55,127 +54,94 @@ ValueGroup state_values() {
     info.of_selection = true;
     group.values.push_back(std::move(info));
   };
-  add({.name = "layer",
-       .meaning = "the layer selected",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return static_cast<double>(s.workspace.selection.layer);
-       }});
+  add({.name = "layer", .meaning = "the layer selected", .compute = computed([](In s) {
+                                                           return s.workspace.selection.layer;
+                                                         })});
   add({.name = "head",
        .meaning = "the key-value head selected",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return static_cast<double>(s.workspace.selection.head);
-       }});
+       .compute = computed([](In s) { return s.workspace.selection.head; })});
   add({.name = "query_head",
        .meaning = "the query head selected; -1: the mean over the head's query heads",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return static_cast<double>(s.workspace.selection.query_head);
-       }});
-  add({.name = "step",
-       .meaning = "the step shown, from 0",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return static_cast<double>(step_of(s, blocks_of(s)));
-       }});
-  add({.name = "steps",
-       .meaning = "number of steps",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return static_cast<double>(blocks_of(s).size());
-       }});
+       .compute = computed([](In s) { return s.workspace.selection.query_head; })});
+  add({.name = "step", .meaning = "the step shown, from 0", .compute = computed([](In s) {
+                                                              return step_of(s, blocks_of(s));
+                                                            })});
+  add({.name = "steps", .meaning = "number of steps", .compute = computed([](In s) {
+                                                        return blocks_of(s).size();
+                                                      })});
   add({.name = "token",
        .meaning = "the token selected; -1: none",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return static_cast<double>(s.workspace.selection.token);
-       }});
+       .compute = computed([](In s) { return s.workspace.selection.token; })});
   add({.name = "first_token",
        .meaning = "first token of the range shown",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return static_cast<double>(s.workspace.selection.first_token);
-       }});
+       .compute = computed([](In s) { return s.workspace.selection.first_token; })});
   add({.name = "last_token",
        .meaning = "last token of the range shown",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
+       .compute = computed([](In s) {
          const int last = s.workspace.selection.last_token;
-         return static_cast<double>(last >= 0 ? last : s.trace->length() - 1);
-       }});
+         return last >= 0 ? last : s.trace->length() - 1;
+       })});
   add({.name = "budget",
        .meaning = "the budget as a share of the prompt",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return budget_share(s);
-       }});
+       .compute = computed([](In s) { return budget_share(s); })});
   add({.name = "budget_entries",
        .meaning = "the budget in entries of a head",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return static_cast<double>(
-             parse_budget(s.workspace.budget).resolve(s.trace->run().prompt_length));
-       }});
+       .compute = computed(
+           [](In s) { return s.workspace.budget.resolve(s.trace->run().prompt_length); })});
   add({.name = "block",
        .meaning = "tokens in a block of the replay",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
+       .compute = computed([](In s) {
          const int own = s.workspace.block;
-         return static_cast<double>(own > 0 ? own : s.trace->run().block_size);
-       }});
+         return own > 0 ? own : s.trace->run().block_size;
+       })});
   add({.name = "policy_a",
        .meaning = "policy A as written",
        .is_text = true,
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return parse_policy(s.workspace.policy_a).text();
-       }});
+       .compute = computed([](In s) { return s.workspace.policy_a.text(); })});
   add({.name = "policy_b",
        .meaning = "policy B as written, on or off",
        .is_text = true,
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return parse_policy(s.workspace.policy_b).text();
-       }});
-  add({.name = "policy_b_on",
-       .meaning = "1 if policy B is on",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return s.workspace.policy_b_on ? 1.0 : 0.0;
-       }});
+       .compute = computed([](In s) { return s.workspace.policy_b.text(); })});
+  add({.name = "policy_b_on", .meaning = "1 if policy B is on", .compute = computed([](In s) {
+                                                                  return s.workspace.policy_b_on;
+                                                                })});
   add({.name = "score_is",
        .arguments = {{Argument::score, "score"}},
        .meaning = "1 if policy A has this score",
-       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
-         return parse_policy(s.workspace.policy_a).score().name == word(a[0]) ? 1.0 : 0.0;
-       }});
+       .compute = computed(
+           [](In s, Arguments a) { return s.workspace.policy_a.score().name == word(a[0]); })});
   add({.name = "score_b_is",
        .arguments = {{Argument::score, "score"}},
        .meaning = "1 if policy B is on and has this score",
-       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
-         return s.workspace.policy_b_on &&
-                        parse_policy(s.workspace.policy_b).score().name == word(a[0])
-                    ? 1.0
-                    : 0.0;
-       }});
+       .compute = computed([](In s, Arguments a) {
+         return s.workspace.policy_b_on && s.workspace.policy_b.score().name == word(a[0]);
+       })});
   add({.name = "policy_has",
        .arguments = {{Argument::part, "part"}},
        .meaning = "1 if this score or modifier is a part of policy A",
-       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
-         return has_part(s.workspace.policy_a, word(a[0])) ? 1.0 : 0.0;
-       }});
+       .compute =
+           computed([](In s, Arguments a) { return has_part(s.workspace.policy_a, word(a[0])); })});
   add({.name = "policy_b_has",
        .arguments = {{Argument::part, "part"}},
        .meaning = "1 if policy B is on and has this part",
-       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
-         return s.workspace.policy_b_on && has_part(s.workspace.policy_b, word(a[0])) ? 1.0 : 0.0;
-       }});
+       .compute = computed([](In s, Arguments a) {
+         return s.workspace.policy_b_on && has_part(s.workspace.policy_b, word(a[0]));
+       })});
   add({.name = "viewing",
        .arguments = {{Argument::view, "view"}},
        .meaning = "1 if one of the tiles shows this view",
-       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
-         return shown_tile(s, word(a[0])) != nullptr ? 1.0 : 0.0;
-       }});
+       .compute =
+           computed([](In s, Arguments a) { return shown_tile(s, word(a[0])) != nullptr; })});
   add({.name = "choice_is",
        .arguments = {{Argument::view, "view"},
                      {Argument::word, "choice"},
                      {Argument::word, "value"}},
        .meaning = "1 if a tile shows this view with this value of the choice",
-       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
-         return choice_is(s, word(a[0]), word(a[1]), word(a[2])) ? 1.0 : 0.0;
-       }});
-  add({.name = "playing",
-       .meaning = "1 while the steps play",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return s.playing ? 1.0 : 0.0;
-       }});
+       .compute = computed(
+           [](In s, Arguments a) { return choice_is(s, word(a[0]), word(a[1]), word(a[2])); })});
+  add({.name = "playing", .meaning = "1 while the steps play", .compute = computed([](In s) {
+                                                                 return s.playing;
+                                                               })});
   return group;
 }
 

@@ -25,108 +25,85 @@ ValueGroup trace_values() {
   };
   add({.name = "tokens",
        .meaning = "all tokens, prompt and generated",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return static_cast<double>(s.trace->length());
-       }});
+       .compute = computed([](In s) { return s.trace->length(); })});
   add({.name = "prompt_tokens",
        .meaning = "tokens of the prompt",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return static_cast<double>(s.trace->run().prompt_length);
-       }});
+       .compute = computed([](In s) { return s.trace->run().prompt_length; })});
   add({.name = "generated",
        .meaning = "tokens generated after the prompt",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return static_cast<double>(s.trace->run().generated);
-       }});
+       .compute = computed([](In s) { return s.trace->run().generated; })});
   add({.name = "blocks",
        .meaning = "blocks of the prompt",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
+       .compute = computed([](In s) -> Value {
          const auto& blocks = s.trace->blocks();
-         return static_cast<double>(
-             std::count_if(blocks.begin(), blocks.end(),
-                           [&](const kvloupe::Block& b) { return b.first < s.trace->run().prompt_length; }));
-       }});
+         return static_cast<double>(std::count_if(
+             blocks.begin(), blocks.end(),
+             [&](const kvloupe::Block& b) { return b.first < s.trace->run().prompt_length; }));
+       })});
   add({.name = "block_size",
        .meaning = "tokens in a block of the capture",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return static_cast<double>(s.trace->run().block_size);
-       }});
-  add({.name = "layers",
-       .meaning = "layers of the model",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return static_cast<double>(s.trace->model().num_layers);
-       }});
+       .compute = computed([](In s) { return s.trace->run().block_size; })});
+  add({.name = "layers", .meaning = "layers of the model", .compute = computed([](In s) {
+                                                             return s.trace->model().num_layers;
+                                                           })});
   add({.name = "heads",
        .meaning = "key-value heads in a layer",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return static_cast<double>(s.trace->model().num_kv_heads);
-       }});
+       .compute = computed([](In s) { return s.trace->model().num_kv_heads; })});
   add({.name = "query_heads",
        .meaning = "query heads in a layer",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return static_cast<double>(s.trace->model().num_heads);
-       }});
+       .compute = computed([](In s) { return s.trace->model().num_heads; })});
   add({.name = "head_dim",
        .meaning = "numbers in a key of one head",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return static_cast<double>(s.trace->model().head_dim);
-       }});
+       .compute = computed([](In s) { return s.trace->model().head_dim; })});
   add({.name = "bytes_per_token",
        .meaning = "bytes that one token takes in the model's cache, keys and values in 16 bits",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return bytes_per_token(s.trace->model());
-       }});
+       .compute = computed([](In s) { return bytes_per_token(s.trace->model()); })});
   add({.name = "cache_bytes",
        .meaning = "the same for all tokens of the trace: `tokens * bytes_per_token`",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return bytes_per_token(s.trace->model()) * s.trace->length();
-       }});
+       .compute =
+           computed([](In s) { return bytes_per_token(s.trace->model()) * s.trace->length(); })});
   add({.name = "model",
        .meaning = "the model's name",
        .is_text = true,
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return s.trace->model().name;
-       }});
+       .compute = computed([](In s) { return s.trace->model().name; })});
   add({.name = "token_text",
        .arguments = {{Argument::number, "token"}},
        .meaning = "the token's text",
        .needs = "the text of its tokens",
        .is_text = true,
-       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
+       .compute = computed([](In s, Arguments a) {
          const auto& text = s.trace->tokens().text;
          const int at = index(a[0], static_cast<int>(text.size()));
          return at < 0 ? std::string() : figure::printable(text[static_cast<std::size_t>(at)]);
-       }});
+       })});
   add({.name = "segment_first",
        .arguments = {{Argument::segment, "segment"}},
        .meaning = "first token of the segment, such as context, needle, question, answer",
        .needs = "the segment",
-       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
+       .compute = computed([](In s, Arguments a) {
          const int first = segment_of(s.trace->tokens(), word(a[0])).first;
          return first < 0 ? kNone : first;
-       }});
+       })});
   add({.name = "segment_last",
        .arguments = {{Argument::segment, "segment"}},
        .meaning = "last token of the segment's first piece",
        .needs = "the segment",
-       .compute = [](const LessonState& s, Arguments a, Progress&) -> Value {
+       .compute = computed([](In s, Arguments a) {
          const int last = segment_of(s.trace->tokens(), word(a[0])).second;
          return last < 0 ? kNone : last;
-       }});
+       })});
   add({.name = "needle_token",
        .meaning = "the token in which the number hidden in the needle begins",
        .needs = "a segment needle with a number",
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
+       .compute = computed([](In s) {
          const int token = needle_token(s.trace->tokens());
          return token < 0 ? kNone : token;
-       }});
+       })});
   add({.name = "needle_number",
        .meaning = "the number hidden in the needle",
        .needs = "a segment needle",
        .is_text = true,
-       .compute = [](const LessonState& s, Arguments, Progress&) -> Value {
-         return needle_number(s.trace->tokens());
-       }});
+       .compute = computed([](In s) { return needle_number(s.trace->tokens()); })});
   return group;
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "analysis/replay/replay.h"
@@ -11,12 +12,36 @@
 
 namespace kvloupe::lesson {
 
+using In = const LessonState&;
 using Arguments = std::span<const Value>;
 
 inline constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 inline double number(const Value& value) { return std::get<double>(value); }
 inline const std::string& word(const Value& value) { return std::get<std::string>(value); }
+
+/// The catalogue's function from one of the state, and of its arguments and a progress where it has
+/// them. It captures nothing; a count becomes a number, a truth 1 or 0.
+template <typename Function>
+constexpr auto computed(Function) {
+  return [](const LessonState& s, Arguments arguments, Progress& progress) -> Value {
+    const auto result = [&] {
+      if constexpr (std::is_invocable_v<Function, const LessonState&>) {
+        return Function{}(s);
+      } else if constexpr (std::is_invocable_v<Function, const LessonState&, Arguments>) {
+        return Function{}(s, arguments);
+      } else {
+        return Function{}(s, arguments, progress);
+      }
+    }();
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(result)>>) {
+      return static_cast<double>(result);
+    } else {
+      return result;
+    }
+  };
+}
+
 /// An index below `end`, or −1 for what is none.
 int index(const Value& value, int end);
 

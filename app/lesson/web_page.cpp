@@ -125,7 +125,7 @@ class Maker {
       const figure::MadeFigure made = make_figure(one, traces_, progress_);
       return html::page_figure(*one.info, made, options, fonts_);
     };
-    if (section.slider_steps.empty() || !request::reads_of(*figure.info).step)
+    if (section.slider_steps.empty() || !needs_of(*figure.info, figure.settings.choices).step)
       return of_step(figure);
     html::PageFigure all;
     for (std::size_t s = 0; s < section.slider_steps.size(); ++s) {

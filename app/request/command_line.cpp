@@ -50,7 +50,6 @@ std::string shell_word(const std::string& word) {
 std::string command_line(const figure::FigureInfo& info, const FigureRequest& request,
                          const figure::FileOptions& options, const figure::PageSize& page,
                          const std::string& path) {
-  const Reads reads = reads_of(info);
   std::string line = "kvloupe export";
   for (const InputIdentity& input : request.inputs) line += " " + shell_word(input.path);
   const auto add = [&](const std::string& name, const std::string& value) {
@@ -78,7 +77,7 @@ std::string command_line(const figure::FigureInfo& info, const FigureRequest& re
     add("--block", std::to_string(request.block));
   }
   if (request.compression) add("--compression", compression_name(*request.compression));
-  if (reads.head) {
+  if (needs_of(info, request.choices).head) {
     add("--layer", std::to_string(at.layer));
     add("--head", std::to_string(at.head));
     if (at.query_head >= 0) add("--query-head", std::to_string(at.query_head));

@@ -40,20 +40,20 @@ Selection wanted_selection(const FigureSettings& settings, const ModelInfo& mode
 }
 
 /// Of a resolved selection what the figure reads.
-Selection part_read(const Selection& resolved, const Reads& reads, const Trace& trace) {
+Selection part_read(const Selection& resolved, const figure::Needs& needs, const Trace& trace) {
   Selection part;
-  if (reads.head) {
+  if (needs.head) {
     part.layer = resolved.layer;
     part.head = resolved.head;
     part.query_head = resolved.query_head;
   }
-  if (reads.step) part.step = resolved.step;
-  if (reads.tokens) {
+  if (needs.step) part.step = resolved.step;
+  if (needs.tokens) {
     part.first_token = resolved.first_token;
     part.last_token = resolved.last_token;
     if (part.first_token == 0 && part.last_token == trace.length() - 1) part.last_token = -1;
   }
-  if (reads.token) part.token = resolved.token;
+  if (needs.token) part.token = resolved.token;
   return part;
 }
 
@@ -66,15 +66,10 @@ std::string files_of(const FigureInfo& info, const FigureRequest& request) {
 
 }  // namespace
 
-bool operator==(const FigureRequest& a, const FigureRequest& b) {
-  const auto same_budget = [&] {
-    if (!a.budget || !b.budget) return !a.budget && !b.budget;
-    return a.budget->value == b.budget->value;
-  };
-  return a.figure == b.figure && a.inputs == b.inputs && a.selection == b.selection &&
-         a.policy_a == b.policy_a && a.policy_b == b.policy_b && a.policy_files == b.policy_files &&
-         same_budget() && a.block == b.block && a.compression == b.compression &&
-         a.choices == b.choices;
+bool same_subject(const FigureRequest& a, const FigureRequest& b) {
+  return a.figure == b.figure && a.inputs == b.inputs && a.choices == b.choices &&
+         a.selection.layer == b.selection.layer && a.selection.head == b.selection.head &&
+         a.selection.query_head == b.selection.query_head;
 }
 
 std::size_t hash_of(const FigureRequest& request) {
@@ -106,29 +101,6 @@ std::size_t hash_of(const FigureRequest& request) {
     add(value);
   }
   return hash;
-}
-
-Reads reads_of(const FigureInfo& info) {
-  const figure::Needs& needs = info.needs;
-  Reads reads;
-  reads.evaluation = needs.evaluation;
-  reads.several_traces = needs.most_traces > 1;
-  reads.other_loop = needs.both_loops;
-  reads.replay = needs.policy || needs.policy_b;
-  reads.policies = reads.replay || needs.comparison;
-  reads.policy_b = needs.policy_b;
-  reads.side = reads.policies && !needs.policy_b;
-  reads.budget = reads.policies || needs.evaluated_budget;
-  reads.head = needs.head;
-  reads.step = needs.step;
-  reads.tokens = needs.tokens;
-  reads.token = needs.token;
-  reads.steps_of_replay = reads.policies || needs.step;
-  reads.all_layers = needs.all_layers;
-  reads.metrics = needs.metrics;
-  reads.scores = needs.scores;
-  reads.slow = needs.comparison || needs.both_loops;
-  return reads;
 }
 
 void check_trace_count(const FigureInfo& info, std::size_t count, const std::string& last) {
@@ -163,7 +135,7 @@ Missing missing(const FigureInfo& info, const FigureRequest& request) {
   if (request.inputs.empty()) return Missing::trace;
   if (request.inputs.size() < static_cast<std::size_t>(info.needs.fewest_traces))
     return info.needs.both_loops ? Missing::other_loop : Missing::more_traces;
-  return info.needs.policy_b && !request.policy_b ? Missing::policy_b : Missing::nothing;
+  return needs_of(info, request.choices).policy_b && !request.policy_b ? Missing::policy_b : Missing::nothing;
 }
 
 std::string unavailable(const FigureInfo& info, const FigureInputs& inputs) {
@@ -181,18 +153,6 @@ std::string unavailable(const FigureInfo& info, const FigureInputs& inputs) {
 FigureRequest make_request(const FigureInfo& info, const FigureSettings& settings,
                            const FigureInputs& inputs) {
   figure::check_choices(info, settings.choices);
-  const Reads reads = reads_of(info);
-  // Also where the figure reads none: a wrong spec is an error, whatever the figure.
-  const PolicySpec a = parse_policy(settings.policy);
-  std::optional<PolicySpec> b;
-  if (!settings.policy_b.empty()) {
-    b = parse_policy(settings.policy_b);
-  } else if (reads.policy_b && settings.choose_policy_b) {
-    const PolicySpec h2o = parse_policy(published_spec("h2o"));
-    b = a == h2o ? parse_policy("keydiff") : h2o;
-  }
-  const Budget budget = parse_budget(settings.budget);
-
   FigureRequest request;
   request.figure = info.name;
   for (const ChoiceInfo& one : info.choices) {
@@ -200,15 +160,20 @@ FigureRequest make_request(const FigureInfo& info, const FigureSettings& setting
     if (chosen != settings.choices.end() && chosen->second != one.values.front())
       request.choices.insert(*chosen);
   }
-  if (reads.budget) request.budget = budget;
-  if (reads.policies) {
-    request.policy_a = a;
-    request.policy_b = b;
+  const figure::Needs needs = needs_of(info, request.choices);
+  if (needs.budget()) request.budget = settings.budget;
+  if (needs.policies()) {
+    request.policy_a = settings.policy;
+    request.policy_b = settings.policy_b;
+    if (!request.policy_b && needs.policy_b && settings.choose_policy_b) {
+      const PolicySpec h2o = parse_policy(published_spec("h2o"));
+      request.policy_b = settings.policy == h2o ? parse_policy("keydiff") : h2o;
+    }
     request.block = settings.block;
     request.compression = settings.compression;
   }
   request.policy_files = files_of(info, request);
-  if (reads.evaluation) {
+  if (needs.evaluation) {
     if (inputs.evaluation) {
       request.inputs = {{inputs.evaluation->path.string(), inputs.evaluation->identity}};
     }
@@ -221,12 +186,12 @@ FigureRequest make_request(const FigureInfo& info, const FigureSettings& setting
     request.inputs.push_back({trace->path().string(), trace->identity()});
   if (traces.empty()) return request;
   const Trace& trace = *traces.front();
-  const bool any_block = reads.steps_of_replay || !trace.run().closed_loop();
+  const bool any_block = needs.steps_of_replay() || !trace.run().closed_loop();
   const std::vector<Block> blocks =
       any_block ? replay_blocks(trace, settings.block, settings.compression) : trace.blocks();
   request.selection = part_read(figure::resolve(wanted_selection(settings, trace.model()), trace,
                                                 static_cast<int>(blocks.size())),
-                                reads, trace);
+                                needs, trace);
   return request;
 }
 

@@ -32,10 +32,10 @@ struct FigureSettings {
   std::optional<int> step;                    // default: the last of the prompt
   std::optional<std::pair<int, int>> tokens;  // both included, -1: the last; default: all
   std::optional<int> token;                   // default: the figure's own
-  std::string policy = "keydiff";
-  std::string policy_b;         // empty: none
+  PolicySpec policy = parse_policy("keydiff");
+  std::optional<PolicySpec> policy_b;
   bool choose_policy_b = true;  // a figure that needs one takes h2o, or keydiff beside h2o
-  std::string budget = "25%";
+  Budget budget{Percent{25.0}};
   int block = 0;                           // 0: the capture's own
   std::optional<Compression> compression;  // none: the capture's own
   figure::Choices choices;
@@ -72,39 +72,15 @@ struct FigureRequest {
   int block = 0;                           // 0: the capture's own
   std::optional<Compression> compression;  // none: the capture's own
   figure::Choices choices;                 // other than the defaults
+  bool operator==(const FigureRequest&) const = default;
 };
-bool operator==(const FigureRequest& a, const FigureRequest& b);
 std::size_t hash_of(const FigureRequest& request);
+/// Whether both are of the same inputs, head and choices: policies, budget, block, step and tokens
+/// may differ, as they do while a hand drags a control.
+bool same_subject(const FigureRequest& a, const FigureRequest& b);
 
-/// What a figure reads beside its choices: what the catalogue's Needs mean. The only place that
-/// asks them.
-struct Reads {
-  bool evaluation = false;  // results of kvloupe-capture eval or rescue, and no trace
-  bool several_traces = false;
-  bool other_loop = false;  // a second trace, of the same tokens in the other loop
-  bool policies = false;    // A, and B where there is one; with their block
-  bool policy_b = false;    // says nothing without B
-  bool side = false;        // shows A, B or both, as one likes
-  bool budget = false;
-  bool head = false;
-  bool step = false;
-  bool tokens = false;
-  bool token = false;
-  bool steps_of_replay = false;  // steps are counted with the block, not as the trace was captured
-  // Of the selected policies:
-  bool replay = false;
-  bool all_layers = false;  // else the selected one
-  bool metrics = false;
-  bool scores = false;  // of the selected head
-  /// Makes replays of its own, or compares traces: takes longer than a picture may.
-  bool slow = false;
-  /// Whether a replay of the selected layer without its metrics yet is not the whole of it.
-  bool whole_replay() const { return all_layers || metrics; }
-};
-Reads reads_of(const figure::FigureInfo& info);
-
-/// Throws UsageError for a policy, budget, layer, head, step, token or choice that is none,
-/// whether the figure reads it or not, and for more traces than the figure takes. Where an input is
+/// Throws UsageError for a layer, head, step, token or choice that is none, whether the figure reads
+/// it or not, and for more traces than the figure takes. Where an input is
 /// missing the request says so: see missing().
 FigureRequest make_request(const figure::FigureInfo& info, const FigureSettings& settings,
                            const FigureInputs& inputs);

@@ -1,6 +1,7 @@
 #include "app/request/figure_service.h"
 
 #include <chrono>
+#include <future>
 #include <utility>
 
 #include "analysis/error.h"
@@ -28,6 +29,7 @@ class FigureWithSentence final : public figure::Figure {
     return own_->value_text(target);
   }
   std::string caption() const override { return own_->caption() + " " + sentence_; }
+  const std::shared_ptr<const Figure>& own() const { return own_; }
 
  private:
   std::shared_ptr<const Figure> own_;
@@ -55,31 +57,157 @@ void refuse_missing(const figure::FigureInfo& info, const FigureRequest& request
   throw UsageError("figure " + info.name + " compares two policies; give --policy-b");
 }
 
-std::vector<Block> steps_of(const Reads& reads, const FigureRequest& request, const Trace& trace) {
-  return reads.steps_of_replay ? replay_blocks(trace, request.block, request.compression)
-                               : trace.blocks();
+/// Gets a replay in a thread of its own, and meanwhile calls `use` in this one with the latest part
+/// of it: a worker of the replay must not wait for work on its parts.
+std::shared_ptr<const Replay> with_parts(
+    Progress& progress,
+    const std::function<std::shared_ptr<const Replay>(Progress&,
+                                                      const figure::ReplayService::OnPart&)>& get,
+    const figure::ReplayService::OnPart& use) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::shared_ptr<const Replay> part;
+  bool done = false;
+  const auto tell = [&](std::shared_ptr<const Replay> replay, bool last) {
+    const std::lock_guard lock(mutex);
+    part = std::move(replay);
+    done = last;
+    changed.notify_one();
+  };
+  Progress own(progress, 0);
+  std::future<std::shared_ptr<const Replay>> whole = std::async(std::launch::async, [&] {
+    std::shared_ptr<const Replay> replay;
+    try {
+      replay = get(own, [&](std::shared_ptr<const Replay> some) { tell(std::move(some), false); });
+    } catch (...) {
+      tell(nullptr, true);
+      throw;
+    }
+    tell(nullptr, true);
+    return replay;
+  });
+  try {
+    for (std::unique_lock lock(mutex); !done;) {
+      changed.wait(lock, [&] { return done || part; });
+      if (done) break;
+      const std::shared_ptr<const Replay> now = std::exchange(part, nullptr);
+      lock.unlock();
+      use(now);
+      lock.lock();
+    }
+  } catch (...) {
+    own.cancel();  // the thread ends before this function does
+    throw;
+  }
+  return whole.get();
 }
 
-/// The replay of a selected policy, with what the figure needs of it.
-std::shared_ptr<const Replay> selected_replay(const figure::FigureInput& input,
-                                              const PolicySpec& policy, const Reads& reads,
-                                              Progress& progress) {
-  figure::WantedReplay wanted;
-  wanted.policy = policy;
-  if (!reads.all_layers) wanted.layers = {input.selection.layer};
-  wanted.metrics = reads.metrics;
-  wanted.scores = reads.scores;
-  Progress part(progress, 0);  // the figure's own work is what progress counts
-  return replay_of(input, wanted, part);
-}
+/// One figure on its way.
+class Making {
+ public:
+  Making(const figure::FigureInfo& info, const FigureRequest& request, const Meanwhile& meanwhile,
+         figure::FigureInput input, std::vector<Block> steps)
+      : info_(info),
+        request_(request),
+        needs_(needs_of(info, request.choices)),
+        meanwhile_(meanwhile),
+        input_(std::move(input)),
+        steps_(std::move(steps)) {
+    if (!meanwhile_.on_part) return;
+    const auto* with = dynamic_cast<const FigureWithSentence*>(meanwhile_.shown.get());
+    input_.shown = with != nullptr ? with->own() : meanwhile_.shown;
+    input_.on_part = [this](std::shared_ptr<const figure::Figure> part) {
+      meanwhile_.on_part(made_of(std::move(part), input_, false));
+    };
+  }
+
+  figure::MadeFigure whole(Progress& progress) {
+    if (needs_.replay()) {
+      get(*request_.policy_a, &figure::FigureInput::policy_a, !request_.policy_b, progress);
+      if (request_.policy_b)
+        get(*request_.policy_b, &figure::FigureInput::policy_b, true, progress);
+    }
+    return made_of(info_.compute(input_, progress), input_, true);
+  }
+
+ private:
+  using Place = std::shared_ptr<const Replay> figure::FigureInput::*;
+
+  figure::MadeFigure made_of(std::shared_ptr<const figure::Figure> figure,
+                             const figure::FigureInput& input, bool complete) const {
+    if (const std::string terms = terms_in_words(info_, request_, input); !terms.empty())
+      figure = std::make_shared<FigureWithSentence>(std::move(figure), terms);
+    return {std::move(figure), settings_in_words(info_, request_, input), input.traces, steps_,
+            complete};
+  }
+
+  /// Shows what a part of a replay can show.
+  void show_part(const std::shared_ptr<const Replay>& part, Place place, Progress& progress) const {
+    figure::FigureInput input = input_;
+    input.*place = part;
+    input.partial = true;
+    input.on_part = {};
+    Progress own(progress, 0);
+    std::shared_ptr<const figure::Figure> figure;
+    try {
+      figure = info_.compute(input, own);
+    } catch (const WorkError&) {
+      return;  // a part may lack what the whole has
+    }
+    if (figure) meanwhile_.on_part(made_of(std::move(figure), input, false));
+  }
+
+  /// Gets the replay of a selected policy; shows its parts if it is the last one.
+  void get(const PolicySpec& policy, Place place, bool last, Progress& progress) {
+    const Trace& trace = *input_.trace;
+    figure::ReplayService& replays = *input_.replays;
+    ReplayRequest wanted;
+    wanted.policy = policy;
+    wanted.budget = request_.budget->resolve(trace.run().prompt_length);
+    wanted.block = request_.block;
+    wanted.compression = request_.compression;
+    wanted.metrics = false;  // measured where it is looked at
+    Progress own(progress, 0);  // the figure's own work is what progress counts
+    if (!needs_.all_layers) {
+      const figure::Selection& at = input_.selection;
+      input_.*place = replays.get(trace, figure::request_of_head(wanted, at.layer, at.head), own);
+      return;
+    }
+    std::shared_ptr<const Replay> in_hand;
+    if (meanwhile_.on_part) {
+      in_hand = replays.get(
+          trace, figure::request_of_head(wanted, meanwhile_.layer, meanwhile_.head), own);
+      wanted.background = true;  // who looks at one layer comes first
+    }
+    // Two that are compared head by head are shown when both are there.
+    if (!in_hand || !last || needs_.policy_b) {
+      input_.*place = replays.get(trace, wanted, own);
+      return;
+    }
+    show_part(in_hand, place, progress);
+    input_.*place = with_parts(
+        progress,
+        [&](Progress& part, const figure::ReplayService::OnPart& on_part) {
+          return replays.get(trace, wanted, part, on_part);
+        },
+        [&](const std::shared_ptr<const Replay>& part) { show_part(part, place, progress); });
+  }
+
+  const figure::FigureInfo& info_;
+  const FigureRequest& request_;
+  const figure::Needs needs_;
+  const Meanwhile& meanwhile_;
+  figure::FigureInput input_;
+  const std::vector<Block> steps_;
+};
 
 }  // namespace
 
 figure::MadeFigure FigureService::compute(const figure::FigureInfo& info,
                                           const FigureRequest& request, const FigureInputs& inputs,
-                                          Progress& progress, const ReadyReplays& ready) const {
+                                          Progress& progress, const Meanwhile& meanwhile) const {
   refuse_missing(info, request, inputs);
-  const Reads reads = reads_of(info);
+  const figure::Needs needs = needs_of(info, request.choices);
   figure::FigureInput input;
   input.traces = traces_read(info, inputs);
   input.replays = replays_;
@@ -89,38 +217,26 @@ figure::MadeFigure FigureService::compute(const figure::FigureInfo& info,
   if (request.budget) input.budget = *request.budget;
   input.block = request.block;
   input.compression = request.compression;
-  figure::MadeFigure made;
   if (const std::string why = unavailable(info, inputs); !why.empty())
-    throw WorkError(reads.evaluation ? why : "figure " + info.name + ": " + why);
-  if (reads.evaluation) {
+    throw WorkError(needs.evaluation ? why : "figure " + info.name + ": " + why);
+  std::vector<Block> shown;
+  if (needs.evaluation) {
     input.evaluation = inputs.evaluation;
   } else {
     input.trace = input.traces.front();
-    const std::vector<Block> steps = steps_of(reads, request, *input.trace);
+    const std::vector<Block> steps =
+        needs.steps_of_replay() ? replay_blocks(*input.trace, request.block, request.compression)
+                                : input.trace->blocks();
     input.selection =
         figure::resolve(request.selection, *input.trace, static_cast<int>(steps.size()));
-    made.steps = reads.replay || reads.step ? steps : input.trace->blocks();
+    shown = needs.replay() || needs.step ? steps : input.trace->blocks();
   }
-  if (reads.replay) {
-    input.policy_a = ready.a ? ready.a : selected_replay(input, *request.policy_a, reads, progress);
-    if (request.policy_b) {
-      input.policy_b =
-          ready.b ? ready.b : selected_replay(input, *request.policy_b, reads, progress);
-    }
-  }
-  made.figure = info.compute(input, progress);
-  if (const std::string terms = terms_in_words(info, request, input); !terms.empty())
-    made.figure = std::make_shared<FigureWithSentence>(made.figure, terms);
-  made.settings = settings_in_words(info, request, input);
-  made.traces = input.traces;
-  made.complete = ready.complete;
-  return made;
+  return Making(info, request, meanwhile, std::move(input), std::move(shown)).whole(progress);
 }
 
 figure::MadeFigure FigureService::make(const figure::FigureInfo& info, const FigureRequest& request,
                                        const FigureInputs& inputs, Progress& progress,
-                                       const ReadyReplays& ready) {
-  if (!ready.complete) return compute(info, request, inputs, progress, ready);
+                                       const Meanwhile& meanwhile) {
   std::unique_lock lock(mutex_);
   std::erase_if(entries_, [](const auto& entry) {
     return !entry.second.under_way && entry.second.figure.expired();
@@ -138,7 +254,7 @@ figure::MadeFigure FigureService::make(const figure::FigureInfo& info, const Fig
   entries_.insert_or_assign(request, Entry{});
   lock.unlock();
   try {
-    figure::MadeFigure made = compute(info, request, inputs, progress, ready);
+    figure::MadeFigure made = compute(info, request, inputs, progress, meanwhile);
     lock.lock();
     entries_.insert_or_assign(request, Entry{false, made.figure, made.settings, made.steps});
     changed_.notify_all();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,10 +16,14 @@
 
 namespace kvloupe::request {
 
-/// Replays of the selected policies that somebody has already, complete or as far as they are.
-struct ReadyReplays {
-  std::shared_ptr<const Replay> a, b;  // nullptr: the service gets them itself
-  bool complete = true;
+/// For who looks on while a figure is made: what there is of it already.
+struct Meanwhile {
+  /// Takes figures of parts of the replays, the layer in hand first (MadeFigure::complete is
+  /// false), from any thread, one at a time. Empty: nobody looks.
+  std::function<void(figure::MadeFigure)> on_part;
+  /// What is shown until then, of the same subject; a part may take from it what is still to come.
+  std::shared_ptr<const figure::Figure> shown;
+  int layer = 0, head = 0;  // in hand
 };
 
 /// Makes figures for the window, the command line and lessons, all from one store of replays. What
@@ -35,7 +40,7 @@ class FigureService {
   /// through progress; a figure that did not come to its end leaves nothing behind.
   figure::MadeFigure make(const figure::FigureInfo& info, const FigureRequest& request,
                           const FigureInputs& inputs, Progress& progress,
-                          const ReadyReplays& ready = {});
+                          const Meanwhile& meanwhile = {});
 
   const std::shared_ptr<figure::ReplayService>& replays() const { return replays_; }
 
@@ -48,7 +53,7 @@ class FigureService {
   };
   figure::MadeFigure compute(const figure::FigureInfo& info, const FigureRequest& request,
                              const FigureInputs& inputs, Progress& progress,
-                             const ReadyReplays& ready) const;
+                             const Meanwhile& meanwhile) const;
 
   std::shared_ptr<figure::ReplayService> replays_;
   std::mutex mutex_;

@@ -62,7 +62,7 @@ std::vector<PolicySpec> compared_policies(const FigureInfo& info, const FigureRe
 
 std::string terms_in_words(const FigureInfo& info, const FigureRequest& request,
                            const FigureInput& input) {
-  if (!reads_of(info).policies || !input.trace || figure::compresses_a_prefix(info)) return "";
+  if (!needs_of(info, request.choices).policies() || !input.trace || figure::compresses_a_prefix(info)) return "";
   return terms_of_comparison(compared_policies(info, request, input),
                              replay_compression(*input.trace, request.compression),
                              compresses_at_once(*input.trace, request.block, request.compression),
@@ -76,45 +76,45 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureI
   const auto say = [&](const char* key, std::string value) {
     settings.emplace_back(key, std::move(value));
   };
-  const Reads reads = reads_of(info);
+  const figure::Needs needs = needs_of(info, request.choices);
   say("figure", info.name);
-  if (reads.evaluation) {
+  if (needs.evaluation) {
     say("results", input.evaluation->path.filename().string());
     if (!input.evaluation->model.empty()) say("model", input.evaluation->model);
-    const std::string budget = reads.budget ? evaluated_budget(input) : "";
+    const std::string budget = needs.budget() ? evaluated_budget(input) : "";
     if (!budget.empty()) say("budget", budget);
   } else {
     const Trace& trace = *input.trace;
     say("trace", names_of(input.traces));
     say("model", trace.model().name);
-    if (reads.replay) {
+    if (needs.replay()) {
       say("policy", request.policy_a->text());
       if (request.policy_b) say("policy_b", request.policy_b->text());
     }
     // Where the figure shows a list of budgets or blocks, that is said below.
-    const auto has_list = [&](ChoiceKind kind) { return !reads.replay && has_choice(info, kind); };
+    const auto has_list = [&](ChoiceKind kind) { return !needs.replay() && has_choice(info, kind); };
     const RunInfo& run = trace.run();
     const bool own_budget =
-        reads.replay && has_trait(*request.policy_a, &PolicyTraits::budget_is_outcome);
+        needs.replay() && has_trait(*request.policy_a, &PolicyTraits::budget_is_outcome);
     if (own_budget && input.policy_a)
       say("kept", reached_share(*input.policy_a) + " (set by the policy's threshold)");
     if (request.budget && !has_list(ChoiceKind::budgets) && (!own_budget || request.policy_b))
       say("budget", std::to_string(request.budget->resolve(run.prompt_length)));
-    if (reads.policies && !figure::compresses_a_prefix(info)) {
+    if (needs.policies() && !figure::compresses_a_prefix(info)) {
       if (!has_list(ChoiceKind::blocks))
         say("block", std::to_string(replay_block(trace, request.block)));
       const Compression compression = replay_compression(trace, request.compression);
       if (compression != Compression::regular) say("compression", compression_name(compression));
     }
     const figure::Selection& s = input.selection;
-    if (reads.head) {
+    if (needs.head) {
       say("layer", std::to_string(s.layer));
       say("head", std::to_string(s.head));
       if (s.query_head >= 0) say("query_head", std::to_string(s.query_head));
     }
-    if (reads.step) say("step", std::to_string(s.step));
-    if (reads.tokens) say("tokens", fmt::format("{}-{}", s.first_token, s.last_token));
-    if (reads.token && s.token >= 0) say("token", std::to_string(s.token));
+    if (needs.step) say("step", std::to_string(s.step));
+    if (needs.tokens) say("tokens", fmt::format("{}-{}", s.first_token, s.last_token));
+    if (needs.token && s.token >= 0) say("token", std::to_string(s.token));
   }
   for (const ChoiceInfo& one : info.choices)
     say(one.name.c_str(), choice_in_words(info, input, one));

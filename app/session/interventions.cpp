@@ -47,22 +47,21 @@ std::string ranges_text(TokenRange tokens) {
   return tokens.end - tokens.first > 1 ? first + "-" + std::to_string(tokens.end - 1) : first;
 }
 
-std::string with_intervention(const std::string& spec, Intervention what, TokenRange tokens,
+PolicySpec with_intervention(PolicySpec policy, Intervention what, TokenRange tokens,
                               std::optional<HeadIndex> head) {
-  PolicySpec policy = parse_policy(spec);
   const std::string name = what == Intervention::keep ? "keep" : "drop";
   const auto found = std::find_if(policy.parts.begin(), policy.parts.end(),
                                   [&](const SpecPart& part) { return part.name == name; });
   if (found != policy.parts.end()) {
     add_tokens(word_of(*found, "tokens"), tokens);
     add_head(word_of(*found, "heads"), head);
-    return parse_policy(policy.text()).text();
+    return parse_policy(policy.text());
   }
   SpecPart part = default_part(*find_policy(name));
   word_of(part, "tokens") = ranges_text(tokens);
   if (head) word_of(part, "heads") = name_of(*head);
   policy.parts.push_back(std::move(part));
-  return parse_policy(policy.text()).text();
+  return parse_policy(policy.text());
 }
 
 }  // namespace kvloupe::window

@@ -14,7 +14,7 @@
 #include "analysis/output_file.h"
 #include "analysis/policy/kit/spec.h"
 #include "app/figure/figures/figure_catalog.h"
-#include "app/session/head_grid.h"
+#include "app/figure/figures/overview_measures.h"
 #include "app/session/view_catalog.h"
 
 namespace kvloupe::window {
@@ -164,30 +164,33 @@ void read_workspace(const Reader& root, WorkspaceState& s) {
     at.read("first_token", s.selection.first_token, 0, kMost);
     at.read("last_token", s.selection.last_token, -1, kMost);
   }
-  root.read("policy_a", s.policy_a);
-  root.read("policy_b", s.policy_b);
   root.read("policy_b_on", s.policy_b_on);
-  root.read("budget", s.budget);
-  const auto checked = [&](const char* field, auto&& parse) {
+  const auto parsed = [&](const char* field, auto& value, auto&& parse) {
+    std::string text = value.text();
+    root.read(field, text);
     try {
-      parse();
+      value = parse(text);
     } catch (const UsageError& problem) {
       Reader::fail(field, std::string("is not valid: ") + problem.what());
     }
   };
-  checked("policy_a", [&] { parse_policy(s.policy_a); });
-  checked("policy_b", [&] { parse_policy(s.policy_b); });
-  checked("budget", [&] { parse_budget(s.budget); });
+  parsed("policy_a", s.policy_a, parse_policy);
+  parsed("policy_b", s.policy_b, parse_policy);
+  parsed("budget", s.budget, parse_budget);
   root.read("block", s.block, 0, kMost);
   std::string compression;
   root.word("compression", compression, {"", "regular", "context-only"});
   if (!compression.empty()) {
     s.compression = compression == "regular" ? Compression::regular : Compression::context_only;
   }
-  root.read("grid_metric", s.grid_metric);
-  if (!find_grid_metric(s.grid_metric)) {
-    Reader::fail("grid_metric", "has no value \"" + s.grid_metric + "\"");
-  }
+  std::string grid = figure::find_overview_measure(s.grid_measure)->label;
+  root.read("grid_metric", grid);
+  const auto& measures = figure::overview_measures();
+  const auto shown = std::find_if(measures.begin(), measures.end(),
+                                  [&](const auto& one) { return one.label == grid; });
+  if (grid.empty() || shown == measures.end())
+    Reader::fail("grid_metric", "has no value \"" + grid + "\"");
+  s.grid_measure = shown->name;
   root.read("followed", s.followed);
   root.word("token_colour", s.token_colour, {"fate", "score", "heads", "difference", "none"});
   if (const Json* tiles = root.find("tiles")) {
@@ -258,7 +261,7 @@ std::string session_text(const WorkspaceState& s) {
                      {"y_range", range_json(tile.y_range)},
                      {"limits", range_json(tile.limits)}});
   }
-  const SharedSelection& at = s.selection;
+  const figure::Selection& at = s.selection;
   Json json = {{"format", kFormat},
                {"format_version", kVersion},
                {"trace", s.trace},
@@ -270,13 +273,13 @@ std::string session_text(const WorkspaceState& s) {
                  {"token", at.token},
                  {"first_token", at.first_token},
                  {"last_token", at.last_token}}},
-               {"policy_a", s.policy_a},
-               {"policy_b", s.policy_b},
+               {"policy_a", s.policy_a.text()},
+               {"policy_b", s.policy_b.text()},
                {"policy_b_on", s.policy_b_on},
-               {"budget", s.budget},
+               {"budget", s.budget.text()},
                {"block", s.block},
                {"compression", s.compression ? compression_name(*s.compression) : ""},
-               {"grid_metric", s.grid_metric},
+               {"grid_metric", figure::find_overview_measure(s.grid_measure)->label},
                {"token_colour", s.token_colour},
                {"tiles", tiles},
                {"tile_count", s.tile_count},

@@ -13,19 +13,6 @@
 
 namespace kvloupe::window {
 
-/// The selection all views share. Tokens and steps are indices; -1 is none (for `query_head`: the
-/// mean over the head's group).
-struct SharedSelection {
-  int layer = 0;
-  int head = 0;
-  int query_head = -1;
-  int step = -1;  // -1: the last step of the prompt, until one is chosen
-  int token = -1;
-  int first_token = 0;  // the range of tokens shown, both included
-  int last_token = -1;  // -1: the last
-  bool operator==(const SharedSelection&) const = default;
-};
-
 /// What the pointer is over in this frame; every view marks it.
 struct Hover {
   int token = -1;
@@ -49,14 +36,14 @@ struct TileState {
 
 struct WorkspaceState {
   std::string trace;  // path; empty: none
-  SharedSelection selection;
-  std::string policy_a = "keydiff";
-  std::string policy_b = published_spec("h2o");
+  figure::Selection selection;  // all views share it
+  PolicySpec policy_a = parse_policy("keydiff");
+  PolicySpec policy_b = parse_policy(published_spec("h2o"));
   bool policy_b_on = false;
-  std::string budget = "25%";
+  Budget budget{Percent{25.0}};
   int block = 0;                           // 0: the capture's own
   std::optional<Compression> compression;  // none: the capture's own
-  std::string grid_metric = "change of the output";
+  std::string grid_measure = "change";  // that the grid shows, of those of the figure overview
   std::string followed = "auto";      // tokens: "120-131", a segment's name, or auto
   std::string token_colour = "fate";  // fate, score, heads, difference or none
   std::vector<TileState> tiles;       // always four; the first `tile_count` are shown

@@ -1,11 +1,12 @@
 #include "app/session/tile_settings.h"
 
+#include "app/figure/figures/overview_measures.h"
 #include "app/session/view_catalog.h"
 
 namespace kvloupe::window {
 
 request::FigureSettings settings_of(const WorkspaceState& state, const TileState& tile) {
-  const SharedSelection& at = state.selection;
+  const figure::Selection& at = state.selection;
   request::FigureSettings settings;
   settings.layer = at.layer;
   settings.head = at.head;
@@ -14,7 +15,7 @@ request::FigureSettings settings_of(const WorkspaceState& state, const TileState
   if (at.token >= 0) settings.token = at.token;
   if (at.first_token > 0 || at.last_token >= 0) settings.tokens = {at.first_token, at.last_token};
   // What compares the two looks at both.
-  const bool compares = request::reads_of(*find_view(tile.view)).policy_b;
+  const bool compares = needs_of(*find_view(tile.view), tile.choices).policy_b;
   const PolicySide side = compares ? PolicySide::both : tile.side;
   settings.policy = side == PolicySide::b ? state.policy_b : state.policy_a;
   if (state.policy_b_on && side == PolicySide::both) settings.policy_b = state.policy_b;
@@ -23,6 +24,13 @@ request::FigureSettings settings_of(const WorkspaceState& state, const TileState
   settings.compression = state.compression;
   settings.choices = tile.choices;
   return settings;
+}
+
+TileState grid_tile(const WorkspaceState& state) {
+  TileState tile{.view = "overview", .choices = {{"measure", state.grid_measure}}};
+  if (state.grid_measure == figure::kFollowedMeasure) tile.choices["tokens"] = state.followed;
+  tile.side = PolicySide::a;
+  return tile;
 }
 
 }  // namespace kvloupe::window

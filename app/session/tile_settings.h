@@ -9,4 +9,7 @@ namespace kvloupe::window {
 /// The view is one of the catalogue.
 request::FigureSettings settings_of(const WorkspaceState& state, const TileState& tile);
 
+/// The grid of layers × heads as a tile: the figure overview of policy A.
+TileState grid_tile(const WorkspaceState& state);
+
 }  // namespace kvloupe::window

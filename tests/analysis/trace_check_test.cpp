@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -269,17 +270,6 @@ TEST_F(TraceCheck, AnUpgradeOfTheProgramUnderWayChangesNothing) {
   }
 }
 
-TEST_F(TraceCheck, AFileWithoutANameIsTriedToo) {
-  set_trace_checks({}, {});
-  const fs::path path = good();
-  check_with(counted_program());
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  fs::remove(path);
-  EXPECT_NO_THROW(Trace("/proc/self/fd/" + std::to_string(descriptor)));
-  EXPECT_EQ(starts(), 1U);
-  close(descriptor);
-}
-
 TEST_F(TraceCheck, ADamagedListIsIgnoredAndGrowsOnlySoFar) {
   set_trace_checks({}, {});
   const fs::path path = good();
@@ -435,6 +425,153 @@ TEST_F(PackedTrace, AChunkThatUnpacksToLessOrMoreIsRefused) {
               HasSubstr("is too large"));
   EXPECT_THAT(message(packed("not gzip at all, nothing of it", H5Z_FILTER_DEFLATE, 0b100)),
               HasSubstr("cannot be unpacked"));
+}
+
+/// Replaces /layers/0/key of a trace by a packed dataset of this type, and lets `change` spoil it.
+void repack(const fs::path& path, hid_t type, std::vector<hsize_t> chunk,
+            const std::function<void(hid_t properties)>& filters, const std::vector<double>& values,
+            const std::function<void(hid_t dataset)>& change = {}) {
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  H5Ldelete(file, "/layers/0/key", H5P_DEFAULT);
+  const hsize_t shape[] = {2, 24, 16};
+  const hid_t space = H5Screate_simple(3, shape, nullptr);
+  const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(properties, 3, chunk.data());
+  filters(properties);
+  const hid_t id =
+      H5Dcreate2(file, "/layers/0/key", type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+  H5Dwrite(id, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
+  if (change) change(id);
+  H5Dclose(id);
+  H5Pclose(properties);
+  H5Sclose(space);
+  H5Fclose(file);
+}
+
+std::vector<double> wave() {
+  std::vector<double> values(2 * 24 * 16);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<double>(i));
+  return values;
+}
+
+TEST_F(PackedTrace, EveryPartIsReadAsItWasWrittenWhateverTypeAndChunksItHas) {
+  set_trace_checks({}, {});
+  const std::vector<double> values = wave();
+  const auto all = [](hid_t properties) {
+    H5Pset_shuffle(properties);
+    H5Pset_deflate(properties, 6);
+    H5Pset_fletcher32(properties);
+  };
+  const auto checksum = [](hid_t properties) { H5Pset_fletcher32(properties); };
+  const auto shuffled = [](hid_t properties) {
+    H5Pset_chunk_opts(properties, H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS);
+    H5Pset_shuffle(properties);
+  };
+  for (const hid_t type : {H5T_IEEE_F32LE, H5T_IEEE_F64BE}) {
+    for (const std::vector<hsize_t>& chunk :
+         {std::vector<hsize_t>{1, 24, 16}, {2, 7, 5}, {1, 1, 16}, {2, 24, 3}}) {
+      for (const std::function<void(hid_t)>& filters :
+           {std::function<void(hid_t)>(all), std::function<void(hid_t)>(checksum),
+            std::function<void(hid_t)>(shuffled)}) {
+        const fs::path path = good("any.h5");
+        repack(path, type, chunk, filters, values);
+        const Trace trace(path);
+        const Matrix part = trace.keys(0, {5, 9});
+        for (int head = 0; head < 2; ++head) {
+          const Matrix key = trace.key(0, head);
+          for (int t = 0; t < 24; ++t) {
+            for (int i = 0; i < 16; ++i) {
+              const auto at = static_cast<std::size_t>((head * 24 + t) * 16 + i);
+              ASSERT_EQ(key(t, i), static_cast<float>(values[at]));
+              if (t >= 5 && t < 9) ASSERT_EQ(part(head * 4 + t - 5, i), key(t, i));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(PackedTrace, AnAbsentChunkHoldsTheFillValue) {
+  set_trace_checks({}, {});
+  const fs::path path = good();
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  H5Ldelete(file, "/layers/0/key", H5P_DEFAULT);
+  const hsize_t shape[] = {2, 24, 16}, one[] = {1, 24, 16}, start[] = {0, 0, 0};
+  const hid_t space = H5Screate_simple(3, shape, nullptr);
+  const hid_t part = H5Screate_simple(3, one, nullptr);
+  const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(properties, 3, one);
+  H5Pset_deflate(properties, 6);
+  const float value = 0.25F;
+  H5Pset_fill_value(properties, H5T_NATIVE_FLOAT, &value);
+  const hid_t id = H5Dcreate2(file, "/layers/0/key", H5T_IEEE_F32LE, space, H5P_DEFAULT, properties,
+                              H5P_DEFAULT);
+  H5Sselect_hyperslab(space, H5S_SELECT_SET, start, nullptr, one, nullptr);
+  const std::vector<double> values = wave();
+  H5Dwrite(id, H5T_NATIVE_DOUBLE, part, space, H5P_DEFAULT, values.data());
+  H5Dclose(id);
+  H5Pclose(properties);
+  H5Sclose(part);
+  H5Sclose(space);
+  H5Fclose(file);
+  const Trace trace(path);
+  EXPECT_EQ(trace.key(0, 0)(3, 3), static_cast<float>(values[3 * 16 + 3]));
+  EXPECT_EQ(trace.key(0, 1), Matrix::Constant(24, 16, 0.25F));
+}
+
+TEST_F(PackedTrace, ADamagedChunkInTheMiddleIsRefusedWhenItIsRead) {
+  set_trace_checks({}, {});
+  const auto after = [&](const std::function<void(hid_t)>& filters, const std::string& chunk) {
+    const fs::path path = good();
+    repack(path, H5T_IEEE_F32LE, {1, 8, 16}, filters, wave(), [&](hid_t id) {
+      const hsize_t at[] = {0, 8, 0};
+      H5Dwrite_chunk(id, H5P_DEFAULT, 0, at, chunk.size(), chunk.data());
+    });
+    check_with(kProgram.string());
+    const Trace trace(path);  // opens at once: neither the first nor the last number is in it
+    set_trace_checks({}, {});
+    EXPECT_NO_THROW(trace.key(0, 1));
+    try {
+      trace.key(0, 0);
+    } catch (const FileError& error) {
+      return std::string(error.what());
+    }
+    return std::string("read");
+  };
+  const auto gzip = [](hid_t properties) { H5Pset_deflate(properties, 6); };
+  const auto checksum = [](hid_t properties) { H5Pset_fletcher32(properties); };
+  EXPECT_THAT(after(gzip, "no gzip"), HasSubstr("the chunk at [0, 8, 0] cannot be unpacked"));
+  EXPECT_THAT(after(checksum, std::string(8 * 16 * 4, 'x') + "1234"),
+              HasSubstr("the chunk at [0, 8, 0] has another checksum than it should"));
+  EXPECT_THAT(after(checksum, "xyz"), HasSubstr("the chunk at [0, 8, 0] has no checksum"));
+  // 64 bytes of zeros, packed: HDF5 1.10 would read 448 bytes beyond them.
+  EXPECT_THAT(after(gzip, std::string("\x78\x9c\x63\x60\xa0\x0c\0\0\0\x40\0\x01", 12)),
+              HasSubstr("the chunk at [0, 8, 0] unpacks to 64 bytes, not 512"));
+}
+
+TEST_F(PackedTrace, TextsOfVariableLengthMayNotBePacked) {
+  set_trace_checks({}, {});
+  const fs::path path = good();
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  H5Ldelete(file, "/tokens/text", H5P_DEFAULT);
+  const hsize_t shape[] = {24};
+  const hid_t space = H5Screate_simple(1, shape, nullptr);
+  const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(properties, 1, shape);
+  H5Pset_deflate(properties, 6);
+  const hid_t type = H5Tcopy(H5T_C_S1);
+  H5Tset_size(type, H5T_VARIABLE);
+  const hid_t id =
+      H5Dcreate2(file, "/tokens/text", type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+  const std::vector<const char*> texts(24, "a");
+  H5Dwrite(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, texts.data());
+  H5Dclose(id);
+  H5Tclose(type);
+  H5Pclose(properties);
+  H5Sclose(space);
+  H5Fclose(file);
+  EXPECT_THAT(message(path), HasSubstr("/tokens/text is packed, but its texts are not of one"));
 }
 
 TEST_F(PackedTrace, ADatasetThatKvloupeDoesNotReadMayBePackedAsItLikes) {

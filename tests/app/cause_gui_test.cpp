@@ -109,10 +109,10 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   EXPECT_EQ(trace->run().block_size, 64);
   EXPECT_EQ(trace->run().dtype, "f32");
   EXPECT_EQ(static_cast<double>(trace->run().prompt_length), run.tokens);
-  EXPECT_EQ(w().state.policy_a, "sink");
-  EXPECT_EQ(w().state.budget, "20%");
+  EXPECT_EQ(w().state.policy_a.text(), "sink");
+  EXPECT_EQ(w().state.budget.text(), "20%");
   EXPECT_EQ(w().state.followed, "needle");
-  EXPECT_EQ(w().state.grid_metric, "followed tokens");
+  EXPECT_EQ(w().state.grid_measure, "followed");
   // The head that reads the needle most is selected.
   Progress progress;
   ReadsRequest wanted;
@@ -164,7 +164,7 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   driver_->press_on("##cause", {"Come back"});
   driver_->settle();
   EXPECT_EQ(w().results.trace(), trace);
-  EXPECT_EQ(w().state.policy_a, "sink");
+  EXPECT_EQ(w().state.policy_a.text(), "sink");
 
   driver_->key(GLFW_KEY_ESCAPE);
   EXPECT_FALSE(w().sheets.cause_card.is_open());
@@ -196,7 +196,7 @@ TEST_F(Cause, OfAStudysRunIsFoundAsThatOfAnEvaluation) {
   ASSERT_NE(trace, nullptr) << w().notice;
   EXPECT_EQ(trace->run().block_size, 64);
   EXPECT_EQ(trace->run().dtype, "f32");
-  EXPECT_EQ(w().state.policy_a, "sink");
+  EXPECT_EQ(w().state.policy_a.text(), "sink");
   EXPECT_EQ(w().state.followed, "needle");
   EXPECT_EQ(w().state.tiles[1].view, "follow");
   EXPECT_EQ(w().tiles[1].error(), "");

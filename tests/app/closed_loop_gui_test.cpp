@@ -93,8 +93,8 @@ TEST_F(ClosedLoopSheet, RunsTheDemoModelAgainWithoutTyping) {
   ASSERT_EQ(made.exit_code, 0) << made.last_error;
   open(trace);
   const auto ids = w().results.trace()->tokens().ids;
-  w().state.policy_a = "h2o";
-  w().state.budget = "6";
+  w().state.policy_a = parse_policy("h2o");
+  w().state.budget = parse_budget("6");
 
   driver_->key(GLFW_KEY_R, true);
   until_looked();

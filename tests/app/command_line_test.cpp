@@ -48,8 +48,8 @@ TEST(ExportCommand, WritesTheFileTheWindowWrites) {
   test::write_synthetic_trace(trace_file);
   WorkspaceState state = default_state();
   state.trace = trace_file.string();
-  state.policy_a = "h2o+recent(50%)";
-  state.budget = "20%";
+  state.policy_a = parse_policy("h2o+recent(50%)");
+  state.budget = parse_budget("20%");
   state.selection.layer = 1;
   state.selection.step = 2;
   TileState tile{.view = "filmstrip"};
@@ -91,7 +91,7 @@ TEST(ExportCommand, WritesTheFileTheWindowWrites) {
 TEST(ExportCommand, AViewOfPolicyBNamesItAsThePolicy) {
   WorkspaceState state = default_state();
   state.policy_b_on = true;
-  state.policy_b = "tova";
+  state.policy_b = parse_policy("tova");
   const TileState tile{.view = "filmstrip", .side = PolicySide::b};
   const std::string line = command_of(state, tile, {}, {}, {100.0, 100.0}, "x.pdf");
   EXPECT_THAT(line, HasSubstr("--policy tova"));

@@ -27,7 +27,7 @@ class CommandsTest : public ::testing::Test {
   static WorkspaceState middle() {
     WorkspaceState state = first_state();
     state.selection = {
-        .layer = 1, .head = 1, .step = 2, .token = 4, .first_token = 2, .last_token = 9};
+        .layer = 1, .head = 1, .step = 2, .first_token = 2, .last_token = 9, .token = 4};
     state.tile_count = 2;
     state.active_tile = 1;
     state.tiles[1] = TileState{.view = "attention", .x_range = std::pair{0.0, 4.0}};
@@ -72,17 +72,17 @@ TEST_F(CommandsTest, StepsMoveFromTheOneShown) {
 TEST_F(CommandsTest, ABudgetKeepsItsUnitAndMovesByOneEntryAtLeast) {
   WorkspaceState state = middle();
   const int prompt = trace->run().prompt_length;
-  state.budget = "2";
-  EXPECT_EQ(after(Command::budget_up, state).budget, "3");
-  EXPECT_EQ(after(Command::budget_down, state).budget, "1");
-  state.budget = "1";
-  EXPECT_EQ(after(Command::budget_down, state).budget, "1");
-  state.budget = std::to_string(prompt);
-  EXPECT_EQ(after(Command::budget_up, state).budget, state.budget);
-  state.budget = "50%";
-  EXPECT_THAT(after(Command::budget_up, state).budget, ::testing::EndsWith("%"));
+  state.budget = parse_budget("2");
+  EXPECT_EQ(after(Command::budget_up, state).budget.text(), "3");
+  EXPECT_EQ(after(Command::budget_down, state).budget.text(), "1");
+  state.budget = parse_budget("1");
+  EXPECT_EQ(after(Command::budget_down, state).budget.text(), "1");
+  state.budget = parse_budget(std::to_string(prompt));
+  EXPECT_EQ(after(Command::budget_up, state).budget.text(), state.budget.text());
+  state.budget = parse_budget("50%");
+  EXPECT_THAT(after(Command::budget_up, state).budget.text(), ::testing::EndsWith("%"));
   range.trace = nullptr;
-  EXPECT_EQ(after(Command::budget_up, state).budget, "50%");
+  EXPECT_EQ(after(Command::budget_up, state).budget.text(), "50%");
 }
 
 TEST_F(CommandsTest, FewerTilesTakeTheActiveOneAlong) {

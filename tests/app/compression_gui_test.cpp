@@ -41,7 +41,7 @@ TEST_F(WindowCompression, StopsAtTheQuestionWhereThereIsAContext) {
   write_synthetic_trace(folder_ / "asks.h5", options);
   open(folder_ / "asks.h5");
   ASSERT_EQ(state().compression, Compression::context_only);
-  const auto replay = driver_->workspace.shown.replay_a();
+  const auto replay = driver_->workspace.shown.replay(0);
   ASSERT_NE(replay, nullptr);
   EXPECT_EQ(replay->acts_until, options.prompt_length - options.question);
 }

@@ -16,7 +16,6 @@
 #include "app/cli/figure_options.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/command_line.h"
-#include "app/request/parsed_text.h"
 #include "app/session/session.h"
 #include "app/session/tile_settings.h"
 #include "app/session/view_catalog.h"
@@ -81,7 +80,7 @@ class FigureRequestTest : public ::testing::TestWithParam<std::string> {
     FigureSettings settings;
     settings.layer = 1;
     settings.head = 1;
-    settings.policy = "h2o+recent(20%)";
+    settings.policy = parse_policy("h2o+recent(20%)");
     return settings;
   }
   std::vector<Change> changes() const {
@@ -98,12 +97,12 @@ class FigureRequestTest : public ::testing::TestWithParam<std::string> {
     add("step", needs.step, [](FigureSettings& s) { s.step = 1; });
     add("tokens", needs.tokens, [](FigureSettings& s) { s.tokens = {{3, 40}}; });
     add("token", needs.token, [](FigureSettings& s) { s.token = 7; });
-    add("policy A", replays, [](FigureSettings& s) { s.policy = "tova"; });
-    add("policy B", replays, [](FigureSettings& s) { s.policy_b = "sink"; });
+    add("policy A", replays, [](FigureSettings& s) { s.policy = parse_policy("tova"); });
+    add("policy B", replays, [](FigureSettings& s) { s.policy_b = parse_policy("sink"); });
     add("block", replays, [](FigureSettings& s) { s.block = 16; });
     add("compression", replays,
         [](FigureSettings& s) { s.compression = Compression::context_only; });
-    add("budget", replays, [](FigureSettings& s) { s.budget = "31"; });
+    add("budget", replays, [](FigureSettings& s) { s.budget = parse_budget("31"); });
     all.back().read |= needs.evaluated_budget;
     for (const figure::ChoiceInfo& choice : info().choices) {
       for (std::size_t i = 1; i < choice.values.size(); ++i) {
@@ -170,10 +169,10 @@ TEST_P(FigureRequestTest, ASessionAsksForTheSameAgain) {
   state.tiles.front() = {.view = GetParam()};
   for (const figure::ChoiceInfo& choice : info().choices)
     state.tiles.front().choices[choice.name] = choice.values.back();
-  state.policy_a = "h2o+recent(20%)";
-  state.policy_b = "tova";
+  state.policy_a = parse_policy("h2o+recent(20%)");
+  state.policy_b = parse_policy("tova");
   state.policy_b_on = true;
-  state.budget = "31";
+  state.budget = parse_budget("31");
   state.block = 16;
   state.compression = Compression::context_only;
   state.selection = {.layer = 1, .head = 1, .query_head = 3, .step = 1, .token = 7};
@@ -262,7 +261,7 @@ TEST(FigureRequestContent, ARewrittenExternalFileMakesAnotherRequest) {
     if (listed) {
       settings.choices["policies"] = "h2o," + spec;
     } else {
-      settings.policy = spec;
+      settings.policy = parse_policy(spec);
     }
     write("{}");
     const FigureRequest before = maker.make(info, settings, inputs);
@@ -281,29 +280,15 @@ TEST(RequestMaker, FollowsWhatItIsMadeOf) {
   RequestMaker maker;
   FigureSettings settings;
   for (const char* policy : {"h2o", "h2o", "tova", "keydiff"}) {
-    settings.policy = policy;
+    settings.policy = parse_policy(policy);
     EXPECT_EQ(maker.make(info, settings, inputs), make_request(info, settings, inputs));
     EXPECT_EQ(maker.last().policy_a->text(), policy);
   }
-  settings.policy = "nonsense";
+  settings.layer = 99;
   EXPECT_THROW(maker.make(info, settings, inputs), UsageError);
-  settings.policy = "keydiff";
+  settings.layer.reset();
   EXPECT_EQ(maker.make(info, settings, inputs), make_request(info, settings, inputs));
   EXPECT_EQ(maker.make(figure::find_figure("similarity"), settings, inputs).figure, "similarity");
-}
-
-TEST(ParsedText, IsParsedAgainOnlyWhereItChanges) {
-  int parsed = 0;
-  const auto parse = [&](const std::string& text) {
-    ++parsed;
-    return parse_budget(text);
-  };
-  ParsedText<Budget> budget;
-  for (const char* text : {"25%", "25%", "31", "31", "25%"})
-    EXPECT_EQ(budget.of(text, parse).text(), text);
-  EXPECT_EQ(parsed, 3);
-  EXPECT_THROW(budget.of("none", parse), UsageError);
-  EXPECT_EQ(budget.of("25%", parse).text(), "25%");
 }
 
 }  // namespace

@@ -66,13 +66,13 @@ class DraggedBudget : public testing::Test {
   void open(WindowDriver& driver, const std::string& policy, int tiles = 1) {
     driver.workspace.state = window::default_state();
     driver.workspace.state.tile_count = tiles;
-    driver.workspace.state.policy_a = policy;
+    driver.workspace.state.policy_a = parse_policy(policy);
     driver.workspace.open((folder_.path() / "long.h5").string());
     driver.settle();
     ASSERT_NE(driver.workspace.results.trace(), nullptr) << driver.workspace.notice;
   }
   static void set_budget(WindowDriver& driver, int i) {
-    driver.workspace.state.budget = std::to_string(256 + 8 * (i % 256));
+    driver.workspace.state.budget = parse_budget(std::to_string(256 + 8 * (i % 256)));
   }
   TemporaryFolder folder_;
 };
@@ -102,7 +102,7 @@ TEST_F(DraggedBudget, CostsTheWindowLessThanAThirtiethOfASecond) {
             3 * (still.window_thread - empty.window_thread) + 2.0)
       << "a drag does its work elsewhere";
   driver.settle();
-  EXPECT_EQ(driver.workspace.results.a.focus.current()->budget, 256 + 8 * 59);
+  EXPECT_EQ(driver.workspace.shown.replay(0)->budget, 256 + 8 * 59);
 }
 
 TEST_F(DraggedBudget, IsFollowedByTheFilmStripAndEndsWithTheLast) {
@@ -135,7 +135,7 @@ TEST_F(DraggedBudget, IsFollowedByTheFilmStripAndEndsWithTheLast) {
         "rests\n",
         policy, first, (seconds(start) - seconds(rest)) / std::max(1, pictures), seconds(rest));
     driver.settle();
-    EXPECT_EQ(driver.workspace.results.a.focus.current()->budget, 256 + 8 * ((i - 1) % 256));
+    EXPECT_EQ(driver.workspace.shown.replay(0)->budget, 256 + 8 * ((i - 1) % 256));
   }
 }
 

@@ -60,7 +60,7 @@ TEST_F(LargeTrace, ShowsMapFilmStripAndKeysWithinTwoGigabytes) {
   const std::vector<std::string> views = {"similarity", "filmstrip", "pca"};
   for (std::size_t i = 0; i < views.size(); ++i) w.state.tiles[i] = {.view = views[i]};
   w.state.tile_count = static_cast<int>(views.size());
-  w.state.policy_a = "keydiff";
+  w.state.policy_a = parse_policy("keydiff");
   w.open((folder_ / "large.h5").string());
   const auto all_shown = [&] {
     for (std::size_t i = 0; i < views.size(); ++i) {
@@ -77,10 +77,10 @@ TEST_F(LargeTrace, ShowsMapFilmStripAndKeysWithinTwoGigabytes) {
   // Another layer, head and budget while the grid of all layers is under way.
   w.state.selection.layer = 20;
   w.state.selection.head = 5;
-  w.state.budget = "10%";
+  w.state.budget = parse_budget("10%");
   const auto before = w.tiles[1].scene();
   until(driver, kLongest, [&] { return w.tiles[1].scene() != before; });
-  w.state.policy_a = "tova";  // reads 5 times as much
+  w.state.policy_a = parse_policy("tova");  // reads 5 times as much
   const auto strip = w.tiles[1].scene();
   const double tova = until(driver, kLongest, [&] { return w.tiles[1].scene() != strip; });
   EXPECT_NE(w.tiles[1].scene(), strip);

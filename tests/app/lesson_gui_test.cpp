@@ -133,7 +133,7 @@ TEST_F(LessonPanel, IsOpenedFromTheStartPageOnItsOwnTraces) {
   EXPECT_EQ(w().results.trace()->path().parent_path(), demo_.places().cache);
   EXPECT_THAT(demo_.runs(), SizeIs(2)) << "with the full cache, and with the policy";
   EXPECT_NE(w().results.other_loop(), nullptr);
-  EXPECT_EQ(state().budget, "50%");
+  EXPECT_EQ(state().budget.text(), "50%");
   EXPECT_EQ(state().selection.layer, 2);
   EXPECT_EQ(state().selection.head, 1);
   EXPECT_EQ(state().tiles[0].view, "filmstrip");
@@ -148,13 +148,13 @@ TEST_F(LessonPanel, PagesAreTurnedByKeysButtonsAndDots) {
   EXPECT_EQ(w().lessons.page(), 1);
   EXPECT_EQ(state().tiles[0].view, "drift");
   EXPECT_EQ(w().tiles[0].error(), "") << "its closed-loop run is at hand";
-  EXPECT_EQ(state().policy_a, "h2o");
+  EXPECT_EQ(state().policy_a.text(), "h2o");
   EXPECT_EQ(state().tile_count, 2);
   driver().key(GLFW_KEY_PAGE_UP);
   driver().settle();
   EXPECT_EQ(w().lessons.page(), 0);
   EXPECT_EQ(state().tile_count, 1);
-  EXPECT_EQ(state().policy_a, "keydiff");
+  EXPECT_EQ(state().policy_a.text(), "keydiff");
   driver().key(GLFW_KEY_PAGE_UP);
   EXPECT_EQ(w().lessons.page(), 0) << "there is none before";
   press("Next###Next");
@@ -181,11 +181,11 @@ TEST_F(LessonPanel, BringsThePagesViewBackAfterTheReaderHasChangedIt) {
   driver().type("2");
   driver().settle();
   EXPECT_TRUE(w().lessons.view_changed(w().state, w().results));
-  EXPECT_NE(state().budget, page.budget);
+  EXPECT_FALSE(state().budget == page.budget);
   press("Return to this page's view");
   EXPECT_FALSE(w().lessons.view_changed(w().state, w().results));
   EXPECT_EQ(state().selection, page.selection);
-  EXPECT_EQ(state().budget, page.budget);
+  EXPECT_TRUE(state().budget == page.budget);
   EXPECT_EQ(state().tile_count, page.tile_count);
   EXPECT_EQ(state().theme, window::Theme::dark);
   // Another trace, too.
@@ -233,7 +233,7 @@ TEST_F(LessonPanel, ABrokenPageSaysWhereAndTheOthersWork) {
   press("Next###Next");
   EXPECT_EQ(w().lessons.page_error(), "");
   EXPECT_EQ(state().tiles[0].view, "tokens");
-  EXPECT_EQ(state().budget, "30%");
+  EXPECT_EQ(state().budget.text(), "30%");
 }
 
 TEST_F(LessonPanel, ALessonThatIsNoneIsListedWithWhatIsWrong) {

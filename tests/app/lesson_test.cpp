@@ -346,8 +346,8 @@ TEST_F(LessonOnATrace, AViewIsFilledIn) {
   EXPECT_EQ(workspace.selection.layer, sinks->layer);
   EXPECT_EQ(workspace.selection.head, traces.trace->model().head_of(sinks->query_head));
   EXPECT_EQ(workspace.selection.step, 2);
-  EXPECT_EQ(workspace.policy_a, "h2o");
-  EXPECT_EQ(workspace.budget, "12.5%");
+  EXPECT_EQ(workspace.policy_a.text(), "h2o");
+  EXPECT_EQ(workspace.budget.text(), "12.5%");
   EXPECT_EQ(workspace.tile_count, 2);
   EXPECT_EQ(workspace.tiles[1].view, "norms");
   // A page without a view keeps the one before it.
@@ -401,10 +401,10 @@ TEST_F(LessonOnATrace, ThePageOfEachTileIsTheFigureThatExportWouldMake) {
   const auto figures = page_figures(page_workspace(lesson, 0, traces, progress));
   ASSERT_EQ(figures.size(), 3U);
   EXPECT_EQ(figures[0].settings.policy, "tova");
-  EXPECT_EQ(figures[0].settings.policy_b, "");
+  EXPECT_FALSE(figures[0].settings.policy_b);
   EXPECT_EQ(figures[1].settings.policy, "h2o");
   EXPECT_EQ(figures[2].settings.policy, "tova");
-  EXPECT_EQ(figures[2].settings.policy_b, "h2o");
+  EXPECT_EQ(figures[2].settings.policy_b->text(), "h2o");
   EXPECT_EQ(figures[2].options.x_range, (std::pair{0.0, 50.0}));
   EXPECT_EQ(figures[0].settings.layer, 1);
   EXPECT_EQ(figures[0].settings.query_head, 2);
@@ -422,10 +422,10 @@ TEST_F(LessonOnATrace, AFigureOfTwoLoopsTakesTheRunOfItsPolicy) {
   }
   PageFigure figure;
   figure.info = &figure::find_figure("drift");
-  figure.settings.budget = "24";
+  figure.settings.budget = parse_budget("24");
   for (const auto& [policy, file] :
        {std::pair{"tova", "tova.h5"}, {"h2o", "h2o.h5"}, {"keydiff", "h2o.h5"}}) {
-    figure.settings.policy = policy;
+    figure.settings.policy = parse_policy(policy);
     const auto made = make_figure(figure, traces, progress);
     EXPECT_THAT(made.settings, ::testing::Contains(std::pair<std::string, std::string>(
                                    "trace", std::string("t.h5, ") + file)));

@@ -38,9 +38,9 @@ class LessonValues : public ::testing::Test {
     states = test::write_synthetic_trace(folder / "t.h5", options);
     traces.trace = std::make_shared<const Trace>(folder / "t.h5");
     workspace = window::default_state();
-    workspace.policy_a = "tova";
-    workspace.policy_b = "h2o";
-    workspace.budget = "25%";
+    workspace.policy_a = parse_policy("tova");
+    workspace.policy_b = parse_policy("h2o");
+    workspace.budget = parse_budget("25%");
     workspace.selection.layer = 1;
     workspace.selection.head = 1;
   }
@@ -169,9 +169,9 @@ TEST_F(LessonValues, OfTheStateAreWhatIsShown) {
   EXPECT_EQ(number("step"), 7);
   EXPECT_EQ(number("budget"), 0.25);
   EXPECT_EQ(number("budget_entries"), 24);
-  workspace.budget = "12";
+  workspace.budget = parse_budget("12");
   EXPECT_EQ(number("budget"), 12.0 / 96.0);
-  workspace.budget = "10%";  // 9 entries, but 10 % all the same
+  workspace.budget = parse_budget("10%");  // 9 entries, but 10 % all the same
   EXPECT_EQ(number("budget < 0.1"), 0);
   EXPECT_EQ(number("budget_entries"), 9);
   EXPECT_EQ(number("block"), 32);
@@ -184,7 +184,7 @@ TEST_F(LessonValues, OfTheStateAreWhatIsShown) {
   workspace.selection.last_token = 40;
   EXPECT_EQ(number("last_token - first_token"), 32);
 
-  workspace.policy_a = "h2o+critical+recent(10%)";
+  workspace.policy_a = parse_policy("h2o+critical+recent(10%)");
   EXPECT_EQ(number("score_is(\"h2o\")"), 1);
   EXPECT_EQ(number("score_is(\"tova\")"), 0);
   EXPECT_EQ(number("policy_has(\"critical\")"), 1);
@@ -269,7 +269,7 @@ TEST_F(LessonValues, OfTheReplaysAreThoseOfTheNaiveReplay) {
 
 TEST_F(LessonValues, MeasuresOfEveryScopeHaveAValue) {
   for (const Measure& measure : all_measures()) {
-    const PolicySpec policy = parse_policy(workspace.policy_a);
+    const PolicySpec policy = workspace.policy_a;
     const Value value =
         evaluate(Expression("measure(\"" + measure.info->name + "\")"), state(), progress);
     ASSERT_TRUE(std::holds_alternative<double>(value));

@@ -65,7 +65,7 @@ class LongTrace : public testing::Test {
   double first_picture(WindowDriver& driver, const char* view) {
     driver.workspace.state.tiles[0] = window::TileState{.view = view};
     driver.workspace.state.tile_count = 1;
-    driver.workspace.state.policy_a = "keydiff";
+    driver.workspace.state.policy_a = parse_policy("keydiff");
     const auto start = Clock::now();
     driver.workspace.open(path());
     while (driver.workspace.tiles[0].scene() == nullptr && seconds_since(start) < 60.0)

@@ -64,8 +64,8 @@ class ModelFigures : public ::testing::Test {
   }
   static request::FigureSettings settings(const std::string& policy) {
     request::FigureSettings s;
-    s.policy = policy;
-    s.budget = std::to_string(kBudget);
+    s.policy = parse_policy(policy);
+    s.budget = parse_budget(std::to_string(kBudget));
     return s;
   }
   /// By a plain replay in double: what each head of a layer retains after each step.
@@ -205,7 +205,7 @@ TEST_F(ModelFigures, NeedlesAreCountedPlaceByPlace) {
   const auto path = test::write_synthetic_evaluation(folder / "needle.json");
   const auto evaluation = std::make_shared<const Evaluation>(read_evaluation(path));
   request::FigureSettings wanted;
-  wanted.budget = "30%";  // nearest: 25%, the second
+  wanted.budget = parse_budget("30%");  // nearest: 25%, the second
   int places = 0;
   for (const Row& row :
        rows_of(*make(request::FigureMaker(evaluation), "needle-grid", wanted).figure)) {
@@ -324,7 +324,7 @@ TEST_F(ModelFigures, HiddenStatesDriftByTheMeanOfTheRunsAtTheNearestBudget) {
     for (const auto& [measure, column] :
          {std::pair{"distance", "mean_relative_distance"}, {"cosine", "mean_cosine_distance"}}) {
       request::FigureSettings wanted;
-      wanted.budget = "30%";  // nearest: 25%, the second
+      wanted.budget = parse_budget("30%");  // nearest: 25%, the second
       wanted.choices["measure"] = measure;
       int points = 0;
       for (const Row& row : rows_of(*make(maker, "layer-drift", wanted).figure)) {
@@ -457,7 +457,7 @@ TEST_F(ModelFigures, OneEvictionIsTheTwinsAndCaotesChoiceItsPolicys) {
   EXPECT_THROW(make(request::FigureMaker(full), "eviction-error", settings("h2o+caote")),
                WorkError);
   request::FigureSettings all = settings("h2o");
-  all.budget = std::to_string(full->length());
+  all.budget = parse_budget(std::to_string(full->length()));
   EXPECT_THAT(make(request::FigureMaker(full), "eviction-error", all).figure->caption(),
               HasSubstr("evicts nothing"));
 }
@@ -543,7 +543,7 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
 
   // Without evictions the output does not change, not even by rounding.
   request::FigureSettings whole = settings("h2o");
-  whole.budget = "100%";
+  whole.budget = parse_budget("100%");
   const MadeFigure same = make(request::FigureMaker(full), "logit-effect", whole);
   for (const Row& row : rows_of(*same.figure)) {
     EXPECT_EQ(row.at("token_id"), "");

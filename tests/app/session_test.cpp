@@ -37,7 +37,7 @@ TEST_F(Session, WhatIsWrittenIsRead) {
   state.selection = {3, 1, 5, 17, 99, 10, 200};
   state.policy_a = "snapkv(window=16)+sinks(4)";
   state.policy_b_on = true;
-  state.budget = "12.5%";
+  state.budget = parse_budget("12.5%");
   state.block = 64;
   state.compression = Compression::context_only;
   state.tiles[2].x_range = {{1.25, 77.5}};

@@ -22,6 +22,7 @@
 #include "app/window/sheets/command_palette.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
+#include "tests/figure/csv_rows.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -73,6 +74,20 @@ class Window : public testing::Test {
                 static_cast<float>(plot.y + share_y * plot.height) * w().tiles[0].scale()};
   }
 
+  /// The numbers of the grid, head by head.
+  std::vector<double> grid() {
+    std::vector<double> values;
+    const auto made = w().grid.figure();
+    for (const CsvRow& row :
+         made ? csv_rows(*made->figure) : std::vector<CsvRow>()) {
+      for (const auto& [column, cell] : row) {
+        if (column != "policy" && column != "layer" && column != "head" && column != "read")
+          values.push_back(csv_number(row, column));
+      }
+    }
+    return values;
+  }
+
   TemporaryFolder folder_;
   std::unique_ptr<WindowDriver> driver_;
 };
@@ -98,21 +113,23 @@ TEST_F(Window, ANewWindowShowsWhereAHeadLooksBesideWhatIsKept) {
 
 TEST_F(Window, TheGridShowsTheSinksWhateverThePolicy) {
   open_trace();
-  state().grid_metric = "attention to token 0";
+  state().grid_measure = "sinks";
   driver().settle();
   Progress progress;
-  const Matrix means = mean_of_query_heads(sink_strengths(*w().results.trace(), 0, progress),
-                                           w().shown.grid().heads);
-  ASSERT_EQ(w().shown.grid().values.size(), static_cast<std::size_t>(means.size()));
+  const Trace& trace = *w().results.trace();
+  const Matrix means =
+      mean_of_query_heads(sink_strengths(trace, 0, progress), trace.model().num_kv_heads);
+  const std::vector<double> shown = grid();
+  ASSERT_EQ(shown.size(), static_cast<std::size_t>(means.size()));
   for (Eigen::Index i = 0; i < means.size(); ++i) {
-    EXPECT_FLOAT_EQ(static_cast<float>(w().shown.grid().values[static_cast<std::size_t>(i)]),
-                    means(i / means.cols(), i % means.cols()))
+    EXPECT_NEAR(shown[static_cast<std::size_t>(i)], means(i / means.cols(), i % means.cols()),
+                1e-6)
         << i;
   }
-  const std::vector<double> shown = w().shown.grid().values;
-  state().policy_a = "full";
+  const auto scene = w().grid.scene();
+  state().policy_a = parse_policy("full");
   driver().settle();
-  EXPECT_EQ(w().shown.grid().values, shown);
+  EXPECT_EQ(w().grid.scene(), scene) << "nothing is computed again";
 }
 
 TEST_F(Window, TheGridAndTheReadoutsShowTheMeasuresOfTheStepInHand) {
@@ -122,18 +139,21 @@ TEST_F(Window, TheGridAndTheReadoutsShowTheMeasuresOfTheStepInHand) {
   request.budget = 20;
   Progress progress;
   const Replay whole = replay(*w().results.trace(), request, progress);
-  state().policy_a = "h2o+kvmerger";
-  state().budget = "20";
+  state().policy_a = parse_policy("h2o+kvmerger");
+  state().budget = parse_budget("20");
   for (const int step : {2, 1}) {
     state().selection.step = step;
     for (const char* name : {"retained_mass", "perturbation_l1", "log_pseudo_determinant"}) {
       const Measure& measure = require_measure(name);
-      state().grid_metric = measure.info->label;
+      state().grid_measure = name;
       driver().settle();
-      ASSERT_EQ(w().shown.grid().values.size(), whole.heads.size());
-      for (const HeadReplay& head : whole.heads) {
-        const StepRecord& record = head.steps[static_cast<std::size_t>(step)];
-        EXPECT_EQ(w().shown.grid().at(head.layer, head.head), measure_at(measure, record)) << name;
+      const std::vector<double> values = grid();
+      ASSERT_EQ(values.size(), whole.heads.size());
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const StepRecord& record = whole.heads[i].steps[static_cast<std::size_t>(step)];
+        EXPECT_FLOAT_EQ(static_cast<float>(values[i]),
+                        static_cast<float>(measure_at(measure, record)))
+            << name;
       }
       const auto shown = w().shown.measured(0);
       ASSERT_NE(shown, nullptr);
@@ -213,7 +233,7 @@ TEST_F(Window, EveryViewDrawsInBothThemesAndAnyTiling) {
 
 TEST_F(Window, InHighContrastFatesHavePatternsWhichPSwitchesOff) {
   open_trace();
-  state().policy_a = "h2o+recent(40%)";
+  state().policy_a = parse_policy("h2o+recent(40%)");
   show("filmstrip");
   driver().type("t");
   driver().type("t");
@@ -291,8 +311,8 @@ TEST_F(Window, AClosedLoopRunOpenedBesideTheFullOneShowsHowFarTheyAreApart) {
   w().open(trace());
   driver().settle();
   EXPECT_EQ(w().tiles[0].error(), "");
-  state().policy_a = "h2o";
-  state().budget = "24";
+  state().policy_a = parse_policy("h2o");
+  state().budget = parse_budget("24");
   state().selection.layer = 0;
   driver().settle();
   ASSERT_NE(w().results.agreement(), nullptr);
@@ -301,7 +321,7 @@ TEST_F(Window, AClosedLoopRunOpenedBesideTheFullOneShowsHowFarTheyAreApart) {
   driver().settle();
   ASSERT_NE(w().results.agreement(), nullptr);
   EXPECT_LT(*w().results.agreement(), 1.0);
-  state().budget = "25";
+  state().budget = parse_budget("25");
   driver().settle();
   EXPECT_EQ(w().results.agreement(), nullptr) << "ran with another budget";
 }
@@ -363,7 +383,7 @@ TEST_F(Window, ScrubsAndPlaysSteps) {
 TEST_F(Window, PolicyAndBudgetChangeWhatIsKept) {
   open_trace();
   const auto kept = [&] {
-    const HeadReplay* head = w().shown.head_a();
+    const HeadReplay* head = w().shown.head(0);
     return head ? head->steps.at(static_cast<std::size_t>(w().shown.step())).retained : -1;
   };
   EXPECT_EQ(kept(), 24);  // 25 % of 96
@@ -371,39 +391,39 @@ TEST_F(Window, PolicyAndBudgetChangeWhatIsKept) {
   driver().settle();
   const int larger = kept();
   EXPECT_GT(larger, 24);
-  const auto before = w().shown.head_a()->evicted_at;
+  const auto before = w().shown.head(0)->evicted_at;
 
   driver().type("/");  // puts the cursor into the spec line of A
   driver().frames(2);
   driver().key(GLFW_KEY_A, true);
   driver().type("sink(4)");
   driver().settle();
-  EXPECT_EQ(state().policy_a, "sink");
+  EXPECT_EQ(state().policy_a.text(), "sink");
   EXPECT_EQ(w().editors.a.error(), "");
   EXPECT_EQ(kept(), larger);
-  EXPECT_NE(w().shown.head_a()->evicted_at, before);
+  EXPECT_NE(w().shown.head(0)->evicted_at, before);
 
   driver().key(GLFW_KEY_A, true);
   driver().type("sonk(4)");
   driver().frames(3);
   EXPECT_THAT(w().editors.a.error(), HasSubstr("sonk"));
-  EXPECT_EQ(state().policy_a, "sink") << "a wrong line changes nothing";
+  EXPECT_EQ(state().policy_a.text(), "sink") << "a wrong line changes nothing";
   driver().key(GLFW_KEY_ESCAPE);
   driver().type("b");
   driver().settle();
   EXPECT_TRUE(state().policy_b_on);
-  EXPECT_NE(w().shown.head_b(), nullptr);
+  EXPECT_NE(w().shown.head(1), nullptr);
 }
 
 TEST_F(Window, AModifierThatNeedsMoreIsTypedOn) {
   driver().resize(1280, 1000);  // all modifiers are in sight, the line of an error above them too
   open_trace();
-  const std::string before = state().policy_a;
+  const std::string before = state().policy_a.text();
   for (const std::string name : {"dms", "headbudgets"}) {
     driver().press_on("##policies", {"A", "+ " + name});
     driver().frames(3);
     EXPECT_THAT(w().editors.a.error(), HasSubstr(name + " needs "));
-    EXPECT_EQ(state().policy_a, before) << "nothing changes before the line is whole";
+    EXPECT_EQ(state().policy_a.text(), before) << "nothing changes before the line is whole";
     driver().key(GLFW_KEY_ESCAPE);
     driver().frames(3);
   }
@@ -413,19 +433,19 @@ TEST_F(Window, AModifierThatNeedsMoreIsTypedOn) {
   driver().type("keydiff+dms(-0.5)");
   driver().settle();
   EXPECT_EQ(w().editors.a.error(), "");
-  EXPECT_EQ(state().policy_a, "keydiff+dms(-0.5)");
+  EXPECT_EQ(state().policy_a.text(), "keydiff+dms(-0.5)");
 }
 
 TEST_F(Window, ChangesOfPolicyAreUndoneAndRedone) {
   open_trace();
-  const std::string before = state().budget;
+  const std::string before = state().budget.text();
   driver().type("]");
-  const std::string after = state().budget;
+  const std::string after = state().budget.text();
   ASSERT_NE(after, before);
   driver().key(GLFW_KEY_Z, true);
-  EXPECT_EQ(state().budget, before);
+  EXPECT_EQ(state().budget.text(), before);
   driver().key(GLFW_KEY_Z, true, true);
-  EXPECT_EQ(state().budget, after);
+  EXPECT_EQ(state().budget.text(), after);
 }
 
 TEST_F(Window, ZoomsPansAndResetsMaps) {
@@ -715,7 +735,7 @@ TEST_F(Window, LayoutsShowTheirViewsByKey) {
 TEST_F(Window, AStandsBesideBInTheSameView) {
   open_trace();
   show("filmstrip");
-  state().policy_b = "sink";
+  state().policy_b = parse_policy("sink");
   driver().type("c");
   driver().settle();
   ASSERT_EQ(state().tile_count, 2);
@@ -749,13 +769,13 @@ TEST_F(Window, ThePaletteFindsAndDoesThings) {
   driver().frames(2);
   driver().key(GLFW_KEY_ENTER);
   EXPECT_TRUE(state().policy_b_on);
-  EXPECT_EQ(state().policy_b, "tova(layer)") << "as its authors ran it";
+  EXPECT_EQ(state().policy_b.text(), "tova(layer)") << "as its authors ran it";
   driver().key(GLFW_KEY_K, true);
   driver().frames(2);
   driver().type("policy b: tova, plain");
   driver().frames(2);
   driver().key(GLFW_KEY_ENTER);
-  EXPECT_EQ(state().policy_b, "tova");
+  EXPECT_EQ(state().policy_b.text(), "tova");
   driver().key(GLFW_KEY_K, true);
   driver().frames(2);
   driver().key(GLFW_KEY_ESCAPE);
@@ -792,7 +812,7 @@ TEST_F(Window, AClickOnATokenSaysWhyItStayedOrLeft) {
   const auto& life = w().sheets.token_card.explanation(0);
   ASSERT_TRUE(life.has_value());
   EXPECT_EQ(life->token, state().selection.token);
-  EXPECT_EQ(life->left, w().shown.head_a()->evicted_at.at(static_cast<std::size_t>(life->token)));
+  EXPECT_EQ(life->left, w().shown.head(0)->evicted_at.at(static_cast<std::size_t>(life->token)));
   driver().key(GLFW_KEY_RIGHT, false, true);  // the next token: the card follows
   driver().frames(2);
   EXPECT_EQ(w().sheets.token_card.explanation(0)->token, state().selection.token);
@@ -821,7 +841,7 @@ TEST_F(Window, ShiftDragChoosesTokensForEveryView) {
 
 TEST_F(Window, ChangedTokensAreMarkedInTheText) {
   open_trace();
-  state().policy_b = "sink";
+  state().policy_b = parse_policy("sink");
   state().policy_b_on = true;
   driver().settle();
   const auto fate = driver().picture();
@@ -834,7 +854,7 @@ TEST_F(Window, ChangedTokensAreMarkedInTheText) {
 
 TEST_F(Window, ATokenIsFollowedKeptAndDroppedFromItsCard) {
   open_trace();
-  state().policy_a = "random";
+  state().policy_a = parse_policy("random");
   show("filmstrip");
   const auto [x, y] = in_plot(0.3, 0.4);
   driver().click(x, y);
@@ -843,76 +863,86 @@ TEST_F(Window, ATokenIsFollowedKeptAndDroppedFromItsCard) {
   const int token = state().selection.token;
   driver().press_on("##token", {"Follow"});
   driver().settle();
-  EXPECT_EQ(state().grid_metric, "followed tokens");
-  EXPECT_EQ(w().results.followed(), std::vector<int>{token});
+  EXPECT_EQ(state().grid_measure, "followed");
+  EXPECT_EQ(state().followed, std::to_string(token));
   const auto kept = [&] {
-    int heads = 0;
-    for (const double share : w().shown.grid().values) heads += share == 1.0 ? 1 : 0;
-    return heads;
+    const std::vector<double> shares = grid();
+    return static_cast<int>(std::count(shares.begin(), shares.end(), 1.0));
   };
-  const int before = kept(), all = static_cast<int>(w().shown.grid().values.size());
+  const int before = kept(), all = static_cast<int>(grid().size());
   EXPECT_LT(before, all) << "some head evicts it";
   EXPECT_EQ(w().shown.heads_keeping(token), (std::pair{before, all}));
-  EXPECT_EQ(w().shown.grid().most, 1.0);
-  ASSERT_TRUE(w().results.reads());
-  EXPECT_EQ(w().results.reads()->size(), static_cast<std::size_t>(all));
+  for (const CsvRow& row : csv_rows(*w().grid.figure()->figure))
+    EXPECT_NE(row.at("read"), "") << "who reads it";
 
   driver().press_on("##token", {"Keep in all"});
   driver().settle();
-  EXPECT_EQ(state().policy_a, "random+keep(\"" + std::to_string(token) + "\")");
+  EXPECT_EQ(state().policy_a.text(), "random+keep(\"" + std::to_string(token) + "\")");
   EXPECT_EQ(kept(), all);
   driver().key(GLFW_KEY_Z, true);
   driver().settle();
-  EXPECT_EQ(state().policy_a, "random");
+  EXPECT_EQ(state().policy_a.text(), "random");
   EXPECT_EQ(kept(), before);
   driver().press_on("##token", {"Drop here"});
   driver().settle();
   const std::string head =
       std::to_string(state().selection.layer) + "." + std::to_string(state().selection.head);
-  EXPECT_EQ(state().policy_a,
+  EXPECT_EQ(state().policy_a.text(),
             "random+drop(\"" + std::to_string(token) + "\",heads=\"" + head + "\")");
-  EXPECT_EQ(w().shown.grid().at(state().selection.layer, state().selection.head), 0.0);
+  const int heads = w().results.trace()->model().num_kv_heads;
+  EXPECT_EQ(grid()[static_cast<std::size_t>(state().selection.layer * heads +
+                                            state().selection.head)],
+            0.0);
 }
 
 TEST_F(Window, TokensToFollowAreTyped) {
   open_trace();
-  state().grid_metric = "followed tokens";
+  state().grid_measure = "followed";
   driver().settle();
-  EXPECT_EQ(w().results.followed(), std::vector<int>{0}) << "auto, and there is no needle";
+  const auto hovered = [&] {
+    return w().grid.figure()->figure->value_text({.layer = 0, .head = 0});
+  };
+  EXPECT_THAT(hovered(), HasSubstr("of 1 tokens still there")) << "auto, and there is no needle";
   driver().press_on("##left", {"##followed"});
   driver().key(GLFW_KEY_A, true);
   driver().type("3-5");
   driver().settle();
-  EXPECT_EQ(w().results.followed(), (std::vector<int>{3, 4, 5}));
-  EXPECT_EQ(w().results.followed_error(), "");
-  driver().key(GLFW_KEY_A, true);
-  driver().type("context");
-  driver().settle();
-  EXPECT_GT(w().results.followed().size(), 90U);
+  EXPECT_THAT(hovered(), HasSubstr("of 3 tokens still there"));
+  EXPECT_EQ(w().grid.error(), "");
   driver().key(GLFW_KEY_A, true);
   driver().type("nowhere");
   driver().settle();
-  EXPECT_TRUE(w().results.followed().empty());
-  EXPECT_THAT(w().results.followed_error(), testing::HasSubstr("a segment of the trace"));
+  EXPECT_THAT(w().grid.error(), HasSubstr("a segment of the trace"));
+  EXPECT_EQ(state().followed, "nowhere") << "stays as typed";
+  driver().key(GLFW_KEY_A, true);
+  driver().type("context");
+  driver().settle();
+  EXPECT_THAT(hovered(), HasSubstr("tokens still there"));
 }
 
 TEST_F(Window, TheHeadGridFollowsWhileABudgetIsDragged) {
   open_trace();
-  state().grid_metric = "entries kept";
-  driver().settle();
-  const std::vector<double> before = w().shown.grid().values;
-  bool followed = false;
-  for (int i = 0; i < 400 && !followed;
-       ++i) {  // another budget in every frame: the hand never rests
-    state().budget = std::to_string(30 + i % 20);
-    driver().frame();
-    followed = w().shown.grid().values != before;
-    for (const double value : w().shown.grid().values)
-      EXPECT_TRUE(std::isfinite(value)) << "no head goes dark";
+  for (const char* measure : {"entries", "retained_mass"}) {
+    state().grid_measure = measure;
+    driver().settle();
+    const auto before = w().grid.scene();
+    bool followed = false;
+    for (int i = 0; i < 400 && !followed;
+         ++i) {  // another budget in every frame: the hand never rests
+      state().budget = parse_budget(std::to_string(30 + i % 20));
+      driver().frame();
+      followed = w().grid.scene() != before;
+      for (const figure::Item& item : w().grid.scene()->items) {
+        const auto* cells = std::get_if<figure::Image>(&item);
+        for (std::size_t at = 3; cells && at < cells->pixels->rgba.size(); at += 4)
+          EXPECT_EQ(cells->pixels->rgba[at], 255) << "no head goes dark";
+      }
+    }
+    EXPECT_TRUE(followed) << measure;
   }
-  EXPECT_TRUE(followed);
+  state().grid_measure = "entries";
   driver().settle();
-  EXPECT_EQ(w().shown.grid().values.front(), parse_budget(state().budget).resolve(96));
+  EXPECT_EQ(grid().front(), state().budget.resolve(96));
 }
 
 TEST_F(Window, TheExportSheetShowsThePageAndCopiesItsCommand) {
@@ -944,7 +974,7 @@ TEST_F(Window, ACaptureThatCannotStartSaysWhy) {
 
 TEST_F(Window, AClosedLoopStartsFromTheTokensAndThePolicyInHand) {
   open_trace();
-  state().policy_a = "h2o";
+  state().policy_a = parse_policy("h2o");
   driver().key(GLFW_KEY_R, true);
   driver().frames(2);
   ASSERT_TRUE(w().sheets.capture_panel.is_open());

@@ -1,11 +1,11 @@
-// The texts of the panels, without a window: numbers, the fate of tokens, the grid.
+// The texts of the panels, without a window: numbers, the fate of tokens.
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "app/session/head_grid.h"
+#include "app/figure/figures/overview_measures.h"
 #include "app/window/state/step_tokens.h"
 #include "app/window/widgets/numbers.h"
 #include "app/window/widgets/run_text.h"
@@ -84,68 +84,13 @@ TEST(StepTokens, SayWhatHasBecomeOfEveryToken) {
   EXPECT_EQ(step_tokens(replay, replay.heads[0], 9).scored, 0);
 }
 
-TEST(HeadGrid, OverlapCountsWhatBothKeepAmongWhatEitherKeeps) {
+TEST(KeptOverlap, CountsWhatBothKeepAmongWhatEitherKeeps) {
   const Replay a = small_replay();
   Replay b = a;
-  EXPECT_DOUBLE_EQ(grid_values("overlap A, B", {&a, &b}, 1, 1, 1).values[0], 1.0);
+  EXPECT_DOUBLE_EQ(figure::kept_overlap(a.heads[0], b.heads[0], 1, 6), 1.0);
   b.heads[0].evicted_at = {1, -1, -1, -1, -1, -1};
   // A keeps 0 2 4 5, B keeps 1 2 3 4 5.
-  EXPECT_DOUBLE_EQ(grid_values("overlap A, B", {&a, &b}, 1, 1, 1).values[0], 3.0 / 6.0);
-  EXPECT_TRUE(std::isnan(grid_values("overlap A, B", {&a}, 1, 1, 1).values[0]));
-}
-
-TEST(HeadGrid, HeadsThatAreNotThereYetHaveNoNumber) {
-  const Replay a = small_replay();
-  const GridValues grid = grid_values("entries kept", {&a}, 2, 1, 1);
-  EXPECT_DOUBLE_EQ(grid.values[0], 4.0);
-  EXPECT_TRUE(std::isnan(grid.values[1]));
-  EXPECT_DOUBLE_EQ(grid.least, 4.0);
-  for (const GridMetric& metric : grid_metrics()) {
-    EXPECT_EQ(grid_values(metric.name, {&a, &a}, 2, 1, 0).values.size(), 2U) << metric.name;
-  }
-}
-
-TEST(HeadGrid, SinksAreTheMeanOverTheQueryHeadsAndNeedNoReplay) {
-  Matrix sinks(2, 4);  // two layers, four query heads, two heads
-  sinks << 0.1F, 0.3F, 0.5F, 0.7F, 0.0F, 1.0F, 0.25F, 0.75F;
-  const GridValues grid = grid_values("attention to token 0", {.sinks = &sinks}, 2, 2, -1);
-  ASSERT_EQ(grid.values.size(), 4U);
-  const std::vector<double> means = {0.2, 0.6, 0.5, 0.5};
-  for (std::size_t i = 0; i < means.size(); ++i) EXPECT_NEAR(grid.values[i], means[i], 1e-6) << i;
-  EXPECT_NEAR(grid.least, 0.2, 1e-6);
-  EXPECT_NEAR(grid.most, 0.6, 1e-6);
-  const GridValues none = grid_values("attention to token 0", {}, 2, 2, 0);
-  EXPECT_TRUE(std::all_of(none.values.begin(), none.values.end(),
-                          [](double value) { return std::isnan(value); }));
-}
-
-TEST(HeadGrid, RolesAreTheMeanOverTheQueryHeadsKnownSoFar) {
-  TokenReads one;
-  one.layer = 1;
-  one.head = 0;
-  one.roles = {HeadRoles{.previous = 0.25, .induction = 0.5}, HeadRoles{.previous = 0.75}};
-  const std::vector<TokenReads> roles = {one};
-  const GridValues previous = grid_values("role: previous", {.roles = &roles}, 2, 2, -1);
-  EXPECT_DOUBLE_EQ(previous.at(1, 0), 0.5);
-  EXPECT_TRUE(std::isnan(previous.at(0, 0)));
-  EXPECT_TRUE(std::isnan(grid_values("role: induction", {.roles = &roles}, 2, 2, -1).at(1, 0)))
-      << "unknown of one query head";
-  int of_roles = 0;
-  for (const GridMetric& metric : grid_metrics()) of_roles += metric.role != nullptr;
-  EXPECT_EQ(of_roles + 1, static_cast<int>(role_catalog().size())) << "the sink's is a metric";
-}
-
-TEST(HeadGrid, EffectiveTokensAreThoseOfTheHeadsKnownSoFar) {
-  TokenReads one, other;
-  one.layer = 1;
-  one.effective_tokens = 12.5;
-  other.roles = {HeadRoles{}};  // of another measure
-  const std::vector<TokenReads> heads = {one, other};
-  const GridValues grid = grid_values("effective tokens", {.roles = &heads}, 2, 1, -1);
-  EXPECT_DOUBLE_EQ(grid.at(1, 0), 12.5);
-  EXPECT_TRUE(std::isnan(grid.at(0, 0)));
-  EXPECT_EQ(heads_known(heads, "effective tokens"), 1U);
-  EXPECT_EQ(heads_known(heads, "role: previous"), 1U);
+  EXPECT_DOUBLE_EQ(figure::kept_overlap(a.heads[0], b.heads[0], 1, 6), 3.0 / 6.0);
 }
 
 TEST(StepTokensTest, TheShareOfHeadsThatHaveEachToken) {

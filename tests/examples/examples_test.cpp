@@ -93,7 +93,7 @@ TEST_F(Examples, TheFigureIsMadeByItsName) {
   const figure::FigureInfo& info = figure::find_figure("kept-tokens");
   request::FigureSettings settings;
   settings.policy = "strided(stride=8)";
-  settings.budget = "25%";
+  settings.budget = parse_budget("25%");
   Progress progress;
   const figure::MadeFigure made = request::FigureMaker(trace_).make(info, settings, progress);
   std::ostringstream out;

@@ -232,9 +232,9 @@ TEST_F(AttentionFigures, ScoresStandBesideTheAttentionThatCameLater) {
   request::FigureSettings settings;
   settings.layer = 1;
   settings.head = 1;
-  settings.policy = "h2o+recent(4)";
-  settings.policy_b = "keydiff";
-  settings.budget = "24";
+  settings.policy = parse_policy("h2o+recent(4)");
+  settings.policy_b = parse_policy("keydiff");
+  settings.budget = parse_budget("24");
   settings.step = 1;
   const MadeFigure made = make("score-vs-attention", settings);
   const std::vector<double> received = later(1, 1, 64);
@@ -282,8 +282,8 @@ TEST_F(AttentionFigures, ScoresStandBesideTheAttentionThatCameLater) {
     EXPECT_EQ(row.at("correlation"), "");
   }
   settings.step = 1;
-  settings.policy = "full";
-  settings.policy_b = "";
+  settings.policy = parse_policy("full");
+  settings.policy_b.reset();
   EXPECT_THROW(make("score-vs-attention", settings), WorkError);
 }
 

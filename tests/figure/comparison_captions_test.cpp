@@ -51,7 +51,7 @@ TEST_F(ComparisonCaptions, CaptionsSayWhatAComparisonHasToKnow) {
   EXPECT_THAT(blocks, HasSubstr("Query-aware: "));
   EXPECT_THAT(blocks, Not(HasSubstr("compressed while")));
   request::FigureSettings two;
-  two.policy_b = "h2o";
+  two.policy_b = parse_policy("h2o");
   EXPECT_THAT(make("filmstrip", two).figure->caption(), HasSubstr("Query-aware: h2o"));
   // In the CSV as a comment; in the picture's caption once.
   const TextMetrics fonts;

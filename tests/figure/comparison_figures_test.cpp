@@ -72,7 +72,7 @@ class ComparisonFigures : public ::testing::Test {
 
 TEST_F(ComparisonFigures, HeadBudgetsAreWhatIsRetainedAndSumToTheBudget) {
   request::FigureSettings settings;
-  settings.budget = "24";
+  settings.budget = parse_budget("24");
   settings.choices["policies"] = "h2o+adakv,keydiff";
   const std::vector<Row> rows = rows_of("head-budgets", settings);
   ASSERT_EQ(rows.size(), 8U);  // two policies, two layers, two heads
@@ -99,8 +99,8 @@ TEST_F(ComparisonFigures, DifferencesAreCountedTokenByToken) {
   const Replay b = replay_of_spec("h2o", 24);
   for (const char* show : {"heads", "steps", "text"}) {
     request::FigureSettings settings;
-    settings.budget = "24";
-    settings.policy_b = "h2o";
+    settings.budget = parse_budget("24");
+    settings.policy_b = parse_policy("h2o");
     settings.choices["show"] = show;
     const std::vector<Row> rows = rows_of("policy-diff", settings);
     ASSERT_FALSE(rows.empty());
@@ -130,8 +130,8 @@ TEST_F(ComparisonFigures, AMapOfManyTokensShowsTheSharesOfTheTokens) {
   test::write_synthetic_trace(folder / "long.h5", options);
   trace = std::make_shared<const Trace>(folder / "long.h5");
   request::FigureSettings settings;
-  settings.budget = "25%";
-  settings.policy_b = "h2o";
+  settings.budget = parse_budget("25%");
+  settings.policy_b = parse_policy("h2o");
   const MadeFigure made = make("policy-diff", settings);
   std::map<std::string, double> share;
   const std::vector<Row> rows = test::csv_rows(*made.figure);
@@ -183,7 +183,7 @@ TEST_F(ComparisonFigures, AMapOfManyTokensShowsTheSharesOfTheTokens) {
 
 TEST_F(ComparisonFigures, AgreementIsJaccardsIndexAndHeadsAreSorted) {
   request::FigureSettings settings;
-  settings.budget = "24";
+  settings.budget = parse_budget("24");
   settings.choices["policies"] = "keydiff,h2o,tova,B";  // there is no B
   const std::vector<Row> rows = rows_of("agreement", settings);
   ASSERT_EQ(rows.size(), 4U * 9U);
@@ -264,8 +264,8 @@ TEST_F(ComparisonFigures, AMeasureThatATraceCannotHaveIsRefused) {
 
 TEST_F(ComparisonFigures, WhyTellsTheStoryOfAToken) {
   request::FigureSettings settings;
-  settings.policy = "keydiff+recent(4)+sinks(2)";
-  settings.budget = "24";
+  settings.policy = parse_policy("keydiff+recent(4)+sinks(2)");
+  settings.budget = parse_budget("24");
   settings.token = 0;
   const MadeFigure stays = make("why", settings);
   EXPECT_THAT(stays.figure->caption(), HasSubstr("stayed to the end"));

@@ -7,7 +7,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <set>
 #include <thread>
+#include <vector>
 
 #include "analysis/error.h"
 #include "app/figure/figures/figure_catalog.h"
@@ -48,6 +50,14 @@ figure::FigureInfo counted_figure() {
   };
   return info;
 }
+
+/// What the figures of a test were computed from, in their order.
+struct Computed {
+  std::set<int> layers;
+  bool partial = false;
+  std::shared_ptr<const figure::Figure> shown;
+};
+std::vector<Computed> made_of;
 
 class FigureServiceTest : public ::testing::Test {
  protected:
@@ -107,7 +117,7 @@ TEST_F(FigureServiceTest, SettingsSayTheBlockOfTheReplayAndThatThePolicyStopsAtT
 TEST_F(FigureServiceTest, APolicyWithoutABudgetSaysTheShareItKeeps) {
   const auto said = [&](const std::string& policy, const std::string& key) {
     FigureSettings settings;
-    settings.policy = policy;
+    settings.policy = parse_policy(policy);
     for (const auto& [name, value] : make(settings).settings)
       if (name == key) return value;
     return std::string("nothing");
@@ -160,20 +170,39 @@ TEST_F(FigureServiceTest, CancellingHalfWayLeavesNothingBehindAndHarmsNobodyElse
   EXPECT_EQ(make().figure, waited.figure);
 }
 
-TEST_F(FigureServiceTest, AFigureOfReplaysUnderWayIsNotTakenForTheWholeOne) {
-  Progress progress;
+TEST_F(FigureServiceTest, WhoLooksOnGetsPartsTheLayerInHandFirst) {
+  made_of.clear();
+  info.needs.all_layers = true;
+  info.compute = [](const figure::FigureInput& input,
+                    Progress&) -> std::unique_ptr<const figure::Figure> {
+    Computed& one = made_of.emplace_back();
+    for (const HeadReplay& head : input.policy_a->heads) one.layers.insert(head.layer);
+    one.partial = input.partial;
+    one.shown = input.shown;
+    return std::make_unique<Counted>();
+  };
   const FigureRequest request = make_request(info, {}, inputs);
-  ReplayRequest wanted;
-  wanted.policy = parse_policy("keydiff");
-  wanted.budget = 20;
-  ReadyReplays ready;
-  ready.a = std::make_shared<const Replay>(replay(*inputs.traces.front(), wanted, progress));
-  ready.complete = false;
-  const figure::MadeFigure partial = service.make(info, request, inputs, progress, ready);
-  EXPECT_FALSE(partial.complete);
-  const figure::MadeFigure whole = make();
+  const auto older = std::make_shared<const Counted>();
+  std::vector<figure::MadeFigure> parts;
+  Meanwhile meanwhile;
+  meanwhile.on_part = [&](figure::MadeFigure part) { parts.push_back(std::move(part)); };
+  meanwhile.shown = older;
+  meanwhile.layer = 1;
+  Progress progress;
+  const figure::MadeFigure whole = service.make(info, request, inputs, progress, meanwhile);
+  ASSERT_EQ(made_of.size(), parts.size() + 1);
+  ASSERT_FALSE(parts.empty());
+  EXPECT_EQ(made_of.front().layers, std::set<int>{1});
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    EXPECT_FALSE(parts[i].complete);
+    EXPECT_TRUE(made_of[i].partial);
+    EXPECT_EQ(made_of[i].shown, older);
+  }
   EXPECT_TRUE(whole.complete);
-  EXPECT_NE(whole.figure, partial.figure);
+  EXPECT_FALSE(made_of.back().partial);
+  EXPECT_EQ(made_of.back().layers, (std::set<int>{0, 1}));
+  EXPECT_EQ(service.make(info, request, inputs, progress, meanwhile).figure, whole.figure)
+      << "no part is taken for the whole";
 }
 
 TEST_F(FigureServiceTest, ARewrittenTraceIsAnotherFigure) {

@@ -97,7 +97,7 @@ TEST_F(KeyFiguresTest, AnglesAreThoseToTheMean) {
 
 TEST_F(KeyFiguresTest, KeydiffKeepsTheLowestCosines) {
   request::FigureSettings settings;
-  settings.budget = "20";
+  settings.budget = parse_budget("20");
   settings.step = 2;
   double highest_kept = -2.0, lowest_evicted = 2.0;
   int kept = 0;
@@ -117,7 +117,7 @@ TEST_F(KeyFiguresTest, KeydiffKeepsTheLowestCosines) {
 
 TEST_F(KeyFiguresTest, DiversityIsThatOfTheRetainedSets) {
   request::FigureSettings settings;
-  settings.budget = "24";
+  settings.budget = parse_budget("24");
   settings.step = 2;
   settings.choices["policies"] = "random";
   settings.choices["measure"] = "objective";
@@ -207,7 +207,7 @@ TEST_F(KeyFiguresTest, SigmaNeedsAPolicyThatMerges) {
 
 TEST_F(KeyFiguresTest, AWiderSigmaCountsMoreMembers) {
   request::FigureSettings settings;
-  settings.budget = "40";
+  settings.budget = parse_budget("40");
   settings.choices["policies"] = "h2o+kvmerger(threshold=auto)";
   settings.choices["sigma"] = "0.1,1,100";
   std::map<double, double> members;
@@ -224,7 +224,7 @@ TEST_F(KeyFiguresTest, AWiderSigmaCountsMoreMembers) {
 
 TEST_F(KeyFiguresTest, WeightsOfAMergingSetAddUpToOne) {
   request::FigureSettings settings;
-  settings.budget = "30";
+  settings.budget = parse_budget("30");
   settings.step = 2;
   settings.choices["policies"] = "h2o+kvmerger(threshold=auto)";
   std::map<std::string, double> sums;

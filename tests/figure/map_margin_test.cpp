@@ -205,7 +205,7 @@ TEST_F(Margins, TheFilmStripHasTheSinksColumnToo) {
   write(options);
   const TextMetrics fonts;
   request::FigureSettings settings = of_query_head(0);
-  settings.policy = "keynorm";
+  settings.policy = parse_policy("keynorm");
   const Scene scene = page_of(find_figure("filmstrip"), make("filmstrip", settings), {}, fonts);
   const Axes* column = column_of(scene, 0);
   ASSERT_NE(column, nullptr);

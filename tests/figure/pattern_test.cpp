@@ -97,9 +97,9 @@ class PatternsOfFigures : public testing::Test {
   MadeFigure make(const char* name, const std::string& policy, const std::string& policy_b = {},
                   const Choices& choices = {}) {
     request::FigureSettings settings;
-    settings.policy = policy;
-    settings.policy_b = policy_b;
-    settings.budget = "24";
+    settings.policy = parse_policy(policy);
+    if (!policy_b.empty()) settings.policy_b = parse_policy(policy_b);
+    settings.budget = parse_budget("24");
     settings.choices = choices;
     Progress progress;
     return request::FigureMaker(trace_).make(find_figure(name), settings, progress);

@@ -48,7 +48,7 @@ class PerturbationFigures : public ::testing::Test {
 
   static request::FigureSettings at_budget() {
     request::FigureSettings settings;
-    settings.budget = std::to_string(kBudget);
+    settings.budget = parse_budget(std::to_string(kBudget));
     return settings;
   }
 
@@ -128,7 +128,7 @@ TEST_F(PerturbationFigures, PerturbationsAreTheTwinsPerHeadLayerAndBudget) {
           std::string("snapkv(pool=max)") + (std::string(base) == "adakv" ? "+adakv" : "");
       const std::string with = without + "+critical" + (l2 ? "(norm=l2)" : "");
       request::FigureSettings settings;
-      settings.budget = std::to_string(budget);
+      settings.budget = parse_budget(std::to_string(budget));
       settings.choices = {{"base", base}, {"norm", norm}, {"query", "3"}};
       // Three blocks of the prompt, then token by token: the third after it is in step 3 + 2.
       const std::size_t step = 5;
@@ -218,7 +218,7 @@ TEST_F(PerturbationFigures, BoundsAreTheTwinsAndInOrder) {
   for (const char* norm : {"l1", "l2"}) {
     const bool l2 = std::string(norm) == "l2";
     request::FigureSettings settings = at_budget();
-    settings.policy = policy;
+    settings.policy = parse_policy(policy);
     settings.layer = 1;
     settings.query_head = 3;
     settings.head = 1;

@@ -80,7 +80,7 @@ class PictureTest : public ::testing::TestWithParam<const char*> {
     const FigureInfo& info = find_figure(GetParam());
     const request::FigureMaker maker(std::make_shared<const Trace>(folder / "synthetic.h5"));
     request::FigureSettings settings;
-    settings.policy = "h2o+recent(20%)+sinks(2)";
+    settings.policy = parse_policy("h2o+recent(20%)+sinks(2)");
     Progress progress;
     FileOptions options;
     options.theme = theme;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <thread>
@@ -39,6 +40,38 @@ class ReplayServiceTest : public ::testing::Test {
   test::TemporaryFolder folder;
   std::shared_ptr<const Trace> trace;
 };
+
+TEST_F(ReplayServiceTest, WhoWaitsForAnothersReplayGetsItsPartsToo) {
+  open_layers(3);
+  ReplayService store(ReplayService::kMostBytes, std::chrono::milliseconds(0));
+  std::atomic<bool> told = false, begun = false;
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto wait_for = [&](const std::atomic<bool>& what) {
+    while (!what && std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  std::shared_ptr<const Replay> first, second;
+  std::jthread computes([&] {
+    Progress progress;
+    first = store.get(*trace, request("keydiff"), progress, [&](const auto&) {
+      begun = true;
+      wait_for(told);  // so that the other is there in time
+    });
+  });
+  wait_for(begun);
+  std::jthread waits([&] {
+    Progress progress;
+    second = store.get(*trace, request("keydiff"), progress,
+                       [&](std::shared_ptr<const Replay> part) {
+                         EXPECT_LT(part->heads.size(), 6U);
+                         told = true;
+                       });
+  });
+  computes.join();
+  waits.join();
+  EXPECT_TRUE(told);
+  EXPECT_EQ(second, first);
+}
 
 TEST_F(ReplayServiceTest, TheSameIsMadeOnceAndMoreServesForLess) {
   ReplayService store;

@@ -57,9 +57,9 @@ TEST(RoleFigures, EachRoleKeepsAndLosesWhatItsQueryHeadsDo) {
   ASSERT_TRUE(trace) << "all heads have one role";
   constexpr int kBudget = 24, kStep = 2;
   request::FigureSettings settings;
-  settings.policy = "keydiff";
-  settings.policy_b = "h2o";
-  settings.budget = std::to_string(kBudget);
+  settings.policy = parse_policy("keydiff");
+  settings.policy_b = parse_policy("h2o");
+  settings.budget = parse_budget(std::to_string(kBudget));
   settings.step = kStep;
   Progress progress;
   const MadeFigure made =

@@ -212,7 +212,7 @@ TEST_F(TextShaperTest, FiguresOfSuchATraceAreSoundAndTheirPdfCanBeSearched) {
   test::write_token_texts(path, words);
   const request::FigureMaker maker(std::make_shared<const Trace>(path));
   request::FigureSettings settings;
-  settings.policy = "h2o+recent(20%)+sinks(2)";
+  settings.policy = parse_policy("h2o+recent(20%)+sinks(2)");
   Progress progress;
   const FigureInfo& info = find_figure("tokens");
   const MadeFigure made = maker.make(info, settings, progress);

@@ -44,8 +44,8 @@ class WindowFigures : public ::testing::TestWithParam<int> {
   static int window() { return GetParam(); }
   static request::FigureSettings settings(const std::string& policy) {
     request::FigureSettings settings;
-    settings.policy = policy;
-    settings.budget = "8";
+    settings.policy = parse_policy(policy);
+    settings.budget = parse_budget("8");
     settings.layer = 1;
     settings.head = 0;
     return settings;
@@ -84,7 +84,7 @@ TEST_P(WindowFigures, EveryFigureOfTheCatalogueDraws) {
   for (const FigureInfo& info : figure_catalog()) {
     if (info.needs.evaluation) continue;
     std::vector<request::FigureSettings> all(1, settings("h2o+recent(20%)+sinks(2)"));
-    all.front().policy_b = "keydiff";
+    all.front().policy_b = parse_policy("keydiff");
     for (const int step : {0, 2, 10}) {
       all.push_back(all.front());
       all.back().step = step;
@@ -95,7 +95,7 @@ TEST_P(WindowFigures, EveryFigureOfTheCatalogueDraws) {
       all.back().step = 10;
     }
     all.push_back(all.front());
-    all.back().budget = "200";
+    all.back().budget = parse_budget("200");
     for (const ChoiceInfo& choice : info.choices) {
       for (const std::string& value : choice.values) {
         all.push_back(all.front());
@@ -181,7 +181,7 @@ TEST_P(WindowFigures, TokensBeyondTheWindowAreNeitherKeptNorEvicted) {
   const Replay result = replay_of("h2o");
   const HeadReplay& head = *result.find(1, 0);
   request::FigureSettings wanted = settings("h2o");
-  wanted.policy_b = "keydiff";
+  wanted.policy_b = parse_policy("keydiff");
   wanted.step = 9;
   std::map<std::string, int> states;
   for (const Row& row : rows("tokens", wanted)) {

@@ -71,6 +71,7 @@ struct Budget {
   /// Entries: at least 1. Throws UsageError for 0, negative, not a number.
   int resolve(int prompt_length) const;
   std::string text() const;
+  bool operator==(const Budget&) const = default;
 };
 Budget parse_budget(std::string_view text);
 

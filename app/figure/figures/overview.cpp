@@ -3,14 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
+#include <utility>
 
-#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/metric/head_roles.h"
 #include "analysis/metric/sink.h"
+#include "analysis/replay/follow.h"
 #include "analysis/replay/measure_replay.h"
+#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/figures/overview_measures.h"
 #include "app/plot/cell_map.h"
 #include "app/plot/limits.h"
 #include "app/plot/map_plot.h"
@@ -19,14 +24,29 @@ namespace kvloupe::figure::overview_figure {
 
 namespace {
 
-constexpr const char* kSinks = "sinks";
-/// The head's part of what eviction changes for later queries: the answer's where there is one.
-constexpr const char* kChange = "change";
+using From = OverviewMeasure::From;
 
+constexpr double kNarrowest = 150.0;  // points; a narrower map has its colour bar below
+constexpr double kLeastDot = 0.01;    // a head that reads less gets no dot
+constexpr auto kBetweenParts = std::chrono::milliseconds(50);
+
+/// The catalogue's measure that a value of the choice stands for.
 std::string measure_name(const std::string& chosen, const Trace& trace) {
-  if (chosen != kChange) return chosen;
+  const char* const asked = chosen == kChangeMeasure          ? "_residual_part"
+                            : chosen == kLayerChangeMeasure   ? "_layer_error"
+                            : chosen == kAttentionKeptMeasure ? "_kept_attention"
+                                                       : nullptr;
+  if (asked == nullptr) return chosen;
+  // Without output weights nobody knows what heads add to the residual stream.
   return std::string(asked_name(asked_first(trace.tokens(), trace.run()))) +
-         (trace.has_output_weight() ? "_residual_part" : "_kept_attention");
+         (trace.has_output_weight() ? asked : "_kept_attention");
+}
+
+const RoleInfo* role_of(const std::string& name) {
+  const auto roles = role_catalog();
+  const auto found =
+      std::find_if(roles.begin(), roles.end(), [&](const RoleInfo& one) { return one.name == name; });
+  return found == roles.end() ? nullptr : &*found;
 }
 
 /// How the colour of a measure is shown.
@@ -38,7 +58,12 @@ struct Shown {
 };
 
 Shown shown(const std::string& name) {
-  if (name == kSinks) return {name, "Sink strength of token 0", true, false};
+  if (name == kSinksMeasure) return {name, "Sink strength of token 0", true, false};
+  if (name == kEntriesMeasure) return {name, "Entries kept"};
+  if (name == kFollowedMeasure) return {name, "Share of the followed tokens still there", true};
+  if (name == kOverlapMeasure) return {name, "Jaccard index of what A and B keep", true};
+  if (name == kEffectiveTokensMeasure) return {name, "Effective tokens"};
+  if (const RoleInfo* role = role_of(name)) return {name, role->title};
   const MeasureInfo& info = *require_measure(name).info;
   return {name, info.title, info.share, info.any_origin};
 }
@@ -47,6 +72,7 @@ struct Panel {
   std::string title;
   std::vector<float> values;          // [L,Hk]
   std::vector<float> strongest = {};  // [L,Hk] of sinks: the largest of the head's query heads
+  std::vector<int> first_loss = {};   // [L,Hk] of followed tokens: the step; -1: none was lost
 };
 
 class Overview final : public Figure {
@@ -55,9 +81,39 @@ class Overview final : public Figure {
   int heads = 0;
   Shown measure;
   std::string at;  // where, in words
+  int step = -1;   // of what has a step
   std::vector<Panel> panels;
+  std::vector<int> followed;  // tokens
+  std::vector<float> reads;   // [L,Hk] attention that reads them; empty: not known (yet)
+
+  std::size_t cell(int layer, int head) const {
+    return static_cast<std::size_t>(layer) * static_cast<std::size_t>(heads) +
+           static_cast<std::size_t>(head);
+  }
+  Panel empty_panel(std::string title) const {
+    return {std::move(title),
+            std::vector<float>(cell(layers, 0), std::numeric_limits<float>::quiet_NaN())};
+  }
+  /// Heads without a number take that of an older figure of the same, so that nothing flickers
+  /// while a budget is dragged.
+  void take_missing(const Figure* older) {
+    const auto* before = dynamic_cast<const Overview*>(older);
+    if (before == nullptr || before->measure.name != measure.name || before->step != step ||
+        before->layers != layers || before->heads != heads || before->followed != followed) {
+      return;
+    }
+    while (panels.size() < before->panels.size())
+      panels.push_back(empty_panel(before->panels[panels.size()].title));
+    for (std::size_t p = 0; p < before->panels.size(); ++p) {
+      for (std::size_t i = 0; i < panels[p].values.size(); ++i) {
+        if (std::isnan(panels[p].values[i])) panels[p].values[i] = before->panels[p].values[i];
+      }
+    }
+    if (reads.empty()) reads = before->reads;
+  }
 
   double natural_height(const DrawRequest& request) const override {
+    if (is_narrow(request)) return 0.0;
     const double panel_width =
         (request.width - colour_bar_width(request.style, scale(request), 100.0)) /
             static_cast<double>(panels.size()) -
@@ -77,13 +133,20 @@ class Overview final : public Figure {
     plot.x = {AxisMeaning::head, AxisScale::linear, 0.0, static_cast<double>(heads), "Head"};
     plot.y = {AxisMeaning::layer, AxisScale::linear, 0.0, static_cast<double>(layers), "Layer"};
     plot.scale = colours;
+    const bool narrow = is_narrow(request);
+    if (narrow) plot.x.label = plot.y.label = "";
     const AxisLook y_look = axis_look(style, plot.y, request.height - top - 25.0, false);
     const double left = 2.0 + left_margin(style, plot.y, y_look);
     const double bottom = 2.0 + bottom_margin(style, plot.x, axis_look(style, plot.x, 100.0, true));
-    const double height = std::max(10.0, request.height - top - bottom);
-    const double right = 2.0 + colour_bar_width(style, colours, height);
+    double height = std::max(10.0, request.height - top - bottom);
+    const double right = 2.0 + (narrow ? 0.0 : colour_bar_width(style, colours, height));
     constexpr double gap = 14.0;
-    const double width = std::max(10.0, (request.width - left - right - gap * (count - 1)) / count);
+    double width = std::max(10.0, (request.width - left - right - gap * (count - 1)) / count);
+    if (narrow) {
+      constexpr double kWidest = 25.0, kHighest = 20.0;  // a cell
+      width = std::min(width, kWidest * heads);
+      height = std::min(std::max(10.0, height - 2.0 * style.small), kHighest * layers);
+    }
     for (int p = 0; p < count; ++p) {
       const Rect rect{left + p * (width + gap), top, width, height};
       const Panel& panel = panels[static_cast<std::size_t>(p)];
@@ -93,7 +156,11 @@ class Overview final : public Figure {
       const Axes axes{rect, plot.x, plot.y};
       add_gaps(scene, style, axes);
       add_outlines(scene, style, axes, panel);
-      add_values(scene, style, axes, panel, colours);
+      if (reads.empty()) {
+        add_values(scene, style, axes, panel, colours);
+      } else {
+        add_dots(scene, style, axes, panel, colours);
+      }
       AxisLook x = axis_look(style, plot.x, rect.width, true);
       AxisLook y = y_look;
       x.line = y.line = false;
@@ -105,18 +172,28 @@ class Overview final : public Figure {
             style, style.fonts->fit(panel.title, Font::regular, style.small, width - 12.0),
             {rect.x + 11.0, 2.0 + style.fonts->cap_height() * style.text}, style.small));
       }
-      if (p == count - 1) add_colour_bar(scene, style, rect, colours);
+      if (narrow) {
+        add_bar_below(scene, style, {rect.x, rect.bottom() + bottom, request.width - left - right,
+                                     style.small}, colours);
+      } else if (p == count - 1) {
+        add_colour_bar(scene, style, rect, colours);
+      }
     }
     return scene;
   }
 
   void write_csv(CsvWriter& csv) const override {
-    csv.row({"policy", "layer", "head", measure.name});
+    std::vector<CsvWriter::Cell> names = {"policy", "layer", "head", measure.name};
+    if (!reads.empty()) names.emplace_back("read");
+    csv.row(names);
     for (const Panel& panel : panels) {
-      for (long l = 0; l < layers; ++l) {
-        for (long h = 0; h < heads; ++h) {
-          csv.row({std::string_view(panel.title), l, h,
-                   static_cast<double>(panel.values[static_cast<std::size_t>(l * heads + h)])});
+      for (int l = 0; l < layers; ++l) {
+        for (int h = 0; h < heads; ++h) {
+          std::vector<CsvWriter::Cell> row = {std::string_view(panel.title), static_cast<long>(l),
+                                      static_cast<long>(h),
+                                      static_cast<double>(panel.values[cell(l, h)])};
+          if (!reads.empty()) row.emplace_back(static_cast<double>(reads[cell(l, h)]));
+          csv.row(row);
         }
       }
     }
@@ -125,18 +202,24 @@ class Overview final : public Figure {
   std::string value_text(const Target& target) const override {
     if (target.layer < 0 || target.head < 0 || target.layer >= layers || target.head >= heads)
       return {};
+    const std::size_t at_cell = cell(target.layer, target.head);
     std::string text;
     for (const Panel& panel : panels) {
       if (!text.empty()) text += ", ";
       if (panels.size() > 1) text += panel.title + " ";
-      text += format_number(static_cast<double>(
-          panel.values[static_cast<std::size_t>(target.layer * heads + target.head)]));
-      if (panel.strongest.empty()) continue;
-      const auto cell = static_cast<std::size_t>(target.layer * heads + target.head);
-      if (panel.strongest[cell] > panel.values[cell]) {
+      text += format_number(static_cast<double>(panel.values[at_cell]));
+      if (!panel.strongest.empty() && panel.strongest[at_cell] > panel.values[at_cell]) {
         text += fmt::format(", strongest query head {}",
-                            format_number(static_cast<double>(panel.strongest[cell])));
+                            format_number(static_cast<double>(panel.strongest[at_cell])));
       }
+      if (panel.first_loss.empty()) continue;
+      text += fmt::format(" of {} tokens still there", followed.size());
+      if (panel.first_loss[at_cell] >= 0)
+        text += fmt::format(", lost from step {} on", panel.first_loss[at_cell]);
+    }
+    if (!reads.empty() && !std::isnan(reads[at_cell])) {
+      text += fmt::format(", attention that reads them {}",
+                          format_number(static_cast<double>(reads[at_cell])));
     }
     return text;
   }
@@ -152,6 +235,10 @@ class Overview final : public Figure {
       }
     }
     if (!panels.front().strongest.empty()) text += "; outlined where a query head is above 0.3";
+    if (!reads.empty()) {
+      text += "; dots, with the full cache, the attention that reads the followed tokens: the "
+              "answer's queries, else the question's, else all later ones";
+    }
     return text + ".";
   }
 
@@ -196,6 +283,52 @@ class Overview final : public Figure {
     std::vector<bool> marked;
     for (const float value : panel.strongest) marked.push_back(value > kSinkHead);
     outline_cells(scene, style, axes.plot, marked, layers, heads);
+  }
+
+  bool is_narrow(const DrawRequest& request) const {
+    return request.width < kNarrowest && panels.size() == 1;
+  }
+
+  /// The colour bar as a line under a narrow map, with its limits at the ends.
+  static void add_bar_below(Scene& scene, const Style& style, const Rect& room,
+                            const ColourScale& colours) {
+    const double base = room.y + room.height;
+    const Text low = make_text(style, format_number(colours.low), {room.x, base}, style.small);
+    const Text high = make_text(style, format_number(colours.high), {room.right(), base},
+                                style.small, Font::regular, Align::right);
+    const Rect bar{room.x + low.width + 4.0, base - 0.7 * style.small,
+                   room.width - low.width - high.width - 8.0, 0.7 * style.small};
+    if (bar.width > 4.0) {
+      std::vector<float> ramp(256);
+      for (std::size_t i = 0; i < ramp.size(); ++i)
+        ramp[i] = static_cast<float>(colours.low + (colours.high - colours.low) *
+                                                       static_cast<double>(i) / 255.0);
+      auto pixels = paint(ramp, static_cast<int>(ramp.size()), 1, colours);
+      std::string key = image_key(*pixels);
+      scene.add(Image{std::move(pixels), bar, std::move(key), Interpolation::nearest});
+    }
+    scene.add(low);
+    scene.add(high);
+  }
+
+  /// Area ∝ the attention that reads the followed tokens.
+  void add_dots(Scene& scene, const Style& style, const Axes& axes, const Panel& panel,
+                const ColourScale& colours) const {
+    const ColourLookup lookup(colours);
+    const double largest = 0.9 * std::min(axes.plot.width / heads, axes.plot.height / layers);
+    for (int l = 0; l < layers; ++l) {
+      for (int h = 0; h < heads; ++h) {
+        const auto read = static_cast<double>(reads[cell(l, h)]);
+        if (!(read >= kLeastDot)) continue;
+        Markers dot;
+        dot.size = largest * std::sqrt(std::min(read, 1.0));
+        if (dot.size < 0.8) continue;
+        const auto value = static_cast<double>(panel.values[cell(l, h)]);
+        dot.fill = std::isnan(value) ? style.colours.ink : ink_on(lookup(value));
+        dot.points = {axes.to_page(h + 0.5, l + 0.5)};
+        scene.add(std::move(dot));
+      }
+    }
   }
 
   /// Hairlines of paper between the cells, where these are large enough to bear them.
@@ -254,50 +387,196 @@ float value_of(const Measure& measure, const HeadReplay& head, int step) {
                                 : measure_of(measure, head));
 }
 
+/// Of each head what `value` says, NaN where it is not in the replay.
+template <typename Value>
+void fill(const Overview& figure, Panel& panel, const std::vector<HeadReplay>& heads,
+          const Value& value) {
+  for (const HeadReplay& head : heads)
+    panel.values[figure.cell(head.layer, head.head)] = static_cast<float>(value(head));
+}
+
+/// Hands out what there is of a figure, but not more often than one can look.
+class OverviewParts {
+ public:
+  OverviewParts(const FigureInput& input, const Overview& figure)
+      : input_(input), figure_(figure) {}
+  void show(const Panel& panel) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!input_.on_part || now - last_ < kBetweenParts) return;
+    last_ = now;
+    auto part = std::make_shared<Overview>(figure_);
+    part->panels.push_back(panel);
+    part->take_missing(input_.shown.get());
+    input_.on_part(std::move(part));
+  }
+
+ private:
+  const FigureInput& input_;
+  const Overview& figure_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+/// What heads do with the full cache, whatever the policy.
+void add_full_cache(Overview& figure, const FigureInput& input, Progress& progress) {
+  const std::string& name = figure.measure.name;
+  const int group = input.trace->model().group_size();
+  figure.at = group > 1 ? "mean over its query heads" : "mean over all later queries";
+  Panel panel = figure.empty_panel("full cache");
+  if (name == kSinksMeasure) {
+    const Matrix strengths = sink_strengths(*input.trace, 0, progress);
+    for (int l = 0; l < figure.layers; ++l) {
+      for (int h = 0; h < figure.heads; ++h) {
+        panel.values[figure.cell(l, h)] = strengths.row(l).segment(h * group, group).mean();
+        panel.strongest.push_back(strengths.row(l).segment(h * group, group).maxCoeff());
+      }
+    }
+    figure.panels.push_back(std::move(panel));
+    return;
+  }
+  const RoleInfo* role = role_of(name);
+  ReadsRequest request;
+  request.tokens = {0};
+  request.roles = role != nullptr;
+  request.effective_tokens = role == nullptr;
+  request.background = static_cast<bool>(input.on_part);
+  request.states = &input.replays->states();
+  OverviewParts parts(input, figure);
+  token_reads(*input.trace, request, progress, [&](const std::vector<TokenReads>& heads) {
+    for (const TokenReads& head : heads) {
+      double value = head.effective_tokens;
+      if (role != nullptr) {
+        value = 0.0;
+        for (const HeadRoles& one : head.roles)
+          value += one.*role->value / static_cast<double>(head.roles.size());
+      }
+      panel.values[figure.cell(head.layer, head.head)] = static_cast<float>(value);
+    }
+    parts.show(panel);
+  });
+  figure.panels.push_back(std::move(panel));
+}
+
+/// What became of the followed tokens, and who reads them.
+void add_followed(Overview& figure, const FigureInput& input, Progress& progress) {
+  figure.followed = chosen_tokens(entry(), input);
+  for (const auto& replay : {input.policy_a, input.policy_b}) {
+    if (!replay) continue;
+    Panel panel = figure.empty_panel(replay->policy);
+    panel.first_loss.assign(panel.values.size(), -1);
+    for (const HeadReplay& head : replay->heads) {
+      const TokenFate fate = token_fate(*replay, head, figure.followed);
+      const std::size_t at = figure.cell(head.layer, head.head);
+      panel.values[at] = static_cast<float>(fate.share[static_cast<std::size_t>(figure.step)]);
+      if (fate.first_loss <= figure.step) panel.first_loss[at] = fate.first_loss;
+    }
+    figure.panels.push_back(std::move(panel));
+  }
+  if (input.partial) return;  // the older figure's, as they depend on no policy
+  figure.reads.assign(figure.cell(figure.layers, 0), std::numeric_limits<float>::quiet_NaN());
+  const auto reads = input.replays->reads(*input.trace, figure.followed,
+                                          static_cast<bool>(input.on_part), progress);
+  for (const TokenReads& head : *reads)
+    figure.reads[figure.cell(head.layer, head.head)] = static_cast<float>(head.read);
+}
+
+/// Whether there is anything to show.
+bool add_measured(Overview& figure, const FigureInput& input, Progress& progress) {
+  const Measure& measure = require_measure(figure.measure.name);
+  // What later queries find in the whole model is asked of all layers at once.
+  const bool of_model = measure.family->scope == MeasureScope::queries;
+  if (input.partial && of_model) return false;
+  MeasureRequest request;
+  request.measures = {figure.measure.name};
+  request.steps = {input.selection.step};
+  request.background = static_cast<bool>(input.on_part);
+  request.states = &input.replays->states();
+  const std::shared_ptr<const Replay>& last = input.policy_b ? input.policy_b : input.policy_a;
+  for (const auto& replay : {input.policy_a, input.policy_b}) {
+    if (!replay) continue;
+    Panel panel = figure.empty_panel(replay->policy);
+    const auto add = [&](const std::vector<HeadReplay>& heads) {
+      fill(figure, panel, heads, [&](const HeadReplay& head) {
+        return value_of(measure, head, input.selection.step);
+      });
+    };
+    OverviewParts parts(input, figure);
+    std::function<void(const std::vector<HeadReplay>&)> on_layer;
+    if (input.on_part && replay == last && !of_model) {
+      on_layer = [&](const std::vector<HeadReplay>& heads) {
+        add(heads);
+        parts.show(panel);
+      };
+    }
+    add(measure_replay(*input.trace, *replay, request, progress, on_layer).heads);
+    figure.panels.push_back(std::move(panel));
+  }
+  return true;
+}
+
+void add_kept(Overview& figure, const FigureInput& input) {
+  const auto step = static_cast<std::size_t>(figure.step);
+  if (figure.measure.name == kOverlapMeasure) {
+    Panel& panel = figure.panels.emplace_back(
+        figure.empty_panel(input.policy_a->policy + " and " + input.policy_b->policy));
+    fill(figure, panel, input.policy_a->heads, [&](const HeadReplay& head) {
+      const HeadReplay* other = input.policy_b->find(head.layer, head.head);
+      return other ? kept_overlap(head, *other, figure.step, input.policy_a->blocks[step].end)
+                   : std::numeric_limits<double>::quiet_NaN();
+    });
+    return;
+  }
+  for (const auto& replay : {input.policy_a, input.policy_b}) {
+    if (!replay) continue;
+    fill(figure, figure.panels.emplace_back(figure.empty_panel(replay->policy)), replay->heads,
+         [&](const HeadReplay& head) { return static_cast<double>(head.steps[step].retained); });
+  }
+}
+
+/// Whether the number is one of a step.
+bool has_step(const OverviewMeasure& measure) {
+  if (measure.from != From::measure) return measure.from != From::trace;
+  const Measure* known = find_measure(measure.name);
+  return known != nullptr && (known->family->scope == MeasureScope::query_head ||
+                              known->family->scope == MeasureScope::step);
+}
+
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   auto figure = std::make_unique<Overview>();
   const ModelInfo& model = input.trace->model();
   figure->layers = model.num_layers;
   figure->heads = model.num_kv_heads;
-  const std::string name = measure_name(choice(entry(), input.choices, "measure"), *input.trace);
-  figure->measure = shown(name);
-  const auto cells =
-      static_cast<std::size_t>(figure->layers) * static_cast<std::size_t>(figure->heads);
-  if (name == kSinks) {
-    const Matrix strengths = sink_strengths(*input.trace, 0, progress);
-    Panel panel{"full cache", std::vector<float>(cells, 0.0F)};
-    const int group = model.group_size();
-    for (int l = 0; l < figure->layers; ++l) {
-      for (int h = 0; h < figure->heads; ++h) {
-        panel.values[static_cast<std::size_t>(l * figure->heads + h)] =
-            strengths.row(l).segment(h * group, group).mean();
-        panel.strongest.push_back(strengths.row(l).segment(h * group, group).maxCoeff());
-      }
-    }
-    figure->at = group > 1 ? "mean over its query heads" : "mean over all later queries";
-    figure->panels.push_back(std::move(panel));
+  const OverviewMeasure& chosen =
+      *find_overview_measure(choice(entry(), input.choices, "measure"));
+  figure->measure = shown(measure_name(chosen.name, *input.trace));
+  if (has_step(chosen)) figure->step = input.selection.step;
+  if (chosen.from == From::trace) {
+    add_full_cache(*figure, input, progress);
     return figure;
   }
-  const Measure& measure = require_measure(name);
-  MeasureRequest request;
-  request.measures = {name};
-  request.steps = {input.selection.step};
-  for (const auto& replay : {input.policy_a, input.policy_b}) {
-    if (!replay) continue;
-    const Replay measured = measure_replay(*input.trace, *replay, request, progress);
-    Panel panel{replay->policy, std::vector<float>(cells, std::numeric_limits<float>::quiet_NaN())};
-    for (const HeadReplay& head : measured.heads) {
-      panel.values[static_cast<std::size_t>(head.layer * figure->heads + head.head)] =
-          value_of(measure, head, input.selection.step);
-    }
-    figure->panels.push_back(std::move(panel));
-  }
   figure->at = fmt::format("N = {}", format_count(input.policy_a->budget));
-  if (measure.family->scope == MeasureScope::query_head ||
-      measure.family->scope == MeasureScope::step) {
-    figure->at += fmt::format(", step {}", input.selection.step);
+  if (figure->step >= 0) figure->at += fmt::format(", step {}", figure->step);
+  if (chosen.name == kFollowedMeasure) {
+    add_followed(*figure, input, progress);
+  } else if (chosen.from != From::measure) {
+    add_kept(*figure, input);
+  } else if (!add_measured(*figure, input, progress)) {
+    return nullptr;
   }
+  if (input.partial) figure->take_missing(input.shown.get());
   return figure;
+}
+
+Needs needs_with(const Choices& choices) {
+  const auto found = choices.find("measure");
+  const OverviewMeasure* chosen =
+      find_overview_measure(found == choices.end() ? kChangeMeasure : found->second);
+  Needs needs;
+  if (chosen != nullptr && chosen->from == From::trace) return needs;
+  needs.policy = true;
+  needs.all_layers = true;
+  needs.policy_b = chosen != nullptr && chosen->from == From::both_policies;
+  needs.step = chosen != nullptr && has_step(*chosen);
+  return needs;
 }
 
 }  // namespace
@@ -308,28 +587,18 @@ FigureInfo entry() {
   info.title = "Overview";
   info.tooltip =
       "One measure of every head, mean over its query heads: the effect of eviction on later "
-      "queries, S, ℒ and its bound θ (CriticalKV), the volume of the kept keys (KeyDiff), and the "
-      "others of docs/measures.md; or the mean attention on token 0";
+      "queries, S, ℒ and its bound θ (CriticalKV), "
+      "the volume of the kept keys (KeyDiff), and the others of docs/measures.md; what became of "
+      "followed tokens; what A and B both keep; or what the heads do with the full cache: the mean "
+      "attention on token 0, their roles, their effective tokens";
   info.topic = Topic::kept;
   info.limits = true;
-  info.needs.step = true;
-  info.needs.policy = true;
-  info.needs.all_layers = true;
+  info.needs_with = needs_with;
+  info.needs = needs_with({});
   info.aspect = 1.5;
   ChoiceInfo measure{"measure", "Measure", "The measure that the colour of a head shows", {}};
-  measure.values.emplace_back(kChange);
-  // Measures of a whole replay come last, because the figure shows a step.
-  for (const bool of_replay : {false, true}) {
-    for (const Measure& m : all_measures()) {
-      const bool own = m.family->scope == MeasureScope::replay;
-      // Among measures computed on request, only a number of one step is ready soon enough.
-      const bool asked = m.family->scope == MeasureScope::queries;
-      if (m.family->on_request && m.family->scope != MeasureScope::step && !asked) continue;
-      if ((own || asked) == of_replay) measure.values.push_back(m.info->name);
-    }
-  }
-  measure.values.emplace_back(kSinks);
-  info.choices = {measure};
+  for (const OverviewMeasure& one : overview_measures()) measure.values.push_back(one.name);
+  info.choices = {measure, tokens_choice()};
   info.compute = compute;
   return info;
 }

@@ -14,9 +14,9 @@
 #include "analysis/study/study_table.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/segments.h"
+#include "app/figure/figures/overview_measures.h"
 #include "app/demo/demo_trace.h"
 #include "app/plot/printable.h"
-#include "app/session/head_grid.h"
 #include "app/window/cards/card.h"
 #include "app/window/state/model_search.h"
 #include "app/window/state/panel_context.h"
@@ -161,8 +161,12 @@ void CauseCard::show(const PanelContext& c, const Case& found) {
   if (found.closed) c.results.keep(found.closed);
   WorkspaceState& state = c.state;
   if (run.policy != kFullCache) {
-    state.policy_a = run.policy;
-    state.budget = run.budget;
+    try {
+      state.policy_a = parse_policy(run.policy);
+      state.budget = parse_budget(run.budget);
+    } catch (const UsageError& problem) {  // of another version, or a plugin's
+      return c.fail(problem.what());
+    }
   }
   state.policy_b_on = false;
   state.block = 0;
@@ -170,7 +174,7 @@ void CauseCard::show(const PanelContext& c, const Case& found) {
   if (context_only(chosen_)) state.compression = Compression::context_only;
   if (found.follows) {
     state.followed = "needle";
-    state.grid_metric = kFollowedMetric;
+    state.grid_measure = figure::kFollowedMeasure;
     state.token_colour = "heads";
   }
   const int beside = state.active_tile == 0 ? 1 : 0;

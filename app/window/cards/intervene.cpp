@@ -4,7 +4,7 @@
 #include <imgui.h>
 
 #include "analysis/error.h"
-#include "app/session/head_grid.h"
+#include "app/figure/figures/overview_measures.h"
 #include "app/session/interventions.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/widgets/marks.h"
@@ -32,7 +32,7 @@ void draw_token_actions(const PanelContext& c, TokenRange tokens) {
       "both, and holds for all these tokens in all these heads.";
   if (ImGui::SmallButton("Follow")) {
     c.state.followed = ranges_text(tokens);
-    c.state.grid_metric = kFollowedMetric;
+    c.state.grid_measure = figure::kFollowedMeasure;
   }
   help_tooltip(c.fonts, "The grid shows what becomes of " + these + " in every head");
   ImGui::SameLine();

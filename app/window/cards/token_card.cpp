@@ -7,7 +7,6 @@
 
 #include "analysis/error.h"
 #include "app/plot/printable.h"
-#include "app/session/head_grid.h"
 #include "app/window/cards/card.h"
 #include "app/window/cards/intervene.h"
 #include "app/window/state/panel_context.h"
@@ -104,8 +103,8 @@ void TokenCard::open(ImVec2 at) {
   at_ = at;
 }
 
-void TokenCard::follow(Life& life, const PanelContext& c, const PolicyResults& results, int token) {
-  const auto replay = c.results.latest(results.focus, c.state, false);
+void TokenCard::follow(Life& life, const PanelContext& c, int policy, int token) {
+  const auto replay = c.shown.latest(policy);
   const HeadReplay* head =
       replay ? replay->find(c.state.selection.layer, c.state.selection.head) : nullptr;
   if (!head || head->scores.size() != head->steps.size() ||
@@ -114,7 +113,7 @@ void TokenCard::follow(Life& life, const PanelContext& c, const PolicyResults& r
     life = {};
     return;
   }
-  const std::pair key{results.focus.value_key(), token};
+  const std::pair key{c.shown.latest_key(policy), token};
   if (key == life.key) return;
   life.key = key;
   life.explanation = explain(*replay, *head, token);
@@ -122,7 +121,7 @@ void TokenCard::follow(Life& life, const PanelContext& c, const PolicyResults& r
 
 void TokenCard::draw_life(const PanelContext& c, const Life& life, const char* name, ImU32 colour,
                           float width) const {
-  const std::string& spec = *name == 'A' ? c.state.policy_a : c.state.policy_b;
+  const std::string spec = (*name == 'A' ? c.state.policy_a : c.state.policy_b).text();
   ImGui::PushID(name);
   ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(colour), "%s", name);
   ImGui::SameLine();
@@ -171,8 +170,8 @@ void TokenCard::draw(const PanelContext& c) {
   const int token = c.state.selection.token;
   if (!trace || token < 0) open_ = false;
   if (!open_) return;
-  follow(lives_[0], c, c.results.a, token);
-  if (c.state.policy_b_on) follow(lives_[1], c, c.results.b, token);
+  follow(lives_[0], c, 0, token);
+  if (c.state.policy_b_on) follow(lives_[1], c, 1, token);
 
   const TokenTable& table = trace->tokens();
   const auto at = static_cast<std::size_t>(token);

@@ -10,13 +10,12 @@
 #include "analysis/replay/explain.h"
 #include "app/job/computed.h"
 #include "app/window/state/expectations.h"
-#include "app/window/state/replay_key.h"
+#include "app/figure/replay_service.h"
 #include "app/window/widgets/numbers.h"
 
 namespace kvloupe::window {
 
 struct PanelContext;
-struct PolicyResults;
 
 /// Why a token was kept or evicted, at the place of the click: the probability that the model gave
 /// it and the next tokens that it expected; the token's life under both policies, the current step
@@ -34,11 +33,10 @@ class TokenCard {
 
  private:
   struct Life {
-    std::pair<ReplayKey, int> key;  // and the token
+    std::pair<figure::ReplayKey, int> key;  // and the token
     std::optional<TokenExplanation> explanation;
   };
-  static void follow(Life& life, const PanelContext& context, const PolicyResults& results,
-                     int token);
+  static void follow(Life& life, const PanelContext& context, int policy, int token);
   void draw_life(const PanelContext& context, const Life& life, const char* name, ImU32 colour,
                  float width) const;
 

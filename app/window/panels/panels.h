@@ -7,14 +7,15 @@
 namespace kvloupe::window {
 
 class LessonPlayer;
+class Tile;
 class TokenText;
 
-void draw_trace_panel(const PanelContext& context);
+/// `grid`: shows the layers × heads.
+void draw_trace_panel(const PanelContext& context, Tile& grid);
 
 struct PolicyEditors {
   PolicyEditor a{"A"};
   PolicyEditor b{"B"};
-  request::ParsedText<Budget> budget;  // of the state's text
 };
 void draw_policy_panel(const PanelContext& context, PolicyEditors& editors);
 

@@ -122,28 +122,30 @@ bool draw_value(const ParameterInfo& parameter, SpecValue& value, const WindowCo
 
 }  // namespace
 
-bool PolicyEditor::apply(const PolicySpec& changed, std::string& spec) {
+/// Another policy, and its line in place of what was typed.
+void PolicyEditor::take(PolicySpec policy, PolicySpec& spec) {
+  spec = shown_ = std::move(policy);
+  line_ = spec.text();
+  error_.clear();
+}
+
+bool PolicyEditor::apply(const PolicySpec& changed, PolicySpec& spec) {
   try {
-    spec = parse_policy(changed.text()).text();
+    take(parse_policy(changed.text()), spec);
   } catch (const UsageError& problem) {
     error_ = problem.what();
     return false;
   }
-  line_ = shown_ = spec;
-  error_.clear();
   return true;
 }
 
-bool PolicyEditor::draw(const Fonts& fonts, const WindowColours& colours, std::string& spec) {
+bool PolicyEditor::draw(const Fonts& fonts, const WindowColours& colours, PolicySpec& spec) {
   ImGui::PushID(name_);
-  if (shown_ != spec) {  // changed from elsewhere
-    line_ = shown_ = spec;
-    error_.clear();
-  }
+  if (!(shown_ == spec)) take(spec, spec);  // changed from elsewhere
   bool changed = draw_line(fonts, colours, spec);
-  PolicySpec policy = parsed_.of(spec, parse_policy);
+  PolicySpec policy = spec;
   changed |= draw_score(fonts, policy, spec);
-  policy = parsed_.of(spec, parse_policy);
+  policy = spec;
   ImGui::PushID("score");
   bool edited = draw_parameters(fonts, colours, policy.parts.front());
   ImGui::PopID();
@@ -153,7 +155,7 @@ bool PolicyEditor::draw(const Fonts& fonts, const WindowColours& colours, std::s
   return changed;
 }
 
-bool PolicyEditor::draw_line(const Fonts& fonts, const WindowColours& colours, std::string& spec) {
+bool PolicyEditor::draw_line(const Fonts& fonts, const WindowColours& colours, PolicySpec& spec) {
   ImGui::PushFont(fonts.mono);
   ImGui::SetNextItemWidth(-1);
   if (focus_) ImGui::SetKeyboardFocusHere();
@@ -166,15 +168,15 @@ bool PolicyEditor::draw_line(const Fonts& fonts, const WindowColours& colours, s
   bool changed = false;
   if (typed) {
     try {
-      const std::string parsed = parse_policy(line_).text();
-      changed = parsed != spec;
-      spec = shown_ = parsed;
+      shown_ = parse_policy(line_);
+      changed = !(shown_ == spec);
+      spec = shown_;
       error_.clear();
     } catch (const UsageError& problem) {
       error_ = problem.what();
     }
   }
-  if (ImGui::IsItemDeactivated() && error_.empty()) line_ = shown_ = spec;
+  if (ImGui::IsItemDeactivated() && error_.empty()) line_ = spec.text();
   if (!error_.empty()) {
     ImGui::PushFont(fonts.secondary);
     ImGui::PushStyleColor(ImGuiCol_Text, colours.error);
@@ -185,7 +187,7 @@ bool PolicyEditor::draw_line(const Fonts& fonts, const WindowColours& colours, s
   return changed;
 }
 
-bool PolicyEditor::draw_score(const Fonts& fonts, PolicySpec& policy, std::string& spec) {
+bool PolicyEditor::draw_score(const Fonts& fonts, PolicySpec& policy, PolicySpec& spec) {
   ImGui::PushFont(fonts.secondary);
   ImGui::AlignTextToFramePadding();
   ImGui::TextUnformatted("score");

@@ -11,6 +11,7 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/foretold_answers.h"
+#include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/comparison_terms.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/policy/policy_catalog.h"
@@ -77,13 +78,12 @@ void draw_compression(const PanelContext& c) {
   help_tooltip(c.fonts, help);
 }
 
-void draw_budget(const PanelContext& c, request::ParsedText<Budget>& parsed, int prompt_length,
-                 int captured_block) {
+void draw_budget(const PanelContext& c, int prompt_length, int captured_block) {
   ImGui::PushFont(c.fonts.heading);
   ImGui::AlignTextToFramePadding();
   ImGui::TextUnformatted("Budget");
   ImGui::PopFont();
-  const Budget budget = parsed.of(c.state.budget, parse_budget);
+  const Budget budget = c.state.budget;
   const int entries = budget.resolve(prompt_length);
   const double share = 100.0 * entries / std::max(1, prompt_length);
   std::string text = fmt::format("{} tokens · {} %", count_text(entries), three_digits(share));
@@ -106,9 +106,9 @@ void draw_budget(const PanelContext& c, request::ParsedText<Budget>& parsed, int
     if (percent) {
       const double step = wanted < 2 ? 0.05 : wanted < 10 ? 0.5 : 1.0;
       const double rounded = std::max(step, std::round(wanted / step) * step);
-      c.state.budget = fmt::format("{:.4g}%", rounded);
+      c.state.budget = parse_budget(fmt::format("{:.4g}%", rounded));
     } else {
-      c.state.budget = std::to_string(std::max(1L, std::lround(wanted / 100.0 * prompt_length)));
+      c.state.budget = Budget{std::max(1L, std::lround(wanted / 100.0 * prompt_length))};
     }
   }
   help_tooltip(c.fonts,
@@ -116,7 +116,7 @@ void draw_budget(const PanelContext& c, request::ParsedText<Budget>& parsed, int
                "allocation modifier: the mean over the heads that share the budget. Keys: [ and ]");
   ImGui::SameLine(0, ImGui::GetStyle().ItemInnerSpacing.x);
   if (ImGui::Button(percent ? "%" : "tokens", {unit, 0})) {
-    c.state.budget = percent ? std::to_string(entries) : fmt::format("{:.4g}%", share);
+    c.state.budget = budget_of(entries, prompt_length, !percent);
   }
   help_tooltip(c.fonts, "A share of the prompt's length, or a count");
 
@@ -148,13 +148,13 @@ void draw_variants(const PanelContext& c) {
       "Takes as policy B a variant of policy A from the papers, their authors' code or public "
       "libraries");
   if (ImGui::BeginPopup("##variants")) {
-    const std::vector<PolicyVariant> variants = variants_of(parse_policy(c.state.policy_a));
+    const std::vector<PolicyVariant> variants = variants_of(c.state.policy_a);
     if (variants.empty()) ImGui::TextDisabled("No variant of this policy is known.");
     for (const PolicyVariant& variant : variants) {
       const std::string title = variant.part + " · " + variant.where;
-      const bool on = c.state.policy_b_on && c.state.policy_b == variant.spec;
+      const bool on = c.state.policy_b_on && c.state.policy_b.text() == variant.spec;
       if (ImGui::Selectable(title.c_str(), on)) {
-        c.state.policy_b = variant.spec;
+        c.state.policy_b = parse_policy(variant.spec);
         c.state.policy_b_on = true;
         c.state.token_colour = "difference";
       }
@@ -166,14 +166,14 @@ void draw_variants(const PanelContext& c) {
 }
 
 /// What a comparison has to know of a policy here: the question, the prompt, the budget.
-void draw_terms(const PanelContext& c, const std::string& spec) {
+void draw_terms(const PanelContext& c, const PolicySpec& policy) {
   const TracePointer trace = c.results.trace();
   const RunInfo& run = trace->run();
   const std::optional<Compression> wanted =
       run.closed_loop() ? std::optional(run.compression) : c.state.compression;
   if (!accepts_compression(*trace, wanted)) return;
   const ComparisonTerms terms =
-      comparison_terms(parse_policy(spec), replay_compression(*trace, wanted),
+      comparison_terms(policy, replay_compression(*trace, wanted),
                        compresses_at_once(*trace, run.closed_loop() ? 0 : c.state.block, wanted));
   std::string help;
   for (const std::string& sentence : terms_sentences(terms)) help += sentence + " ";
@@ -196,16 +196,16 @@ void draw_terms(const PanelContext& c, const std::string& spec) {
   ImGui::PopFont();
 }
 
-void draw_notes(const PanelContext& c, const PolicyResults& results) {
-  const auto focus = results.focus.current();
-  const std::string error = results.focus.error();
+void draw_notes(const PanelContext& c, int policy) {
+  const Replay* replay = c.shown.replay(policy);
+  const std::string error = c.shown.error(policy);
   ImGui::PushFont(c.fonts.secondary);
   if (!error.empty()) {
     ImGui::PushStyleColor(ImGuiCol_Text, c.colours().error);
     ImGui::TextWrapped("%s", error.c_str());
     ImGui::PopStyleColor();
-  } else if (focus) {
-    for (const std::string& note : focus->notes) {
+  } else if (replay != nullptr) {
+    for (const std::string& note : replay->notes) {
       ImGui::PushStyleColor(ImGuiCol_Text, c.colours().secondary);
       ImGui::TextWrapped("%s", note.c_str());
       ImGui::PopStyleColor();
@@ -273,12 +273,8 @@ void draw_loop_badge(const PanelContext& c) {
 /// Says where a policy chose by the very queries that the numbers below ask: they flatter it.
 void note_own_queries(const PanelContext& c) {
   std::string names;
-  const auto chooses = [](const std::string& text) {
-    try {
-      return has_trait(parse_policy(text), &PolicyTraits::reads_queries);
-    } catch (const UsageError&) {
-      return false;  // being typed
-    }
+  const auto chooses = [](const PolicySpec& policy) {
+    return has_trait(policy, &PolicyTraits::reads_queries);
   };
   if (chooses(c.state.policy_a)) names = "A";
   if (c.state.policy_b_on && chooses(c.state.policy_b)) names += names.empty() ? "B" : ", B";
@@ -355,7 +351,7 @@ void draw_whole_model(const PanelContext& c) {
 /// Numbers of the selected head after the selected step, one column per policy.
 void draw_readouts(const PanelContext& c) {
   const TracePointer trace = c.results.trace();
-  const SharedSelection& at = c.state.selection;
+  const figure::Selection& at = c.state.selection;
   const int step = c.shown.step();
   const auto column = [&](const HeadReplay* head, int policy) {
     Column result;
@@ -366,7 +362,7 @@ void draw_readouts(const PanelContext& c) {
     if (at.query_head >= 0) result.query = at.query_head - at.head * trace->model().group_size();
     return result;
   };
-  Column columns[2] = {column(c.shown.head_a(), 0), column(c.shown.head_b(), 1)};
+  Column columns[2] = {column(c.shown.head(0), 0), column(c.shown.head(1), 1)};
   const std::size_t shown = c.state.policy_b_on ? 2 : 1;
 
   draw_whole_model(c);
@@ -443,12 +439,12 @@ void draw_policy_panel(const PanelContext& c, PolicyEditors& editors) {
   const bool fits = ImGui::GetContentRegionAvail().y > readouts + c.px(240);
   ImGui::BeginChild("##policies", {0, fits ? -readouts : 0.0F}, false,
                     c.keyboard ? ImGuiWindowFlags_NavFlattened : ImGuiWindowFlags_NoNavInputs);
-  draw_budget(c, editors.budget, trace->run().prompt_length, trace->run().block_size);
+  draw_budget(c, trace->run().prompt_length, trace->run().block_size);
   ImGui::Dummy({0, c.px(4)});
   heading(c, "Policy A", c.colours().retained, false);
   draw_terms(c, c.state.policy_a);
   editors.a.draw(c.fonts, c.colours(), c.state.policy_a);
-  draw_notes(c, c.results.a);
+  draw_notes(c, 0);
   ImGui::Dummy({0, c.px(4)});
   heading(c, "Policy B", c.colours().evicted, true);
   ImGui::SameLine(ImGui::GetContentRegionMax().x - ImGui::GetFrameHeight());
@@ -458,7 +454,7 @@ void draw_policy_panel(const PanelContext& c, PolicyEditors& editors) {
   if (c.state.policy_b_on) {
     draw_terms(c, c.state.policy_b);
     editors.b.draw(c.fonts, c.colours(), c.state.policy_b);
-    draw_notes(c, c.results.b);
+    draw_notes(c, 1);
   }
   if (!fits) {
     ImGui::Dummy({0, c.px(4)});

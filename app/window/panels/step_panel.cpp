@@ -110,7 +110,7 @@ std::string step_line(const PanelContext& c) {
               ? fmt::format("token {}", count_text(block.first))
               : fmt::format("tokens {}–{}", count_text(block.first), count_text(block.end - 1));
   if (generated) line += " (generated)";
-  if (const HeadReplay* head = c.shown.head_a();
+  if (const HeadReplay* head = c.shown.head(0);
       head && static_cast<std::size_t>(step) < head->steps.size()) {
     const StepRecord& record = head->steps[static_cast<std::size_t>(step)];
     line +=
@@ -129,9 +129,9 @@ std::string token_line(const PanelContext& c, int token) {
   }
   if (const StepTokens* tokens = c.shown.tokens_a(); tokens && at < tokens->states.size()) {
     line += " · " + state_text(*tokens, at);
-    const HeadReplay* head = c.shown.head_a();
+    const HeadReplay* head = c.shown.head(0);
     const int gone = head && at < head->evicted_at.size() ? head->evicted_at[at] : -1;
-    const bool beyond = gone >= 0 && c.shown.replay_a()->left_unseen(*head, token);
+    const bool beyond = gone >= 0 && c.shown.replay(0)->left_unseen(*head, token);
     if (gone >= 0 && gone < c.shown.step() && !beyond) line += fmt::format(" at step {}", gone);
     if (tokens->ranks[at] > 0) {
       line += fmt::format(" · score {} · rank {} of {}",
@@ -175,7 +175,7 @@ void draw_colour_choice(const PanelContext& c) {
     }
     help_tooltip(c.fonts, choice.help);
   }
-  const SharedSelection& at = c.state.selection;
+  const figure::Selection& at = c.state.selection;
   if (at.last_token < 0) return;
   ImGui::SameLine(0, c.px(24));
   const std::string range =

@@ -3,13 +3,13 @@
 #include <imgui_stdlib.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "analysis/trace/window_text.h"
-#include "app/plot/frame.h"
-#include "app/scene/colour_map.h"
+#include "app/figure/figures/overview_measures.h"
+#include "app/session/tile_settings.h"
 #include "app/window/panels/panels.h"
 #include "app/window/state/panel_context.h"
+#include "app/window/tiles/tile.h"
 #include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"
 #include "app/window/widgets/run_text.h"
@@ -66,178 +66,56 @@ void draw_facts(const PanelContext& c, const Trace& trace) {
   ImGui::PopFont();
 }
 
-bool shows_followed(const PanelContext& c) { return c.state.grid_metric == kFollowedMetric; }
-
-/// What became of the followed tokens in a head, for the pointer.
-std::string followed_text(const PanelContext& c, int layer, int head) {
-  std::string text = fmt::format("followed: {} tokens", c.results.followed().size());
-  if (const std::optional<TokenFate> fate = c.shown.followed_fate(layer, head)) {
-    const double share = fate->share[static_cast<std::size_t>(c.shown.step())];
-    text +=
-        std::isnan(share) ? "\nnot yet seen" : fmt::format("\n{:.0f} % still there", 100.0 * share);
-    if (fate->first_loss >= 0 && fate->first_loss <= c.shown.step()) {
-      text += fmt::format(", lost from step {} on", fate->first_loss);
-    }
-  }
-  const auto reads = c.results.reads();
-  for (std::size_t i = 0; reads && i < reads->size(); ++i) {
-    const TokenReads& one = (*reads)[i];
-    if (one.layer != layer || one.head != head || std::isnan(one.read)) continue;
-    text += fmt::format("\nattention that reads them: {}", three_digits(one.read));
-  }
-  return text;
-}
-
 /// Which tokens the grid follows.
-void draw_followed(const PanelContext& c) {
-  if (!shows_followed(c)) return;
+void draw_followed(const PanelContext& c, const std::string& error) {
+  if (c.state.grid_measure != figure::kFollowedMeasure) return;
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("tokens");
   ImGui::SameLine(c.px(96));
   ImGui::SetNextItemWidth(-1);
   ImGui::InputTextWithHint("##followed", "auto, needle, 120-131", &c.state.followed);
-  help_tooltip(c.fonts, c.results.followed_error().empty()
-                            ? "The tokens that are followed: such as 120-131,140, or the name of a "
-                              "segment of the prompt. auto: the segment needle, else token 0"
-                            : c.results.followed_error());
+  help_tooltip(c.fonts, !error.empty()
+                            ? error
+                            : "The tokens that are followed: such as 120-131,140, or the name of a "
+                              "segment of the prompt. auto: the segment needle, else token 0");
 }
 
-ImU32 colour_of(const figure::Colour& c) { return IM_COL32(c.red, c.green, c.blue, c.alpha); }
-
-/// The layers × heads grid. As high as there is room.
-void draw_grid(const PanelContext& c, float height) {
-  const GridValues& grid = c.shown.grid();
-  if (grid.layers == 0) return;
-  const WindowColours& colours = c.colours();
-  ImDrawList& list = *ImGui::GetWindowDrawList();
-  ImGui::PushFont(c.fonts.secondary);
-  const float text = c.fonts.secondary->FontSize;
-  const float margin = c.px(24);  // layer numbers
-  const float width = ImGui::GetContentRegionAvail().x - margin;
-  const float room = height - text - c.px(8);
-  const float cell_width = std::floor(std::min(width / static_cast<float>(grid.heads), c.px(40)));
-  const float cell_height =
-      std::clamp(std::floor(room / static_cast<float>(grid.layers)), c.px(3), c.px(32));
-  const float gap = cell_height >= c.px(8) && cell_width >= c.px(8) ? 1.0F : 0.0F;
-  const ImVec2 corner = ImGui::GetCursorScreenPos();
-  const ImVec2 origin{corner.x + margin, corner.y + text + c.px(4)};
-  const ImVec2 extent{cell_width * static_cast<float>(grid.heads),
-                      cell_height * static_cast<float>(grid.layers)};
-
-  const int label_every_head = std::max(1, static_cast<int>(std::ceil(c.px(20) / cell_width)));
-  for (int h = 0; h < grid.heads; h += label_every_head) {
-    const std::string label = std::to_string(h);
-    const float x = origin.x + (static_cast<float>(h) + 0.5F) * cell_width -
-                    ImGui::CalcTextSize(label.c_str()).x / 2;
-    list.AddText({std::floor(x), corner.y}, colours.secondary, label.c_str());
+/// What the grid shows of every head.
+void draw_measure_choice(const PanelContext& c) {
+  using figure::OverviewMeasure;
+  const OverviewMeasure& now = *figure::find_overview_measure(c.state.grid_measure);
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("grid shows");
+  ImGui::SameLine(c.px(96));
+  ImGui::SetNextItemWidth(-1);
+  if (!ImGui::BeginCombo("##metric", now.label.c_str(), ImGuiComboFlags_HeightLarge)) {
+    help_tooltip(c.fonts, now.help);
+    return;
   }
-  const int label_every_layer =
-      std::max(1, static_cast<int>(std::ceil((text + c.px(2)) / cell_height)));
-  for (int l = 0; l < grid.layers; l += label_every_layer) {
-    const std::string label = std::to_string(l);
-    const float y = origin.y + (static_cast<float>(l) + 0.5F) * cell_height - text / 2;
-    list.AddText({origin.x - c.px(8) - ImGui::CalcTextSize(label.c_str()).x, std::floor(y)},
-                 colours.secondary, label.c_str());
+  for (const OverviewMeasure& one : figure::overview_measures()) {
+    if (one.label.empty()) continue;
+    const bool available =
+        one.from != OverviewMeasure::From::both_policies || c.state.policy_b_on;
+    const auto flags = available ? ImGuiSelectableFlags_None : ImGuiSelectableFlags_Disabled;
+    if (ImGui::Selectable(one.label.c_str(), one.name == now.name, flags))
+      c.state.grid_measure = one.name;
+    help_tooltip(c.fonts,
+                 one.help + (available ? "" : "\nSwitch policy B on to use this measure."));
   }
-  const auto table = figure::amount_table(c.state.amounts);
-  const double span = grid.most > grid.least ? grid.most - grid.least : 1.0;
-  const auto corner_of = [&](int layer, int head) {
-    return ImVec2{origin.x + static_cast<float>(head) * cell_width,
-                  origin.y + static_cast<float>(layer) * cell_height};
-  };
-  for (int layer = 0; layer < grid.layers; ++layer) {
-    for (int head = 0; head < grid.heads; ++head) {
-      const double value = grid.values[static_cast<std::size_t>(layer * grid.heads + head)];
-      const ImVec2 low = corner_of(layer, head);
-      const ImVec2 high{low.x + cell_width - gap, low.y + cell_height - gap};
-      const ImU32 fill = std::isfinite(value)
-                             ? colour_of(table[static_cast<std::size_t>(
-                                   std::lround((value - grid.least) / span * 255.0))])
-                             : colours.control;
-      list.AddRectFilled(low, high, fill);
-    }
-  }
-  if (const auto reads = c.results.reads(); reads && shows_followed(c)) {
-    const float largest = std::min(cell_width, cell_height) - gap;
-    for (const TokenReads& head : *reads) {
-      if (!(head.read >= 0.01) || head.layer >= grid.layers || head.head >= grid.heads) continue;
-      const ImVec2 low = corner_of(head.layer, head.head);
-      const double value =
-          grid.values[static_cast<std::size_t>(head.layer * grid.heads + head.head)];
-      const figure::Colour ground =
-          std::isfinite(value)
-              ? table[static_cast<std::size_t>(std::lround((value - grid.least) / span * 255.0))]
-              : figure::Colour{};
-      // Area ∝ attention.
-      const auto radius = static_cast<float>(std::sqrt(std::min(head.read, 1.0))) * largest / 2;
-      if (radius < 0.7F) continue;
-      list.AddCircleFilled({low.x + (cell_width - gap) / 2, low.y + (cell_height - gap) / 2},
-                           radius, colour_of(figure::ink_on(ground)));
-    }
-  }
-  const SharedSelection& at = c.state.selection;
-  const ImVec2 low = corner_of(at.layer, at.head);
-  list.AddRect({low.x - 1.5F, low.y - 1.5F},
-               {low.x + cell_width - gap + 1.5F, low.y + cell_height - gap + 1.5F},
-               colours.selection, 0, 0, c.px(2));
-
-  ImGui::SetCursorScreenPos(origin);
-  ImGui::InvisibleButton("##grid", extent);
-  if (ImGui::IsItemHovered()) {
-    const ImVec2 mouse = ImGui::GetIO().MousePos;
-    const int head =
-        std::clamp(static_cast<int>((mouse.x - origin.x) / cell_width), 0, grid.heads - 1);
-    const int layer =
-        std::clamp(static_cast<int>((mouse.y - origin.y) / cell_height), 0, grid.layers - 1);
-    const double value = grid.values[static_cast<std::size_t>(layer * grid.heads + head)];
-    ImGui::SetTooltip("layer %d, head %d\n%s", layer, head,
-                      shows_followed(c)
-                          ? followed_text(c, layer, head).c_str()
-                          : (c.state.grid_metric + " " + three_digits(value)).c_str());
-    if (ImGui::IsMouseDown(0)) {
-      c.state.selection.layer = layer;
-      c.state.selection.head = head;
-      c.state.selection.query_head = -1;
-    }
-  }
-  ImGui::SetCursorScreenPos({corner.x, origin.y + extent.y + c.px(8)});
-  ImGui::PopFont();
+  ImGui::EndCombo();
 }
 
-/// The colour bar under the grid, with its limits.
-void draw_scale(const PanelContext& c) {
-  const GridValues& grid = c.shown.grid();
-  const WindowColours& colours = c.colours();
-  ImGui::PushFont(c.fonts.secondary);
-  const std::string least = grid.least <= grid.most ? three_digits(grid.least) : "–";
-  const std::string most = three_digits(grid.most);
-  const float text = c.fonts.secondary->FontSize;
-  const ImVec2 corner = ImGui::GetCursorScreenPos();
-  const float margin = c.px(24);
-  const float left = corner.x + margin + ImGui::CalcTextSize(least.c_str()).x + c.px(8);
-  const float right =
-      corner.x + ImGui::GetContentRegionAvail().x - ImGui::CalcTextSize(most.c_str()).x - c.px(8);
-  ImDrawList& list = *ImGui::GetWindowDrawList();
-  list.AddText({corner.x + margin, corner.y}, colours.secondary, least.c_str());
-  list.AddText({right + c.px(8), corner.y}, colours.secondary, most.c_str());
-  const auto table = figure::amount_table(c.state.amounts);
-  constexpr int kPieces = 32;
-  const float top = corner.y + std::floor(text / 2 - c.px(4));
-  for (int i = 0; i < kPieces; ++i) {
-    const float a = left + (right - left) * static_cast<float>(i) / kPieces;
-    const float b = left + (right - left) * static_cast<float>(i + 1) / kPieces;
-    list.AddRectFilledMultiColor(
-        {a, top}, {b, top + c.px(8)}, colour_of(table[static_cast<std::size_t>(i * 8)]),
-        colour_of(table[static_cast<std::size_t>(std::min(255, i * 8 + 8))]),
-        colour_of(table[static_cast<std::size_t>(std::min(255, i * 8 + 8))]),
-        colour_of(table[static_cast<std::size_t>(i * 8)]));
-  }
-  ImGui::Dummy({ImGui::GetContentRegionAvail().x, text});
-  ImGui::PopFont();
+/// Layers × heads: the figure overview, of policy A.
+void draw_grid(const PanelContext& c, Tile& grid) {
+  TileState tile = grid_tile(c.state);
+  const ImVec2 room = ImGui::GetContentRegionAvail();
+  ImGui::PushID("grid");
+  grid.draw_picture(tile, {c, c.state.selection}, {room.x, std::max(room.y, c.px(120))});
+  ImGui::PopID();
 }
 
 void draw_query_head(const PanelContext& c, const ModelInfo& model) {
-  SharedSelection& at = c.state.selection;
+  figure::Selection& at = c.state.selection;
   const int group = model.group_size();
   if (group <= 1) return;
   ImGui::PushFont(c.fonts.secondary);
@@ -258,7 +136,7 @@ void draw_query_head(const PanelContext& c, const ModelInfo& model) {
 
 }  // namespace
 
-void draw_trace_panel(const PanelContext& c) {
+void draw_trace_panel(const PanelContext& c, Tile& grid) {
   const TracePointer trace = c.results.trace();
   if (!trace) return;
   ImGui::PushFont(c.fonts.heading);
@@ -277,32 +155,10 @@ void draw_trace_panel(const PanelContext& c) {
   ImGui::PopFont();
   draw_query_head(c, trace->model());
   ImGui::PushFont(c.fonts.secondary);
-  ImGui::AlignTextToFramePadding();
-  ImGui::TextDisabled("grid shows");
-  ImGui::SameLine(c.px(96));
-  ImGui::SetNextItemWidth(-1);
-  if (ImGui::BeginCombo("##metric", c.state.grid_metric.c_str(), ImGuiComboFlags_HeightLarge)) {
-    for (const GridMetric& metric : grid_metrics()) {
-      const bool available = metric.from != GridMetric::From::both_policies || c.state.policy_b_on;
-      const auto flags = available ? ImGuiSelectableFlags_None : ImGuiSelectableFlags_Disabled;
-      if (ImGui::Selectable(std::string(metric.name).c_str(), metric.name == c.state.grid_metric,
-                            flags)) {
-        c.state.grid_metric = metric.name;
-      }
-      help_tooltip(c.fonts, std::string(metric.tooltip) +
-                                (available ? "" : "\nSwitch policy B on to use this measure."));
-    }
-    ImGui::EndCombo();
-  } else {
-    for (const GridMetric& metric : grid_metrics()) {
-      if (metric.name == c.state.grid_metric) help_tooltip(c.fonts, std::string(metric.tooltip));
-    }
-  }
-  draw_followed(c);
+  draw_measure_choice(c);
+  draw_followed(c, grid.error());
   ImGui::PopFont();
-  const float scale_height = c.fonts.secondary->FontSize + c.px(16);
-  draw_grid(c, ImGui::GetContentRegionAvail().y - scale_height - c.px(8));
-  draw_scale(c);
+  draw_grid(c, grid);
 }
 
 }  // namespace kvloupe::window

@@ -80,8 +80,8 @@ void CapturePanel::open_closed_loop(const PanelContext& c) {
   options.block = replay_block(*trace, c.state.block);
   options.context_only =
       replay_compression(*trace, c.state.compression) == Compression::context_only;
-  options.policy = c.state.policy_a;
-  options.budget = std::to_string(parse_budget(c.state.budget).resolve(trace->run().prompt_length));
+  options.policy = c.state.policy_a.text();
+  options.budget = std::to_string(c.state.budget.resolve(trace->run().prompt_length));
   options.output = in_folder(trace->path().parent_path(), trace->path().stem().string() + "-" +
                                                               file_word(options.policy) + "-" +
                                                               options.budget + ".h5");
@@ -225,8 +225,8 @@ void CapturePanel::draw_policy(const PanelContext& c) {
   help_tooltip(c.fonts, "Every policy can then be replayed on the trace (open loop)");
   ImGui::SameLine();
   if (radio_button("a policy (closed loop)", closed, c.colours()) && !closed) {
-    options.policy = c.state.policy_a;
-    if (options.budget.empty()) options.budget = c.state.budget;
+    options.policy = c.state.policy_a.text();
+    if (options.budget.empty()) options.budget = c.state.budget.text();
   }
   help_tooltip(c.fonts,
                "The policy evicts in each layer's cache after every block. Later keys and values "

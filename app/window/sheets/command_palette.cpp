@@ -53,7 +53,7 @@ void add_policies(const PanelContext& c, std::vector<PaletteEntry>& out) {
       item.title = begin + published.method + ", as its authors ran it";
       item.group = of_b ? "Policy B, as published" : "Policy A, as published";
       item.help = published.spec + "\n" + published.why;
-      out.push_back({std::move(item), TakePolicy{side, published.spec}});
+      out.push_back({std::move(item), TakePolicy{side, parse_policy(published.spec)}});
     }
     for (const PolicyEntry& entry : policy_catalog()) {
       if (entry.kind() != PartKind::score) continue;
@@ -65,15 +65,15 @@ void add_policies(const PanelContext& c, std::vector<PaletteEntry>& out) {
       item.title = begin + entry.name + (plain ? ", plain" : "");
       item.group = of_b ? "Policy B" : "Policy A";
       item.help = entry.summary + "\n" + entry.formula + "\nSource: " + entry.source;
-      out.push_back({std::move(item), TakePolicy{side, entry.name}});
+      out.push_back({std::move(item), TakePolicy{side, parse_policy(entry.name)}});
     }
   }
-  for (PolicyVariant& variant : variants_of(parse_policy(c.state.policy_a))) {
+  for (const PolicyVariant& variant : variants_of(c.state.policy_a)) {
     SearchItem item;
     item.title = "Compare with " + variant.part + ": " + variant.where;
     item.group = "Policy A in other implementations, as policy B";
     item.help = variant.spec;
-    out.push_back({std::move(item), TakePolicy{PolicySide::b, std::move(variant.spec)}});
+    out.push_back({std::move(item), TakePolicy{PolicySide::b, parse_policy(variant.spec)}});
   }
 }
 

@@ -106,7 +106,7 @@ void ExportPanel::request_preview(const PanelContext& c, const Tile& tile) {
   if (!figure) return;
   const figure::FileOptions options = file_options(c);
   const figure::FigureInfo* info = find_view(active_tile(c.state).view);
-  const PreviewKey key{tile.figure_key(), options};
+  const PreviewKey key{tile.wanted(), options};
   const figure::TextMetrics* fonts = &c.metrics;
   preview_.request(c.results.quick(), key, [=](Progress&, const auto&) {
     return figure::page_of(*info, *figure, options, *fonts);

@@ -52,7 +52,7 @@ class ExportPanel {
   long exports_ = 0;
   job::Computed<std::string> written_;
   struct PreviewKey {
-    FigureKey figure;
+    request::FigureRequest figure;
     figure::FileOptions options;
     bool operator==(const PreviewKey&) const = default;
   };

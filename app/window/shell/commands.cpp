@@ -34,16 +34,13 @@ void scale_by(WorkspaceState& state, double factor) {
 /// By a factor, by one entry at least; in the unit in which it is written.
 void change_budget(WorkspaceState& state, const StateRange& range, double factor) {
   if (range.trace == nullptr) return;
-  const Budget budget = parse_budget(state.budget);
   const int prompt = range.trace->run().prompt_length;
-  const int entries = budget.resolve(prompt);
+  const int entries = state.budget.resolve(prompt);
   const int wanted =
       std::clamp(static_cast<int>(std::lround(entries * factor)), 1, std::max(1, prompt));
   const int changed =
       wanted != entries ? wanted : std::clamp(entries + (factor > 1 ? 1 : -1), 1, prompt);
-  state.budget = std::holds_alternative<Percent>(budget.value)
-                     ? fmt::format("{:.4g}%", 100.0 * changed / std::max(1, prompt))
-                     : std::to_string(changed);
+  state.budget = budget_of(changed, prompt, std::holds_alternative<Percent>(state.budget.value));
 }
 
 template <Command command>

@@ -84,7 +84,7 @@ void draw_presentation(const PanelContext& c, Tile& tile) {
   }
   ImGui::PopFont();
 
-  SharedSelection selection = c.state.selection;
+  figure::Selection selection = c.state.selection;
   ImGui::PushID(active);
   tile.draw_picture(c.state.tiles[at], {c, selection, at},
                     {width, room - caption_height - c.px(8)});

@@ -11,6 +11,7 @@
 #include "analysis/output_file.h"
 #include "analysis/trace/model_place.h"
 #include "app/figure/figures/figure_catalog.h"
+#include "app/figure/figures/overview_measures.h"
 #include "app/session/session.h"
 #include "app/window/panels/panels.h"
 #include "app/window/shell/presentation.h"
@@ -160,7 +161,7 @@ bool Workspace::settled() const {
   if (drawn_files_ != open_files()) return false;  // what was drawn last is of other files
   if (!results.trace() && !results.evaluation()) return true;
   if (frames_wanted_ > 0 || !results.idle() || sheets.export_panel.previewing()) return false;
-  if (shown.waiting()) return false;
+  if (shown.waiting() || (grid.in_sight() && !grid.settled())) return false;
   // Those in sight: the others compute nothing.
   const StageLayout& stage = stage_.layout();
   for (std::size_t i = stage.first; i < stage.first + stage.count; ++i) {
@@ -228,10 +229,11 @@ void Workspace::follow_results() {
   if (!trace) return;
   if (!shown.is_of_open_trace()) follow_new_trace(*trace);
   keep_in_range(state, results);
-  const GridMetric* metric = find_grid_metric(state.grid_metric);
-  if (!metric || (metric->from == GridMetric::From::both_policies && !state.policy_b_on))
-    state.grid_metric = grid_metrics().front().name;
-  results.update(state);
+  const bool of_both = figure::find_overview_measure(state.grid_measure)->from ==
+                       figure::OverviewMeasure::From::both_policies;
+  if (of_both && !state.policy_b_on)
+    state.grid_measure = figure::overview_measures().front().name;
+  results.follow_trace();
   shown.follow();
 }
 
@@ -320,9 +322,9 @@ void Workspace::perform(const Action& action) {
                         [&](const TakeState& it) { take_view(it.state); },
                         [&](const OpenLesson& lesson) { open_lesson(lesson.name); },
                         [&](const ShowView& view) { show_view(state, view.name); },
-                        [&](const TakePolicy& policy) {
-                          const bool of_b = policy.side == PolicySide::b;
-                          (of_b ? state.policy_b : state.policy_a) = policy.spec;
+                        [&](const TakePolicy& it) {
+                          const bool of_b = it.side == PolicySide::b;
+                          (of_b ? state.policy_b : state.policy_a) = it.policy;
                           if (of_b) state.policy_b_on = true;
                         },
                         [&](const ExplainToken& it) { sheets.token_card.open(it.at); },
@@ -417,7 +419,7 @@ void Workspace::draw_notice(const PanelContext& c, float width) {
 
 StageContent Workspace::stage_content() {
   StageContent content;
-  content.left = [](const PanelContext& c) { draw_trace_panel(c); };
+  content.left = [this](const PanelContext& c) { draw_trace_panel(c, grid); };
   content.right = [this](const PanelContext& c) { draw_policy_panel(c, editors); };
   content.bottom = [this](const PanelContext& c) { draw_step_panel(c, token_text_); };
   content.bottom_line = [](const PanelContext& c, float kept) { draw_step_line(c, kept); };

@@ -108,6 +108,7 @@ class Workspace {
   ShownResults shown;  // what is known for the state
   figure::ImguiBackend backend{metrics};
   std::array<Tile, kMaxTiles> tiles;
+  Tile grid;  // layers × heads, in the left panel
   KnownModels models;
   Sheets sheets;
   StartPage start_page;

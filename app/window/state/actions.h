@@ -41,7 +41,7 @@ struct ShowView {
 /// As policy A or B; B is switched on.
 struct TakePolicy {
   PolicySide side = PolicySide::a;
-  std::string spec;
+  PolicySpec policy;
 };
 /// The card of the selected token, at a place in pixels.
 struct ExplainToken {

@@ -12,30 +12,27 @@ namespace kvloupe::window {
 void FindingJob::request(const PanelContext& c, const std::string& model) {
   const TracePointer trace = c.results.trace();
   if (!trace) return finding_.clear();
-  Key key{c.results.trace_key(), c.state.policy_a,   c.state.budget, {}, model, {},
+  Key key{c.results.trace_key(), {}, model, c.state.policy_a,   c.state.budget, {},
           c.state.block,         c.state.compression};
-  PolicySpec policy;
-  int entries = 0;
+  const int entries = key.budget.resolve(trace->run().prompt_length);
   try {
     key.tokens = named_tokens(*trace, c.state.followed);
-    policy = parse_policy(c.state.policy_a);
-    entries = parse_budget(c.state.budget).resolve(trace->run().prompt_length);
   } catch (const UsageError&) {
     return finding_.clear();  // told where it is typed
   }
   // The proof, where one is open, is of just this.
   EvaluationPointer rescue = c.results.rescue();
-  if (rescue && (rescue->rescue->tokens != key.tokens || rescue->rescue->policy != policy.text() ||
+  if (rescue && (rescue->rescue->tokens != key.tokens || rescue->rescue->policy != key.policy.text() ||
                  rescue->rescue->budget != entries)) {
     rescue = nullptr;
   }
   if (rescue) key.rescue = rescue->path.string() + rescue->identity;
   finding_.request(
       c.results.comparing(), key,
-      [trace, key, policy, entries, rescue, replays = c.results.replays()](Progress& progress,
+      [trace, key, entries, rescue, replays = c.results.replays()](Progress& progress,
                                                                            const auto&) {
         ReplayRequest wanted;
-        wanted.policy = policy;
+        wanted.policy = key.policy;
         wanted.budget = entries;
         wanted.block = key.block;
         wanted.compression = key.compression;
@@ -45,8 +42,8 @@ void FindingJob::request(const PanelContext& c, const std::string& model) {
         const auto reads = replays->reads(*trace, key.tokens, true, progress);
         const auto replay = replays->get(*trace, wanted, progress);
         const std::vector<FollowedHead> heads = follow(*replay, *reads, key.tokens);
-        const std::string text = policy.text();
-        return finding({*trace, key.tokens, text, key.budget, entries, key.block, key.compression,
+        const std::string text = key.policy.text(), budget = key.budget.text();
+        return finding({*trace, key.tokens, text, budget, entries, key.block, key.compression,
                         heads, rescue ? &*rescue->rescue : nullptr, key.model});
       });
 }

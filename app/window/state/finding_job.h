@@ -24,7 +24,9 @@ class FindingJob {
 
  private:
   struct Key {
-    std::string trace, policy, budget, rescue, model;
+    std::string trace, rescue, model;
+    PolicySpec policy;
+    Budget budget;
     std::vector<int> tokens;
     int block = 0;
     std::optional<Compression> compression;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "app/request/figure_request.h"
+#include "app/figure/figures/overview_measures.h"
 #include "app/session/view_catalog.h"
 
 namespace kvloupe::window {
@@ -55,7 +55,7 @@ void apply_layout(const Layout& layout, WorkspaceState& state) {
       break;
     case Command::layout_compare:
       state.policy_b_on = true;
-      state.grid_metric = "overlap A, B";
+      state.grid_measure = figure::kOverlapMeasure;
       state.token_colour = "difference";
       show(state, {tile("filmstrip", PolicySide::a), tile("filmstrip", PolicySide::b),
                    tile(first_of({"policy-diff", "pca"}))});
@@ -75,7 +75,7 @@ void apply_layout(const Layout& layout, WorkspaceState& state) {
 void show_a_beside_b(WorkspaceState& state) {
   TileState tile = state.tiles[static_cast<std::size_t>(state.active_tile)];
   const figure::FigureInfo* view = find_view(tile.view);
-  if (!view || !request::reads_of(*view).replay) tile = TileState{.view = "filmstrip"};
+  if (!view || !needs_of(*view, tile.choices).replay()) tile = TileState{.view = "filmstrip"};
   state.policy_b_on = true;
   tile.side = PolicySide::a;
   state.tiles[0] = tile;

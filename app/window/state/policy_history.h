@@ -23,7 +23,8 @@ class PolicyHistory {
 
  private:
   struct Entry {
-    std::string policy_a, policy_b, budget;
+    PolicySpec policy_a, policy_b;
+    Budget budget;
     bool policy_b_on = false;
     int block = 0;
     std::optional<Compression> compression;

@@ -1,22 +1,18 @@
 #include "app/window/state/results.h"
 
-#include <chrono>
 #include <utility>
 
 #include "analysis/error.h"
-#include "analysis/metric/sink.h"
-#include "analysis/policy/kit/spec.h"
 #include "analysis/replay/drift.h"
 #include "analysis/trace/trace_check.h"
-#include "app/session/head_grid.h"
 
 namespace kvloupe::window {
 
 namespace {
 
-constexpr int kQuickThreads = 2;
-constexpr int kLongThreads = 1;
-constexpr auto kRest = std::chrono::milliseconds(150);  // a hand that moves a slider has stopped
+// Who waits for a replay that another job makes does nothing else: more threads than work.
+constexpr int kQuickThreads = 4;
+constexpr int kAllLayersThreads = 4;
 constexpr std::size_t kTracesAtHand = 6;
 
 }  // namespace
@@ -24,8 +20,8 @@ constexpr std::size_t kTracesAtHand = 6;
 Results::Results(std::function<void()> wake)
     : figures_(std::make_shared<request::FigureService>()),
       quick_(kQuickThreads, wake),
-      long_(kLongThreads, wake),
-      comparing_(kLongThreads, std::move(wake)) {}
+      all_layers_(kAllLayersThreads, wake),
+      comparing_(1, std::move(wake)) {}
 
 void Results::open(const std::filesystem::path& path) {
   // Opening the same path again reads it again: the file may have changed.
@@ -49,17 +45,6 @@ TracePointer Results::trace() const {
 std::string Results::trace_key() const {
   const TracePointer open = trace();
   return open ? figure::trace_key(*open) : std::string();
-}
-
-std::shared_ptr<const Replay> Results::latest(const job::Computed<Replay, ReplayKey>& slot,
-                                              const WorkspaceState& state, bool all_layers) const {
-  if (auto current = slot.current()) return current;
-  // Of the head or trace that is looked at, under another policy or budget.
-  const ReplayKey& have = slot.value_key();
-  const SharedSelection& at = state.selection;
-  const bool same = have.trace == trace_key() &&
-                    (all_layers || (have.scores_layer == at.layer && have.scores_head == at.head));
-  return same ? slot.value() : nullptr;
 }
 
 std::vector<Block> Results::blocks(const WorkspaceState& state) const {
@@ -89,24 +74,20 @@ std::vector<TracePointer> Results::other_loops() const {
 
 TracePointer Results::other_loop() const {
   const std::vector<TracePointer> found = other_loops();
-  const auto replayed = a.focus.current();
   for (const TracePointer& one : found) {
-    if (replayed && is_same_policy(*replayed, *one)) return one;
+    if (replayed_ && is_same_policy(*replayed_, *one)) return one;
   }
   return found.empty() ? nullptr : found.front();
 }
 
-void Results::compare_loops(const WorkspaceState& state) {
+void Results::compare_loops(const std::shared_ptr<const Replay>& replay,
+                            const figure::ReplayKey& key, int layer) {
+  replayed_ = replay;
   const TracePointer other = other_loop();
-  const auto replayed = a.focus.current();
-  if (!other || !replayed || !is_same_policy(*replayed, *other)) {
-    agreement_.clear();
-    return;
-  }
-  const int layer = state.selection.layer;
-  agreement_.request(quick_, {a.focus.value_key(), other->path().string() + other->identity()},
-                     [replayed, other, layer](Progress& progress, const auto&) {
-                       return layer_agreement(*replayed, *other, layer, progress);
+  if (!other || !replay || !is_same_policy(*replay, *other)) return agreement_.clear();
+  agreement_.request(quick_, {key, other->path().string() + other->identity()},
+                     [replay, other, layer](Progress& progress, const auto&) {
+                       return layer_agreement(*replay, *other, layer, progress);
                      });
 }
 
@@ -137,123 +118,9 @@ EvaluationPointer Results::evaluation() const {
   return value ? *value : nullptr;
 }
 
-void Results::update(const WorkspaceState& state) {
-  all_wait_ = false;
+void Results::follow_trace() {
   const TracePointer open = trace();
-  if (!open) return;
-  if (at_hand_.empty() || at_hand_.back() != open) keep(open);
-  request(a, state.policy_a, state);
-  if (state.policy_b_on) {
-    request(b, state.policy_b, state);
-  } else {
-    b.clear();
-  }
-  compare_loops(state);
-  request_sinks(state);
-  request_roles(state);
-  request_reads(state);
-}
-
-void Results::request_reads(const WorkspaceState& state) {
-  if (state.grid_metric != kFollowedMetric) {
-    followed_.clear();
-    followed_of_ = {};
-    followed_error_.clear();
-    return reads_.clear();
-  }
-  const TracePointer open = trace();
-  if (std::pair of{trace_key(), state.followed}; of != followed_of_) {
-    followed_of_ = std::move(of);
-    followed_error_.clear();
-    try {
-      followed_ = named_tokens(*open, state.followed);
-    } catch (const UsageError& problem) {
-      followed_.clear();
-      followed_error_ = problem.what();
-    }
-  }
-  if (followed_.empty()) return reads_.clear();
-  reads_.request(long_, ReadsKey{trace_key(), followed_},
-                 [open, tokens = followed_, replays = this->replays()](Progress& progress,
-                                                                       const auto& publish) {
-                   return replays->reads(*open, tokens, true, progress, publish);
-                 });
-}
-
-void Results::request_sinks(const WorkspaceState& state) {
-  const GridMetric* metric = find_grid_metric(state.grid_metric);
-  if (!metric || metric->from != GridMetric::From::trace || metric->of_reads()) return;
-  sinks_.request(long_, trace_key(), [open = trace()](Progress& progress, const auto&) {
-    return sink_strengths(*open, 0, progress);
-  });
-}
-
-void Results::request_roles(const WorkspaceState& state) {
-  const GridMetric* metric = find_grid_metric(state.grid_metric);
-  if (!metric || !metric->of_reads()) return;
-  const bool roles = metric->role != nullptr;
-  roles_.request(
-      long_, trace_key() + (roles ? "" : "|effective tokens"),
-      [open = trace(), roles, replays = this->replays()](Progress& progress, const auto& publish) {
-        ReadsRequest wanted;
-        wanted.tokens = {0};
-        wanted.roles = roles;
-        wanted.effective_tokens = !roles;
-        wanted.background = true;
-        wanted.states = &replays->states();
-        std::vector<TokenReads> so_far;
-        return token_reads(*open, wanted, progress, [&](const std::vector<TokenReads>& heads) {
-          so_far.insert(so_far.end(), heads.begin(), heads.end());
-          publish(so_far);
-        });
-      });
-}
-
-void Results::request(PolicyResults& results, const std::string& spec,
-                      const WorkspaceState& state) {
-  const TracePointer open = trace();
-  ReplayRequest wanted;
-  wanted.policy = results.spec.of(spec, parse_policy);
-  wanted.budget = budget_.of(state.budget, parse_budget).resolve(open->run().prompt_length);
-  wanted.block = state.block;
-  wanted.compression = state.compression;
-  wanted.metrics = false;  // measured where it is looked at: step_measures.h
-
-  ReplayRequest focus = wanted;
-  focus.layers = {state.selection.layer};
-  focus.scores_layer = state.selection.layer;
-  focus.scores_head = state.selection.head;
-  // While only the budget or the policy changes, a replay under way may finish its first
-  // result, so that dragging shows something; of another layer or head there is nothing to see.
-  const ReplayKey key = figure::key_of(*open, focus);
-  const bool patient = have_same_subject(results.focus.key(), key);
-  results.focus.request(
-      quick_, key,
-      [open, focus, replays = this->replays()](Progress& progress, const auto&) {
-        return replays->get(*open, focus, progress);
-      },
-      patient ? kRest : std::chrono::milliseconds(0));
-
-  // The other layers come after the one that is looked at.
-  wanted.background = true;
-  const ReplayKey all_key = figure::key_of(*open, wanted);
-  // Where the grid shows this trace already, they too are let come to a first result while a budget
-  // is dragged, so that the grid follows.
-  const bool patient_all = have_same_subject(results.all.value_key(), all_key);
-  results.all.want(all_key, patient_all);
-  if (results.focus.computing() && !patient_all) {
-    all_wait_ = true;
-  } else {
-    results.all.request(
-        long_, all_key,
-        [open, wanted, replays = this->replays()](Progress& progress, const auto& publish) {
-          return replays->get(*open, wanted, progress, [&](std::shared_ptr<const Replay> part) {
-            publish(std::move(part));
-          });
-        },
-        patient_all ? kRest : std::chrono::milliseconds(0),
-        job::Computed<Replay, ReplayKey>::Until::end);
-  }
+  if (open && (at_hand_.empty() || at_hand_.back() != open)) keep(open);
 }
 
 request::FigureInputs Results::inputs(const figure::FigureInfo& info) const {

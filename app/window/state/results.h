@@ -1,5 +1,5 @@
 #pragma once
-// What is computed in the background for the whole window: the open trace and the replays.
+// What is open in the window, and the queues of background jobs.
 
 #include <filesystem>
 #include <functional>
@@ -9,33 +9,17 @@
 #include <vector>
 
 #include "analysis/evaluation/evaluation.h"
-#include "analysis/matrix.h"
-#include "analysis/replay/follow.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace.h"
 #include "app/job/computed.h"
 #include "app/job/job_queue.h"
 #include "app/request/figure_service.h"
-#include "app/request/parsed_text.h"
 #include "app/session/state.h"
-#include "app/window/state/replay_key.h"
 
 namespace kvloupe::window {
 
 using TracePointer = std::shared_ptr<const Trace>;
 using EvaluationPointer = std::shared_ptr<const Evaluation>;
-
-/// A policy's results, nothing measured. `focus` is the selected layer alone, with the selected
-/// head's scores: it is there first. `all` is every layer, filled in layer by layer.
-struct PolicyResults {
-  job::Computed<Replay, ReplayKey> focus;
-  job::Computed<Replay, ReplayKey> all;
-  request::ParsedText<PolicySpec> spec;  // of the state's text
-  void clear() {
-    focus.clear();
-    all.clear();
-  }
-};
 
 class Results {
  public:
@@ -62,24 +46,6 @@ class Results {
   /// index; nothing where that is not known (yet).
   std::shared_ptr<const double> agreement() const { return agreement_.current(); }
 
-  /// Sink strengths of the open trace at token 0, [L,Hq]; asked for by the grid's measure alone, as
-  /// they take all attention. nullptr where they are not known (yet).
-  std::shared_ptr<const Matrix> sinks() const { return sinks_.current(); }
-  bool computing_sinks() const { return sinks_.computing(); }
-
-  /// What the open trace's heads do: their roles, or their effective tokens, whichever the grid
-  /// shows; fewer heads until all are known.
-  std::shared_ptr<const std::vector<TokenReads>> roles() const { return roles_.current(); }
-  bool computing_roles() const { return roles_.computing(); }
-
-  /// The tokens followed, ascending, while the grid shows them; else empty. `followed_error`: one
-  /// line about why the state's text names none.
-  const std::vector<int>& followed() const { return followed_; }
-  const std::string& followed_error() const { return followed_error_; }
-  /// Who reads them; nullptr where that is not known (yet).
-  std::shared_ptr<const std::vector<TokenReads>> reads() const { return reads_.current(); }
-  bool computing_reads() const { return reads_.computing(); }
-
   /// Reads results of kvloupe-capture eval in the background; the ones before stay until then.
   void open_evaluation(const std::filesystem::path& path);
   EvaluationPointer evaluation() const;
@@ -91,15 +57,14 @@ class Results {
   bool opening_evaluation() const { return evaluation_.computing(); }
   std::string evaluation_error() const { return evaluation_.error(); }
 
-  /// Asks for the replays the state calls for. Call once per frame, the selection being in range.
-  void update(const WorkspaceState& state);
+  /// Remembers the trace that is shown. Call once per frame.
+  void follow_trace();
+  /// What policy A's replay in the selected layer is, once it is known: to find its closed loop.
+  void compare_loops(const std::shared_ptr<const Replay>& replay, const figure::ReplayKey& key,
+                     int layer);
 
   /// Text that identifies the trace and its content; part of every key.
   std::string trace_key() const;
-  /// The results asked for or, until they are there, the last ones of the same head (or trace)
-  /// under another budget or policy; nullptr where there are none. Key: slot.value_key().
-  std::shared_ptr<const Replay> latest(const job::Computed<Replay, ReplayKey>& slot,
-                                       const WorkspaceState& state, bool all_layers) const;
   /// What figures can be made from.
   request::FigureInputs inputs(const figure::FigureInfo& info) const;
   /// Call once per frame: remembers the evaluations that were opened, the last one of each task.
@@ -107,11 +72,10 @@ class Results {
   /// Steps of a replay with the state's block.
   std::vector<Block> blocks(const WorkspaceState& state) const;
 
-  PolicyResults a;
-  PolicyResults b;
-
-  /// For pictures: answers within a frame or two matter.
+  /// For what answers within a frame or two matter: pictures of one layer.
   job::JobQueue& quick() { return quick_; }
+  /// For what needs replays of all layers.
+  job::JobQueue& all_layers() { return all_layers_; }
   /// For figures that make replays of their own, which takes longer: one after the other.
   job::JobQueue& comparing() { return comparing_; }
   /// Makes all figures of the window.
@@ -119,42 +83,23 @@ class Results {
   /// What those have made so far.
   const std::shared_ptr<figure::ReplayService>& replays() const { return figures_->replays(); }
   bool idle() const {
-    return !all_wait_ && !agreement_.computing() && quick_.idle() && long_.idle() &&
-           comparing_.idle() && !a.focus.computing() && !b.focus.computing();
+    return !agreement_.computing() && quick_.idle() && all_layers_.idle() && comparing_.idle();
   }
 
  private:
-  void request(PolicyResults& results, const std::string& spec, const WorkspaceState& state);
-
-  void compare_loops(const WorkspaceState& state);
-  void request_sinks(const WorkspaceState& state);
-  void request_roles(const WorkspaceState& state);
-  void request_reads(const WorkspaceState& state);
   std::vector<TracePointer> other_loops() const;
 
   std::shared_ptr<request::FigureService> figures_;
-  request::ParsedText<Budget> budget_;  // of the state's text
-  bool all_wait_ = false;               // for the selected layer's replay
+  std::shared_ptr<const Replay> replayed_;  // policy A in the selected layer; nullptr: unknown
   long opened_ = 0;
   job::Computed<TracePointer> trace_;
   std::vector<TracePointer> at_hand_;  // the one shown last at the end
   job::Computed<EvaluationPointer> evaluation_;
-  std::vector<EvaluationPointer> evaluations_;      // the last one of each task
-  using Loops = std::pair<ReplayKey, std::string>;  // a replay, and the closed-loop trace
+  std::vector<EvaluationPointer> evaluations_;              // the last one of each task
+  using Loops = std::pair<figure::ReplayKey, std::string>;  // a replay, and the closed-loop trace
   job::Computed<double, Loops> agreement_;
-  job::Computed<Matrix> sinks_;
-  job::Computed<std::vector<TokenReads>> roles_;
-  std::vector<int> followed_;
-  std::pair<std::string, std::string> followed_of_;  // the trace's key, and the state's text
-  std::string followed_error_;
-  struct ReadsKey {
-    std::string trace;
-    std::vector<int> tokens;
-    bool operator==(const ReadsKey&) const = default;
-  };
-  job::Computed<std::vector<TokenReads>, ReadsKey> reads_;
   job::JobQueue quick_;
-  job::JobQueue long_;
+  job::JobQueue all_layers_;
   job::JobQueue comparing_;
 };
 

@@ -3,68 +3,22 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <utility>
 
+#include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/measure_replay.h"
 
 namespace kvloupe::window {
 
 namespace {
-constexpr int kThreads = 2;  // the grid's and a head's
+constexpr int kThreads = 2;  // the whole model's and a head's
 constexpr auto kRest = std::chrono::milliseconds(150);
-constexpr auto kBetweenPartialGrids = std::chrono::milliseconds(50);
 }  // namespace
 
 StepMeasures::StepMeasures(std::shared_ptr<figure::ReplayService> replays,
                            std::function<void()> wake)
     : replays_(std::move(replays)), queue_(kThreads, std::move(wake)) {}
-
-void StepMeasures::want_grid(const MeasuredReplay& of, const Measure& measure,
-                             const GridSubject& subject) {
-  // While a budget is dragged, each grid begun comes to something that can be seen.
-  const bool patient = grid_.key().subject == subject;
-  const auto work = [this, of, &measure](
-                        Progress& progress,
-                        const job::Computed<GridValues, GridKey>::Publish& publish) {
-    const ModelInfo& model = of.trace->model();
-    GridValues grid = no_values(model.num_layers, model.num_kv_heads);
-    MeasureRequest request;
-    request.measures = {measure.info->name};
-    request.steps = {of.step};
-    request.background = true;
-    request.states = &replays_->states();
-    if (measure.family->scope == MeasureScope::queries) {
-      const Replay measured = measure_replay(*of.trace, *of.replay, request, progress);
-      for (const HeadReplay& head : measured.heads) {
-        grid.at(head.layer, head.head) = measure_of(measure, head);
-      }
-      find_limits(grid);
-      return grid;
-    }
-    auto last = std::chrono::steady_clock::now();
-    measure_replay(*of.trace, *of.replay, request, progress,
-                   [&](const std::vector<HeadReplay>& heads) {
-                     for (const HeadReplay& head : heads) {
-                       grid.at(head.layer, head.head) =
-                           measure_at(measure, head.steps[static_cast<std::size_t>(of.step)]);
-                     }
-                     const auto now = std::chrono::steady_clock::now();
-                     if (now - last < kBetweenPartialGrids) return;
-                     last = now;
-                     find_limits(grid);
-                     publish(grid);
-                   });
-    find_limits(grid);
-    return grid;
-  };
-  grid_.request(queue_, {subject, of.key}, work, patient ? kRest : std::chrono::milliseconds(0));
-}
-
-std::shared_ptr<const GridValues> StepMeasures::grid(const GridSubject& subject) const {
-  return grid_.value_key().subject == subject ? grid_.value() : nullptr;
-}
 
 void StepMeasures::want_whole(int policy, const MeasuredReplay& of) {
   const auto work = [this, of](Progress& progress, const auto&) {
@@ -101,9 +55,8 @@ void StepMeasures::want_head(int policy, const MeasuredReplay& of, int layer, in
 }
 
 bool StepMeasures::computing() const {
-  if (computing_grid()) return true;
   for (const auto& whole : wholes_) {
-    if (!(whole.key() == ReplayKey()) && whole.computing()) return true;
+    if (!(whole.key() == figure::ReplayKey()) && whole.computing()) return true;
   }
   for (const auto& head : heads_) {
     if (!(head.key() == HeadKey()) && head.computing()) return true;

@@ -3,15 +3,12 @@
 
 #include <functional>
 #include <memory>
-#include <string>
 
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/record/records.h"
 #include "analysis/trace/asked_queries.h"
 #include "app/figure/replay_service.h"
 #include "app/job/computed.h"
 #include "app/job/job_queue.h"
-#include "app/session/head_grid.h"
-#include "app/window/state/replay_key.h"
 
 namespace kvloupe::window {
 
@@ -19,16 +16,8 @@ namespace kvloupe::window {
 struct MeasuredReplay {
   std::shared_ptr<const Trace> trace;
   std::shared_ptr<const Replay> replay;
-  ReplayKey key;
+  figure::ReplayKey key;
   int step = 0;
-};
-
-/// What a grid shows, of whichever policy and budget.
-struct GridSubject {
-  std::string trace;   // Results::trace_key
-  std::string metric;  // GridMetric::name
-  int step = -1;
-  bool operator==(const GridSubject&) const = default;
 };
 
 /// What a policy changes in the model as a whole, for queries that come later.
@@ -47,13 +36,6 @@ class StepMeasures {
   /// `wake` ends the window's sleep; called from a worker thread.
   StepMeasures(std::shared_ptr<figure::ReplayService> replays, std::function<void()> wake);
 
-  /// Asks for one measure of every head: values of an older replay of the same subject are shown
-  /// until the new ones are there.
-  void want_grid(const MeasuredReplay& of, const Measure& measure, const GridSubject& subject);
-  /// The heads measured so far; nullptr where there are none of this subject.
-  std::shared_ptr<const GridValues> grid(const GridSubject& subject) const;
-  bool computing_grid() const { return !(grid_.key() == GridKey()) && grid_.computing(); }
-
   /// Asks for what the replay changes for later queries, of policy A (0) or B (1): the answer's,
   /// else the question's, else a sample of all.
   void want_whole(int policy, const MeasuredReplay& of);
@@ -71,19 +53,13 @@ class StepMeasures {
 
  private:
   std::shared_ptr<figure::ReplayService> replays_;  // outlives the jobs, which use it
-  struct GridKey {
-    GridSubject subject;
-    ReplayKey replay;
-    bool operator==(const GridKey&) const = default;
-  };
-  job::Computed<GridValues, GridKey> grid_;
   struct HeadKey {
-    ReplayKey replay;
+    figure::ReplayKey replay;
     int layer = -1, head = -1, step = -1;
     bool operator==(const HeadKey&) const = default;
   };
   job::Computed<StepRecord, HeadKey> heads_[2];
-  job::Computed<WholeModel, ReplayKey> wholes_[2];
+  job::Computed<WholeModel, figure::ReplayKey> wholes_[2];
   job::JobQueue queue_;  // last: its jobs end first
 };
 

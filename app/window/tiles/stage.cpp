@@ -332,7 +332,7 @@ void Stage::draw_tiles(const PanelContext& c, std::span<Tile> tiles, float width
           .places;
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   const int active_before = c.state.active_tile;
-  SharedSelection selection = c.state.selection;
+  figure::Selection selection = c.state.selection;
   for (std::size_t nth = 0; nth < layout_.count; ++nth) {
     const std::size_t at = layout_.first + nth;
     const auto i = static_cast<int>(at);

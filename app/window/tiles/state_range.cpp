@@ -1,5 +1,7 @@
 #include "app/window/tiles/state_range.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
@@ -8,6 +10,11 @@
 #include "analysis/trace/segments.h"
 
 namespace kvloupe::window {
+
+Budget budget_of(int entries, int prompt_length, bool as_share) {
+  if (!as_share) return Budget{static_cast<long>(entries)};
+  return parse_budget(fmt::format("{:.4g}%", 100.0 * entries / std::max(1, prompt_length)));
+}
 
 bool accepts_compression(const Trace& trace, std::optional<Compression> compression) {
   try {
@@ -23,7 +30,7 @@ void keep_in_range(WorkspaceState& state, const Results& results) {
   if (!open) return;
   const Trace& trace = *open;
   const ModelInfo& model = trace.model();
-  SharedSelection& at = state.selection;
+  figure::Selection& at = state.selection;
   at.layer = std::clamp(at.layer, 0, model.num_layers - 1);
   at.head = std::clamp(at.head, 0, model.num_kv_heads - 1);
   if (at.query_head >= 0 &&

@@ -16,6 +16,9 @@ struct StateRange {
   int step = 0;                  // the one shown
 };
 
+/// So many entries, as a share of the prompt to four digits or as a count.
+Budget budget_of(int entries, int prompt_length, bool as_share);
+
 /// Whether the trace can be replayed with this compression: a closed-loop trace only with its own,
 /// and none that stops at the question where the prompt begins with its question.
 bool accepts_compression(const Trace& trace, std::optional<Compression> compression);

@@ -16,14 +16,26 @@
 namespace kvloupe::window {
 
 namespace {
-using TheReplay = std::shared_ptr<const Replay>;
-
+constexpr std::chrono::milliseconds kRequestRest(150);  // a hand that moves a slider has stopped
 constexpr std::chrono::milliseconds kPictureRest(200);
 
 // Figures are set in points with 8 pt text; on the screen that is 13 px.
 constexpr float kPixelsPerPoint = 13.0F / 8.0F;
 constexpr double kLeastTokens = 4.0;  // as near as a token axis comes
 constexpr float kClickSlack = 4.0F;   // pixels the pointer may move within a click
+
+figure::DrawRequest draw_request(const Look& look, const figure::TextMetrics& metrics) {
+  figure::DrawRequest draw;
+  draw.style = figure::make_style(metrics, look.theme, look.patterns);
+  draw.style.amounts = look.amounts;
+  draw.width = look.width;
+  draw.height = look.height;
+  draw.x_range = look.x_range;
+  draw.y_range = look.y_range;
+  draw.limits = look.limits;
+  draw.pixels_per_point = look.scale;
+  return draw;
+}
 
 /// A bar of colours has a value at its side, nothing along x, and is narrow.
 bool is_colour_bar(const figure::Axes& axes) {
@@ -104,15 +116,13 @@ bool is_whole(const std::pair<double, double>& range, const figure::Axis& full) 
 Tile::Tile() = default;
 Tile::~Tile() = default;
 
-std::shared_ptr<const figure::Scene> Tile::scene() const { return picture_.value(); }
 std::shared_ptr<const figure::MadeFigure> Tile::figure() const {
-  return waiting_for_replay_ ? nullptr : figure_.current();
+  const auto picture = picture_.complete() ? picture_.value() : nullptr;
+  return picture ? std::shared_ptr<const figure::MadeFigure>(picture, &picture->figure) : nullptr;
 }
 
 bool Tile::settled() const {
-  if (!error_.empty()) return true;
-  return !waiting_for_replay_ && !figure_.computing() && !picture_.computing() &&
-         picture_.current() != nullptr;
+  return !error_.empty() || (picture_.complete() && is_newest_);
 }
 
 void Tile::reset(TileState& tile) {
@@ -126,14 +136,14 @@ TileNeed Tile::need(const TileState& tile, const figure::TextMetrics& metrics, d
   if (!view) return {};
   TileNeed need =
       with_least_room({view->aspect, view->zoom == figure::Zoom::linked}, view->aspect, unit);
-  const auto figure = shown_view_ == tile.view ? figure_.value() : nullptr;
-  if (!figure) return need;
-  if (FigureKey shown = figure_.value_key(); !(shown == aspect_of_)) {
-    aspect_of_ = std::move(shown);
+  const auto picture = shown_view_ == tile.view ? picture_.value() : nullptr;
+  if (!picture) return need;
+  if (picture->figure.figure != aspect_of_) {
+    aspect_of_ = picture->figure.figure;
     figure::DrawRequest request;
     request.style = figure::make_style(metrics);
     request.width = kNominalWidth;
-    const double height = figure->figure->natural_height(request);
+    const double height = aspect_of_->natural_height(request);
     aspect_ = height > 0.0 ? kNominalWidth / height : need.aspect;
   }
   need.aspect = aspect_;
@@ -141,8 +151,8 @@ TileNeed Tile::need(const TileState& tile, const figure::TextMetrics& metrics, d
 }
 
 void Tile::zoom(TileState& tile, double factor, double share_x, double share_y) const {
-  const auto scene = picture_.value();
   const figure::FigureInfo* view = find_view(tile.view);
+  const auto scene = scene_;
   const figure::Axes* main = scene ? main_axes(*scene) : nullptr;
   if (!main || !view || view->zoom == figure::Zoom::none || !full_x_) return;
   const figure::Axes& axes = *main;
@@ -156,8 +166,8 @@ void Tile::zoom(TileState& tile, double factor, double share_x, double share_y) 
 }
 
 void Tile::pan(TileState& tile, double share_x, double share_y) const {
-  const auto scene = picture_.value();
   const figure::FigureInfo* view = find_view(tile.view);
+  const auto scene = scene_;
   const figure::Axes* main = scene ? main_axes(*scene) : nullptr;
   if (!main || !view || view->zoom == figure::Zoom::none || !full_x_) return;
   if (!tile.x_range && !tile.y_range) return;  // the whole is in sight
@@ -176,8 +186,7 @@ void Tile::pan(TileState& tile, double share_x, double share_y) const {
 const request::FigureRequest* Tile::want(const TileState& tile, const TileContext& context,
                                          const request::FigureInputs& inputs) {
   const figure::FigureInfo& info = *find_view(tile.view);
-  const request::Reads reads = request::reads_of(info);
-  if (reads.side && tile.side == PolicySide::b && !context.panel.state.policy_b_on) {
+  if (needs_of(info, tile.choices).side() && tile.side == PolicySide::b && !context.panel.state.policy_b_on) {
     error_ = "This view shows policy B, which is off. Switch policy B on (B).";
     return nullptr;
   }
@@ -198,66 +207,31 @@ const request::FigureRequest* Tile::want(const TileState& tile, const TileContex
   }
 }
 
-bool Tile::take_replays(const TileState& tile, const TileContext& context, FigureKey& key,
-                        request::ReadyReplays& ready) {
-  const request::Reads reads = request::reads_of(*find_view(tile.view));
-  const FigureKey before = figure_.key();
-  const auto take = [&](const PolicyResults& results, std::optional<PolicySpec>& policy,
-                        const std::optional<PolicySpec>& policy_before, const ReplayKey& of_before,
-                        ReplayKey& of) {
-    const auto& slot = reads.all_layers ? results.all : results.focus;
-    if (!slot.error().empty()) error_ = slot.error();
-    // Kept sets arrive first, layer by layer; metrics arrive later.
-    const bool current = slot.current() != nullptr;
-    const bool complete = current && (!reads.whole_replay() || slot.complete());
-    if (!complete) waiting_for_replay_ = true;
-    key.complete = key.complete && (complete || (!current && !reads.whole_replay()));
-    // The grid of one policy fills as its layers come; two are compared head by head.
-    if (reads.all_layers && reads.policy_b && !slot.complete()) return TheReplay();
-    TheReplay replay = context.panel.results.latest(slot, context.panel.state, reads.all_layers);
-    if (!replay) return replay;
-    of = slot.value_key();
-    if (current) return replay;
-    // One of before, while what is wanted is computed: the picture is of what that was.
-    if (of == of_before) {
-      policy = policy_before;
-      key.request.budget = before.request.budget;
-      key.request.block = before.request.block;
-      key.request.compression = before.request.compression;
-    } else {
-      policy = parse_policy(replay->policy);
-      key.request.budget = Budget{static_cast<long>(replay->budget)};
-      key.request.block = replay->block;
-      key.request.compression = replay->compression;
-    }
-    return replay;
-  };
-  const bool only_b = reads.side && tile.side == PolicySide::b;
-  ready.a = take(only_b ? context.panel.results.b : context.panel.results.a, key.request.policy_a,
-                 before.request.policy_a, before.replay_a, key.replay_a);
-  if (key.request.policy_b) {
-    ready.b = take(context.panel.results.b, key.request.policy_b, before.request.policy_b,
-                   before.replay_b, key.replay_b);
-  }
-  // Until the replay is there, the one before is shown, with a dot; not one policy of two.
-  if (!error_.empty() || !ready.a || (key.request.policy_b && !ready.b)) return false;
-  key.heads_a = ready.a->heads.size();
-  key.heads_b = ready.b ? ready.b->heads.size() : 0;
-  if (ready.b && ready.b->budget != ready.a->budget) key.complete = false;  // one is of before
-  ready.complete = key.complete;
-  return true;
+Look Tile::look_of(const TileState& tile, const PanelContext& context, ImVec2 size) const {
+  Look look;
+  look.width = std::max(1.0F, std::floor(size.x) / scale_);
+  look.height = std::max(1.0F, std::floor(size.y) / scale_);
+  look.scale = scale_;
+  look.x_range = tile.x_range;
+  look.y_range = tile.y_range;
+  look.limits = tile.limits;
+  look.theme = context.state.theme;
+  look.amounts = context.state.amounts;
+  look.patterns = shows_patterns(context.state);
+  return look;
 }
 
 void Tile::request(const TileState& tile, const TileContext& context, ImVec2 size) {
   const figure::FigureInfo* view = find_view(tile.view);
   error_.clear();
-  waiting_for_replay_ = false;
   if (!view) return;
-  const request::FigureInputs inputs = context.panel.results.inputs(*view);
+  Results& results = context.panel.results;
+  const request::FigureInputs inputs = results.inputs(*view);
   if (inputs.traces.empty() && !inputs.evaluation) return;
   if (shown_view_ != tile.view) {
-    figure_.clear();
     picture_.clear();
+    redrawn_.clear();
+    scene_.reset();
     full_x_.reset();
     full_y_.reset();
     drafts_.clear();
@@ -266,54 +240,61 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   const request::FigureRequest* wanted = want(tile, context, inputs);
   if (!wanted) return;
   const figure::FigureInfo& info = *view;
-  const request::Reads reads = request::reads_of(info);
-  FigureKey key;
-  key.request = *wanted;
-  request::ReadyReplays ready;
-  if (reads.replay && !take_replays(tile, context, key, ready)) return;
-  job::JobQueue& queue =
-      reads.slow ? context.panel.results.comparing() : context.panel.results.quick();
-  figure_.request(queue, key,
-                  [&info, request = key.request, inputs, ready,
-                   service = context.panel.results.figures()](Progress& progress, const auto&) {
-                    const std::string reason = request::unavailable(info, inputs);
-                    if (!reason.empty()) throw WorkError(reason);
-                    return service->make(info, request, inputs, progress, ready);
-                  });
-  request_picture(tile, context, size);
+  const figure::Needs needs = needs_of(info, wanted->choices);
+  const Look look = look_of(tile, context.panel, size);
+  const figure::DrawRequest draw = draw_request(look, context.panel.metrics);
+  request::Meanwhile meanwhile;
+  meanwhile.layer = context.panel.state.selection.layer;
+  meanwhile.head = context.panel.state.selection.head;
+  // While a hand drags a control, each picture begun is shown: a newer request would else cancel
+  // the one before in every frame, and nothing new be seen until the hand rests.
+  const bool dragged = same_subject(picture_.key(), *wanted);
+  if (const auto shown = picture_.value(); shown && same_subject(picture_.value_key(), *wanted))
+    meanwhile.shown = shown->figure.figure;
+  picture_.request(
+      needs.slow()       ? results.comparing()
+      : needs.all_layers ? results.all_layers()
+                         : results.quick(),
+      *wanted,
+      [&info, request = *wanted, inputs, meanwhile, look, draw, service = results.figures()](
+          Progress& progress, const auto& publish) {
+        const std::string reason = request::unavailable(info, inputs);
+        if (!reason.empty()) throw WorkError(reason);
+        const auto drawn = [&](figure::MadeFigure made) {
+          auto scene = std::make_shared<const figure::Scene>(made.figure->draw(draw));
+          return DrawnFigure{std::move(made), look, std::move(scene)};
+        };
+        request::Meanwhile looking = meanwhile;
+        looking.on_part = [&](figure::MadeFigure part) { publish(drawn(std::move(part))); };
+        return drawn(service->make(info, request, inputs, progress, looking));
+      },
+      dragged ? kRequestRest : std::chrono::milliseconds(0),
+      job::Computed<DrawnFigure, request::FigureRequest>::Until::end);
+  take_picture(context.panel, look);
 }
 
-void Tile::request_picture(const TileState& tile, const TileContext& context, ImVec2 size) {
-  error_ = figure_.error();
-  const auto figure = figure_.value();
-  if (!figure || !error_.empty()) return;
-
-  figure::DrawRequest draw;
-  const bool patterns = shows_patterns(context.panel.state);
-  draw.style = figure::make_style(context.panel.metrics, context.panel.state.theme, patterns);
-  draw.style.amounts = context.panel.state.amounts;
-  draw.width = std::max(1.0F, std::floor(size.x) / scale_);
-  draw.height = std::max(1.0F, std::floor(size.y) / scale_);
-  draw.x_range = tile.x_range;
-  draw.y_range = tile.y_range;
-  draw.limits = tile.limits;
-  draw.pixels_per_point = scale_;
-  const PictureKey key{figure_.value_key(),
-                       draw.width,
-                       draw.height,
-                       scale_,
-                       draw.x_range,
-                       draw.y_range,
-                       draw.limits,
-                       context.panel.state.theme,
-                       context.panel.state.amounts,
-                       patterns};
-  // While one pans or zooms, each picture begun is finished and shown: a newer view would else
-  // cancel the one before in every frame, and nothing new be seen until the hand rests.
-  picture_.request(
-      context.panel.results.quick(), key,
-      [figure, draw](Progress&, const auto&) { return figure->figure->draw(draw); }, kPictureRest);
+void Tile::take_picture(const PanelContext& context, const Look& look) {
   error_ = picture_.error();
+  const auto picture = picture_.value();
+  is_newest_ = false;
+  if (!picture || !error_.empty()) return;
+  if (picture->look == look) {
+    scene_ = picture->scene;
+    is_newest_ = true;
+    return;
+  }
+  // While one pans or zooms, the same.
+  redrawn_.request(
+      context.results.quick(), {picture, look},
+      [picture, draw = draw_request(look, context.metrics)](Progress&, const auto&) {
+        return picture->figure.figure->draw(draw);
+      },
+      kPictureRest);
+  error_ = redrawn_.error();
+  if (const auto scene = redrawn_.value(); scene && redrawn_.value_key().picture == picture) {
+    scene_ = scene;
+    is_newest_ = redrawn_.current() != nullptr;
+  }
 }
 
 bool Tile::draw(TileState& tile, const TileContext& context, ImVec2 size, bool active) {
@@ -328,6 +309,7 @@ bool Tile::draw(TileState& tile, const TileContext& context, ImVec2 size, bool a
 
 void Tile::draw_picture(TileState& tile, const TileContext& context, ImVec2 size) {
   scale_ = kPixelsPerPoint * context.panel.fonts.scale();
+  drawn_in_ = ImGui::GetFrameCount();
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   origin_ = {std::floor(corner.x), std::floor(corner.y)};
   const ImVec2 area{std::max(1.0F, size.x), std::max(1.0F, size.y)};
@@ -343,8 +325,8 @@ void Tile::draw_picture(TileState& tile, const TileContext& context, ImVec2 size
         context.panel.fonts.text, context.panel.fonts.text->FontSize,
         {origin_.x + 8 * context.panel.fonts.scale(), origin_.y + 8 * context.panel.fonts.scale()},
         colours.secondary, error_.c_str(), nullptr, area.x - 16 * context.panel.fonts.scale());
-  } else if (const auto scene = picture_.value()) {
-    if (const figure::Axes* main = main_axes(*scene); main && picture_.current()) {
+  } else if (const auto scene = scene_) {
+    if (const figure::Axes* main = main_axes(*scene); main && is_newest_) {
       if (!tile.x_range) full_x_ = main->x;
       if (!tile.y_range) full_y_ = main->y;
     }
@@ -490,7 +472,7 @@ void Tile::drag_limits(TileState& tile, const figure::Scene& scene, figure::Poin
 
 void Tile::draw_marks(const TileContext& context, const figure::Scene& scene) const {
   const WindowColours& colours = window_colours(context.panel.state.theme);
-  const SharedSelection& at = context.panel.state.selection;
+  const figure::Selection& at = context.panel.state.selection;
   const MarkPlace place{scene, origin_, scale_, context.panel.fonts.scale()};
   if (at.token >= 0) draw_mark(place, {.token = at.token}, colours.ink, 0.6F);
   if (const figure::Axes* axes = main_axes(scene);
@@ -544,10 +526,12 @@ void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scen
   };
   std::string readout = text(axes.x, data.x) + ", " + text(axes.y, data.y);
   if (const auto target = scene.pick(at)) {
-    const auto figure = figure_.value();
-    const std::string value = figure ? figure->figure->value_text(*target) : std::string();
+    const auto picture = picture_.value();
+    const std::string value = picture ? picture->figure.figure->value_text(*target) : "";
     if (!value.empty()) readout += "  " + value;
   }
+  if (ImGui::CalcTextSize(readout.c_str()).x > static_cast<float>(axes.plot.right()) * scale_)
+    return help_tooltip(context.panel.fonts, readout);  // no room left of the pointer
   label(context.panel.fonts, list, pixel(at.x, at.y), readout, colours,
         pixel(axes.plot.right(), axes.plot.y));
 }

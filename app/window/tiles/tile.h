@@ -26,29 +26,26 @@ namespace kvloupe::window {
 /// What a tile draws from and reports to, in one frame.
 struct TileContext {
   const PanelContext& panel;
-  SharedSelection& selection;  // what a click changes; every tile draws the one before
+  figure::Selection& selection;  // what a click changes; every tile draws the one before
   std::size_t tile = 0;        // which of the window's
 };
 
-/// What a tile's figure was computed from: its request, and how far the replays were that it shows.
-struct FigureKey {
-  request::FigureRequest request;
-  ReplayKey replay_a, replay_b;          // of which its replays are; ReplayKey(): not the window's
-  std::size_t heads_a = 0, heads_b = 0;  // how much of them there was
-  bool complete = true;
-  bool operator==(const FigureKey&) const = default;
-};
-
-/// What a picture was drawn from.
-struct PictureKey {
-  FigureKey figure;
+/// How a figure is drawn.
+struct Look {
   double width = 0.0, height = 0.0;  // points
   double scale = 0.0;                // pixels per point
   std::optional<std::pair<double, double>> x_range, y_range, limits;
   Theme theme = Theme::light;
   figure::AmountMap amounts = figure::AmountMap::viridis;
   bool patterns = false;
-  bool operator==(const PictureKey&) const = default;
+  bool operator==(const Look&) const = default;
+};
+
+/// A figure, or what there is of it so far, and its scene.
+struct DrawnFigure {
+  figure::MadeFigure figure;
+  Look look;
+  std::shared_ptr<const figure::Scene> scene;
 };
 
 /// One view on the screen: a figure computed and drawn into a scene by background jobs, shown with
@@ -78,15 +75,15 @@ class Tile {
   /// What the picture asks for, to lay out tiles; `unit`: pixels of the window's scale.
   TileNeed need(const TileState& tile, const figure::TextMetrics& metrics, double unit) const;
 
+  /// Whether it was drawn in this frame or the one before.
+  bool in_sight() const { return drawn_in_ >= ImGui::GetFrameCount() - 1; }
   /// No job under way, and the picture belongs to the state.
   bool settled() const;
   /// The picture shown; nullptr where there is none yet.
-  std::shared_ptr<const figure::Scene> scene() const;
+  std::shared_ptr<const figure::Scene> scene() const { return scene_; }
   /// The figure shown, with its settings, for export; nullptr where there is none yet.
   std::shared_ptr<const figure::MadeFigure> figure() const;
-  /// What identifies figure(): equal where it is.
-  const FigureKey& figure_key() const { return figure_.key(); }
-  /// What the view asks for now.
+  /// What the view asks for now; what identifies figure().
   const request::FigureRequest& wanted() const { return wanted_.last(); }
   /// Where the scene was drawn, in pixels.
   ImVec2 origin() const { return origin_; }
@@ -97,14 +94,12 @@ class Tile {
 
  private:
   void request(const TileState& tile, const TileContext& context, ImVec2 size);
-  /// The figure's picture in this size, once there is a figure.
-  void request_picture(const TileState& tile, const TileContext& context, ImVec2 size);
+  /// Takes the newest picture; draws its figure anew where it has to look otherwise.
+  void take_picture(const PanelContext& context, const Look& look);
+  Look look_of(const TileState& tile, const PanelContext& context, ImVec2 size) const;
   /// The request for what the state asks for; nullptr, and an error to show, where it cannot be.
   const request::FigureRequest* want(const TileState& tile, const TileContext& context,
                                      const request::FigureInputs& inputs);
-  /// The replays to show, as far as there are any, and in `key` what they are of; false: none yet.
-  bool take_replays(const TileState& tile, const TileContext& context, FigureKey& key,
-                    request::ReadyReplays& ready);
   void draw_header(TileState& tile, const TileContext& context, float width, bool active);
   /// Title and list of views.
   void draw_title(const TileState& tile, const TileContext& context, float width, bool active);
@@ -119,19 +114,26 @@ class Tile {
                        figure::Point at) const;
 
   request::RequestMaker wanted_;
-  job::Computed<figure::MadeFigure, FigureKey> figure_;
-  job::Computed<figure::Scene, PictureKey> picture_;
-  bool waiting_for_replay_ = false;
+  job::Computed<DrawnFigure, request::FigureRequest> picture_;
+  struct Redrawing {
+    std::shared_ptr<const DrawnFigure> picture;
+    Look look;
+    bool operator==(const Redrawing&) const = default;
+  };
+  job::Computed<figure::Scene, Redrawing> redrawn_;
+  std::shared_ptr<const figure::Scene> scene_;  // shown
+  bool is_newest_ = false;                      // scene_: of picture_.value(), as it has to look
   std::string error_;
   std::string shown_view_;
   std::map<std::string, std::string> drafts_;  // choice → what is being typed, or is not a value
   std::vector<figure::Rect> header_items_;
+  int drawn_in_ = -2;  // the frame
   ImVec2 origin_{};
   float scale_ = 1.0F;
   std::optional<figure::Axis> full_x_, full_y_;  // the whole view's axes
   enum class Drag { none, pan, low_limit, high_limit, range } drag_ = Drag::none;
   int range_from_ = 0;           // the token where a drag for a range began
-  mutable FigureKey aspect_of_;  // the figure whose aspect is known
+  mutable std::shared_ptr<const figure::Figure> aspect_of_;  // whose aspect is known
   mutable double aspect_ = 1.0;
   bool dragged_ = false;
 };

@@ -147,7 +147,7 @@ void draw_choice_title(const figure::ChoiceInfo& choice, const WindowColours& co
 /// Whether one can choose A, B or both here: where a policy is looked at and there are two.
 bool asks_for_side(const TileState& tile, const figure::FigureInfo& view,
                    const TileContext& context) {
-  return request::reads_of(view).side &&
+  return needs_of(view, tile.choices).side() &&
          (context.panel.state.policy_b_on || tile.side == PolicySide::b);
 }
 
@@ -173,8 +173,8 @@ void draw_side(TileState& tile, const TileContext& context) {
     ImGui::EndCombo();
   } else {
     help_tooltip(context.panel.fonts,
-                 "Which policy this view shows: " + context.panel.state.policy_a + " or " +
-                     context.panel.state.policy_b + "; A, B: both, where the view can show two");
+                 "Which policy this view shows: " + context.panel.state.policy_a.text() + " or " +
+                     context.panel.state.policy_b.text() + "; A, B: both, where the view can show two");
   }
 }
 
@@ -301,7 +301,7 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
   }
   ImGui::PopFont();
   ImGui::EndGroup();
-  if (waiting_for_replay_ || figure_.computing() || picture_.computing()) {
+  if (picture_.computing() || redrawn_.computing()) {
     computing_dot(context.panel.fonts, {corner.x + width - 8 * unit, corner.y + height / 2},
                   colours);
   }

@@ -3,7 +3,7 @@
 //
 //   kvloupe_window_bench TRACE.h5 [POLICY [MEASURE [BUDGET]]]
 //
-// MEASURE is one of the grid's, such as "perturbation ℒ". The window is small and drawn 20 times a
+// MEASURE is one of the grid's, such as perturbation_l1. The window is small and drawn 20 times a
 // second, so that the software renderer leaves the processor to the replays.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -70,20 +70,16 @@ int run(int count, char** words) {
   window::Workspace& w = driver.workspace;
   w.state = window::default_state();
   w.state.tile_count = 1;  // the film strip
-  w.state.policy_a = count > 2 ? words[2] : "keydiff";
-  w.state.grid_metric = count > 3 ? words[3] : "retained mass";
+  w.state.policy_a = parse_policy(count > 2 ? words[2] : "keydiff");
+  w.state.grid_measure = count > 3 ? words[3] : "retained_mass";
   const int budget = count > 4 ? std::atoi(words[4]) : 1024;
-  w.state.budget = std::to_string(budget);
+  w.state.budget = parse_budget(std::to_string(budget));
 
   Bench bench(driver);
   const auto strip = [&] { return w.tiles[0].scene(); };
   // All heads have a number, and it is of what was asked for.
-  const auto filled = [&] {
-    return w.results.a.all.complete() && !w.shown.grid().values.empty() &&
-           std::all_of(w.shown.grid().values.begin(), w.shown.grid().values.end(),
-                       [](double value) { return std::isfinite(value); });
-  };
-  fmt::print("{}, {}, N = {}\n", w.state.policy_a, w.state.grid_metric, budget);
+  const auto filled = [&] { return w.grid.settled(); };
+  fmt::print("{}, {}, N = {}\n", w.state.policy_a.text(), w.state.grid_measure, budget);
   fmt::print("opening\n");
   bench.begin();
   w.open(words[1]);
@@ -94,7 +90,7 @@ int run(int count, char** words) {
   fmt::print("another budget\n");
   auto before = strip();
   bench.begin();
-  w.state.budget = std::to_string(budget * 3 / 4);
+  w.state.budget = parse_budget(std::to_string(budget * 3 / 4));
   driver.frame();
   bench.until("film strip", [&] { return strip() != before; });
   bench.until("grid", filled);

@@ -1,0 +1,162 @@
+// The figure overview beyond the catalogue's measures: what the window's grid shows, in parts too.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "analysis/error.h"
+#include "analysis/replay/follow.h"
+#include "app/figure/figures/figure_catalog.h"
+#include "app/figure/figures/overview_measures.h"
+#include "app/request/figure_service.h"
+#include "app/scene/text_dump.h"
+#include "tests/figure/csv_rows.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::figure {
+namespace {
+
+using test::csv_number;
+using test::csv_rows;
+
+class OverviewTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    test::SyntheticTraceOptions options;
+    options.layers = 3;
+    test::write_synthetic_trace(folder / "t.h5", options);
+    inputs.traces = {std::make_shared<const Trace>(folder / "t.h5")};
+    settings.budget = parse_budget("24");
+  }
+  const FigureInfo& info() const { return find_figure("overview"); }
+  MadeFigure make(const std::string& measure, const request::Meanwhile& meanwhile = {}) {
+    settings.choices["measure"] = measure;
+    return service.make(info(), request::make_request(info(), settings, inputs), inputs, progress,
+                        meanwhile);
+  }
+  const Trace& trace() const { return *inputs.traces.front(); }
+
+  test::TemporaryFolder folder;
+  request::FigureInputs inputs;
+  request::FigureSettings settings;
+  request::FigureService service;
+  Progress progress;
+};
+
+TEST_F(OverviewTest, EveryMeasureHasANumberOfEveryHeadAndIsDrawnInAPanelToo) {
+  std::set<std::string> names, labels;
+  const TextMetrics fonts;
+  for (const OverviewMeasure& one : overview_measures()) {
+    EXPECT_TRUE(names.insert(one.name).second) << one.name;
+    if (one.label.empty()) continue;
+    EXPECT_TRUE(labels.insert(one.label).second) << one.label;
+    EXPECT_NE(one.help, "") << one.name;
+    const MadeFigure made = make(one.name);
+    EXPECT_EQ(csv_rows(*made.figure).size(), 6U) << one.name;
+    DrawRequest narrow;
+    narrow.style = make_style(fonts);
+    narrow.width = 120.0;
+    narrow.height = 260.0;
+    const Scene scene = made.figure->draw(narrow);
+    EXPECT_THAT(scene_problems(scene), ::testing::IsEmpty()) << one.name;
+    const auto target = scene.pick(scene.axes.front().to_page(0.5, 1.5));
+    ASSERT_TRUE(target);
+    EXPECT_EQ(target->layer, 1);
+    EXPECT_EQ(target->head, 0);
+  }
+}
+
+TEST_F(OverviewTest, WhatTheFullCacheShowsAsksForNoPolicy) {
+  for (const OverviewMeasure& one : overview_measures()) {
+    settings.choices["measure"] = one.name;
+    const request::FigureRequest before = request::make_request(info(), settings, inputs);
+    request::FigureSettings other = settings;
+    other.policy = parse_policy("tova");
+    other.budget = parse_budget("31");
+    EXPECT_EQ(request::make_request(info(), other, inputs) == before,
+              one.from == OverviewMeasure::From::trace)
+        << one.name;
+  }
+}
+
+TEST_F(OverviewTest, RolesAndEffectiveTokensAreMeansOverTheQueryHeads) {
+  ReadsRequest wanted;
+  wanted.tokens = {0};
+  wanted.roles = wanted.effective_tokens = true;
+  const std::vector<TokenReads> heads = token_reads(trace(), wanted, progress);
+  const auto effective = csv_rows(*make(kEffectiveTokensMeasure).figure);
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    EXPECT_NEAR(csv_number(effective[i], kEffectiveTokensMeasure), heads[i].effective_tokens, 1e-5);
+  }
+  for (const RoleInfo& role : role_catalog()) {
+    if (role.value == &HeadRoles::sink) continue;
+    const auto rows = csv_rows(*make(role.name).figure);
+    for (std::size_t i = 0; i < heads.size(); ++i) {
+      double mean = 0.0;
+      for (const HeadRoles& one : heads[i].roles)
+        mean += one.*role.value / static_cast<double>(heads[i].roles.size());
+      const double shown = csv_number(rows[i], role.name);
+      EXPECT_TRUE(std::isnan(mean) ? std::isnan(shown) : std::abs(shown - mean) < 1e-6)
+          << role.name;
+    }
+  }
+}
+
+TEST_F(OverviewTest, FollowedTokensAreThereOrLostAndSomebodyReadsThem) {
+  settings.choices["tokens"] = "3-5,40";
+  const MadeFigure made = make(kFollowedMeasure);
+  ReplayRequest wanted;
+  wanted.policy = settings.policy;
+  wanted.budget = 24;
+  const Replay whole = replay(trace(), wanted, progress);
+  ReadsRequest reading;
+  reading.tokens = {3, 4, 5, 40};
+  const std::vector<TokenReads> reads = token_reads(trace(), reading, progress);
+  const auto rows = csv_rows(*made.figure);
+  ASSERT_EQ(rows.size(), whole.heads.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const TokenFate fate = token_fate(whole, whole.heads[i], reading.tokens);
+    EXPECT_NEAR(csv_number(rows[i], kFollowedMeasure), fate.share[2], 1e-6);
+    EXPECT_NEAR(csv_number(rows[i], "read"), reads[i].read, 1e-6);
+  }
+  EXPECT_THAT(made.figure->value_text({.layer = 0, .head = 0}),
+              ::testing::HasSubstr("of 4 tokens still there"));
+  settings.choices["tokens"] = "nowhere";
+  EXPECT_THROW(make(kFollowedMeasure), UsageError);
+}
+
+TEST_F(OverviewTest, OverlapNeedsTwoPolicies) {
+  settings.choose_policy_b = false;
+  EXPECT_THROW(make(kOverlapMeasure), UsageError);
+  settings.policy_b = settings.policy;
+  for (const auto& row : csv_rows(*make(kOverlapMeasure).figure))
+    EXPECT_EQ(csv_number(row, kOverlapMeasure), 1.0) << "with itself";
+}
+
+TEST_F(OverviewTest, APartTakesWhatItLacksFromWhatIsShown) {
+  for (const char* measure : {kEntriesMeasure, "retained_mass"}) {
+    settings.budget = parse_budget("24");
+    const MadeFigure before = make(measure);
+    settings.budget = parse_budget("31");
+    int parts = 0;
+    request::Meanwhile meanwhile;
+    meanwhile.shown = before.figure;
+    meanwhile.layer = 2;
+    meanwhile.on_part = [&](const MadeFigure& part) {
+      ++parts;
+      EXPECT_FALSE(part.complete);
+      for (const auto& row : csv_rows(*part.figure)) EXPECT_NE(row.at(measure), "") << measure;
+    };
+    const auto old = csv_rows(*before.figure), now = csv_rows(*make(measure, meanwhile).figure);
+    EXPECT_GT(parts, 0) << measure;
+    ASSERT_EQ(old.size(), now.size());
+    for (std::size_t i = 0; i < now.size(); ++i)
+      EXPECT_NE(old[i].at(measure), now[i].at(measure)) << "of another budget";
+  }
+}
+
+}  // namespace
+}  // namespace kvloupe::figure
