@@ -11,7 +11,7 @@
 #include "analysis/one_line.h"
 #include "analysis/output_file.h"
 #include "capture/file/mapped_file.h"
-#include "capture/tokenizer/read_file.h"
+#include "capture/file/read_file.h"
 
 namespace kvloupe {
 

@@ -5,8 +5,8 @@
 
 #include "analysis/error.h"
 #include "analysis/json_depth.h"
+#include "capture/file/read_file.h"
 #include "capture/tokenizer/prompt.h"
-#include "capture/tokenizer/read_file.h"
 
 namespace kvloupe {
 

@@ -9,11 +9,11 @@
 #include "analysis/trace/model_place.h"
 #include "capture/checkpoint/gguf_weights.h"
 #include "capture/checkpoint/safetensors.h"
+#include "capture/file/read_file.h"
 #include "capture/gguf/gguf_config.h"
 #include "capture/gguf/gguf_model.h"
 #include "capture/model/available_memory.h"
 #include "capture/model/config_reader.h"
-#include "capture/tokenizer/read_file.h"
 
 namespace kvloupe {
 

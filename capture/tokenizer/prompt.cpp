@@ -10,7 +10,7 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/utf8.h"
-#include "capture/tokenizer/read_file.h"
+#include "capture/file/read_file.h"
 #include "capture/tokenizer/unicode.h"
 
 namespace kvloupe {

@@ -483,9 +483,8 @@ TEST_F(PackedTrace, EveryPartIsReadAsItWasWrittenWhateverTypeAndChunksItHas) {
             for (int i = 0; i < 16; ++i) {
               const auto at = static_cast<std::size_t>((head * 24 + t) * 16 + i);
               ASSERT_EQ(key(t, i), static_cast<float>(values[at]));
-              if (t >= 5 && t < 9) {
-                ASSERT_EQ(part(head * 4 + t - 5, i), key(t, i));
-              }
+              if (t < 5 || t >= 9) continue;
+              ASSERT_EQ(part(head * 4 + t - 5, i), key(t, i));
             }
           }
         }

@@ -6,13 +6,13 @@
 
 #include "analysis/error.h"
 #include "analysis/json_depth.h"
+#include "capture/file/read_file.h"
 #include "capture/tokenizer/hugging_face/added_tokens.h"
 #include "capture/tokenizer/hugging_face/bpe_model.h"
 #include "capture/tokenizer/hugging_face/decoder.h"
 #include "capture/tokenizer/hugging_face/normaliser.h"
 #include "capture/tokenizer/hugging_face/post_processor.h"
 #include "capture/tokenizer/hugging_face/pre_tokeniser.h"
-#include "capture/tokenizer/read_file.h"
 #include "capture/tokenizer/tokenizer_config.h"
 #include "capture/tokenizer/unicode.h"
 

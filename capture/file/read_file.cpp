@@ -1,4 +1,4 @@
-#include "capture/tokenizer/read_file.h"
+#include "capture/file/read_file.h"
 
 #include <fstream>
 #include <iterator>
