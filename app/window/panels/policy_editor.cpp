@@ -177,9 +177,7 @@ bool PolicyEditor::draw_line(const Fonts& fonts, const WindowColours& colours, s
   if (ImGui::IsItemDeactivated() && error_.empty()) line_ = shown_ = spec;
   if (!error_.empty()) {
     ImGui::PushFont(fonts.secondary);
-    ImGui::PushStyleColor(ImGuiCol_Text, colours.error);
-    ImGui::TextWrapped("%s", error_.c_str());
-    ImGui::PopStyleColor();
+    wrapped_text(colours.error, error_);
     ImGui::PopFont();
   }
   return changed;
