@@ -273,9 +273,7 @@ void CauseCard::draw_rescue(const PanelContext& c, const Case& found) {
     return;
   }
   if (const std::string error = rescue_.error(); !error.empty()) {
-    ImGui::PushStyleColor(ImGuiCol_Text, c.colours().error);
-    ImGui::TextWrapped("%s", error.c_str());
-    ImGui::PopStyleColor();
+    wrapped_text(c.colours().error, error);
   }
   if (ImGui::Button("Search for a rescue", {-1, 0})) {
     rescue_shown_ = false;
@@ -297,9 +295,7 @@ void CauseCard::draw_case(const PanelContext& c) {
   const auto found = case_.current();
   if (!found) {
     if (const std::string error = case_.error(); !error.empty()) {
-      ImGui::PushStyleColor(ImGuiCol_Text, c.colours().error);
-      ImGui::TextWrapped("%s", error.c_str());
-      ImGui::PopStyleColor();
+      wrapped_text(c.colours().error, error);
       return;
     }
     ImGui::ProgressBar(static_cast<float>(case_.fraction()), {-c.px(72), c.px(4)}, "");

@@ -27,9 +27,7 @@ std::string with_keys(const char* words, Command command) {
 
 void wrapped(const PanelContext& c, const std::string& text, ImU32 colour) {
   ImGui::PushFont(c.fonts.secondary);
-  ImGui::PushStyleColor(ImGuiCol_Text, colour);
-  ImGui::TextWrapped("%s", text.c_str());
-  ImGui::PopStyleColor();
+  wrapped_text(colour, text);
   ImGui::PopFont();
 }
 

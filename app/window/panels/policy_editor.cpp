@@ -179,9 +179,7 @@ bool PolicyEditor::draw_line(const Fonts& fonts, const WindowColours& colours, P
   if (ImGui::IsItemDeactivated() && error_.empty()) line_ = spec.text();
   if (!error_.empty()) {
     ImGui::PushFont(fonts.secondary);
-    ImGui::PushStyleColor(ImGuiCol_Text, colours.error);
-    ImGui::TextWrapped("%s", error_.c_str());
-    ImGui::PopStyleColor();
+    wrapped_text(colours.error, error_);
     ImGui::PopFont();
   }
   return changed;

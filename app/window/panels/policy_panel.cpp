@@ -201,14 +201,10 @@ void draw_notes(const PanelContext& c, int policy) {
   const std::string error = c.shown.error(policy);
   ImGui::PushFont(c.fonts.secondary);
   if (!error.empty()) {
-    ImGui::PushStyleColor(ImGuiCol_Text, c.colours().error);
-    ImGui::TextWrapped("%s", error.c_str());
-    ImGui::PopStyleColor();
+    wrapped_text(c.colours().error, error);
   } else if (replay != nullptr) {
     for (const std::string& note : replay->notes) {
-      ImGui::PushStyleColor(ImGuiCol_Text, c.colours().secondary);
-      ImGui::TextWrapped("%s", note.c_str());
-      ImGui::PopStyleColor();
+      wrapped_text(c.colours().secondary, note);
     }
   }
   ImGui::PopFont();
@@ -286,6 +282,13 @@ void note_own_queries(const PanelContext& c) {
       "such queries, so it looks better here than it is. Whole model shows later queries.");
 }
 
+/// In the current cell of a table.
+void text_at_right(const std::string& text) {
+  const float slack = ImGui::GetContentRegionAvail().x - ImGui::CalcTextSize(text.c_str()).x;
+  if (slack > 0) ImGui::SetCursorPosX(ImGui::GetCursorPosX() + slack);
+  ImGui::TextUnformatted(text.c_str());
+}
+
 /// Whose queries, in a heading.
 std::string asked_words(Asked asked, int queries) {
   const char* const words = asked == Asked::answer     ? "answer's"
@@ -321,19 +324,15 @@ void draw_whole_model(const PanelContext& c) {
       help_tooltip(c.fonts, help + (foretold.empty() ? foretold : " " + foretold));
       for (std::size_t i = 0; i < shown; ++i) {
         ImGui::TableNextColumn();
-        const std::string text = whole[i] ? value(*whole[i]) : std::string("–");
-        const float slack = ImGui::GetContentRegionAvail().x - ImGui::CalcTextSize(text.c_str()).x;
-        if (slack > 0) ImGui::SetCursorPosX(ImGui::GetCursorPosX() + slack);
-        ImGui::TextUnformatted(text.c_str());
+        text_at_right(whole[i] ? value(*whole[i]) : std::string("–"));
       }
     };
     line(
         "change", "_residual_change",
         "The change of the output by eviction. Each of these queries reads the cache as it is when "
-        "the "
-        "query comes. The changes of all heads and layers are added with their signs after W_O, "
-        "and "
-        "divided by the sum of the outputs. 0: no change. Open loop: the states of the full cache.",
+        "the query comes. The changes of all heads and layers are added with their signs after "
+        "W_O, and divided by the sum of the outputs. 0: no change. Open loop: the states of the "
+        "full cache.",
         [](const WholeModel& one) { return three_digits(one.change); });
     line("worst layer", "_worst_layer_error",
          "The largest such change of one layer's attention output, and that layer.",
@@ -386,10 +385,7 @@ void draw_readouts(const PanelContext& c) {
     help_tooltip(c.fonts, help);
     for (const Column& c : std::span(columns, shown)) {
       ImGui::TableNextColumn();
-      const std::string text = c.record ? value(c) : std::string("–");
-      const float slack = ImGui::GetContentRegionAvail().x - ImGui::CalcTextSize(text.c_str()).x;
-      if (slack > 0) ImGui::SetCursorPosX(ImGui::GetCursorPosX() + slack);
-      ImGui::TextUnformatted(text.c_str());
+      text_at_right(c.record ? value(c) : std::string("–"));
     }
   };
   if (shown == 2) {

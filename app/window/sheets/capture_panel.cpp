@@ -388,9 +388,7 @@ void CapturePanel::draw(const PanelContext& c) {
   } else {
     // Always a line, so that the buttons stay where they are.
     const auto [line, is_error] = state_line();
-    ImGui::PushStyleColor(ImGuiCol_Text, is_error ? c.colours().error : c.colours().secondary);
-    ImGui::TextWrapped("%s", line.c_str());
-    ImGui::PopStyleColor();
+    wrapped_text(is_error ? c.colours().error : c.colours().secondary, line);
   }
   ImGui::SetCursorPosX(c.px(kNames));
   if (runs) {

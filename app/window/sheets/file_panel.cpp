@@ -132,9 +132,7 @@ bool FilePanel::draw(const Fonts& fonts, const WindowColours& colours) {
   ImGui::PushFont(fonts.secondary);
   const auto listing = listing_.current();
   if (listing && !listing->problem.empty()) {
-    ImGui::PushStyleColor(ImGuiCol_Text, colours.error);
-    ImGui::TextWrapped("%s", listing->problem.c_str());
-    ImGui::PopStyleColor();
+    wrapped_text(colours.error, listing->problem);
   }
   ImGui::PopFont();
   ImGui::BeginChild("##list", {0, -ImGui::GetFrameHeightWithSpacing()}, false,

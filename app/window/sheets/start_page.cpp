@@ -40,9 +40,7 @@ bool main_button(const PanelContext& c, const char* label, ImVec2 size) {
 
 void secondary_text(const PanelContext& c, const std::string& text) {
   ImGui::PushFont(c.fonts.secondary);
-  ImGui::PushStyleColor(ImGuiCol_Text, c.colours().secondary);
-  ImGui::TextWrapped("%s", text.c_str());
-  ImGui::PopStyleColor();
+  wrapped_text(c.colours().secondary, text);
   ImGui::PopFont();
 }
 

@@ -132,6 +132,12 @@ float control_column(const Fonts& fonts, float units) {
   return std::floor(std::min(units * fonts.scale(), 0.42F * ImGui::GetContentRegionMax().x));
 }
 
+void wrapped_text(ImU32 colour, const std::string& text) {
+  ImGui::PushStyleColor(ImGuiCol_Text, colour);
+  ImGui::TextWrapped("%s", text.c_str());
+  ImGui::PopStyleColor();
+}
+
 void text_in(ImFont* font, const std::string& text) {
   ImGui::PushFont(font);
   ImGui::TextUnformatted(text.c_str());

@@ -49,6 +49,8 @@ bool radio_button(const char* label, bool on, const WindowColours& colours);
 /// panel, so that the controls have room.
 float control_column(const Fonts& fonts, float units);
 
+/// Text of this colour, wrapped.
+void wrapped_text(ImU32 colour, const std::string& text);
 /// A line in another font.
 void text_in(ImFont* font, const std::string& text);
 
