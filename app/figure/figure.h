@@ -64,7 +64,7 @@ struct FigureInput {
   /// Whether a replay here is only a part, while the rest is computed. Of parts that it cannot show
   /// a figure makes nothing: its `compute` returns nullptr.
   bool partial = false;
-  /// What is shown until the whole figure is there: a part may take from it what is still to come.
+  /// The picture shown until the whole figure is there: a part may take missing data from it.
   std::shared_ptr<const Figure> shown;
   /// Takes what the figure shows so far, where somebody looks on: from any thread, one at a time.
   std::function<void(std::shared_ptr<const Figure>)> on_part;
@@ -150,8 +150,8 @@ struct FigureInfo {
   Topic topic = Topic::kept;
   Zoom zoom = Zoom::none;
   bool limits = false;  // has a colour bar whose limits can be dragged
-  Needs needs;  // with the default choices
-  /// What it needs with these choices; nullptr: always the same.
+  Needs needs;          // with the default choices
+  /// The needs with these choices; nullptr: always the same.
   Needs (*needs_with)(const Choices& choices) = nullptr;
   double width_mm = 85.0;  // default width on paper: a column; 178 is two
   double aspect = 1.0;     // default width / height
@@ -164,7 +164,7 @@ struct FigureInfo {
   std::unique_ptr<const Figure> (*compute)(const FigureInput& input, Progress& progress) = nullptr;
 };
 
-/// What the figure needs with these choices.
+/// The figure's needs with these choices.
 inline Needs needs_of(const FigureInfo& info, const Choices& choices) {
   return info.needs_with != nullptr ? info.needs_with(choices) : info.needs;
 }

@@ -14,7 +14,7 @@ std::span<const Topic> topics() {
 std::string_view heading(Topic topic) {
   switch (topic) {
     case Topic::kept:
-      return "What is kept";
+      return "Kept entries";
     case Topic::comparisons:
       return "Comparisons";
     case Topic::attention:

@@ -1,5 +1,5 @@
 #pragma once
-// What following some tokens found, in a few sentences that one can paste into a note.
+// The findings about followed tokens, in a few sentences that one can paste into a note.
 
 #include <optional>
 #include <string>
@@ -21,7 +21,7 @@ struct Finding {
   std::string text() const;
 };
 
-/// Where it comes from.
+/// The source of the finding.
 struct FindingSource {
   const Trace& trace;
   const std::vector<int>& tokens;          // ascending, at least one

@@ -151,7 +151,7 @@ void read_tile(const Reader& tile, TileState& state) {
   tile.read("limits", state.limits);
 }
 
-/// What a session and a page of a lesson have in common.
+/// The common part of a session and a page of a lesson.
 void read_workspace(const Reader& root, WorkspaceState& s) {
   if (const Json* selection = root.find("selection")) {
     const Reader at(*selection, "selection");

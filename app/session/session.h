@@ -19,7 +19,7 @@ bool is_session_file(const std::filesystem::path& path);
 /// the trace itself decides (layer, head, step) is checked when the trace is open.
 WorkspaceState read_session(const std::filesystem::path& path);
 
-/// What a page of a lesson shows: fields of a session file as JSON, without the trace and without
+/// The view of a page of a lesson: fields of a session file as JSON, without the trace and without
 /// what is the reader's own (theme, colours, scale, patterns); what is absent is as at the first
 /// start. Throws UsageError naming the field.
 WorkspaceState read_view(std::string_view json);

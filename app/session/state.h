@@ -1,5 +1,6 @@
 #pragma once
-// What the window shows, and nothing that is computed from it: what a session file holds.
+// The state that the window shows, without anything computed from it: the contents of a session
+// file.
 
 #include <optional>
 #include <string>
@@ -13,7 +14,7 @@
 
 namespace kvloupe::window {
 
-/// What the pointer is over in this frame; every view marks it.
+/// The object under the pointer in this frame; every view marks it.
 struct Hover {
   int token = -1;
   int other_token = -1;  // the query, where `token` is the key
@@ -35,7 +36,7 @@ struct TileState {
 };
 
 struct WorkspaceState {
-  std::string trace;  // path; empty: none
+  std::string trace;            // path; empty: none
   figure::Selection selection;  // all views share it
   PolicySpec policy_a = parse_policy("keydiff");
   PolicySpec policy_b = parse_policy(published_spec("h2o"));
@@ -43,10 +44,10 @@ struct WorkspaceState {
   Budget budget{Percent{25.0}};
   int block = 0;                           // 0: the capture's own
   std::optional<Compression> compression;  // none: the capture's own
-  std::string grid_measure = "change";  // that the grid shows, of those of the figure overview
-  std::string followed = "auto";      // tokens: "120-131", a segment's name, or auto
-  std::string token_colour = "fate";  // fate, score, heads, difference or none
-  std::vector<TileState> tiles;       // always four; the first `tile_count` are shown
+  std::string grid_measure = "change";     // that the grid shows, of those of the figure overview
+  std::string followed = "auto";           // tokens: "120-131", a segment's name, or auto
+  std::string token_colour = "fate";       // fate, score, heads, difference or none
+  std::vector<TileState> tiles;            // always four; the first `tile_count` are shown
   int tile_count = 1;
   int active_tile = 0;
   Theme theme = Theme::light;

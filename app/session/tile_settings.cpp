@@ -14,7 +14,7 @@ request::FigureSettings settings_of(const WorkspaceState& state, const TileState
   if (at.step >= 0) settings.step = at.step;
   if (at.token >= 0) settings.token = at.token;
   if (at.first_token > 0 || at.last_token >= 0) settings.tokens = {at.first_token, at.last_token};
-  // What compares the two looks at both.
+  // A figure that compares the two looks at both.
   const bool compares = needs_of(*find_view(tile.view), tile.choices).policy_b;
   const PolicySide side = compares ? PolicySide::both : tile.side;
   settings.policy = side == PolicySide::b ? state.policy_b : state.policy_a;

@@ -5,7 +5,7 @@
 
 namespace kvloupe::window {
 
-/// What a tile asks for: its view's choices, and the selection and policies that all views share.
+/// The request of a tile: its view's choices, and the selection and policies that all views share.
 /// The view is one of the catalogue.
 request::FigureSettings settings_of(const WorkspaceState& state, const TileState& tile);
 

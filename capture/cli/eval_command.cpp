@@ -160,9 +160,8 @@ void add(CLI::App& app, Action& action) {
   add_block_option(*verb, request.block, CLI::Range(1, 1 << 30));
   add_probe_option(
       *verb, request.probe,
-      "How the context is read a second time for policies that need this (kvzip, "
-      "kvcompose), with --block as long as the prompt: repeat asks the model to repeat "
-      "the context, reread reads it again as it is");
+      "For policies that read the context a second time (kvzip, kvcompose), with --block as long "
+      "as the prompt: repeat asks the model to repeat the context, reread reads it again as it is");
   add_dtype_option(*verb, request.dtype);
   add_device_options(*verb, request.device, request.threads);
   add_progress_option(*verb, options->progress);

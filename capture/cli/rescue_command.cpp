@@ -173,11 +173,10 @@ void add(CLI::App& app, Action& action) {
   add_model_options(*verb, request.model);
   verb->add_option("--prompt", options->prompt, "A prompt file");
   verb->add_option("--trace", options->trace, "Or a trace of it with the full cache");
-  CLI::Option* results =
-      verb->add_option("--results", options->from.results,
-                       "Or results of kvloupe-capture eval --task needle or of a study: the "
-                       "prompt, and where they are not given "
-                       "the policy, budget and block, of one of its runs (--row)");
+  CLI::Option* results = verb->add_option(
+      "--results", options->from.results,
+      "Or results of kvloupe-capture eval --task needle or of a study: the prompt of one of its "
+      "runs (--row), and that run's policy, budget and block unless they are given");
   add_case_options(*verb, results, options->from);
   verb->add_option("--policy", options->policy, "A policy, such as keydiff+recent(10%)");
   verb->add_option("--budget", options->budget,
@@ -186,24 +185,24 @@ void add(CLI::App& app, Action& action) {
   verb->add_option("--segment", options->segment,
                    "A segment of the prompt instead (default: needle)");
   verb->add_option("--expect", options->expect,
-                   "The right continuation (default: what the full cache says)");
+                   "The right continuation (default: the answer of the full cache)");
   verb->add_option("--answer-tokens", request.answer_tokens,
                    "Tokens of the answer, without --expect")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   verb->add_option("--runs", request.most_runs,
-                   "Runs of the model at most; 0: every layer and every head alone (default: 0 for "
-                   "a model of few heads, else 80)")
+                   "Largest number of model runs; 0: run every layer and every head alone "
+                   "(default: 0 for a model of few heads, else 80)")
       ->check(CLI::Range(0, 1 << 20));
   verb->add_option("-o,--output", request.output,
                    "The results (JSON); runs that the file already has are kept, so a stopped "
                    "search continues")
       ->required();
   CLI::Option* block = add_block_option(*verb, request.block, CLI::Range(1, 1 << 30));
-  add_probe_option(*verb, request.probe,
-                   "How the model reads the context a second time, for a policy such as kvzip that "
-                   "needs this (default: repeat, or as the evaluation's run did; of a trace, as in "
-                   "the trace); needs --block as long as the context");
+  add_probe_option(
+      *verb, request.probe,
+      "How the model reads the context a second time, for policies such as kvzip (default: repeat, "
+      "or as in the evaluation's run or the trace); needs --block as long as the context");
   CLI::Option* dtype = add_dtype_option(*verb, request.dtype);
   add_device_options(*verb, request.device, request.threads);
   add_progress_option(*verb, options->progress);

@@ -116,7 +116,7 @@ int run_set(const RunOptions& options, const CaptureRequest& each) {
                         int total) {
     report->on_done(trace, summary);
     if (done == total || done % 10 == 0)
-      report->on_note(fmt::format("{} of {} traces are there", done, total));
+      report->on_note(fmt::format("{} of {} traces are finished", done, total));
   };
   set_report.note = [&](const std::string& note) { report->on_note(note); };
   set_report.found = [&](int traces) {
@@ -156,7 +156,7 @@ void add(CLI::App& app, Action& action) {
 
   add_model_options(*verb, request.model);
   CLI::Option_group* prompt =
-      verb->add_option_group("Prompt", "What the model reads: one of these");
+      verb->add_option_group("Prompt", "The text for the model: one of these");
   prompt->add_option("--prompt", request.prompt,
                      "Text file; a line @@context, @@needle or @@question starts a segment");
   prompt->add_option("--text", request.text, "The prompt itself");
@@ -168,11 +168,11 @@ void add(CLI::App& app, Action& action) {
       "(--row)");
   prompt->add_option("--from", options->trace,
                      "A trace: its tokens with their segments, in its blocks and its precision; "
-                     "those that it generated are forced, unless --generate is given");
-  prompt->add_option("--prompt-set", options->set,
-                     "Many prompts: a folder of text files (*.txt), or JSON lines (*.jsonl) as "
-                     "RULER or LongBench lay them out; -o names a folder for the traces, and "
-                     "traces that it has already are left");
+                     "its generated tokens are forced, unless --generate is given");
+  prompt->add_option(
+      "--prompt-set", options->set,
+      "Many prompts: a folder of text files (*.txt), or JSON lines (*.jsonl) in the layout of "
+      "RULER or LongBench; -o names a folder for the traces, and existing traces are kept");
   prompt->require_option(1);
   add_case_options(*verb, results, options->from);
   CLI::Option* prompt_length = verb->add_option("--prompt-length", request.prompt_length,
@@ -207,7 +207,7 @@ void add(CLI::App& app, Action& action) {
                      {"auto", AttentionStorage::automatic},
                      {"full", AttentionStorage::full}},
                     "Store attention matrices, for other programs: none (the default), full, or "
-                    "auto (where they take at most 64 MB)");
+                    "auto (if they take at most 64 MB)");
   CLI::Option* dtype = add_dtype_option(*verb, request.dtype);
   add_choice_option(*verb, "--store", request.storage,
                     {{"f16", Storage::float16}, {"f32", Storage::float32}},
@@ -217,7 +217,7 @@ void add(CLI::App& app, Action& action) {
                      "the process may use)");
   verb->add_flag("--lm-head", request.lm_head,
                  "Store the output head, which logit effects and the exact KL of a drift need; "
-                 "without this option it is stored only where it takes at most 16 MB and less than "
+                 "without this option it is stored only if it takes at most 16 MB and less than "
                  "the states, else its rows of the trace's own tokens, up to 16 MB");
   add_probe_option(
       *verb, request.probe,

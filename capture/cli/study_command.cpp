@@ -42,11 +42,11 @@ void add(CLI::App& app, Action& action) {
       ->required();
   verb->add_option("-o,--output", options->results,
                    "The results file (SQLite), the same as that of kvloupe study; a study that was "
-                   "stopped goes on where it was")
+                   "stopped continues")
       ->required();
   verb->add_option("--shard", options->shard,
-                   "Compute one part of so many, such as 3/10, into a results file of its own; "
-                   "kvloupe study --merge joins them");
+                   "Compute one part, such as 3/10, into a results file of its own; kvloupe study "
+                   "merge joins the parts");
   add_model_options(*verb, options->model, false);
   add_device_options(*verb, options->device, options->threads,
                      "Threads for the model's products in each process");

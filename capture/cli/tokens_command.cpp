@@ -113,7 +113,8 @@ void add_tokens(CLI::App& app, Action& action) {
                    "Folder with the model's tokenizer, or a GGUF file")
       ->required();
   add_tokenizer_option(*verb, options->model);
-  CLI::Option_group* prompt = verb->add_option_group("Prompt", "What to tokenise: one of these");
+  CLI::Option_group* prompt =
+      verb->add_option_group("Prompt", "The text to tokenise: one of these");
   prompt->add_option("--prompt", options->prompt, "Text file, as for run");
   prompt->add_option("--text", options->text, "The text itself");
   prompt->add_option("--ids", options->ids, "File of decimal token ids, separated by white space");

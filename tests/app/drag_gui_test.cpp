@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 constexpr int kBudgets = 48;
 constexpr milliseconds kHeld{50};  // how long the hand stays at one budget
 
-/// What tells the pictures of two budgets apart: the pixels of their maps.
+/// The pixels of a map, which distinguish the pictures of two budgets.
 std::string drag_digest(const figure::Scene* scene) {
   std::string keys;
   for (const auto& item : scene ? scene->items : std::vector<figure::Item>()) {

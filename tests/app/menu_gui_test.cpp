@@ -1,4 +1,4 @@
-// What the menus, the palette and the sheet of keys say, line by line.
+// The texts of the menus, the palette and the sheet of keys, line by line.
 
 #include <gtest/gtest.h>
 #include <imgui.h>

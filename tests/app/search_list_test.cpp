@@ -11,7 +11,7 @@ using testing::IsEmpty;
 
 std::vector<SearchItem> items() {
   return {{.title = "Attention map", .group = "Keys", .help = "softmax"},
-          {.title = "Film strip", .group = "What is kept", .help = "tokens by steps"},
+          {.title = "Film strip", .group = "Kept entries", .help = "tokens by steps"},
           {.title = "Similarity map", .group = "Keys", .help = "cosine; KeyDiff figure 2"},
           {.title = "Heatmap of sinks", .group = "Sinks", .help = "attention a token receives"}};
 }

@@ -51,7 +51,7 @@ figure::FigureInfo counted_figure() {
   return info;
 }
 
-/// What the figures of a test were computed from, in their order.
+/// The inputs of a test's figures, in their order.
 struct Computed {
   std::set<int> layers;
   bool partial = false;

@@ -487,7 +487,7 @@ Measures NaiveReplay::measure(int query_head, int token, const std::set<int>& re
   const Scores cut = attention(query_head, token, has);
   const OutputWeight& weight = states_.output_weights[query_head];
   const int d = model_.head_dim;
-  // What the head puts out before W_O, of the whole prefix less that of the cache.
+  // The head's output before W_O over the whole prefix, less the output over the cache.
   std::vector<double> lost(static_cast<std::size_t>(d), 0.0);
   for (int c = 0; c < d; ++c) {
     for (const int i : prefix)

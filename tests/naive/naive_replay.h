@@ -44,7 +44,8 @@ struct HeadStep {
   std::vector<NaiveMerge> merges;
 };
 
-/// Of one query head, for the step's last query (CriticalKV §3). Bounds are NaN for a merged cache.
+/// Measures of one query head, for the step's last query (CriticalKV §3). Bounds are NaN for a
+/// merged cache.
 struct Measures {
   double retained_mass = 0.0;
   double perturbation_l1 = 0.0, bound_l1 = 0.0;
@@ -80,13 +81,13 @@ class NaiveReplay {
   /// Fewest and most places that adakv may give a head where scores that are as near as this to the
   /// layer's threshold count on either side.
   std::pair<int, int> possible_quotas(const HeadStep& step, double tolerance) const;
-  /// Of the query at `token` against all it sees of the prefix, with these entries kept, and the
-  /// one that this query saw in the cache and no later one does.
+  /// Measures of the query at `token` against all it sees of the prefix, with these entries kept,
+  /// and the one that this query saw in the cache and no later one does.
   Measures measure(int query_head, int token, const std::set<int>& retained) const;
 
-  // What the twins of scores read (tests/naive/scores).
+  // The inputs of the twins of scores (tests/naive/scores).
   using Scores = std::map<int, double>;
-  /// What a merge made of an entry.
+  /// An entry after merges.
   struct Merged {
     std::vector<double> key, value;
     double log_size = 0.0;
@@ -108,8 +109,8 @@ class NaiveReplay {
   /// Softmax of one query over a set of tokens; those it does not see get nothing.
   Scores attention(int query_head, int query_token, const std::vector<int>& tokens,
                    Logit logits = &NaiveReplay::logit) const;
-  /// What one of the step's queries pays to the entries of its head's cache: softmax over all that
-  /// was there when it ran, of which some may have left since.
+  /// Attention of one of the step's queries to the entries of its head's cache: softmax over all
+  /// that was there when it ran, of which some may have left since.
   Scores step_attention(int query_head, int query_token) const;
   double key_norm(int head, int token) const;
   double product(int head, int a, int b) const;
@@ -135,7 +136,7 @@ class NaiveReplay {
 
  private:
   Scores score(int head, const Block& block, int budget) const;
-  /// What caote or fastcaote make of the scores.
+  /// The scores after caote or fastcaote.
   Scores value_aware(int head, const Scores& base) const;
   /// chunks: the mean over a chunk's tokens of what the heads' scores add up to.
   void group_by_chunks(std::vector<HeadStep>& steps) const;
@@ -149,7 +150,7 @@ class NaiveReplay {
   std::set<int> named(const std::string& modifier, int head) const;
   /// headbudgets: how many entries the table gives each head, [Hk].
   std::vector<int> table_places(const Block& block, int budget) const;
-  /// Of the tokens up to the block's last, how many a later query sees.
+  /// Number of tokens up to the block's last that a later query sees.
   int still_seen(const Block& block) const;
   /// Takes the tokens that no later query sees out of a head's cache.
   void forget_unseen(int head, const Block& block);
@@ -159,7 +160,7 @@ class NaiveReplay {
 
   /// The head's cache as it was before the last step's eviction.
   void restore(int head);
-  /// What stays of a head's cache when `quota` may: fills the rest of `step`.
+  /// Decides which `quota` entries of a head's cache stay: fills the rest of `step`.
   void evict(int head, const Block& block, int quota, HeadStep& step) const;
 
   // naive_merging.cpp

@@ -98,7 +98,7 @@ void PythonProcess::start() {
                                           std::to_string(kChildSocket),
                                           std::to_string(kChildMemory)};
   try {
-    // What the function prints is no result. The thread that starts it may end before.
+    // The function's output is not a result. The thread that starts it may end before.
     process_ =
         std::make_unique<ChildProcess>(words,
                                        ChildProcess::Descriptors{{-1, STDIN_FILENO},

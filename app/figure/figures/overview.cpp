@@ -387,7 +387,7 @@ float value_of(const Measure& measure, const HeadReplay& head, int step) {
                                 : measure_of(measure, head));
 }
 
-/// Of each head what `value` says, NaN where it is not in the replay.
+/// The number that `value` gives for each head, NaN if the head is not in the replay.
 template <typename Value>
 void fill(const Overview& figure, Panel& panel, const std::vector<HeadReplay>& heads,
           const Value& value) {
@@ -416,7 +416,7 @@ class OverviewParts {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-/// What heads do with the full cache, whatever the policy.
+/// The roles of heads with the full cache, whatever the policy.
 void add_full_cache(Overview& figure, const FigureInput& input, Progress& progress) {
   const std::string& name = figure.measure.name;
   const int group = input.trace->model().group_size();
@@ -456,7 +456,7 @@ void add_full_cache(Overview& figure, const FigureInput& input, Progress& progre
   figure.panels.push_back(std::move(panel));
 }
 
-/// What became of the followed tokens, and who reads them.
+/// The share of the followed tokens that is left, and the heads that read them.
 void add_followed(Overview& figure, const FigureInput& input, Progress& progress) {
   figure.followed = chosen_tokens(entry(), input);
   for (const auto& replay : {input.policy_a, input.policy_b}) {
@@ -482,7 +482,7 @@ void add_followed(Overview& figure, const FigureInput& input, Progress& progress
 /// Whether there is anything to show.
 bool add_measured(Overview& figure, const FigureInput& input, Progress& progress) {
   const Measure& measure = require_measure(figure.measure.name);
-  // What later queries find in the whole model is asked of all layers at once.
+  // A measure of the whole model for later queries needs all layers at once.
   const bool of_model = measure.family->scope == MeasureScope::queries;
   if (input.partial && of_model) return false;
   MeasureRequest request;

@@ -16,7 +16,7 @@ Scores oracle_score(const NaiveReplay& r, int head, const Block& block, int) {
   }
   if (judges.empty()) judges.push_back(block.end - 1);
   const auto zero = std::vector<double>(static_cast<std::size_t>(r.model().head_dim), 0.0);
-  // What the query should get: of everything it could see, as captured.
+  // The output that the query should get: over everything it could see, as captured.
   std::vector<int> all;
   for (int token = 0; token < tokens; ++token) all.push_back(token);
   std::map<std::pair<int, int>, std::vector<double>> should;
@@ -70,7 +70,7 @@ Scores oracle_score(const NaiveReplay& r, int head, const Block& block, int) {
     scores[least] = place;
     left.erase(std::find(left.begin(), left.end(), least));
   }
-  // What stays is ranked by the error that each alone would leave if it went next.
+  // Remaining entries are ranked by the error that each alone would leave if it went next.
   std::vector<std::pair<double, int>> rest;
   for (const int token : left) {
     std::vector<int> without = left;
