@@ -10,6 +10,7 @@
 #include "analysis/error.h"
 #include "analysis/markdown.h"
 #include "analysis/one_line.h"
+#include "analysis/quoted.h"
 #include "analysis/study/paper_table.h"
 
 namespace kvloupe {

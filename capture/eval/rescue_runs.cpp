@@ -10,6 +10,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/capture.h"
+#include "capture/run/capture_input.h"
 
 namespace kvloupe {
 
