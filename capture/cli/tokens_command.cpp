@@ -18,7 +18,7 @@
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/tokenizer.h"
 
-namespace kvloupe::capture_cli {
+namespace kvloupe::capture_cli::tokens_verb {
 
 namespace {
 
@@ -105,7 +105,7 @@ int run_tokens(const TokensOptions& options) {
 
 }  // namespace
 
-void add_tokens(CLI::App& app, Action& action) {
+void add(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("tokens", "Count and show a prompt's tokens, or the text of token ids");
   const auto options = std::make_shared<TokensOptions>();
@@ -125,4 +125,4 @@ void add_tokens(CLI::App& app, Action& action) {
   verb->callback([options, &action] { action = [options] { return run_tokens(*options); }; });
 }
 
-}  // namespace kvloupe::capture_cli
+}  // namespace kvloupe::capture_cli::tokens_verb
