@@ -11,8 +11,8 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/request/figure_service.h"
-#include "app/scene/text_dump.h"
 #include "tests/figure/csv_rows.h"
+#include "tests/figure/text_dump.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
