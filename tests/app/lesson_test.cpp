@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "analysis/error.h"
+#include "analysis/policy/kit/spec.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/lesson/page_view.h"
 #include "tests/support/synthetic_trace.h"
@@ -400,10 +401,10 @@ TEST_F(LessonOnATrace, ThePageOfEachTileIsTheFigureThatExportWouldMake) {
   EXPECT_THAT(lesson.errors(), IsEmpty());
   const auto figures = page_figures(page_workspace(lesson, 0, traces, progress));
   ASSERT_EQ(figures.size(), 3U);
-  EXPECT_EQ(figures[0].settings.policy, "tova");
+  EXPECT_EQ(figures[0].settings.policy.text(), "tova");
   EXPECT_FALSE(figures[0].settings.policy_b);
-  EXPECT_EQ(figures[1].settings.policy, "h2o");
-  EXPECT_EQ(figures[2].settings.policy, "tova");
+  EXPECT_EQ(figures[1].settings.policy.text(), "h2o");
+  EXPECT_EQ(figures[2].settings.policy.text(), "tova");
   EXPECT_EQ(figures[2].settings.policy_b->text(), "h2o");
   EXPECT_EQ(figures[2].options.x_range, (std::pair{0.0, 50.0}));
   EXPECT_EQ(figures[0].settings.layer, 1);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "analysis/error.h"
+#include "analysis/policy/kit/spec.h"
 #include "app/session/view_catalog.h"
 #include "tests/support/temporary_folder.h"
 
@@ -35,7 +36,7 @@ TEST_F(Session, WhatIsWrittenIsRead) {
   WorkspaceState state = default_state();
   state.trace = "/some where/träce.h5";
   state.selection = {3, 1, 5, 17, 99, 10, 200};
-  state.policy_a = "snapkv(window=16)+sinks(4)";
+  state.policy_a = parse_policy("snapkv(window=16)+sinks(4)");
   state.policy_b_on = true;
   state.budget = parse_budget("12.5%");
   state.block = 64;

@@ -8,6 +8,7 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/policy/kit/spec.h"
 #include "analysis/replay/replay.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
@@ -92,7 +93,7 @@ TEST_F(Examples, TheMeasureIsInTheCatalogueAndInTheReplay) {
 TEST_F(Examples, TheFigureIsMadeByItsName) {
   const figure::FigureInfo& info = figure::find_figure("kept-tokens");
   request::FigureSettings settings;
-  settings.policy = "strided(stride=8)";
+  settings.policy = parse_policy("strided(stride=8)");
   settings.budget = parse_budget("25%");
   Progress progress;
   const figure::MadeFigure made = request::FigureMaker(trace_).make(info, settings, progress);
