@@ -9,6 +9,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/nearest_word.h"
+#include "app/figure/figure.h"
 
 namespace kvloupe::figure {
 
@@ -165,6 +166,17 @@ void check_value(std::string_view figure, const ChoiceInfo& choice, const std::s
   } catch (const UsageError& error) {
     throw UsageError(fmt::format("{}={}: {}", choice.name, text, error.what()));
   }
+}
+
+const std::string& choice(const FigureInfo& info, const Choices& choices, std::string_view name) {
+  for (const ChoiceInfo& one : info.choices) {
+    if (one.name != name) continue;
+    const auto it = choices.find(one.name);
+    if (it == choices.end()) return one.values.front();
+    check_value(info.name, one, it->second);
+    return it->second;
+  }
+  throw UsageError(fmt::format("figure {} has no choice '{}'", info.name, name));
 }
 
 std::vector<PolicySpec> parse_policies(std::string_view text, const PolicySpec& a,

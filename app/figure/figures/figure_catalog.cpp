@@ -41,17 +41,6 @@ const FigureInfo& find_figure(std::string_view name) {
                   nearest_word(name, names), fmt::join(names, ", ")));
 }
 
-const std::string& choice(const FigureInfo& info, const Choices& choices, std::string_view name) {
-  for (const ChoiceInfo& one : info.choices) {
-    if (one.name != name) continue;
-    const auto it = choices.find(one.name);
-    if (it == choices.end()) return one.values.front();
-    check_value(info.name, one, it->second);
-    return it->second;
-  }
-  throw UsageError(fmt::format("figure {} has no choice '{}'", info.name, name));
-}
-
 void check_choices(const FigureInfo& info, const Choices& choices) {
   for (const auto& [name, value] : choices) {
     std::vector<std::string> names;
