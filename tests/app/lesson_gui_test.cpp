@@ -223,7 +223,7 @@ TEST_F(LessonPanel, ATaskThatIsMeasuredIsTickedToo) {
     driver().type("[");
     driver().settle();
   }
-  EXPECT_TRUE(w().lessons.is_met(1)) << state().budget;
+  EXPECT_TRUE(w().lessons.is_met(1)) << state().budget.text();
 }
 
 TEST_F(LessonPanel, ABrokenPageSaysWhereAndTheOthersWork) {
