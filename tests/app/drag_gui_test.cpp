@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -46,15 +47,17 @@ class Dragged : public testing::Test {
     options.generated = 0;
     options.block = 64;
     write_synthetic_trace(folder_.path() / "long.h5", options);
+    // Another file: nothing of it is replayed yet.
+    std::filesystem::copy_file(folder_.path() / "long.h5", folder_.path() / "again.h5");
   }
-  void open(WindowDriver& driver) const {
+  void open(WindowDriver& driver, const char* file) const {
     window::WorkspaceState& state = driver.workspace.state;
     state = window::default_state();
     state.tiles[1] = {.view = "overview", .choices = {{"measure", "retained_mass"}}};
     state.tile_count = 2;
     state.selection.layer = 3;
     set_budget(driver, 0);
-    driver.workspace.open((folder_.path() / "long.h5").string());
+    driver.workspace.open((folder_.path() / file).string());
     driver.settle();
     ASSERT_NE(driver.workspace.results.trace(), nullptr) << driver.workspace.notice;
   }
@@ -70,9 +73,9 @@ class Dragged : public testing::Test {
 
 TEST_F(Dragged, PicturesFollowInOrderAndNoneIsOld) {
   std::vector<std::map<std::string, int>> budget_of(2);  // of the picture of each tile
+  WindowDriver driver(1600, 1000);
   {
-    WindowDriver driver(1600, 1000);
-    open(driver);
+    open(driver, "long.h5");
     for (int i = 0; i < kBudgets; ++i) {
       set_budget(driver, i);
       driver.settle();
@@ -81,8 +84,7 @@ TEST_F(Dragged, PicturesFollowInOrderAndNoneIsOld) {
     }
     for (const auto& one : budget_of) ASSERT_EQ(one.size(), kBudgets) << "no two are alike";
   }
-  WindowDriver driver(1600, 1000);
-  open(driver);
+  open(driver, "again.h5");
   struct Followed {
     std::string picture;
     int budget = 0, pictures = 0, parts = 0, back = 0;

@@ -484,7 +484,8 @@ bool add_measured(Overview& figure, const FigureInput& input, Progress& progress
   const Measure& measure = require_measure(figure.measure.name);
   // A measure of the whole model for later queries needs all layers at once.
   const bool of_model = measure.family->scope == MeasureScope::queries;
-  if (input.partial && of_model) return false;
+  // Where an older figure is shown, its numbers are replaced as the whole replay is measured.
+  if (input.partial && (of_model || input.shown)) return false;
   MeasureRequest request;
   request.measures = {figure.measure.name};
   request.steps = {input.selection.step};
