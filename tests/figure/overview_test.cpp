@@ -151,7 +151,9 @@ TEST_F(OverviewTest, APartTakesWhatItLacksFromWhatIsShown) {
       for (const auto& row : csv_rows(*part.figure)) EXPECT_NE(row.at(measure), "") << measure;
     };
     const auto old = csv_rows(*before.figure), now = csv_rows(*make(measure, meanwhile).figure);
-    if (measure == std::string(kEntriesMeasure)) EXPECT_GT(parts, 0);
+    if (measure == std::string(kEntriesMeasure)) {
+      EXPECT_GT(parts, 0);
+    }
     ASSERT_EQ(old.size(), now.size());
     for (std::size_t i = 0; i < now.size(); ++i)
       EXPECT_NE(old[i].at(measure), now[i].at(measure)) << "of another budget";
