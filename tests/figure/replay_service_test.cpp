@@ -63,7 +63,7 @@ TEST_F(ReplayServiceTest, WhoWaitsForAnothersReplayGetsItsPartsToo) {
     Progress progress;
     second = store.get(*trace, request("keydiff"), progress,
                        [&](std::shared_ptr<const Replay> part) {
-                         EXPECT_LT(part->heads.size(), 6U);
+                         EXPECT_LE(part->heads.size(), 6U);
                          told = true;
                        });
   });

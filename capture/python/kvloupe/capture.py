@@ -96,7 +96,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
 
     prompt: a text, a list of (segment, text), or token ids. The prompt runs in blocks of `block` tokens through the
     model's own cache, then up to `generate` tokens are generated greedily, one at a time. `store`: f16 or f32 for
-        the states. `lm_head`: True stores the output head; False stores it only if it takes at most 16 MB and less than
+    the states. `lm_head`: True stores the output head; False stores it only if it takes at most 16 MB and less than
     the states, and otherwise its rows of the tokens in the trace, up to 16 MB.
     `layers`: the number of first layers in the trace (default: all); predictions are always those of the whole
     model. `probe`: repeat or reread, a second reading of the context, which kvzip and kvcompose need; the context ends

@@ -28,7 +28,7 @@ def find(name: str = "kvloupe") -> str:
 
 
 def run(*words: Any, name: str = "kvloupe") -> str:
-        """Runs the program `name`; its standard output. Raises KvloupeError with the program's line if it fails."""
+    """Runs the program `name`; its standard output. Raises KvloupeError with the program's line if it fails."""
     path = find(name)
     try:
         done = subprocess.run([path, *map(str, words)], capture_output=True, text=True, encoding="utf-8",
@@ -63,7 +63,7 @@ def _options(settings: dict[str, Any]) -> list[str]:
 
 
 def replay(path: str | os.PathLike[str], policy: str, budget: str | int, **settings: Any) -> dict[str, Any]:
-        """The JSON of `kvloupe replay`: the sets kept in every layer and head, and the measures."""
+    """The JSON of `kvloupe replay`: the sets kept in every layer and head, and the measures."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "replay.json"
         run("replay", path, "--policy", policy, "--budget", budget, "--json", file, *_options(settings))
@@ -71,13 +71,13 @@ def replay(path: str | os.PathLike[str], policy: str, budget: str | int, **setti
 
 
 def follow(path: str | os.PathLike[str], policy: str, budget: str | int, **settings: Any) -> dict[str, Any]:
-        """The JSON of `kvloupe follow`; give `tokens` or `segment`."""
+    """The JSON of `kvloupe follow`; give `tokens` or `segment`."""
     return json.loads(run("follow", path, "--policy", policy, "--budget", budget, "--json", "-", *_options(settings)))
 
 
 def sweep(path: str | os.PathLike[str], policies: str | Sequence[str], budgets: Any, *,
           output: str | os.PathLike[str] | None = None, **settings: Any) -> Any:
-        """The measures of `kvloupe sweep`: one row for each policy, budget, block size, layer and head.
+    """The measures of `kvloupe sweep`: one row for each policy, budget, block size, layer and head.
 
     A pandas DataFrame where pandas is installed, else a dictionary of columns (lists). Empty cells are NaN.
     `policies`, `budgets` and, as a setting, `blocks` are one value or a list: ["25%", 128]. `output` keeps the CSV

@@ -31,7 +31,7 @@ class _Bar:
 
 
 def reporter(progress: Any) -> tuple[Report, Callable[[], None]]:
-        """Returns a function to call with (stage, done, total), and one to call at the end.
+    """Returns a function to call with (stage, done, total), and one to call at the end.
 
     `progress`: True: a line on stderr if that is a terminal; False: nothing; a function: that function.
     """
