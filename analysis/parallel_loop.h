@@ -1,6 +1,9 @@
 #pragma once
 
 #include <tbb/parallel_for.h>
+#include <tbb/task_group.h>
+
+#include "analysis/error.h"
 
 #if defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
@@ -45,17 +48,21 @@ class LoopOrder {
 
 /// body(first) … body(last − 1) on the threads of oneTBB; `partitioner`: how oneTBB shares them
 /// out. (Not named as in oneTBB: with a partitioner, argument-dependent lookup would prefer that
-/// one.) Throws what a body throws, once those that have started are done.
+/// one.) Throws what a body throws, once those that have started are done. Throws Cancelled inside
+/// a part of another loop where a part of that one has thrown: oneTBB then leaves out the rest of
+/// this loop without a word, and whoever reads its results would read beyond them.
 template <typename Index, typename Body, typename... Partitioner>
 void parallel_loop(Index first, Index last, const Body& body, const Partitioner&... partitioner) {
   LoopOrder order;
+  tbb::task_group_context context;
   tbb::parallel_for(
       first, last,
       [&](Index index) {
         const LoopOrder::Part part(order);
         body(index);
       },
-      partitioner...);
+      partitioner..., context);
+  if (context.is_group_execution_cancelled()) throw Cancelled();
 }
 
 }  // namespace kvloupe

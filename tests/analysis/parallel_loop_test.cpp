@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tbb/partitioner.h>
+#include <tbb/task_group.h>
 
 #include <atomic>
 #include <chrono>
@@ -12,6 +13,8 @@
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "analysis/error.h"
 
 namespace kvloupe {
 namespace {
@@ -83,6 +86,40 @@ TEST(ParallelLoopDeathTest, TheThreadSanitizerFindsARaceInALoop) {
 #else
   GTEST_SKIP() << "needs the preset tsan";
 #endif
+}
+
+/// A part of an outer loop throws while a loop inside another part is about to begin: that one may
+/// not return as if all its parts had run.
+TEST(ParallelLoop, ALoopInsideAnAbandonedOneSaysSo) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto wait_for = [&](const auto& condition) {
+    while (!condition() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    return condition();
+  };
+  std::atomic<bool> other_runs = false, abandoned = false, said = false;
+  std::atomic<int> parts = 0;
+  const auto inside = [&] {
+    other_runs = true;
+    abandoned = wait_for([] { return tbb::is_current_task_group_canceling(); });
+    try {
+      parallel_loop(0, 64, [&](int) { ++parts; });
+    } catch (const Cancelled&) {
+      said = true;
+    }
+  };
+  try {
+    parallel_loop(
+        0, 2,
+        [&](int part) {
+          if (part == 1) return inside();
+          if (wait_for([&] { return other_runs.load(); }))
+            throw std::runtime_error("a part failed");
+        },
+        tbb::simple_partitioner());
+  } catch (const std::runtime_error&) {
+  }
+  if (!abandoned) GTEST_SKIP() << "the parts did not run at the same time";
+  EXPECT_TRUE(said || parts == 64) << parts << " of 64 parts ran, and nobody said so";
 }
 
 }  // namespace
