@@ -1,5 +1,6 @@
 #include "analysis/trace/hdf5.h"
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -15,6 +16,8 @@ std::recursive_mutex& library_mutex() {
   static std::recursive_mutex mutex;  // the library's state is the process's, so its lock is too
   return mutex;
 }
+
+std::atomic<std::uint64_t> closings_failed{0};
 
 Handle adopt(hid_t id, Handle::Close close, const std::string& what) { return {id, close, what}; }
 
@@ -89,8 +92,12 @@ Handle& Handle::operator=(Handle&& other) noexcept {
 bool Handle::reset() {
   if (id_ < 0) return true;
   const Lock lock;
-  return close_(std::exchange(id_, -1)) >= 0;
+  if (close_(std::exchange(id_, -1)) >= 0) return true;
+  ++closings_failed;
+  return false;
 }
+
+std::uint64_t failed_closings() { return closings_failed; }
 
 std::string system_reason() {
   std::string reason;

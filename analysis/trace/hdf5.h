@@ -52,6 +52,11 @@ class Handle {
   Close close_ = nullptr;
 };
 
+/// How many closings the library has called failed so far. A dataset's last bytes reach its file when
+/// it is closed, often in a destructor, where nobody can throw: whoever writes a file compares this
+/// number before and after.
+std::uint64_t failed_closings();
+
 /// Throws Failure(what), with the operating system's reason if there is one.
 void check(herr_t status, const std::string& what);
 /// The operating system's message in the last failed call; empty if there is none.

@@ -66,6 +66,7 @@ struct TraceWriter::Impl {
   int predicted = 0, hidden_rows = 0, rms_rows = 0;
   int probe_tokens = 0;  // 0: no probe
   bool finished = false;
+  const std::uint64_t failed_closings = hdf5::failed_closings();  // before the first of this file
   Handle file, half;
   Handle prediction_ids, prediction_logprob, hidden, final_rms;
   std::vector<Layer> layers;
@@ -599,7 +600,8 @@ void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
     hdf5::check(H5Fflush(impl_->file, H5F_SCOPE_GLOBAL), "cannot write it");
     hdf5::write_flag(hdf5::open_group(impl_->file, "/"), "complete", true);
     hdf5::check(H5Fflush(impl_->file, H5F_SCOPE_GLOBAL), "cannot write it");
-    if (!impl_->file.reset()) hdf5::check(-1, "cannot write it");
+    impl_->file.reset();
+    if (hdf5::failed_closings() != impl_->failed_closings) hdf5::check(-1, "cannot write it");
     if (const int error = impl_->unfinished->put_in_place(); error != 0) {
       throw hdf5::Failure(std::string("cannot write it (") + std::strerror(error) + ")");
     }
