@@ -138,6 +138,7 @@ UnfinishedFile::UnfinishedFile(std::string target) : target_(std::move(target)) 
   if (descriptor_ < 0) {
     error_ = errno;
   } else {
+    noted_.emplace(name_);
     // Tells other programs that it has a writer. Where there are no locks, the time of the last
     // write alone says so.
     static_cast<void>(flock(descriptor_, LOCK_EX | LOCK_NB));

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/unfinished_files.h"
+
 namespace kvloupe {
 
 /// The place of a file of this name: the end of its symbolic links, which stay. Nothing where the
@@ -51,8 +53,9 @@ class UnfinishedFile {
   /// All bytes to the target, which is no regular file. 0, or errno.
   int write_through();
 
-  std::string target_, name_;  // name_: empty once it is in place
-  bool through_ = false;       // the target stays what it is
+  std::string target_, name_;            // name_: empty once it is in place
+  std::optional<UnfinishedName> noted_;  // for signal handlers
+  bool through_ = false;                 // the target stays what it is
   int descriptor_ = -1;
   int error_ = 0;
 };

@@ -1,11 +1,13 @@
 #include "analysis/cache/one_blas_thread.h"
 #include "analysis/freed_memory.h"
 #include "analysis/trace/trace_check.h"
+#include "analysis/unfinished_files.h"
 #include "app/cli/commands.h"
 #include "commit.h"
 
 int main(int argc, char** argv) {
   kvloupe::begin_trace_checks(argc, argv);
+  kvloupe::remove_unfinished_files_at_signals();
   kvloupe::share_freed_memory();
   // Equal requests give equal pictures, whether or not a replay runs beside them.
   kvloupe::use_one_blas_thread();

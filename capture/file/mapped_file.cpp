@@ -13,6 +13,7 @@
 #include <string>
 
 #include "analysis/error.h"
+#include "analysis/unfinished_files.h"
 
 namespace kvloupe {
 
@@ -70,6 +71,7 @@ void MappedFile::Entry::report(int signal, siginfo_t* info, void*) {
     say(entry->path);
     say(": became shorter while it was read, or its disk fails; try again once the file is "
         "whole\n");
+    remove_unfinished_files();
     _exit(1);
   }
   std::signal(signal, SIG_DFL);  // not ours: it comes again, and ends the program as ever

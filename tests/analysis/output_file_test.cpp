@@ -178,6 +178,49 @@ TEST(UnfinishedFile, AKilledProgramLeavesTheOlderFileAndItsTemporaryName) {
   EXPECT_EQ(files_in(folder.path()), 1U) << "nobody holds its lock";
 }
 
+TEST(UnfinishedFile, AProgramEndedByCtrlCOrItsLikeLeavesTheOlderFileAlone) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const test::TemporaryFolder folder;
+    const fs::path target = folder / "out.txt";
+    std::ofstream(target) << "before";
+    int ready[2];
+    ASSERT_EQ(pipe(ready), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      ::signal(signal, SIG_DFL);
+      remove_unfinished_files_at_signals();
+      write_whole_file(folder / "another.txt", "whole");  // its place in the list is taken again
+      OutputFile first((folder / "first.txt").string()), out(target.string());
+      out.write(std::string(1 << 20, 'x'));
+      if (write(ready[1], "x", 1) != 1) _exit(1);
+      for (;;) pause();
+    }
+    char byte = 0;
+    ASSERT_EQ(read(ready[0], &byte, 1), 1);
+    kill(child, signal);
+    int status = 0;
+    waitpid(child, &status, 0);
+    close(ready[0]);
+    close(ready[1]);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << status;
+    EXPECT_EQ(text_of(target), "before");
+    EXPECT_EQ(text_of(folder / "another.txt"), "whole");
+    EXPECT_EQ(files_in(folder.path()), 2U);
+  }
+}
+
+TEST(UnfinishedFile, AForkedChildRemovesNothingOfItsParent) {
+  const test::TemporaryFolder folder;
+  const UnfinishedFile file((folder / "out.txt").string());
+  const pid_t child = fork();
+  if (child == 0) {
+    remove_unfinished_files();
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(files_in(folder.path()), 1U);
+}
+
 TEST(UnfinishedFile, TheNextWriteRemovesWhatKilledProgramsLeft) {
   const test::TemporaryFolder folder;
   const auto make = [&](const std::string& name, std::chrono::hours age) {

@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "analysis/error.h"
+#include "analysis/output_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe {
@@ -74,6 +75,7 @@ TEST_F(MappedFileTest, AFileThatShrinksGivesOneLineAndOne) {
     const MappedFile other(file(5'000, "other"));
     { const MappedFile gone(file(5'000, "gone")); }
     const MappedFile map(path), last(file(5'000, "last"));
+    const UnfinishedFile unfinished((folder_ / "trace.h5").string());
     fs::resize_file(path, 10'000);
     volatile char keep = sum(map);
     static_cast<void>(keep);
@@ -83,6 +85,8 @@ TEST_F(MappedFileTest, AFileThatShrinksGivesOneLineAndOne) {
   EXPECT_EQ(said(), "kvloupe-capture: " + path.string() +
                         ": became shorter while it was read, or its disk fails; try again once "
                         "the file is whole\n");
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_.path()))
+    EXPECT_NE(entry.path().extension(), ".tmp") << "an unfinished output is gone";
 }
 
 TEST_F(MappedFileTest, AnotherSignalOfThatKindIsNotHidden) {
