@@ -112,29 +112,29 @@ class Computed {
     wanted_ = Key();
   }
 
-  /// The newest value: of the current key or, until that exists, of an earlier key; else nullptr.
-  std::shared_ptr<const Value> value() const {
-    if (!slot_) return nullptr;
-    const std::lock_guard lock(slot_->mutex);
-    return slot_->value;
-  }
-  /// The value, if it belongs to the current key (complete or partial).
-  std::shared_ptr<const Value> current() const {
-    if (!slot_) return nullptr;
-    const std::lock_guard lock(slot_->mutex);
-    return slot_->value_key == wanted_ ? slot_->value : nullptr;
-  }
-  /// Whether current() exists and is not a partial result.
-  bool complete() const {
-    if (!slot_) return false;
-    const std::lock_guard lock(slot_->mutex);
-    return slot_->value_key == wanted_ && slot_->complete;
-  }
-  /// The key of value(); Key() without a value.
-  Key value_key() const {
+  /// What there is at one moment. A job may publish between two calls, so whoever needs a value and
+  /// its key asks here.
+  struct Held {
+    std::shared_ptr<const Value> value;  // the newest; nullptr: none yet
+    Key key{};                           // of that value; Key() without one
+    bool complete = false;               // the value is not a partial result
+  };
+  Held held() const {
     if (!slot_) return {};
     const std::lock_guard lock(slot_->mutex);
-    return slot_->value_key;
+    return {slot_->value, slot_->value_key, slot_->complete};
+  }
+  /// The newest value: of the current key or, until that exists, of an earlier key; else nullptr.
+  std::shared_ptr<const Value> value() const { return held().value; }
+  /// The value, if it belongs to the current key (complete or partial).
+  std::shared_ptr<const Value> current() const {
+    const Held now = held();
+    return now.key == wanted_ ? now.value : nullptr;
+  }
+  /// The value, if it belongs to the current key and is not a partial result.
+  std::shared_ptr<const Value> whole() const {
+    const Held now = held();
+    return now.key == wanted_ && now.complete ? now.value : nullptr;
   }
   /// The key asked for last.
   const Key& key() const { return wanted_; }

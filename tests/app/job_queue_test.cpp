@@ -121,7 +121,7 @@ TEST(Computed, ANewerKeyCancelsTheOlderAndStaleResultsAreNeverShown) {
   gate.set_value();
   ASSERT_TRUE(eventually([&] { return late_done && queue.idle(); }));
   EXPECT_EQ(*slot.current(), 3);
-  EXPECT_EQ(slot.value_key(), "newest");
+  EXPECT_EQ(slot.held().key, "newest");
 }
 
 TEST(Computed, WhileKeysKeepChangingTheJobUnderWayIsSeenButNeverAsCurrent) {
@@ -143,7 +143,7 @@ TEST(Computed, WhileKeysKeepChangingTheJobUnderWayIsSeenButNeverAsCurrent) {
   gate.set_value();
   ASSERT_TRUE(eventually([&] { return slot.value() != nullptr; }));
   EXPECT_EQ(*slot.value(), 1);
-  EXPECT_EQ(slot.value_key(), "1");
+  EXPECT_EQ(slot.held().key, "1");
   EXPECT_EQ(slot.current(), nullptr);
   EXPECT_TRUE(slot.computing()) << "the newest is still to come";
   ASSERT_TRUE(eventually([&] {
@@ -213,7 +213,7 @@ TEST(Computed, AKeyThatComesBackAfterItsJobWasCancelledIsComputed) {
     gate.set_value();
     ASSERT_TRUE(eventually([&] {
       slot.request(queue, "a", work, 5ms);
-      return slot.complete();
+      return slot.whole();
     })) << started;
     EXPECT_EQ(*slot.current(), 2);
     EXPECT_FALSE(slot.computing());
@@ -225,18 +225,18 @@ TEST(Computed, APartialResultIsCurrentButNotComplete) {
   Computed<int> slot;
   std::promise<void> gate;
   auto open = gate.get_future().share();
-  EXPECT_FALSE(slot.complete());
+  EXPECT_FALSE(slot.whole());
   slot.request(queue, "a", [open](Progress&, const Computed<int>::Publish& publish) {
     publish(1);
     open.wait();
     return 2;
   });
   ASSERT_TRUE(eventually([&] { return slot.current() != nullptr; }));
-  EXPECT_FALSE(slot.complete());
+  EXPECT_FALSE(slot.whole());
   gate.set_value();
-  ASSERT_TRUE(eventually([&] { return slot.complete(); }));
+  ASSERT_TRUE(eventually([&] { return slot.whole(); }));
   slot.want("b");
-  EXPECT_FALSE(slot.complete()) << "what is there belongs to another key";
+  EXPECT_FALSE(slot.whole()) << "what is there belongs to another key";
 }
 
 TEST(Computed, AskingAgainForTheSameKeyDoesNotComputeAgain) {

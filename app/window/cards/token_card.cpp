@@ -113,10 +113,8 @@ void TokenCard::follow(Life& life, const PanelContext& c, int policy, int token)
     life = {};
     return;
   }
-  const std::pair key{c.shown.latest_key(policy), token};
-  if (key == life.key) return;
-  life.key = key;
-  life.explanation = explain(*replay, *head, token);
+  if (replay == life.replay && token == life.token) return;
+  life = {replay, token, explain(*replay, *head, token)};
 }
 
 void TokenCard::draw_life(const PanelContext& c, const Life& life, const char* name, ImU32 colour,

@@ -33,7 +33,8 @@ class TokenCard {
 
  private:
   struct Life {
-    std::pair<figure::ReplayKey, int> key;  // and the token
+    std::shared_ptr<const Replay> replay;  // that the explanation is of
+    int token = -1;
     std::optional<TokenExplanation> explanation;
   };
   static void follow(Life& life, const PanelContext& context, int policy, int token);

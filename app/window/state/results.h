@@ -53,7 +53,7 @@ class Results {
   EvaluationPointer evaluation(Evaluation::Task task) const;
   EvaluationPointer rescue() const { return evaluation(Evaluation::Task::rescue); }
   /// Text that identifies them.
-  std::string evaluation_key() const { return evaluation_.value_key(); }
+  std::string evaluation_key() const { return evaluation_.held().key; }
   bool opening_evaluation() const { return evaluation_.computing(); }
   std::string evaluation_error() const { return evaluation_.error(); }
 

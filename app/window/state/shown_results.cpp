@@ -38,10 +38,11 @@ const HeadReplay* ShownResults::head_in(const Replay* replay) const {
 
 std::shared_ptr<const Replay> ShownResults::latest(int policy) const {
   if (of_[policy].head_now) return of_[policy].head_now;
-  const figure::ReplayKey have = of_[policy].head.value_key();
-  const bool same = have.trace == trace_key_ && have.scores_layer == state_.selection.layer &&
-                    have.scores_head == state_.selection.head;
-  return same ? of_[policy].head.value() : nullptr;
+  const auto have = of_[policy].head.held();
+  const bool same = have.key.trace == trace_key_ &&
+                    have.key.scores_layer == state_.selection.layer &&
+                    have.key.scores_head == state_.selection.head;
+  return same ? have.value : nullptr;
 }
 
 const StepTokens* ShownResults::tokens_of(int policy) const {
@@ -71,7 +72,7 @@ void ShownResults::request_replays(OfPolicy& of, const PolicySpec& policy) {
 
   wanted.background = true;
   const figure::ReplayKey all_key = figure::key_of(*open, wanted);
-  const bool dragged = same_subject(of.all.value_key(), all_key);
+  const bool dragged = same_subject(of.all.held().key, all_key);
   of.all.want(all_key, dragged);
   if (of.head.computing() && !dragged) return;  // the layer that is looked at comes first
   of.all.request(
@@ -99,16 +100,16 @@ void ShownResults::follow_policy(int which, int now) {
   }
   request_replays(of, which == 0 ? state_.policy_a : state_.policy_b);
   of.head_now = of.head.current();
-  if (of.all.value_key().trace == trace_key_) of.all_now = of.all.value();
+  if (const auto all = of.all.held(); all.key.trace == trace_key_) of.all_now = all.value;
   wait_ |= of.head.computing() || of.all.computing();
   if (of.head_now && now < static_cast<int>(of.head_now->blocks.size())) {
-    measures_.want_head(which, {results_.trace(), of.head_now, of.head.value_key(), now},
+    measures_.want_head(which, {results_.trace(), of.head_now, of.head.key(), now},
                         state_.selection.layer, state_.selection.head);
   } else {
     measures_.drop_head(which);
   }
-  if (of.all.complete())
-    measures_.want_whole(which, {results_.trace(), of.all_now, of.all.value_key(), 0});
+  if (const auto whole = of.all.whole())
+    measures_.want_whole(which, {results_.trace(), whole, of.all.key(), 0});
   follow_tokens(which, now);
 }
 
@@ -125,7 +126,7 @@ void ShownResults::follow() {
   wait_ = false;
   const int now = step();
   for (int policy = 0; policy < 2; ++policy) follow_policy(policy, now);
-  results_.compare_loops(of_[0].head_now, of_[0].head.value_key(), state_.selection.layer);
+  results_.compare_loops(of_[0].head_now, of_[0].head.key(), state_.selection.layer);
   follow_in_heads(now);
 }
 

@@ -50,9 +50,8 @@ class ShownResults {
   std::string error(int policy) const { return of_[policy].head.error(); }
   /// The selected head in it.
   const HeadReplay* head(int policy) const { return head_in(replay(policy)); }
-  /// The same or, until that is there, the last one of this head; its key tells which.
+  /// The same or, until that is there, the last one of this head.
   std::shared_ptr<const Replay> latest(int policy) const;
-  figure::ReplayKey latest_key(int policy) const { return of_[policy].head.value_key(); }
   /// What is measured of the selected head at the step shown, under policy A (0) or B (1); nullptr
   /// until it is there.
   std::shared_ptr<const StepRecord> measured(int policy) const { return measures_.head(policy); }

@@ -117,12 +117,12 @@ Tile::Tile() = default;
 Tile::~Tile() = default;
 
 std::shared_ptr<const figure::MadeFigure> Tile::figure() const {
-  const auto picture = picture_.complete() ? picture_.value() : nullptr;
+  const auto picture = picture_.whole();
   return picture ? std::shared_ptr<const figure::MadeFigure>(picture, &picture->figure) : nullptr;
 }
 
 bool Tile::settled() const {
-  return !error_.empty() || (picture_.complete() && is_newest_);
+  return !error_.empty() || (shown_ && shown_ == picture_.whole());
 }
 
 void Tile::reset(TileState& tile) {
@@ -249,8 +249,8 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   // While a hand drags a control, each picture begun is shown: a newer request would else cancel
   // the one before in every frame, and nothing new be seen until the hand rests.
   const bool dragged = same_subject(picture_.key(), *wanted);
-  if (const auto shown = picture_.value(); shown && same_subject(picture_.value_key(), *wanted))
-    meanwhile.shown = shown->figure.figure;
+  if (const auto held = picture_.held(); held.value && same_subject(held.key, *wanted))
+    meanwhile.shown = held.value->figure.figure;
   picture_.request(
       needs.slow()       ? results.comparing()
       : needs.all_layers ? results.all_layers()
@@ -276,11 +276,11 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
 void Tile::take_picture(const PanelContext& context, const Look& look) {
   error_ = picture_.error();
   const auto picture = picture_.value();
-  is_newest_ = false;
+  shown_ = nullptr;
   if (!picture || !error_.empty()) return;
   if (picture->look == look) {
     scene_ = picture->scene;
-    is_newest_ = true;
+    shown_ = picture;
     return;
   }
   // While one pans or zooms, the same.
@@ -291,9 +291,9 @@ void Tile::take_picture(const PanelContext& context, const Look& look) {
       },
       kPictureRest);
   error_ = redrawn_.error();
-  if (const auto scene = redrawn_.value(); scene && redrawn_.value_key().picture == picture) {
-    scene_ = scene;
-    is_newest_ = redrawn_.current() != nullptr;
+  if (const auto redrawn = redrawn_.held(); redrawn.value && redrawn.key.picture == picture) {
+    scene_ = redrawn.value;
+    if (redrawn.key == redrawn_.key()) shown_ = picture;
   }
 }
 
@@ -326,7 +326,7 @@ void Tile::draw_picture(TileState& tile, const TileContext& context, ImVec2 size
         {origin_.x + 8 * context.panel.fonts.scale(), origin_.y + 8 * context.panel.fonts.scale()},
         colours.secondary, error_.c_str(), nullptr, area.x - 16 * context.panel.fonts.scale());
   } else if (const auto scene = scene_) {
-    if (const figure::Axes* main = main_axes(*scene); main && is_newest_) {
+    if (const figure::Axes* main = main_axes(*scene); main && shown_) {
       if (!tile.x_range) full_x_ = main->x;
       if (!tile.y_range) full_y_ = main->y;
     }

@@ -122,7 +122,7 @@ class Tile {
   };
   job::Computed<figure::Scene, Redrawing> redrawn_;
   std::shared_ptr<const figure::Scene> scene_;  // shown
-  bool is_newest_ = false;                      // scene_: of picture_.value(), as it has to look
+  std::shared_ptr<const DrawnFigure> shown_;    // of scene_, where that looks as it has to
   std::string error_;
   std::string shown_view_;
   std::map<std::string, std::string> drafts_;  // choice → what is being typed, or is not a value
