@@ -56,7 +56,7 @@ class Computed {
                std::chrono::milliseconds rest = std::chrono::milliseconds(0),
                Until until = Until::first_result) {
     want(key, rest.count() > 0);
-    if (slot_ && slot_->key == key && !abandoned()) return;
+    if (slot_ && slot_->key == key && (!abandoned() || progress_->stopped())) return;
     const bool resting = std::chrono::steady_clock::now() - wanted_since_ >= rest;
     if (slot_ && !resting && !(until == Until::end ? done() : done_or_published())) return;
     cancel();
@@ -136,13 +136,35 @@ class Computed {
     const Held now = held();
     return now.key == wanted_ && now.complete ? now.value : nullptr;
   }
+  /// Ends the job of the current key for good: what it has published stays, and request() does not
+  /// begin it again until go_on() or another key.
+  void stop() {
+    if (progress_ && slot_ && slot_->key == wanted_ && !done()) progress_->stop();
+  }
+  bool stopped() const {
+    return slot_ && slot_->key == wanted_ && progress_ && progress_->stopped() && abandoned();
+  }
+  /// The next request() computes the value from the beginning.
+  void go_on() {
+    if (!stopped()) return;
+    const Held now = held();
+    slot_ = std::make_shared<Slot>();
+    slot_->value = now.value;
+    slot_->value_key = now.key;
+    slot_->done = true;
+    progress_.reset();
+  }
+
   /// The key asked for last.
   const Key& key() const { return wanted_; }
   /// Whether the value of key() is not yet there or not yet complete.
   bool computing() const {
     if (!slot_) return !(wanted_ == Key());
+    if (stopped()) return false;
     return !(slot_->key == wanted_) || !done() || abandoned();
   }
+  /// Of the job asked for last; nullptr without one.
+  std::shared_ptr<const JobProgress> progress() const { return progress_; }
   /// 0 to 1, of the running job.
   double fraction() const { return progress_ ? progress_->fraction() : 0.0; }
   /// One line that says why there is no value for the current key; empty without an error.
@@ -182,7 +204,7 @@ class Computed {
   }
 
   std::shared_ptr<Slot> slot_;
-  std::shared_ptr<Progress> progress_;
+  std::shared_ptr<JobProgress> progress_;
   Key wanted_{};
   std::chrono::steady_clock::time_point wanted_since_;
 };

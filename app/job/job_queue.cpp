@@ -35,8 +35,8 @@ JobQueue::~JobQueue() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-std::shared_ptr<Progress> JobQueue::submit(Work work) {
-  auto progress = std::make_shared<Progress>();
+std::shared_ptr<JobProgress> JobQueue::submit(Work work) {
+  auto progress = std::make_shared<JobProgress>();
   {
     const std::lock_guard lock(mutex_);
     // A cancelled job would only be skipped later; without this a dragged slider grows the queue.
@@ -66,6 +66,7 @@ void JobQueue::run() {
       waiting_.pop_front();
       if (job.progress->cancelled()) continue;
       running_.push_back(job.progress);
+      job.progress->begin();
     }
     try {
       job.work(*job.progress);

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "analysis/progress.h"
+#include "app/job/job_progress.h"
 
 namespace kvloupe::job {
 
@@ -32,7 +32,7 @@ class JobQueue {
   /// Queues `work`. Cancelling the returned progress drops the job if it has not started, and makes
   /// its next advance() throw if it has. `work` must handle its own exceptions: any that escapes is
   /// swallowed here, so that a job can never end the program.
-  std::shared_ptr<Progress> submit(Work work);
+  std::shared_ptr<JobProgress> submit(Work work);
 
   /// Tells the window that something was published before the job's end.
   void wake() const {
@@ -44,7 +44,7 @@ class JobQueue {
  private:
   struct Job {
     Work work;
-    std::shared_ptr<Progress> progress;
+    std::shared_ptr<JobProgress> progress;
   };
   void run();
 
@@ -52,7 +52,7 @@ class JobQueue {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> waiting_;
-  std::vector<std::shared_ptr<Progress>> running_;
+  std::vector<std::shared_ptr<JobProgress>> running_;
   bool closing_ = false;
   std::vector<std::thread> threads_;
 };

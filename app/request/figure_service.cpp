@@ -68,13 +68,15 @@ std::shared_ptr<const Replay> with_parts(
   std::condition_variable changed;
   std::shared_ptr<const Replay> part;
   bool done = false;
+  constexpr long kWhole = 1000;
+  progress.set_total(kWhole);
   const auto tell = [&](std::shared_ptr<const Replay> replay, bool last) {
     const std::lock_guard lock(mutex);
     part = std::move(replay);
     done = last;
     changed.notify_one();
   };
-  Progress own(progress, 0);
+  Progress own(progress, kWhole);
   std::future<std::shared_ptr<const Replay>> whole = std::async(std::launch::async, [&] {
     std::shared_ptr<const Replay> replay;
     try {
@@ -122,15 +124,25 @@ class Making {
   }
 
   figure::MadeFigure whole(Progress& progress) {
+    const int replays = !needs_.replay() ? 0 : request_.policy_b ? 2 : 1;
+    progress.set_total(kFigureSteps + replays * kReplaySteps);
     if (needs_.replay()) {
-      get(*request_.policy_a, &figure::FigureInput::policy_a, !request_.policy_b, progress);
-      if (request_.policy_b)
-        get(*request_.policy_b, &figure::FigureInput::policy_b, true, progress);
+      Progress own(progress, kReplaySteps);
+      get(*request_.policy_a, &figure::FigureInput::policy_a, !request_.policy_b, progress, own);
+      own.finish();
     }
-    return made_of(info_.compute(input_, progress), input_, true);
+    if (needs_.replay() && request_.policy_b) {
+      Progress own(progress, kReplaySteps);
+      get(*request_.policy_b, &figure::FigureInput::policy_b, true, progress, own);
+      own.finish();
+    }
+    Progress own(progress, kFigureSteps);
+    return made_of(info_.compute(input_, own), input_, true);
   }
 
  private:
+  // Shares of the progress. A replay is quick beside what is measured of it.
+  static constexpr long kFigureSteps = 1000, kReplaySteps = 250;
   using Place = std::shared_ptr<const Replay> figure::FigureInput::*;
 
   figure::MadeFigure made_of(std::shared_ptr<const figure::Figure> figure,
@@ -157,8 +169,9 @@ class Making {
     if (figure) meanwhile_.on_part(made_of(std::move(figure), input, false));
   }
 
-  /// Gets the replay of a selected policy; shows its parts if it is the last one.
-  void get(const PolicySpec& policy, Place place, bool last, Progress& progress) {
+  /// Gets the replay of a selected policy; shows its parts if it is the last one. `own`: its part
+  /// of the figure's progress.
+  void get(const PolicySpec& policy, Place place, bool last, Progress& progress, Progress& own) {
     const Trace& trace = *input_.trace;
     figure::ReplayService& replays = *input_.replays;
     ReplayRequest wanted;
@@ -167,7 +180,6 @@ class Making {
     wanted.block = request_.block;
     wanted.compression = request_.compression;
     wanted.metrics = false;  // measured where it is looked at
-    Progress own(progress, 0);  // the figure's own work is what progress counts
     if (!needs_.all_layers) {
       const figure::Selection& at = input_.selection;
       input_.*place = replays.get(trace, figure::request_of_head(wanted, at.layer, at.head), own);
@@ -175,8 +187,9 @@ class Making {
     }
     std::shared_ptr<const Replay> in_hand;
     if (meanwhile_.on_part) {
+      Progress first(progress, 0);
       in_hand = replays.get(
-          trace, figure::request_of_head(wanted, meanwhile_.layer, meanwhile_.head), own);
+          trace, figure::request_of_head(wanted, meanwhile_.layer, meanwhile_.head), first);
       wanted.background = true;  // who looks at one layer comes first
     }
     // Two that are compared head by head are shown when both are there.
@@ -186,7 +199,7 @@ class Making {
     }
     show_part(in_hand, place, progress);
     input_.*place = with_parts(
-        progress,
+        own,
         [&](Progress& part, const figure::ReplayService::OnPart& on_part) {
           return replays.get(trace, wanted, part, on_part);
         },

@@ -239,6 +239,39 @@ TEST(Computed, APartialResultIsCurrentButNotComplete) {
   EXPECT_FALSE(slot.whole()) << "what is there belongs to another key";
 }
 
+TEST(Computed, AStoppedJobKeepsItsPartAndGoesOnOnlyWhenToldTo) {
+  JobQueue queue(1);
+  Computed<int> slot;
+  std::atomic<int> runs = 0;
+  const auto work = [&](Progress& progress, const Computed<int>::Publish& publish) {
+    publish(1);
+    while (++runs > 0 && runs < 1'000'000) {
+      progress.check();
+      std::this_thread::sleep_for(1ms);
+    }
+    return 2;
+  };
+  slot.request(queue, "a", work);
+  ASSERT_TRUE(eventually([&] { return slot.current() != nullptr; }));
+  slot.stop();
+  EXPECT_TRUE(slot.stopped());
+  EXPECT_FALSE(slot.computing());
+  ASSERT_TRUE(eventually([&] { return queue.idle(); }));
+  slot.request(queue, "a", work);
+  EXPECT_TRUE(queue.idle()) << "not begun again";
+  EXPECT_EQ(*slot.current(), 1);
+  EXPECT_FALSE(slot.whole());
+  slot.go_on();
+  EXPECT_TRUE(slot.computing());
+  EXPECT_EQ(*slot.value(), 1) << "what was there stays in sight";
+  runs = 999'990;
+  slot.request(queue, "a", work);
+  ASSERT_TRUE(eventually([&] { return slot.whole(); }));
+  EXPECT_EQ(*slot.whole(), 2);
+  slot.stop();
+  EXPECT_FALSE(slot.stopped()) << "it had come to its end";
+}
+
 TEST(Computed, AskingAgainForTheSameKeyDoesNotComputeAgain) {
   JobQueue queue(1);
   Computed<int> slot;
@@ -262,6 +295,30 @@ TEST(Computed, AFailureBecomesOneLineAndKeepsTheQueueAlive) {
   slot.request(queue, "good", [](Progress&, const auto&) { return 7; });
   ASSERT_TRUE(eventually([&] { return slot.current() != nullptr; }));
   EXPECT_TRUE(slot.error().empty());
+}
+
+TEST(JobProgress, SaysHowFarAndHowLong) {
+  JobProgress progress;
+  EXPECT_EQ(how_far(progress), "waiting for another job");
+  progress.begin();
+  progress.set_total(100);
+  EXPECT_EQ(how_far(progress), "0 %");
+  progress.advance(50);
+  EXPECT_EQ(how_far(progress), "50 %") << "after an instant, the time is a guess";
+  ASSERT_TRUE(eventually([&] { return progress.seconds() > 1.05; }));
+  const auto left = progress.seconds_left();
+  ASSERT_TRUE(left);
+  EXPECT_NEAR(*left, progress.seconds(), 0.2) << "half is done";
+  EXPECT_THAT(how_far(progress), testing::StartsWith("50 %, about "));
+}
+
+TEST(JobProgress, TimesAreRounded) {
+  EXPECT_EQ(about(0.4), "less than 1 s");
+  EXPECT_EQ(about(3.2), "about 4 s");
+  EXPECT_EQ(about(41.0), "about 45 s");
+  EXPECT_EQ(about(57.5), "about 1 min");
+  EXPECT_EQ(about(61.0), "about 2 min");
+  EXPECT_EQ(about(7200.0), "about 2.0 h");
 }
 
 }  // namespace

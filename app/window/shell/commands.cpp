@@ -171,6 +171,9 @@ std::span<const CommandRow> Workspace::commands() {
          Tile::reset(active_tile(s));
          active_tile(s).limits.reset();
        }},
+      {Command::stop_view, "Ctrl .", "stop computing the view; go on", "Views",
+       key(GLFW_KEY_PERIOD, kControl), Needs::nothing,
+       [](W& w) { w.tile().stopped() ? w.tile().go_on() : w.tile().stop(); }},
 
       {Command::layout_explore, "Ctrl 1", "explore one head", "Layouts",
        key(GLFW_KEY_1, kControl), Needs::trace, choose_layout<Command::layout_explore>},
@@ -248,6 +251,10 @@ std::span<const CommandRow> Workspace::commands() {
        key(GLFW_KEY_K, kControl), Needs::nothing,
        [](W& w) { w.sheets.palette.open_all(w.palette_sources(w.context())); },
        {Menu::help, 0, "Find anything…"}},
+      {Command::jobs, "Ctrl J", "jobs: what computes, how far, stop", "Window",
+       key(GLFW_KEY_J, kControl), Needs::nothing,
+       [](W& w) { w.jobs_wanted_ = true; },
+       {Menu::view, 2, "Jobs…"}},
       {Command::present, "F5", "present: one view, large (← → steps, ↑ ↓ views, Esc)",
        "Window", key(GLFW_KEY_F5), Needs::picture,
        [](W& w) {

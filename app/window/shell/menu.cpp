@@ -106,22 +106,6 @@ void Workspace::draw_commands(const PanelContext& c, Menu menu) {
   }
 }
 
-/// At the right end: what computes.
-void Workspace::draw_progress(const PanelContext& c) const {
-  const CapturePanel& capture = sheets.capture_panel;
-  const bool captures = capture.running() || start_page.capturing();
-  if (!captures && (settled() || !c.results.trace())) return;
-  const double share = capture.running() ? capture.fraction() : start_page.fraction();
-  const std::string text = captures ? fmt::format("capturing {:.0f} %", 100 * share) : "computing";
-  ImGui::PushFont(c.fonts.secondary);
-  const float x = ImGui::GetWindowWidth() - ImGui::CalcTextSize(text.c_str()).x - c.px(16);
-  computing_dot(c.fonts, {x - c.px(12), ImGui::GetFrameHeight() / 2}, c.colours());
-  ImGui::SetCursorPosX(x);
-  ImGui::SetCursorPosY((ImGui::GetFrameHeight() - c.fonts.secondary->FontSize) / 2);
-  ImGui::TextDisabled("%s", text.c_str());
-  ImGui::PopFont();
-}
-
 void Workspace::draw_menu(const PanelContext& c) {
   constexpr std::array<std::pair<Menu, const char*>, 5> kMenus = {{{Menu::file, "File"},
                                                                    {Menu::edit, "Edit"},

@@ -164,7 +164,15 @@ class Workspace {
   void draw_menu(const PanelContext& context);
   void draw_commands(const PanelContext& context, Menu menu);
   void draw_themes(const PanelContext& context);
-  void draw_progress(const PanelContext& context) const;
+  /// Something that computes. `share`: 0 to 1. An empty `stop`: it comes to its end alone.
+  struct Running {
+    std::string what, how_far;
+    double share = 0.0;
+    std::function<void()> stop = {};
+  };
+  std::vector<Running> running();
+  void draw_progress(const PanelContext& context);
+  void draw_jobs(const PanelContext& context, const std::vector<Running>& jobs, float right);
   void draw_notice(const PanelContext& context, float width);
   StageContent stage_content();
   std::string open_files() const;
@@ -184,6 +192,7 @@ class Workspace {
   double next_step_at_ = 0.0;
   int frames_wanted_ = 2;
   FindingJob finding_;
+  bool jobs_wanted_ = false;     // the list of jobs opens with this frame
   bool finding_wanted_ = false;  // to copy it
   std::string drawn_files_;      // as open_files() said when the last frame began
   std::string shown_error_;

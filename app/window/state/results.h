@@ -33,6 +33,8 @@ class Results {
   /// The open trace or nullptr.
   TracePointer trace() const;
   bool opening() const { return trace_.computing(); }
+  /// 0 to 1, while opening.
+  double opening_share() const { return trace_.fraction(); }
   /// One line about why the trace asked for last could not be opened; else empty.
   std::string open_error() const { return trace_.error(); }
 

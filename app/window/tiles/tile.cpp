@@ -122,7 +122,7 @@ std::shared_ptr<const figure::MadeFigure> Tile::figure() const {
 }
 
 bool Tile::settled() const {
-  return !error_.empty() || (shown_ && shown_ == picture_.whole());
+  return !error_.empty() || picture_.stopped() || (shown_ && shown_ == picture_.whole());
 }
 
 void Tile::reset(TileState& tile) {
@@ -314,6 +314,22 @@ void Tile::draw_picture(TileState& tile, const TileContext& context, ImVec2 size
   origin_ = {std::floor(corner.x), std::floor(corner.y)};
   const ImVec2 area{std::max(1.0F, size.x), std::max(1.0F, size.y)};
   request(tile, context, area);
+  // Before the picture, which else would take the click.
+  const std::optional<Wait> waits = wait(context.panel, area);
+  bool over_button = false;
+  stop_button_.reset();
+  if (waits) {
+    const figure::Rect& press = waits->press;
+    stop_button_ = press;
+    ImGui::SetCursorScreenPos({static_cast<float>(press.x), static_cast<float>(press.y)});
+    if (ImGui::InvisibleButton("##stop", {static_cast<float>(press.width),
+                                          static_cast<float>(press.height)}))
+      stopped() ? go_on() : stop();
+    over_button = ImGui::IsItemHovered();
+    help_tooltip(context.panel.fonts,
+                 stopped() ? "Computes the picture (Ctrl .)"
+                           : "Ends the computation; what is drawn stays (Ctrl .)");
+  }
   ImGui::SetCursorScreenPos(origin_);
   ImGui::InvisibleButton("##picture", area);
 
@@ -334,6 +350,7 @@ void Tile::draw_picture(TileState& tile, const TileContext& context, ImVec2 size
     interact(tile, context, *scene);
     draw_marks(context, *scene);
   }
+  if (waits) draw_wait(context.panel, *waits, over_button);
   list.PopClipRect();
 }
 

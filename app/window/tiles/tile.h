@@ -77,8 +77,18 @@ class Tile {
 
   /// Whether it was drawn in this frame or the one before.
   bool in_sight() const { return drawn_in_ >= ImGui::GetFrameCount() - 1; }
-  /// No job under way, and the picture belongs to the state.
+  /// No job under way, and the picture belongs to the state, or a person stopped it.
   bool settled() const;
+  /// Of the picture asked for, once it has taken longer than one waits without a word; else
+  /// nullptr.
+  std::shared_ptr<const job::JobProgress> progress() const;
+  /// Ends the computation. What is drawn stays, and is not computed again until go_on(), or until
+  /// something else is asked for.
+  void stop() { picture_.stop(); }
+  bool stopped() const { return error_.empty() && picture_.stopped(); }
+  void go_on() { picture_.go_on(); }
+  /// Where the button for both was drawn last, in pixels; nothing where it was not.
+  const std::optional<figure::Rect>& stop_button() const { return stop_button_; }
   /// The picture shown; nullptr where there is none yet.
   std::shared_ptr<const figure::Scene> scene() const { return scene_; }
   /// The figure shown, with its settings, for export; nullptr where there is none yet.
@@ -103,6 +113,14 @@ class Tile {
   void draw_header(TileState& tile, const TileContext& context, float width, bool active);
   /// Title and list of views.
   void draw_title(const TileState& tile, const TileContext& context, float width, bool active);
+  /// The words over the picture while it computes or is stopped, and their button.
+  struct Wait {
+    std::string text, button;
+    double share = 0.0;  // 0 to 1
+    figure::Rect box, press;  // in pixels
+  };
+  std::optional<Wait> wait(const PanelContext& context, ImVec2 area) const;
+  void draw_wait(const PanelContext& context, const Wait& wait, bool hovered) const;
   void interact(TileState& tile, const TileContext& context, const figure::Scene& scene);
   void start_drag(const TileContext& context, const figure::Scene& scene, figure::Point at);
   void go_on_dragging(TileState& tile, const TileContext& context, const figure::Scene& scene,
@@ -127,6 +145,7 @@ class Tile {
   std::string shown_view_;
   std::map<std::string, std::string> drafts_;  // choice → what is being typed, or is not a value
   std::vector<figure::Rect> header_items_;
+  std::optional<figure::Rect> stop_button_;
   int drawn_in_ = -2;  // the frame
   ImVec2 origin_{};
   float scale_ = 1.0F;

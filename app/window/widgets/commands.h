@@ -55,6 +55,7 @@ enum class Command {
   pan_left,
   pan_right,
   reset_view,
+  stop_view,
   // Layouts
   layout_explore,
   layout_compare,
@@ -80,6 +81,7 @@ enum class Command {
   quit,
   // Window
   palette,
+  jobs,
   present,
   next_panel,
   left_panel,
