@@ -216,6 +216,11 @@ class Making {
 
 }  // namespace
 
+const figure::Figure& own_figure(const figure::Figure& made) {
+  const auto* with = dynamic_cast<const FigureWithSentence*>(&made);
+  return with != nullptr ? *with->own() : made;
+}
+
 figure::MadeFigure FigureService::compute(const figure::FigureInfo& info,
                                           const FigureRequest& request, const FigureInputs& inputs,
                                           Progress& progress, const Meanwhile& meanwhile) const {

@@ -61,6 +61,9 @@ class FigureService {
   std::unordered_map<FigureRequest, Entry> entries_;  // those that somebody has, or waits for
 };
 
+/// What the catalogue's entry computed, of a figure to whose caption make() may have added a sentence.
+const figure::Figure& own_figure(const figure::Figure& made);
+
 /// Makes figures of the same inputs. Safe to use from several threads at once.
 class FigureMaker {
  public:

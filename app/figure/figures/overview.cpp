@@ -75,8 +75,10 @@ struct Panel {
   std::vector<int> first_loss = {};   // [L,Hk] of followed tokens: the step; -1: none was lost
 };
 
-class Overview final : public Figure {
+class Overview final : public Figure, public HeadValues {
  public:
+  const std::vector<float>& head_values() const override { return panels.front().values; }
+
   int layers = 0;
   int heads = 0;
   Shown measure;

@@ -33,6 +33,14 @@ inline constexpr const char* kOverlapMeasure = "overlap";
 inline constexpr const char* kSinksMeasure = "sinks";
 inline constexpr const char* kEffectiveTokensMeasure = "effective-tokens";
 
+/// A figure with one number for each head, as `overview` is.
+class HeadValues {
+ public:
+  virtual ~HeadValues() = default;
+  /// [L,Hk] of the first policy, row by row; NaN: none.
+  virtual const std::vector<float>& head_values() const = 0;
+};
+
 /// Share of the tokens kept by either that both keep after a step (Jaccard), of those before
 /// `first_unseen`.
 double kept_overlap(const HeadReplay& a, const HeadReplay& b, int step, int first_unseen);

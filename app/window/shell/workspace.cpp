@@ -158,6 +158,7 @@ std::string Workspace::open_files() const {
 bool Workspace::settled() const {
   if (results.opening() || results.opening_evaluation() || start_page.capturing()) return false;
   if (lessons.busy() || sheets.file_panel.listing() || sheets.cause_card.busy() || finding_wanted_) return false;
+  if (sheets.head_table.busy()) return false;
   if (drawn_files_ != open_files()) return false;  // what was drawn last is of other files
   if (!results.trace() && !results.evaluation()) return true;
   if (frames_wanted_ > 0 || !results.idle() || sheets.export_panel.previewing()) return false;
@@ -372,6 +373,7 @@ std::vector<Workspace::Sheet> Workspace::all_sheets() {
        },
        [this](const PanelContext& c) { sheets.token_card.draw(c); }},
       of(sheets.cause_card, false),
+      of(sheets.head_table, false),
       {[this] { return presenting_; }, [this] { presenting_ = false; }},
       {[this] { return !notice.empty(); }, [this] { notice.clear(); }},
   };

@@ -19,6 +19,7 @@
 #include "app/window/sheets/command_palette.h"
 #include "app/window/sheets/export_panel.h"
 #include "app/window/sheets/file_panel.h"
+#include "app/window/sheets/head_table.h"
 #include "app/window/sheets/help_sheet.h"
 #include "app/window/sheets/start_page.h"
 #include "app/window/state/known_models.h"
@@ -45,6 +46,7 @@ struct Sheets {
 
   CommandPalette palette;
   HelpSheet help;
+  HeadTable head_table;
   FilePanel file_panel;
   ExportPanel export_panel;
   CapturePanel capture_panel;

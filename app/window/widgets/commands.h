@@ -22,6 +22,7 @@ enum class Command {
   layer_down,
   head_left,
   head_right,
+  head_table,
   token_back,
   token_forward,
   whole_range,
