@@ -125,6 +125,8 @@ int run(const Options& options) {
                    known ? ": already there" : "");
       },
       measures);
+  fmt::print(stderr, "{} of {}: all done, in {}\n", settings.size(), settings.size(),
+             options.output);
   if (!options.limit.empty()) {
     print_smallest(smallest_budgets(table, trace, limit.first, limit.second), limit.first,
                    limit.second);

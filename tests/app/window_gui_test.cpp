@@ -293,6 +293,18 @@ TEST_F(Window, WhatOneNeedsToSeeIsKeptForTheNextWindow) {
   EXPECT_TRUE(w().reduced_motion);
 }
 
+TEST_F(Window, TheSizeIsChangedByTheKeypadTooAndSaidInPercent) {
+  driver().key(GLFW_KEY_KP_ADD, true);
+  EXPECT_DOUBLE_EQ(state().scale, 1.1);
+  EXPECT_EQ(w().notice, "Size 110 %");
+  driver().key(GLFW_KEY_EQUAL, true);
+  EXPECT_DOUBLE_EQ(state().scale, 1.2);
+  driver().key(GLFW_KEY_KP_SUBTRACT, true);
+  EXPECT_DOUBLE_EQ(state().scale, 1.1);
+  driver().key(GLFW_KEY_KP_0, true);
+  EXPECT_EQ(w().notice, "Size 100 %");
+}
+
 TEST_F(Window, AClosedLoopRunOpenedBesideTheFullOneShowsHowFarTheyAreApart) {
   SyntheticTraceOptions options;
   options.layers = 3;

@@ -27,8 +27,10 @@ void show_tiles(WorkspaceState& state, int count) {
   state.active_tile = std::min(state.active_tile, count - 1);
 }
 
-void scale_by(WorkspaceState& state, double factor) {
-  state.scale = std::clamp(std::round(state.scale * factor * 20) / 20, kMinScale, kMaxScale);
+void scale_and_tell(Workspace& workspace, double factor) {
+  double& scale = workspace.state.scale;
+  scale = std::clamp(std::round(scale * factor * 20) / 20, kMinScale, kMaxScale);
+  workspace.tell(fmt::format("Size {:.0f} %", 100 * scale));
 }
 
 /// By a factor, by one entry at least; in the unit in which it is written.
@@ -60,6 +62,11 @@ constexpr KeyPress key(int code, unsigned modifiers = 0) {
           .repeats = (modifiers & kRepeats) != 0};
 }
 /// A character, on whatever key the layout has it. The system repeats it while held.
+/// The same, on the keypad too.
+constexpr KeyPress also(KeyPress press, int keypad) {
+  press.also_key = keypad;
+  return press;
+}
 constexpr KeyPress typed(char character) { return {.character = character}; }
 
 }  // namespace
@@ -310,14 +317,14 @@ std::span<const CommandRow> Workspace::commands() {
        {Menu::view, 4, "Colours", "", nullptr, nullptr,
         [](const W& w) { return ": " + std::string(amount_map_name(w.state.amounts)); }}},
       {Command::scale_up, "Ctrl +", "larger", "Window",
-       key(GLFW_KEY_EQUAL, kControl | kRepeats), Needs::nothing,
-       [](S& s, const R&) { scale_by(s, kSizeStep); }, {Menu::view, 4, "Larger"}},
+       also(key(GLFW_KEY_EQUAL, kControl | kRepeats), GLFW_KEY_KP_ADD), Needs::nothing,
+       [](W& w) { scale_and_tell(w, kSizeStep); }, {Menu::view, 4, "Larger"}},
       {Command::scale_down, "Ctrl −", "smaller", "Window",
-       key(GLFW_KEY_MINUS, kControl | kRepeats), Needs::nothing,
-       [](S& s, const R&) { scale_by(s, 1 / kSizeStep); }, {Menu::view, 4, "Smaller"}},
+       also(key(GLFW_KEY_MINUS, kControl | kRepeats), GLFW_KEY_KP_SUBTRACT), Needs::nothing,
+       [](W& w) { scale_and_tell(w, 1 / kSizeStep); }, {Menu::view, 4, "Smaller"}},
       {Command::scale_reset, "Ctrl 0", "normal size", "Window",
-       key(GLFW_KEY_0, kControl), Needs::nothing,
-       [](S& s, const R&) { s.scale = 1.0; }, {Menu::view, 4, "Normal size"}},
+       also(key(GLFW_KEY_0, kControl), GLFW_KEY_KP_0), Needs::nothing,
+       [](W& w) { scale_and_tell(w, 1.0 / w.state.scale); }, {Menu::view, 4, "Normal size"}},
       {Command::help, "F1", "show this sheet (or ?)", "Window",
        {.key = GLFW_KEY_F1, .also = '?'}, Needs::nothing,
        [](W& w) { w.sheets.help.toggle(); }, {Menu::help, 0, "Keys and mouse"}},

@@ -37,6 +37,13 @@ figure::DrawRequest draw_request(const Look& look, const figure::TextMetrics& me
   return draw;
 }
 
+/// "layer 3, head 1", "layer 3" where it is of all heads; empty: of none in particular.
+std::string head_in_words(const figure::Target& target) {
+  if (target.layer < 0) return {};
+  return target.head < 0 ? fmt::format("layer {}", target.layer)
+                         : fmt::format("layer {}, head {}", target.layer, target.head);
+}
+
 /// A bar of colours has a value at its side, nothing along x, and is narrow.
 bool is_colour_bar(const figure::Axes& axes) {
   constexpr double kWidest = 12.0;  // points
@@ -543,6 +550,14 @@ void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scen
   };
   std::string readout = text(axes.x, data.x) + ", " + text(axes.y, data.y);
   if (const auto target = scene.pick(at)) {
+    if (const std::string head = head_in_words(*target); !head.empty()) {
+      const bool has_layer = axes.y.meaning == figure::AxisMeaning::layer;
+      if (has_layer && axes.x.meaning == figure::AxisMeaning::head) {
+        readout = head;
+      } else if (!has_layer || target->head >= 0) {
+        readout = head + ": " + readout;
+      }
+    }
     const auto picture = picture_.value();
     const std::string value = picture ? picture->figure.figure->value_text(*target) : "";
     if (!value.empty()) readout += "  " + value;

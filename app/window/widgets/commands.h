@@ -106,6 +106,7 @@ struct KeyPress {
   int key = 0;         // GLFW code; 0: the character decides
   char character = 0;  // as the keyboard's layout types it; 0: the key decides
   char also = 0;       // another character that does the same
+  int also_key = 0;    // another GLFW code that does the same: on the keypad
   bool control = false;
   bool shift = false;
   bool repeats = false;  // while held

@@ -54,7 +54,8 @@ std::vector<Command> pressed_commands(const KeyTakers& takers) {
       }
     }
     if (press.key != 0 && io.KeyCtrl == press.control && io.KeyShift == press.shift && !io.KeyAlt &&
-        went_down(press.key, press.repeats)) {
+        (went_down(press.key, press.repeats) ||
+         (press.also_key != 0 && went_down(press.also_key, press.repeats)))) {
       out.push_back(row.command);
     }
   }
