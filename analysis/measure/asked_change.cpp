@@ -12,24 +12,24 @@ namespace {
 /// Rows of a tile are so many queries, each with all keys before it.
 constexpr std::size_t kTile = 64;
 
-/// A, and what becomes of it: A' − A, of one query over the tokens that it sees.
-struct Row {
-  double kept = 0.0;                 // S: with the sink's share
-  std::vector<double> full, change;  // [seen]
+/// What becomes of a query's attention A: A' − A over the tokens that it sees.
+struct CutRow {
+  double kept = 0.0;           // S: with the sink's share
+  std::vector<double> change;  // [seen]
 };
 
 /// Both softmaxes are made of the same exponentials; where all that is kept underflows beside the
 /// largest logit, its own largest takes that one's place.
-Row row_of(std::span<const float> logits, std::span<const std::int32_t> kept, double sink) {
-  Row row;
-  row.full = softmax(logits, sink);
+CutRow cut_row(std::span<const float> logits, std::span<const double> full,
+               std::span<const std::int32_t> kept, double sink) {
+  CutRow row;
   row.change.resize(logits.size());
-  for (std::size_t i = 0; i < logits.size(); ++i) row.change[i] = -row.full[i];
+  for (std::size_t i = 0; i < logits.size(); ++i) row.change[i] = -full[i];
   std::vector<float> of_kept;
   of_kept.reserve(kept.size());
   for (const std::int32_t at : kept) of_kept.push_back(logits[static_cast<std::size_t>(at)]);
   row.kept = sink_share(logits, sink);
-  for (const std::int32_t at : kept) row.kept += row.full[static_cast<std::size_t>(at)];
+  for (const std::int32_t at : kept) row.kept += full[static_cast<std::size_t>(at)];
   row.kept = std::min(row.kept, 1.0);
   const std::vector<double> cut = softmax(of_kept, sink);
   for (std::size_t j = 0; j < kept.size(); ++j) {
@@ -44,70 +44,59 @@ Row row_of(std::span<const float> logits, std::span<const std::int32_t> kept, do
 }  // namespace
 
 AskedLayer::AskedLayer(const LayerStates& states, const LayerContext& context,
-                       std::span<const int> queries, const Eigen::MatrixXd* effects)
+                       std::span<const int> queries, const Eigen::MatrixXd* effects,
+                       std::size_t replays)
     : states_(states), context_(context), queries_(queries), effects_(effects) {
-  heads_.resize(static_cast<std::size_t>(context.model.num_kv_heads));
+  whole_.resize(static_cast<std::size_t>(context.model.num_kv_heads));
+  sums_.resize(replays * whole_.size());
   if (states.output_weights.empty()) return;
-  for (Sums& sums : heads_) {
-    sums.output.setZero(static_cast<Eigen::Index>(queries.size()), context.model.hidden_size);
-    sums.change = sums.output;
-  }
+  const auto rows = static_cast<Eigen::Index>(queries.size());
+  for (Whole& whole : whole_) whole.output.setZero(rows, context.model.hidden_size);
+  for (Sums& sums : sums_) sums.change.setZero(rows, context.model.hidden_size);
 }
 
-void AskedLayer::add(int head, std::size_t first, std::size_t count, const FoundEntries& found) {
-  Sums& sums = heads_[static_cast<std::size_t>(head)];
-  sums.merged |= found.merged != nullptr;
+void AskedLayer::add(int head, std::size_t first, std::size_t count,
+                     std::span<const FoundEntries> found) {
+  for (std::size_t replay = 0; replay < found.size(); ++replay) {
+    sums_of(replay, static_cast<std::size_t>(head)).merged |= found[replay].merged != nullptr;
+  }
   const int group = context_.model.group_size();
   for (std::size_t begin = first; begin < first + count; begin += kTile) {
     const std::size_t rows = std::min(kTile, first + count - begin);
-    for (int i = 0; i < group; ++i) add_query_head(head * group + i, begin, rows, found, sums);
+    for (int i = 0; i < group; ++i) add_query_head(head * group + i, begin, rows, found);
   }
 }
 
-void AskedLayer::add_query_head(int query_head, std::size_t first, std::size_t count,
-                                const FoundEntries& found, Sums& sums) {
+Matrix AskedLayer::changes_of(int query_head, std::span<const FullRow> asked,
+                              const FoundEntries& found, Sums& sums) const {
   const auto q = static_cast<std::size_t>(query_head);
-  const ModelInfo& model = context_.model;
-  const auto head = static_cast<std::size_t>(model.head_of(query_head));
+  const auto head = static_cast<std::size_t>(context_.model.head_of(query_head));
   const LogitRule rule = context_.attention.of(query_head);
-  const Matrix& keys = states_.keys[head];
   const Matrix& values = states_.values[head];
-  const bool weights = !states_.output_weights.empty();
-  const Eigen::Index d = keys.cols();
-  // Attention of all queries at once, and its change, over the tokens up to the last query's.
-  const int end = queries_[first + count - 1] + 1;
-  const int begin = first_seen(queries_[first], model.sliding_window);
-  const auto rows = static_cast<Eigen::Index>(count);
-  Matrix full = Matrix::Zero(rows, end - begin);
-  Matrix change = full;
-  Matrix outputs(rows, d), changes(rows, d);
-  for (Eigen::Index r = 0; r < rows; ++r) {
-    const int query = queries_[first + static_cast<std::size_t>(r)];
-    const int seen = first_seen(query, model.sliding_window);
-    const auto asked = states_.queries[q].row(query);
-    const std::span<const float> one(asked.data(), static_cast<std::size_t>(d));
-    const std::vector<float> logits =
-        attention_logits(one, kvloupe::rows(view(keys), seen, query + 1 - seen), rule);
+  const bool bounded =
+      !states_.output_weights.empty() && found.merged == nullptr && !states_.value_norms_l1.empty();
+  const int begin = asked.front().seen, end = asked.back().query + 1;
+  Matrix change = Matrix::Zero(std::ssize(asked), end - begin);
+  Matrix changes(std::ssize(asked), values.cols());
+  for (Eigen::Index r = 0; r < std::ssize(asked); ++r) {
+    const auto& [query, seen, logits, full, own_query] = asked[static_cast<std::size_t>(r)];
     const auto from = std::lower_bound(found.tokens.begin(), found.tokens.end(), seen);
     const auto to = std::upper_bound(from, found.tokens.end(), query);
     std::vector<std::int32_t> kept(from, to);
     for (std::int32_t& token : kept) token -= seen;
-    const Row row = row_of(logits, kept, rule.sink);
+    const CutRow row = cut_row(logits, full, kept, rule.sink);
     sums.kept += row.kept;
-    for (std::size_t i = 0; i < row.full.size(); ++i) {
-      const Eigen::Index column = seen - begin + static_cast<Eigen::Index>(i);
-      full(r, column) = static_cast<float>(row.full[i]);
-      change(r, column) = static_cast<float>(row.change[i]);
+    for (std::size_t i = 0; i < full.size(); ++i) {
+      change(r, seen - begin + static_cast<Eigen::Index>(i)) = static_cast<float>(row.change[i]);
     }
-    if (weights && found.merged == nullptr && !states_.value_norms_l1.empty()) {
+    if (bounded) {
       // θ = Σ over evicted of A_i‖v_i W_O‖ + (1 − S) Σ over kept of A'_i‖v_i W_O‖.
       std::size_t next = 0;
-      for (std::size_t i = 0; i < row.full.size(); ++i) {
+      for (std::size_t i = 0; i < full.size(); ++i) {
         const double norm = states_.value_norms_l1[q][static_cast<std::size_t>(seen) + i];
         const bool stays = next < kept.size() && kept[next] == static_cast<std::int32_t>(i);
         if (stays) ++next;
-        sums.theta +=
-            norm * (stays ? (1.0 - row.kept) * (row.full[i] + row.change[i]) : row.full[i]);
+        sums.theta += norm * (stays ? (1.0 - row.kept) * (full[i] + row.change[i]) : full[i]);
       }
     }
     if (found.merged == nullptr) continue;
@@ -115,15 +104,14 @@ void AskedLayer::add_query_head(int query_head, std::size_t first, std::size_t c
     const auto at = static_cast<Eigen::Index>(from - found.tokens.begin());
     const auto held = static_cast<Eigen::Index>(kept.size());
     std::vector<float> own =
-        attention_logits(one, kvloupe::rows(found.merged->keys, at, held), rule);
+        attention_logits(own_query, kvloupe::rows(found.merged->keys, at, held), rule);
     for (std::size_t j = 0; j < own.size() && !found.merged->log_sizes.empty(); ++j) {
       own[j] += found.merged->log_sizes[static_cast<std::size_t>(at) + j];
     }
     const std::vector<double> attention = softmax(own, rule.sink);
-    Eigen::VectorXd moved = Eigen::VectorXd::Zero(d);
-    for (std::size_t i = 0; i < row.full.size(); ++i) {
-      moved -=
-          row.full[i] * values.row(seen + static_cast<Eigen::Index>(i)).cast<double>().transpose();
+    Eigen::VectorXd moved = Eigen::VectorXd::Zero(values.cols());
+    for (std::size_t i = 0; i < full.size(); ++i) {
+      moved -= full[i] * values.row(seen + static_cast<Eigen::Index>(i)).cast<double>().transpose();
     }
     for (std::size_t j = 0; j < attention.size(); ++j) {
       moved +=
@@ -132,32 +120,70 @@ void AskedLayer::add_query_head(int query_head, std::size_t first, std::size_t c
     }
     changes.row(r) = moved.cast<float>().transpose();
   }
-  const MatrixView seen_values = kvloupe::rows(view(values), begin, end - begin);
-  outputs.noalias() = full * seen_values;
-  if (found.merged == nullptr) changes.noalias() = change * seen_values;
-  sums.norm += outputs.cast<double>().squaredNorm();
-  sums.error += changes.cast<double>().squaredNorm();
-  if (!weights) return;
+  if (found.merged == nullptr) {
+    changes.noalias() = change * kvloupe::rows(view(values), begin, end - begin);
+  }
+  return changes;
+}
+
+void AskedLayer::add_query_head(int query_head, std::size_t first, std::size_t count,
+                                std::span<const FoundEntries> found) {
+  const auto q = static_cast<std::size_t>(query_head);
+  const ModelInfo& model = context_.model;
+  const auto head = static_cast<std::size_t>(model.head_of(query_head));
+  const LogitRule rule = context_.attention.of(query_head);
+  const Matrix& keys = states_.keys[head];
+  const Matrix& values = states_.values[head];
+  const bool weights = !states_.output_weights.empty();
+  // Attention of all queries at once over the tokens up to the last query's.
+  const int end = queries_[first + count - 1] + 1;
+  const int begin = first_seen(queries_[first], model.sliding_window);
+  const auto rows = static_cast<Eigen::Index>(count);
+  std::vector<FullRow> asked(count);
+  Matrix full = Matrix::Zero(rows, end - begin);
+  for (Eigen::Index r = 0; r < rows; ++r) {
+    FullRow& one = asked[static_cast<std::size_t>(r)];
+    one.query = queries_[first + static_cast<std::size_t>(r)];
+    one.seen = first_seen(one.query, model.sliding_window);
+    one.asked = {states_.queries[q].row(one.query).data(), static_cast<std::size_t>(keys.cols())};
+    one.logits = attention_logits(
+        one.asked, kvloupe::rows(view(keys), one.seen, one.query + 1 - one.seen), rule);
+    one.full = softmax(one.logits, rule.sink);
+    for (std::size_t i = 0; i < one.full.size(); ++i) {
+      full(r, one.seen - begin + static_cast<Eigen::Index>(i)) = static_cast<float>(one.full[i]);
+    }
+  }
+  const Matrix outputs = full * kvloupe::rows(view(values), begin, end - begin);
+  Whole& whole = whole_[head];
+  whole.norm += outputs.cast<double>().squaredNorm();
   Matrix room;
-  const Matrix& weight = states_.output_weights[q].floats(room);
+  const Matrix* weight = weights ? &states_.output_weights[q].floats(room) : nullptr;
   const auto place = static_cast<Eigen::Index>(first);
-  sums.output.middleRows(place, rows) += (outputs * weight).cast<double>();
-  const Eigen::MatrixXd moved = (changes * weight).cast<double>();
-  sums.change.middleRows(place, rows) += moved;
-  sums.l1 += moved.lpNorm<1>();
-  if (effects_ != nullptr && effects_->size() > 0) {
-    sums.effect += moved.cwiseProduct(effects_->middleRows(place, rows)).sum();
+  if (weights) whole.output.middleRows(place, rows) += (outputs * *weight).cast<double>();
+  for (std::size_t replay = 0; replay < found.size(); ++replay) {
+    Sums& sums = sums_of(replay, head);
+    const Matrix changes = changes_of(query_head, asked, found[replay], sums);
+    sums.error += changes.cast<double>().squaredNorm();
+    if (!weights) continue;
+    const Eigen::MatrixXd moved = (changes * *weight).cast<double>();
+    sums.change.middleRows(place, rows) += moved;
+    sums.l1 += moved.lpNorm<1>();
+    if (effects_ != nullptr && effects_->size() > 0) {
+      sums.effect += moved.cwiseProduct(effects_->middleRows(place, rows)).sum();
+    }
   }
 }
 
-AskedHead AskedLayer::head(int head) const {
-  const Sums& sums = heads_[static_cast<std::size_t>(head)];
+AskedHead AskedLayer::head(int head, std::size_t replay) const {
+  const auto place = static_cast<std::size_t>(head);
+  const Sums& sums = sums_[replay * whole_.size() + place];
   const auto queries = static_cast<double>(queries_.size());
   const double rows = queries * context_.model.group_size();
   AskedHead of;
   if (queries_.empty()) return of;
   of.kept_attention = sums.kept / rows;
-  if (sums.norm > 0.0) of.output_error = sums.error / sums.norm;
+  const double norm = whole_[place].norm;
+  if (norm > 0.0) of.output_error = sums.error / norm;
   if (states_.output_weights.empty()) return of;
   of.perturbation_l1 = sums.l1 / rows;
   if (!sums.merged && !states_.value_norms_l1.empty()) of.bound_l1 = sums.theta / rows;
@@ -166,13 +192,17 @@ AskedHead AskedLayer::head(int head) const {
   return of;
 }
 
-Eigen::MatrixXd AskedLayer::sum(Eigen::MatrixXd Sums::*part) const {
-  Eigen::MatrixXd all = heads_.front().*part;
-  for (std::size_t head = 1; head < heads_.size(); ++head) all += heads_[head].*part;
+Eigen::MatrixXd AskedLayer::output() const {
+  Eigen::MatrixXd all = whole_.front().output;
+  for (std::size_t head = 1; head < whole_.size(); ++head) all += whole_[head].output;
   return all;
 }
 
-Eigen::MatrixXd AskedLayer::output() const { return sum(&Sums::output); }
-Eigen::MatrixXd AskedLayer::change() const { return sum(&Sums::change); }
+Eigen::MatrixXd AskedLayer::change(std::size_t replay) const {
+  const std::size_t first = replay * whole_.size();
+  Eigen::MatrixXd all = sums_[first].change;
+  for (std::size_t head = 1; head < whole_.size(); ++head) all += sums_[first + head].change;
+  return all;
+}
 
 }  // namespace kvloupe

@@ -37,8 +37,9 @@ struct AskedHead {
   double effect = kUnknown;
 };
 
-/// One layer's part for some queries. Sums are kept in double; products are in float32, of
-/// differences of attention, so that small changes do not cancel.
+/// One layer's part for some queries, in one replay or in several. Sums are kept in double;
+/// products are in float32, of differences of attention, so that small changes do not cancel. What
+/// is of the full cache alone is computed once for all replays.
 class AskedLayer {
  public:
   /// `queries`: tokens, ascending, Q of them. `effects` [Q,D] or empty: the change of a quantity
@@ -46,35 +47,55 @@ class AskedLayer {
   /// states need keys, queries and values, and output weights with their norms where the trace has
   /// them. `context.model.sliding_window` is what a query sees.
   AskedLayer(const LayerStates& states, const LayerContext& context, std::span<const int> queries,
-             const Eigen::MatrixXd* effects = nullptr);
+             const Eigen::MatrixXd* effects = nullptr, std::size_t replays = 1);
 
-  /// A head's cache at the queries [first, first + count) of those asked, which are in one block.
-  /// Call it for each head and query exactly once; different heads may be added at the same time.
-  void add(int head, std::size_t first, std::size_t count, const FoundEntries& found);
+  /// A head's caches, one for each replay, at the queries [first, first + count) of those asked,
+  /// which are in one block. Call it for each head and query exactly once; different heads may be
+  /// added at the same time.
+  void add(int head, std::size_t first, std::size_t count, std::span<const FoundEntries> found);
 
   /// All queries of the head must have been added.
-  AskedHead head(int head) const;
+  AskedHead head(int head, std::size_t replay = 0) const;
   /// The layer's, once all heads were added: Σ over its heads of o W_O and of (o' − o) W_O, [Q,D];
   /// empty without output weights.
   Eigen::MatrixXd output() const;
-  Eigen::MatrixXd change() const;
+  Eigen::MatrixXd change(std::size_t replay = 0) const;
 
  private:
+  /// Of a head with the full cache.
+  struct Whole {
+    double norm = 0.0;
+    Eigen::MatrixXd output;  // [Q,D], over the head's query heads
+  };
+  /// Of a head in one replay.
   struct Sums {
-    double kept = 0.0, error = 0.0, norm = 0.0, l1 = 0.0, theta = 0.0, effect = 0.0;
+    double kept = 0.0, error = 0.0, l1 = 0.0, theta = 0.0, effect = 0.0;
     bool merged = false;
-    Eigen::MatrixXd output, change;  // [Q,D], over the head's query heads
+    Eigen::MatrixXd change;  // [Q,D], over the head's query heads
+  };
+  /// A query's logits and attention with the full cache, over the tokens that it sees.
+  struct FullRow {
+    int query = 0, seen = 0;       // tokens: the query, and the first that it sees
+    std::vector<float> logits;     // [seen]
+    std::vector<double> full;      // [seen]
+    std::span<const float> asked;  // [d]
   };
   /// One query head.
   void add_query_head(int query_head, std::size_t first, std::size_t count,
-                      const FoundEntries& found, Sums& sums);
-  Eigen::MatrixXd sum(Eigen::MatrixXd Sums::*part) const;
+                      std::span<const FoundEntries> found);
+  /// The same in one replay: o' − o of the rows [rows,d].
+  Matrix changes_of(int query_head, std::span<const FullRow> asked, const FoundEntries& found,
+                    Sums& sums) const;
+  Sums& sums_of(std::size_t replay, std::size_t head) {
+    return sums_[replay * whole_.size() + head];
+  }
 
   const LayerStates& states_;
   const LayerContext& context_;
   std::span<const int> queries_;
   const Eigen::MatrixXd* effects_;
-  std::vector<Sums> heads_;  // [Hk]
+  std::vector<Whole> whole_;  // [Hk]
+  std::vector<Sums> sums_;    // [replays] of [Hk]
 };
 
 }  // namespace kvloupe

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <mutex>
+#include <utility>
 
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/logit_path.h"
@@ -65,78 +65,129 @@ std::vector<std::int32_t> found_at(const HeadReplay& head, int step, const Block
   return tokens;
 }
 
-/// The same for all layers.
+/// One replay, the same for all layers.
 struct Asking {
-  const Trace& trace;
   const Replay& replay;
   PolicySpec policy;
-  std::vector<OfStep> steps;
-  const SequenceTables& tables;
+  std::unique_ptr<const SequenceTables> tables;
 };
 
+/// Replays that have the same blocks and the same heads.
+struct AskedTogether {
+  std::vector<std::size_t> members;  // places of the replays
+  std::vector<AskedHeads> layers;
+  std::vector<OfStep> steps;
+  std::vector<int> queries;
+  Eigen::MatrixXd gradients;
+};
+
+bool same_shape(const Replay& a, const Replay& b) {
+  return std::equal(
+             a.blocks.begin(), a.blocks.end(), b.blocks.begin(), b.blocks.end(),
+             [](const Block& x, const Block& y) { return x.first == y.first && x.end == y.end; }) &&
+         std::equal(a.heads.begin(), a.heads.end(), b.heads.begin(), b.heads.end(),
+                    [](const HeadReplay& x, const HeadReplay& y) {
+                      return x.layer == y.layer && x.head == y.head;
+                    });
+}
+
 /// Adds the caches as the policy's own replay of the layer has them.
-void add_replayed(const Asking& what, const LayerStates& states, const LayerContext& context,
-                  const std::vector<char>& wanted, AskedLayer& asked, Progress& progress) {
+void add_replayed(const Asking& what, const std::vector<OfStep>& steps, const LayerStates& states,
+                  LayerContext context, const std::vector<char>& wanted, AskedLayer& asked,
+                  Progress& progress) {
   const std::function<void(int, int, const HeadCache&)> on_found = [&](int head, int step,
                                                                        const HeadCache& cache) {
-    const auto of = std::find_if(what.steps.begin(), what.steps.end(),
+    const auto of = std::find_if(steps.begin(), steps.end(),
                                  [&](const OfStep& one) { return one.step == step; });
-    if (of == what.steps.end() || wanted[static_cast<std::size_t>(head)] == 0) return;
+    if (of == steps.end() || wanted[static_cast<std::size_t>(head)] == 0) return;
     const CacheView held = cache.whole();
-    asked.add(head, of->first, of->count, {held.tokens, cache.merged() ? &held : nullptr});
+    const FoundEntries found{held.tokens, cache.merged() ? &held : nullptr};
+    asked.add(head, of->first, of->count, {&found, 1});
   };
   Progress part(progress, 0);
-  LayerReplayInput input{states, what.replay.blocks, what.policy, context};
+  context.budget = what.replay.budget;
+  context.sequence = what.tables.get();
+  LayerReplayInput input{states, what.replay.blocks, what.policy, std::move(context)};
   input.metrics = false;
-  input.last_step = what.steps.back().step;
+  input.last_step = steps.back().step;
   input.acts_until = what.replay.acts_until;
   input.on_found = &on_found;
   replay_layer(input, part);
 }
 
+/// Adds what the records say the heads' caches held, in all of these replays.
+void add_records(const std::vector<const Asking*>& replays, const AskedHeads& heads,
+                 const std::vector<OfStep>& steps, const HeadLoop& for_heads, AskedLayer& asked,
+                 Progress& progress) {
+  for_heads(static_cast<int>(heads.places.size()), [&](int i) {
+    const std::size_t place = heads.places[static_cast<std::size_t>(i)];
+    for (const OfStep& of : steps) {
+      progress.check();
+      std::vector<std::vector<std::int32_t>> tokens;
+      std::vector<FoundEntries> found;
+      for (const Asking* one : replays) {
+        tokens.push_back(found_at(one->replay.heads[place], of.step,
+                                  one->replay.blocks[static_cast<std::size_t>(of.step)]));
+      }
+      for (const std::vector<std::int32_t>& own : tokens) found.push_back({own});
+      asked.add(replays.front()->replay.heads[place].head, of.first, of.count, found);
+    }
+  });
+}
+
+/// A whole layer's; else empty.
 struct LayerAnswer {
-  Eigen::MatrixXd output, change;  // of a whole layer; else empty
+  Eigen::MatrixXd output, change;
 };
 
-LayerAnswer ask_layer(const Asking& what, const AskedHeads& heads, const std::vector<int>& queries,
-                      const Eigen::MatrixXd& gradients, const AskOptions& options,
-                      const HeadLoop& for_heads, AskedReplay& result, Progress& progress) {
-  const auto states = layer_states(options.states, what.trace, heads.layer, StateParts(), progress);
+/// Asks one layer of all replays of a group: their heads' answers go to `results`, what is returned
+/// is [members].
+std::vector<LayerAnswer> ask_layer(const Trace& trace, const std::vector<Asking>& all,
+                                   const AskedTogether& group, const AskedHeads& heads,
+                                   const AskOptions& options, const HeadLoop& for_heads,
+                                   std::vector<AskedReplay>& results, Progress& progress) {
+  const auto states = layer_states(options.states, trace, heads.layer, StateParts(), progress);
   LayerContext context;
   context.layer = heads.layer;
-  context.model = what.trace.layer_model(heads.layer);
-  context.attention = what.trace.attention(heads.layer);
-  context.budget = what.replay.budget;
+  context.model = trace.layer_model(heads.layer);
+  context.attention = trace.attention(heads.layer);
   context.output_weights = states->output_weights;
   context.for_heads = for_heads;
-  context.sequence = &what.tables;
   context.progress = &progress;
-  AskedLayer asked(*states, context, queries, &gradients);
-  const bool merged = std::any_of(heads.places.begin(), heads.places.end(), [&](std::size_t place) {
-    return merges(what.replay.heads[place]);
-  });
-  if (merged) {
+  const bool whole = static_cast<int>(heads.places.size()) == context.model.num_kv_heads;
+  std::vector<LayerAnswer> answers(group.members.size());
+  const auto take = [&](const AskedLayer& asked, std::size_t of, std::size_t member) {
+    const Replay& replay = all[group.members[member]].replay;
+    for (const std::size_t place : heads.places) {
+      results[group.members[member]].heads[place] = asked.head(replay.heads[place].head, of);
+    }
+    if (whole) answers[member] = {asked.output(), asked.change(of)};
+  };
+  std::vector<const Asking*> of_records;
+  std::vector<std::size_t> members;  // of `of_records`
+  for (std::size_t member = 0; member < group.members.size(); ++member) {
+    const Asking& one = all[group.members[member]];
+    const bool merged =
+        std::any_of(heads.places.begin(), heads.places.end(),
+                    [&](std::size_t place) { return merges(one.replay.heads[place]); });
+    if (!merged) {
+      of_records.push_back(&one);
+      members.push_back(member);
+      continue;
+    }
     std::vector<char> wanted(static_cast<std::size_t>(context.model.num_kv_heads), 0);
     for (const std::size_t place : heads.places) {
-      wanted[static_cast<std::size_t>(what.replay.heads[place].head)] = 1;
+      wanted[static_cast<std::size_t>(one.replay.heads[place].head)] = 1;
     }
-    add_replayed(what, *states, context, wanted, asked, progress);
-  } else {
-    for_heads(static_cast<int>(heads.places.size()), [&](int i) {
-      const HeadReplay& head = what.replay.heads[heads.places[static_cast<std::size_t>(i)]];
-      for (const OfStep& of : what.steps) {
-        progress.check();
-        const Block& block = what.replay.blocks[static_cast<std::size_t>(of.step)];
-        const std::vector<std::int32_t> found = found_at(head, of.step, block);
-        asked.add(head.head, of.first, of.count, {found});
-      }
-    });
+    AskedLayer asked(*states, context, group.queries, &group.gradients);
+    add_replayed(one, group.steps, *states, context, wanted, asked, progress);
+    take(asked, 0, member);
   }
-  for (const std::size_t place : heads.places) {
-    result.heads[place] = asked.head(what.replay.heads[place].head);
-  }
-  if (static_cast<int>(heads.places.size()) < context.model.num_kv_heads) return {};
-  return {asked.output(), asked.change()};
+  if (of_records.empty()) return answers;
+  AskedLayer asked(*states, context, group.queries, &group.gradients, of_records.size());
+  add_records(of_records, heads, group.steps, for_heads, asked, progress);
+  for (std::size_t i = 0; i < members.size(); ++i) take(asked, i, members[i]);
+  return answers;
 }
 
 double quotient(const Eigen::MatrixXd& change, const Eigen::MatrixXd& output) {
@@ -159,36 +210,16 @@ Eigen::MatrixXd next_token_gradients(const Trace& trace, const std::vector<int>&
   return gradients;
 }
 
-AskedReplay ask(const Trace& trace, const Replay& replay, Asked asked, const AskOptions& options,
-                Progress& progress) {
-  const int first_step = replay.blocks.empty() ? trace.length() : replay.blocks.front().end;
-  AskedReplay result;
-  result.queries = asked_queries(trace, asked, first_step);
-  result.heads.resize(replay.heads.size());
-  result.parts.assign(replay.heads.size(), AskedReplay::kUnknown);
-  result.layer_errors.assign(static_cast<std::size_t>(trace.model().num_layers),
-                             AskedReplay::kUnknown);
-  const std::vector<AskedHeads> layers = layers_of(replay);
-  progress.set_total(static_cast<long>(layers.size()));
-  if (result.queries.empty()) return result;
-  const SequenceTables tables(trace, known_end(trace, replay.acts_until), &progress);
-  const Asking what{trace, replay, parse_policy(replay.policy),
-                    by_step(result.queries, replay.blocks), tables};
-  const Eigen::MatrixXd gradients = next_token_gradients(trace, result.queries);
-  std::vector<LayerAnswer> answers(layers.size());
-  LayerLoop loop{options.threads, options.background};
-  loop.most_at_once = layers_at_once(layer_bytes(trace, StateParts()), kLargeLayer);
-  for_layers(layers.size(), loop, [&](std::size_t index, const HeadLoop& for_heads) {
-    progress.check();
-    answers[index] = ask_layer(what, layers[index], result.queries, gradients, options, for_heads,
-                               result, progress);
-    progress.advance();
-  });
-  // In the order of the layers, so that sums do not depend on the number of threads.
+namespace {
+/// The answer of one replay from those of its layers, in their order, so that sums do not depend on
+/// the number of threads.
+void sum_up(const std::vector<AskedHeads>& layers,
+            const std::vector<std::vector<LayerAnswer>>& answers, std::size_t member,
+            AskedReplay& result) {
   Eigen::MatrixXd output, change;
   std::size_t whole = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    const LayerAnswer& answer = answers[i];
+    const LayerAnswer& answer = answers[i][member];
     if (answer.output.size() == 0) continue;
     result.layer_errors[static_cast<std::size_t>(layers[i].layer)] =
         quotient(answer.change, answer.output);
@@ -200,7 +231,7 @@ AskedReplay ask(const Trace& trace, const Replay& replay, Asked asked, const Ask
       change += answer.change;
     }
   }
-  if (whole == 0 || whole < result.layer_errors.size()) return result;
+  if (whole == 0 || whole < result.layer_errors.size()) return;
   result.residual_change = quotient(change, output);
   result.worst_layer_error =
       *std::max_element(result.layer_errors.begin(), result.layer_errors.end());
@@ -209,7 +240,76 @@ AskedReplay ask(const Trace& trace, const Replay& replay, Asked asked, const Ask
     result.parts[i] = std::sqrt(result.heads[i].squared_change / output.squaredNorm());
     result.logit_change += result.heads[i].effect;
   }
-  return result;
+}
+
+void ask_together(const Trace& trace, const std::vector<Asking>& all, const AskedTogether& group,
+                  const AskOptions& options, std::vector<AskedReplay>& results,
+                  Progress& progress) {
+  std::vector<std::vector<LayerAnswer>> answers(group.layers.size());
+  LayerLoop loop{options.threads, options.background};
+  loop.most_at_once = layers_at_once(layer_bytes(trace, StateParts()), kLargeLayer);
+  for_layers(group.layers.size(), loop, [&](std::size_t index, const HeadLoop& for_heads) {
+    progress.check();
+    answers[index] =
+        ask_layer(trace, all, group, group.layers[index], options, for_heads, results, progress);
+    progress.advance(std::ssize(group.members));
+  });
+  for (std::size_t member = 0; member < group.members.size(); ++member) {
+    sum_up(group.layers, answers, member, results[group.members[member]]);
+  }
+}
+}  // namespace
+
+std::vector<AskedReplay> ask(const Trace& trace, std::span<const Replay* const> replays,
+                             Asked asked, const AskOptions& options, Progress& progress) {
+  // What the layers' answers may take: Σ o W_O and Σ (o' − o) W_O of each replay.
+  constexpr std::size_t kMostAnswers = std::size_t{1} << 28U;
+  std::vector<AskedReplay> results(replays.size());
+  std::vector<Asking> all;
+  std::vector<AskedTogether> groups;
+  long total = 0;
+  for (std::size_t i = 0; i < replays.size(); ++i) {
+    const Replay& replay = *replays[i];
+    AskedReplay& result = results[i];
+    const int first_step = replay.blocks.empty() ? trace.length() : replay.blocks.front().end;
+    result.queries = asked_queries(trace, asked, first_step);
+    result.heads.resize(replay.heads.size());
+    result.parts.assign(replay.heads.size(), AskedReplay::kUnknown);
+    result.layer_errors.assign(static_cast<std::size_t>(trace.model().num_layers),
+                               AskedReplay::kUnknown);
+    all.push_back({replay, parse_policy(replay.policy),
+                   std::make_unique<const SequenceTables>(
+                       trace, known_end(trace, replay.acts_until), &progress)});
+    const std::vector<AskedHeads> layers = layers_of(replay);
+    total += std::ssize(layers);
+    if (result.queries.empty()) continue;
+    const std::size_t bytes = 2 * layers.size() * result.queries.size() *
+                              static_cast<std::size_t>(trace.model().hidden_size) * sizeof(double);
+    const std::size_t most =
+        std::max<std::size_t>(kMostAnswers / std::max<std::size_t>(bytes, 1), 1);
+    const auto group = std::find_if(groups.begin(), groups.end(), [&](const AskedTogether& one) {
+      return one.members.size() < most && same_shape(*replays[one.members.front()], replay);
+    });
+    if (group != groups.end()) {
+      group->members.push_back(i);
+      continue;
+    }
+    groups.push_back({{i},
+                      layers,
+                      by_step(result.queries, replay.blocks),
+                      result.queries,
+                      next_token_gradients(trace, result.queries)});
+  }
+  progress.set_total(total);
+  for (const AskedTogether& group : groups)
+    ask_together(trace, all, group, options, results, progress);
+  return results;
+}
+
+AskedReplay ask(const Trace& trace, const Replay& replay, Asked asked, const AskOptions& options,
+                Progress& progress) {
+  const Replay* const one = &replay;
+  return std::move(ask(trace, std::span(&one, 1), asked, options, progress).front());
 }
 
 void ask(const Trace& trace, const MeasureChoice& choice, const AskOptions& options,

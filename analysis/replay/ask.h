@@ -49,6 +49,11 @@ Eigen::MatrixXd next_token_gradients(const Trace& trace, const std::vector<int>&
 AskedReplay ask(const Trace& trace, const Replay& replay, Asked asked, const AskOptions& options,
                 Progress& progress);
 
+/// The same of several replays of the trace, in their order: what is of the full cache alone is
+/// computed once for all that have the same blocks and heads. Progress counts layers of replays.
+std::vector<AskedReplay> ask(const Trace& trace, std::span<const Replay* const> replays,
+                             Asked asked, const AskOptions& options, Progress& progress);
+
 /// Asks what the choice of measures needs and sets the heads' values.
 void ask(const Trace& trace, const MeasureChoice& choice, const AskOptions& options,
          Progress& progress, Replay& replay);

@@ -10,10 +10,14 @@
 #include <utility>
 
 #include "analysis/cache/cache_attention.h"
+#include "analysis/cache/one_blas_thread.h"
 #include "analysis/cache/place_turns.h"
 #include "analysis/error.h"
 #include "analysis/numeric/set_overlap.h"
 #include "analysis/one_line.h"
+#include "analysis/parallel_loop.h"
+#include "analysis/record/head_states.h"
+#include "analysis/replay/layer_loop.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace_final_norm.h"
 #include "analysis/unknown.h"
@@ -21,7 +25,6 @@
 namespace kvloupe {
 
 namespace {
-
 
 /// The reason why two traces cannot be compared, and which of them.
 struct Refusal {
@@ -134,6 +137,10 @@ struct Distance {
   }
   double relative() const { return whole > 0.0 ? std::sqrt(difference / whole) : 0.0; }
 };
+
+/// What is compared of a layer, beside its keys.
+constexpr StateParts kCompared{
+    .queries = true, .values = true, .output_weights = false, .value_norms = false};
 
 /// One key-value head's states of one run, and what it held.
 struct HeadRun {
@@ -253,9 +260,13 @@ void token_drift(const Trace& full, const Trace& closed, Drift& drift, Progress&
                           head ? std::string("a trace has no hidden states")
                                : fmt::format("the traces have no output head; for the exact KL {}",
                                              kCaptureOutputHead)));
-  for (std::size_t token = 0; token < static_cast<std::size_t>(full.length()); ++token) {
-    progress.check();
-    TokenDrift one;
+  drift.tokens.resize(static_cast<std::size_t>(full.length()));
+  progress.set_total(full.length());
+  const OneBlasThread one_thread;
+  parallel_loop(0, full.length(), [&](int index) {
+    progress.advance();
+    const auto token = static_cast<std::size_t>(index);
+    TokenDrift& one = drift.tokens[token];
     if (exact) {
       const auto row = static_cast<Eigen::Index>(token);
       const Eigen::VectorXf of_full = *head * hidden_full->row(row).transpose();
@@ -267,8 +278,7 @@ void token_drift(const Trace& full, const Trace& closed, Drift& drift, Progress&
     one.same_top1 = a->token_ids[token * static_cast<std::size_t>(a->k)] ==
                     b->token_ids[token * static_cast<std::size_t>(b->k)];
     one.loss_difference = static_cast<double>(b->loss[token]) - static_cast<double>(a->loss[token]);
-    drift.tokens.push_back(one);
-  }
+  });
 }
 
 /// Mean over the tokens for which it is known; NaN for none.
@@ -392,7 +402,12 @@ Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) 
   request.block = closed.run().block_size;
   request.compression = closed.run().compression;
   request.metrics = false;
-  const Replay open = replay(full, request, progress);
+  // Of the work, about; tokens take long only with an output head.
+  constexpr long kReplayWeight = 300, kLayersWeight = 600, kTokensWeight = 100;
+  progress.set_total(kReplayWeight + kLayersWeight + kTokensWeight);
+  Progress replaying(progress, kReplayWeight);
+  const Replay open = replay(full, request, replaying);
+  replaying.finish();
   const bool same_blocks = std::equal(
       open.blocks.begin(), open.blocks.end(), drift.blocks.begin(), drift.blocks.end(),
       [](const Block& a, const Block& b) { return a.first == b.first && a.end == b.end; });
@@ -411,17 +426,27 @@ Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) 
          retained_jaccard(head.evicted_at, evicted_at, drift.blocks, full.window(head.layer))});
   }
 
-  std::unique_ptr<PlaceTurns> turns;
-  if (drift.positions == "compact") turns = std::make_unique<PlaceTurns>(closed.model());
-  for (int layer = 0; layer < full.model().num_layers; ++layer) {
-    drift.layers.push_back(layer_drift(full, closed, layer, turns.get(), progress));
-  }
+  const auto layers = static_cast<std::size_t>(full.model().num_layers);
+  drift.layers.resize(layers);
+  Progress comparing(progress, kLayersWeight);
+  comparing.set_total(static_cast<long>(layers));
+  LayerLoop loop;
+  loop.most_at_once = layers_at_once(layer_bytes(full, kCompared), kLargeLayer);
+  for_layers(layers, loop, [&](std::size_t layer, const HeadLoop&) {
+    std::unique_ptr<PlaceTurns> turns;  // it keeps what it turned last
+    if (drift.positions == "compact") turns = std::make_unique<PlaceTurns>(closed.model());
+    drift.layers[layer] =
+        layer_drift(full, closed, static_cast<int>(layer), turns.get(), comparing);
+    comparing.advance();
+  });
   if (std::any_of(drift.layers.begin(), drift.layers.end(),
                   [](const LayerDrift& layer) { return std::isnan(layer.output); })) {
     drift.notes.push_back(
         "entries were merged: the outputs of these layers cannot be computed from the trace");
   }
-  token_drift(full, closed, drift, progress);
+  Progress of_tokens(progress, kTokensWeight);
+  token_drift(full, closed, drift, of_tokens);
+  of_tokens.finish();
   return drift;
 }
 

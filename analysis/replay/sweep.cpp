@@ -10,6 +10,7 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/measure/shared_measures.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/comparison_terms.h"
 #include "analysis/policy/policy_files.h"
@@ -225,7 +226,9 @@ void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
                                         const SweepSetting& setting, bool known)>& report,
                const std::vector<std::string>& measures) {
   constexpr std::size_t kMostStates = std::size_t{1} << 30U;
+  constexpr std::size_t kMostShared = std::size_t{1} << 28U;
   LayerStatesCache states(kMostStates);
+  SharedMeasures shared(kMostShared);
   for (std::size_t i = 0; i < settings.size(); ++i) {
     progress.check();
     const SweepSetting& setting = settings[i];
@@ -238,7 +241,9 @@ void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
     request.block = setting.block;
     request.compression = setting.compression;
     request.measures = measures;
+    request.summary = true;  // a row holds what measure_of() reads
     request.states = &states;
+    request.shared = &shared;
     table.add(trace, setting, replay(trace, request, progress));
     table.save(path);
   }

@@ -1,7 +1,13 @@
-// kvloupe export: one figure into one file, without a display.
+// kvloupe export: one figure into one file or several, without a display.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
@@ -18,7 +24,7 @@ namespace {
 struct ExportOptions {
   std::vector<std::string> inputs;
   std::string figure;
-  std::string output;
+  std::vector<std::string> outputs;
   FigureOptions options;
 };
 
@@ -39,21 +45,38 @@ request::FigureMaker maker_of(const figure::FigureInfo& info,
   return request::FigureMaker(std::move(traces));
 }
 
+/// One file of the figure.
+struct ExportedFile {
+  figure::FileFormat format;
+  std::unique_ptr<OutputFile> file;
+};
+
 int run_export(const ExportOptions& o) {
   const figure::FigureInfo& info = figure::find_figure(o.figure);
-  const figure::FileFormat format = figure::format_of(o.output);
+  std::vector<figure::FileFormat> formats;
+  for (const std::string& path : o.outputs) formats.push_back(figure::format_of(path));
   const request::FigureSettings settings = settings_of(o.options);
   const figure::FileOptions file_options = file_options_of(o.options);
   figure::check_choices(info, settings.choices);
-  refuse_own_input(o.output, {o.inputs.begin(), o.inputs.end()});
+  std::set<std::filesystem::path> paths;
+  for (const std::string& path : o.outputs) {
+    refuse_own_input(path, {o.inputs.begin(), o.inputs.end()});
+    std::error_code error;
+    const std::filesystem::path place = std::filesystem::weakly_canonical(path, error);
+    if (!paths.insert(error ? std::filesystem::path(path) : place).second)
+      throw UsageError(fmt::format("-o {}: is given twice; give each file once", path));
+  }
   const request::FigureMaker maker = maker_of(info, o.inputs);
-  OutputFile file(o.output);  // before the work: an unwritable target is known at once
+  std::vector<ExportedFile> outputs;  // before the work: an unwritable target is known at once
+  for (std::size_t i = 0; i < formats.size(); ++i)
+    outputs.push_back({formats[i], std::make_unique<OutputFile>(o.outputs[i])});
   Progress progress;
   const figure::MadeFigure made = maker.make(info, settings, progress);
   const figure::TextMetrics fonts;
   warn_about_fonts(fonts);
-  file.write(figure::file_of(info, made, format, file_options, fonts));
-  file.finish();
+  for (const ExportedFile& output : outputs)
+    output.file->write(figure::file_of(info, made, output.format, file_options, fonts));
+  for (const ExportedFile& output : outputs) output.file->finish();
   return 0;
 }
 
@@ -62,10 +85,10 @@ std::string figure_list() {
   std::string text = "Figures:\n";
   for (const figure::FigureInfo& info : figure::figure_catalog()) {
     text += fmt::format("  {:<14} {}{}\n", info.name, info.title,
-                        info.needs.evaluation       ? " (results of an evaluation or a study)"
-                        : info.needs.both_loops   ? " (a full run and a closed-loop run)"
+                        info.needs.evaluation        ? " (results of an evaluation or a study)"
+                        : info.needs.both_loops      ? " (a full run and a closed-loop run)"
                         : info.needs.most_traces > 1 ? " (several traces)"
-                                               : "");
+                                                     : "");
     for (const figure::ChoiceInfo& choice : info.choices) {
       text +=
           fmt::format("  {:<14} --set {}={}{}\n", "", choice.name, fmt::join(choice.values, "|"),
@@ -87,8 +110,11 @@ void add(CLI::App& app, Action& action) {
                    "kvloupe-capture eval or of kvloupe study")
       ->required();
   verb->add_option("--figure", options->figure, "The figure's name; see below")->required();
-  verb->add_option("-o,--output", options->output, "FILE.svg, .pdf, .png, .csv or .html")
-      ->required();
+  verb->add_option("-o,--output", options->outputs,
+                   "FILE.svg, .pdf, .png, .csv or .html; several times for several files of the "
+                   "figure, which is computed once")
+      ->required()
+      ->allow_extra_args(false);
   add_figure_options(*verb, options->options);
   verb->add_option("--set", options->options.choices,
                    "A choice of the figure, NAME=VALUE; see below")

@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "analysis/error.h"
+#include "analysis/measure/shared_measures.h"
 #include "analysis/replay/follow.h"
+#include "analysis/replay/measure_replay.h"
 
 namespace kvloupe::figure {
 
@@ -56,8 +60,29 @@ std::vector<int> chosen_tokens(const FigureInfo& info, const FigureInput& input,
   return named_tokens(*input.trace, choice(info, input.choices, name));
 }
 
-std::shared_ptr<const Replay> replay_of(const FigureInput& input, const WantedReplay& wanted,
-                                        Progress& progress) {
+namespace {
+constexpr std::size_t kMostShared = std::size_t{1} << 28U;  // bytes of what replays share
+
+/// What the measured replays of one trace share, by the trace and the measures.
+using SharedByTrace = std::map<std::pair<std::size_t, std::vector<std::string>>, SharedMeasures>;
+
+std::shared_ptr<const Replay> measured(const FigureInput& input, const WantedReplay& wanted,
+                                       const Replay& replay, SharedMeasures* shared,
+                                       Progress& progress) {
+  MeasureRequest request;
+  request.measures = wanted.measures;
+  request.steps = wanted.steps;
+  request.summary = wanted.summary;
+  request.states = &input.replays->states();
+  request.shared = shared;
+  return std::make_shared<const Replay>(
+      measure_replay(*input.traces.at(wanted.trace), replay, request, progress));
+}
+
+/// A replay by WantedReplay, `shared` with others of the trace and the same measures; null:
+/// nothing.
+std::shared_ptr<const Replay> make_replay(const FigureInput& input, const WantedReplay& wanted,
+                                          SharedMeasures* shared, Progress& progress) {
   const Trace& trace = *input.traces.at(wanted.trace);
   ReplayRequest request;
   request.policy = wanted.policy;
@@ -65,24 +90,49 @@ std::shared_ptr<const Replay> replay_of(const FigureInput& input, const WantedRe
   request.block = wanted.block.value_or(input.block);
   request.compression = input.compression;
   request.layers = wanted.layers;
-  request.metrics = wanted.metrics;
+  request.metrics = false;
   if (wanted.scores) {
     request.scores_layer = input.selection.layer;
     request.scores_head = input.selection.head;
   }
-  Progress part(progress, kReplaySteps);
-  auto replay = input.replays->get(trace, request, part);
-  part.finish();
+  const bool measures = !wanted.measures.empty();
+  const long own = measures ? kReplaySteps * 3 / 4 : kReplaySteps;
+  Progress replaying(progress, own);
+  auto replay = input.replays->get(trace, request, replaying);
+  replaying.finish();
+  if (!measures) return replay;
+  Progress measuring(progress, kReplaySteps - own);
+  replay = measured(input, wanted, *replay, shared, measuring);
+  measuring.finish();
   return replay;
+}
+}  // namespace
+
+std::shared_ptr<const Replay> replay_of(const FigureInput& input, const WantedReplay& wanted,
+                                        Progress& progress) {
+  return make_replay(input, wanted, nullptr, progress);
 }
 
 std::vector<std::shared_ptr<const Replay>> replays_of(const FigureInput& input,
                                                       const std::vector<WantedReplay>& wanted,
-                                                      Progress& progress) {
-  progress.set_total(static_cast<long>(wanted.size()) * kReplaySteps);
+                                                      Progress& progress, long more) {
+  progress.set_total(static_cast<long>(wanted.size()) * kReplaySteps + more);
+  SharedByTrace shared;
   std::vector<std::shared_ptr<const Replay>> replays;
-  for (const WantedReplay& one : wanted) replays.push_back(replay_of(input, one, progress));
+  for (const WantedReplay& one : wanted) {
+    SharedMeasures* own = nullptr;
+    if (!one.measures.empty() && wanted.size() > 1) {
+      own = &shared.try_emplace({one.trace, one.measures}, kMostShared).first->second;
+    }
+    replays.push_back(make_replay(input, one, own, progress));
+  }
   return replays;
+}
+
+std::vector<const Replay*> pointers(const std::vector<std::shared_ptr<const Replay>>& replays) {
+  std::vector<const Replay*> all;
+  for (const auto& replay : replays) all.push_back(replay.get());
+  return all;
 }
 
 bool compresses_a_prefix(const FigureInfo& info) {

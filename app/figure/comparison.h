@@ -34,20 +34,28 @@ struct WantedReplay {
   std::optional<Budget> budget = std::nullopt;
   std::optional<int> block = std::nullopt;
   std::vector<int> layers = {};  // empty: all
-  bool metrics = false;
+  /// These are measured and no others, at these steps (empty: at all); with them, how well what was
+  /// merged there stands for its members (StepRecord::merge_measures).
+  std::vector<std::string> measures = {};
+  std::vector<int> steps = {};
+  bool summary = false;   // of the measures only what measure_of() reads, of these steps
   bool scores = false;    // of the selected head
   std::size_t trace = 0;  // of FigureInput::traces
 };
 
-/// From the input's store, computed if it is not there yet. Cancellable; counts as one part of
-/// `progress` with this many steps. Throws what replay() throws.
+/// From the input's store, computed if it is not there yet; then measured. Cancellable; counts as
+/// one part of `progress` with this many steps. Throws what replay() and measure_replay() throw.
 inline constexpr long kReplaySteps = 1000;
 std::shared_ptr<const Replay> replay_of(const FigureInput& input, const WantedReplay& wanted,
                                         Progress& progress);
-/// All of them, in their order; sets the progress' total.
+/// All of them, in their order. The attention with the full cache, which their measures share, is
+/// computed once. Sets the progress' total; `more` steps of it are left for what comes after.
 std::vector<std::shared_ptr<const Replay>> replays_of(const FigureInput& input,
                                                       const std::vector<WantedReplay>& wanted,
-                                                      Progress& progress);
+                                                      Progress& progress, long more = 0);
+
+/// The same as plain pointers, for what takes several replays at once.
+std::vector<const Replay*> pointers(const std::vector<std::shared_ptr<const Replay>>& replays);
 
 /// The name of a choice: the share of the trace's tokens that the figure's policies compress in one
 /// step of its own, whatever the selected block and compression.

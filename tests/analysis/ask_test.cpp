@@ -135,6 +135,54 @@ TEST_F(AskTest, WindowsAndSinksOfLayersCount) {
   for (const Asked asked : kAllAsked) expect_as_naive(replay, asked);
 }
 
+TEST_F(AskTest, SeveralReplaysAreAskedAsEachAlone) {
+  std::vector<Replay> replays;
+  for (const char* spec : {"h2o", "tova", "h2o+kvmerger(auto)", "snapkv"}) {
+    for (const int budget : {12, 30}) replays.push_back(run(spec, budget));
+  }
+  ReplayRequest other;
+  other.policy = parse_policy("h2o");
+  other.budget = 12;
+  other.metrics = false;
+  other.block = 24;  // other steps, and so other entries at the same queries
+  replays.push_back(replay(trace(), other, progress_));
+  other.layers = {1};  // the whole model is not known
+  replays.push_back(replay(trace(), other, progress_));
+  std::vector<const Replay*> all;
+  for (const Replay& one : replays) all.push_back(&one);
+
+  const auto same = [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); };
+  for (const Asked asked : {Asked::question, Asked::answer, Asked::later}) {
+    Progress progress;
+    const std::vector<AskedReplay> together = ask(trace(), all, asked, {}, progress);
+    EXPECT_EQ(progress.fraction(), 1.0);
+    ASSERT_EQ(together.size(), replays.size());
+    for (std::size_t i = 0; i < replays.size(); ++i) {
+      const AskedReplay alone = ask_all(replays[i], asked);
+      const AskedReplay& one = together[i];
+      EXPECT_EQ(one.queries, alone.queries);
+      ASSERT_EQ(one.heads.size(), alone.heads.size());
+      for (std::size_t h = 0; h < alone.heads.size(); ++h) {
+        EXPECT_TRUE(same(one.heads[h].kept_attention, alone.heads[h].kept_attention)) << i;
+        EXPECT_TRUE(same(one.heads[h].output_error, alone.heads[h].output_error)) << i;
+        EXPECT_TRUE(same(one.heads[h].perturbation_l1, alone.heads[h].perturbation_l1)) << i;
+        EXPECT_TRUE(same(one.heads[h].bound_l1, alone.heads[h].bound_l1)) << i;
+        EXPECT_TRUE(same(one.heads[h].effect, alone.heads[h].effect)) << i;
+        EXPECT_TRUE(same(one.parts[h], alone.parts[h])) << i;
+      }
+      for (std::size_t layer = 0; layer < alone.layer_errors.size(); ++layer) {
+        EXPECT_TRUE(same(one.layer_errors[layer], alone.layer_errors[layer])) << i;
+      }
+      EXPECT_TRUE(same(one.residual_change, alone.residual_change)) << i;
+      EXPECT_TRUE(same(one.worst_layer_error, alone.worst_layer_error)) << i;
+      EXPECT_TRUE(same(one.logit_change, alone.logit_change)) << i;
+    }
+    EXPECT_NE(together[0].residual_change, together[2].residual_change);
+    EXPECT_NE(together[0].residual_change, together[8].residual_change);
+    EXPECT_TRUE(std::isnan(together[9].residual_change));
+  }
+}
+
 TEST_F(AskTest, LogitsChangeByWhatAllHeadsAddTogether) {
   options_.lm_head = true;
   const Replay replay = run("keydiff", 20);

@@ -110,6 +110,32 @@ TEST_F(SweepTest, RowsHoldTheMeasuresOfTheReplay) {
   }
 }
 
+TEST_F(SweepTest, EveryRowIsThatOfAReplayAlone) {
+  // Of several replays, what the full cache alone decides is computed once.
+  const auto all = settings("h2o,tova,h2o+kvmerger(auto),snapkv+caote", {"10", "60"}, {0, 16});
+  SweepTable table;
+  EXPECT_EQ(run(all, table), 16);
+  ASSERT_EQ(table.rows().size(), 16U * 4U);
+  const auto& measures = all_measures();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    ReplayRequest request;
+    request.policy = all[i].policy;
+    request.budget = all[i].budget;
+    request.block = all[i].block;
+    Progress progress;
+    const Replay alone = replay(*trace_, request, progress);
+    for (std::size_t h = 0; h < alone.heads.size(); ++h) {
+      const SweepRow& row = table.rows()[4 * i + h];
+      for (std::size_t m = 0; m < measures.size(); ++m) {
+        const double value = measure_of(measures[m], alone.heads[h]);
+        EXPECT_TRUE(row.values[m] == value || (std::isnan(row.values[m]) && std::isnan(value)))
+            << all[i].policy.text() << " " << all[i].budget << " " << measures[m].info->name << ": "
+            << row.values[m] << ", alone " << value;
+      }
+    }
+  }
+}
+
 TEST_F(SweepTest, GoesOnWhereItWasAndKeepsWhatIsThere) {
   SweepTable first;
   EXPECT_EQ(run(settings("keydiff", {"10", "20"}), first), 2);

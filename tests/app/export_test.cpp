@@ -51,6 +51,44 @@ TEST_F(ExportTest, WritesEachFormat) {
       << error;
 }
 
+TEST_F(ExportTest, SeveralFilesAreWhatEachWouldBeAlone) {
+  std::vector<std::string> words{"export", trace(), "--figure", "block-size", "--policies", "h2o"};
+  const std::vector<const char*> endings{"svg", "pdf", "png", "csv"};
+  for (const char* ending : endings) {
+    words.insert(words.end(), {"-o", out((std::string("all.") + ending).c_str())});
+    EXPECT_EQ(call({"export", trace(), "--figure", "block-size", "--policies", "h2o", "-o",
+                    out((std::string("one.") + ending).c_str())}),
+              0)
+        << error;
+  }
+  EXPECT_EQ(call(words), 0) << error;
+  const auto bytes = [&](const std::string& name) {
+    std::ifstream in(out(name.c_str()), std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  for (const char* ending : endings) {
+    const std::string all = bytes(std::string("all.") + ending);
+    EXPECT_FALSE(all.empty()) << ending;
+    EXPECT_EQ(all, bytes(std::string("one.") + ending)) << ending;
+  }
+}
+
+TEST_F(ExportTest, SeveralFilesAreCheckedBeforeTheWork) {
+  EXPECT_EQ(call({"export", trace(), "--figure", "pca", "-o", out("a.svg"), "-o", out("a.docx")}),
+            2);
+  EXPECT_THAT(error, HasSubstr("a.docx"));
+  EXPECT_EQ(call({"export", trace(), "--figure", "pca", "-o", out("a.svg"), "-o", out("a.pdf"),
+                  "-o", out("./a.svg")}),
+            2);
+  EXPECT_THAT(error, HasSubstr("is given twice"));
+  EXPECT_EQ(
+      call({"export", trace(), "--figure", "pca", "-o", out("a.svg"), "-o", out("none/a.svg")}), 1);
+  EXPECT_FALSE(fs::exists(out("a.svg")));
+  // What follows a file is the next input, not a second file.
+  EXPECT_EQ(call({"export", "--figure", "pca", "-o", out("b.svg"), trace()}), 0) << error;
+  EXPECT_TRUE(fs::exists(out("b.svg")));
+}
+
 TEST_F(ExportTest, ListsOfPoliciesAndBudgetsHaveOptionsOfTheirOwn) {
   EXPECT_EQ(call({"export", trace(), "--figure", "budget-curve", "--policies",
                   "h2o+kvmerger(recent=17%,heavy=12%),B", "--policy-b", "tova", "--budgets",

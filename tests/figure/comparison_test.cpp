@@ -13,11 +13,14 @@
 #include <variant>
 
 #include "analysis/error.h"
+#include "analysis/measure/measure_catalog.h"
 #include "app/plot/box_plot.h"
 #include "app/plot/line_plot.h"
 #include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
 #include "tests/figure/text_dump.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
 
 namespace kvloupe::figure {
 namespace {
@@ -89,6 +92,60 @@ TEST(ProgressParts, CountAsTheirWeightAndPassOnCancellation) {
   EXPECT_DOUBLE_EQ(whole.fraction(), 1.0);
   whole.cancel();
   EXPECT_THROW(inner.advance(), Cancelled);
+}
+
+TEST(ReplaysOf, MeasureWhatIsAskedAsAReplayWithEveryMeasure) {
+  test::TemporaryFolder folder;
+  test::write_synthetic_trace(folder / "trace.h5");
+  const auto trace = std::make_shared<const Trace>(folder / "trace.h5");
+  FigureInput input;
+  input.trace = trace;
+  input.traces = {trace};
+  input.budget = parse_budget("16");
+  input.replays = std::make_shared<ReplayService>();
+  const int last = static_cast<int>(replay_blocks(*trace, 0, {}).size()) - 1;
+  std::vector<WantedReplay> wanted;
+  for (const char* spec : {"h2o", "tova", "h2o+kvmerger(auto)"}) {
+    WantedReplay one{.policy = parse_policy(spec)};
+    one.measures = {"perturbation_l1", "output_norm_l2"};
+    one.steps = {1, last};
+    wanted.push_back(one);
+    one.layers = {1};
+    one.steps = {};
+    wanted.push_back(one);
+    wanted.push_back({.policy = parse_policy(spec)});
+  }
+  Progress progress;
+  const auto replays = replays_of(input, wanted, progress, kReplaySteps);
+  const double all = static_cast<double>(wanted.size());
+  EXPECT_DOUBLE_EQ(progress.fraction(), all / (all + 1.0));  // the rest is the caller's
+  ASSERT_EQ(replays.size(), wanted.size());
+  const Measure& lost = require_measure("perturbation_l1");
+  const Measure& output = require_measure("output_norm_l2");
+  for (std::size_t i = 0; i < replays.size(); ++i) {
+    ReplayRequest request;
+    request.policy = wanted[i].policy;
+    request.budget = 16;
+    request.layers = wanted[i].layers;
+    Progress alone;
+    const Replay whole = replay(*trace, request, alone);
+    ASSERT_EQ(replays[i]->heads.size(), whole.heads.size());
+    for (std::size_t h = 0; h < whole.heads.size(); ++h) {
+      for (int step = 0; step <= last; ++step) {
+        const StepRecord& own = replays[i]->heads[h].steps.at(static_cast<std::size_t>(step));
+        const StepRecord& full = whole.heads[h].steps.at(static_cast<std::size_t>(step));
+        const bool measured =
+            !wanted[i].measures.empty() &&
+            (wanted[i].steps.empty() || step == wanted[i].steps[0] || step == last);
+        ASSERT_EQ(own.measured(), measured) << i << " " << step;
+        EXPECT_EQ(own.merge_measures.size(), measured ? full.merge_measures.size() : 0U);
+        for (int q = 0; measured && q < static_cast<int>(full.query_heads.size()); ++q) {
+          EXPECT_EQ(measure_at(lost, own, q), measure_at(lost, full, q)) << i << " " << step;
+          EXPECT_EQ(measure_at(output, own, q), measure_at(output, full, q)) << i << " " << step;
+        }
+      }
+    }
+  }
 }
 
 TEST(BoxNumbers, AreQuartilesWhiskersAndOutliers) {

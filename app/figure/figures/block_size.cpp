@@ -49,7 +49,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   std::vector<WantedReplay> wanted;
   for (const PolicySpec& policy : policies) {
     for (const int block : blocks) {
-      wanted.push_back({.policy = policy, .block = block, .metrics = true});
+      WantedReplay one{.policy = policy, .block = block};
+      one.measures = {"output_norm_l2", "head_error_l2"};
+      const int steps =
+          static_cast<int>(replay_blocks(*input.trace, block, input.compression).size());
+      for (int step = std::max(steps - generated - 1, 0); step < steps; ++step)
+        one.steps.push_back(step);
+      wanted.push_back(std::move(one));
     }
   }
   const auto replays = replays_of(input, wanted, progress);

@@ -49,16 +49,16 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const FigureInfo info = entry();
   const bool by_budget = choice(info, input.choices, "over") == "budgets";
   const std::string norm = choice(info, input.choices, "norm");
-  std::vector<WantedReplay> wanted;
+  WantedReplay one{.policy = input.spec_a, .layers = {input.selection.layer}};
+  for (const Shown& line : shown) one.measures.push_back(line.measure + norm);
+  if (by_budget) one.steps = {input.selection.step};
+  std::vector<WantedReplay> wanted{one};
   if (by_budget) {
+    wanted.clear();
     for (const Budget& budget : chosen_budgets(info, input)) {
-      wanted.push_back({.policy = input.spec_a,
-                        .budget = budget,
-                        .layers = {input.selection.layer},
-                        .metrics = true});
+      wanted.push_back(one);
+      wanted.back().budget = budget;
     }
-  } else {
-    wanted.push_back({.policy = input.spec_a, .layers = {input.selection.layer}, .metrics = true});
   }
   const auto replays = replays_of(input, wanted, progress);
   std::vector<Place> places;

@@ -312,21 +312,31 @@ Curves curves_of(const std::string& policy,
   return curves;
 }
 
-/// The same of later queries, asked of the replays.
-Curves asked_curves(const FigureInput& input, const std::string& policy,
-                    const std::vector<std::shared_ptr<const Replay>>& replays, std::size_t first,
-                    std::size_t budgets, const CurveMeasure& measure, double limit,
-                    Progress& progress) {
+/// What later queries say of the replays, all of them at once.
+std::vector<AskedReplay> asked_of(const FigureInput& input,
+                                  const std::vector<std::shared_ptr<const Replay>>& replays,
+                                  Progress& progress) {
+  AskOptions options;
+  options.states = &input.replays->states();
+  Progress asking(progress, kReplaySteps);
+  std::vector<AskedReplay> answers =
+      ask(*input.trace, pointers(replays), asked_first(input.trace->tokens(), input.trace->run()),
+          options, asking);
+  asking.finish();
+  return answers;
+}
+
+/// The same as curves_of(), from the answers of later queries.
+Curves asked_curves(const std::string& policy,
+                    const std::vector<std::shared_ptr<const Replay>>& replays,
+                    const std::vector<AskedReplay>& answers, std::size_t first, std::size_t budgets,
+                    const CurveMeasure& measure, double limit) {
   Curves curves;
   curves.policy = policy;
   curves.heads.resize(replays[first]->heads.size());
-  const Asked asked = asked_first(input.trace->tokens(), input.trace->run());
-  AskOptions options;
-  options.states = &input.replays->states();
   for (std::size_t b = 0; b < budgets; ++b) {
     const Replay& replay = *replays[first + b];
-    Progress part(progress, 0);
-    const AskedReplay answer = ask(*input.trace, replay, asked, options, part);
+    const AskedReplay& answer = answers[first + b];
     std::vector<double> own = answer.parts;
     double bold = answer.residual_change;
     for (std::size_t h = 0; h < own.size(); ++h) {
@@ -363,19 +373,24 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   for (const PolicySpec& policy : policies) {
     for (const Budget& budget : budgets) {
       WantedReplay one{policy, budget};
-      one.metrics = !figure->measure.asked;
+      if (!figure->measure.asked) {
+        one.measures = {figure->measure.name};
+        one.summary = true;
+      }
       wanted.push_back(std::move(one));
     }
   }
-  const auto replays = replays_of(input, wanted, progress);
+  const bool asked = figure->measure.asked;
+  const auto replays = replays_of(input, wanted, progress, asked ? kReplaySteps : 0);
+  const std::vector<AskedReplay> answers =
+      asked ? asked_of(input, replays, progress) : std::vector<AskedReplay>();
   for (std::size_t p = 0; p < policies.size(); ++p) {
     const std::string name = policies[p].text();
     const std::size_t first = p * budgets.size();
     figure->policies.push_back(
-        figure->measure.asked
-            ? asked_curves(input, name, replays, first, budgets.size(), figure->measure,
-                           figure->limit, progress)
-            : curves_of(name, replays, first, budgets.size(), figure->measure, figure->limit));
+        asked ? asked_curves(name, replays, answers, first, budgets.size(), figure->measure,
+                             figure->limit)
+              : curves_of(name, replays, first, budgets.size(), figure->measure, figure->limit));
   }
   const bool any =
       std::any_of(figure->policies.begin(), figure->policies.end(), [](const Curves& one) {

@@ -17,7 +17,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   auto figure = std::make_unique<Strips>();
   std::vector<WantedReplay> wanted;
   for (const PolicySpec& policy : chosen_policies(info, input)) {
-    wanted.push_back({.policy = policy, .metrics = true});
+    wanted.push_back({.policy = policy,
+                      .measures = {"log_pseudo_determinant", "rank"},
+                      .steps = {input.selection.step}});
   }
   const auto replays = replays_of(input, wanted, progress);
   const Measure& volume = require_measure("log_pseudo_determinant");

@@ -256,7 +256,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const Selection& s = input.selection;
   const PolicySpec policy = chosen_policies(info, input).front();
   const auto replay =
-      replays_of(input, {{.policy = policy, .layers = {s.layer}, .metrics = true}}, progress)
+      replays_of(input,
+                 {{.policy = policy,
+                   .layers = {s.layer},
+                   .measures = {"retained_mass"},  // and with it the merges of the step
+                   .steps = {s.step}}},
+                 progress)
           .front();
   const HeadReplay& head = head_of(*replay, s.layer, s.head);
   const StepRecord& record = head.steps.at(static_cast<std::size_t>(s.step));

@@ -36,23 +36,34 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const bool steps =
       choice(info, input.choices, "queries") == "steps" || !trace.has_output_weight();
   std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : policies) wanted.push_back({.policy = policy, .metrics = steps});
-  const auto replays = replays_of(input, wanted, progress);
+  for (const PolicySpec& policy : policies) {
+    wanted.push_back({.policy = policy});
+    if (!steps) continue;
+    wanted.back().measures = {"output_norm_l2", "head_error_l2"};
+    wanted.back().summary = true;
+  }
+  const auto replays = replays_of(input, wanted, progress, steps ? 0 : kReplaySteps);
   const int layers = trace.model().num_layers;
   const Asked asked = asked_first(trace.tokens(), trace.run());
   AskOptions options;
   options.states = &input.replays->states();
   LinePanels::Panel panel;
   ValueRange range;
+  std::vector<std::vector<double>> all;  // [policies] of [L]
+  if (steps) {
+    for (const auto& replay : replays) all.push_back(errors_of_steps(*replay, layers));
+  } else {
+    Progress asking(progress, kReplaySteps);
+    for (AskedReplay& answer : ask(trace, pointers(replays), asked, options, asking))
+      all.push_back(std::move(answer.layer_errors));
+    asking.finish();
+  }
   for (std::size_t p = 0; p < policies.size(); ++p) {
     LinePanels::Line line;
     line.name = policies[p].text();
     line.look = static_cast<int>(p);
     line.marked = true;
-    Progress part(progress, 0);
-    const std::vector<double> errors =
-        steps ? errors_of_steps(*replays[p], layers)
-              : ask(trace, *replays[p], asked, options, part).layer_errors;
+    const std::vector<double>& errors = all[p];
     for (std::size_t layer = 0; layer < errors.size(); ++layer) {
       line.points.push_back({static_cast<double>(layer) + 0.5, errors[layer]});
       range.add(errors[layer]);

@@ -29,8 +29,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const std::vector<Budget> budgets = chosen_budgets(info, input);
   std::vector<WantedReplay> wanted;
   for (const Budget& budget : budgets) {
-    wanted.push_back({.policy = what.without, .budget = budget, .metrics = true});
-    wanted.push_back({.policy = what.with, .budget = budget, .metrics = true});
+    for (WantedReplay& one : wanted_of(what)) {
+      one.budget = budget;
+      wanted.push_back(std::move(one));
+    }
   }
   const auto replays = replays_of(input, wanted, progress);
   LinePanels::Panel sizes, better;

@@ -110,9 +110,7 @@ class PerturbationHeads final : public Figure {
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const FigureInfo info = entry();
   const StageComparison what = stage_comparison(info, input);
-  const auto replays = replays_of(
-      input, {{.policy = what.without, .metrics = true}, {.policy = what.with, .metrics = true}},
-      progress);
+  const auto replays = replays_of(input, wanted_of(what), progress);
   auto figure = std::make_unique<PerturbationHeads>();
   figure->layers = input.trace->model().num_layers;
   figure->heads = input.trace->model().num_heads;

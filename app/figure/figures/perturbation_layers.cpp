@@ -13,9 +13,7 @@ namespace {
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const FigureInfo info = entry();
   const StageComparison what = stage_comparison(info, input);
-  const auto replays = replays_of(
-      input, {{.policy = what.without, .metrics = true}, {.policy = what.with, .metrics = true}},
-      progress);
+  const auto replays = replays_of(input, wanted_of(what), progress);
   const ModelInfo& model = input.trace->model();
   LinePanels::Panel panel;
   ValueRange range;

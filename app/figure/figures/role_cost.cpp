@@ -17,7 +17,6 @@ namespace kvloupe::figure::role_cost_figure {
 
 namespace {
 
-
 /// Over the query heads of one role.
 struct Sums {
   double kept = 0.0, heads = 0.0;  // shares of the cache, each query head's
@@ -64,8 +63,12 @@ std::vector<Sums> sums_of(const Replay& replay, int step, const std::vector<Head
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const Trace& trace = *input.trace;
   const int step = input.selection.step;
-  std::vector<WantedReplay> wanted{{.policy = input.spec_a, .metrics = true}};
-  if (input.spec_b) wanted.push_back({.policy = *input.spec_b, .metrics = true});
+  std::vector<WantedReplay> wanted{
+      {.policy = input.spec_a, .measures = {"retained_mass"}, .steps = {step}}};
+  if (input.spec_b) {
+    wanted.push_back(wanted.front());
+    wanted.back().policy = *input.spec_b;
+  }
   const auto replays = replays_of(input, wanted, progress);
 
   ReadsRequest request;

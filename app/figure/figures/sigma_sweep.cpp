@@ -16,7 +16,6 @@ namespace kvloupe::figure::sigma_sweep_figure {
 
 namespace {
 
-
 struct HeadNumbers {
   double error = kUnknown;    // ‖(A − A')V‖₂, mean over query heads and steps with merges
   double members = kUnknown;  // 1/Σw², mean over merges
@@ -98,7 +97,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                        ": has no parameter sigma; give a policy that merges with a kernel, such as "
                        "h2o+kvmerger(threshold=0.75)");
     }
-    wanted.push_back({.policy = *one, .layers = {layer}, .metrics = true});
+    wanted.push_back({.policy = *one, .layers = {layer}, .measures = {"head_error_l2"}});
   }
   const auto replays = replays_of(input, wanted, progress);
   const auto heads = static_cast<std::size_t>(input.trace->model().num_kv_heads);

@@ -59,6 +59,13 @@ StageComparison stage_comparison(const FigureInfo& info, const FigureInput& inpu
   return what;
 }
 
+std::vector<WantedReplay> wanted_of(const StageComparison& what) {
+  std::vector<WantedReplay> wanted;
+  for (const PolicySpec& policy : {what.without, what.with})
+    wanted.push_back({.policy = policy, .measures = {what.measure}, .steps = {what.step}});
+  return wanted;
+}
+
 std::vector<double> perturbations(const StageComparison& what, const Replay& replay) {
   const Measure& measure = require_measure(what.measure);
   std::vector<double> values;

@@ -24,6 +24,9 @@ struct StageComparison {
 };
 StageComparison stage_comparison(const FigureInfo& info, const FigureInput& input);
 
+/// The replays of both policies, `without` first, that perturbations() reads.
+std::vector<WantedReplay> wanted_of(const StageComparison& what);
+
 /// ℒ of every query head, in order [L·Hq].
 std::vector<double> perturbations(const StageComparison& what, const Replay& replay);
 
