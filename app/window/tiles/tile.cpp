@@ -121,9 +121,7 @@ std::shared_ptr<const figure::MadeFigure> Tile::figure() const {
   return picture ? std::shared_ptr<const figure::MadeFigure>(picture, &picture->figure) : nullptr;
 }
 
-bool Tile::settled() const {
-  return !error_.empty() || (shown_ && shown_ == picture_.whole());
-}
+bool Tile::settled() const { return !error_.empty() || (shown_ && shown_ == picture_.whole()); }
 
 void Tile::reset(TileState& tile) {
   tile.x_range.reset();
@@ -186,7 +184,8 @@ void Tile::pan(TileState& tile, double share_x, double share_y) const {
 const request::FigureRequest* Tile::want(const TileState& tile, const TileContext& context,
                                          const request::FigureInputs& inputs) {
   const figure::FigureInfo& info = *find_view(tile.view);
-  if (needs_of(info, tile.choices).side() && tile.side == PolicySide::b && !context.panel.state.policy_b_on) {
+  if (needs_of(info, tile.choices).side() && tile.side == PolicySide::b &&
+      !context.panel.state.policy_b_on) {
     error_ = "This view shows policy B, which is off. Switch policy B on (B).";
     return nullptr;
   }
@@ -430,9 +429,8 @@ void Tile::go_on_dragging(TileState& tile, const TileContext& context, const fig
       list.AddRectFilled(from, end, faded(colours.selection, 0.2F));
       list.AddRect(from, end, colours.selection);
       label(context.panel.fonts, list, {end.x, from.y + 24 * context.panel.fonts.scale()},
-            fmt::format("tokens {}–{}", count_text(std::min(range_from_, to)),
-                        count_text(std::max(range_from_, to))),
-            colours, {origin_.x + static_cast<float>(scene.width) * scale_, origin_.y});
+            tokens_text(std::min(range_from_, to), std::max(range_from_, to)), colours,
+            {origin_.x + static_cast<float>(scene.width) * scale_, origin_.y});
       break;
     }
     case Drag::none:
