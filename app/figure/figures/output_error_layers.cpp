@@ -43,7 +43,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   AskOptions options;
   options.states = &input.replays->states();
   LinePanels::Panel panel;
-  ValueRange range;
   for (std::size_t p = 0; p < policies.size(); ++p) {
     LinePanels::Line line;
     line.name = policies[p].text();
@@ -55,19 +54,18 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
               : ask(trace, *replays[p], asked, options, part).layer_errors;
     for (std::size_t layer = 0; layer < errors.size(); ++layer) {
       line.points.push_back({static_cast<double>(layer) + 0.5, errors[layer]});
-      range.add(errors[layer]);
     }
     panel.lines.push_back(std::move(line));
   }
   std::vector<std::string> names;
   for (int layer = 0; layer < layers; ++layer) names.push_back(std::to_string(layer));
   panel.x = name_axis(std::move(names), "Layer");
-  panel.y = y_axis(steps ? "Output error Σ‖o − o′‖² / Σ‖o‖²" : "Change of the layer's output",
-                   range.from_zero());
+  panel.y = curve_axis(steps ? "Output error Σ‖o − o′‖² / Σ‖o‖²" : "Change of the layer's output",
+                       panel, choice(info, input.choices, "scale"));
   panel.y_grid = true;
   auto figure = std::make_unique<LinePanels>();
   figure->panels.push_back(std::move(panel));
-  figure->legend = policies.size() > 3;
+  figure->legend = policies.size() > 3 || layers > kManyLayers;
   figure->x_measure = "layer";
   figure->y_measure = "output_error";
   figure->caption_text =
@@ -80,6 +78,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                   "Change of each layer's attention output, √(Σ‖Σ(o′ − o)W_O‖² / Σ‖ΣoW_O‖²), {}: "
                   "the heads are added with their signs, as the model adds them, N = {}.",
                   asked_text(trace), format_count(replays.front()->budget));
+  figure->caption_text += curve_scale_words(figure->panels.front());
   return figure;
 }
 
@@ -103,7 +102,8 @@ FigureInfo entry() {
        "Queries",
        "The queries whose output is compared: those of the answer, else of the question, else "
        "later ones; or each step's own last query, by which many policies choose",
-       {"later", "steps"}}};
+       {"later", "steps"}},
+      curve_scale_choice()};
   info.compute = compute;
   return info;
 }
