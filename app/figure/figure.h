@@ -156,6 +156,9 @@ struct FigureInfo {
   double width_mm = 85.0;  // default width on paper: a column; 178 is two
   double aspect = 1.0;     // default width / height
   std::vector<ChoiceInfo> choices;
+  /// Whether a setting has a part in the picture with these choices: one of the choices, "budget"
+  /// or "block". What has none is not said under the figure. nullptr: all have.
+  bool (*shows)(std::string_view setting, const Choices& choices) = nullptr;
   /// Why the figure cannot be drawn from this trace; empty where it can.
   std::string (*unavailable)(const Trace& trace) = [](const Trace&) { return std::string(); };
   /// Why these results cannot be shown, where needs.evaluation; empty where they can.

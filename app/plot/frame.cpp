@@ -70,7 +70,7 @@ std::vector<std::string> cut_names(const Style& style, const std::vector<std::st
   std::map<std::string, std::string> seen;  // a cut name, and the first that it stands for
   std::set<std::string> alike;
   for (const std::string& name : names) {
-    cut.push_back(style.fonts->fit(name, Font::regular, style.small, widest));
+    cut.push_back(fit_words(style, name, style.small, widest));
     if (seen.try_emplace(cut.back(), name).first->second != name) alike.insert(cut.back());
   }
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -79,18 +79,40 @@ std::vector<std::string> cut_names(const Style& style, const std::vector<std::st
   return cut;
 }
 
+/// Whether the names count: 0, 1, 2, … Some of such names stand for all.
+bool is_count(const std::vector<std::string>& names) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] != std::to_string(i)) return false;
+  }
+  return names.size() > 2;
+}
+
+/// The least of 1, 2, 5, 10, 20, … that is not below `least`.
+int step_of_names(double least) {
+  for (int power = 1;; power *= 10) {
+    for (const int digit : {1, 2, 5}) {
+      if (digit * power >= least - 1e-9) return digit * power;
+    }
+  }
+}
+
 /// The names of an axis' cells, cut to fit; every second, third, ... where they are too close. An
 /// empty name is a gap; the one after it is another thing than those before, and always there.
 AxisLook names_look(const Style& style, const Axis& axis, double length, bool horizontal) {
   AxisLook look;
   const double cell = length / std::max(1.0, std::abs(axis.last - axis.first));
   const double line = style.small * 1.15;
-  const int every = std::max(1, static_cast<int>(std::ceil(line / std::max(cell, 0.1) - 1e-9)));
+  int every = std::max(1, static_cast<int>(std::ceil(line / std::max(cell, 0.1) - 1e-9)));
   const double low = std::min(axis.first, axis.last);
   const double high = std::max(axis.first, axis.last);
   const double widest = std::min(widest_name, least_name + 0.7 * length);
   const int count = static_cast<int>(axis.names.size());
   const std::vector<std::string> cut = cut_names(style, axis.names, widest);
+  const bool counted = is_count(axis.names);
+  if (counted && horizontal) {  // fewer numbers, not turned ones
+    const double number = style.fonts->width(cut.back(), Font::regular, style.small);
+    every = step_of_names((number + 0.6 * style.small) / std::max(cell, 0.1));
+  }
   const auto name = [&](int i) -> const std::string& {
     return axis.names[static_cast<std::size_t>(i)];
   };
@@ -110,7 +132,8 @@ AxisLook names_look(const Style& style, const Axis& axis, double length, bool ho
     if (!follows_gap(i) && !has_room(i)) continue;
     look.ticks.push_back({at, cut[static_cast<std::size_t>(i)]});
   }
-  look.turned = horizontal && widest_label(style, look.ticks) > cell * every - 0.6 * style.small;
+  look.turned =
+      horizontal && !counted && widest_label(style, look.ticks) > cell * every - 0.6 * style.small;
   return look;
 }
 
@@ -165,6 +188,45 @@ std::vector<std::string> wrap(const Style& style, const std::string& text, doubl
   if (!line.empty()) lines.push_back(line);
   // A single word wider than the line (a path, a formula) is cut.
   for (std::string& one : lines) one = style.fonts->fit(one, Font::regular, size, width);
+  return lines;
+}
+
+std::string fit_words(const Style& style, const std::string& text, double size, double width) {
+  const auto is_wide = [&](const std::string& part) {
+    return style.fonts->width(part, Font::regular, size) > width;
+  };
+  if (!is_wide(text)) return text;
+  for (std::size_t end = text.size(); end-- > 1;) {
+    const char c = text[end];
+    const bool after = text[end - 1] == ',' || text[end - 1] == '(';  // there is more of a list
+    if (!after && c != ' ' && c != '(' && c != ',') continue;
+    std::string words = text.substr(0, end) + "…";
+    if (!is_wide(words)) return words;
+  }
+  return style.fonts->fit(text, Font::regular, size, width);
+}
+
+std::vector<std::string> break_lines(const Style& style, const std::string& text, double size,
+                                     double width, int most) {
+  std::vector<std::string> lines;
+  std::size_t from = 0;
+  while (static_cast<int>(lines.size()) + 1 < most) {
+    const std::string rest = text.substr(from);
+    if (style.fonts->width(rest, Font::regular, size) <= width) break;
+    std::size_t outside = 0, inside = 0;  // of brackets: what they hold stays together if it can
+    int depth = 0;
+    for (std::size_t end = 1; end < rest.size(); ++end) {
+      depth += rest[end - 1] == '(' ? 1 : rest[end - 1] == ')' ? -1 : 0;
+      const bool may = rest[end - 1] == ' ' || rest[end - 1] == ',' || rest[end] == '+';
+      if (!may || style.fonts->width(rest.substr(0, end), Font::regular, size) > width) continue;
+      (depth > 0 ? inside : outside) = end;
+    }
+    const std::size_t best = outside > 0 ? outside : inside;
+    if (best == 0) break;
+    lines.push_back(rest.substr(0, rest[best - 1] == ' ' ? best - 1 : best));
+    from += best;
+  }
+  lines.push_back(fit_words(style, text.substr(from), size, width));
   return lines;
 }
 
@@ -285,8 +347,8 @@ void add_axes(Scene& scene, const Style& style, const Axes& axes, const AxisLook
     const double from = plot.x - (y.ticks.empty() ? 0.0 : tick_length + tick_gap + left) - name_gap;
     Text name = make_text(
         style,
-        style.fonts->fit(axes.y.label, Font::regular, style.text,
-                         name_room(plot.centre().y, plot.height, scene.height, y.overhang)),
+        fit_words(style, axes.y.label, style.text,
+                  name_room(plot.centre().y, plot.height, scene.height, y.overhang)),
         {from - 0.22 * style.text, plot.centre().y}, style.text, Font::regular, Align::centre);
     name.turned = true;
     scene.add(std::move(name));
@@ -299,7 +361,7 @@ void add_axes(Scene& scene, const Style& style, const Axes& axes, const AxisLook
     const bool placed = x.name_to > x.name_from;
     const double from = placed ? x.name_from : plot.x, to = placed ? x.name_to : plot.right();
     const double room = name_room((from + to) / 2, to - from, scene.width, x_overhang);
-    scene.add(make_text(style, style.fonts->fit(axes.x.label, Font::regular, style.text, room),
+    scene.add(make_text(style, fit_words(style, axes.x.label, style.text, room),
                         {(from + to) / 2, plot.bottom() + below + name_gap + cap * style.text},
                         style.text, Font::regular, Align::centre));
   }
@@ -395,11 +457,10 @@ void add_colour_bar(Scene& scene, const Style& style, const Rect& plot, const Co
   }
   if (!scale.label.empty()) {
     const double x = bar.right() + tick_length + tick_gap + widest + name_gap + 0.75 * style.text;
-    Text name =
-        make_text(style,
-                  style.fonts->fit(scale.label, Font::regular, style.text,
-                                   name_room(bar.centre().y, bar.height, scene.height, 8.0)),
-                  {x, bar.centre().y}, style.text, Font::regular, Align::centre);
+    Text name = make_text(style,
+                          fit_words(style, scale.label, style.text,
+                                    name_room(bar.centre().y, bar.height, scene.height, 8.0)),
+                          {x, bar.centre().y}, style.text, Font::regular, Align::centre);
     name.turned = true;
     scene.add(std::move(name));
   }

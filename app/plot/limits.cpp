@@ -35,4 +35,10 @@ ValueRange within(const ValueRange& range, Bounds bounds) {
   return cut;
 }
 
+ValueRange cosines_and_zero(ValueRange range) {
+  if (range.empty()) return {-1.0, 1.0};
+  range.add(0.0);
+  return within(range.padded(), kCosine);
+}
+
 }  // namespace kvloupe::figure

@@ -29,4 +29,7 @@ void choose_limits(ColourScale& scale, const std::optional<std::pair<double, dou
 /// The part of a range within the bounds.
 ValueRange within(const ValueRange& range, Bounds bounds);
 
+/// The limits of an axis of cosines whose sign matters: as wide as the data and 0, with room.
+ValueRange cosines_and_zero(ValueRange range);
+
 }  // namespace kvloupe::figure

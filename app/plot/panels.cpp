@@ -14,6 +14,7 @@ constexpr double between_columns = 7.0;
 // Least height of a plot, if another number of columns can give it. A figure that asks for a number
 // of columns, to have plots above each other, gets another only where a row would be all labels.
 constexpr double least_height = 48.0, least_asked_height = 14.0;
+constexpr int most_title_lines = 3;
 
 bool same_axis(const Axis& a, const Axis& b) {
   return a.meaning == b.meaning && a.scale == b.scale && a.first == b.first && a.last == b.last &&
@@ -24,9 +25,10 @@ bool same_axis(const Axis& a, const Axis& b) {
 struct Layout {
   int columns = 1;
   int rows = 1;
-  double title = 0.0;          // room above each row
-  std::vector<double> left;    // [columns] room for y labels
-  std::vector<double> bottom;  // [rows] room for x labels
+  std::vector<double> title;     // [rows] room above each
+  std::vector<int> title_lines;  // [rows] at most so many of a title
+  std::vector<double> left;      // [columns] room for y labels
+  std::vector<double> bottom;    // [rows] room for x labels
   double plot_width = 10.0;
   double plot_height = 10.0;
   std::vector<AxisLook> x;  // [panels]
@@ -53,6 +55,19 @@ int columns_of(const PanelGrid& grid, double width) {
   return (count + rows - 1) / rows;  // rows as even as can be
 }
 
+/// Where a panel's title begins, from its plot's left side.
+double title_indent(const Style& style, const PanelGrid& grid) {
+  return grid.panels.size() > 1 && grid.letters ? style.text * 1.4 : 0.0;
+}
+
+std::vector<std::string> title_lines(const Style& style, const PanelGrid& grid,
+                                     const std::string& title, double plot_width, int most) {
+  return break_lines(style, title, style.small,
+                     plot_width + grid.beside - title_indent(style, grid), most);
+}
+
+double title_line_height(const Style& style) { return style.small * 1.2; }
+
 /// Ticks depend on the plots' size, which depends on the ticks: three rounds settle it.
 Layout lay_out(const Style& style, const PanelGrid& grid, double width, double height,
                int columns) {
@@ -64,7 +79,8 @@ Layout lay_out(const Style& style, const PanelGrid& grid, double width, double h
                       std::any_of(grid.panels.begin(), grid.panels.end(),
                                   [](const Panel& panel) { return !panel.title.empty(); });
   // Without a title half a tick label may still stand above the plot.
-  layout.title = titled ? style.text * 1.7 : style.small * 0.5;
+  const double first_line = titled ? style.text * 1.7 : style.small * 0.5;
+  layout.title.assign(static_cast<std::size_t>(layout.rows), first_line);
   layout.plot_width = width / layout.columns;
   layout.plot_height = height > 0.0 ? height / layout.rows : layout.plot_width / grid.aspect;
   for (int round = 0; round < 3; ++round) {
@@ -93,9 +109,23 @@ Layout lay_out(const Style& style, const PanelGrid& grid, double width, double h
                   (layout.columns - 1) * between_columns;
     for (const double left : layout.left) wide -= left;
     layout.plot_width = std::max(10.0, wide / layout.columns);
+    layout.title_lines.assign(static_cast<std::size_t>(layout.rows), 1);
+    // On a low page plots have the room that titles would take.
+    const bool low = height > 0.0 && layout.plot_height < least_height;
+    for (int p = 0; p < count && !low; ++p) {
+      const Panel& panel = grid.panels[static_cast<std::size_t>(p)];
+      int& most = layout.title_lines[static_cast<std::size_t>(p / layout.columns)];
+      const auto lines = title_lines(style, grid, panel.title, layout.plot_width, most_title_lines);
+      most = std::max(most, static_cast<int>(lines.size()));
+    }
+    double titles = 0.0;
+    for (std::size_t row = 0; row < layout.title.size(); ++row) {
+      layout.title[row] = first_line + (layout.title_lines[row] - 1) * title_line_height(style);
+      titles += layout.title[row];
+    }
     if (height > 0.0) {
-      double high = height - grid.top - grid.below - outer - layout.rows * layout.title -
-                    (layout.rows - 1) * between_rows;
+      double high =
+          height - grid.top - grid.below - outer - titles - (layout.rows - 1) * between_rows;
       for (const double bottom : layout.bottom) high -= bottom;
       layout.plot_height = std::max(8.0, high / layout.rows);
     } else {
@@ -129,9 +159,9 @@ Layout lay_out(const Style& style, const PanelGrid& grid, double width, double h
 double panels_natural_height(const Style& style, const PanelGrid& grid, double width) {
   if (grid.panels.empty()) return 0.0;
   const Layout layout = lay_out(style, grid, width, 0.0);
-  double height = grid.top + grid.below + outer +
-                  layout.rows * (layout.title + layout.plot_height) +
+  double height = grid.top + grid.below + outer + layout.rows * layout.plot_height +
                   (layout.rows - 1) * between_rows;
+  for (const double title : layout.title) height += title;
   for (const double bottom : layout.bottom) height += bottom;
   return height;
 }
@@ -142,17 +172,17 @@ std::vector<Axes> place(const PanelGrid& grid, const Layout& layout) {
   std::vector<Axes> axes;
   double y = grid.top;
   for (int row = 0; row < layout.rows; ++row) {
+    const double title = layout.title[static_cast<std::size_t>(row)];
     double x = outer;
     for (int column = 0; column < layout.columns; ++column) {
       x += layout.left[static_cast<std::size_t>(column)];
       const std::size_t at = axes.size();
       if (at >= grid.panels.size()) break;
-      const Rect plot{x, y + layout.title, layout.plot_width, layout.plot_height};
+      const Rect plot{x, y + title, layout.plot_width, layout.plot_height};
       axes.push_back({plot, grid.panels[at].x, grid.panels[at].y});
       x += layout.plot_width + grid.beside + between_columns;
     }
-    y += layout.title + layout.plot_height + layout.bottom[static_cast<std::size_t>(row)] +
-         between_rows;
+    y += title + layout.plot_height + layout.bottom[static_cast<std::size_t>(row)] + between_rows;
   }
   return axes;
 }
@@ -183,19 +213,19 @@ std::vector<Axes> add_panels(Scene& scene, const Style& style, const PanelGrid& 
   share_names(style, axes, scene.width, layout);
   for (std::size_t at = 0; at < axes.size(); ++at) {
     const Rect& plot = axes[at].plot;
-    const double top = plot.y - layout.title;
+    const std::size_t row = at / static_cast<std::size_t>(layout.columns);
+    const double top = plot.y - layout.title[row];
     add_axes(scene, style, axes[at], layout.x[at], layout.y[at]);
-    double title_x = plot.x;
-    if (axes.size() > 1 && grid.letters) {
+    if (axes.size() > 1 && grid.letters)
       add_panel_letter(scene, style, static_cast<int>(at), {plot.x, top + 1.0});
-      title_x += style.text * 1.4;
-    }
     const std::string& title = grid.panels[at].title;
     if (title.empty()) continue;
-    const double room = plot.right() + grid.beside - title_x;
-    scene.add(make_text(style, style.fonts->fit(title, Font::regular, style.small, room),
-                        {title_x, top + 1.0 + style.fonts->cap_height() * style.text},
-                        style.small));
+    double y = top + 1.0 + style.fonts->cap_height() * style.text;
+    for (std::string& line : title_lines(style, grid, title, plot.width, layout.title_lines[row])) {
+      scene.add(
+          make_text(style, std::move(line), {plot.x + title_indent(style, grid), y}, style.small));
+      y += title_line_height(style);
+    }
   }
   return axes;
 }

@@ -46,6 +46,15 @@ std::string with_decimals(double value, int decimals) {
 
 }  // namespace
 
+std::string format_counted(long count, const std::string& thing) {
+  return format_count(count) + " " + thing + (count == 1 ? "" : "s");
+}
+
+std::string format_tokens(long first, long last) {
+  if (first == last) return "token " + format_count(first);
+  return "tokens " + format_count(first) + " to " + format_count(last);
+}
+
 std::string power_of_ten(int exponent) {
   static constexpr const char* digits[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
   std::string text = "10";

@@ -74,6 +74,7 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureI
                                                                    const FigureInput& input) {
   std::vector<std::pair<std::string, std::string>> settings;
   const auto say = [&](const char* key, std::string value) {
+    if (info.shows != nullptr && !info.shows(key, request.choices)) return;
     settings.emplace_back(key, std::move(value));
   };
   const figure::Needs needs = needs_of(info, request.choices);

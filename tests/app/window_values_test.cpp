@@ -28,6 +28,8 @@ TEST(Numbers, HaveThreeSignificantDigitsAndARealMinus) {
   EXPECT_EQ(count_text(1234), "1234");
   EXPECT_EQ(count_text(32768), "32\u2009768");
   EXPECT_EQ(count_text(-1234567), "−1\u2009234\u2009567");
+  EXPECT_EQ(tokens_text(7, 7), "token 7");
+  EXPECT_EQ(tokens_text(0, 32767), "tokens 0–32\u2009767");
 }
 
 TEST(RunText, SaysWhatIsKnownOnly) {

@@ -26,6 +26,7 @@
 #include "tests/figure/dump_difference.h"
 #include "tests/figure/page_reader.h"
 #include "tests/figure/text_dump.h"
+#include "tests/figure/texts_on_data.h"
 #include "tests/figure/well_formed.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_study.h"
@@ -97,6 +98,45 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
     if (info().needs.evaluation) return request::FigureMaker(results());
     if (info().needs.both_loops) return request::FigureMaker({*trace, *closed});
     return request::FigureMaker(info().unavailable(**trace).empty() ? *trace : *with_head);
+  }
+  /// A maker with traces of a model with so many layers and three heads of three query heads.
+  static request::FigureMaker maker_with(int layers) {
+    test::SyntheticTraceOptions options;
+    options.layers = layers;
+    options.query_heads = 9;
+    options.heads = 3;
+    options.head_dim = 8;
+    options.hidden_size = 16;
+    options.prompt_length = 60;
+    options.generated = 6;
+    options.question = 8;
+    options.block = 12;
+    options.clusters = 4;
+    options.lm_head = true;
+    const std::string name = std::to_string(layers) + "-layers";
+    const auto file = *folder / (name + ".h5"), loop = *folder / (name + "-closed.h5");
+    if (!std::filesystem::exists(file)) {
+      test::write_synthetic_trace(file, options);
+      test::write_synthetic_closed_loop(loop, options, "h2o", 24);
+    }
+    const auto full = std::make_shared<const Trace>(file);
+    if (!find_figure(::testing::TestWithParam<std::string>::GetParam()).needs.both_loops)
+      return request::FigureMaker(full);
+    return request::FigureMaker({full, std::make_shared<const Trace>(loop)});
+  }
+
+  /// The default choices, and each value of each choice, of a policy with a long name.
+  std::vector<request::FigureSettings> with_each_choice(std::optional<PolicySpec> policy_b) const {
+    std::vector<request::FigureSettings> all(1);
+    all.back().policy = parse_policy("h2o+recent(20%)+sinks(2)");
+    all.back().policy_b = std::move(policy_b);
+    for (const ChoiceInfo& choice : info().choices) {
+      for (const std::string& value : choice.values) {
+        all.push_back(all.front());
+        all.back().choices[choice.name] = value;
+      }
+    }
+    return all;
   }
 
   const std::shared_ptr<const Evaluation>& results() const {
@@ -173,20 +213,13 @@ TEST_P(FigureCatalogTest, AsAPageItSaysWhatItSaysAtEveryPlace) {
 }
 
 TEST_P(FigureCatalogTest, ScenesAreSoundInEverySizeThemeAndChoice) {
-  std::vector<request::FigureSettings> all(1);
-  all.back().policy = parse_policy("h2o+recent(20%)+sinks(2)");
+  std::vector<request::FigureSettings> all = with_each_choice({});
   all.push_back(all.front());
   all.back().policy_b = parse_policy("keydiff");
   all.push_back(all.front());
   all.back().budget = parse_budget("100%");
   all.push_back(all.front());
   all.back().tokens = {{7, 7}};
-  for (const ChoiceInfo& choice : info().choices) {
-    for (const std::string& value : choice.values) {
-      all.push_back(all.front());
-      all.back().choices[choice.name] = value;
-    }
-  }
   for (const request::FigureSettings& settings : all) {
     const MadeFigure made = make(settings);
     for (const char* size : {"", "85x60mm", "178x120mm", "1600x900px", "40x40mm"}) {
@@ -249,16 +282,7 @@ Colour ground_at(const Scene& scene, std::size_t count, Point at) {
 }
 
 TEST_P(FigureCatalogTest, EveryTextReadsOnWhatItStandsOn) {
-  std::vector<request::FigureSettings> all(1);
-  all.back().policy = parse_policy("h2o+recent(20%)+sinks(2)");
-  all.back().policy_b = parse_policy("keydiff");
-  for (const ChoiceInfo& choice : info().choices) {
-    for (const std::string& value : choice.values) {
-      all.push_back(all.front());
-      all.back().choices[choice.name] = value;
-    }
-  }
-  for (const request::FigureSettings& settings : all) {
+  for (const request::FigureSettings& settings : with_each_choice(parse_policy("keydiff"))) {
     const MadeFigure made = make(settings);
     for (const Theme theme : kThemes) {
       // No ink has more than 4.6 on a middle grey: numbers on the cells of a map have at least 4.
@@ -276,6 +300,32 @@ TEST_P(FigureCatalogTest, EveryTextReadsOnWhatItStandsOn) {
             << text->text << " of " << GetParam() << ", theme " << theme_name(theme);
       }
     }
+  }
+}
+
+/// A column and a page of a paper, flat models and deep ones, each figure as high as it wants to
+/// be.
+TEST_P(FigureCatalogTest, OnPaperTextsStandClearOfDataInFlatAndDeepModels) {
+  for (const int layers : {4, 30}) {
+    const request::FigureMaker from = info().needs.evaluation ? maker() : maker_with(layers);
+    for (const request::FigureSettings& settings : with_each_choice(parse_policy("keydiff"))) {
+      Progress progress;
+      const MadeFigure made = from.make(info(), settings, progress);
+      for (const double width : {85.0, 170.0}) {
+        FileOptions options;
+        options.width = width * kPointsPerMillimetre;
+        const Scene scene = page_of(info(), made, options, *fonts);
+        Style style = make_style(*fonts);
+        style.colours.paper = scene.background;
+        std::string choices;
+        for (const auto& [name, value] : settings.choices) choices += " " + name + "=" + value;
+        SCOPED_TRACE(GetParam() + choices + ", " + std::to_string(layers) + " layers, " +
+                     std::to_string(static_cast<int>(width)) + " mm");
+        EXPECT_THAT(scene_problems(scene), IsEmpty());
+        EXPECT_THAT(texts_on_data(scene, style), IsEmpty());
+      }
+    }
+    if (info().needs.evaluation) break;  // has no layers of its own
   }
 }
 

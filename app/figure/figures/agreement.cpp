@@ -40,7 +40,8 @@ class Agreement final : public Figure {
 
   double natural_height(const DrawRequest& request) const override {
     const PanelGrid grid = matrix_grid(request, 0.0);
-    return std::clamp(panels_natural_height(request.style, grid, request.width), 120.0, 420.0);
+    return std::clamp(panels_natural_height(request.style, grid, request.width),
+                      is_narrow(request) ? kLeastWithHeads + 30.0 : 120.0, 420.0);
   }
 
   Scene draw(const DrawRequest& request) const override {
@@ -87,12 +88,15 @@ class Agreement final : public Figure {
   }
 
   std::string caption() const override {
+    std::string names;
+    for (std::size_t i = 0; i < policies.size(); ++i)
+      names += fmt::format("{}{}, {}", i == 0 ? "" : "; ", i + 1, policies[i]);
     return fmt::format(
         "Jaccard index of the retained sets of every two policies, a, {}, after step {} with N = "
-        "{}; b, disagreement (1 − the mean over pairs) of every head, sorted.",
+        "{} ({}); b, disagreement (1 − the mean over pairs) of every head, sorted.",
         one_head ? fmt::format("in layer {}, head {}", selection.layer, selection.head)
                  : fmt::format("mean over {} heads", heads.size()),
-        selection.step, format_count(budget));
+        selection.step, format_count(budget), names);
   }
 
  private:
@@ -109,12 +113,13 @@ class Agreement final : public Figure {
     return colours;
   }
 
-  static constexpr double right_part = 0.36;  // of a wide figure
+  static constexpr double right_part = 0.36;        // of a wide figure
+  static constexpr double kLeastWithHeads = 260.0;  // points: height of a narrow one
 
   static bool is_narrow(const DrawRequest& request) { return request.width < 330.0; }
   /// No room for the heads: the matrix alone.
   static bool is_tiny(const DrawRequest& request) {
-    return request.width < 150.0 || request.height < (is_narrow(request) ? 260.0 : 60.0);
+    return request.width < 150.0 || request.height < (is_narrow(request) ? kLeastWithHeads : 60.0);
   }
 
   /// The matrix alone in its part of the figure. `height` 0: as high as suits.
@@ -124,6 +129,10 @@ class Agreement final : public Figure {
     grid.letters = false;
     Panel map;
     map.x = map.y = name_axis(policies);
+    for (std::size_t i = 0; i < policies.size(); ++i) {  // long names stand only once
+      map.x.names[i] = std::to_string(i + 1);
+      map.y.names[i] = fmt::format("{} {}", i + 1, policies[i]);
+    }
     map.is_map = true;
     grid.panels = {map};
     grid.aspect = 1.5;
@@ -139,13 +148,9 @@ class Agreement final : public Figure {
     return grid;
   }
 
-  /// Columns by number, and names cut, where there is no room for names twice.
   static PanelGrid short_names(const Style& style, PanelGrid grid, double most) {
-    Panel& map = grid.panels.front();
-    for (std::size_t i = 0; i < map.x.names.size(); ++i) {
-      map.x.names[i] = std::to_string(i + 1);
-      map.y.names[i] = style.fonts->fit(map.y.names[i], Font::regular, style.small, most);
-    }
+    for (std::string& name : grid.panels.front().y.names)
+      name = fit_words(style, name, style.small, most);
     return grid;
   }
 
@@ -170,7 +175,7 @@ class Agreement final : public Figure {
     const Axes axes{plot, x, y};
     add_axes(scene, style, axes, axis_look(style, x, plot.width, true), y_look);
     SeriesLook look = series_look(style, 0);
-    const double size = std::clamp(plot.height / static_cast<double>(heads.size()), 1.6, 4.0);
+    const double size = dot_size(plot);
     for (std::size_t i = 0; i < heads.size(); ++i) {
       const HeadAgreement& one = heads[i];
       const Point at = axes.to_page(
@@ -190,21 +195,36 @@ class Agreement final : public Figure {
     label_heads(scene, style, axes);
   }
 
-  /// Names of the heads that disagree most and least, where rows or the plot leave room.
+  double dot_size(const Rect& plot) const {
+    return std::clamp(plot.height / static_cast<double>(heads.size()), 1.6, 4.0);
+  }
+
+  /// Names of the heads that disagree most and least, where rows or the plot leave room: right of
+  /// the dots of all rows that a name is as high as.
   void label_heads(Scene& scene, const Style& style, const Axes& axes) const {
     const double row = axes.plot.height / static_cast<double>(heads.size());
     const auto every = static_cast<std::size_t>(std::max(1.0, std::ceil(style.small * 1.15 / row)));
+    const double half = style.fonts->cap_height() * style.small / 2;
+    const double size = dot_size(axes.plot);
+    const auto reach = static_cast<std::size_t>(std::ceil((half + size / 2) / row));
     for (std::size_t i = 0; i < heads.size(); i += every) {
       const HeadAgreement& one = heads[i];
       const Point at = axes.to_page(
           one.disagreement, static_cast<double>(heads.size()) - static_cast<double>(i) - 0.5);
-      Text name =
-          make_text(style, fmt::format("{}.{}", one.layer, one.head),
-                    {at.x + 4.0, at.y + style.fonts->cap_height() * style.small / 2}, style.small);
-      if (at.x + 4.0 + name.width > scene.width - 1.0) {
-        name.anchor.x = at.x - 4.0;
+      // Rows are sorted: above are the dots farther right, below those farther left.
+      const auto x_of = [&](std::size_t place) {
+        return axes.to_page(heads[place].disagreement, axes.y.first).x;
+      };
+      const double right = x_of(i > reach ? i - reach : 0) + size / 2 + 2.0;
+      const double left = x_of(std::min(i + reach, heads.size() - 1)) - size / 2 - 2.0;
+      Text name = make_text(style, fmt::format("{}.{}", one.layer, one.head), {right, at.y + half},
+                            style.small);
+      if (right + name.width > scene.width - 1.0) {
+        name.anchor.x = left;
         name.align = Align::right;
       }
+      // Not on the axis below.
+      if (name.anchor.y + 1.0 > axes.plot.bottom() && row < style.small) continue;
       name.colour = style.colours.faint;
       scene.add(std::move(name));
     }

@@ -86,10 +86,9 @@ class Attention final : public Figure {
   }
 
   std::string caption() const override {
-    std::string text =
-        fmt::format("{} of tokens {} to {}, layer {}, {}",
-                    logits ? "Attention logits" : "Attention", format_count(selection.first_token),
-                    format_count(selection.last_token), selection.layer, of);
+    std::string text = fmt::format(
+        "{} of {}, layer {}, {}", logits ? "Attention logits" : "Attention",
+        format_tokens(selection.first_token, selection.last_token), selection.layer, of);
     if (map.cols() <= selection.last_token - selection.first_token) {
       text += pooling == Pooling::max ? "; each pixel is the largest value of its tile"
                                       : "; each pixel is the mean of its tile";

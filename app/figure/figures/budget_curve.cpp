@@ -147,7 +147,7 @@ class BudgetCurve final : public Figure {
               : "from N = " +
                     format_count(std::lround(budgets[static_cast<std::size_t>(one.safe)])) + " on");
     }
-    return text + ".";
+    return text + (policies.empty() ? "." : ". Budgets between those drawn were not tested.");
   }
 
  private:
@@ -167,10 +167,13 @@ class BudgetCurve final : public Figure {
         {.label = measure.whole != nullptr ? bold_text() : "mean over heads",
          .fill = look.colour,
          .line = Stroke{look.colour, kBold, {}, Cap::butt}},
-        {.label = "a head", .line = Stroke{mix_thin(style), thin_width(), {}, Cap::butt}}};
+        {.label = "a head", .line = Stroke{mix_thin(style), thin_width(), {}, Cap::butt}},
+        {.label = "limit " + number_text(limit),
+         .line = Stroke{style.colours.faint, 0.6, {2.0, 1.5}, Cap::butt}}};
     if (std::any_of(policies.begin(), policies.end(), [](const Curves& c) { return c.safe >= 0; }))
       entries.push_back(
-          {measure.whole != nullptr ? "smallest safe budget" : "smallest safe budget of the mean",
+          {measure.whole != nullptr ? "smallest safe budget of those tested"
+                                    : "smallest safe budget of the mean, of those tested",
            MarkerShape::diamond, std::nullopt, Stroke{style.colours.ink, 0.8, {}, Cap::butt}});
     return entries;
   }
@@ -223,8 +226,14 @@ class BudgetCurve final : public Figure {
     ValueRange shown = log_scale ? y_range.padded_log() : y_range.padded();
     if (measure.info().share) shown = within(shown, kShare);
     const Axis y = y_axis(measure.text(), shown, log_scale ? AxisScale::log : AxisScale::linear);
-    for (const Curves& one : policies)
-      grid.panels.push_back({policies.size() > 1 ? one.policy : "", x, y});
+    for (const Curves& one : policies) {
+      std::string title = policies.size() > 1 ? one.policy : "";
+      if (has_legend(request) && one.safe >= 0) {
+        title += (title.empty() ? "safe from N\u00A0=\u00A0" : ", safe from N\u00A0=\u00A0") +
+                 format_count(std::lround(budgets[static_cast<std::size_t>(one.safe)]));
+      }
+      grid.panels.push_back({std::move(title), x, y});
+    }
     return grid;
   }
 
@@ -234,21 +243,13 @@ class BudgetCurve final : public Figure {
     return line;
   }
 
-  /// The limit's name stands where the mean is farther from the limit.
-  bool name_at_start(const Curves& one) const {
-    return !one.mean.empty() &&
-           std::abs(one.mean.front() - limit) > std::abs(one.mean.back() - limit);
-  }
-
   void draw_panel(Scene& scene, const Style& style, const Axes& axes, const Curves& one) const {
     SeriesLook thin = series_look(style, 0);
     thin.colour = mix_thin(style);
     thin.width = thin_width();
     for (const auto& head : one.heads) add_line(scene, axes, points(head), thin);
-    const bool room_for_words = axes.plot.height > 5.0 * style.small && axes.plot.width > 50.0;
-    add_level(scene, style, axes, limit,
-              room_for_words ? "limit " + number_text(limit) : std::string(), true,
-              name_at_start(one));
+    // Its name is in the legend: many lines run where it could stand.
+    add_level(scene, style, axes, limit, "");
     SeriesLook bold = series_look(style, 0);
     bold.width = kBold;
     add_marked_line(scene, style, axes, points(one.mean), bold, 4.0);
@@ -265,14 +266,6 @@ class BudgetCurve final : public Figure {
                       style.colours.paper,
                       Stroke{style.colours.ink, 0.9, {}, Cap::butt},
                       {mark}});
-    if (!room_for_words) return;
-    // Beside the mark where the plot has more room, unless the limit's name is there.
-    const bool before = mark.x > axes.plot.centre().x;
-    const double y = std::min(mark.y + style.small * 0.35, axes.plot.bottom() - 2.0);
-    const double above_limit = axes.to_page(budgets[at], limit).y - 2.5;
-    if (before != name_at_start(one) && std::abs(y - above_limit) < style.small * 1.1) return;
-    add_note(scene, style, "N = " + format_count(std::lround(budgets[at])),
-             {before ? mark.x - 6.0 : mark.x + 6.0, y}, before ? Align::right : Align::left);
   }
 };
 

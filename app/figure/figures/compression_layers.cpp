@@ -124,6 +124,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   return figure;
 }
 
+/// The sets alone have a threshold and no policy; the replay is the other way round.
+bool shows(std::string_view setting, const Choices& choices) {
+  const bool of_policy = setting == "policies" || setting == "budget" || setting == "block";
+  const bool replayed = choice(entry(), choices, "of") == "replay";
+  return replayed ? setting != "threshold" : !of_policy;
+}
+
 }  // namespace
 
 FigureInfo entry() {
@@ -145,6 +152,7 @@ FigureInfo entry() {
                   number_choice("threshold", "Threshold", "Cosine above which a key joins a set",
                                 "0.75", -1.0, 1.0),
                   policies_choice("h2o+kvmerger")};
+  info.shows = shows;
   info.compute = compute;
   return info;
 }

@@ -106,8 +106,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     const double seconds = measure(input, policies[p], progress);
     time.push_back({1e3 * seconds, 0.5, {}, milliseconds(seconds)});
   }
-  figure->columns.push_back(column("Runtime (table 4)", "Units", std::move(runtime), 52.0));
-  figure->columns.push_back(column("Memory (table 4)", "Units", std::move(memory), 52.0));
+  figure->columns.push_back(
+      column("Runtime (table 4)", "Relative amount", std::move(runtime), 52.0));
+  figure->columns.push_back(column("Memory (table 4)", "Relative amount", std::move(memory), 52.0));
   if (timed) figure->columns.push_back(column("Measured", "Time (ms)", std::move(time), 36.0));
   figure->y = name_axis(figure->row_names);
   figure->row_height = 17.0;

@@ -11,6 +11,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
 #include "app/plot/cell_map.h"
+#include "app/plot/limits.h"
 
 namespace kvloupe::figure::distinct_keys_query_figure {
 
@@ -48,9 +49,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     }
   }
   Strips::Column column;
-  column.x = x_axis("Mean cosine to the mean query", {-1.0, 1.0});
-  column.reference = 0.0;
   column.series = {std::move(distinct), std::move(all)};
+  column.x = x_axis("Mean cosine to the mean query", cosines_and_zero(range_of(column.series)));
+  column.reference = 0.0;
   figure->columns.push_back(std::move(column));
   figure->y = layer_axis(model.num_layers);
   figure->row_height = std::clamp(3.2 * model.num_heads, 12.0, 26.0);
@@ -59,9 +60,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->row_measure = "of_layer";
   figure->caption_text = fmt::format(
       "Mean cosine to the mean query, for every query head: filled, of the {} keys with the lowest "
-      "cosine to their anchor; open, of all keys. One row per layer, heads from top to bottom. The "
-      "filled mark is higher in {} of {} heads.",
-      format_count(count), format_count(nearer),
+      "cosine to their anchor; open, of all keys; {}. The filled mark is higher in {} of {} heads.",
+      format_count(count), Strips::rows_in_words(model.num_layers), format_count(nearer),
       format_count(static_cast<long>(model.num_layers) * model.num_heads));
   return figure;
 }

@@ -113,7 +113,9 @@ class EvictionErrorFigure final : public Figure {
         "entry alone, with the policy's scores as attention; CAOTE evicts the entries with the "
         "lowest c, except protected ones ({} of {} are evicted by both). b, change of the output "
         "of the step's last query under either choice, before W_O, mean over the group's query "
-        "heads: the sum of c with the query's own attention, and the joint error ‖o − o′‖₂.",
+        "heads: the sum of c with the query's own attention (Σ c), and the error ‖o − o′‖₂ of "
+        "evicting "
+        "all together.",
         step, selection.layer, selection.head, policy, format_count(budget), both, gone);
   }
 
@@ -175,7 +177,7 @@ class EvictionErrorFigure final : public Figure {
     const double last = entries.empty() ? 1.0 : entries.back().token + 1.0;
     all.x = {AxisMeaning::token, AxisScale::linear, 0.0, last, "Token"};
     if (request.x_range) std::tie(all.x.first, all.x.last) = *request.x_range;
-    all.y = y_axis("c", errors.padded_log(), AxisScale::log);
+    all.y = y_axis("Output error c", errors.padded_log(), AxisScale::log);
     Panel losses;
     losses.title = "All evicted entries";
     losses.x = name_axis({"policy", "CAOTE"}, "Choice by");
@@ -218,7 +220,7 @@ class EvictionErrorFigure final : public Figure {
     };
     for (std::size_t i = 0; i < losses.size(); ++i) {
       bar(static_cast<double>(i), losses[i].sum, 0, "Σ c");
-      bar(static_cast<double>(i), losses[i].joint, 1, "joint");
+      bar(static_cast<double>(i), losses[i].joint, 1, "together");
     }
   }
 };
@@ -357,7 +359,7 @@ FigureInfo entry() {
   info.tooltip =
       "c = h/(1 − h)·‖o − v‖₂ of every entry of the cache, with the policy's scores as attention "
       "h: the entries that the policy evicts and those that CAOTE would evict from the same cache "
-      "(CAOTE figure 1), and the sum of c beside the joint error of both";
+      "(CAOTE figure 1), and the sum of c beside the error of evicting all together, of both";
   info.topic = Topic::values;
   info.zoom = Zoom::x;
   info.needs.head = true;

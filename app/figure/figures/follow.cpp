@@ -10,6 +10,7 @@
 
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/figures/read_dots.h"
 #include "app/plot/cell_map.h"
 #include "app/plot/limits.h"
 #include "app/plot/panels.h"
@@ -19,12 +20,9 @@ namespace kvloupe::figure::follow_figure {
 
 namespace {
 constexpr std::size_t kReaders = 8;   // heads shown step by step
-constexpr double kLeastDot = 0.01;    // a head that reads less gets no dot
 constexpr double kLeastBar = 40.0;    // points
 constexpr double kWide = 200.0;       // points: room for panels beside each other
-constexpr double kLegendRoom = 16.0;  // points
 constexpr double kLargestDot = 18.0;  // points, for a head that reads them alone
-constexpr double kLegendReads[] = {0.05, 0.2, 0.5};
 
 /// "3.1": layer and head.
 std::string head_name(const TokenReads& reads) {
@@ -44,7 +42,7 @@ class Follow final : public Figure {
   std::vector<std::size_t> readers;  // of the first policy's heads: those that read most
 
   double natural_height(const DrawRequest& request) const override {
-    return kLegendRoom +
+    return kReadLegendRoom +
            std::max(80.0, panels_natural_height(request.style, panels(request), request.width));
   }
 
@@ -69,7 +67,7 @@ class Follow final : public Figure {
       add_colour_bar(scene, style, all, colours);
     }
     if (request.legend)
-      add_size_legend(scene, style, axes.front().plot.x, cell_of(axes.front().plot));
+      add_read_legend(scene, style, axes.front().plot.x, largest_dot(axes.front().plot));
     return scene;
   }
 
@@ -107,8 +105,9 @@ class Follow final : public Figure {
   std::string caption() const override {
     std::string text = fmt::format(
         "{} in every head after step {}: colour, the share still in the cache; dots, the attention "
-        "that the queries of the answer give to these tokens with the full cache (mean over them "
-        "and the head's query heads; without an answer: the queries of the question; without both: "
+        "that the answer's queries give to what is followed with the full cache (mean over these "
+        "queries and the head's query heads; without an answer: the queries of the question; "
+        "without both: "
         "all later queries)",
         what, step);
     for (std::size_t p = 0; p < policies.size(); ++p) {
@@ -147,23 +146,19 @@ class Follow final : public Figure {
     return values;
   }
 
-  /// Area ∝ attention: a head that reads everything has a dot as large as its cell.
-  static double dot_size(double read, double cell) { return cell * std::sqrt(std::min(read, 1.0)); }
-
-  double cell_of(const Rect& plot) const {
-    return std::min(plot.width / heads, plot.height / layers);
+  /// A head that reads everything has a dot as large as its cell.
+  double largest_dot(const Rect& plot) const {
+    return std::min(0.9 * std::min(plot.width / heads, plot.height / layers), kLargestDot);
   }
 
   void add_dots(Scene& scene, const Style& style, const Axes& axes, const Followed& one,
                 const ColourScale& colours) const {
     const ColourLookup lookup(colours);
-    const double cell = std::min(cell_of(axes.plot) * 0.9, kLargestDot);
+    const double largest = largest_dot(axes.plot);
     for (const FollowedHead& head : one.heads) {
-      if (!(head.reads.read >= kLeastDot)) continue;
-      const double size = dot_size(head.reads.read, cell);
-      if (size < 0.8) continue;
       Markers dot;
-      dot.size = size;
+      dot.size = read_dot_size(head.reads.read, largest);
+      if (dot.size == 0.0) continue;
       const double share = share_of(head);
       dot.fill = std::isnan(share) ? style.colours.ink : ink_on(lookup(share));
       dot.points = {axes.to_page(head.reads.head + 0.5, head.reads.layer + 0.5)};
@@ -179,25 +174,6 @@ class Follow final : public Figure {
     scene.add(std::move(frame));
   }
 
-  void add_size_legend(Scene& scene, const Style& style, double x, double cell) const {
-    const double y = 8.0;
-    Text name = make_text(style, "attention read", {x, y + 2.5}, style.small);
-    x += name.width + 8.0;
-    scene.add(std::move(name));
-    for (const double read : kLegendReads) {
-      Markers dot;
-      dot.size = dot_size(read, std::min(cell * 0.9, kLargestDot));
-      dot.fill = style.colours.ink;
-      dot.points = {{x + dot.size / 2, y}};
-      const Text label =
-          make_text(style, fmt::format("{}", read), {x + dot.size + 3.0, y + 2.5}, style.small);
-      if (label.bounds().right() > scene.width) return;
-      x = label.bounds().right() + 8.0;
-      scene.add(std::move(dot));
-      scene.add(label);
-    }
-  }
-
   ColourScale scale(const DrawRequest& request) const {
     ColourScale colours;
     colours.map = request.style.amounts;
@@ -211,7 +187,7 @@ class Follow final : public Figure {
     grid.columns = request.width > kWide ? static_cast<int>(policies.size()) + 1 : 0;
     grid.aspect = cell_map_aspect(layers, heads);
     grid.least_width = 60.0;
-    grid.top = request.legend ? kLegendRoom : 2.0;
+    grid.top = request.legend ? kReadLegendRoom : 2.0;
     grid.right = colour_bar_width(request.style, scale(request), 80.0);
     for (const Followed& one : policies) {
       Panel panel;

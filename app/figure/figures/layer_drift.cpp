@@ -44,7 +44,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const std::string budget = evaluated_budget(input);
   LinePanels::Panel panel;
   panel.id = budget;
-  ValueRange range;
   int look = 0;
   bool with_norm = false;
   long prompts = 0;
@@ -58,13 +57,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     after_norm.marked = true;
     for (int layer = 0; layer < layers; ++layer) {
       line.points.push_back({layer + 0.5, mean.layers[static_cast<std::size_t>(layer)]});
-      range.add(line.points.back().y);
     }
     panel.lines.push_back(std::move(line));
     if (std::isfinite(mean.normed)) {  // another space: no line leads there
       with_norm = true;
       after_norm.points.push_back({layers + (many ? 1.5 : 0.5), mean.normed});
-      range.add(mean.normed);
       panel.lines.push_back(std::move(after_norm));
     }
     prompts = std::max<long>(prompts, std::count_if(evaluation.runs.begin(), evaluation.runs.end(),
@@ -79,10 +76,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   if (with_norm && many) names.emplace_back();  // a gap keeps the next name
   if (with_norm) names.emplace_back("norm");
   panel.x = name_axis(std::move(names), "After layer");
-  panel.y = y_axis(what.label, range.from_zero());
+  panel.y = curve_axis(what.label, panel, choice(info, input.choices, "scale"));
   panel.y_grid = true;
   auto figure = std::make_unique<LinePanels>();
-  figure->legend = look > 3;
+  figure->legend = look > 3 || layers > kManyLayers;
   figure->panels.push_back(std::move(panel));
   figure->aspect = 1.6;
   figure->x_measure = "after_layer";
@@ -95,6 +92,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       evaluation.task == Evaluation::Task::needle
           ? fmt::format("over the last tokens of {} prompt{}", prompts, prompts == 1 ? "" : "s")
           : fmt::format("over all tokens of {} text{}", prompts, prompts == 1 ? "" : "s"));
+  figure->caption_text += curve_scale_words(figure->panels.front());
   return figure;
 }
 
@@ -114,7 +112,7 @@ FigureInfo entry() {
   measure.title = "Measure";
   measure.tooltip = "Relative distance ‖h′ − h‖₂ / ‖h‖₂, or 1 − cos(h′, h), which ignores lengths";
   measure.values = {"distance", "cosine"};
-  info.choices = {measure};
+  info.choices = {measure, curve_scale_choice()};
   info.needs.evaluated_budget = true;
   info.unfit = [](const Evaluation& evaluation) -> std::string {
     if (evaluation.layers() > 0) return {};

@@ -191,4 +191,40 @@ void LinePanels::write_csv(CsvWriter& csv) const {
   }
 }
 
+ChoiceInfo curve_scale_choice() {
+  ChoiceInfo scale;
+  scale.name = "scale";
+  scale.title = "Scale";
+  scale.tooltip =
+      "Scale of the values: logarithmic, linear from 0, or (auto) logarithmic where all are above "
+      "0 "
+      "and the largest is at least 30 times the smallest";
+  scale.values = {"auto", "linear", "log"};
+  return scale;
+}
+
+Axis curve_axis(std::string label, const LinePanels::Panel& panel, const std::string& scale) {
+  constexpr double kSpan = 30.0;  // a decade and a half
+  ValueRange all, positive;
+  for (const LinePanels::Line& line : panel.lines) {
+    for (const Point& point : line.points) {
+      all.add(point.y);
+      if (point.y > 0.0) positive.add(point.y);
+    }
+  }
+  const bool spans = all.low > 0.0 && all.high >= kSpan * all.low && !all.empty();
+  const bool log = scale == "log" ? !positive.empty() : scale == "auto" && spans;
+  return log ? y_axis(std::move(label), positive.padded_log(), AxisScale::log)
+             : y_axis(std::move(label), all.from_zero());
+}
+
+std::string curve_scale_words(const LinePanels::Panel& panel) {
+  if (panel.y.scale != AxisScale::log) return {};
+  const bool gaps = std::any_of(panel.lines.begin(), panel.lines.end(), [](const auto& line) {
+    return std::any_of(line.points.begin(), line.points.end(),
+                       [](const Point& point) { return point.y <= 0.0; });
+  });
+  return gaps ? " Logarithmic axis; zeros are left out." : " Logarithmic axis.";
+}
+
 }  // namespace kvloupe::figure

@@ -60,4 +60,17 @@ class LinePanels final : public Figure {
   std::string caption() const override { return caption_text; }
 };
 
+/// With more layers than this, curves over layers take the whole width: their names go above.
+inline constexpr int kManyLayers = 16;
+
+/// The scale of curves over layers, under the usual name, scale: auto, linear or log.
+ChoiceInfo curve_scale_choice();
+
+/// The axis of a panel's values from 0, or a logarithmic one over those above 0; "auto": the
+/// logarithmic one where all values are above 0 and the largest is 30 times the smallest or more.
+Axis curve_axis(std::string label, const LinePanels::Panel& panel, const std::string& scale);
+
+/// What a caption says of such an axis, with a space before it; empty for a linear one.
+std::string curve_scale_words(const LinePanels::Panel& panel);
+
 }  // namespace kvloupe::figure

@@ -6,6 +6,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
 #include "app/plot/cell_map.h"
+#include "app/plot/limits.h"
 
 namespace kvloupe::figure::mean_key_query_figure {
 
@@ -33,18 +34,19 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     }
   }
   Strips::Column column;
-  column.x = x_axis("cos(mean key, mean query)", {-1.0, 1.0});
-  column.reference = 0.0;
   column.series.push_back(std::move(series));
+  column.x = x_axis("cos(mean key, mean query)", cosines_and_zero(range_of(column.series)));
+  column.reference = 0.0;
   figure->columns.push_back(std::move(column));
   figure->y = layer_axis(model.num_layers);
   figure->row_height = std::clamp(3.2 * model.num_heads, 12.0, 26.0);
   figure->measure = "cosine_of_means";
   figure->row_measure = "of_layer";
   figure->caption_text = fmt::format(
-      "Cosine of the mean key and the mean query of every query head, after RoPE, one row per "
-      "layer, heads from top to bottom: negative in {} of {}.",
-      format_count(negative), format_count(static_cast<long>(model.num_layers) * model.num_heads));
+      "Cosine of the mean key and the mean query of every query head, after RoPE, {}: negative in "
+      "{} of {}.",
+      Strips::rows_in_words(model.num_layers), format_count(negative),
+      format_count(static_cast<long>(model.num_layers) * model.num_heads));
   return figure;
 }
 

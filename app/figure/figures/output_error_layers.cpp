@@ -48,7 +48,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   AskOptions options;
   options.states = &input.replays->states();
   LinePanels::Panel panel;
-  ValueRange range;
   std::vector<std::vector<double>> all;  // [policies] of [L]
   if (steps) {
     for (const auto& replay : replays) all.push_back(errors_of_steps(*replay, layers));
@@ -66,19 +65,18 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     const std::vector<double>& errors = all[p];
     for (std::size_t layer = 0; layer < errors.size(); ++layer) {
       line.points.push_back({static_cast<double>(layer) + 0.5, errors[layer]});
-      range.add(errors[layer]);
     }
     panel.lines.push_back(std::move(line));
   }
   std::vector<std::string> names;
   for (int layer = 0; layer < layers; ++layer) names.push_back(std::to_string(layer));
   panel.x = name_axis(std::move(names), "Layer");
-  panel.y = y_axis(steps ? "Output error Σ‖o − o′‖² / Σ‖o‖²" : "Change of the layer's output",
-                   range.from_zero());
+  panel.y = curve_axis(steps ? "Output error Σ‖o − o′‖² / Σ‖o‖²" : "Change of the layer's output",
+                       panel, choice(info, input.choices, "scale"));
   panel.y_grid = true;
   auto figure = std::make_unique<LinePanels>();
   figure->panels.push_back(std::move(panel));
-  figure->legend = policies.size() > 3;
+  figure->legend = policies.size() > 3 || layers > kManyLayers;
   figure->x_measure = "layer";
   figure->y_measure = "output_error";
   figure->caption_text =
@@ -91,6 +89,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                   "Change of each layer's attention output, √(Σ‖Σ(o′ − o)W_O‖² / Σ‖ΣoW_O‖²), {}: "
                   "the heads are added with their signs, as the model adds them, N = {}.",
                   asked_text(trace), format_count(replays.front()->budget));
+  figure->caption_text += curve_scale_words(figure->panels.front());
   return figure;
 }
 
@@ -114,7 +113,8 @@ FigureInfo entry() {
        "Queries",
        "The queries whose output is compared: those of the answer, else of the question, else "
        "later ones; or each step's own last query, by which many policies choose",
-       {"later", "steps"}}};
+       {"later", "steps"}},
+      curve_scale_choice()};
   info.compute = compute;
   return info;
 }

@@ -16,6 +16,7 @@
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/overview_measures.h"
+#include "app/figure/figures/read_dots.h"
 #include "app/plot/cell_map.h"
 #include "app/plot/limits.h"
 #include "app/plot/map_plot.h"
@@ -27,7 +28,6 @@ namespace {
 using From = OverviewMeasure::From;
 
 constexpr double kNarrowest = 150.0;  // points; a narrower map has its colour bar below
-constexpr double kLeastDot = 0.01;    // a head that reads less gets no dot
 constexpr auto kBetweenParts = std::chrono::milliseconds(50);
 
 /// The catalogue's measure that a value of the choice stands for.
@@ -122,14 +122,15 @@ class Overview final : public Figure, public HeadValues {
         30.0;
     const double cell = std::clamp(panel_width / heads, 3.0, 22.0);
     return std::clamp(layers * std::min(cell, 16.0), 90.0, 420.0) + 30.0 +
-           title_room(request.style);
+           title_room(request.style) + legend_room(request);
   }
 
   Scene draw(const DrawRequest& request) const override {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
     const ColourScale colours = scale(request);
-    const double top = title_room(style) + 3.0;
+    const double above = legend_room(request);
+    const double top = above + title_room(style) + 3.0;
     const int count = static_cast<int>(panels.size());
     MapPlot plot;
     plot.x = {AxisMeaning::head, AxisScale::linear, 0.0, static_cast<double>(heads), "Head"};
@@ -169,11 +170,12 @@ class Overview final : public Figure, public HeadValues {
       y.labels = p == 0;
       add_axes(scene, style, axes, x, y);
       if (count > 1) {
-        add_panel_letter(scene, style, p, {rect.x, 2.0});
+        add_panel_letter(scene, style, p, {rect.x, above + 2.0});
         scene.add(make_text(
-            style, style.fonts->fit(panel.title, Font::regular, style.small, width - 12.0),
-            {rect.x + 11.0, 2.0 + style.fonts->cap_height() * style.text}, style.small));
+            style, fit_words(style, panel.title, style.small, width - 12.0),
+            {rect.x + 11.0, above + 2.0 + style.fonts->cap_height() * style.text}, style.small));
       }
+      if (p == 0 && above > 0.0) add_read_legend(scene, style, rect.x, largest_dot(rect));
       if (narrow) {
         add_bar_below(scene, style, {rect.x, rect.bottom() + bottom, request.width - left - right,
                                      style.small}, colours);
@@ -215,7 +217,8 @@ class Overview final : public Figure, public HeadValues {
                             format_number(static_cast<double>(panel.strongest[at_cell])));
       }
       if (panel.first_loss.empty()) continue;
-      text += fmt::format(" of {} tokens still there", followed.size());
+      text += fmt::format(" of {} still there",
+                          format_counted(static_cast<long>(followed.size()), "token"));
       if (panel.first_loss[at_cell] >= 0)
         text += fmt::format(", lost from step {} on", panel.first_loss[at_cell]);
     }
@@ -245,6 +248,15 @@ class Overview final : public Figure, public HeadValues {
   }
 
  private:
+  /// Above a small map in the window the pointer tells what dots mean.
+  double legend_room(const DrawRequest& request) const {
+    return request.legend && !reads.empty() && !is_narrow(request) ? kReadLegendRoom : 0.0;
+  }
+
+  double largest_dot(const Rect& plot) const {
+    return 0.9 * std::min(plot.width / heads, plot.height / layers);
+  }
+
   double title_room(const Style& style) const { return panels.size() > 1 ? style.text * 1.7 : 0.0; }
 
   ColourScale scale(const DrawRequest& request) const {
@@ -317,14 +329,12 @@ class Overview final : public Figure, public HeadValues {
   void add_dots(Scene& scene, const Style& style, const Axes& axes, const Panel& panel,
                 const ColourScale& colours) const {
     const ColourLookup lookup(colours);
-    const double largest = 0.9 * std::min(axes.plot.width / heads, axes.plot.height / layers);
+    const double largest = largest_dot(axes.plot);
     for (int l = 0; l < layers; ++l) {
       for (int h = 0; h < heads; ++h) {
-        const auto read = static_cast<double>(reads[cell(l, h)]);
-        if (!(read >= kLeastDot)) continue;
         Markers dot;
-        dot.size = largest * std::sqrt(std::min(read, 1.0));
-        if (dot.size < 0.8) continue;
+        dot.size = read_dot_size(static_cast<double>(reads[cell(l, h)]), largest);
+        if (dot.size == 0.0) continue;
         const auto value = static_cast<double>(panel.values[cell(l, h)]);
         dot.fill = std::isnan(value) ? style.colours.ink : ink_on(lookup(value));
         dot.points = {axes.to_page(h + 0.5, l + 0.5)};

@@ -9,6 +9,7 @@
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
+#include "app/plot/limits.h"
 
 namespace kvloupe::figure::pair_rotation_figure {
 
@@ -21,6 +22,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const Matrix keys = input.trace->key(s.layer, s.head);
   auto figure = std::make_unique<LinePanels>();
   std::string counted;
+  ValueRange cosines;
+  cosines.add(0.0);
   for (const int distance : {1, 2, 3}) {
     progress.check();
     const auto pairs =
@@ -43,10 +46,16 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     panel.lines = {std::move(predicted), std::move(before), std::move(after)};
     panel.levels.push_back({std::cos(static_cast<double>(distance)), "", true});
     panel.x = x_axis("Pair j", {-0.3, static_cast<double>(pairs.size()) - 0.7});
-    panel.y = y_axis("Mean cosine", {-1.05, 1.05});
+    for (const LinePanels::Line& line : panel.lines) {
+      for (const Point& point : line.points) cosines.add(point.y);
+    }
+    cosines.add(std::cos(static_cast<double>(distance)));
     figure->panels.push_back(std::move(panel));
     counted += fmt::format("{}{}", counted.empty() ? "" : ", ",
                            format_count(pairs.empty() ? 0 : pairs.front().neighbours));
+  }
+  for (LinePanels::Panel& panel : figure->panels) {
+    panel.y = y_axis("Mean cosine", within(cosines.padded(), {-1.05, 1.05}));  // marks at 1 whole
   }
   figure->columns = 3;
   figure->aspect = 1.1;

@@ -19,6 +19,9 @@ namespace kvloupe::figure::pca_figure {
 namespace {
 
 constexpr long kMostHaloes = 8000;
+// With more keys, those evicted are small pale dots: their density shows where keys were lost.
+constexpr long kMany = 600;
+constexpr double kPale = 0.45;
 
 struct Panel {
   std::string title;
@@ -68,9 +71,9 @@ class Pca final : public Figure {
       add_points(scene, style, axes, panel);
       if (count > 1) {
         add_panel_letter(scene, style, p, {axes.plot.x, top});
-        scene.add(make_text(
-            style, style.fonts->fit(panel.title, Font::regular, style.small, width - 12.0),
-            {axes.plot.x + 11.0, top + style.fonts->cap_height() * style.text}, style.small));
+        scene.add(make_text(style, fit_words(style, panel.title, style.small, width - 12.0),
+                            {axes.plot.x + 11.0, top + style.fonts->cap_height() * style.text},
+                            style.small));
       }
     }
     return scene;
@@ -124,6 +127,15 @@ class Pca final : public Figure {
     });
   }
 
+  static long shown_keys(const Panel& panel) {
+    return std::count_if(panel.states.begin(), panel.states.end(),
+                         [](TokenState s) { return !is_out_of_play(s); });
+  }
+  bool are_many() const {
+    return std::any_of(panels.begin(), panels.end(),
+                       [](const Panel& panel) { return shown_keys(panel) > kMany; });
+  }
+
   std::vector<LegendEntry> legend(const Style& style) const {
     const Palette& c = style.colours;
     std::vector<LegendEntry> entries;
@@ -132,7 +144,10 @@ class Pca final : public Figure {
       entries.push_back({"protected", MarkerShape::square, c.protected_, std::nullopt});
     if (any(TokenState::merged))
       entries.push_back({"merged", MarkerShape::diamond, c.merged, std::nullopt});
-    if (any(TokenState::evicted)) {
+    if (any(TokenState::evicted) && are_many()) {
+      entries.push_back(
+          {"evicted", MarkerShape::circle, c.evicted.with_alpha(kPale), std::nullopt});
+    } else if (any(TokenState::evicted)) {
       entries.push_back(
           {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}});
     }
@@ -167,15 +182,19 @@ class Pca final : public Figure {
 
   void add_points(Scene& scene, const Style& style, const Axes& axes, const Panel& panel) const {
     const Palette& c = style.colours;
-    const auto shown = std::count_if(panel.states.begin(), panel.states.end(),
-                                     [](TokenState s) { return !is_out_of_play(s); });
-    const double size = shown <= 300 ? 4.0 : shown <= 2000 ? 3.0 : 2.0;
+    const long shown = shown_keys(panel);
+    const double size = shown <= 300 ? 4.0 : shown <= kMany ? 3.0 : shown <= 3000 ? 2.2 : 1.8;
     const Stroke thin{c.evicted, size > 2.5 ? 0.6 : 0.45, {}, Cap::butt};
+    const bool many = are_many();
     // In a dense cloud the halos of the upper points would cover all of the lower ones.
     std::optional<Stroke> halo;
     if (shown <= kMostHaloes) halo = Stroke{c.paper, size > 2.5 ? 0.35 : 0.15, {}, Cap::butt};
     Markers batches[] = {
-        {MarkerShape::circle, size, std::nullopt, thin, {}},
+        {MarkerShape::circle,
+         many ? 0.8 * size : size,
+         many ? std::optional(c.evicted.with_alpha(kPale)) : std::nullopt,
+         many ? std::nullopt : std::optional(thin),
+         {}},
         {MarkerShape::diamond, size, c.merged, halo, {}},
         {MarkerShape::circle, size, c.retained, halo, {}},
         {MarkerShape::square, size, c.protected_, halo, {}},

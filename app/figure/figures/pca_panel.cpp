@@ -19,6 +19,9 @@ namespace kvloupe::figure::pca_panel_figure {
 
 namespace {
 
+constexpr double kPale = 0.5;     // of the evicted: their density shows where keys were lost
+constexpr int kLongestName = 20;  // characters
+
 class PcaPanel final : public Figure {
  public:
   Selection selection;
@@ -44,7 +47,7 @@ class PcaPanel final : public Figure {
     PanelGrid grid = grid_of(request);
     add_top_legend(scene, request, grid, legend(style));
     const std::vector<Axes> axes = add_panels(scene, style, grid);
-    for (std::size_t p = 0; p < policies.size(); ++p) add_states(scene, style, axes[p], states[p]);
+    for (std::size_t p = 0; p < policies.size(); ++p) add_states(scene, style, axes[p], p);
     add_all(scene, style, axes.back());
     keep_fitting_texts(scene);
     return scene;
@@ -73,7 +76,8 @@ class PcaPanel final : public Figure {
   std::string caption() const override {
     std::string text = fmt::format(
         "Keys of layer {}, head {}, {}, in their two principal components, after step {} with N = "
-        "{}; star: mean key",
+        "{}: in the policy's colour, the keys it retains; grey, those it evicted; star, the mean "
+        "key",
         selection.layer, selection.head, rope, selection.step, format_count(budget));
     for (std::size_t p = 0; p < policies.size(); ++p) {
       text += fmt::format("; {}, {}", static_cast<char>('a' + p), policies[p]);
@@ -117,25 +121,30 @@ class PcaPanel final : public Figure {
   }
 
   std::vector<LegendEntry> legend(const Style& style) const {
-    const Palette& c = style.colours;
     std::vector<LegendEntry> entries = {
-        {"retained", MarkerShape::circle, c.retained, std::nullopt},
-        {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}},
-        {"mean key", MarkerShape::star, c.ink, std::nullopt}};
+        {"evicted", MarkerShape::circle, evicted_colour(style), std::nullopt},
+        {"mean key", MarkerShape::star, style.colours.ink, std::nullopt}};
     for (std::size_t p = 0; p < policies.size(); ++p) {
       const SeriesLook look = series_look(style, static_cast<int>(p));
       // A long spec has its panel's letter instead.
-      const std::string name =
-          policies[p].size() <= 20 ? policies[p] : std::string(1, static_cast<char>('a' + p));
-      LegendEntry entry{name + " in " + static_cast<char>('a' + policies.size()), look.shape,
-                        std::nullopt, Stroke{look.colour, 0.8, {}, Cap::butt}};
+      const std::string name = policies[p].size() <= kLongestName
+                                   ? policies[p]
+                                   : std::string(1, static_cast<char>('a' + p));
+      LegendEntry entry{p == 0 ? "retained by " + name : name, look.shape, std::nullopt,
+                        Stroke{look.colour, 0.8, {}, Cap::butt}};
       entry.fill = look.filled ? look.colour : style.colours.paper;
       entries.push_back(std::move(entry));
     }
     return entries;
   }
 
-  double mark_size() const { return seen - first <= 300 ? 3.4 : seen - first <= 2000 ? 2.6 : 1.8; }
+  double mark_size() const {
+    const int keys = seen - first;
+    return keys <= 300 ? 3.0 : keys <= 1000 ? 2.2 : keys <= 3000 ? 1.7 : 1.4;
+  }
+
+  /// Grey, so that each policy has a colour of its own, the same in its panel and in the last.
+  static Colour evicted_colour(const Style& style) { return style.colours.faint.with_alpha(kPale); }
 
   void add_star(Scene& scene, const Style& style, const Axes& axes) const {
     const Point star = axes.to_page(mean.x, mean.y);
@@ -147,23 +156,25 @@ class PcaPanel final : public Figure {
                       {star}});
   }
 
-  void add_states(Scene& scene, const Style& style, const Axes& axes,
-                  const std::vector<TokenState>& of) const {
-    const Palette& c = style.colours;
+  void add_states(Scene& scene, const Style& style, const Axes& axes, std::size_t policy) const {
     Markers evicted{
-        MarkerShape::circle, mark_size(), std::nullopt, Stroke{c.evicted, 0.45, {}, Cap::butt}, {}};
-    Markers kept{
-        MarkerShape::circle, mark_size(), c.retained, Stroke{c.paper, 0.2, {}, Cap::butt}, {}};
+        MarkerShape::circle, 0.7 * mark_size(), evicted_colour(style), std::nullopt, {}};
+    std::vector<Point> kept;
     PickPoints pick;
     for (int t = first; t < seen; ++t) {
       const Point at = axes.to_page(data(t).x, data(t).y);
       if (!axes.plot.contains(at)) continue;
-      (is_kept(of[static_cast<std::size_t>(t)]) ? kept : evicted).points.push_back(at);
+      (retained(policy, t) ? kept : evicted.points).push_back(at);
       pick.points.push_back(at);
       pick.tokens.push_back(t);
     }
     if (!evicted.points.empty()) scene.add(std::move(evicted));
-    if (!kept.points.empty()) scene.add(std::move(kept));
+    if (!kept.empty()) {
+      Markers marks = series_marks(style, series_look(style, static_cast<int>(policy)), mark_size(),
+                                   std::move(kept));
+      if (marks.stroke) marks.stroke->width = 0.4;
+      scene.add(std::move(marks));
+    }
     scene.point_sets.push_back(std::move(pick));
     add_star(scene, style, axes);
   }
@@ -183,7 +194,7 @@ class PcaPanel final : public Figure {
       if (marks.empty()) continue;
       Markers all = series_marks(style, series_look(style, static_cast<int>(p)), mark_size() * 0.85,
                                  std::move(marks));
-      if (all.stroke) all.stroke->width = 0.5;
+      if (all.stroke) all.stroke->width = 0.4;
       scene.add(std::move(all));
     }
     add_star(scene, style, axes);
@@ -229,7 +240,7 @@ FigureInfo entry() {
   info.name = "pca-panel";
   info.title = "Keys in two components, policy by policy";
   info.tooltip =
-      "The keys of a head that each policy retains (blue) and evicts (vermillion), in two "
+      "The keys of a head that each policy retains (in its colour) and evicts (grey), in two "
       "principal components fitted once to all its keys, and the keys that each retains in one "
       "panel (KeyDiff, figures 4 and 7–9)";
   info.topic = Topic::keys;

@@ -16,7 +16,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const auto replays = replays_of(input, wanted_of(what), progress);
   const ModelInfo& model = input.trace->model();
   LinePanels::Panel panel;
-  ValueRange range;
   for (std::size_t r = 0; r < replays.size(); ++r) {
     const std::vector<double> all = perturbations(what, *replays[r]);
     LinePanels::Line line;
@@ -28,17 +27,17 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       const auto first = all.begin() + static_cast<std::ptrdiff_t>(layer) * model.num_heads;
       const double mean = mean_of(std::vector<double>(first, first + model.num_heads));
       line.points.push_back({layer + 0.5, mean});
-      range.add(mean);
     }
     panel.lines.push_back(std::move(line));
   }
   std::vector<std::string> names;
   for (int layer = 0; layer < model.num_layers; ++layer) names.push_back(std::to_string(layer));
   panel.x = name_axis(std::move(names), "Layer");
-  panel.y = y_axis("Mean " + what.symbol, range.from_zero());
+  panel.y = curve_axis("Mean " + what.symbol, panel, choice(info, input.choices, "scale"));
   panel.y_grid = true;
   auto figure = std::make_unique<LinePanels>();
   figure->panels.push_back(std::move(panel));
+  figure->legend = model.num_layers > kManyLayers;
   figure->x_measure = "layer";
   figure->y_measure = what.measure;
   figure->caption_text = fmt::format(
@@ -46,6 +45,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       "layer is computed on the full cache's states; the effect on later layers is not included.",
       what.symbol, what.with.text(), what.without.text(), format_count(replays[0]->budget),
       what.at);
+  figure->caption_text += curve_scale_words(figure->panels.front());
   return figure;
 }
 
@@ -63,6 +63,7 @@ FigureInfo entry() {
   info.needs.comparison = true;
   info.aspect = 1.5;
   info.choices = stage_choices();
+  info.choices.push_back(curve_scale_choice());
   info.unavailable = no_perturbation;
   info.compute = compute;
   return info;

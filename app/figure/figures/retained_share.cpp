@@ -85,9 +85,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->x_measure = "tokens";
   figure->y_measure = "percent";
   figure->caption_text = fmt::format(
-      "a, lengths of the {} prompt{}; b, share of a prompt that a budget retains, min(1, "
-      "N/length){}{}.",
-      input.traces.size(), input.traces.size() == 1 ? "" : "s",
+      "a, {}; b, share of a prompt that a budget retains, min(1, N/length){}{}.",
+      input.traces.size() == 1 ? "length of the prompt"
+                               : fmt::format("lengths of the {} prompts", input.traces.size()),
       most == lengths ? "" : ", of the tokens in the model's window",
       input.traces.size() > 1 ? ": each prompt (thin) and the mean" : "");
   return figure;
@@ -107,6 +107,9 @@ FigureInfo entry() {
   info.needs.most_traces = 1000;
   info.width_mm = 178.0;
   info.choices = {budgets_choice("16,32,64,128,256,512,1024")};
+  info.shows = [](std::string_view setting, const Choices&) {  // no policy is at work
+    return setting != "budget" && setting != "block";
+  };
   info.compute = compute;
   return info;
 }

@@ -162,6 +162,9 @@ FigureInfo entry() {
   info.needs.comparison = true;
   info.width_mm = 178.0;
   info.aspect = 1.8;
+  info.shows = [](std::string_view setting, const Choices&) {  // no policy is at work
+    return setting != "budget" && setting != "block";
+  };
   info.compute = compute;
   return info;
 }

@@ -90,9 +90,9 @@ class Similarity final : public Figure {
 
   std::string caption() const override {
     const std::string text =
-        fmt::format("Cosine similarity of {} of tokens {} to {}, layer {}, head {}", of_,
-                    format_count(selection_.first_token), format_count(selection_.last_token),
-                    selection_.layer, selection_.head);
+        fmt::format("Cosine similarity of {} of {}, layer {}, head {}", of_,
+                    format_tokens(selection_.first_token, selection_.last_token), selection_.layer,
+                    selection_.head);
     if (!attention) return text + ".";
     return text +
            fmt::format(

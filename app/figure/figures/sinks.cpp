@@ -380,6 +380,9 @@ FigureInfo entry() {
                    "Strength of the sink and error without it; mean attention of the layer or the "
                    "model; value norms of the head",
                    {"heads", "averages", "averages-model", "norms"}}};
+  info.shows = [](std::string_view setting, const Choices&) {  // no policy is at work
+    return setting != "budget";
+  };
   info.compute = compute;
   return info;
 }

@@ -60,15 +60,33 @@ std::vector<double> values_of(const std::vector<Strips::Mark>& marks) {
   return values;
 }
 
-void add_joints(Scene& scene, const Style& style, const Axes& axes, const Strips::Column& column) {
+bool is_turned(const Strips& figure) {
+  return figure.y.meaning == AxisMeaning::layer && figure.row_names.size() > Strips::kMostRows;
+}
+
+/// Where a value of a row stands on the page; which axis has the values.
+struct Places {
+  const Axes& axes;
+  bool turned = false;
+  const Axis& values() const { return turned ? axes.y : axes.x; }
+  Point of(double value, double row) const {
+    return turned ? axes.to_page(row, value) : axes.to_page(value, row);
+  }
+};
+
+void add_joints(Scene& scene, const Style& style, const Places& places,
+                const Strips::Column& column) {
   Path joints;
   for (std::size_t r = 0; r < column.series[0].rows.size(); ++r) {
     const auto& first = column.series[0].rows[r];
     const auto& second = column.series[1].rows[r];
     for (std::size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
-      if (!drawable(axes.x, first[i].value) || !drawable(axes.x, second[i].value)) continue;
-      joints.move(axes.to_page(first[i].value, at_row(r, first[i].place)))
-          .line(axes.to_page(second[i].value, at_row(r, second[i].place)));
+      if (!drawable(places.values(), first[i].value) ||
+          !drawable(places.values(), second[i].value)) {
+        continue;
+      }
+      joints.move(places.of(first[i].value, at_row(r, first[i].place)))
+          .line(places.of(second[i].value, at_row(r, second[i].place)));
     }
   }
   if (joints.verbs.empty()) return;
@@ -76,17 +94,19 @@ void add_joints(Scene& scene, const Style& style, const Axes& axes, const Strips
   scene.add(std::move(joints));
 }
 
-void add_marks(Scene& scene, const Style& style, const Axes& axes, const Strips::Series& series,
+void add_marks(Scene& scene, const Style& style, const Places& places, const Strips::Series& series,
                double size) {
+  const Axes& axes = places.axes;
   std::vector<Point> points;
   for (std::size_t r = 0; r < series.rows.size(); ++r) {
     for (const Strips::Mark& mark : series.rows[r]) {
-      if (!drawable(axes.x, mark.value)) continue;
-      const Point at = axes.to_page(mark.value, at_row(r, mark.place));
+      if (!drawable(places.values(), mark.value)) continue;
+      const Point at = places.of(mark.value, at_row(r, mark.place));
       if (!axes.plot.contains(at)) continue;
       points.push_back(at);
       scene.regions.push_back({{at.x - 2.5, at.y - 2.5, 5.0, 5.0}, mark.target});
-      const double row = axes.plot.height / static_cast<double>(series.rows.size());
+      const double row =
+          places.turned ? 0.0 : axes.plot.height / static_cast<double>(series.rows.size());
       if (mark.text.empty() || row < style.small) continue;
       add_if_on_page(
           scene,
@@ -95,7 +115,12 @@ void add_marks(Scene& scene, const Style& style, const Axes& axes, const Strips:
     }
   }
   if (!points.empty()) {
-    scene.add(series_marks(style, look_of(style, series), size, std::move(points)));
+    Markers marks = series_marks(style, look_of(style, series), size, std::move(points));
+    if (places.turned && marks.stroke) {  // small and close: nothing may hide what is below
+      marks.stroke->width = 0.5;
+      marks.fill.reset();
+    }
+    scene.add(std::move(marks));
   }
 }
 
@@ -134,6 +159,10 @@ PanelGrid grid_of(const Strips& figure, const DrawRequest& request) {
     panel.x = column.x;
     panel.y = figure.y;
     if (request.x_range) std::tie(panel.x.first, panel.x.last) = *request.x_range;
+    if (is_turned(figure)) {
+      std::swap(panel.x, panel.y);
+      std::swap(panel.y.first, panel.y.last);  // values grow upwards
+    }
     grid.panels.push_back(std::move(panel));
     grid.beside = std::max(grid.beside, room_of(request.style, figure, column));
   }
@@ -151,6 +180,7 @@ ValueRange range_of(const std::vector<Strips::Series>& series) {
 }
 
 double Strips::natural_height(const DrawRequest& request) const {
+  if (is_turned(*this)) return std::clamp(0.72 * request.width, 150.0, 250.0);
   const double legend_row =
       request.legend && columns.front().series.size() > 1 ? request.style.small * 1.5 + 4.0 : 0.0;
   const double titles = columns.size() > 1 ? request.style.text * 1.7 : request.style.small * 0.5;
@@ -170,24 +200,27 @@ Scene Strips::draw(const DrawRequest& request) const {
   for (std::size_t c = 0; c < columns.size(); ++c) {
     const Column& column = columns[c];
     const Axes& axes = all[c];
+    const Places places{axes, is_turned(*this)};
     Path rows;
     for (std::size_t r = 1; r < row_names.size(); ++r) {
-      const double y = axes.to_page(axes.x.first, static_cast<double>(r)).y;
-      rows.move({axes.plot.x, y}).line({axes.plot.right(), y});
+      const auto edge = static_cast<double>(r);
+      rows.move(places.of(places.values().first, edge)).line(places.of(places.values().last, edge));
     }
     if (!rows.verbs.empty()) {
       rows.stroke = Stroke{style.colours.grid, 0.4, {}, Cap::butt};
       scene.add(std::move(rows));
     }
-    if (column.reference) add_level(scene, style, axes, *column.reference, "", false);
-    if (joined && column.series.size() > 1) add_joints(scene, style, axes, column);
+    if (column.reference) add_level(scene, style, axes, *column.reference, "", places.turned);
+    if (joined && column.series.size() > 1) add_joints(scene, style, places, column);
     std::size_t in_row = 1;
     for (const auto& row : column.series.front().rows) in_row = std::max(in_row, row.size());
-    const double each = axes.plot.height / static_cast<double>(row_names.size() * in_row);
+    const double side = places.turned ? axes.plot.width : axes.plot.height;
+    const double each = side / static_cast<double>(row_names.size() * in_row);
     for (const Series& series : column.series) {
-      add_marks(scene, style, axes, series, std::clamp(each * 0.9, 2.0, 3.6));
+      add_marks(scene, style, places, series,
+                std::clamp(each * 0.9, places.turned ? 1.6 : 2.0, 3.6));
     }
-    if (medians) add_medians(scene, style, axes, column);
+    if (medians && !places.turned) add_medians(scene, style, axes, column);
   }
   keep_fitting_texts(scene);
   return scene;

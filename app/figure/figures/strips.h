@@ -1,6 +1,7 @@
 #pragma once
 // The figure behind those that show one number of every head: rows of marks, one row to a layer or
-// to a policy. Within a row, heads stand from top to bottom in their order.
+// to a policy. Within a row, heads stand from top to bottom in their order. Of many layers the rows
+// would need a page: layers lie along x then, and heads stand from left to right.
 
 #include <optional>
 #include <string>
@@ -41,6 +42,14 @@ class Strips final : public Figure {
   std::string caption_text;
   std::string measure;  // name of the number in the CSV
   std::string row_measure = "row";
+
+  /// With more layers than this they lie along x.
+  static constexpr int kMostRows = 16;
+  /// How layers and heads stand, for a caption: "one row per layer, heads from top to bottom".
+  static const char* rows_in_words(int layers) {
+    return layers > kMostRows ? "one column per layer, heads from left to right"
+                              : "one row per layer, heads from top to bottom";
+  }
 
   double natural_height(const DrawRequest& request) const override;
   Scene draw(const DrawRequest& request) const override;

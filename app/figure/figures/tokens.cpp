@@ -74,9 +74,10 @@ class Tokens final : public Figure {
   }
 
   std::string caption() const override {
+    std::string which = format_tokens(selection.first_token, selection.last_token);
+    which.front() = 'T';
     return fmt::format(
-        "Tokens {} to {} after step {} in layer {}, head {} under {}; {}{}.",
-        format_count(selection.first_token), format_count(selection.last_token), selection.step,
+        "{} after step {} in layer {}, head {} under {}; {}{}.", which, selection.step,
         selection.layer, selection.head, policy,
         by_score ? "the stronger the background, the higher the score"
                  : "evicted tokens are struck through",

@@ -106,9 +106,7 @@ std::string step_line(const PanelContext& c) {
   const Block block = c.shown.blocks()[static_cast<std::size_t>(step)];
   const bool generated = block.first >= c.results.trace()->run().prompt_length;
   std::string line = fmt::format("Step {} of {} · ", step, c.shown.step_count() - 1);
-  line += block.size() == 1
-              ? fmt::format("token {}", count_text(block.first))
-              : fmt::format("tokens {}–{}", count_text(block.first), count_text(block.end - 1));
+  line += tokens_text(block.first, block.end - 1);
   if (generated) line += " (generated)";
   if (const HeadReplay* head = c.shown.head(0);
       head && static_cast<std::size_t>(step) < head->steps.size()) {
@@ -178,8 +176,7 @@ void draw_colour_choice(const PanelContext& c) {
   const figure::Selection& at = c.state.selection;
   if (at.last_token < 0) return;
   ImGui::SameLine(0, c.px(24));
-  const std::string range =
-      fmt::format("tokens {}–{}  ×", count_text(at.first_token), count_text(at.last_token));
+  const std::string range = tokens_text(at.first_token, at.last_token) + "  ×";
   if (ImGui::SmallButton(range.c_str())) c.ask(Command::whole_range);
   help_tooltip(c.fonts, "All views show this range; click for all tokens (R)");
   ImGui::SameLine();

@@ -193,7 +193,8 @@ void Tile::pan(TileState& tile, double share_x, double share_y) const {
 const request::FigureRequest* Tile::want(const TileState& tile, const TileContext& context,
                                          const request::FigureInputs& inputs) {
   const figure::FigureInfo& info = *find_view(tile.view);
-  if (needs_of(info, tile.choices).side() && tile.side == PolicySide::b && !context.panel.state.policy_b_on) {
+  if (needs_of(info, tile.choices).side() && tile.side == PolicySide::b &&
+      !context.panel.state.policy_b_on) {
     error_ = "This view shows policy B, which is off. Switch policy B on (B).";
     return nullptr;
   }
@@ -454,9 +455,8 @@ void Tile::go_on_dragging(TileState& tile, const TileContext& context, const fig
       list.AddRectFilled(from, end, faded(colours.selection, 0.2F));
       list.AddRect(from, end, colours.selection);
       label(context.panel.fonts, list, {end.x, from.y + 24 * context.panel.fonts.scale()},
-            fmt::format("tokens {}–{}", count_text(std::min(range_from_, to)),
-                        count_text(std::max(range_from_, to))),
-            colours, {origin_.x + static_cast<float>(scene.width) * scale_, origin_.y});
+            tokens_text(std::min(range_from_, to), std::max(range_from_, to)), colours,
+            {origin_.x + static_cast<float>(scene.width) * scale_, origin_.y});
       break;
     }
     case Drag::none:

@@ -22,6 +22,11 @@ std::string count_text(long value) {
   return out;
 }
 
+std::string tokens_text(long first, long last) {
+  if (first == last) return "token " + count_text(first);
+  return "tokens " + count_text(first) + "–" + count_text(last);
+}
+
 std::string three_digits(double value) {
   if (std::isnan(value)) return "–";
   if (std::isinf(value)) return value > 0 ? "∞" : "−∞";

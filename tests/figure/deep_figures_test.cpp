@@ -1,0 +1,252 @@
+// Figures of a model with thirty layers: what lies along x, what is said once, what has a colour of
+// its own.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "app/export/figure_file.h"
+#include "app/figure/figures/figure_catalog.h"
+#include "app/figure/figures/line_panels.h"
+#include "app/plot/limits.h"
+#include "app/plot/series.h"
+#include "app/request/figure_service.h"
+#include "tests/figure/texts_on_data.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::figure {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr int kLayers = 30;
+
+class DeepFiguresTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder = new test::TemporaryFolder();
+    test::SyntheticTraceOptions options;
+    options.layers = kLayers;
+    options.query_heads = 9;
+    options.heads = 3;
+    options.head_dim = 8;
+    options.hidden_size = 16;
+    options.prompt_length = 60;
+    options.generated = 4;
+    options.block = 12;
+    test::write_synthetic_trace(*folder / "deep.h5", options);
+    trace = new std::shared_ptr<const Trace>(new Trace(*folder / "deep.h5"));
+  }
+  static void TearDownTestSuite() {
+    delete trace;
+    delete folder;
+  }
+
+  MadeFigure make(const std::string& name, const Choices& choices = {}) const {
+    request::FigureSettings settings;
+    settings.policy = parse_policy("h2o");
+    settings.choices = choices;
+    Progress progress;
+    return request::FigureMaker(*trace).make(find_figure(name), settings, progress);
+  }
+  Scene page(const std::string& name, const MadeFigure& made, double millimetres) const {
+    FileOptions options;
+    options.width = millimetres * kPointsPerMillimetre;
+    return page_of(find_figure(name), made, options, fonts);
+  }
+  static std::vector<std::string> texts(const Scene& scene) {
+    std::vector<std::string> all;
+    for (const Item& item : scene.items) {
+      if (const auto* text = std::get_if<Text>(&item)) all.push_back(text->text);
+    }
+    return all;
+  }
+  static std::string setting(const MadeFigure& made, const std::string& name) {
+    for (const auto& [key, value] : made.settings) {
+      if (key == name) return value;
+    }
+    return "not said";
+  }
+
+  static test::TemporaryFolder* folder;
+  static std::shared_ptr<const Trace>* trace;
+  TextMetrics fonts;
+};
+test::TemporaryFolder* DeepFiguresTest::folder = nullptr;
+std::shared_ptr<const Trace>* DeepFiguresTest::trace = nullptr;
+
+TEST_F(DeepFiguresTest, ManyLayersLieAlongXAndCosinesFollowTheData) {
+  for (const char* name : {"mean-key-query", "distinct-keys-query"}) {
+    const MadeFigure made = make(name);
+    const Scene scene = page(name, made, 85.0);
+    EXPECT_LT(scene.height, scene.width);
+    const Axes& axes = scene.axes.front();
+    EXPECT_EQ(axes.x.meaning, AxisMeaning::layer);
+    EXPECT_EQ(axes.x.last, kLayers);
+    EXPECT_GT(axes.y.first, axes.y.last) << "values grow upwards";
+    EXPECT_GE(axes.y.first, 0.0);
+    EXPECT_LE(axes.y.last, 0.0);
+    EXPECT_LT(axes.y.first - axes.y.last, 2.0) << "no room for cosines that are not there";
+    std::size_t marks = 0;
+    for (const Item& item : scene.items) {
+      const auto* markers = std::get_if<Markers>(&item);
+      if (markers == nullptr) continue;
+      for (const Point at : markers->points) marks += axes.plot.contains(at) ? 1 : 0;
+    }
+    EXPECT_EQ(marks, static_cast<std::size_t>(kLayers * 9) *
+                         (std::string(name) == "mean-key-query" ? 1 : 2));
+    EXPECT_THAT(made.figure->caption(), HasSubstr("one column per layer"));
+    // The pointer still finds a head's mark, and its layer below.
+    ASSERT_FALSE(scene.regions.empty());
+    for (const PickRegion& region : scene.regions) {
+      EXPECT_EQ(static_cast<int>(axes.to_data(region.rect.centre()).x), region.target.layer);
+    }
+  }
+}
+
+TEST_F(DeepFiguresTest, NumbersOfLayersAreNotTurned) {
+  for (const char* name : {"perturbation-layers", "output-error-layers", "compression-layers"}) {
+    const Scene scene = page(name, make(name), 85.0);
+    int numbers = 0;
+    for (const Item& item : scene.items) {
+      const auto* text = std::get_if<Text>(&item);
+      if (text == nullptr || text->text.find_first_not_of("0123456789") != std::string::npos)
+        continue;
+      EXPECT_FALSE(text->turned) << text->text << " of " << name;
+      ++numbers;
+    }
+    EXPECT_GT(numbers, 5);
+  }
+}
+
+TEST_F(DeepFiguresTest, CurvesOverLayersChooseTheirScale) {
+  for (const char* name : {"perturbation-layers", "output-error-layers"}) {
+    for (const auto& [scale, wanted] :
+         {std::pair{"linear", AxisScale::linear}, std::pair{"log", AxisScale::log}}) {
+      const MadeFigure made = make(name, {{"scale", scale}});
+      EXPECT_EQ(page(name, made, 85.0).axes.front().y.scale, wanted) << name;
+      const auto says_so = HasSubstr("Logarithmic axis");
+      if (wanted == AxisScale::log) {
+        EXPECT_THAT(made.figure->caption(), says_so);
+      } else {
+        EXPECT_THAT(made.figure->caption(), Not(says_so));
+      }
+    }
+  }
+}
+
+TEST(CurveAxis, IsLogarithmicByItselfWhereValuesSpanDecades) {
+  const auto axis = [](std::vector<double> values, const std::string& scale) {
+    LinePanels::Panel panel;
+    LinePanels::Line line;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      line.points.push_back({static_cast<double>(i), values[i]});
+    panel.lines.push_back(std::move(line));
+    panel.y = curve_axis("y", panel, scale);
+    return std::pair{panel.y, curve_scale_words(panel)};
+  };
+  EXPECT_EQ(axis({0.1, 2.9}, "auto").first.scale, AxisScale::linear);
+  EXPECT_EQ(axis({0.1, 2.9}, "auto").second, "");
+  EXPECT_EQ(axis({0.1, 3.1}, "auto").first.scale, AxisScale::log);
+  EXPECT_EQ(axis({0.0, 0.1, 3.1}, "auto").first.scale, AxisScale::linear) << "0 has no place";
+  EXPECT_EQ(axis({0.1, 3.1}, "linear").first.scale, AxisScale::linear);
+  const auto [log, words] = axis({0.0, 0.1, 3.1}, "log");
+  EXPECT_EQ(log.scale, AxisScale::log);
+  EXPECT_GT(log.last, 0.0);
+  EXPECT_LE(log.last, 0.1);
+  EXPECT_EQ(words, " Logarithmic axis; zeros are left out.");
+  EXPECT_EQ(axis({0.0, 0.0}, "log").first.scale, AxisScale::linear) << "nothing to draw on it";
+  EXPECT_EQ(axis({}, "auto").first.scale, AxisScale::linear);
+}
+
+TEST(CosinesAndZero, HasRoomForBothAndNoMore) {
+  const ValueRange low = cosines_and_zero({-0.6, -0.2});
+  EXPECT_NEAR(low.low, -0.63, 1e-9);
+  EXPECT_NEAR(low.high, 0.03, 1e-9);
+  EXPECT_EQ(cosines_and_zero({-1.0, 1.0}).low, -1.0);
+  EXPECT_EQ(cosines_and_zero({-1.0, 1.0}).high, 1.0);
+  EXPECT_EQ(cosines_and_zero({}).low, -1.0);
+}
+
+TEST_F(DeepFiguresTest, DotsOfFollowedTokensHaveALegend) {
+  for (const double width : {85.0, 170.0}) {
+    EXPECT_THAT(texts(page("overview", make("overview", {{"measure", "followed"}, {"tokens", "0"}}),
+                           width)),
+                Contains("attention read"));
+    EXPECT_THAT(texts(page("overview", make("overview"), width)), Not(Contains("attention read")));
+    EXPECT_THAT(texts(page("follow", make("follow", {{"tokens", "0"}}), width)),
+                Contains("attention read"));
+  }
+}
+
+TEST_F(DeepFiguresTest, TheSafeBudgetIsOneOfThoseTested) {
+  const Choices choices{{"limit", "1e6"}, {"budgets", "20%,50%"}, {"policies", "h2o,sink"}};
+  const MadeFigure made = make("budget-curve", choices);
+  const std::vector<std::string> all = texts(page("budget-curve", made, 170.0));
+  EXPECT_THAT(all, Contains("smallest safe budget of those tested"));
+  EXPECT_THAT(all, Contains(HasSubstr("limit 1")));
+  EXPECT_THAT(all, Contains("sink, safe from N\u00A0=\u00A012"));
+  EXPECT_THAT(made.figure->caption(), HasSubstr("Budgets between those drawn were not tested."));
+}
+
+TEST_F(DeepFiguresTest, TitlesOfPoliciesAreWholeInAColumn) {
+  const Scene scene = page("head-budgets", make("head-budgets"), 85.0);
+  EXPECT_THAT(cut_texts(scene), IsEmpty());
+  EXPECT_THAT(texts(scene), Contains("+pyramid"));
+}
+
+TEST_F(DeepFiguresTest, EachPolicyHasAColourOfItsOwnAmongKeys) {
+  const Choices choices{{"policies", "h2o,sink,keydiff"}};
+  const Scene scene = page("pca-panel", make("pca-panel", choices), 170.0);
+  const Style style = make_style(fonts);
+  ASSERT_EQ(scene.axes.size(), 4U);
+  std::vector<std::set<std::tuple<int, int, int>>> colours(4);
+  for (const Item& item : scene.items) {
+    const auto* markers = std::get_if<Markers>(&item);
+    if (markers == nullptr || markers->shape == MarkerShape::star) continue;
+    const Colour c = markers->stroke ? markers->stroke->colour : *markers->fill;
+    for (std::size_t a = 0; a < 4; ++a) {
+      if (scene.axes[a].plot.contains(markers->points.front()))
+        colours[a].insert({c.red, c.green, c.blue});
+    }
+  }
+  const auto look = [&](int place) {
+    const Colour c = series_look(style, place).colour;
+    return std::tuple<int, int, int>{c.red, c.green, c.blue};
+  };
+  const Colour grey = style.colours.faint;
+  for (int p = 0; p < 3; ++p) {
+    EXPECT_EQ(colours[static_cast<std::size_t>(p)],
+              (std::set<std::tuple<int, int, int>>{look(p), {grey.red, grey.green, grey.blue}}));
+  }
+  EXPECT_EQ(colours[3], (std::set<std::tuple<int, int, int>>{look(0), look(1), look(2)}));
+}
+
+TEST_F(DeepFiguresTest, NothingIsSaidOfWhatIsNotDrawn) {
+  const MadeFigure sets = make("compression-layers");
+  EXPECT_EQ(setting(sets, "policies"), "not said");
+  EXPECT_EQ(setting(sets, "budget"), "not said");
+  EXPECT_EQ(setting(sets, "threshold"), "0.75");
+  const MadeFigure replayed = make("compression-layers", {{"of", "replay"}});
+  EXPECT_EQ(setting(replayed, "policies"), "h2o+kvmerger");
+  EXPECT_EQ(setting(replayed, "budget"), "15");
+  EXPECT_EQ(setting(replayed, "threshold"), "not said");
+  EXPECT_EQ(setting(make("roles"), "budget"), "not said");
+}
+
+TEST(Counts, OneIsNotMany) {
+  EXPECT_EQ(format_counted(1, "token"), "1 token");
+  EXPECT_EQ(format_counted(0, "token"), "0 tokens");
+  EXPECT_EQ(format_counted(1924, "token"), format_count(1924) + " tokens");
+  EXPECT_EQ(format_tokens(1924, 1924), "token " + format_count(1924));
+  EXPECT_EQ(format_tokens(0, 3), "tokens 0 to 3");
+}
+
+}  // namespace
+}  // namespace kvloupe::figure
