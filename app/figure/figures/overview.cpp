@@ -213,7 +213,8 @@ class Overview final : public Figure {
                             format_number(static_cast<double>(panel.strongest[at_cell])));
       }
       if (panel.first_loss.empty()) continue;
-      text += fmt::format(" of {} tokens still there", followed.size());
+      text += fmt::format(" of {} {} still there", followed.size(),
+                          followed.size() == 1 ? "token" : "tokens");
       if (panel.first_loss[at_cell] >= 0)
         text += fmt::format(", lost from step {} on", panel.first_loss[at_cell]);
     }

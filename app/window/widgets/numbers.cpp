@@ -22,6 +22,15 @@ std::string count_text(long value) {
   return out;
 }
 
+std::string tokens_text(long first, long last) {
+  return first == last ? fmt::format("token {}", count_text(first))
+                       : fmt::format("tokens {}–{}", count_text(first), count_text(last));
+}
+
+std::string token_count_text(long count) {
+  return count_text(count) + (count == 1 ? " token" : " tokens");
+}
+
 std::string three_digits(double value) {
   if (std::isnan(value)) return "–";
   if (std::isinf(value)) return value > 0 ? "∞" : "−∞";
