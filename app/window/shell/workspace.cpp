@@ -40,6 +40,7 @@ Workspace::Workspace(Host host)
   state.scale = preferences_.scale;
   state.patterns = preferences_.patterns;
   reduced_motion = preferences_.reduced_motion;
+  stage_.chosen = preferences_.sizes;
   sheets.export_panel.take(preferences_);
   sheets.capture_panel.options.model = preferences_.model;
 }
@@ -55,6 +56,7 @@ void Workspace::follow_preferences() {
   now.scale = state.scale;
   now.patterns = state.patterns;
   now.reduced_motion = reduced_motion;
+  now.sizes = stage_.chosen;
   if (sheets.capture_panel.running()) now.model = sheets.capture_panel.options.model;
   sheets.export_panel.give(now);
   if (now == preferences_) return;
