@@ -47,6 +47,34 @@ TEST(TileLayout, WhatMapsLeaveIsToldAndWhatCanBeStretchedLeavesNothing) {
   EXPECT_EQ(arrange({kMap}, 500, 300).height_used, 300) << "no more than there is";
 }
 
+TEST(TileLayout, WidthsChosenByHandHoldInTheRowsThatThereAreAnyway) {
+  std::vector<TileNeed> tiles = {kMap, kMap};
+  tiles[0].share = 300.0 / 1184.0;
+  const auto by_aspect = arrange({kMap, kMap}, 1200, 600);
+  EXPECT_EQ(arrange(tiles, 1200, 600).places[0].width, by_aspect.places[0].width)
+      << "each of the row needs one";
+  tiles[1].share = 884.0 / 1184.0;
+  const auto places = arrange(tiles, 1200, 600).places;
+  EXPECT_EQ(places[0].width, 300);
+  EXPECT_EQ(places[1].width, 884);
+  EXPECT_EQ(places[0].height, by_aspect.places[0].height);
+  tiles[0].least_width = 400;
+  EXPECT_EQ(arrange(tiles, 1200, 600).places[0].width, 400) << "but it can be read";
+  const auto tall = arrange(tiles, 500, 900).places;
+  EXPECT_EQ(tall[0].width, 500) << "one above the other";
+}
+
+TEST(TileLayout, RowsStayWhereTheyAreAskedToAsLongAsAllCanBeRead) {
+  std::vector<TileNeed> tiles = {kMap, kMap};
+  for (TileNeed& tile : tiles) tile.least_width = tile.least_height = 200;
+  const auto wide = arrange(tiles, 900, 600);
+  EXPECT_EQ(wide.breaks, 0U);
+  EXPECT_EQ(arrange_tiles(tiles, 450, 800, kGap, kHeader).breaks, 1U);
+  EXPECT_EQ(arrange_tiles(tiles, 450, 800, kGap, kHeader, wide.breaks).breaks, 0U);
+  EXPECT_EQ(arrange_tiles(tiles, 400, 800, kGap, kHeader, wide.breaks).breaks, 1U)
+      << "two of 192 pixels could not be read";
+}
+
 TEST(TileLayout, TilesFillTheAreaAndNeverOverlap) {
   for (const double width : {300.0, 743.0, 1600.0}) {
     for (const double height : {250.0, 611.0, 1200.0}) {
@@ -122,6 +150,39 @@ StageLayout stage(const Screen& screen, std::size_t count, std::size_t active = 
 const Screen kScreens[] = {{1280, 720, 1.5},  {1024, 768, 1.25}, {3840, 2160, 2.0},
                            {1600, 1000, 1.0}, {1280, 720, 1.0},  {1920, 1080, 1.0},
                            {640, 480, 1.0}};
+
+TEST(StageLayout, WishesAreMetAsFarAsNothingFoldsBecauseOfThem) {
+  const std::vector<double StageSizes::*> order = {&StageSizes::left, &StageSizes::right,
+                                                   &StageSizes::bottom};
+  for (const Screen& screen : kScreens) {
+    const StageSizes least = sizes_at(screen);
+    const double height = screen.height - 24 * screen.scale;
+    for (std::size_t count = 1; count <= 4; ++count) {
+      const auto needs = needs_at(count, screen.scale);
+      const StageLayout base = stage(screen, count);
+      const auto with = [&](StageSizes& wish) {
+        return lay_out_stage_with(needs, 0, kAll, least, wish, order, screen.width, height);
+      };
+      StageSizes none = least;
+      EXPECT_EQ(with(none).centre.width, base.centre.width) << screen;
+      EXPECT_EQ(none, least);
+      StageSizes wish = least;
+      wish.left = wish.right = wish.bottom = 1e4;
+      const StageLayout layout = with(wish);
+      EXPECT_EQ(layout.open, base.open) << screen;
+      EXPECT_EQ(layout.count, base.count) << screen;
+      EXPECT_GE(wish.left, least.left);
+      EXPECT_GE(wish.bottom, least.bottom);
+      EXPECT_LE((base.open.left ? wish.left : 0) + (base.open.right ? wish.right : 0), screen.width)
+          << screen;
+      if (!base.open.left) continue;
+      StageSizes more = wish;
+      more.left += 2;
+      with(more);
+      EXPECT_NEAR(more.left, wish.left, 1.0) << screen << ": there was room for more";
+    }
+  }
+}
 
 TEST(StageLayout, WhatIsShownCanBeReadOnEveryScreen) {
   for (const Screen& screen : kScreens) {

@@ -914,7 +914,7 @@ TEST_F(Window, TokensToFollowAreTyped) {
   const auto hovered = [&] {
     return w().grid.figure()->figure->value_text({.layer = 0, .head = 0});
   };
-  EXPECT_THAT(hovered(), HasSubstr("of 1 tokens still there")) << "auto, and there is no needle";
+  EXPECT_THAT(hovered(), HasSubstr("of 1 token still there")) << "auto, and there is no needle";
   driver().press_on("##left", {"##followed"});
   driver().key(GLFW_KEY_A, true);
   driver().type("3-5");

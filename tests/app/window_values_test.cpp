@@ -108,5 +108,13 @@ TEST(StepTokensTest, TheShareOfHeadsThatHaveEachToken) {
   }
 }
 
+TEST(Counts, OneTokenIsNoRange) {
+  EXPECT_EQ(tokens_text(1924, 1924), "token 1924");
+  EXPECT_EQ(tokens_text(7, 9), "tokens 7–9");
+  EXPECT_EQ(token_count_text(1), "1 token");
+  EXPECT_EQ(token_count_text(0), "0 tokens");
+  EXPECT_EQ(token_count_text(12345), "12\u2009345 tokens");
+}
+
 }  // namespace
 }  // namespace kvloupe::window

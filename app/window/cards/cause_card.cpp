@@ -352,8 +352,8 @@ void CauseCard::draw(const PanelContext& c) {
     const auto& item = evaluation_->study->items[static_cast<std::size_t>(first_)];
     show_text(c.fonts, figure::printable(item.trace));
   } else {
-    ImGui::TextDisabled("%s", fmt::format("{} tokens · needle at {:g} % of the text",
-                                          count_text(std::lround(cell.length)), cell.depth)
+    ImGui::TextDisabled("%s", fmt::format("{} · needle at {:g} % of the text",
+                                          token_count_text(std::lround(cell.length)), cell.depth)
                                   .c_str());
   }
   ImGui::Dummy({0, c.px(4)});

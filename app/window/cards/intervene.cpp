@@ -6,6 +6,7 @@
 #include "analysis/error.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/session/interventions.h"
+#include "app/session/view_catalog.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/widgets/marks.h"
 
@@ -22,6 +23,18 @@ void intervene(const PanelContext& c, Intervention what, TokenRange tokens,
 }
 }  // namespace
 
+void follow_tokens(const PanelContext& c, TokenRange tokens) {
+  c.state.followed = ranges_text(tokens);
+  c.state.grid_measure = figure::kFollowedMeasure;
+  for (TileState& tile : c.state.tiles) {
+    const figure::FigureInfo* view = find_view(tile.view);
+    if (view == nullptr) continue;
+    for (const figure::ChoiceInfo& choice : view->choices) {
+      if (choice.kind == figure::ChoiceKind::tokens) tile.choices[choice.name] = c.state.followed;
+    }
+  }
+}
+
 void draw_token_actions(const PanelContext& c, TokenRange tokens) {
   const bool one = tokens.end - tokens.first == 1;
   const std::string these = one ? "this token" : "these tokens";
@@ -31,8 +44,7 @@ void draw_token_actions(const PanelContext& c, TokenRange tokens) {
       " If policy A already has such a modifier, one modifier names the tokens and the heads of "
       "both, and holds for all these tokens in all these heads.";
   if (ImGui::SmallButton("Follow")) {
-    c.state.followed = ranges_text(tokens);
-    c.state.grid_measure = figure::kFollowedMeasure;
+    follow_tokens(c, tokens);
   }
   help_tooltip(c.fonts, "The grid shows what becomes of " + these + " in every head");
   ImGui::SameLine();

@@ -8,7 +8,7 @@ namespace kvloupe::window {
 
 class LessonPlayer;
 class Tile;
-class TokenText;
+struct TextPanel;
 
 /// `grid`: shows the layers × heads.
 void draw_trace_panel(const PanelContext& context, Tile& grid);
@@ -19,11 +19,11 @@ struct PolicyEditors {
 };
 void draw_policy_panel(const PanelContext& context, PolicyEditors& editors);
 
-void draw_step_panel(const PanelContext& context, TokenText& text);
+void draw_step_panel(const PanelContext& context, TextPanel& panel);
 /// Its parts: one line with the steps to scrub through, which leaves `kept_right` pixels free at
-/// its right end; and the tokens below.
+/// its right end; and the tokens below, with the field that finds text in them.
 void draw_step_line(const PanelContext& context, float kept_right);
-void draw_token_lines(const PanelContext& context, TokenText& text);
+void draw_token_lines(const PanelContext& context, TextPanel& panel);
 
 /// The width in pixels of the panel of the open lesson in a window of this width; 0 if none is
 /// open. `unit`: pixels of the window's scale.

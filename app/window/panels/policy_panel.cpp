@@ -86,8 +86,7 @@ void draw_budget(const PanelContext& c, int prompt_length, int captured_block) {
   const Budget budget = c.state.budget;
   const int entries = budget.resolve(prompt_length);
   const double share = 100.0 * entries / std::max(1, prompt_length);
-  std::string text = fmt::format("{} token{} · {} %", count_text(entries), entries == 1 ? "" : "s",
-                                 three_digits(share));
+  std::string text = fmt::format("{} · {} %", token_count_text(entries), three_digits(share));
   if (ImGui::CalcTextSize(text.c_str()).x > 0.66F * ImGui::GetContentRegionMax().x) {
     text = count_text(entries);  // the slider's unit button tells the share
   }

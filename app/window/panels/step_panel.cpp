@@ -1,16 +1,20 @@
 #include <fmt/format.h>
 #include <imgui.h>
 #include <imgui_internal.h>
+#include <imgui_stdlib.h>
 
 #include <algorithm>
 
+#include "analysis/error.h"
+#include "analysis/replay/follow.h"
+#include "app/figure/figures/overview_measures.h"
 #include "app/plot/printable.h"
 #include "app/window/cards/intervene.h"
 #include "app/window/panels/panels.h"
+#include "app/window/panels/text_panel.h"
 #include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"
 #include "app/window/widgets/shaped_text.h"
-#include "app/window/widgets/token_text.h"
 
 namespace kvloupe::window {
 
@@ -94,8 +98,7 @@ void draw_scrubber(const PanelContext& c, float width) {
     const Block block = c.shown.blocks()[static_cast<std::size_t>(step)];
     mark(step, colours.selection, false);
     c.hover.step = step;
-    ImGui::SetTooltip("step %d: tokens %s–%s", step, count_text(block.first).c_str(),
-                      count_text(block.end - 1).c_str());
+    ImGui::SetTooltip("step %d: %s", step, tokens_text(block.first, block.end - 1).c_str());
   } else if (c.hovered.step >= 0 && c.hovered.step < steps) {
     mark(c.hovered.step, colours.selection, false);
   }
@@ -125,6 +128,7 @@ std::string token_line(const PanelContext& c, int token) {
   if (at < table.segment.size() && table.segment[at] < table.segment_names.size()) {
     line += " · " + table.segment_names[table.segment[at]];
   }
+  if (token >= c.results.trace()->run().prompt_length) line += " · generated";
   if (const StepTokens* tokens = c.shown.tokens_a(); tokens && at < tokens->states.size()) {
     line += " · " + state_text(*tokens, at);
     const HeadReplay* head = c.shown.head(0);
@@ -200,6 +204,99 @@ std::string difference_line(const PanelContext& c) {
                      count_text(only_b), count_text(both));
 }
 
+/// The range that all views show; empty: all tokens.
+TokenRange chosen_range(const PanelContext& c) {
+  const figure::Selection& at = c.state.selection;
+  return at.last_token < 0 ? TokenRange{} : TokenRange{at.first_token, at.last_token + 1};
+}
+
+/// The followed tokens, where a view follows some; ascending.
+const std::vector<int>& followed_tokens(const PanelContext& c, TextPanel& panel) {
+  const bool follows =
+      c.state.followed != "auto" || c.state.grid_measure == figure::kFollowedMeasure;
+  const std::string key = c.results.trace_key() + "|" + (follows ? c.state.followed : "");
+  if (key == panel.followed_key) return panel.followed;
+  panel.followed_key = key;
+  panel.followed.clear();
+  try {
+    if (follows) panel.followed = named_tokens(*c.results.trace(), c.state.followed);
+  } catch (const UsageError&) {  // the grid says what is wrong
+  }
+  return panel.followed;
+}
+
+void follow_hit(const PanelContext& c, const TextSearch& search) {
+  const TextHit* hit = search.hit();
+  if (hit == nullptr) return;
+  c.state.selection.token = hit->first;
+  follow_tokens(c, hit->tokens());
+}
+
+/// The field that finds text, and the place among the hits.
+void draw_search(const PanelContext& c, TextPanel& panel, const TokenTable& table, int count) {
+  TextSearch& search = panel.search;
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("find");
+  ImGui::SameLine();
+  ImGui::SetNextItemWidth(std::min(c.px(360), 0.4F * ImGui::GetContentRegionAvail().x));
+  if (search.takes_keyboard()) ImGui::SetKeyboardFocusHere();
+  const bool enter = ImGui::InputTextWithHint(
+      "##find", table.text.empty() ? "this trace has no text" : "text of the prompt or the answer",
+      &search.query, ImGuiInputTextFlags_EnterReturnsTrue);
+  search.keyboard_is_here(ImGui::IsItemActive());
+  help_tooltip(
+      c.fonts,
+      "Finds text in the prompt and in what was generated, in upper or lower case. A space "
+      "also stands for a line break. Enter: the next place; Shift Enter: the one before; "
+      "Alt Enter: follow its tokens; Esc: close");
+  if (table.text.empty()) {
+    search.follow(c.results.trace_key(), {});
+  } else {
+    search.follow(c.results.trace_key(), panel.text.shown(c.results.trace_key(), table, count));
+  }
+  const ImGuiIO& io = ImGui::GetIO();
+  if (enter) {
+    if (io.KeyAlt) {
+      follow_hit(c, search);
+    } else {
+      search.go(io.KeyShift ? -1 : 1);
+    }
+    search.take_keyboard();
+  }
+  ImGui::SameLine();
+  const std::string place = search.place_text();
+  // As wide for any number, so that the buttons stay under the pointer.
+  const float at = ImGui::GetCursorPosX();
+  const std::string widest = count_text(static_cast<long>(search.hits().size())) + " of " +
+                             count_text(static_cast<long>(search.hits().size()));
+  const float room = std::max(
+      {ImGui::CalcTextSize(widest.c_str()).x, ImGui::CalcTextSize("not found").x, c.px(72)});
+  ImGui::TextUnformatted(place.c_str());
+  ImGui::SameLine(at + room + c.px(8));
+  const bool none = search.hits().empty();
+  ImGui::BeginDisabled(none);
+  if (ImGui::ArrowButton("##previous", ImGuiDir_Up)) search.go(-1);
+  help_tooltip(c.fonts, "The place before (Shift Enter, " +
+                            std::string(keys_of(Command::find_previous)) + ")");
+  ImGui::SameLine();
+  if (ImGui::ArrowButton("##next", ImGuiDir_Down)) search.go(1);
+  help_tooltip(c.fonts, "The next place (Enter, " + std::string(keys_of(Command::find_next)) + ")");
+  ImGui::SameLine();
+  if (ImGui::Button("Follow##hit")) follow_hit(c, search);
+  help_tooltip(c.fonts,
+               "Selects the first token of this place, which every view marks, and follows all of "
+               "its tokens: the grid and the views of followed tokens show what becomes of them in "
+               "every head (Alt Enter)");
+  ImGui::EndDisabled();
+  ImGui::SameLine();
+  if (ImGui::Button("Close##find")) search.close();
+  if (const TextHit* hit = search.hit()) {
+    ImGui::SameLine(0, c.px(16));
+    ImGui::AlignTextToFramePadding();
+    ImGui::TextDisabled("%s", tokens_text(hit->first, hit->last).c_str());
+  }
+}
+
 }  // namespace
 
 void draw_step_line(const PanelContext& c, float kept_right) {
@@ -223,7 +320,7 @@ void draw_step_line(const PanelContext& c, float kept_right) {
   ImGui::PopFont();
 }
 
-void draw_token_lines(const PanelContext& c, TokenText& text) {
+void draw_token_lines(const PanelContext& c, TextPanel& panel) {
   const TracePointer trace = c.results.trace();
   if (!trace || c.shown.blocks().empty()) return;
   ImGui::PushFont(c.fonts.secondary);
@@ -240,6 +337,7 @@ void draw_token_lines(const PanelContext& c, TokenText& text) {
                                       : "Point at a token to mark it in all views; click it to see "
                                         "why it was kept or evicted.");
   }
+  if (panel.search.is_open()) draw_search(c, panel, trace->tokens(), trace->length());
   ImGui::PopFont();
 
   const auto colour = c.state.token_colour == "score"   ? TokenText::Colour::score
@@ -249,22 +347,24 @@ void draw_token_lines(const PanelContext& c, TokenText& text) {
   ImGui::BeginChild("##tokens", {0, 0}, false,
                     ImGuiWindowFlags_NoNavInputs | ImGuiWindowFlags_NavFlattened);
   ImGui::PushItemFlag(ImGuiItemFlags_NoNav, true);
-  const TokenText::Output out =
-      text.draw(c.results.trace_key(),
-                {.fonts = c.fonts,
-                 .colours = c.colours(),
-                 .text = trace->tokens().text,
-                 .count = trace->length(),
-                 .tokens = c.state.token_colour == "none" ? nullptr : c.shown.tokens_a(),
-                 .colour = colour,
-                 .in_heads = colour == TokenText::Colour::heads ? c.shown.in_heads() : nullptr,
-                 .patterns = shows_patterns(c.state),
-                 .other = differs ? c.shown.tokens_b() : nullptr,
-                 .selected = c.state.selection.token,
-                 .hovered = c.hovered.token,
-                 .follow = c.state.selection.token >= 0
-                               ? c.state.selection.token
-                               : c.shown.blocks()[static_cast<std::size_t>(c.shown.step())].first});
+  const TokenText::Output out = panel.text.draw(
+      c.results.trace_key(),
+      {.fonts = c.fonts,
+       .colours = c.colours(),
+       .table = trace->tokens(),
+       .count = trace->length(),
+       .prompt = trace->run().prompt_length,
+       .tokens = c.state.token_colour == "none" ? nullptr : c.shown.tokens_a(),
+       .colour = colour,
+       .in_heads = colour == TokenText::Colour::heads ? c.shown.in_heads() : nullptr,
+       .patterns = shows_patterns(c.state),
+       .other = differs ? c.shown.tokens_b() : nullptr,
+       .selected = c.state.selection.token,
+       .hovered = c.hovered.token,
+       .range = chosen_range(c),
+       .followed = &followed_tokens(c, panel),
+       .search = panel.search.is_open() ? &panel.search : nullptr,
+       .at_step = c.shown.blocks()[static_cast<std::size_t>(c.shown.step())].first});
   if (out.hovered >= 0) c.hover.token = out.hovered;
   if (out.clicked >= 0) {
     c.state.selection.token = out.clicked;
@@ -274,9 +374,9 @@ void draw_token_lines(const PanelContext& c, TokenText& text) {
   ImGui::EndChild();
 }
 
-void draw_step_panel(const PanelContext& c, TokenText& text) {
+void draw_step_panel(const PanelContext& c, TextPanel& panel) {
   draw_step_line(c, 0.0F);
-  draw_token_lines(c, text);
+  draw_token_lines(c, panel);
 }
 
 }  // namespace kvloupe::window

@@ -105,6 +105,19 @@ std::span<const CommandRow> Workspace::commands() {
          s.selection.first_token = 0;
          s.selection.last_token = -1;
        }},
+      {Command::find_text, "Ctrl F", "find text in the prompt and the answer", "Select",
+       key(GLFW_KEY_F, kControl), Needs::trace,
+       [](W& w) {
+         w.stage_.reveal(Panel::bottom, w.state);
+         w.text_panel_.search.open();
+       },
+       {Menu::edit, 1, "Find text…"}, Command::none},
+      {Command::find_next, "F3", "next place of that text (in the field: Enter)", "Select",
+       key(GLFW_KEY_F3, kRepeats), Needs::trace, [](W& w) { w.find_again(1); },
+       {Menu::edit, 1, "Find next"}, Command::none},
+      {Command::find_previous, "Shift F3", "the place before (Shift Enter; Alt Enter follows it)",
+       "Select", key(GLFW_KEY_F3, kShift | kRepeats), Needs::trace,
+       [](W& w) { w.find_again(-1); }, {Menu::edit, 1, "Find previous"}, Command::none},
       {Command::cancel, "Esc", "deselect the token; close what is open", "Select",
        key(GLFW_KEY_ESCAPE), Needs::nothing, [](W& w) { w.close_topmost(); }},
 
@@ -242,7 +255,7 @@ std::span<const CommandRow> Workspace::commands() {
       {Command::copy_finding, "Ctrl Shift C",
        "copy the finding: which heads read the followed tokens, and which lost them",
        "File", key(GLFW_KEY_C, kControl | kShift), Needs::trace,
-       [](W& w) { w.finding_wanted_ = true; }, {Menu::edit, 1, "Copy finding"}},
+       [](W& w) { w.finding_wanted_ = true; }, {Menu::edit, 2, "Copy finding"}},
       {Command::new_capture, "Ctrl N", "capture a new trace", "File",
        key(GLFW_KEY_N, kControl), Needs::nothing,
        [](W& w) { w.sheets.capture_panel.open_new(w.context()); },

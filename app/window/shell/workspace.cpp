@@ -40,6 +40,7 @@ Workspace::Workspace(Host host)
   state.scale = preferences_.scale;
   state.patterns = preferences_.patterns;
   reduced_motion = preferences_.reduced_motion;
+  stage_.chosen = preferences_.sizes;
   sheets.export_panel.take(preferences_);
   sheets.capture_panel.options.model = preferences_.model;
 }
@@ -55,6 +56,7 @@ void Workspace::follow_preferences() {
   now.scale = state.scale;
   now.patterns = state.patterns;
   now.reduced_motion = reduced_motion;
+  now.sizes = stage_.chosen;
   if (sheets.capture_panel.running()) now.model = sheets.capture_panel.options.model;
   sheets.export_panel.give(now);
   if (now == preferences_) return;
@@ -200,12 +202,22 @@ void Workspace::follow_new_trace(const Trace& trace) {
   sheets.token_card.close();
   if (!opening_session_) {
     state.selection = {};
+    // Numbers of tokens are of the trace before; the name of a segment is of this one, too.
+    const auto names_tokens = [&](const std::string& text) {
+      const auto& names = trace.tokens().segment_names;
+      return std::find(names.begin(), names.end(), text) != names.end();
+    };
+    if (!names_tokens(state.followed)) state.followed = "auto";
     const HeadIndex first = first_head_.value_or(HeadIndex{.layer = trace.model().num_layers / 2});
     state.selection.layer = first.layer;
     state.selection.head = first.head;
     for (TileState& tile : state.tiles) {
       Tile::reset(tile);
       tile.limits.reset();
+      if (const auto it = tile.choices.find("tokens");
+          it != tile.choices.end() && !names_tokens(it->second)) {
+        tile.choices.erase(it);
+      }
     }
   }
   opening_session_ = false;
@@ -275,6 +287,13 @@ void Workspace::next_page() {
   } else if (const auto next = lessons.next_lesson()) {
     open_lesson(next->name);
   }
+}
+
+/// Where nothing is searched for yet, the field opens.
+void Workspace::find_again(int by) {
+  TextSearch& search = text_panel_.search;
+  if (!search.is_open() || search.query.empty()) return perform(Command::find_text);
+  search.go(by);
 }
 
 void Workspace::play() {
@@ -364,6 +383,7 @@ std::vector<Workspace::Sheet> Workspace::all_sheets() {
       {[&] { return pages.is_open(); }, [&] { pages.close(); },
        [this, &pages](const PanelContext& c) { pages.draw(c, tile()); }, true},
       of(sheets.capture_panel, true),
+      {[this] { return text_panel_.search.is_open(); }, [this] { text_panel_.search.close(); }},
       {[this] { return stage_.keyboard_is_in_panel() || stage_.drawer() != Panel::none; },
        [this] { stage_.close_topmost(); }},
       {[this] { return sheets.token_card.is_open(); },
@@ -390,7 +410,8 @@ void Workspace::handle_keys() {
   const bool sheet = std::any_of(sheets_.begin(), sheets_.end(), [](const Sheet& one) {
     return one.has_keyboard && one.is_open();
   });
-  for (Command command : pressed_commands({sheet, stage_.keyboard_is_in_panel()})) {
+  for (Command command : pressed_commands(
+           {sheet, text_panel_.search.waits_for_keyboard(), stage_.keyboard_is_in_panel()})) {
     if (presenting_) command = find_command(command)->presenting.value_or(command);
     perform(command);
   }
@@ -423,9 +444,9 @@ StageContent Workspace::stage_content() {
   StageContent content;
   content.left = [this](const PanelContext& c) { draw_trace_panel(c, grid); };
   content.right = [this](const PanelContext& c) { draw_policy_panel(c, editors); };
-  content.bottom = [this](const PanelContext& c) { draw_step_panel(c, token_text_); };
+  content.bottom = [this](const PanelContext& c) { draw_step_panel(c, text_panel_); };
   content.bottom_line = [](const PanelContext& c, float kept) { draw_step_line(c, kept); };
-  content.bottom_drawer = [this](const PanelContext& c) { draw_token_lines(c, token_text_); };
+  content.bottom_drawer = [this](const PanelContext& c) { draw_token_lines(c, text_panel_); };
   content.lesson = [this](const PanelContext& c) { draw_lesson_panel(c, lessons, lesson_folded); };
   content.lesson_width =
       lesson_panel_width(lessons, lesson_folded, fonts.scale(), ImGui::GetIO().DisplaySize.x);
@@ -492,7 +513,8 @@ void Workspace::frame() {
   backend.end_frame();
   const bool marks_moved = hover_.token != hovered_.token ||
                            hover_.other_token != hovered_.other_token || hover_.step != hovered_.step;
-  if (!(state == before) || marks_moved) frames_wanted_ = 2;
+  if (!(state == before) || marks_moved || text_panel_.search.waits_for_keyboard())
+    frames_wanted_ = 2;
 }
 
 void Workspace::take_chosen_file() {

@@ -15,6 +15,7 @@
 #include "app/window/cards/cause_card.h"
 #include "app/window/cards/token_card.h"
 #include "app/window/panels/panels.h"
+#include "app/window/panels/text_panel.h"
 #include "app/window/sheets/capture_panel.h"
 #include "app/window/sheets/command_palette.h"
 #include "app/window/sheets/export_panel.h"
@@ -33,7 +34,6 @@
 #include "app/window/tiles/tile.h"
 #include "app/window/widgets/commands.h"
 #include "app/window/widgets/fonts.h"
-#include "app/window/widgets/token_text.h"
 
 namespace kvloupe::window {
 
@@ -126,6 +126,7 @@ class Workspace {
   void tell(const std::string& line);
 
   const Stage& stage() const { return stage_; }
+  const TextPanel& text_panel() const { return text_panel_; }
   /// What is marked in this frame: what the pointer was over in the frame before.
   const Hover& hovered() const { return hovered_; }
   /// One view alone, large (F5).
@@ -156,6 +157,7 @@ class Workspace {
   void next_view(int by);
   void next_tile(int by);
   void next_page();
+  void find_again(int by);
   void play();
   void choose_file(FilePanel::Purpose purpose);
   void take_chosen_file();
@@ -188,7 +190,7 @@ class Workspace {
   Hover hovered_;  // of the frame before
   PolicyHistory history_;
   RecentFiles recent_;
-  TokenText token_text_;
+  TextPanel text_panel_;
   bool presenting_ = false;
   Preferences preferences_;
   double next_step_at_ = 0.0;

@@ -3,7 +3,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string>
 #include <system_error>
+#include <utility>
 
 #include "analysis/error.h"
 #include "analysis/output_file.h"
@@ -41,6 +43,40 @@ void take(const Json& json, const char* field, double& value, double least, doub
   const double number = it->get<double>();
   if (number >= least && number <= most) value = number;
 }
+
+/// Shares of a row: between 0, not chosen, and all of it.
+void take_shares(const Json& json, ChosenSizes& sizes) {
+  const auto it = json.find("tiles");
+  if (it == json.end() || !it->is_object()) return;
+  for (int count = 2; count <= kMaxTiles; ++count) {
+    const auto found = it->find(std::to_string(count));
+    if (found == it->end() || !found->is_array() ||
+        found->size() != static_cast<std::size_t>(count)) {
+      continue;
+    }
+    std::vector<double> shares;
+    for (const Json& share : *found) {
+      const double value = share.is_number() ? share.get<double>() : -1.0;
+      if (value >= 0.0 && value < 1.0) shares.push_back(value);
+    }
+    if (shares.size() == found->size()) sizes.tiles[count] = std::move(shares);
+  }
+}
+
+void take(const Json& json, const char* field, ChosenSizes& sizes) {
+  const auto it = json.find(field);
+  if (it == json.end() || !it->is_object()) return;
+  take(*it, "left", sizes.left, 0.0, kMostChosenSize);
+  take(*it, "right", sizes.right, 0.0, kMostChosenSize);
+  take(*it, "bottom", sizes.bottom, 0.0, kMostChosenSize);
+  take_shares(*it, sizes);
+}
+
+Json sizes_json(const ChosenSizes& sizes) {
+  Json json = {{"left", sizes.left}, {"right", sizes.right}, {"bottom", sizes.bottom}};
+  for (const auto& [count, shares] : sizes.tiles) json["tiles"][std::to_string(count)] = shares;
+  return json;
+}
 }  // namespace
 
 fs::path preferences_path() {
@@ -75,6 +111,7 @@ Preferences read_preferences(const fs::path& file) {
   take(json, "export_size", p.export_size);
   take(json, "export_text", p.export_text, kLeastTextScale, kMostText);
   take(json, "plugins", p.plugins);
+  take(json, "sizes", p.sizes);
   return p;
 }
 
@@ -92,6 +129,7 @@ void write_preferences(const Preferences& p, const fs::path& file) {
                {"export_text", p.export_text},
                {"plugins", p.plugins}};
   if (p.patterns) json["patterns"] = *p.patterns;
+  if (p.sizes != ChosenSizes{}) json["sizes"] = sizes_json(p.sizes);
   try {
     write_whole_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   } catch (const FileError&) {

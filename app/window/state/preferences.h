@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/scene/colour_map.h"
+#include "app/window/state/chosen_sizes.h"
 #include "app/window/widgets/window_colours.h"
 
 namespace kvloupe::window {
@@ -22,6 +23,7 @@ struct Preferences {
   std::string export_size = "single column";
   double export_text = 8.0;          // points
   std::vector<std::string> plugins;  // policy libraries that every window loads
+  ChosenSizes sizes;                 // of panels and tiles
   bool operator==(const Preferences&) const = default;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <imgui.h>
+#include <imgui_internal.h>
 
 #include <algorithm>
 #include <cmath>
@@ -23,10 +24,15 @@ constexpr int kPanelFlags = ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoRes
                             ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoScrollbar |
                             ImGuiWindowFlags_NoScrollWithMouse;
 
-StageSizes sizes_in(const PanelContext& c, float width, float height) {
+// Of panels, in units, or as a share of the window.
+constexpr float kLeastLeft = 160.0F, kLeastRight = 200.0F, kLeastBottom = 112.0F;
+constexpr float kMostOfWidth = 0.45F, kMostOfHeight = 0.8F;
+constexpr float kBorder = 6.0F;  // units: how near the pointer takes a border
+
+/// Sizes that leave the picture its room where there is little.
+StageSizes least_sizes(const PanelContext& c, float width, float height) {
   const auto whole = [](float pixels) { return static_cast<double>(std::floor(pixels)); };
   StageSizes sizes;
-  // Where there is little room, the picture keeps it.
   sizes.left = whole(std::clamp(width * 0.26F, c.px(200), c.px(256)));
   sizes.right = whole(std::clamp(width * 0.26F, c.px(220), c.px(280)));
   sizes.bottom = whole(std::clamp(height * 0.2F, c.px(128), c.px(192)));
@@ -40,19 +46,150 @@ StageSizes sizes_in(const PanelContext& c, float width, float height) {
   return sizes;
 }
 
+float pixels(double size) { return static_cast<float>(size); }
+
+double& chosen_size(ChosenSizes& sizes, Panel panel) {
+  return panel == Panel::left ? sizes.left : panel == Panel::right ? sizes.right : sizes.bottom;
+}
+
+/// The line along a border under the pointer or the hand; else a short one that says that it can be
+/// taken.
+void draw_border_mark(const PanelContext& c, ImVec2 low, ImVec2 high, bool strong) {
+  const bool upright = high.y - low.y > high.x - low.x;
+  const ImVec2 middle{std::floor((low.x + high.x) / 2), std::floor((low.y + high.y) / 2)};
+  const float half = c.px(strong ? 10'000 : 12);
+  const float thick = c.px(1);
+  ImVec2 a = upright ? ImVec2{middle.x - thick, std::max(low.y, middle.y - half)}
+                     : ImVec2{std::max(low.x, middle.x - half), middle.y - thick};
+  ImVec2 b = upright ? ImVec2{middle.x + thick, std::min(high.y, middle.y + half)}
+                     : ImVec2{std::min(high.x, middle.x + half), middle.y + thick};
+  ImGui::GetWindowDrawList()->AddRectFilled(a, b,
+                                            strong ? c.colours().selection : c.colours().faint);
+}
+
+}  // namespace
+
 /// What the tiles shown ask for.
-std::vector<TileNeed> tile_needs(const PanelContext& c, std::span<const Tile> tiles) {
+std::vector<TileNeed> Stage::tile_needs(const PanelContext& c, std::span<const Tile> tiles) const {
+  const auto count = static_cast<std::size_t>(c.state.tile_count);
+  const auto shares = chosen.tiles.find(c.state.tile_count);
   std::vector<TileNeed> needs;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(c.state.tile_count); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     needs.push_back(
         tiles[i].need(c.state.tiles[i], c.metrics, static_cast<double>(c.fonts.scale())));
+    if (shares != chosen.tiles.end() && shares->second.size() == count)
+      needs.back().share = shares->second[i];
   }
   return needs;
 }
 
-float pixels(double size) { return static_cast<float>(size); }
+/// The sizes of the panels, chosen by hand or by the window; lays the stage out.
+StageSizes Stage::fitted_sizes(const PanelContext& c, std::span<const TileNeed> needs,
+                               Panels wanted, float width, float height) {
+  StageSizes least = least_sizes(c, width, height);
+  StageSizes sizes = least;
+  // Of a high window the text gets more than its fifth: pictures are large enough there.
+  constexpr float kHigh = 1000.0F, kShareAbove = 0.4F, kMostUnasked = 360.0F;
+  const float more = kShareAbove * std::max(0.0F, height - c.px(kHigh));
+  sizes.bottom =
+      std::max(sizes.bottom, std::min(sizes.bottom + std::floor(static_cast<double>(more)),
+                                      std::floor(static_cast<double>(c.px(kMostUnasked)))));
+  const auto take = [&](double StageSizes::*size, double units, float low, float high) {
+    if (units <= 0.0) return;
+    const float wish = static_cast<float>(units) * c.fonts.scale();
+    sizes.*size =
+        std::round(static_cast<double>(std::clamp(wish, c.px(low), std::max(c.px(low), high))));
+    least.*size = std::min(least.*size, sizes.*size);
+  };
+  take(&StageSizes::left, chosen.left, kLeastLeft, width * kMostOfWidth);
+  take(&StageSizes::right, chosen.right, kLeastRight, width * kMostOfWidth);
+  take(&StageSizes::bottom, chosen.bottom, kLeastBottom, height * kMostOfHeight);
+  // The one in hand gives way to the others.
+  std::vector<double StageSizes::*> order = {&StageSizes::left, &StageSizes::right,
+                                             &StageSizes::bottom};
+  const auto in_hand = dragged_.panel == Panel::left    ? order.begin()
+                       : dragged_.panel == Panel::right ? order.begin() + 1
+                                                        : order.begin() + 2;
+  std::rotate(in_hand, in_hand + 1, order.end());
+  layout_ =
+      lay_out_stage_with(needs, static_cast<std::size_t>(c.state.active_tile), wanted, least, sizes,
+                         order, static_cast<double>(width), static_cast<double>(height));
+  // At its limit a border stays there, and does not wait for a pointer that has gone further.
+  if (dragged_.moved && dragged_.panel != Panel::none) {
+    const double size = dragged_.panel == Panel::left    ? sizes.left
+                        : dragged_.panel == Panel::right ? sizes.right
+                                                         : sizes.bottom;
+    chosen_size(chosen, dragged_.panel) = size / static_cast<double>(c.fonts.scale());
+  }
+  return sizes;
+}
 
-}  // namespace
+void Stage::follow_drag(const PanelContext& c, float width, float top, float height) {
+  if (!is_dragging()) return;
+  if (!ImGui::IsMouseDown(0)) {
+    dragged_ = {};
+    rows_.reset();
+    return;
+  }
+  const ImVec2 mouse = ImGui::GetIO().MousePos;
+  const float at = dragged_.panel == Panel::bottom ? mouse.y : mouse.x;
+  dragged_.moved = dragged_.moved || std::abs(at - dragged_.from) >= 1.0F;
+  if (!dragged_.moved) return;
+  if (dragged_.tile >= 0) return drag_tiles(c);
+  const float border = at + dragged_.offset;
+  const float size = dragged_.panel == Panel::left    ? border
+                     : dragged_.panel == Panel::right ? width - border
+                                                      : top + height - border;
+  chosen_size(chosen, dragged_.panel) = static_cast<double>(std::max(1.0F, size) / c.fonts.scale());
+}
+
+void Stage::draw_border(const PanelContext& c, Panel panel, const Area& area) {
+  const float thick = c.px(kBorder);
+  const ImVec2 low{panel == Panel::left ? area.x + area.width - thick : area.x, area.y};
+  const ImVec2 size =
+      panel == Panel::bottom ? ImVec2{area.width, thick} : ImVec2{thick, area.height};
+  const ImVec2 high{low.x + size.x, low.y + size.y};
+  // It lies in the window's padding, where nothing else is drawn.
+  ImGui::PushClipRect(low, high, false);
+  // To the arrows it is a small thing above the controls: beside them all it would be in their way.
+  const ImRect place(low, high), for_arrows(low, {low.x + thick, low.y + thick});
+  const ImGuiID id = ImGui::GetCurrentWindow()->GetID("##border");
+  bool over = false, held = false;
+  const bool pressed =
+      ImGui::ItemAdd(place, id, &for_arrows) && ImGui::ButtonBehavior(place, id, &over, &held);
+  const ImGuiContext& gui = *ImGui::GetCurrentContext();
+  const bool has_keyboard = gui.NavId == id && !gui.NavDisableHighlight;
+  const bool in_hand = dragged_.panel == panel;
+  if (ImGui::IsItemHovered() || in_hand) {
+    ImGui::SetMouseCursor(panel == Panel::bottom ? ImGuiMouseCursor_ResizeNS
+                                                 : ImGuiMouseCursor_ResizeEW);
+  }
+  if (!in_hand) {
+    help_tooltip(
+        c.fonts,
+        "Drag: size of the panel. Double-click: the usual size. Space: as large as there is "
+        "room, or the usual size");
+  }
+  draw_border_mark(c, low, high, in_hand || has_keyboard || ImGui::IsItemHovered());
+  ImGui::PopClipRect();
+  double& size_chosen = chosen_size(chosen, panel);
+  const bool by_mouse = ImGui::IsMouseDown(0) || ImGui::IsMouseReleased(0);
+  if (ImGui::IsItemActivated() && by_mouse) {
+    if (ImGui::IsMouseDoubleClicked(0)) {
+      size_chosen = 0.0;
+      return;
+    }
+    const ImVec2 mouse = ImGui::GetIO().MousePos;
+    const float at = panel == Panel::bottom ? mouse.y : mouse.x;
+    const float border = panel == Panel::left    ? area.x + area.width
+                         : panel == Panel::right ? area.x
+                                                 : area.y;
+    dragged_ = {.panel = panel, .from = at, .offset = border - at};
+    rows_ = drawn_rows_;
+  } else if (pressed && !by_mouse) {
+    size_chosen = size_chosen > 0.0 ? 0.0 : kMostChosenSize;
+  }
+}
 
 void Stage::show_alone(int tile) {
   layout_ = {};
@@ -143,17 +280,16 @@ void Stage::draw(const PanelContext& c, std::span<Tile> tiles, const StageConten
   const WorkspaceState& state = c.state;
   const Panels wanted =
       trace_is_open_ ? Panels{state.left_panel, state.right_panel, state.bottom_panel} : Panels{};
-  const StageSizes sizes = sizes_in(c, screen.x, height);
+  follow_drag(c, screen.x, top, height);
   const std::vector<TileNeed> needs = tile_needs(c, tiles);
-  layout_ = lay_out_stage(needs, static_cast<std::size_t>(state.active_tile), wanted, sizes,
-                          static_cast<double>(screen.x), static_cast<double>(height));
+  const StageSizes sizes = fitted_sizes(c, needs, wanted, screen.x, height);
   if (!is_folded(drawer_, state)) drawer_ = Panel::none;
   const float left = pixels(layout_.centre.x);
   const float centre = pixels(layout_.centre.width);
   const float right = screen.x - left - centre;
   float bottom = height - pixels(layout_.centre.height);
   const bool all = layout_.count == needs.size();
-  if (layout_.open.bottom && !content.notice && all) {
+  if (layout_.open.bottom && !content.notice && all && chosen.bottom <= 0.0) {
     // Square maps leave room below them in a wide window: the text gets it.
     const double room = layout_.centre.height - sizes.below;
     const double used =
@@ -165,20 +301,30 @@ void Stage::draw(const PanelContext& c, std::span<Tile> tiles, const StageConten
   const float side_height = height - bottom;
   draw_centre(c, tiles, content, {left, top, centre, side_height});
   if (layout_.open.left) {
-    draw_panel(c, "##left", Panel::left, {0, top, left, side_height}, content.left);
+    const Area area{0, top, left, side_height};
+    draw_panel(c, "##left", Panel::left, area, [&](const PanelContext& own) {
+      content.left(own);
+      draw_border(own, Panel::left, area);
+    });
   } else if (wanted.left) {
     draw_side_rail(c, "Trace and heads", Panel::left, {0, top, c.px(kRail), side_height});
   }
   if (layout_.open.right) {
-    draw_panel(c, "##right", Panel::right, {screen.x - right, top, right, side_height},
-               content.right);
+    const Area area{screen.x - right, top, right, side_height};
+    draw_panel(c, "##right", Panel::right, area, [&](const PanelContext& own) {
+      content.right(own);
+      draw_border(own, Panel::right, area);
+    });
   } else if (wanted.right) {
     draw_side_rail(c, "Budget and policies", Panel::right,
                    {screen.x - right, top, c.px(kRail), side_height});
   }
   const Area below{0, screen.y - bottom, screen.x, bottom};
   if (layout_.open.bottom) {
-    draw_panel(c, "##bottom", Panel::bottom, below, content.bottom);
+    draw_panel(c, "##bottom", Panel::bottom, below, [&](const PanelContext& own) {
+      content.bottom(own);
+      draw_border(own, Panel::bottom, below);
+    });
   } else if (wanted.bottom) {
     draw_bottom_rail(c, content, below);
   }
@@ -228,7 +374,7 @@ void Stage::draw_drawer(const PanelContext& context, const StageContent& content
   const bool is_left = drawer_ == Panel::left;
   const bool is_right = drawer_ == Panel::right;
   const float width = std::min(context.px(is_left ? 256 : 280), room - rail);
-  const float text = std::min(context.px(160), height);
+  const float text = std::min(std::max(context.px(160), std::floor(height * 0.5F)), height);
   ImGui::SetNextWindowPos(is_left    ? ImVec2{rail, top}
                           : is_right ? ImVec2{room - rail - width, top}
                                      : ImVec2{0, top + height - text});
@@ -325,11 +471,12 @@ void Stage::draw_tabs(const PanelContext& c, float width) {
 void Stage::draw_tiles(const PanelContext& c, std::span<Tile> tiles, float width, float height) {
   const std::vector<TileNeed> needs = tile_needs(c, tiles);
   const auto shown = std::span(needs).subspan(layout_.first, layout_.count);
-  const std::vector<figure::Rect> places =
-      arrange_tiles(shown, static_cast<double>(width), static_cast<double>(height),
-                    static_cast<double>(c.px(16)),
-                    static_cast<double>(Tile::header_height(c.fonts)))
-          .places;
+  const TileArrangement arranged = arrange_tiles(
+      shown, static_cast<double>(width), static_cast<double>(height), static_cast<double>(c.px(16)),
+      static_cast<double>(Tile::header_height(c.fonts)), rows_);
+  const std::vector<figure::Rect>& places = arranged.places;
+  drawn_rows_ = arranged.breaks;
+  if (rows_) rows_ = arranged.breaks;  // until there is no room for it
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   const int active_before = c.state.active_tile;
   figure::Selection selection = c.state.selection;
@@ -347,6 +494,66 @@ void Stage::draw_tiles(const PanelContext& c, std::span<Tile> tiles, float width
     ImGui::PopID();
   }
   c.state.selection = selection;
+  draw_tile_borders(c, shown, places, corner);
+}
+
+/// Between tiles that stand side by side.
+void Stage::draw_tile_borders(const PanelContext& c, std::span<const TileNeed> needs,
+                              std::span<const figure::Rect> places, ImVec2 corner) {
+  for (std::size_t nth = 0; nth + 1 < places.size(); ++nth) {
+    const figure::Rect& a = places[nth];
+    const figure::Rect& b = places[nth + 1];
+    if (a.y != b.y) continue;
+    const int tile = static_cast<int>(layout_.first + nth);
+    const ImVec2 low{corner.x + pixels(a.right()), corner.y + pixels(a.y)};
+    const ImVec2 size{pixels(b.x - a.right()), pixels(a.height)};
+    ImGui::SetCursorScreenPos(low);
+    ImGui::PushID(tile);
+    ImGui::InvisibleButton("##tile-border", size);
+    ImGui::PopID();
+    const bool in_hand = dragged_.tile == tile;
+    const bool over = ImGui::IsItemHovered();
+    if (over || in_hand) {
+      ImGui::SetMouseCursor(ImGuiMouseCursor_ResizeEW);
+      draw_border_mark(c, low, {low.x + size.x, low.y + size.y}, true);
+    }
+    if (!in_hand) help_tooltip(c.fonts, "Drag: width of the views. Double-click: the usual widths");
+    if (!ImGui::IsItemActivated()) continue;
+    if (ImGui::IsMouseDoubleClicked(0)) {
+      chosen.tiles.erase(c.state.tile_count);
+      continue;
+    }
+    const float at = ImGui::GetIO().MousePos.x;
+    dragged_ = {.tile = tile, .from = at, .offset = low.x - at};
+    rows_ = drawn_rows_;
+    dragged_row_ = {};
+    dragged_row_.left = static_cast<double>(corner.x) + a.x;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      if (places[i].y != a.y) continue;
+      dragged_row_.tiles.push_back(static_cast<int>(layout_.first + i));
+      dragged_row_.widths.push_back(places[i].width);
+      dragged_row_.least.push_back(needs[i].least_width);
+    }
+  }
+}
+
+void Stage::drag_tiles(const PanelContext& c) {
+  const auto found = std::find(dragged_row_.tiles.begin(), dragged_row_.tiles.end(), dragged_.tile);
+  const auto at = static_cast<std::size_t>(found - dragged_row_.tiles.begin());
+  if (at + 1 >= dragged_row_.tiles.size()) return;
+  std::vector<double> widths = dragged_row_.widths;
+  const double both = widths[at] + widths[at + 1];
+  const double most = both - dragged_row_.least[at + 1];
+  const double wish = std::round(static_cast<double>(ImGui::GetIO().MousePos.x + dragged_.offset)) -
+                      dragged_row_.left;
+  widths[at] = std::clamp(wish, std::min(dragged_row_.least[at], most), most);
+  widths[at + 1] = both - widths[at];
+  double all = 0.0;
+  for (const double width : widths) all += width;
+  std::vector<double>& shares = chosen.tiles[c.state.tile_count];
+  shares.resize(static_cast<std::size_t>(c.state.tile_count), 0.0);
+  for (std::size_t i = 0; i < widths.size(); ++i)
+    shares[static_cast<std::size_t>(dragged_row_.tiles[i])] = widths[i] / all;
 }
 
 }  // namespace kvloupe::window

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "app/scene/scene.h"
+#include "app/window/state/chosen_sizes.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/tiles/tile.h"
 #include "app/window/tiles/tile_layout.h"
@@ -47,6 +49,9 @@ class Stage {
   bool close_topmost();
   void close_drawer() { keyboard_panel_ = drawer_ = Panel::none; }
 
+  /// The sizes chosen by dragging the borders of panels and tiles.
+  ChosenSizes chosen;
+
   /// What of the panels and tiles is in sight, as drawn last.
   const StageLayout& layout() const { return layout_; }
   /// Where the line that names the tiles has them, in pixels; empty where all are in sight.
@@ -58,6 +63,25 @@ class Stage {
   struct Area {
     float x, y, width, height;  // pixels
   };
+  /// A border under the hand: of a panel, or between two tiles of a row.
+  struct Dragged {
+    Panel panel = Panel::none;
+    int tile = -1;        // the one left of the border; −1: none
+    float from = 0.0F;    // where the pointer took it
+    float offset = 0.0F;  // from the pointer to the border
+    bool moved = false;
+  };
+  bool is_dragging() const { return dragged_.panel != Panel::none || dragged_.tile >= 0; }
+  /// What the pointer has done with the border in hand since the last frame.
+  void follow_drag(const PanelContext& context, float width, float top, float height);
+  StageSizes fitted_sizes(const PanelContext& context, std::span<const TileNeed> needs,
+                          Panels wanted, float width, float height);
+  /// The border of a panel, in its ImGui window.
+  void draw_border(const PanelContext& context, Panel panel, const Area& area);
+  void draw_tile_borders(const PanelContext& context, std::span<const TileNeed> needs,
+                         std::span<const figure::Rect> places, ImVec2 corner);
+  void drag_tiles(const PanelContext& context);
+  std::vector<TileNeed> tile_needs(const PanelContext& context, std::span<const Tile> tiles) const;
   bool is_folded(Panel panel, const WorkspaceState& state) const;
   /// The context of a panel whose ImGui window begins with the next call of Begin.
   PanelContext panel_context(const PanelContext& context, Panel panel);
@@ -82,6 +106,15 @@ class Stage {
   bool focus_drawer_ = false;
   Panel keyboard_panel_ = Panel::none;
   bool focus_keyboard_panel_ = false;
+  Dragged dragged_;
+  std::optional<unsigned> rows_;  // of the tiles while a border is dragged
+  unsigned drawn_rows_ = 0;
+  // The row of the border between tiles, when the hand took it: places and least widths, in pixels.
+  struct DraggedRow {
+    std::vector<int> tiles;
+    std::vector<double> widths, least;
+    double left = 0.0;  // of the tile left of the border
+  } dragged_row_;
 };
 
 }  // namespace kvloupe::window

@@ -69,6 +69,18 @@ Row make_row(std::span<const TileNeed> tiles, std::size_t first, std::size_t cou
   return row;
 }
 
+/// Shares the width of a row as chosen by hand, where that is so for each of its tiles.
+void take_chosen_widths(Row& row, std::span<const TileNeed> tiles, double width, double gap) {
+  const double room = std::max(1.0, width - gap * static_cast<double>(row.count - 1));
+  std::vector<double> shares, floors;
+  for (std::size_t i = 0; i < row.count; ++i) {
+    shares.push_back(tiles[row.first + i].share);
+    floors.push_back(tiles[row.first + i].least_width);
+    if (shares.back() <= 0.0) return;
+  }
+  row.widths = share_out(shares, floors, room);
+}
+
 /// Gives each row its height: all that its pictures ask for where that fits.
 void share_height(std::vector<Row>& rows, double room) {
   double natural = 0.0;
@@ -118,7 +130,8 @@ TileArrangement placed(const std::vector<Row>& rows, std::span<const TileNeed> t
     const double bottom = r + 1 == rows.size() ? height : std::floor(y + header + row.height);
     double x = 0.0;
     for (std::size_t i = 0; i < row.count; ++i) {
-      const double right = i + 1 == row.count ? width : std::floor(x + row.widths[i]);
+      // A share of a whole number of pixels is just that, or a hair less.
+      const double right = i + 1 == row.count ? width : std::floor(x + row.widths[i] + 1e-6);
       out.places.push_back(
           {x, y, std::max(1.0, std::floor(right - x)), std::max(1.0, std::floor(bottom - y))});
       x = std::floor(right + gap);
@@ -144,7 +157,7 @@ TileArrangement placed(const std::vector<Row>& rows, std::span<const TileNeed> t
 }  // namespace
 
 TileArrangement arrange_tiles(std::span<const TileNeed> tiles, double width, double height,
-                              double gap, double header) {
+                              double gap, double header, std::optional<unsigned> rows_before) {
   const std::size_t count = tiles.size();
   TileArrangement best;
   double largest = -1.0;
@@ -160,12 +173,16 @@ TileArrangement arrange_tiles(std::span<const TileNeed> tiles, double width, dou
     }
     const double gaps = gap * static_cast<double>(rows.size() - 1);
     share_height(rows, std::max(1.0, height - gaps - header * static_cast<double>(rows.size())));
+    const bool stays = rows_before == breaks;
     double size = 0.0;
     for (const Row& row : rows) {
       for (std::size_t i = 0; i < row.count; ++i)
         size += size_of(tiles[row.first + i], row.widths[i], row.height);
     }
+    for (Row& row : rows) take_chosen_widths(row, tiles, width, gap);
     TileArrangement next = placed(rows, tiles, width, height, gap, header);
+    next.breaks = breaks;
+    if (stays && next.legible) return next;
     const bool better = best.places.empty() || (next.legible && !best.legible) ||
                         (next.legible == best.legible && size > largest + 1e-9);
     if (!better) continue;
@@ -237,6 +254,33 @@ StageLayout lay_out_stage(std::span<const TileNeed> tiles, std::size_t active, P
   layout.centre = centre_of(wanted, layout.open, sizes, width, height);
   in_turns_of(tiles.empty() ? 0 : 1);
   return layout;
+}
+
+StageLayout lay_out_stage_with(std::span<const TileNeed> tiles, std::size_t active,
+                               Panels wanted_panels, const StageSizes& least, StageSizes& wanted,
+                               std::span<double StageSizes::*const> order, double width,
+                               double height) {
+  const auto layout_of = [&](const StageSizes& sizes) {
+    return lay_out_stage(tiles, active, wanted_panels, sizes, width, height);
+  };
+  const StageLayout base = layout_of(least);
+  const auto is_as_good = [&](const StageLayout& layout) {
+    const auto has = [](bool now, bool before) { return now || !before; };
+    return has(layout.open.left, base.open.left) && has(layout.open.right, base.open.right) &&
+           has(layout.open.bottom, base.open.bottom) && layout.count >= base.count;
+  };
+  if (StageLayout layout = layout_of(wanted); is_as_good(layout)) return layout;
+  StageSizes sizes = least;
+  for (double StageSizes::*const panel : order) {
+    double fits = least.*panel;
+    for (double too_much = wanted.*panel + 1.0; too_much - fits > 1.0;) {
+      sizes.*panel = std::floor((fits + too_much) / 2.0);
+      (is_as_good(layout_of(sizes)) ? fits : too_much) = sizes.*panel;
+    }
+    sizes.*panel = fits;
+  }
+  wanted = sizes;
+  return layout_of(sizes);
 }
 
 HeaderLayout lay_out_header(const HeaderNeed& need, double width) {

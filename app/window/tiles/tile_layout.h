@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,7 @@ struct TileNeed {
   bool keeps_aspect = false;  // a map: room of another aspect stays empty
   double least_width = 0.0;   // below these, in pixels, it cannot be read
   double least_height = 0.0;
+  double share = 0.0;  // of its row's width, as chosen by hand; 0: by its aspect
 };
 
 /// The smallest room, in units of the window's scale, in which a picture of this aspect can be
@@ -24,14 +26,18 @@ struct TileArrangement {
   std::vector<figure::Rect> places;  // [tiles], whole pixels from the top left, header included
   double height_used = 0.0;  // less than the area's where only maps are shown: the rest is free
   bool legible = true;       // every picture has its least room
+  unsigned breaks = 0;       // bit i: a new row begins after tile i
 };
 
 /// Where tiles are in an area of this size: in rows, in their order. Chosen is the arrangement with
 /// the largest pictures, among those in which all pictures can be read if there is one. Tiles of a
 /// row share its width by their aspects, rows share the height by the needs of their pictures; the
-/// rest goes to pictures that can be stretched.
+/// rest goes to pictures that can be stretched. Shares chosen by hand do not decide about the rows
+/// and their heights; they hold where every tile of a row has one, as far as all can be read.
+/// `rows`: the rows of an arrangement before, which stay where all pictures can be read in them.
 TileArrangement arrange_tiles(std::span<const TileNeed> tiles, double width, double height,
-                              double gap, double header);
+                              double gap, double header,
+                              std::optional<unsigned> rows = std::nullopt);
 
 /// The panels around the tiles, or a flag for each of them.
 struct Panels {
@@ -43,6 +49,7 @@ struct Panels {
 
 /// Sizes in pixels.
 struct StageSizes {
+  bool operator==(const StageSizes&) const = default;
   double left = 0.0, right = 0.0;  // widths of the side panels
   double bottom = 0.0;             // height of the panel below
   double side_rail = 0.0;          // width of what is left of a folded side panel
@@ -68,6 +75,14 @@ struct StageLayout {
 /// not even one tile can be read, it gets the whole area.
 StageLayout lay_out_stage(std::span<const TileNeed> tiles, std::size_t active, Panels wanted,
                           const StageSizes& sizes, double width, double height);
+
+/// As lay_out_stage, with panels as large as `wanted` where nothing more folds or leaves sight
+/// because of it than with the sizes `least`; else as large as that allows, the panels of `order`
+/// one after the other. Writes the sizes into `wanted`.
+StageLayout lay_out_stage_with(std::span<const TileNeed> tiles, std::size_t active,
+                               Panels wanted_panels, const StageSizes& least, StageSizes& wanted,
+                               std::span<double StageSizes::*const> order, double width,
+                               double height);
 
 /// Widths in pixels of the controls above a picture, each with the space before it.
 struct HeaderNeed {

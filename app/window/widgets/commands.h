@@ -26,6 +26,9 @@ enum class Command {
   token_back,
   token_forward,
   whole_range,
+  find_text,
+  find_next,
+  find_previous,
   cancel,
   // Steps
   step_back,

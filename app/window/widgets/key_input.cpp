@@ -41,7 +41,7 @@ bool went_down(int key, bool repeats) {
 
 std::vector<Command> pressed_commands(const KeyTakers& takers) {
   const ImGuiIO& io = ImGui::GetIO();
-  const bool typing = io.WantTextInput || ImGui::IsAnyItemActive();
+  const bool typing = takers.field || io.WantTextInput || ImGui::IsAnyItemActive();
   std::vector<Command> out;
   for (const CommandRow& row : commands()) {
     if (!is_read(row, takers, typing)) continue;

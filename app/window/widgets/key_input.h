@@ -9,6 +9,7 @@ namespace kvloupe::window {
 /// What has the keyboard in this frame.
 struct KeyTakers {
   bool sheet = false;  // one is open: only its own keys, help and quit are read
+  bool field = false;  // one is about to get what is typed
   bool panel = false;  // the arrows and the space bar move among a panel's controls
 };
 

@@ -23,8 +23,12 @@ std::string count_text(long value) {
 }
 
 std::string tokens_text(long first, long last) {
-  if (first == last) return "token " + count_text(first);
-  return "tokens " + count_text(first) + "–" + count_text(last);
+  return first == last ? fmt::format("token {}", count_text(first))
+                       : fmt::format("tokens {}–{}", count_text(first), count_text(last));
+}
+
+std::string token_count_text(long count) {
+  return count_text(count) + (count == 1 ? " token" : " tokens");
 }
 
 std::string three_digits(double value) {

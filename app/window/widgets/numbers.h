@@ -8,7 +8,9 @@ namespace kvloupe::window {
 std::string three_digits(double value);
 /// A count with thin spaces between thousands: 32 768.
 std::string count_text(long value);
-/// "token 7", "tokens 0–1 924"; both ends included.
+/// "token 7", or "tokens 7–9": both included.
 std::string tokens_text(long first, long last);
+/// "1 token", "1 900 tokens".
+std::string token_count_text(long count);
 
 }  // namespace kvloupe::window

@@ -1,0 +1,237 @@
+// The borders of panels and tiles: dragged, restored, kept, and within what the views need.
+
+#include <gtest/gtest.h>
+#include <imgui.h>
+#include <imgui_internal.h>
+
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#define GLFW_INCLUDE_NONE
+#include <GLFW/glfw3.h>
+
+#include "tests/app/virtual_display.h"
+#include "tests/app/window_driver.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::test {
+namespace {
+
+using window::Panels;
+
+constexpr Panels kAllPanels{true, true, true};
+
+class Borders : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+    SyntheticTraceOptions options;
+    options.layers = 3;
+    options.clusters = 4;
+    write_synthetic_trace(folder_ / "small.h5", options);
+    open(1600, 1000);
+  }
+  void open(int width, int height, double scale = 1.0, int tiles = 1) {
+    driver_.reset();
+    window::Workspace::Host host;
+    host.preferences = folder_ / "preferences.json";
+    driver_ = std::make_unique<WindowDriver>(width, height, host);
+    driver().settle();
+    state() = window::default_state();
+    state().scale = scale;
+    state().tile_count = tiles;
+    for (auto& tile : state().tiles) tile = {.view = "similarity"};
+    w().open((folder_ / "small.h5").string());
+    driver().settle();
+    ASSERT_NE(w().results.trace(), nullptr) << w().notice;
+  }
+  WindowDriver& driver() { return *driver_; }
+  window::Workspace& w() { return driver_->workspace; }
+  window::WorkspaceState& state() { return driver_->workspace.state; }
+  static ImRect area(const char* name) {
+    const ImGuiWindow* found = ImGui::FindWindowByName(name);
+    return found != nullptr && found->WasActive ? found->Rect() : ImRect();
+  }
+  static float left() { return area("##left").Max.x; }
+  static float right() { return area("##right").Min.x; }
+  static float bottom() { return area("##bottom").Min.y; }
+  /// Takes the border with the pointer and goes with it, pixel by pixel where `step` is 1.
+  template <class Border>
+  void drag(Border border, bool upright, float to, float step) {
+    const float from = border();
+    const float into = border == &Borders::left ? -3.0F : 3.0F;
+    const auto at = [&](float place) {
+      upright ? driver().move(place + into, 400) : driver().move(400, place + into);
+    };
+    at(from);
+    driver().press(true);
+    driver().frames(2);
+    EXPECT_EQ(border(), from) << "pressing alone moves nothing";
+    const float way = to > from ? step : -step;
+    for (float place = from + way; std::abs(place - from) <= std::abs(to - from); place += way) {
+      at(place);
+      EXPECT_NEAR(border(), place, 1.0F) << "it is where the pointer is";
+    }
+    driver().press(false);
+    driver().settle();
+  }
+  double plot_share(int tile) const {
+    const auto scene = driver_->workspace.tiles[static_cast<std::size_t>(tile)].scene();
+    return scene->width * static_cast<double>(driver_->workspace.tiles[0].scale());
+  }
+  void expect_legible(int count) {
+    const double unit = static_cast<double>(w().fonts.scale());
+    EXPECT_EQ(w().stage().layout().count, static_cast<std::size_t>(count));
+    for (int i = 0; i < count; ++i) {
+      const window::Tile& tile = w().tiles[static_cast<std::size_t>(i)];
+      ASSERT_NE(tile.scene(), nullptr);
+      EXPECT_GE(tile.scene()->width * static_cast<double>(tile.scale()), 295 * unit);
+      EXPECT_GE(tile.scene()->height * static_cast<double>(tile.scale()), 195 * unit);
+    }
+  }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<WindowDriver> driver_;
+};
+
+TEST_F(Borders, FollowThePointerAndArePutBackByADoubleClick) {
+  const float left_before = left(), right_before = right(), bottom_before = bottom();
+  drag(&Borders::left, true, left_before + 120, 7);
+  EXPECT_NEAR(left(), left_before + 120, 8);
+  EXPECT_EQ(right(), right_before) << "the others stay";
+  drag(&Borders::right, true, right_before - 100, 5);
+  EXPECT_NEAR(right(), right_before - 100, 6);
+  drag(&Borders::bottom, false, bottom_before - 150, 1);
+  EXPECT_NEAR(bottom(), bottom_before - 150, 2);
+  drag(&Borders::bottom, false, bottom() + 60, 3);
+  EXPECT_NEAR(left(), left_before + 120, 8);
+  expect_legible(1);
+  driver().double_click(left() - 3, 400);
+  driver().double_click(right() + 3, 400);
+  driver().double_click(400, bottom() + 3);
+  driver().settle();
+  EXPECT_EQ(left(), left_before);
+  EXPECT_EQ(right(), right_before);
+  EXPECT_EQ(bottom(), bottom_before);
+  EXPECT_EQ(w().stage().chosen, window::ChosenSizes{});
+}
+
+TEST_F(Borders, AreWhereTheyWereInTheNextWindow) {
+  drag(&Borders::left, true, left() + 80, 8);
+  drag(&Borders::bottom, false, bottom() - 200, 10);
+  const float left_before = left(), bottom_before = bottom();
+  open(1600, 1000);
+  EXPECT_EQ(left(), left_before);
+  EXPECT_EQ(bottom(), bottom_before);
+  driver().resize(1280, 800);
+  driver().settle();
+  EXPECT_EQ(w().stage().layout().open, kAllPanels) << "nothing folds because of it";
+  driver().resize(1600, 1000);
+  driver().settle();
+  EXPECT_EQ(bottom(), bottom_before) << "and the wish is not forgotten";
+}
+
+TEST_F(Borders, StopWhereAPanelWouldFoldOrAViewCouldNotBeRead) {
+  struct Screen {
+    int width, height;
+    double scale;
+    int tiles;
+  };
+  for (const Screen& screen : {Screen{1280, 800, 1.0, 1}, Screen{1280, 800, 1.0, 2},
+                               Screen{1280, 800, 1.5, 1}, Screen{1920, 1080, 1.5, 2}}) {
+    SCOPED_TRACE(testing::Message() << screen.width << " x " << screen.height << " at "
+                                    << screen.scale << ", " << screen.tiles << " views");
+    std::filesystem::remove(folder_ / "preferences.json");
+    open(screen.width, screen.height, screen.scale, screen.tiles);
+    const Panels panels = w().stage().layout().open;
+    const auto pull = [&](float x0, float y0, float x1, float y1) {
+      driver().drag(x0, y0, x1, y1, 20);
+      driver().settle();
+      EXPECT_EQ(w().stage().layout().open, panels);
+      expect_legible(screen.tiles);
+    };
+    const auto width = static_cast<float>(screen.width), height = static_cast<float>(screen.height);
+    const auto unit = static_cast<float>(screen.scale);
+    if (panels.bottom) pull(400, bottom() + 3, 400, 30);
+    if (panels.left) pull(left() - 3, 300, width - 10, 300);
+    if (panels.right) pull(right() + 3, 300, 10, 300);
+    if (panels.bottom) {
+      EXPECT_LT(bottom(), height * 0.8F) << "it is larger than before";
+      pull(400, bottom() + 3, 400, height - 2);
+      EXPECT_GE(height - bottom(), 111 * unit) << "a line of text is left";
+    }
+    if (panels.left) {
+      pull(left() - 3, 300, 5, 300);
+      EXPECT_GE(left(), 159 * unit);
+    }
+    if (panels.right) {
+      pull(right() + 3, 300, width - 5, 300);
+      EXPECT_GE(width - right(), 199 * unit);
+    }
+  }
+}
+
+TEST_F(Borders, BetweenTilesSideBySideShareTheirWidth) {
+  open(1600, 1000, 1.0, 2);
+  const auto gap = [&] {  // left of the second tile
+    return w().tiles[1].origin().x - 8;
+  };
+  const float before = gap();
+  const float y = 400;
+  driver().move(before, y);
+  driver().press(true);
+  driver().frames(2);
+  const float start = gap();
+  EXPECT_EQ(start, before);
+  for (float way = 10; way <= 120; way += 10) {
+    driver().move(before - way, y);
+    EXPECT_NEAR(gap(), before - way, 1.0F);
+  }
+  driver().press(false);
+  driver().settle();
+  EXPECT_NEAR(gap(), before - 120, 1.0F) << "and stays there";
+  EXPECT_LT(plot_share(0), plot_share(1));
+  const float kept = gap();
+  open(1600, 1000, 1.0, 2);
+  EXPECT_NEAR(gap(), kept, 1.0F) << "in the next window, too";
+  state().tile_count = 1;
+  driver().settle();
+  state().tile_count = 2;
+  driver().settle();
+  EXPECT_NEAR(gap(), kept, 1.0F);
+  driver().drag(gap(), y, 10, y, 20);
+  driver().settle();
+  expect_legible(2);
+  driver().double_click(gap(), y);
+  driver().settle();
+  EXPECT_NEAR(gap(), before, 1.0F);
+}
+
+TEST_F(Borders, AreReachedByKeyAndGoAsFarAsThereIsRoom) {
+  const float before = bottom();
+  driver().key(GLFW_KEY_F6);
+  driver().key(GLFW_KEY_F6);
+  driver().key(GLFW_KEY_F6);
+  driver().frames(2);
+  const ImGuiWindow* panel = ImGui::FindWindowByName("##bottom");
+  const ImGuiID border = ImHashStr("##border", 0, panel->ID);
+  for (int i = 0; i < 6 && ImGui::GetCurrentContext()->NavId != border; ++i) {
+    driver().key(GLFW_KEY_UP);
+    driver().frames(2);
+  }
+  ASSERT_EQ(ImGui::GetCurrentContext()->NavId, border);
+  driver().key(GLFW_KEY_SPACE);
+  driver().settle();
+  EXPECT_LT(bottom(), before - 150);
+  expect_legible(1);
+  driver().key(GLFW_KEY_SPACE);
+  driver().settle();
+  EXPECT_EQ(bottom(), before);
+}
+
+}  // namespace
+}  // namespace kvloupe::test
