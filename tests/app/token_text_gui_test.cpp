@@ -34,7 +34,7 @@ class Text : public testing::Test {
   void SetUp() override {
     if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
     write("text.h5", texts());
-    driver_ = std::make_unique<WindowDriver>(1600, 1000);
+    driver_ = std::make_unique<WindowDriver>(1600, 1130);
     state() = window::default_state();
     open("text.h5");
   }
