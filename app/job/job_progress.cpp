@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/duration_text.h"
+
 namespace kvloupe::job {
 
 double JobProgress::since(Clock::rep start) {
@@ -26,20 +28,12 @@ std::string in_percent(double share) {
   return fmt::format("{:.0f} %", std::floor(100 * std::clamp(share, 0.0, 1.0)));
 }
 
-std::string about(double seconds) {
-  if (seconds < 1.0) return "less than 1 s";
-  if (seconds < 10.0) return fmt::format("about {:.0f} s", std::ceil(seconds));
-  if (seconds < 57.5) return fmt::format("about {:.0f} s", 5 * std::ceil(seconds / 5));
-  if (seconds < 3570.0) return fmt::format("about {:.0f} min", std::ceil(seconds / 60));
-  return fmt::format("about {:.1f} h", seconds / 3600);
-}
-
 std::string how_far(const JobProgress& progress) {
   if (!progress.begun()) return "waiting for another job";
   if (progress.fraction() >= 1.0) return "finishing";
   const std::string share = in_percent(progress.fraction());
   const std::optional<double> left = progress.seconds_left();
-  return left ? share + ", " + about(*left) + " left" : share;
+  return left ? share + ", " + duration_text(*left) + " left" : share;
 }
 
 }  // namespace kvloupe::job

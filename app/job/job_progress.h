@@ -43,7 +43,5 @@ class JobProgress : public Progress {
 std::string how_far(const JobProgress& progress);
 /// Of a share done, from 0 to 1, where time is not known.
 std::string in_percent(double share);
-/// "about 12 s", "about 3 min": rounded, so that the text does not change in every second.
-std::string about(double seconds);
 
 }  // namespace kvloupe::job

@@ -312,14 +312,5 @@ TEST(JobProgress, SaysHowFarAndHowLong) {
   EXPECT_THAT(how_far(progress), testing::StartsWith("50 %, about "));
 }
 
-TEST(JobProgress, TimesAreRounded) {
-  EXPECT_EQ(about(0.4), "less than 1 s");
-  EXPECT_EQ(about(3.2), "about 4 s");
-  EXPECT_EQ(about(41.0), "about 45 s");
-  EXPECT_EQ(about(57.5), "about 1 min");
-  EXPECT_EQ(about(61.0), "about 2 min");
-  EXPECT_EQ(about(7200.0), "about 2.0 h");
-}
-
 }  // namespace
 }  // namespace kvloupe::job
