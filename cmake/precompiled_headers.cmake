@@ -5,6 +5,7 @@ set(KVLOUPE_STANDARD_HEADERS <algorithm> <array> <charconv> <chrono> <cmath> <cs
   <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span>
   <sstream> <stdexcept> <string> <string_view> <thread> <utility> <variant> <vector>)
 set(KVLOUPE_HEADERS_plain <Eigen/Core> <fmt/format.h> <nlohmann/json.hpp>)
+set(KVLOUPE_HEADERS_drawing ${KVLOUPE_HEADERS_plain})
 set(KVLOUPE_HEADERS_torch <ATen/ATen.h> ${KVLOUPE_HEADERS_plain})
 set(KVLOUPE_HEADERS_test <gmock/gmock.h> <gtest/gtest.h> ${KVLOUPE_HEADERS_plain})
 set(KVLOUPE_HEADERS_torch_test <gmock/gmock.h> <gtest/gtest.h> ${KVLOUPE_HEADERS_torch})
@@ -24,6 +25,9 @@ function(kvloupe_precompile target kind)
       if(Torch_VERSION VERSION_GREATER_EQUAL 2)
         target_compile_definitions(${owner} PRIVATE FMT_HEADER_ONLY)
       endif()
+    endif()
+    if(kind STREQUAL "drawing")  # parsed with the options of the files that use them
+      target_compile_options(${owner} PRIVATE ${KVLOUPE_DRAWING_OPTIMISATION})
     endif()
     target_precompile_headers(${owner} PRIVATE ${KVLOUPE_STANDARD_HEADERS} ${KVLOUPE_HEADERS_${kind}})
   endif()
