@@ -257,12 +257,14 @@ void Stage::draw_panel(const PanelContext& context, const char* name, Panel pane
   ImGui::SetNextWindowSize({area.width, area.height});
   const ImVec2 padding = padded ? ImGui::GetStyle().WindowPadding : ImVec2{0, 0};
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, padding);
+  // A rail is narrower than what ImGui takes for the least width of a window at large scales.
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowMinSize, {1, 1});
   ImGui::PushStyleColor(ImGuiCol_WindowBg, context.colours().panel);
   const PanelContext own = panel_context(context, panel);
   const bool visible =
       ImGui::Begin(name, nullptr, kPanelFlags | (own.keyboard ? 0 : ImGuiWindowFlags_NoNavInputs));
   ImGui::PopStyleColor();
-  ImGui::PopStyleVar();
+  ImGui::PopStyleVar(2);
   if (visible) draw(own);
   ImGui::End();
 }
