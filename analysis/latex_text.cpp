@@ -7,7 +7,7 @@
 namespace kvloupe {
 
 std::string latex_text(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 34> kSpelled = {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 35> kSpelled = {
       {{"\\", "\\textbackslash{}"},
        {"~", "\\textasciitilde{}"},
        {"^", "\\textasciicircum{}"},
@@ -22,6 +22,7 @@ std::string latex_text(std::string_view text) {
        {"_", "\\_"},
        {"{", "\\{"},
        {"}", "\\}"},
+       {"W_O", "$W_O$"},
        {"α", "$\\alpha$"},
        {"ε", "$\\varepsilon$"},
        {"θ", "$\\theta$"},

@@ -321,6 +321,7 @@ TEST_F(HeadFigures, TheTableIsLatexWithTheNumbersOfTheCsv) {
   std::istringstream lines(latex);
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("%")) continue;
+    for (std::size_t at = 0; (at = line.find("$W_O$")) != std::string::npos;) line.erase(at, 5);
     for (std::size_t i = 0; i < line.size(); ++i) {
       if (std::string("%#_").find(line[i]) != std::string::npos) {
         EXPECT_TRUE(i > 0 && line[i - 1] == '\\') << line;
@@ -356,6 +357,7 @@ TEST(LatexTable, EscapesAndMarksUnknownCells) {
 TEST(LatexText, SpellsSymbols) {
   EXPECT_EQ(latex_text("ℒ ≤ θ, ‖x‖"), "$\\mathcal{L}$ $\\le$ $\\theta$, $\\Vert$x$\\Vert$");
   EXPECT_EQ(latex_text("1\u2009994"), "1\\,994");
+  EXPECT_EQ(latex_text("VW_O, x_O"), "V$W_O$, x\\_O");
   EXPECT_EQ(latex_text("Müller"), "Müller");
 }
 
