@@ -258,7 +258,8 @@ std::string terms_of_comparison(std::span<const PolicySpec> policies, Compressio
   for (const auto& [question, which] : questions) {
     const std::string word(term(question));
     if (questions.size() == 1) {
-      text = fmt::format("All {} policies: {}", policies.size(), word);
+      text = policies.size() == 2 ? fmt::format("Both policies: {}", word)
+                                  : fmt::format("All {} policies: {}", policies.size(), word);
     } else {
       text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", word, specs_of(policies, which));
     }

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <array>
 #include <filesystem>
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/latex_text.h"
 #include "analysis/markdown.h"
 #include "analysis/one_line.h"
 #include "analysis/quoted.h"
@@ -96,44 +96,14 @@ std::string csv(const FilledTable& table) {
   return text;
 }
 
-/// A text as LaTeX shows it.
-std::string latex(const std::string& text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kSpelled = {
-      {{"\\", "\\textbackslash{}"},
-       {"~", "\\textasciitilde{}"},
-       {"^", "\\textasciicircum{}"},
-       {"&", "\\&"},
-       {"%", "\\%"},
-       {"$", "\\$"},
-       {"#", "\\#"},
-       {"_", "\\_"},
-       {"{", "\\{"},
-       {"}", "\\}"},
-       {"σ", "$\\sigma$"},
-       {"Δ", "$\\Delta$"},
-       {"–", "--"},
-       {"†", "$^{\\dagger}$"},
-       {"−", "$-$"}}};
-  std::string result;
-  for (std::string_view rest = text; !rest.empty();) {
-    std::string_view read = rest.substr(0, 1), written = read;
-    for (const auto& [from, to] : kSpelled) {
-      if (rest.starts_with(from)) std::tie(read, written) = std::pair(from, to);
-    }
-    result += written;
-    rest.remove_prefix(read.size());
-  }
-  return result;
-}
-
 std::string latex_table(const FilledTable& table) {
   const std::size_t columns = table.head.back().size();
   std::string text = fmt::format(
       "% {}. Needs \\usepackage{{booktabs}} and, for \\resizebox, \\usepackage{{graphicx}}.\n"
       "\\begin{{table}}\n\\centering\n\\caption{{{}. {}}}\n\\resizebox{{\\textwidth}}{{!}}{{%\n"
       "\\begin{{tabular}}{{{:l<{}}{:c<{}}}}\n\\toprule\n",
-      table.table->name, latex(table.table->title),
-      latex(fmt::format("{}", fmt::join(table.notes, " "))), "", table.label_columns, "",
+      table.table->name, latex_text(table.table->title),
+      latex_text(fmt::format("{}", fmt::join(table.notes, " "))), "", table.label_columns, "",
       columns - static_cast<std::size_t>(table.label_columns));
   const auto add_line = [&](const std::vector<std::string>& cells) {
     text += fmt::format("{} \\\\\n", fmt::join(cells, " & "));
@@ -145,8 +115,8 @@ std::string latex_table(const FilledTable& table) {
     for (const TableHead& head : line) {
       const bool wide = head.span > 1;
       cells.push_back(
-          wide ? fmt::format("\\multicolumn{{{}}}{{c}}{{{}}}", head.span, latex(head.text))
-               : latex(head.text));
+          wide ? fmt::format("\\multicolumn{{{}}}{{c}}{{{}}}", head.span, latex_text(head.text))
+               : latex_text(head.text));
       if (wide && !head.text.empty())
         rules += fmt::format("\\cmidrule(lr){{{}-{}}}", column, column + head.span - 1);
       column += head.span;
@@ -157,9 +127,10 @@ std::string latex_table(const FilledTable& table) {
   for (const FilledTable::Row& row : table.rows) {
     if (row.first_of_part) text += "\\midrule\n";
     if (const std::string name = part_name(table, row); !name.empty())
-      add_line({fmt::format("\\multicolumn{{{}}}{{l}}{{\\emph{{{}}}}}", columns, latex(name))});
+      add_line(
+          {fmt::format("\\multicolumn{{{}}}{{l}}{{\\emph{{{}}}}}", columns, latex_text(name))});
     std::vector<std::string> cells;
-    for (const std::string& label : row.labels) cells.push_back(latex(label));
+    for (const std::string& label : row.labels) cells.push_back(latex_text(label));
     for (const TableCell& cell : row.cells) cells.push_back(cell_text(cell, kLatexMarks));
     add_line(cells);
   }

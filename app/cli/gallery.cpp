@@ -1,7 +1,10 @@
-// kvloupe gallery: every figure in every format.
+// kvloupe gallery: every figure in every format, and an index of them.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <exception>
@@ -14,6 +17,7 @@
 #include "analysis/output_file.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
+#include "app/export/gallery_page.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 
@@ -30,7 +34,8 @@ struct GalleryOptions {
 /// One picture of the gallery: a figure, and for one that shows several things, which.
 struct Piece {
   const figure::FigureInfo* info = nullptr;
-  std::string name;  // of its files
+  std::string name;   // of its files
+  std::string shows;  // a value of its choice "show" other than the default; empty: the default
   request::FigureSettings settings;
 };
 
@@ -38,11 +43,11 @@ struct Piece {
 std::vector<Piece> pieces_of(const request::FigureSettings& settings) {
   std::vector<Piece> pieces;
   for (const figure::FigureInfo& info : figure::figure_catalog()) {
-    pieces.push_back({&info, info.name, settings});
+    pieces.push_back({&info, info.name, "", settings});
     for (const figure::ChoiceInfo& choice : info.choices) {
       if (choice.name != "show" || figure::is_typed(choice)) continue;
       for (std::size_t i = 1; i < choice.values.size(); ++i) {
-        pieces.push_back({&info, info.name + "-" + choice.values[i], settings});
+        pieces.push_back({&info, info.name + "-" + choice.values[i], choice.values[i], settings});
         pieces.back().settings.choices["show"] = choice.values[i];
       }
     }
@@ -88,24 +93,52 @@ request::FigureInputs open_inputs(const std::vector<std::string>& paths) {
   return inputs;
 }
 
-/// The piece in every format.
-std::vector<std::string> paths_of(const Piece& piece, const std::filesystem::path& folder) {
-  std::vector<std::string> paths;
-  for (const char* ending : {"svg", "pdf", "png", "csv"})
-    paths.push_back((folder / (piece.name + "." + ending)).string());
-  return paths;
+/// The files of every piece; those of tables are also LaTeX.
+constexpr std::array kEndings = {"svg", "pdf", "png", "csv", "html"};
+constexpr const char* kTableEnding = "tex";
+constexpr const char* kIndex = "index.html";
+
+std::string path_of(const Piece& piece, const std::filesystem::path& folder,
+                    const std::string& ending) {
+  return (folder / (piece.name + "." + ending)).string();
 }
 
-void write_piece(const Piece& piece, const std::filesystem::path& folder,
-                 const request::FigureMaker& maker, const figure::FileOptions& options,
-                 const figure::TextMetrics& fonts, Progress& progress) {
+/// Writes the piece in every format; what the index shows of it.
+figure::html::GalleryPiece write_piece(const Piece& piece, const std::filesystem::path& folder,
+                                       const request::FigureMaker& maker,
+                                       const figure::FileOptions& options,
+                                       const figure::TextMetrics& fonts, Progress& progress) {
   const figure::MadeFigure made = maker.make(*piece.info, piece.settings, progress);
-  for (const std::string& path : paths_of(piece, folder)) {
+  figure::html::GalleryPiece written;
+  std::vector<std::string> endings(kEndings.begin(), kEndings.end());
+  if (made.figure->table()) endings.emplace_back(kTableEnding);
+  for (const std::string& ending : endings) {
     progress.check();
-    OutputFile file(path);
-    file.write(figure::file_of(*piece.info, made, figure::format_of(path), options, fonts));
-    file.finish();
+    const std::string path = path_of(piece, folder, ending);
+    try {
+      const std::string bytes =
+          figure::file_of(*piece.info, made, figure::format_of(path), options, fonts);
+      OutputFile file(path);
+      file.write(bytes);
+      file.finish();
+    } catch (const figure::html::PageTooLarge&) {
+      continue;  // the picture stands in the index all the same
+    }
+    written.endings.push_back(ending);
   }
+  written.figure = figure::html::index_figure(*piece.info, made, options, fonts);
+  return written;
+}
+
+/// "document.h5, policy A h2o, policy B tova, budget 25%": what the gallery was made from.
+std::string made_from(const GalleryOptions& o) {
+  std::string text;
+  for (const std::string& input : o.inputs)
+    text += (text.empty() ? "" : ", ") + std::filesystem::path(input).filename().string();
+  text += ", policy A " + o.options.policy;
+  if (!o.options.policy_b.empty()) text += ", policy B " + o.options.policy_b;
+  return text + ", budget " + o.options.budget +
+         ". Figures that compare policies and budgets name their own.";
 }
 
 /// What each piece came to, told in their order whatever the order they were done in.
@@ -166,28 +199,47 @@ int run_gallery(const GalleryOptions& o) {
   warn_about_fonts(fonts);
   const std::vector<Piece> pieces = pieces_of(settings);
   for (const Piece& piece : pieces) {
-    for (const std::string& path : paths_of(piece, o.folder))
-      refuse_own_input(path, {o.inputs.begin(), o.inputs.end()});
+    for (const char* ending : kEndings)
+      refuse_own_input(path_of(piece, o.folder, ending), {o.inputs.begin(), o.inputs.end()});
+    refuse_own_input(path_of(piece, o.folder, kTableEnding), {o.inputs.begin(), o.inputs.end()});
   }
+  const std::string index = (std::filesystem::path(o.folder) / kIndex).string();
+  refuse_own_input(index, {o.inputs.begin(), o.inputs.end()});
   Report report(pieces.size());
+  std::vector<figure::html::GalleryPiece> shown(pieces.size());
   Progress progress;
   for_each_at_once(pieces.size(), progress, [&](std::size_t i) {
-    if (const std::string why = why_skipped(pieces[i], maker.inputs()); !why.empty()) {
-      report.say(i, fmt::format("{}: skipped: {}", pieces[i].name, why));
-      return;
+    const Piece& piece = pieces[i];
+    const std::string why = why_skipped(piece, maker.inputs());
+    if (why.empty()) {
+      Progress part(progress, 0);
+      shown[i] = write_piece(piece, o.folder, maker, file_options, fonts, part);
     }
-    Progress part(progress, 0);
-    write_piece(pieces[i], o.folder, maker, file_options, fonts, part);
-    report.say(i, fmt::format("{}: svg pdf png csv", pieces[i].name));
+    shown[i].info = piece.info;
+    shown[i].name = piece.name;
+    shown[i].shows = piece.shows;
+    shown[i].skipped = why;
+    report.say(i, why.empty() ? fmt::format("{}: {}", piece.name, fmt::join(shown[i].endings, " "))
+                              : fmt::format("{}: skipped: {}", piece.name, why));
   });
+  const bool any = std::any_of(shown.begin(), shown.end(),
+                               [](const auto& piece) { return piece.skipped.empty(); });
+  if (!any) return 0;
+  OutputFile file(index);
+  file.write(figure::html::gallery_page(
+      "Figures of " + std::filesystem::path(o.inputs.front()).filename().string(), made_from(o),
+      std::move(shown), file_options.theme));
+  file.finish();
+  std::printf("index: html\n");
   return 0;
 }
 
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb =
-      app.add_subcommand("gallery", "Write every figure in every format; needs no display");
+  CLI::App* verb = app.add_subcommand(
+      "gallery",
+      "Write every figure in every format, and index.html with all of them; needs no display");
   const auto options = std::make_shared<GalleryOptions>();
   verb->add_option(
           "INPUT", options->inputs,

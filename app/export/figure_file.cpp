@@ -48,6 +48,19 @@ void move_down(Scene& scene, double by) {
   }
 }
 
+/// The figure's table for LaTeX, its settings as comments.
+std::string table_of(const FigureInfo& info, const MadeFigure& made) {
+  const std::optional<Table> table = made.figure->table();
+  if (!table) {
+    throw UsageError("figure " + info.name +
+                     " is no table, so it cannot be written as .tex; choose .csv, or .pdf for its "
+                     "picture");
+  }
+  std::vector<std::string> remarks;
+  for (const auto& [key, value] : made.settings) remarks.push_back(key + ": " + value);
+  return latex_table(*table, made.figure->caption(), info.name, remarks);
+}
+
 }  // namespace
 
 FileFormat format_of(std::string_view file_name) {
@@ -61,8 +74,9 @@ FileFormat format_of(std::string_view file_name) {
   if (ending == "png") return FileFormat::png;
   if (ending == "csv") return FileFormat::csv;
   if (ending == "html") return FileFormat::html;
+  if (ending == "tex") return FileFormat::tex;
   throw UsageError("-o " + std::string(file_name) +
-                   ": the name must end in .svg, .pdf, .png, .csv or .html");
+                   ": the name must end in .svg, .pdf, .png, .csv, .html or, for a table, .tex");
 }
 
 Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions& options,
@@ -142,6 +156,7 @@ std::string file_of(const FigureInfo& info, const MadeFigure& made, FileFormat f
     made.figure->write_csv(csv);
     return std::move(out).str();
   }
+  if (format == FileFormat::tex) return table_of(info, made);
   if (format == FileFormat::html) return html::figure_page(info, made, options, fonts);
   const Scene scene = page_of(info, made, options, fonts);
   const PageSize size = options.size.value_or(PageSize{});

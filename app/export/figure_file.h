@@ -10,7 +10,7 @@
 
 namespace kvloupe::figure {
 
-enum class FileFormat { svg, pdf, png, csv, html };
+enum class FileFormat { svg, pdf, png, csv, html, tex };
 
 /// By the ending of the name. Throws UsageError naming the valid endings.
 FileFormat format_of(std::string_view file_name);
@@ -39,7 +39,8 @@ struct FileOptions {
 Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions& options,
               const TextMetrics& fonts);
 
-/// The bytes of the file. Throws WorkError if the scene has errors.
+/// The bytes of the file. Throws WorkError if the scene has errors, UsageError if the format is tex
+/// and the figure is no table.
 std::string file_of(const FigureInfo& info, const MadeFigure& made, FileFormat format,
                     const FileOptions& options, const TextMetrics& fonts);
 

@@ -12,6 +12,7 @@
 #include "app/export/themed_svg.h"
 #include "app/export/value_texts.h"
 #include "app/plot/ticks.h"
+#include "app/scene/miter.h"
 #include "app/scene/xml_text.h"
 #include "version.h"
 
@@ -215,14 +216,15 @@ class PageWriter {
     const Scene& scene = figure.pictures[one.shown].light;
     const double width = figure.width_px > 0 ? figure.width_px : scene.width * kPixelsPerPoint;
     const std::string heading =
-        figure.title.empty() ? "" : "<h3>" + xml_text(figure.title) + "</h3>\n";
+        (figure.title.empty() ? "" : "<h3>" + xml_text(figure.title) + "</h3>\n") +
+        (figure.about.empty() ? "" : "<p class=\"about\">" + xml_text(figure.about) + "</p>\n");
     out += fmt::format(
         "<figure{} data-figure=\"{}\" data-section=\"{}\" style=\"max-width:{}px\">\n{}"
-        "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\" tabindex=\"0\">"
-        "<g class=\"items\">\n{}</g></svg>\n<figcaption>",
+        "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\" tabindex=\"0\" "
+        "stroke-miterlimit=\"{}\"><g class=\"items\">\n{}</g></svg>\n<figcaption>",
         width > kHalfRow ? " class=\"wide\"" : "", at, section, xml_number(width, 0), heading,
         xml_number(scene.width, 2), xml_number(scene.height, 2),
-        xml_text(figure.title.empty() ? scene.caption : figure.title), one.svg);
+        xml_text(figure.title.empty() ? scene.caption : figure.title), kMiterLimit, one.svg);
     if (!scene.caption.empty()) out += "<p class=\"caption\">" + xml_text(scene.caption) + "</p>";
     if (one.thinned) {
       out +=
@@ -236,12 +238,25 @@ class PageWriter {
                            key == "step" ? " class=\"of-step\"" : "", xml_text(value));
       out += "</dl></details>";
     }
+    if (!figure.files.empty()) {
+      out += "<p class=\"files\">";
+      for (const auto& [label, address] : figure.files)
+        out += fmt::format("<a href=\"{}\">{}</a> ", xml_text(address), xml_text(label));
+      out += "</p>";
+    }
     out += "</figcaption>\n</figure>\n";
   }
 
   std::string assemble() {
     std::string body;
     std::size_t at = 0;
+    if (!page_.in_turn) {
+      body += "<ul class=\"contents\">\n";
+      for (std::size_t s = 0; s < page_.sections.size(); ++s)
+        body += fmt::format("<li><a href=\"#page-{}\">{}</a></li>\n", s + 1,
+                            xml_text(page_.sections[s].title));
+      body += "</ul>\n";
+    }
     for (std::size_t s = 0; s < page_.sections.size(); ++s) {
       const Section& section = page_.sections[s];
       body += fmt::format("<section id=\"page-{}\" aria-label=\"{}\">\n", s + 1,
@@ -272,6 +287,7 @@ class PageWriter {
                       .summary = page_.summary,
                       .dark = page_.start_dark,
                       .high_contrast = page_.high_contrast,
+                      .in_turn = page_.in_turn,
                       .colours = colours_.css(),
                       .body = std::move(body),
                       .data = data()});

@@ -50,7 +50,10 @@ struct Names {
 
 struct PageFigure {
   std::string title;
+  std::string about = {};  // one sentence before the picture; may be empty
   std::vector<std::pair<std::string, std::string>> settings;
+  /// Links under the caption: what is shown, and the address, relative to the page.
+  std::vector<std::pair<std::string, std::string>> files = {};
   /// One picture, or one for each step of the section's slider. The light scene's caption is shown.
   std::vector<Picture> pictures;
   std::shared_ptr<const Names> names;
@@ -72,6 +75,7 @@ struct Page {
   std::string summary;  // one paragraph under the title; may be empty
   std::vector<Section> sections;
   bool start_dark = false;             // else as the reader's system prefers
+  bool in_turn = true;                 // one section at a time; else all, with a list of them
   bool high_contrast = false;          // the dark scenes are of that theme, and so is the page
   std::size_t most_bytes = 4'500'000;  // texts of places are thinned out to stay below this
 };

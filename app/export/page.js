@@ -85,6 +85,10 @@
       for (const set of geometry.sets) {
         for (let i = 0; i < set.points.length; i += 3) {
           const target = {...nowhere(), token: set.points[i + 2]};
+          if (set.heads) {
+            target.layer = set.heads[i / 3 * 2];
+            target.head = set.heads[i / 3 * 2 + 1];
+          }
           this.points.push({x: set.points[i], y: set.points[i + 1], r: set.r, target});
         }
       }
@@ -567,7 +571,8 @@
 
   const pageOfHash = () => Number((/^#page-(\d+)$/.exec(location.hash) || [0, 1])[1]) - 1;
 
-  if (sections.length > 1) {
+  const inTurn = sections.length > 1 && root.dataset.sections !== "all";
+  if (inTurn) {
     root.classList.add("paged");
     const button = (name, label, by) => {
       const one = document.createElement("button");
@@ -591,7 +596,7 @@
     if (event.key === "Escape") {
       held = null;
       pointAt(null);
-    } else if (event.target === document.body && sections.length > 1 && !event.ctrlKey && !event.altKey && !event.metaKey) {
+    } else if (event.target === document.body && inTurn && !event.ctrlKey && !event.altKey && !event.metaKey) {
       if (event.key === "ArrowRight") goTo(page + 1);
       if (event.key === "ArrowLeft") goTo(page - 1);
     }

@@ -68,6 +68,7 @@ std::string page_html(const PageParts& parts) {
       "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\"" +
       std::string(parts.dark ? " data-theme=\"dark\"" : "") +
       std::string(parts.high_contrast ? " data-contrast=\"high\"" : "") +
+      std::string(parts.in_turn ? "" : " data-sections=\"all\"") +
       ">\n<head>\n<meta charset=\"utf-8\"/>\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "

@@ -15,6 +15,7 @@ struct PageParts {
   std::string title, summary;  // plain text
   bool dark = false;
   bool high_contrast = false;
+  bool in_turn = true;  // several sections one at a time
   std::string colours;  // style rules
   std::string body;     // sections, as HTML
   std::string data;     // JSON that cannot end its element

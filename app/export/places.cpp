@@ -136,15 +136,20 @@ Json places_json(const Scene& scene, const std::vector<CellTable>& tables,
     for (const int field : {t.token, t.other_token, t.step, t.layer, t.head})
       regions.push_back(field);
   }
-  Json& sets = out["sets"] = Json::array();  // points flat: x, y, token
+  Json& sets = out["sets"] = Json::array();  // points flat: x, y, token; heads flat: layer, head
   for (const PickPoints& set : scene.point_sets) {
-    Json points = Json::array();
+    Json points = Json::array(), heads = Json::array();
     for (std::size_t i = 0; i < set.points.size(); ++i) {
+      const Target target = set.target(i);
       points.push_back(tenths(set.points[i].x));
       points.push_back(tenths(set.points[i].y));
-      points.push_back(set.tokens[i]);
+      points.push_back(target.token);
+      heads.push_back(target.layer);
+      heads.push_back(target.head);
     }
-    sets.push_back({{"r", tenths(set.radius)}, {"points", std::move(points)}});
+    Json one = {{"r", tenths(set.radius)}, {"points", std::move(points)}};
+    if (!set.targets.empty()) one["heads"] = std::move(heads);
+    sets.push_back(std::move(one));
   }
   return out;
 }
@@ -153,7 +158,8 @@ std::string place_values(const Scene& scene, const std::vector<CellTable>& table
                          const Figure* figure, ValueTexts& texts) {
   if (figure == nullptr) return {};
   for (const PickPoints& set : scene.point_sets) {
-    for (const std::int32_t token : set.tokens) texts.add(figure->value_text({.token = token}));
+    for (std::size_t i = 0; i < set.points.size(); ++i)
+      texts.add(figure->value_text(set.target(i)));
   }
   for (const PickRegion& region : scene.regions) texts.add(figure->value_text(region.target));
   for (const CellTable& table : tables) {

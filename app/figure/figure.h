@@ -19,6 +19,7 @@
 #include "app/figure/choice.h"
 #include "app/figure/csv.h"
 #include "app/figure/replay_service.h"
+#include "app/figure/table.h"
 #include "app/figure/topic.h"
 #include "app/scene/scene.h"
 #include "app/scene/style.h"
@@ -94,6 +95,8 @@ class Figure {
   virtual double natural_height(const DrawRequest& /*request*/) const { return 0.0; }
   /// The numbers behind the picture.
   virtual void write_csv(CsvWriter& csv) const = 0;
+  /// The numbers as a table for a paper, where the figure is one: a row and a column for each name.
+  virtual std::optional<Table> table() const { return std::nullopt; }
   /// The exact value at a place, for the read-out beside the pointer, e.g. "cos 0.123": a cell of a
   /// map, a token's score. Empty where the figure has none there. Fast: called on every frame.
   virtual std::string value_text(const Target& /*target*/) const { return {}; }

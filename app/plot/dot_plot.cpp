@@ -19,10 +19,11 @@ double sideways(std::size_t i) {
   return 0.5 + 0.56 * (turn - std::floor(turn) - 0.5);
 }
 
-}  // namespace
-
-void add_dots(Scene& scene, const Style& style, const Axes& axes, std::span<const Point> data,
-              const SeriesLook& look, double size, std::span<const std::int32_t> tokens) {
+/// The marks inside the plot, each with its own of `found`, if there are any.
+template <typename Found>
+void add_marks_at(Scene& scene, const Style& style, const Axes& axes, std::span<const Point> data,
+                  const SeriesLook& look, double size, std::span<const Found> found,
+                  std::vector<Found> PickPoints::*kept) {
   std::vector<Point> points;
   PickPoints pick;
   for (std::size_t i = 0; i < data.size(); ++i) {
@@ -30,13 +31,25 @@ void add_dots(Scene& scene, const Style& style, const Axes& axes, std::span<cons
     const Point at = axes.to_page(data[i].x, data[i].y);
     if (!axes.plot.contains(at)) continue;
     points.push_back(at);
-    if (i < tokens.size()) {
+    if (i < found.size()) {
       pick.points.push_back(at);
-      pick.tokens.push_back(tokens[i]);
+      (pick.*kept).push_back(found[i]);
     }
   }
   if (!pick.points.empty()) scene.point_sets.push_back(std::move(pick));
   if (!points.empty()) scene.add(series_marks(style, look, size, std::move(points)));
+}
+
+}  // namespace
+
+void add_dots(Scene& scene, const Style& style, const Axes& axes, std::span<const Point> data,
+              const SeriesLook& look, double size, std::span<const std::int32_t> tokens) {
+  add_marks_at(scene, style, axes, data, look, size, tokens, &PickPoints::tokens);
+}
+
+void add_dots(Scene& scene, const Style& style, const Axes& axes, std::span<const Point> data,
+              const SeriesLook& look, double size, std::span<const Target> targets) {
+  add_marks_at(scene, style, axes, data, look, size, targets, &PickPoints::targets);
 }
 
 void add_strip(Scene& scene, const Style& style, const Axes& axes, double cell,

@@ -66,6 +66,36 @@ std::vector<std::string> title_lines(const Style& style, const PanelGrid& grid,
                      plot_width + grid.beside - title_indent(style, grid), most);
 }
 
+/// The first byte of the word in which two texts differ first.
+std::size_t different_word(const std::string& a, const std::string& b) {
+  const auto at = static_cast<std::size_t>(
+      std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+  const std::size_t before = at == 0 ? std::string::npos : a.find_last_of(" ,(+", at - 1);
+  return before == std::string::npos ? 0 : before + 1;
+}
+
+/// The titles of all panels as they are shown: titles that would be cut to the same text begin with
+/// what tells them apart.
+std::vector<std::vector<std::string>> shown_titles(const Style& style, const PanelGrid& grid,
+                                                   const std::vector<double>& widths,
+                                                   const std::vector<int>& most) {
+  std::vector<std::vector<std::string>> cut, shown;
+  for (std::size_t p = 0; p < grid.panels.size(); ++p)
+    cut.push_back(title_lines(style, grid, grid.panels[p].title, widths[p], most[p]));
+  for (std::size_t p = 0; p < cut.size(); ++p) {
+    const std::string& title = grid.panels[p].title;
+    std::size_t from = title.size();
+    for (std::size_t other = 0; other < cut.size(); ++other) {
+      if (cut[other] == cut[p] && grid.panels[other].title != title)
+        from = std::min(from, different_word(title, grid.panels[other].title));
+    }
+    shown.push_back(from == 0 || from == title.size()
+                        ? cut[p]
+                        : title_lines(style, grid, "…" + title.substr(from), widths[p], most[p]));
+  }
+  return shown;
+}
+
 double title_line_height(const Style& style) { return style.small * 1.2; }
 
 /// Ticks depend on the plots' size, which depends on the ticks: three rounds settle it.
@@ -211,6 +241,13 @@ std::vector<Axes> add_panels(Scene& scene, const Style& style, const PanelGrid& 
   Layout layout = lay_out(style, grid, scene.width, scene.height);
   const std::vector<Axes> axes = place(grid, layout);
   share_names(style, axes, scene.width, layout);
+  std::vector<double> widths;
+  std::vector<int> lines;
+  for (std::size_t at = 0; at < axes.size(); ++at) {
+    widths.push_back(axes[at].plot.width);
+    lines.push_back(layout.title_lines[at / static_cast<std::size_t>(layout.columns)]);
+  }
+  const auto titles = shown_titles(style, grid, widths, lines);
   for (std::size_t at = 0; at < axes.size(); ++at) {
     const Rect& plot = axes[at].plot;
     const std::size_t row = at / static_cast<std::size_t>(layout.columns);
@@ -218,12 +255,10 @@ std::vector<Axes> add_panels(Scene& scene, const Style& style, const PanelGrid& 
     add_axes(scene, style, axes[at], layout.x[at], layout.y[at]);
     if (axes.size() > 1 && grid.letters)
       add_panel_letter(scene, style, static_cast<int>(at), {plot.x, top + 1.0});
-    const std::string& title = grid.panels[at].title;
-    if (title.empty()) continue;
+    if (grid.panels[at].title.empty()) continue;
     double y = top + 1.0 + style.fonts->cap_height() * style.text;
-    for (std::string& line : title_lines(style, grid, title, plot.width, layout.title_lines[row])) {
-      scene.add(
-          make_text(style, std::move(line), {plot.x + title_indent(style, grid), y}, style.small));
+    for (const std::string& line : titles[at]) {
+      scene.add(make_text(style, line, {plot.x + title_indent(style, grid), y}, style.small));
       y += title_line_height(style);
     }
   }

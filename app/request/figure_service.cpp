@@ -25,6 +25,7 @@ class FigureWithSentence final : public figure::Figure {
     return own_->natural_height(request);
   }
   void write_csv(figure::CsvWriter& csv) const override { own_->write_csv(csv); }
+  std::optional<figure::Table> table() const override { return own_->table(); }
   std::string value_text(const figure::Target& target) const override {
     return own_->value_text(target);
   }

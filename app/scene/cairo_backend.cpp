@@ -17,6 +17,7 @@
 
 #include "analysis/error.h"
 #include "app/scene/enlarged.h"
+#include "app/scene/miter.h"
 #include "app/scene/png_encoder.h"
 #include "version.h"
 
@@ -221,6 +222,7 @@ class CairoWriter {
       const bool round = stroke->cap == Cap::round;
       cairo_set_line_cap(cr_, round ? CAIRO_LINE_CAP_ROUND : CAIRO_LINE_CAP_BUTT);
       cairo_set_line_join(cr_, round ? CAIRO_LINE_JOIN_ROUND : CAIRO_LINE_JOIN_MITER);
+      cairo_set_miter_limit(cr_, kMiterLimit);
       cairo_stroke_preserve(cr_);
     }
     cairo_new_path(cr_);

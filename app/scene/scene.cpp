@@ -179,6 +179,13 @@ bool matches(const Target& wanted, const Target& place) {
 
 }  // namespace
 
+Target PickPoints::target(std::size_t point) const {
+  if (!targets.empty()) return targets[point];
+  Target token;
+  token.token = tokens[point];
+  return token;
+}
+
 std::optional<Target> Scene::pick(Point p) const {
   const PickPoints* best_set = nullptr;
   std::size_t best = 0;
@@ -192,11 +199,7 @@ std::optional<Target> Scene::pick(Point p) const {
       best_distance = distance;
     }
   }
-  if (best_set != nullptr) {
-    Target target;
-    target.token = best_set->tokens[best];
-    return target;
-  }
+  if (best_set != nullptr) return best_set->target(best);
   for (auto region = regions.rbegin(); region != regions.rend(); ++region) {
     if (region->rect.contains(p)) return region->target;
   }
@@ -251,9 +254,9 @@ std::vector<Rect> Scene::where(const Target& target) const {
     if (matches(target, region.target)) places.push_back(region.rect);
   }
   for (const PickPoints& set : point_sets) {
-    if (target.token < 0) continue;
     for (std::size_t i = 0; i < set.points.size(); ++i) {
-      if (set.tokens[i] == target.token) places.push_back({set.points[i].x, set.points[i].y, 0, 0});
+      if (matches(target, set.target(i)))
+        places.push_back({set.points[i].x, set.points[i].y, 0, 0});
     }
   }
   return places;

@@ -181,11 +181,14 @@ struct PickRegion {
   Target target;
 };
 
-/// Points that the pointer finds, each a token: a scatter plot.
+/// Points that the pointer finds: a scatter plot. Each is a token, or a head.
 struct PickPoints {
   std::vector<Point> points;
-  std::vector<std::int32_t> tokens;  // [points]
+  std::vector<std::int32_t> tokens;  // [points]; empty where the points have `targets`
   double radius = 4.0;               // points
+  std::vector<Target> targets = {};  // [points] with layer and head; empty: they are tokens
+
+  Target target(std::size_t point) const;
 };
 
 struct Scene {

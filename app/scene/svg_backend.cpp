@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "app/scene/enlarged.h"
+#include "app/scene/miter.h"
 #include "app/scene/png_encoder.h"
 #include "app/scene/svg_path.h"
 #include "app/scene/xml_text.h"
@@ -112,10 +113,10 @@ std::string write_svg(const Scene& scene, double pixels_per_point) {
   out += fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\" "
       "version=\"1.1\" width=\"{0}{2}\" height=\"{1}{2}\" viewBox=\"0 0 {3} {4}\" "
-      "font-family=\"Inter, 'DejaVu Sans', sans-serif\" "
+      "font-family=\"Inter, 'DejaVu Sans', sans-serif\" stroke-miterlimit=\"{5}\" "
       "style=\"font-kerning:none;font-variant-ligatures:none\">\n",
       svg_number(scene.width * outer), svg_number(scene.height * outer), pixels ? "px" : "pt",
-      svg_number(scene.width), svg_number(scene.height));
+      svg_number(scene.width), svg_number(scene.height), kMiterLimit);
   out += "<title>" + xml_text(scene.title) + "</title>\n";
   if (!scene.caption.empty()) out += "<desc>" + xml_text(scene.caption) + "</desc>\n";
   out += "<metadata><settings xmlns=\"urn:kvloupe:settings\">\n";

@@ -267,10 +267,9 @@ TEST(ComparisonTerms, SentencesByHand) {
       "entries "
       "of each key-value head; for snapkv+adakv it is the mean over the heads of a layer; for "
       "snapkv+pyramid it is the mean over the layers.");
-  EXPECT_EQ(
-      terms_of_comparison(std::span(mixed).first(2), Compression::context_only, true),
-      "All 2 policies: query-agnostic. The context is compressed once, after it was read with "
-      "the full cache.");
+  EXPECT_EQ(terms_of_comparison(std::span(mixed).first(2), Compression::context_only, true),
+            "Both policies: query-agnostic. The context is compressed once, after it was read with "
+            "the full cache.");
   EXPECT_EQ(terms_of_comparison(std::span(mixed).first(2), Compression::regular, true, true),
             "Query-aware: h2o; query-agnostic: keydiff.");
   EXPECT_EQ(terms_of_comparison(std::span(mixed).first(1), Compression::regular, true), "");

@@ -156,10 +156,28 @@ TEST_F(ExportTest, GalleryWritesEveryFigure) {
   ASSERT_EQ(call({"gallery", trace(), "-o", out("gallery"), "--policy", "h2o"}), 0) << error;
   for (const char* figure : {"overview", "similarity", "attention", "pca", "filmstrip", "tokens"}) {
     EXPECT_THAT(output, HasSubstr(figure));
-    for (const char* ending : {".svg", ".pdf", ".png", ".csv"}) {
+    for (const char* ending : {".svg", ".pdf", ".png", ".csv", ".html"}) {
       EXPECT_GT(fs::file_size(folder.path() / "gallery" / (std::string(figure) + ending)), 100U);
     }
   }
+  // Every file that the index links to is there, and no figure is missing in it.
+  EXPECT_THAT(output, HasSubstr("loss-table: svg pdf png csv html tex"));
+  EXPECT_THAT(output, HasSubstr("index: html"));
+  std::ifstream file(folder.path() / "gallery/index.html", std::ios::binary);
+  const std::string index{std::istreambuf_iterator<char>(file), {}};
+  std::size_t links = 0;
+  const std::string mark = "<a href=\"";
+  for (std::size_t at = index.find(mark); at != std::string::npos; at = index.find(mark, at + 1)) {
+    const std::size_t from = at + mark.size();
+    const std::string address = index.substr(from, index.find('"', from) - from);
+    if (address.starts_with("#")) continue;
+    EXPECT_TRUE(fs::exists(folder.path() / "gallery" / address)) << address;
+    ++links;
+  }
+  std::size_t files = 0;
+  for (const auto& entry : fs::directory_iterator(folder.path() / "gallery"))
+    files += entry.is_regular_file() ? 1 : 0;
+  EXPECT_EQ(links + 1, files) << "all but the index itself";
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "analysis/study/study_table.h"
 #include "analysis/study/summary.h"
 #include "app/cli/commands.h"
+#include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "app/scene/text_metrics.h"
@@ -63,6 +64,21 @@ double mean_value(int prompt, int policy, int budget) {
       sum += test::study_value(prompt, policy, budget, layer, head);
   }
   return sum / (test::kStudyLayers * test::kStudyHeads);
+}
+
+TEST_F(StudyFigures, LayersHaveALogarithmicAxisOnRequestAndWhereValuesSpanDecades) {
+  const TextMetrics fonts;
+  const auto scale_of = [&](const Choices& choices) {
+    const MadeFigure made = make("study-layers", choices);
+    const Axis y = page_of(find_figure("study-layers"), made, {}, fonts).axes.front().y;
+    EXPECT_EQ(y.scale == AxisScale::log,
+              made.figure->caption().find("Logarithmic axis") != std::string::npos);
+    return y.scale;
+  };
+  EXPECT_EQ(scale_of({{"scale", "linear"}}), AxisScale::linear);
+  EXPECT_EQ(scale_of({{"scale", "log"}}), AxisScale::log);
+  // From 0.9 to 1: no decade.
+  EXPECT_EQ(scale_of({{"measure", "drift_agreement"}}), AxisScale::linear);
 }
 
 TEST_F(StudyFigures, MeansAndBandsAreThoseOfTheSummary) {

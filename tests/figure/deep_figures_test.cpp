@@ -195,6 +195,26 @@ TEST_F(DeepFiguresTest, TheSafeBudgetIsOneOfThoseTested) {
   EXPECT_THAT(made.figure->caption(), HasSubstr("Budgets between those drawn were not tested."));
 }
 
+TEST_F(DeepFiguresTest, TitlesThatAreCutTellPoliciesApart) {
+  const MadeFigure made =
+      make("budget-curve", {{"policies", "h2o+recent(20%),h2o+recent(30%)"}, {"budgets", "50%"}});
+  const std::vector<std::string> all = texts(page("budget-curve", made, 60.0));
+  EXPECT_THAT(all, Contains(HasSubstr("20%")));
+  EXPECT_THAT(all, Contains(HasSubstr("30%")));
+}
+
+TEST_F(DeepFiguresTest, PoliciesHaveTheirNamesInTheLegendOfKeys) {
+  const MadeFigure made = make("pca-panel", {{"policies", "h2o+recent(20%)+sinks(2),tova"}});
+  const std::vector<std::string> all = texts(page("pca-panel", made, 178.0));
+  EXPECT_THAT(all, Contains("retained by h2o+recent(20%)+sinks(2)"));
+  EXPECT_THAT(all, Contains("tova"));
+}
+
+TEST_F(DeepFiguresTest, FiguresOfAColumnLeaveRoomForOthers) {
+  for (const char* name : {"roles", "sinks", "survival"})
+    EXPECT_LT(page(name, make(name), 85.0).height, 150.0 * kPointsPerMillimetre) << name;
+}
+
 TEST_F(DeepFiguresTest, TitlesOfPoliciesAreWholeInAColumn) {
   const Scene scene = page("head-budgets", make("head-budgets"), 85.0);
   EXPECT_THAT(cut_texts(scene), IsEmpty());

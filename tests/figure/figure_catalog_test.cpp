@@ -175,7 +175,8 @@ TEST_P(FigureCatalogTest, AsAPageItSaysWhatItSaysAtEveryPlace) {
   const Scene scene = page_of(info(), made, {}, *fonts);
   std::vector<std::string> wanted;
   for (const PickPoints& set : scene.point_sets) {
-    for (const int token : set.tokens) wanted.push_back(made.figure->value_text({.token = token}));
+    for (std::size_t i = 0; i < set.points.size(); ++i)
+      wanted.push_back(made.figure->value_text(set.target(i)));
   }
   for (const PickRegion& region : scene.regions)
     wanted.push_back(made.figure->value_text(region.target));

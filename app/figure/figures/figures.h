@@ -18,6 +18,7 @@
   FIGURE(policy_diff_figure)          \
   FIGURE(agreement_figure)            \
   FIGURE(budget_curve_figure)         \
+  FIGURE(loss_table_figure)           \
   FIGURE(head_budgets_figure)         \
   FIGURE(sinks_figure)                \
   FIGURE(roles_figure)                \
@@ -48,7 +49,9 @@
   FIGURE(perturbation_layers_figure)  \
   FIGURE(perturbation_budgets_figure) \
   FIGURE(bound_figure)                \
+  FIGURE(predicted_loss_figure)       \
   FIGURE(output_error_layers_figure)  \
+  FIGURE(output_error_heads_figure)   \
   FIGURE(block_size_figure)           \
   FIGURE(eviction_error_figure)       \
   FIGURE(logit_effect_figure)         \

@@ -35,7 +35,7 @@ std::string measure_name(const std::string& chosen, const Trace& trace) {
   const char* const asked = chosen == kChangeMeasure          ? "_residual_part"
                             : chosen == kLayerChangeMeasure   ? "_layer_error"
                             : chosen == kAttentionKeptMeasure ? "_kept_attention"
-                                                       : nullptr;
+                                                              : nullptr;
   if (asked == nullptr) return chosen;
   // Without output weights nobody knows what heads add to the residual stream.
   return std::string(asked_name(asked_first(trace.tokens(), trace.run()))) +
@@ -44,8 +44,8 @@ std::string measure_name(const std::string& chosen, const Trace& trace) {
 
 const RoleInfo* role_of(const std::string& name) {
   const auto roles = role_catalog();
-  const auto found =
-      std::find_if(roles.begin(), roles.end(), [&](const RoleInfo& one) { return one.name == name; });
+  const auto found = std::find_if(roles.begin(), roles.end(),
+                                  [&](const RoleInfo& one) { return one.name == name; });
   return found == roles.end() ? nullptr : &*found;
 }
 
@@ -171,14 +171,15 @@ class Overview final : public Figure, public HeadValues {
       add_axes(scene, style, axes, x, y);
       if (count > 1) {
         add_panel_letter(scene, style, p, {rect.x, above + 2.0});
-        scene.add(make_text(
-            style, fit_words(style, panel.title, style.small, width - 12.0),
-            {rect.x + 11.0, above + 2.0 + style.fonts->cap_height() * style.text}, style.small));
+        scene.add(make_text(style, fit_words(style, panel.title, style.small, width - 12.0),
+                            {rect.x + 11.0, above + 2.0 + style.fonts->cap_height() * style.text},
+                            style.small));
       }
       if (p == 0 && above > 0.0) add_read_legend(scene, style, rect.x, largest_dot(rect));
       if (narrow) {
-        add_bar_below(scene, style, {rect.x, rect.bottom() + bottom, request.width - left - right,
-                                     style.small}, colours);
+        add_bar_below(scene, style,
+                      {rect.x, rect.bottom() + bottom, request.width - left - right, style.small},
+                      colours);
       } else if (p == count - 1) {
         add_colour_bar(scene, style, rect, colours);
       }
@@ -194,8 +195,8 @@ class Overview final : public Figure, public HeadValues {
       for (int l = 0; l < layers; ++l) {
         for (int h = 0; h < heads; ++h) {
           std::vector<CsvWriter::Cell> row = {std::string_view(panel.title), static_cast<long>(l),
-                                      static_cast<long>(h),
-                                      static_cast<double>(panel.values[cell(l, h)])};
+                                              static_cast<long>(h),
+                                              static_cast<double>(panel.values[cell(l, h)])};
           if (!reads.empty()) row.emplace_back(static_cast<double>(reads[cell(l, h)]));
           csv.row(row);
         }
@@ -230,19 +231,19 @@ class Overview final : public Figure, public HeadValues {
   }
 
   std::string caption() const override {
-    std::string text = fmt::format("{} of every head, {}", measure.label, at);
+    std::string text = fmt::format("{}: a cell for each head, {}", measure.label, at);
     for (std::size_t p = 0; p < panels.size(); ++p) {
       if (panels.size() > 1) {
-        text += fmt::format("{} {}, {}", p == 0 ? ":" : ";", static_cast<char>('a' + p),
-                            panels[p].title);
+        text += fmt::format("; {}, {}", static_cast<char>('a' + p), panels[p].title);
       } else if (!panels[p].title.empty()) {
         text += ", " + panels[p].title;
       }
     }
     if (!panels.front().strongest.empty()) text += "; outlined where a query head is above 0.3";
     if (!reads.empty()) {
-      text += "; dots, with the full cache, the attention that reads the followed tokens: the "
-              "answer's queries, else the question's, else all later ones";
+      text +=
+          "; dots, with the full cache, the attention that reads the followed tokens: the "
+          "answer's queries, else the question's, else all later ones";
     }
     return text + ".";
   }
@@ -315,8 +316,8 @@ class Overview final : public Figure, public HeadValues {
     if (bar.width > 4.0) {
       std::vector<float> ramp(256);
       for (std::size_t i = 0; i < ramp.size(); ++i)
-        ramp[i] = static_cast<float>(colours.low + (colours.high - colours.low) *
-                                                       static_cast<double>(i) / 255.0);
+        ramp[i] = static_cast<float>(colours.low +
+                                     (colours.high - colours.low) * static_cast<double>(i) / 255.0);
       auto pixels = paint(ramp, static_cast<int>(ramp.size()), 1, colours);
       std::string key = image_key(*pixels);
       scene.add(Image{std::move(pixels), bar, std::move(key), Interpolation::nearest});
@@ -508,9 +509,8 @@ bool add_measured(Overview& figure, const FigureInput& input, Progress& progress
     if (!replay) continue;
     Panel panel = figure.empty_panel(replay->policy);
     const auto add = [&](const std::vector<HeadReplay>& heads) {
-      fill(figure, panel, heads, [&](const HeadReplay& head) {
-        return value_of(measure, head, input.selection.step);
-      });
+      fill(figure, panel, heads,
+           [&](const HeadReplay& head) { return value_of(measure, head, input.selection.step); });
     };
     OverviewParts parts(input, figure);
     std::function<void(const std::vector<HeadReplay>&)> on_layer;
@@ -558,8 +558,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const ModelInfo& model = input.trace->model();
   figure->layers = model.num_layers;
   figure->heads = model.num_kv_heads;
-  const OverviewMeasure& chosen =
-      *find_overview_measure(choice(entry(), input.choices, "measure"));
+  const OverviewMeasure& chosen = *find_overview_measure(choice(entry(), input.choices, "measure"));
   figure->measure = shown(measure_name(chosen.name, *input.trace));
   if (has_step(chosen)) figure->step = input.selection.step;
   if (chosen.from == From::trace) {

@@ -19,8 +19,8 @@ namespace kvloupe::figure::pca_panel_figure {
 
 namespace {
 
-constexpr double kPale = 0.5;     // of the evicted: their density shows where keys were lost
-constexpr int kLongestName = 20;  // characters
+constexpr double kPale = 0.5;           // of the evicted: their density shows where keys were lost
+constexpr double kLongestName = 160.0;  // points: of a policy in the legend
 
 class PcaPanel final : public Figure {
  public:
@@ -126,10 +126,7 @@ class PcaPanel final : public Figure {
         {"mean key", MarkerShape::star, style.colours.ink, std::nullopt}};
     for (std::size_t p = 0; p < policies.size(); ++p) {
       const SeriesLook look = series_look(style, static_cast<int>(p));
-      // A long spec has its panel's letter instead.
-      const std::string name = policies[p].size() <= kLongestName
-                                   ? policies[p]
-                                   : std::string(1, static_cast<char>('a' + p));
+      const std::string name = fit_words(style, policies[p], style.small, kLongestName);
       LegendEntry entry{p == 0 ? "retained by " + name : name, look.shape, std::nullopt,
                         Stroke{look.colour, 0.8, {}, Cap::butt}};
       entry.fill = look.filled ? look.colour : style.colours.paper;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 
+#include "analysis/study/share_interval.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_evaluation.h"
@@ -57,6 +58,42 @@ double value_of(const Evaluation& evaluation, const std::string& column, const s
          std::exp(mean_of(evaluation, "full", "full", &EvaluationRun::loss));
 }
 
+/// The numbers of the runs that have one.
+std::vector<double> numbers_of(const Evaluation& evaluation, const std::string& policy,
+                               const std::string& budget, double EvaluationRun::*number) {
+  std::vector<double> numbers;
+  for (const EvaluationRun& run : evaluation.runs) {
+    if (run.policy == policy && run.budget == budget && std::isfinite(run.*number))
+      numbers.push_back(run.*number);
+  }
+  return numbers;
+}
+
+/// Where value_of() may lie for other prompts of the kind: 95 %. Nothing of fewer than two prompts.
+std::optional<MeanInterval> interval_of(const Evaluation& evaluation, const std::string& column,
+                                        const std::string& policy, const std::string& budget) {
+  const bool found = column == "found_percent", top1 = column == "same_top1_percent";
+  const std::vector<double> numbers =
+      numbers_of(evaluation, policy, budget,
+                 found                 ? &EvaluationRun::correct
+                 : top1                ? &EvaluationRun::same_top1
+                 : column == "kl_nats" ? &EvaluationRun::kl
+                                       : &EvaluationRun::loss_difference);
+  if (numbers.size() < 2) return std::nullopt;
+  MeanInterval interval = found ? mean_interval(numbers) : bootstrap_mean(numbers);
+  const double factor = found || top1 ? 100.0 : 1.0;
+  for (double* one : {&interval.mean, &interval.low, &interval.high}) *one *= factor;
+  if (column != "perplexity_difference") return interval;
+  // Perplexities differ by the full cache's, times e to the difference of the losses, less 1.
+  const double full = mean_of(evaluation, "full", "full", &EvaluationRun::loss);
+  const double more = mean_of(evaluation, policy, budget, &EvaluationRun::loss) - full;
+  const auto difference = [&](double mean) {
+    return std::exp(full) * std::expm1(more + mean - interval.mean);
+  };
+  return MeanInterval{difference(interval.mean), difference(interval.low),
+                      difference(interval.high)};
+}
+
 /// The number in "25%"; nothing for a count.
 std::optional<double> percent_of(const std::string& budget) {
   double value = 0.0;
@@ -99,14 +136,27 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     line.name = policy;
     line.look = look++;
     line.marked = true;
+    LinePanels::Band band;
+    band.look = line.look;
+    band.low_id = policy + ", low_95";
+    band.high_id = policy + ", high_95";
     for (const std::string& budget : budgets) {
       const double value = value_of(evaluation, what.measure, policy, budget);
       if (!std::isfinite(value)) continue;
       line.points.push_back({place(budget), value});
       x.add(line.points.back().x);
       y.add(value);
+      const auto interval = interval_of(evaluation, what.measure, policy, budget);
+      if (!interval) continue;
+      band.x.push_back(line.points.back().x);
+      band.low.push_back(interval->low);
+      band.high.push_back(interval->high);
+      y.add(interval->low);
+      y.add(interval->high);
     }
-    if (!line.points.empty()) panel.lines.push_back(std::move(line));
+    if (line.points.empty()) continue;
+    panel.lines.push_back(std::move(line));
+    if (!band.x.empty()) panel.bands.push_back(std::move(band));
   }
   y.add(what.of_full);
   const bool of_hundred = what.of_full > 0.0;
@@ -116,6 +166,17 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                    AxisScale::log);
   panel.y = y_axis(what.label, of_hundred ? within(y.padded(), kPercent) : y.padded());
   panel.y_grid = true;
+  const std::string intervals =
+      panel.bands.empty() ? ""
+      : evaluation.task == Evaluation::Task::needle
+          ? " Bands: 95 % intervals of a share of that many prompts (Wilson)."
+      : what.measure == "perplexity_difference"
+          ? fmt::format(
+                " Bands: 95 % of {} bootstrap resamples of the prompts, with the full "
+                "cache’s perplexity as it is.",
+                format_count(kResamples))
+          : fmt::format(" Bands: 95 % of {} bootstrap resamples of the prompts.",
+                        format_count(kResamples));
   auto figure = std::make_unique<LinePanels>();
   figure->panels.push_back(std::move(panel));
   figure->x_measure = percent ? "budget_percent" : "budget_entries";
@@ -125,9 +186,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                     [](const EvaluationRun& run) { return run.budget == "full"; });
   figure->caption_text = fmt::format(
       "{}, with each policy in the model's own cache{}, by budget; dashed: the full cache, which "
-      "ran {} prompt{}.",
+      "ran {} prompt{}.{}",
       what.in_words, evaluation.model.empty() ? "" : " (" + evaluation.model + ")", prompts,
-      prompts == 1 ? "" : "s");
+      prompts == 1 ? "" : "s", intervals);
   return figure;
 }
 
@@ -138,7 +199,7 @@ FigureInfo entry() {
       evaluation_figure("perplexity-budget", "Perplexity or needles by budget",
                         "Quality of the model with each policy in its cache: perplexity minus the "
                         "full cache's (after CAOTE table 4; it may be negative), or, for "
-                        "results with needles, the share found");
+                        "results with needles, the share found; each with its 95 % interval");
   info.topic = Topic::model_cache;
   info.aspect = 1.4;
   ChoiceInfo measure;

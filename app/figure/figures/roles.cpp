@@ -15,8 +15,9 @@
 namespace kvloupe::figure::roles_figure {
 
 namespace {
-constexpr double kLeastBar = 40.0;  // points
-constexpr double kWide = 300.0;     // points: room for three panels beside each other
+constexpr double kLeastBar = 40.0;     // points
+constexpr double kLeastAspect = 0.75;  // of a map in a column
+constexpr double kWide = 300.0;        // points: room for three panels beside each other
 
 class Roles final : public Figure {
  public:
@@ -102,6 +103,8 @@ class Roles final : public Figure {
   PanelGrid panels(const DrawRequest& request) const {
     PanelGrid grid;
     grid.aspect = cell_map_aspect(layers, query_heads);
+    // Two or three rows of high maps would need a page of a column's width.
+    if (request.width <= kWide) grid.aspect = std::max(grid.aspect, kLeastAspect);
     grid.least_width = 60.0;
     grid.columns = request.width > kWide ? 3 : 0;
     grid.right = colour_bar_width(request.style, scale(request), 80.0);

@@ -22,6 +22,7 @@ namespace kvloupe::figure::sinks_figure {
 
 namespace {
 
+constexpr double kHighestInColumn = 150.0;  // points: of a map of heads, one of two in a column
 constexpr int most_averaged = 24;  // tokens of the averaged maps; StreamingLLM's figure has 16
 
 /// One panel of cells with a colour bar of its own.
@@ -49,7 +50,9 @@ class CellMaps : public Figure {
     const auto count = static_cast<double>(panels.size());
     const double wide = (is_narrow(request) ? request.width : request.width / count) - 70.0;
     const double high = square ? wide : wide / cell_map_aspect(one.rows, one.columns);
-    const double each = std::clamp(high, 72.0, 400.0) + 44.0;
+    // Maps of deep models below each other would need a page.
+    const double most = !square && is_narrow(request) ? kHighestInColumn : 400.0;
+    const double each = std::clamp(high, 72.0, most) + 44.0;
     return is_narrow(request) ? count * each : each;
   }
 

@@ -11,6 +11,7 @@
 #include "analysis/error.h"
 #include "analysis/study/bootstrap.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"
 #include "app/figure/top_legend.h"
 #include "app/plot/cell_map.h"
@@ -37,7 +38,30 @@ class StudyLayers final : public Figure {
   StudyMeasure measure;
   std::vector<std::string> prompts;
   std::vector<PolicyValues> policies;
+  std::string scale = "linear";  // a value of curve_scale_choice()
   std::string caption_text;
+
+  /// The axis of both panels.
+  Axis values_axis() const {
+    LinePanels::Panel all;  // for its values alone
+    LinePanels::Line line;
+    ValueRange range;
+    const auto add = [&](double value) {
+      range.add(value);
+      if (std::isfinite(value)) line.points.push_back({0.0, value});
+    };
+    for (const PolicyValues& one : policies) {
+      for (const double value : one.prompts) add(value);
+      for (const auto& layer : one.layers) {
+        if (!layer) continue;
+        for (const double value : {layer->low, layer->mean, layer->high}) add(value);
+      }
+    }
+    all.lines.push_back(std::move(line));
+    const Axis curve = curve_axis(axis_text(measure), all, scale);
+    if (curve.scale == AxisScale::log) return curve;
+    return y_axis(axis_text(measure), within(range.padded(), bounds_of(measure)));
+  }
 
   double natural_height(const DrawRequest& request) const override {
     PanelGrid grid = panels(request);
@@ -98,18 +122,9 @@ class StudyLayers final : public Figure {
     grid.aspect = 1.15;
     grid.least_width = 84.0;
     grid.beside = 6.0;
-    ValueRange range;
     std::size_t layers = 0;
-    for (const PolicyValues& one : policies) {
-      range.add(one.prompts);
-      for (const auto& layer : one.layers) {
-        if (!layer) continue;
-        range.add(layer->low);
-        range.add(layer->high);
-      }
-      layers = std::max(layers, one.layers.size());
-    }
-    const Axis y = y_axis(axis_text(measure), within(range.padded(), bounds_of(measure)));
+    for (const PolicyValues& one : policies) layers = std::max(layers, one.layers.size());
+    const Axis y = values_axis();
     if (with_layers()) {
       Panel by_layer;
       by_layer.title = "By layer";
@@ -161,8 +176,11 @@ class StudyLayers final : public Figure {
       add_strip(scene, style, axes, static_cast<double>(p), one.prompts, look);
       if (!one.mean) continue;
       const double middle = static_cast<double>(p) + 0.5;
-      scene.add(make_line(axes.to_page(middle, one.mean->low), axes.to_page(middle, one.mean->high),
-                          style.colours.ink, 1.4));
+      // On a logarithmic axis an interval from 0 begins at the foot.
+      const double foot = std::min(axes.y.first, axes.y.last);
+      if (one.mean->mean < foot) continue;
+      scene.add(make_line(axes.to_page(middle, std::max(one.mean->low, foot)),
+                          axes.to_page(middle, one.mean->high), style.colours.ink, 1.4));
       scene.add(make_line(axes.to_page(middle - 0.3, one.mean->mean),
                           axes.to_page(middle + 0.3, one.mean->mean), style.colours.ink, 1.0));
     }
@@ -222,6 +240,7 @@ std::unique_ptr<const Figure> make_figure(const FigureInfo& info, const FigureIn
     one.layers = by_layer(head_table(study, table, p, budget), table.prompts.size());
     figure->policies.push_back(std::move(one));
   }
+  if (!drift) figure->scale = choice(info, input.choices, "scale");
   if (figure->policies.empty()) {
     throw WorkError(fmt::format("{}: no value of measure {} at budget {} is known",
                                 study.path.string(), table.measure, table.budgets[budget]));
@@ -230,7 +249,7 @@ std::unique_ptr<const Figure> make_figure(const FigureInfo& info, const FigureIn
   const bool layers = std::any_of(figure->policies.begin(), figure->policies.end(),
                                   [](const PolicyValues& one) { return !one.layers.empty(); });
   figure->caption_text = fmt::format(
-      "{}{}, budget {}{}, over {}. {}{}. Intervals: 95 % of {} bootstrap resamples of the {}.{}",
+      "{}{}, budget {}{}, over {}. {}{}. Intervals: 95 % of {} bootstrap resamples of the {}.{}{}",
       figure->measure.title,
       drift
           ? ": overlap |A ∩ B| / |A ∪ B| of the sets that a replay on the full run and the run in "
@@ -240,7 +259,11 @@ std::unique_ptr<const Figure> make_figure(const FigureInfo& info, const FigureIn
       prompts_text(table, static_cast<long>(table.prompts.size())),
       layers ? "a, by layer, mean over its heads with its interval; b, each of the " + things
              : "Each of the " + things,
-      ", and the mean with its interval", format_count(kResamples), things, unfinished_text(study));
+      ", and the mean with its interval", format_count(kResamples), things,
+      figure->values_axis().scale == AxisScale::log
+          ? " Logarithmic axis; what is not above 0 is left out."
+          : "",
+      unfinished_text(study));
   return figure;
 }
 
@@ -276,7 +299,8 @@ FigureInfo entry() {
       "policy the mean over the prompts with its 95 % bootstrap interval");
   info.width_mm = 178.0;
   info.aspect = 2.4;
-  info.choices = {study_measure_choice(), study_budget_choice(), study_block_choice()};
+  info.choices = {study_measure_choice(), study_budget_choice(), study_block_choice(),
+                  curve_scale_choice()};
   info.compute = [](const FigureInput& input, Progress& progress) {
     return make_figure(entry(), input, progress, false);
   };

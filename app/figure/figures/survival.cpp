@@ -18,7 +18,8 @@
 namespace kvloupe::figure::survival_figure {
 
 namespace {
-constexpr double kMargin = 34.0;  // points: the share of heads above the map
+constexpr double kMargin = 34.0;   // points: the share of heads above the map
+constexpr double kHighest = 1.05;  // of the width: a column holds more than one figure
 constexpr double kMostColumns = 4096;
 
 struct Row {
@@ -34,8 +35,9 @@ class Survival final : public Figure {
   std::string policy;
   std::vector<Row> rows;
 
-  double natural_height(const DrawRequest& /*request*/) const override {
-    return kMargin + 34.0 + std::clamp(7.0 * static_cast<double>(rows.size()), 90.0, 420.0);
+  double natural_height(const DrawRequest& request) const override {
+    const double most = std::clamp(kHighest * request.width, 180.0, 420.0);
+    return kMargin + 34.0 + std::clamp(7.0 * static_cast<double>(rows.size()), 90.0, most);
   }
 
   Scene draw(const DrawRequest& request) const override {

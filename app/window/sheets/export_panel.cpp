@@ -125,7 +125,7 @@ void ExportPanel::start(const PanelContext& c, const Tile& tile) {
   try {
     format = figure::format_of(path);
   } catch (const UsageError&) {
-    c.fail(path + ": the name must end in .svg, .pdf, .png, .csv or .html");
+    c.fail(path + ": the name must end in .svg, .pdf, .png, .csv, .html or, for a table, .tex");
     return;
   }
   const figure::FileOptions options = file_options(c);

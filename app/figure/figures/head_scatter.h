@@ -1,0 +1,54 @@
+#pragma once
+// The figure behind those that show every head as a dot between two numbers, a panel for each
+// policy. The pointer finds the heads; the highest dots have their names.
+
+#include <string>
+#include <vector>
+
+#include "analysis/unknown.h"
+#include "app/figure/figure.h"
+#include "app/plot/value_axis.h"
+
+namespace kvloupe::figure {
+
+class HeadScatter final : public Figure {
+ public:
+  struct Dot {
+    int layer = 0;
+    int head = 0;  // key-value head
+    double x = kUnknown;
+    double y = kUnknown;
+  };
+  struct Panel {
+    std::string policy;
+    std::vector<Dot> dots;
+  };
+  std::vector<Panel> panels;
+  std::string x_label, y_label;      // of the axes
+  std::string x_name, y_name;        // short, for the read-out: "θ"
+  std::string x_measure, y_measure;  // in the CSV
+  bool x_log = true, y_log = true;
+  bool diagonal = false;  // a line x = y; both axes are alike then
+  std::string caption_text;
+
+  /// Spearman's ρ of the dots' numbers, over the heads with both; NaN: fewer than two differ.
+  static double correlation(const Panel& panel);
+  /// How many heads have both numbers, and how many of those have a place on the axes.
+  long known(const Panel& panel) const;
+  long drawn(const Panel& panel) const;
+
+  /// Of the largest number of a logarithmic axis: what is less is rounding, and would stretch it.
+  static constexpr double kLeastDrawn = 1e-9;
+  /// The smallest numbers that have a place on the axes.
+  Dot least() const;
+  /// Whether a dot has both numbers and a place on the axes.
+  bool has_place(const Dot& dot, const Dot& least) const;
+
+  double natural_height(const DrawRequest& request) const override;
+  Scene draw(const DrawRequest& request) const override;
+  void write_csv(CsvWriter& csv) const override;
+  std::string value_text(const Target& target) const override;
+  std::string caption() const override;
+};
+
+}  // namespace kvloupe::figure

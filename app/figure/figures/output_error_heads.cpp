@@ -1,0 +1,143 @@
+// The output error of every head beside how its attention is spread: over few tokens or many, and
+// how much of it rests on the sink.
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "analysis/measure/measure_catalog.h"
+#include "analysis/metric/sink.h"
+#include "analysis/policy/published.h"
+#include "analysis/replay/ask.h"
+#include "analysis/replay/follow.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/asked_text.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/head_scatter.h"
+
+namespace kvloupe::figure::output_error_heads_figure {
+
+namespace {
+
+/// [L·Hk] of the full cache: mean over the head's query heads.
+std::vector<double> sink_of_heads(const FigureInput& input, Progress& progress) {
+  const ModelInfo& model = input.trace->model();
+  const int group = model.group_size();
+  const Matrix strengths = sink_strengths(*input.trace, 0, progress);
+  std::vector<double> values;
+  for (int l = 0; l < model.num_layers; ++l) {
+    for (int h = 0; h < model.num_kv_heads; ++h) {
+      values.push_back(strengths.row(l).segment(h * group, group).cast<double>().mean());
+    }
+  }
+  return values;
+}
+
+std::vector<double> spread_of_heads(const FigureInput& input, Progress& progress) {
+  const ModelInfo& model = input.trace->model();
+  ReadsRequest request;
+  request.tokens = {0};
+  request.effective_tokens = true;
+  request.states = &input.replays->states();
+  std::vector<double> values(static_cast<std::size_t>(model.num_layers * model.num_kv_heads),
+                             kUnknown);
+  for (const TokenReads& head : token_reads(*input.trace, request, progress))
+    values[static_cast<std::size_t>(head.layer * model.num_kv_heads + head.head)] =
+        head.effective_tokens;
+  return values;
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = entry();
+  const bool by_sink = choice(info, input.choices, "against") == "sink-strength";
+  const bool later = choice(info, input.choices, "queries") == "later";
+  std::vector<WantedReplay> wanted;
+  for (const PolicySpec& policy : chosen_policies(info, input)) {
+    WantedReplay one{policy};
+    if (!later) {
+      one.measures = {"output_error"};
+      one.summary = true;
+    }
+    wanted.push_back(std::move(one));
+  }
+  const auto replays = replays_of(input, wanted, progress, later ? 2 * kReplaySteps : kReplaySteps);
+  std::vector<AskedReplay> answers;
+  if (later) {
+    AskOptions options;
+    options.states = &input.replays->states();
+    Progress asking(progress, kReplaySteps);
+    answers = ask(*input.trace, pointers(replays),
+                  asked_first(input.trace->tokens(), input.trace->run()), options, asking);
+    asking.finish();
+  }
+  Progress of_trace(progress, kReplaySteps);
+  const std::vector<double> spread =
+      by_sink ? sink_of_heads(input, of_trace) : spread_of_heads(input, of_trace);
+  of_trace.finish();
+  auto figure = std::make_unique<HeadScatter>();
+  const Measure& error = require_measure("output_error");
+  const int heads = input.trace->model().num_kv_heads;
+  for (std::size_t r = 0; r < replays.size(); ++r) {
+    HeadScatter::Panel panel;
+    panel.policy = replays[r]->policy;
+    for (std::size_t h = 0; h < replays[r]->heads.size(); ++h) {
+      const HeadReplay& head = replays[r]->heads[h];
+      panel.dots.push_back({head.layer, head.head,
+                            spread[static_cast<std::size_t>(head.layer * heads + head.head)],
+                            later ? answers[r].heads[h].output_error : measure_of(error, head)});
+    }
+    figure->panels.push_back(std::move(panel));
+  }
+  figure->x_log = !by_sink;
+  figure->x_label = by_sink ? "Sink strength of token 0" : "Effective tokens";
+  figure->x_name = by_sink ? "sink strength" : "effective tokens";
+  figure->x_measure = by_sink ? "sink_strength" : "effective_tokens";
+  figure->y_label = "Output error";
+  figure->y_name = "output error";
+  figure->y_measure =
+      (later ? std::string(asked_name(asked_first(input.trace->tokens(), input.trace->run()))) + "_"
+             : std::string()) +
+      "output_error";
+  figure->caption_text = fmt::format(
+      "Output error Σ‖o − o′‖² / Σ‖o‖² of every head {}, against {} with the full cache; "
+      "means over the head’s query heads, N = {}.",
+      later ? asked_text(*input.trace) + ", each with the entries in the cache when it comes"
+            : "for the last queries of all steps from the first eviction on",
+      by_sink ? "its sink strength, the mean attention of later queries to token 0,"
+              : "its effective tokens, the number of tokens over which it spreads its attention "
+                "(exp of the entropy),",
+      format_count(replays.front()->budget));
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo entry() {
+  FigureInfo info;
+  info.name = "output-error-heads";
+  info.title = "Output error and spread of attention";
+  info.tooltip =
+      "Each head: its output error Σ‖o − o′‖² / Σ‖o‖² under the policy, and its effective tokens "
+      "exp(H(A)) or its sink strength (the mean of A[q,0]) with the full cache. Do heads that look "
+      "at many tokens lose more? Effective tokens take some seconds: they need the attention of "
+      "all queries";
+  info.topic = Topic::values;
+  info.needs.comparison = true;
+  info.width_mm = 178.0;
+  info.aspect = 2.2;
+  info.choices = {{"against",
+                   "Against",
+                   "Effective tokens, or the sink strength of token 0, with the full cache",
+                   {"effective-tokens", "sink-strength"}},
+                  {"queries",
+                   "Error of",
+                   "The output of the answer's queries (else the question's, else all later "
+                   "ones), or of the last query of every step",
+                   {"later", "steps"}},
+                  policies_choice(published_list({"A", "B", "snapkv"}))};
+  info.unavailable = without_full_cache;
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure::output_error_heads_figure

@@ -1,0 +1,27 @@
+#pragma once
+// A figure's numbers as a table for a paper.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kvloupe::figure {
+
+struct Table {
+  struct Row {
+    std::string name;
+    std::vector<std::string> cells;  // [columns], as they are read; empty: not known
+    std::vector<bool> best = {};     // [columns] set in bold; empty: none
+  };
+  std::string rows_are;              // above the names of the rows: "Policy"
+  std::string columns_are;           // above the names of the columns; empty: nothing
+  std::vector<std::string> columns;  // their names
+  std::vector<Row> rows;
+};
+
+/// The table as a LaTeX float with the rules of booktabs. `caption` is its caption; `label` follows
+/// "tab:"; each of `remarks` is a comment before it. All texts are escaped.
+std::string latex_table(const Table& table, std::string_view caption, std::string_view label,
+                        const std::vector<std::string>& remarks);
+
+}  // namespace kvloupe::figure
