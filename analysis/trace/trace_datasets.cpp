@@ -77,10 +77,9 @@ void TraceDatasets::use_shared_weights(const ModelInfo& model) {
     identity_ += "+weights";  // more can be computed than without them
   } else {
     missing_weights_ = fmt::format(
-        "the model's weights are kept outside the trace: {} {}. Without them, the output change, "
-        "the "
-        "perturbation and the logits cannot be computed. kvloupe-capture pack TRACE --model MODEL "
-        "-o FILE makes them again",
+        "the model's weights are kept outside the trace: {} {}. Without them, the perturbation and "
+        "its bound, changes in the whole model, and effects on the logits cannot be computed. "
+        "kvloupe-capture pack TRACE --model MODEL -o FILE makes them again",
         file.string(), problem);
   }
 }
