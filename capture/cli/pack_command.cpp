@@ -1,6 +1,5 @@
 // kvloupe-capture pack: a trace that takes its weights from the cache folder, as one that holds
 // them.
-#include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
 #include <filesystem>
