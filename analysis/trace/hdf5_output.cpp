@@ -22,6 +22,11 @@ Handle create_file(const std::filesystem::path& path) {
                 "cannot create it");
 }
 
+Handle change_file(const std::filesystem::path& path) {
+  const Handle access = file_access();
+  return Handle(H5Fopen(path.c_str(), H5F_ACC_RDWR, access), H5Fclose, "cannot change it");
+}
+
 Handle create_dataset(hid_t file, const std::string& path, hid_t type, const Shape& shape,
                       const Shape& chunk, std::size_t cache) {
   const std::string what = "cannot make " + path;

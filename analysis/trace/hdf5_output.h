@@ -13,6 +13,9 @@ namespace kvloupe::hdf5 {
 /// Makes an HDF5 file of a file that exists, whatever is in it.
 Handle create_file(const std::filesystem::path& path);
 
+/// Opens a whole HDF5 file to add to it.
+Handle change_file(const std::filesystem::path& path);
+
 /// A dataset of `shape`; chunked and extendable up to that shape where `chunk` is not empty.
 /// `cache` is the library's own chunk cache: 0 where rows should go straight to the file.
 Handle create_dataset(hid_t file, const std::string& path, hid_t type, const Shape& shape,

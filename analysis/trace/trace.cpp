@@ -200,6 +200,7 @@ Trace::Trace(const fs::path& path) {
   const TraceDatasets& datasets = impl_->datasets;
   datasets.guarded([&] {
     impl_->attributes = read_trace_attributes(datasets.file());
+    impl_->datasets.use_shared_weights(model());
     if (!hdf5::exists(datasets.file(), "/tokens/ids")) throw hdf5::Failure("has no /tokens/ids");
     impl_->tokens = read_token_table(datasets, model(), impl_->length());
     impl_->blocks = read_blocks(datasets, impl_->tokens, run());

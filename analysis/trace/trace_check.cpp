@@ -21,6 +21,7 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/trace/known_traces.h"
+#include "analysis/trace/shared_weights.h"
 #include "analysis/trace/trace_walk.h"
 #include "analysis/user_folder.h"
 
@@ -73,6 +74,7 @@ void answer(const std::string& line) {
   // Freed memory is overwritten, so that its use shows here rather than later.
   mallopt(M_PERTURB, 0xa5);
   confine_process(allowed_for(size_of(STDIN_FILENO)));
+  leave_shared_weights_alone();  // they are tried by themselves
   try {
     walk_trace(kInput);
     answer(std::string(kGood));

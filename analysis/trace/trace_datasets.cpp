@@ -10,6 +10,7 @@
 #include "analysis/trace/half.h"
 #include "analysis/trace/open_trace_file.h"
 #include "analysis/trace/packed_dataset.h"
+#include "analysis/trace/shared_weights.h"
 #include "analysis/trace/trace_layout.h"
 
 namespace kvloupe {
@@ -41,7 +42,7 @@ void check_stored(const Dataset& dataset, const std::string& path, std::uint64_t
 }
 }  // namespace
 
-TraceDatasets::TraceDatasets(std::filesystem::path path) : path_(std::move(path)) {
+TraceDatasets::TraceDatasets(std::filesystem::path path) : path_(std::move(path)), use_(path_) {
   guarded([&] {
     hdf5::TraceFile opened = hdf5::open_trace_file(path_);
     file_ = std::move(opened.file);
@@ -57,7 +58,40 @@ Dataset TraceDatasets::dataset(const std::string& name) const {
   return dataset;
 }
 
+void TraceDatasets::use_shared_weights(const ModelInfo& model) {
+  const hdf5::Handle group = hdf5::open_group(file_, "/model");
+  const auto form = hdf5::read_text(group, layout::kSharedWeights);
+  if (!form || shared_weights_left_alone()) return;
+  const std::string fingerprint = hdf5::read_text(group, layout::kFingerprint).value_or("");
+  const std::filesystem::path file = weights_path(cache_folder(), fingerprint, *form);
+  std::string problem;
+  if (file.empty()) {
+    missing_weights_ =
+        cache_folder().empty() && is_weights_form(*form)
+            ? "the model's weights are kept outside the trace, and no cache folder is known; set "
+              "XDG_CACHE_HOME to a folder"
+            : "the model's weights are kept outside the trace, which does not say where; capture "
+              "the prompt again";
+  } else if (holds_weights(file, model, fingerprint, *form, &problem)) {
+    weights_ = std::make_unique<TraceDatasets>(file);
+    identity_ += "+weights";  // more can be computed than without them
+  } else {
+    missing_weights_ = fmt::format(
+        "the model's weights are kept outside the trace: {} {}. Without them, the perturbation and "
+        "its bound, changes in the whole model, and effects on the logits cannot be computed. "
+        "kvloupe-capture pack TRACE --model MODEL -o FILE makes them again",
+        file.string(), problem);
+  }
+}
+
+const TraceDatasets* TraceDatasets::elsewhere(const std::string& name) const {
+  const bool is_weight = name == layout::kHead || name.ends_with("/output_weight");
+  if (!weights_ || !is_weight || hdf5::exists(file_, name)) return nullptr;
+  return weights_.get();
+}
+
 Dataset TraceDatasets::open(const std::string& name, Kind kind, const Shape& shape) const {
+  if (const TraceDatasets* other = elsewhere(name)) return other->open(name, kind, shape);
   Dataset dataset = this->dataset(name);
   check_kind(dataset, kind, name);
   if (dataset.shape != shape) {
@@ -69,7 +103,7 @@ Dataset TraceDatasets::open(const std::string& name, Kind kind, const Shape& sha
 }
 
 bool TraceDatasets::found(const std::string& name, Kind kind, const Shape& shape) const {
-  if (!hdf5::exists(file_, name)) return false;
+  if (!elsewhere(name) && !hdf5::exists(file_, name)) return false;
   open(name, kind, shape);
   return true;
 }

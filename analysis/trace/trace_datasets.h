@@ -11,8 +11,10 @@
 #include "analysis/error.h"
 #include "analysis/matrix.h"
 #include "analysis/trace/hdf5.h"
-#include "analysis/trace/packed_dataset.h"
+#include "analysis/trace/kept_files.h"
+#include "analysis/trace/model_info.h"
 #include "analysis/trace/output_weight.h"
+#include "analysis/trace/packed_dataset.h"
 
 namespace kvloupe {
 
@@ -32,6 +34,15 @@ class TraceDatasets {
   const std::string& identity() const { return identity_; }
   hid_t file() const { return file_; }
   std::uint64_t bytes() const { return file_bytes_; }
+
+  /// For a trace that names weights kept elsewhere: finds them in the cache folder, so that their
+  /// datasets are read as if they stood in this file. Throws Failure; call under Lock. Weights that
+  /// are not there, or are not right, are told by missing_weights().
+  void use_shared_weights(const ModelInfo& model);
+  /// The file they are in; null: none.
+  const TraceDatasets* weights() const { return weights_.get(); }
+  /// One line; empty: nothing is missing.
+  const std::string& missing_weights() const { return missing_weights_; }
 
   /// Runs `work` under the lock; a failure inside becomes a FileError about the file.
   template <typename Work>
@@ -94,9 +105,15 @@ class TraceDatasets {
   Stored read_stored(const std::string& name, const Shape& shape, const Shape& start,
                      const Shape& count, Eigen::Index rows, Eigen::Index columns) const;
 
+  /// The file of weights, where this dataset is one of theirs and this file lacks it; else null.
+  const TraceDatasets* elsewhere(const std::string& name) const;
+
   std::filesystem::path path_;
+  std::unique_ptr<TraceDatasets> weights_;
+  std::string missing_weights_;
   std::string identity_;
   std::uint64_t file_bytes_ = 0;
+  FileUse use_;  // of a file in the cache folder, which stays there as long as this lives
   hdf5::Handle file_;
 };
 

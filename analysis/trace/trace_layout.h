@@ -27,6 +27,11 @@ constexpr int even_chunk(int tokens, int most) {
 /// Attribute of /model: the fingerprint of the model (model_fingerprint.h).
 inline constexpr const char* kFingerprint = "fingerprint";
 
+/// Attribute of /model in a trace that takes W_O and the output head from elsewhere: the form of
+/// the weights (shared_weights.h). A file of weights has it, too, beside its own format.
+inline constexpr const char* kSharedWeights = "shared_weights";
+inline constexpr const char* kWeightsFormat = "kvloupe-weights";
+
 /// Attribute of the texts of tokens and of the vocabulary: 1 where they are written by
 /// spell_bytes() (byte_spelling.h). Without it a backslash may be one of the text's own.
 inline constexpr const char* kSpelled = "spelled";

@@ -81,8 +81,10 @@ TraceSize trace_size(const ModelInfo& model, const RunInfo& run, const TraceWrit
   size.states = states_size(model, tokens, options.store_f32);
   if (options.store_attention) size.attention = attention_size(model, tokens);
   const bool half = !options.store_f32 || options.half_output_weight;
-  size.output_weights =
-      layers * heads * count(model.head_dim) * count(model.hidden_size) * (half ? 2 : wide);
+  if (options.shared_weights.empty()) {
+    size.output_weights =
+        layers * heads * count(model.head_dim) * count(model.hidden_size) * (half ? 2 : wide);
+  }
   if (contents.lm_head) size.lm_head = lm_head_size(model);
 
   const std::uint64_t per_token_datasets = run.closed_loop() ? 2 : 3;  // norms and log-sum-exp
@@ -106,7 +108,7 @@ TraceSize trace_size(const ModelInfo& model, const RunInfo& run, const TraceWrit
     size.other += contents.vocabulary_text + count(model.vocab_size) * 8;
   }
 
-  std::uint64_t datasets = 7;  // per layer
+  std::uint64_t datasets = options.shared_weights.empty() ? 7 : 6;  // per layer
   std::uint64_t all_chunks =
       layers * state_chunks * (heads + 2 * count(model.num_kv_heads) + per_token_datasets);
   if (options.store_attention) {
@@ -145,6 +147,10 @@ std::string size_text(const TraceSize& size, const RunInfo& run, bool store_f32,
                                     {size.lm_head, "output head"},
                                     {size.other, "other"}}) {
     if (bytes > 0) text += fmt::format(", {} {}", bytes_text(bytes), name);
+  }
+  if (size.shared_weights > 0) {
+    text += fmt::format("; the weights of the model take {} more, once, in the cache folder",
+                        bytes_text(size.shared_weights));
   }
   return text;
 }

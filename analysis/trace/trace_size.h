@@ -15,6 +15,9 @@ struct TraceSize {
   std::uint64_t lm_head = 0;         // the whole one
   // Log-sum-exps, norms, hidden states, predictions, rows of the head, texts, HDF5's own.
   std::uint64_t other = 0;
+  /// Of a trace that takes its weights from the cache folder, what these take there, if they are
+  /// yet to be written. No part of the file.
+  std::uint64_t shared_weights = 0;
 
   std::uint64_t total() const { return states + attention + output_weights + lm_head + other; }
 };

@@ -31,11 +31,16 @@ void touch(const Dataset& dataset, const std::string& path) {
 }  // namespace
 
 void walk_trace(const fs::path& path) {
-  {
+  const TraceDatasets datasets(path);
+  // What a file of weights must hold follows from the trace that names it (shared_weights.h).
+  const bool is_weights = datasets.guarded([&] {
+    return hdf5::read_text(hdf5::open_group(datasets.file(), "/"), "format").value_or("") ==
+           layout::kWeightsFormat;
+  });
+  if (!is_weights) {
     const Trace trace(path);
     for (int layer = 0; layer < trace.model().num_layers; ++layer) trace.merges(layer);
   }
-  const TraceDatasets datasets(path);
   datasets.guarded([&] {
     for (const std::string& name : hdf5::dataset_paths(datasets.file())) {
       if (layout::is_read(name)) {

@@ -108,7 +108,10 @@ struct TraceWriter::Impl {
     hdf5::write_attribute(root, "generator", std::string("kvloupe " KVLOUPE_VERSION));
     hdf5::write_attribute(root, "created", now_iso8601());
     hdf5::write_flag(root, "complete", false);
-    write_model_attributes(hdf5::create_group(file, "/model"), model, options.fingerprint);
+    const Handle of_model = hdf5::create_group(file, "/model");
+    write_model_attributes(of_model, model, options.fingerprint);
+    if (!options.shared_weights.empty())
+      hdf5::write_attribute(of_model, layout::kSharedWeights, options.shared_weights);
     hdf5::create_group(file, "/run");
     hdf5::create_group(file, "/tokens");
     hdf5::create_group(file, "/layers");

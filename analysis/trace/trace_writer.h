@@ -20,9 +20,12 @@ struct TraceWriterOptions {
   /// With store_f32: W_O is float16 all the same, unless that would change a number. For weights
   /// that the model's file holds as float16.
   bool half_output_weight = false;
-  bool store_attention = false;              // [Hq,T,T] float16
-  int top_k = 5;                             // of /predictions
-  std::string fingerprint = {};              // of the model (model_fingerprint.h); empty: not known
+  bool store_attention = false;  // [Hq,T,T] float16
+  int top_k = 5;                 // of /predictions
+  std::string fingerprint = {};  // of the model (model_fingerprint.h); empty: not known
+  /// The form of the weights that the trace takes from the cache folder (shared_weights.h); empty:
+  /// it holds them. Needs the fingerprint.
+  std::string shared_weights = {};
   std::vector<LayerAttributes> layers = {};  // [L], where layers differ from the model; else empty
 };
 

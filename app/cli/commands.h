@@ -25,7 +25,8 @@ using Action = std::function<int()>;
   VERB(follow) \
   VERB(export) \
   VERB(gallery) \
-  VERB(lesson)
+  VERB(lesson) \
+  VERB(cache)
 // clang-format on
 #define KVLOUPE_DECLARE_VERB(name)           \
   namespace name##_verb {                    \

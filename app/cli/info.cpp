@@ -15,6 +15,7 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/shared_weights.h"
 #include "analysis/trace/trace_final_norm.h"
 #include "analysis/trace/trace_layout.h"
 #include "analysis/trace/trace_probe.h"
@@ -54,7 +55,14 @@ std::vector<Segment> segments_of(const TokenTable& tokens) {
 std::vector<std::string> notes_of(const Trace& trace,
                                   const std::vector<Trace::DatasetInfo>& datasets) {
   std::vector<std::string> notes;
-  if (!trace.has_output_weight()) {
+  if (const std::string missing = missing_weights(trace); !missing.empty()) {
+    notes.push_back(missing);
+  } else if (uses_shared_weights(trace)) {
+    notes.push_back(
+        "the model's weights are read from the cache folder; for another machine, make a trace "
+        "that "
+        "holds them: kvloupe-capture pack TRACE -o FILE");
+  } else if (!trace.has_output_weight()) {
     notes.push_back("no output weights: output perturbation and its bound cannot be computed");
   }
   if (!trace.predictions()) notes.push_back("no predictions: next-token losses are unknown");
@@ -62,7 +70,7 @@ std::vector<std::string> notes_of(const Trace& trace,
     return std::any_of(datasets.begin(), datasets.end(),
                        [&](const auto& dataset) { return dataset.path == path; });
   };
-  if (!has(layout::kHead)) {
+  if (!trace.has_lm_head() && missing_weights(trace).empty()) {
     notes.push_back(fmt::format("{} for logit effects, and for the exact KL of a drift, {}",
                                 has(layout::kHeadRows)
                                     ? "of the output head only the rows of the trace's own tokens:"

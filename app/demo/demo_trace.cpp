@@ -21,8 +21,8 @@
 #include "analysis/file_word.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/policy/policy_files.h"
+#include "analysis/trace/kept_files.h"
 #include "analysis/trace/trace.h"
-#include "analysis/user_folder.h"
 #include "app/job/assets.h"
 #include "app/job/capture_job.h"
 
@@ -44,8 +44,8 @@ std::optional<struct stat> status_of(const fs::path& file) {
   return status;
 }
 
-fs::path cache_folder() {
-  const fs::path cache = user_folder("XDG_CACHE_HOME", ".cache");
+fs::path own_cache_folder() {
+  const fs::path cache = kvloupe::cache_folder();
   if (!cache.empty()) return cache;
   throw WorkError("no folder for the demo's trace; set XDG_CACHE_HOME to a folder");
 }
@@ -174,7 +174,7 @@ void make_folder(const fs::path& folder) {
 
 }  // namespace
 
-fs::path traces_folder(const fs::path& cache) { return cache.empty() ? cache_folder() : cache; }
+fs::path traces_folder(const fs::path& cache) { return cache.empty() ? own_cache_folder() : cache; }
 
 std::string with_segments(const std::string& policy, const TokenTable& tokens) {
   return filled(policy, [&](const std::string& name) {
@@ -225,6 +225,7 @@ fs::path demo_trace(const DemoRun& asked, Progress& progress, const DemoPlaces& 
     options.file = prompt.string();
     options.generate = run.generate;
     capture(options, progress);
+    CacheFolder(places.cache).keep_below(cache_limit(), {target});
     return target;
   }
   constexpr long kHalf = 1000;
@@ -243,6 +244,7 @@ fs::path demo_trace(const DemoRun& asked, Progress& progress, const DemoPlaces& 
   options.budget = run.budget;
   Progress of_closed(progress, kHalf);
   capture(options, of_closed);
+  CacheFolder(places.cache).keep_below(cache_limit(), {full_trace, target});
   return target;
 }
 

@@ -21,6 +21,23 @@ int whole(const nlohmann::json& line, const char* field, int now) {
 
 }  // namespace
 
+std::string precision_text(const std::string& dtype, const std::string& store) {
+  std::string text = dtype;
+  if (!store.empty())
+    text += (text.empty() ? "stored as float" : ", stored as float") + store.substr(1);
+  return text;
+}
+
+std::string forecast_text(const CaptureForecast& f) {
+  std::string text = f.size;
+  for (const std::string& part :
+       {f.dtype.empty() ? std::string() : "computed in " + precision_text(f.dtype, f.store),
+        f.time}) {
+    if (!part.empty()) text += (text.empty() ? "" : "; ") + part;
+  }
+  return text;
+}
+
 std::string capture_problem(const CaptureOptions& o) {
   std::error_code error;
   if (o.model.empty()) {
@@ -77,6 +94,7 @@ std::vector<std::string> capture_command(const CaptureOptions& o, const std::str
     if (o.context_only) add("--compression", "context-only");
   }
   if (!o.dtype.empty()) add("--dtype", o.dtype);
+  if (o.shared_weights) words.emplace_back("--shared-weights");
   add("--output", o.output);
   add("--progress", "json");
   return words;
@@ -113,6 +131,32 @@ void read_progress_line(const std::string& text, CaptureState& state) {
     state.done = state.total;
     state.seconds_left = 0.0;
   }
+}
+
+CaptureForecast foresee_capture(const CaptureOptions& options, Progress& progress) {
+  if (const std::string problem = capture_problem(options); !problem.empty())
+    throw WorkError(problem);
+  std::vector<std::string> words = capture_command(options, job::capture_program(options.program));
+  words.emplace_back("--dry-run");
+  CaptureForecast forecast;
+  job::run_capture_child(words, progress, [&](const std::string& text) {
+    const nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
+    if (!line.is_object() || line.value("event", nlohmann::json()) != "forecast") return;
+    const auto word = [&](const char* field) {
+      const auto it = line.find(field);
+      return it != line.end() && it->is_string() ? it->get<std::string>() : std::string();
+    };
+    const auto bytes = line.find("bytes");
+    if (bytes != line.end() && bytes->is_number_unsigned())
+      forecast.bytes = bytes->get<std::uint64_t>();
+    const auto seconds = line.find("seconds");
+    if (seconds != line.end() && seconds->is_number()) forecast.seconds = seconds->get<double>();
+    forecast.size = word("text");
+    forecast.time = word("time");
+    forecast.dtype = word("dtype");
+    forecast.store = word("store");
+  });
+  return forecast;
 }
 
 CaptureState run_capture_program(const CaptureOptions& options, Progress& progress,

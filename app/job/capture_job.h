@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,8 +26,9 @@ struct CaptureOptions {
   int generate = 0;                 // 0, of Prompt::results: the length of its answers
   std::string policy = kFullCache;  // anything else: closed loop
   std::string budget;
-  bool compact = false;  // positions, of a closed loop
-  std::string dtype;     // empty: the program's choice
+  bool compact = false;         // positions, of a closed loop
+  std::string dtype;            // empty: the program's choice
+  bool shared_weights = false;  // the trace takes W_O and the output head from the cache folder
   std::string output;
   std::string program;  // kvloupe-capture; empty: beside this program, else in $PATH
 
@@ -46,11 +49,29 @@ struct CaptureState {
   double fraction() const { return total > 0 ? static_cast<double>(done) / total : 0.0; }
 };
 
+/// What a run will take, said before it starts.
+struct CaptureForecast {
+  std::uint64_t bytes = 0;
+  std::optional<double> seconds;  // not known before the first run of a model
+  std::string size;               // in one line, by parts
+  std::string time;               // in words
+  std::string dtype, store;  // "bf16", "f16": the model computes in it, states are stored as it
+};
+
+/// "the trace will take …; computed in bf16, stored as float16; about 25 s, …".
+std::string forecast_text(const CaptureForecast& forecast);
+
+/// "bf16, stored as float16", from the words of a forecast or a trace. Each may be empty.
+std::string precision_text(const std::string& dtype, const std::string& store);
+
 /// One line that says why a run cannot start; empty if no problem is known.
 std::string capture_problem(const CaptureOptions& options);
 
 /// The words of the command line.
 std::vector<std::string> capture_command(const CaptureOptions& options, const std::string& program);
+
+/// Asks the program what a run will take (run --dry-run). Throws as run_capture_program().
+CaptureForecast foresee_capture(const CaptureOptions& options, Progress& progress);
 
 /// Applies one line of `--progress json`. Other lines are ignored.
 void read_progress_line(const std::string& line, CaptureState& state);

@@ -9,6 +9,8 @@
 #include "analysis/error.h"
 #include "analysis/file_word.h"
 #include "analysis/policy/policy_files.h"
+#include "analysis/trace/kept_files.h"
+#include "analysis/trace/shared_weights.h"
 #include "analysis/trace/trace.h"
 #include "app/job/capture_job.h"
 
@@ -17,12 +19,13 @@ namespace kvloupe::job {
 namespace {
 namespace fs = std::filesystem;
 
+/// With its weights: a new run writes them where they are gone.
 bool is_readable_trace(const fs::path& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return false;
   try {
     const Trace trace(path);
-    return true;
+    return missing_weights(trace).empty();
   } catch (const std::exception&) {
     return false;
   }
@@ -37,6 +40,7 @@ window::CaptureOptions options_of(const EvalCaseOptions& o, const std::string& p
   options.model = o.model;
   options.policy = policy;
   options.program = o.program;
+  options.shared_weights = true;
   options.output =
       (o.folder / fmt::format("{}-{}-{}-{:016x}.h5", file_word(o.results.stem().string()), o.row,
                               file_word(policy), std::hash<std::string>()(key)))
@@ -56,6 +60,22 @@ fs::path capture(const window::CaptureOptions& options, Progress& progress) {
 }
 }  // namespace
 
+EvalCaseForecast foresee_eval_case(const EvalCaseOptions& options, Progress& progress) {
+  window::CaptureOptions full = options_of(options, kFullCache);
+  full.prompt = window::CaptureOptions::Prompt::results;
+  full.file = options.results.string();
+  full.row = options.row;
+  full.block = 0;
+  full.generate = 0;
+  EvalCaseForecast forecast;
+  forecast.each = window::foresee_capture(full, progress);
+  if (!is_readable_trace(full.output)) ++forecast.traces;
+  if (options.policy != kFullCache &&
+      !is_readable_trace(options_of(options, options.policy).output))
+    ++forecast.traces;
+  return forecast;
+}
+
 EvalCaseTraces capture_eval_case(const EvalCaseOptions& options, Progress& progress) {
   std::error_code error;
   fs::create_directories(options.folder, error);
@@ -71,7 +91,11 @@ EvalCaseTraces capture_eval_case(const EvalCaseOptions& options, Progress& progr
   full.block = 0;
   full.generate = 0;
   traces.full = capture(full, progress);
-  if (options.policy == kFullCache) return traces;
+  const CacheFolder cache(options.folder.parent_path());
+  if (options.policy == kFullCache) {
+    cache.keep_below(cache_limit(), {traces.full});
+    return traces;
+  }
   const Trace made(traces.full);
   window::CaptureOptions closed = options_of(options, options.policy);
   closed.prompt = window::CaptureOptions::Prompt::trace;
@@ -82,6 +106,7 @@ EvalCaseTraces capture_eval_case(const EvalCaseOptions& options, Progress& progr
   closed.compact = options.compact;
   closed.context_only = options.context_only;
   traces.closed = capture(closed, progress);
+  cache.keep_below(cache_limit(), {traces.full, traces.closed});
   return traces;
 }
 

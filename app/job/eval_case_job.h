@@ -7,6 +7,7 @@
 #include <string>
 
 #include "analysis/progress.h"
+#include "app/job/capture_job.h"
 
 namespace kvloupe::job {
 
@@ -30,6 +31,15 @@ struct EvalCaseOptions {
 struct EvalCaseTraces {
   std::filesystem::path full, closed;
 };
+
+/// What a case takes: each of its traces, and how many of them are yet to be made.
+struct EvalCaseForecast {
+  window::CaptureForecast each;
+  int traces = 0;
+};
+
+/// Asks the program (foresee_capture). The trace under the policy takes about what the other does.
+EvalCaseForecast foresee_eval_case(const EvalCaseOptions& options, Progress& progress);
 
 /// Captures the two traces, or takes those that were captured before. `progress` counts tokens.
 /// Throws WorkError with the program's own last line, FileError where the folder cannot be made,

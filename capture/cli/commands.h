@@ -16,7 +16,8 @@ using Action = std::function<int()>;
   VERB(eval) \
   VERB(rescue) \
   VERB(study) \
-  VERB(tokens)
+  VERB(tokens) \
+  VERB(pack)
 // clang-format on
 #define KVLOUPE_DECLARE_VERB(name)           \
   namespace name##_verb {                    \

@@ -2,12 +2,14 @@
 
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "analysis/command_line.h"
 #include "analysis/error.h"
+#include "analysis/output_file.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/trace/compression_words.h"
 #include "analysis/trace/trace.h"
@@ -32,6 +34,7 @@ struct RunOptions {
   Positions positions = Positions::original;
   std::optional<Compression> compression;
   std::string progress = "bar";
+  bool dry_run = false;
   bool has_block = false, has_generate = false, has_dtype = false;
 };
 
@@ -131,12 +134,54 @@ int run_set(const RunOptions& options, const CaptureRequest& each) {
   return 0;
 }
 
+/// Says what a run will take, and runs nothing.
+int foresee(const RunOptions& options, const CaptureRequest& request) {
+  Progress progress;
+  const InterruptGuard guard(progress);
+  const std::unique_ptr<ProgressReport> report = make_progress_report(options.progress);
+  const CaptureForecast forecast = forecast_capture(request, progress, *report);
+  const std::string store = request.storage == Storage::float32 ? "float32" : "float16";
+  const std::string space = forecast.free
+                                ? fmt::format(", where {} are free", bytes_text(*forecast.free))
+                                : std::string();
+  const std::string tokens =
+      forecast.generated > 0
+          ? fmt::format("{} tokens of prompt, {}{} generated", forecast.prompt_length,
+                        request.generate > 0 ? "at most " : "", forecast.generated)
+          : fmt::format("{} tokens of prompt", forecast.prompt_length);
+  OutputFile out("-");
+  if (options.progress == "json") {
+    const nlohmann::ordered_json line = {
+        {"event", "forecast"},
+        {"trace", request.target.string()},
+        {"bytes", forecast.size.total()},
+        {"free", forecast.free ? nlohmann::ordered_json(*forecast.free) : nullptr},
+        {"prompt_length", forecast.prompt_length},
+        {"generated", forecast.generated},
+        {"dtype", forecast.dtype},
+        {"store", request.storage == Storage::float32 ? "f32" : "f16"},
+        {"seconds", forecast.seconds ? nlohmann::ordered_json(*forecast.seconds) : nullptr},
+        {"time", forecast.time_text},
+        {"text", forecast.size_text}};
+    out.write(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  } else {
+    out.write(
+        fmt::format("{}\nfile: {}{}\ntokens: {}\nprecision: the model computes in {}; states "
+                    "are stored as {}\ntime: {}\n",
+                    forecast.size_text, request.target.string(), space, tokens, forecast.dtype,
+                    store, forecast.time_text));
+  }
+  out.finish();
+  return 0;
+}
+
 int run_capture_command(const RunOptions& options) {
   const CaptureRequest request = request_of(options);
   check_output(
       request.target, request.model,
       {request.prompt.value_or(""), request.ids.value_or(""), options.trace, options.from.results,
        options.from.needle_template.value_or(""), options.from.filler.value_or("")});
+  if (options.dry_run) return foresee(options, request);
   if (options.set) return run_set(options, request);
   const std::unique_ptr<ProgressReport> report = make_progress_report(options.progress);
   Progress progress;
@@ -169,7 +214,7 @@ void add(CLI::App& app, Action& action) {
   prompt->add_option("--from", options->trace,
                      "A trace: its tokens with their segments, in its blocks and its precision; "
                      "its generated tokens are forced, unless --generate is given");
-  prompt->add_option(
+  CLI::Option* set = prompt->add_option(
       "--prompt-set", options->set,
       "Many prompts: a folder of text files (*.txt), or JSON lines (*.jsonl) in the layout of "
       "RULER or LongBench; -o names a folder for the traces, and existing traces are kept");
@@ -215,15 +260,26 @@ void add(CLI::App& app, Action& action) {
   add_device_options(*verb, request.device, request.threads,
                      "Threads for the model's products (default: one for each physical core that "
                      "the process may use)");
-  verb->add_flag("--lm-head", request.lm_head,
-                 "Store the output head, which logit effects and the exact KL of a drift need; "
-                 "without this option it is stored only if it takes at most 16 MB and less than "
-                 "the states, else its rows of the trace's own tokens, up to 16 MB");
+  CLI::Option* head = verb->add_flag(
+      "--lm-head", request.lm_head,
+      "Store the output head, which logit effects and the exact KL of a drift need; "
+      "without this option it is stored only if it takes at most 16 MB and less than "
+      "the states, else its rows of the trace's own tokens, up to 16 MB");
+  verb->add_flag(
+          "--shared-weights", request.shared_weights,
+          "Keep the output projections and the output head once for all traces of the model, "
+          "in the cache folder: the trace is smaller and reads them from there. Without this "
+          "option the trace holds what it needs itself; pack makes such a trace of any other")
+      ->excludes(head);
   add_probe_option(
       *verb, request.probe,
       "Read the context a second time and store this reading's queries, which the "
       "policies kvzip and kvcompose need: repeat asks the model to repeat the context, "
       "reread reads it again as it is");
+  verb->add_flag("--dry-run", options->dry_run,
+                 "Run nothing: say how large the trace will be, where it goes, in which precision "
+                 "the model computes and the states are stored, and about how long the run takes")
+      ->excludes(set);
   add_progress_option(*verb, options->progress);
   verb->callback([options, block, generate, dtype, &action] {
     options->has_block = block->count() > 0;

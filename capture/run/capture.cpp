@@ -12,6 +12,7 @@
 #include "analysis/error.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/trace/kept_files.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/segments.h"
 #include "analysis/trace/trace_writer.h"
@@ -22,8 +23,10 @@
 #include "capture/run/compute.h"
 #include "capture/run/layer_writer.h"
 #include "capture/run/model_description.h"
+#include "capture/run/model_weights.h"
 #include "capture/run/predictions.h"
 #include "capture/run/probe.h"
+#include "capture/run/run_rates.h"
 #include "capture/run/trace_plan.h"
 
 namespace kvloupe {
@@ -37,9 +40,10 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 /// One run in the making: the sequence as it grows and everything it is written to.
 class Run {
  public:
-  /// `policy`: null for the full cache. `probe`: null without a second reading of the context.
+  /// `policy`: null for the full cache. `weights`: the trace holds W_O. `probe`: null without a
+  /// second reading of the context.
   Run(const Transformer& model, const CaptureInput& input, const BlockRunner::Options& options,
-      CachePolicy* policy, ModelProbe* probe, int acts_until, TraceWriter& writer,
+      CachePolicy* policy, ModelProbe* probe, int acts_until, bool weights, TraceWriter& writer,
       Progress& progress, CaptureObserver& observer)
       : model_(model),
         storage_(options.storage),
@@ -55,7 +59,7 @@ class Run {
         prompt_length_(input.prompt_length),
         most_tokens_(options.most_tokens) {
     const auto layer_count = static_cast<int>(model.config().num_layers);
-    for (int layer = 0; layer < layer_count; ++layer) {
+    for (int layer = 0; weights && layer < layer_count; ++layer) {
       progress.check();
       layers_.write_output_weight(layer);
     }
@@ -253,63 +257,137 @@ void write_vocabulary(const Tokenizer& tokenizer, const ModelInfo& model, TraceW
   writer.write_vocabulary(texts);
 }
 
+/// Everything about a run that is known before the model is loaded.
+struct Preparation {
+  ModelConfig config;
+  CaptureInput input;
+  ModelInfo info;
+  at::Device device = at::kCPU;
+  at::ScalarType type = at::kFloat;
+  RunInfo run;
+  int forced = 0;
+  int acts_until = 0;
+  std::optional<ProbeInfo> probe;
+  TracePlan plan;
+  std::string fingerprint;
+  std::string rate;  // its key
+};
+
+Preparation prepare(const CaptureRequest& request, Progress& progress, CaptureObserver& observer) {
+  Preparation made;
+  made.config = read_model_config(request.model.path);
+  made.input = read_capture_input(request, made.config);
+  const CaptureInput& input = made.input;
+  for (const std::string& note : input.notes) observer.on_note(note);
+  made.info = describe_model(made.config, request.model.path);
+
+  made.device = parse_device(request.device);
+  made.type = parse_compute_type(request.dtype, made.device);
+  RunInfo& run = made.run;
+  run.threads = use_threads(request.threads, made.device, made.type);
+  if (made.device.is_cpu()) {
+    if (const auto warning = slow_product_warning()) observer.on_note(*warning);
+  }
+  run.block_size = request.block == kWholePrompt ? input.prompt_length : request.block;
+  run.prompt_length = input.prompt_length;
+  made.forced = static_cast<int>(input.tokens.ids.size()) - input.prompt_length;
+  run.generated = made.forced + request.generate;  // at most
+  if (request.policy) {
+    check_closed_loop(*request.policy, true);
+    check_positions(made.info, request.positions, run.tokens());
+    run.policy = request.policy->text();
+    run.budget = request.budget.resolve(input.prompt_length);
+    run.compression = request.compression;
+    run.positions = request.positions == Positions::compact ? "compact" : "original";
+    for (const std::string& note :
+         policy_notes(*request.policy, made.info, run.budget, run.tokens())) {
+      observer.on_note(note);
+    }
+  }
+  const TokenTable segments = token_table(input.tokens, nullptr);
+  made.acts_until = compression_end(segments, run, run.compression);
+  made.probe = probe_of(request, input, question_begin(segments, run), made.config);
+  run.dtype = compute_type_name(made.type);
+  run.device = made.device.str();
+  made.fingerprint = model_fingerprint(request.model.path, progress);
+  WeightsPlace weights;
+  if (request.shared_weights) {
+    weights = weights_place(made.info, made.fingerprint, run.dtype, request.storage);
+    if (!weights) {
+      observer.on_note(
+          "the trace will hold the model's weights itself: the cache folder cannot be written to, "
+          "or the model has no fingerprint");
+    }
+  }
+  made.plan = plan_trace(request, made.config, made.info, run, input.tokens.ids,
+                         input.tokenizer.get(), made.probe ? made.probe->tokens() : 0, weights);
+  made.rate = rate_key(made.fingerprint, run);
+  return made;
+}
+
+CaptureForecast forecast_of(const CaptureRequest& request, const Preparation& made) {
+  CaptureForecast forecast;
+  forecast.size = made.plan.size;
+  forecast.size_text =
+      size_text(made.plan.size, made.run, made.plan.options.store_f32, request.generate > 0);
+  forecast.free = request.free_space(request.target.parent_path());
+  forecast.dtype = made.run.dtype;
+  forecast.storage = request.storage;
+  forecast.prompt_length = made.run.prompt_length;
+  forecast.generated = made.run.generated;
+  const auto time = foreseen_time(remembered_rate(made.rate), made.config, made.run);
+  if (time && !time->at_least) forecast.seconds = time->seconds;
+  forecast.time_text = foreseen_text(time);
+  return forecast;
+}
+
 }  // namespace
+
+CaptureForecast forecast_capture(const CaptureRequest& request, Progress& progress,
+                                 CaptureObserver& observer) {
+  const c10::InferenceMode no_gradients;
+  return forecast_of(request, prepare(request, progress, observer));
+}
 
 CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
                            CaptureObserver& observer, const Transformer* loaded) {
   const auto start = std::chrono::steady_clock::now();
   const c10::InferenceMode no_gradients;
-  const ModelConfig config = read_model_config(request.model.path);
-  const CaptureInput input = read_capture_input(request, config);
-  for (const std::string& note : input.notes) observer.on_note(note);
-  const ModelInfo info = describe_model(config, request.model.path);
-
-  const at::Device device = parse_device(request.device);
-  const at::ScalarType type = parse_compute_type(request.dtype, device);
-  RunInfo run;
-  run.threads = use_threads(request.threads, device, type);
-  if (device.is_cpu()) {
-    if (const auto warning = slow_product_warning()) observer.on_note(*warning);
-  }
-  run.block_size = request.block == kWholePrompt ? input.prompt_length : request.block;
-  run.prompt_length = input.prompt_length;
-  const int forced = static_cast<int>(input.tokens.ids.size()) - input.prompt_length;
-  run.generated = forced + request.generate;  // at most
-  if (request.policy) {
-    check_closed_loop(*request.policy, true);
-    check_positions(info, request.positions, run.tokens());
-    run.policy = request.policy->text();
-    run.budget = request.budget.resolve(input.prompt_length);
-    run.compression = request.compression;
-    run.positions = request.positions == Positions::compact ? "compact" : "original";
-    for (const std::string& note : policy_notes(*request.policy, info, run.budget, run.tokens())) {
-      observer.on_note(note);
-    }
-  }
-  const TokenTable segments = token_table(input.tokens, nullptr);
-  const int acts_until = compression_end(segments, run, run.compression);
-  const std::optional<ProbeInfo> probe_info =
-      probe_of(request, input, question_begin(segments, run), config);
-  run.dtype = compute_type_name(type);
-  run.device = device.str();
-  const TracePlan plan = plan_trace(request, config, info, run, input.tokens.ids,
-                                    input.tokenizer.get(), probe_info ? probe_info->tokens() : 0);
-  check_space(request, plan.size);
+  const Preparation made = prepare(request, progress, observer);
+  const ModelConfig& config = made.config;
+  const CaptureInput& input = made.input;
+  const ModelInfo& info = made.info;
+  const TracePlan& plan = made.plan;
+  const std::optional<ProbeInfo>& probe_info = made.probe;
+  const int forced = made.forced, acts_until = made.acts_until;
+  RunInfo run = made.run;
+  check_space(request, plan);
   TraceWriterOptions options = plan.options;
-  options.fingerprint = model_fingerprint(request.model.path, progress);
+  options.fingerprint = made.fingerprint;
 
   // Opened before the weights are read: a target that cannot be written is found at once.
   TraceWriter writer(request.target, info, run, options);
   progress.check();
   std::optional<Transformer> own;
   if (loaded == nullptr) {
-    own.emplace(load_transformer(request.model.path, config, type, device, request.model.weights));
+    own.emplace(load_transformer(request.model.path, config, made.type, made.device,
+                                 request.model.weights));
   }
   const Transformer& model = own ? *own : *loaded;
   // Only now, so that a broken model is told by one line alone.
-  observer.on_size(plan.size, size_text(plan.size, run, options.store_f32, request.generate > 0));
+  const CaptureForecast forecast = forecast_of(request, made);
+  observer.on_size(plan.size, fmt::format("{}; computed in {}; {}", forecast.size_text,
+                                          forecast.dtype, forecast.time_text));
   run.attention_scale = model.attention_scale();
   progress.check();
+
+  if (plan.weights) {
+    keep_weights(model, info, made.fingerprint, plan.weights, request.storage,
+                 options.half_output_weight, progress);
+  }
+  const FileUse weights_use = plan.weights ? FileUse(plan.weights.file) : FileUse();
+  if (plan.weights && !plan.weights.there)
+    CacheFolder(cache_folder()).keep_below(cache_limit(), {plan.weights.file, request.target});
 
   if (plan.contents.lm_head) write_lm_head(model, writer);
   const at::Tensor last_norm = model.last_norm_weight().to(at::kCPU, at::kFloat).contiguous();
@@ -340,7 +418,7 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
         run.tokens(), std::int64_t{run.budget} + std::min(request.block, run.tokens())));
   }
   Run at_work(model, input, running, policy ? &*policy : nullptr, probe ? &*probe : nullptr,
-              acts_until, writer, progress, observer);
+              acts_until, !plan.weights, writer, progress, observer);
   CaptureSummary summary;
   const auto run_start = std::chrono::steady_clock::now();
   std::int32_t choice = 0;
@@ -388,6 +466,17 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
     summary.generated_text = whole.substr(std::min(before.size(), whole.size()));
   }
   summary.seconds = seconds_since(start);
+  // A model that was loaded for another run says nothing of the next one's time, nor does a prompt
+  // that takes hardly any.
+  constexpr double kLeastSeconds = 0.05;
+  if (loaded == nullptr && !made.fingerprint.empty() && summary.prompt_seconds > kLeastSeconds) {
+    remember_rate(made.rate, {prompt_work(config, made.run) / summary.prompt_seconds,
+                              run.generated > 0 && summary.generate_seconds > 0.0
+                                  ? run.generated / summary.generate_seconds
+                                  : 0.0,
+                              std::max(0.0, summary.seconds - summary.prompt_seconds -
+                                                summary.generate_seconds)});
+  }
   return summary;
 }
 

@@ -44,6 +44,10 @@ struct CaptureRequest {
   std::string device = "cpu";
   int threads = 0;       // 0: see use_threads()
   bool lm_head = false;  // stored in any case; else as holds_lm_head() says, or the tokens' rows
+  /// The trace takes W_O and the output head from a file in the cache folder, which the run writes
+  /// if it is not there (analysis/trace/shared_weights.h). Where there is no such folder, or the
+  /// model has no fingerprint, the trace holds them itself, and a note says so.
+  bool shared_weights = false;
   /// Closed loop: the policy evicts from every layer's cache after each block. Without a policy:
   /// the full cache. A share of the budget is a share of the prompt.
   std::optional<PolicySpec> policy;
@@ -71,6 +75,24 @@ class CaptureObserver {
   /// How large the trace will be, before the model is loaded; `text` says it in one line.
   virtual void on_size(const TraceSize& /*size*/, const std::string& text) { on_note(text); }
 };
+
+/// What a run will take, as far as that is known before the model is loaded.
+struct CaptureForecast {
+  TraceSize size;
+  std::string size_text;              // in one line
+  std::optional<std::uint64_t> free;  // bytes that the target's file system has left
+  std::string dtype;                  // in which the model will compute: "f32", "bf16"
+  Storage storage = Storage::float16;
+  int prompt_length = 0;
+  int generated = 0;              // at most
+  std::optional<double> seconds;  // at the speed of the last run of this model on this machine
+  std::string time_text;          // in words, also where it is not known
+};
+
+/// Foresees a run without running it. Throws UsageError and FileError where the run would, except
+/// for a disk that is too full; WorkError, and Cancelled through progress.
+CaptureForecast forecast_capture(const CaptureRequest& request, Progress& progress,
+                                 CaptureObserver& observer);
 
 struct CaptureSummary {
   std::string fingerprint;  // of the model

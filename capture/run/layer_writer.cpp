@@ -31,6 +31,15 @@ at::Tensor output_slice(const Transformer& model, int layer, std::int64_t query_
   return as_stored(columns, storage).t();
 }
 
+at::Tensor output_slices(const Transformer& model, int layer, Storage storage) {
+  const ModelConfig& config = model.config();
+  at::Tensor slices =
+      at::empty({config.num_heads, config.head_dim, config.hidden_size}, at::kFloat);
+  for (std::int64_t head = 0; head < config.num_heads; ++head)
+    slices[head].copy_(output_slice(model, layer, head, storage));
+  return slices;
+}
+
 LayerWriter::LayerWriter(const Transformer& model, Storage storage, bool closed_loop,
                          TraceWriter& writer)
     : model_(model),
@@ -40,12 +49,7 @@ LayerWriter::LayerWriter(const Transformer& model, Storage storage, bool closed_
       pending_(static_cast<std::size_t>(model.config().num_layers)) {}
 
 void LayerWriter::write_output_weight(int layer) {
-  const ModelConfig& config = model_.config();
-  at::Tensor slices =
-      at::empty({config.num_heads, config.head_dim, config.hidden_size}, at::kFloat);
-  for (std::int64_t head = 0; head < config.num_heads; ++head) {
-    slices[head].copy_(output_slice(model_, layer, head, storage_));
-  }
+  const at::Tensor slices = output_slices(model_, layer, storage_);
   writer_.write_output_weight(layer, span_of(slices));
 }
 

@@ -11,6 +11,9 @@ namespace kvloupe {
 at::Tensor output_slice(const Transformer& model, int layer, std::int64_t query_head,
                         Storage storage);
 
+/// W_O of a layer cut by query head, as a trace stores it: float32 [Hq,d,D].
+at::Tensor output_slices(const Transformer& model, int layer, Storage storage);
+
 /// Writes one layer's part of a trace. Every number is computed from the states as stored, so that
 /// a reader who recomputes it from the file gets the same. The log-sum-exp of a row over a cache
 /// with evictions cannot be recomputed from the states alone: `closed_loop` leaves it out.

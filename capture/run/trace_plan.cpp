@@ -7,6 +7,7 @@
 
 #include "analysis/byte_spelling.h"
 #include "analysis/error.h"
+#include "analysis/trace/shared_weights.h"
 #include "capture/checkpoint/weight_source.h"
 #include "capture/model/load_transformer.h"
 #include "capture/model/transformer.h"
@@ -14,16 +15,6 @@
 namespace kvloupe {
 
 namespace {
-
-/// Whether all output projections are float16 in the checkpoint: then they are float16 in the
-/// trace, too, whatever the states are.
-bool has_half_projections(const CaptureRequest& request, const ModelConfig& config) {
-  const std::shared_ptr<const WeightSource> weights = open_weights(request.model.path);
-  for (const WeightShape& weight : weight_shapes(config)) {
-    if (weight.name.ends_with(".o_proj.weight") && !weights->is_half(weight.name)) return false;
-  }
-  return true;
-}
 
 bool stores_attention(AttentionStorage storage, const ModelInfo& model, int tokens) {
   return storage == AttentionStorage::full ||
@@ -50,16 +41,28 @@ int most_different(std::span<const std::int32_t> ids, int generate, const ModelI
 
 }  // namespace
 
+bool has_half_projections(const std::filesystem::path& model, const ModelConfig& config) {
+  const std::shared_ptr<const WeightSource> weights = open_weights(model);
+  for (const WeightShape& weight : weight_shapes(config)) {
+    if (weight.name.ends_with(".o_proj.weight") && !weights->is_half(weight.name)) return false;
+  }
+  return true;
+}
+
 TracePlan plan_trace(const CaptureRequest& request, const ModelConfig& config,
                      const ModelInfo& model, const RunInfo& run, std::span<const std::int32_t> ids,
-                     const Tokenizer* tokenizer, int probe_tokens) {
+                     const Tokenizer* tokenizer, int probe_tokens, const WeightsPlace& weights) {
   TracePlan plan;
+  plan.weights = weights;
   TraceWriterOptions& options = plan.options;
   options.store_f32 = request.storage == Storage::float32;
-  options.half_output_weight = options.store_f32 && has_half_projections(request, config);
+  options.half_output_weight =
+      options.store_f32 && has_half_projections(request.model.path, config);
   options.store_attention = stores_attention(request.attention, model, run.tokens());
   options.top_k = static_cast<int>(std::min<std::int64_t>(kTopPredictions, config.vocab_size));
-  plan.contents.lm_head = request.lm_head || holds_lm_head(model, run.tokens(), options.store_f32);
+  if (weights) options.shared_weights = weights.form;
+  plan.contents.lm_head =
+      !weights && (request.lm_head || holds_lm_head(model, run.tokens(), options.store_f32));
   if (!plan.contents.lm_head) {
     plan.contents.lm_head_rows =
         held_lm_head_rows(model, most_different(ids, request.generate, model));
@@ -67,10 +70,23 @@ TracePlan plan_trace(const CaptureRequest& request, const ModelConfig& config,
   if (tokenizer != nullptr) plan.contents.vocabulary_text = vocabulary_text(*tokenizer, model);
   plan.contents.probe_tokens = probe_tokens;
   plan.size = trace_size(model, run, options, plan.contents);
+  if (weights && !weights.there)
+    plan.size.shared_weights = weights_size(model, options.store_f32, options.half_output_weight);
   return plan;
 }
 
-void check_space(const CaptureRequest& request, const TraceSize& size) {
+void check_space(const CaptureRequest& request, const TracePlan& plan) {
+  const TraceSize& size = plan.size;
+  if (size.shared_weights > 0) {
+    const std::filesystem::path folder = plan.weights.file.parent_path();
+    const auto room = request.free_space(folder);
+    if (room && *room < size.shared_weights) {
+      throw FileError(plan.weights.file.string(),
+                      fmt::format("needs {}, and {} are free there; free some space, or set "
+                                  "XDG_CACHE_HOME to another folder",
+                                  bytes_text(size.shared_weights), bytes_text(*room)));
+    }
+  }
   const auto free = request.free_space(request.target.parent_path());
   if (!free || *free >= size.total()) return;
   std::string smaller = "take a shorter prompt";

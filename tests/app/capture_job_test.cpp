@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <string>
 
 #include "tests/support/temporary_folder.h"
 
@@ -55,6 +58,31 @@ TEST_F(CaptureJob, TheCommandSaysEverything) {
   options_.prompt = CaptureOptions::Prompt::text;
   options_.text = "--help me";
   EXPECT_THAT(capture_command(options_, "c"), testing::Contains("--text=--help me"));
+}
+
+TEST_F(CaptureJob, SaysWhatARunTakesBeforeItStarts) {
+  const std::string program = (folder_.path() / "program").string();
+  std::ofstream(program) << "#!/bin/sh\nfor word; do echo \"$word\" >> " << folder_.path().string()
+                         << "/words; done\n"
+                            "echo '{\"event\":\"forecast\",\"bytes\":130000000,\"dtype\":\"bf16\","
+                            "\"store\":\"f16\",\"seconds\":12.5,\"time\":\"about 15 s\","
+                            "\"text\":\"the trace will take about 130 MB\"}'\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  options_.program = program;
+  options_.shared_weights = true;
+  Progress progress;
+  const CaptureForecast forecast = foresee_capture(options_, progress);
+  EXPECT_EQ(forecast.bytes, 130'000'000U);
+  ASSERT_TRUE(forecast.seconds);
+  EXPECT_DOUBLE_EQ(*forecast.seconds, 12.5);
+  EXPECT_EQ(forecast_text(forecast),
+            "the trace will take about 130 MB; computed in bf16, stored as float16; about 15 s");
+  std::ifstream in(folder_.path() / "words");
+  const std::string words{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_THAT(words, HasSubstr("--dry-run\n"));
+  EXPECT_THAT(words, HasSubstr("--shared-weights\n"));
+  EXPECT_EQ(precision_text("", "f32"), "stored as float32");
+  EXPECT_EQ(precision_text("f32", ""), "f32");
 }
 
 TEST_F(CaptureJob, AClosedLoopForcesTheTokensOfTheTraceWithTheirSegments) {

@@ -14,8 +14,9 @@
 #include "analysis/study/study_table.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/segments.h"
-#include "app/figure/figures/overview_measures.h"
+#include "analysis/trace/trace_size.h"
 #include "app/demo/demo_trace.h"
+#include "app/figure/figures/overview_measures.h"
 #include "app/plot/printable.h"
 #include "app/window/cards/card.h"
 #include "app/window/state/model_search.h"
@@ -86,7 +87,8 @@ CauseCard::CauseCard(const KnownModels& models, fs::path cache, std::string prog
     : models_(models),
       cache_(std::move(cache)),
       program_(std::move(program)),
-      queue_(1, std::move(wake)) {}
+      queue_(1, wake),
+      forecast_queue_(1, wake) {}
 
 void CauseCard::open(const EvaluationPointer& evaluation, int run, ImVec2 at) {
   close();
@@ -103,6 +105,7 @@ void CauseCard::close() {
   case_.clear();
   rescue_.clear();
   finding_.clear();
+  forecast_.clear();
 }
 
 bool CauseCard::busy() const {
@@ -120,11 +123,7 @@ bool CauseCard::context_only(int run) const {
          compression_name(Compression::context_only);
 }
 
-void CauseCard::choose(const PanelContext& c, int run) {
-  chosen_ = run;
-  shown_ = rescue_shown_ = false;
-  rescue_.clear();
-  finding_.clear();
+job::EvalCaseOptions CauseCard::options_of(int run) const {
   const EvaluationRun& one = evaluation_->runs[static_cast<std::size_t>(run)];
   job::EvalCaseOptions options;
   options.results = evaluation_->path;
@@ -135,6 +134,15 @@ void CauseCard::choose(const PanelContext& c, int run) {
   options.compact = evaluation_->compact;
   options.context_only = context_only(run);
   options.program = program_;
+  return options;
+}
+
+void CauseCard::choose(const PanelContext& c, int run) {
+  chosen_ = run;
+  shown_ = rescue_shown_ = false;
+  rescue_.clear();
+  finding_.clear();
+  const job::EvalCaseOptions options = options_of(run);
   case_.clear();
   case_.request(queue_, options,
                 [options, evaluation = evaluation_, known = models_, cache = cache_,
@@ -153,6 +161,35 @@ void CauseCard::choose(const PanelContext& c, int run) {
                   if (found.follows) found.reader = first_reader(*found.full, *replays, part);
                   return found;
                 });
+}
+
+/// All runs of a cell have prompts of about one length: the first one speaks for them.
+void CauseCard::draw_forecast(const PanelContext& c) {
+  if (!has_prompt(evaluation_->runs[static_cast<std::size_t>(first_)])) return;
+  const job::EvalCaseOptions options = options_of(first_);
+  forecast_.request(forecast_queue_, options,
+                    [options, evaluation = evaluation_, known = models_, cache = cache_](
+                        Progress& progress, const auto&) {
+                      job::EvalCaseOptions all = options;
+                      all.folder = demo::traces_folder(cache) / "cases";
+                      all.model = model_folder(*evaluation, known, progress);
+                      return job::foresee_eval_case(all, progress);
+                    });
+  const auto known = forecast_.current();
+  if (!known) return;  // what is wrong is said when the run is asked for
+  const CaptureForecast& each = known->each;
+  if (known->traces == 0) {
+    wrapped_text(c.colours().secondary, "The traces of the first of them are in the cache folder.");
+    return;
+  }
+  const std::string time = each.seconds
+                               ? duration_text(known->traces * *each.seconds)
+                               : "a time that is known after the first run of this model here";
+  wrapped_text(c.colours().secondary,
+               fmt::format("“Why?” makes {} in the cache folder: {} ({}), {}",
+                           known->traces == 2 ? "two traces" : "a trace",
+                           bytes_text(static_cast<std::uint64_t>(known->traces) * each.bytes),
+                           precision_text(each.dtype, each.store), time));
 }
 
 /// The window as it looks at this run: its policy, and what became of its needle in every head.
@@ -275,6 +312,14 @@ void CauseCard::draw_rescue(const PanelContext& c, const Case& found) {
   if (const std::string error = rescue_.error(); !error.empty()) {
     wrapped_text(c.colours().error, error);
   }
+  if (const auto known = forecast_.current()) {
+    wrapped_text(
+        c.colours().secondary,
+        fmt::format("A search runs the model many times{}, and says after the first runs how "
+                    "long it still takes. Its results take a few kB, beside the case's trace.",
+                    known->each.seconds ? ", " + duration_text(*known->each.seconds) + " each"
+                                        : std::string()));
+  }
   if (ImGui::Button("Search for a rescue", {-1, 0})) {
     rescue_shown_ = false;
     rescue_.clear();
@@ -358,6 +403,7 @@ void CauseCard::draw(const PanelContext& c) {
   }
   ImGui::Dummy({0, c.px(4)});
   draw_runs(c);
+  if (chosen_ < 0) draw_forecast(c);
   if (chosen_ >= 0) draw_case(c);
   end_card();
   if (closed) close();

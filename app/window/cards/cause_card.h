@@ -56,6 +56,9 @@ class CauseCard {
   bool is_found() const;
   bool context_only(int run) const;
   void choose(const PanelContext& context, int run);
+  /// Asks what a case of these runs takes, and says it.
+  void draw_forecast(const PanelContext& context);
+  job::EvalCaseOptions options_of(int run) const;
   void show(const PanelContext& context, const Case& found);
   void draw_runs(const PanelContext& context);
   void draw_case(const PanelContext& context);
@@ -74,7 +77,9 @@ class CauseCard {
   bool elsewhere_ = false;  // the window shows another trace
   FindingJob finding_;
   job::JobQueue queue_;
+  job::JobQueue forecast_queue_;
   job::Computed<Case, job::EvalCaseOptions> case_;
+  job::Computed<job::EvalCaseForecast, job::EvalCaseOptions> forecast_;
   job::Computed<Searched, job::RescueOptions> rescue_;
 };
 

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "analysis/trace/shared_weights.h"
 #include "analysis/trace/window_text.h"
 #include "app/figure/figures/overview_measures.h"
+#include "app/job/capture_job.h"
 #include "app/session/tile_settings.h"
 #include "app/window/panels/panels.h"
 #include "app/window/state/panel_context.h"
@@ -29,6 +31,17 @@ void row(const PanelContext& c, const char* name, const std::string& value,
       c.metrics.fit(value, figure::Font::regular, 13.0, width / c.fonts.scale());
   ImGui::TextUnformatted(shown.c_str());
   help_tooltip(c.fonts, shown != value ? value + (help.empty() ? "" : "\n" + help) : help);
+}
+
+/// "f16", "f32": how the trace stores the keys of layer 0. Asked once for each trace.
+const std::string& stored_precision(const Trace& trace) {
+  static std::string of, precision;
+  const std::string key = trace.path().string() + "\n" + trace.identity();
+  if (of != key) {
+    of = key;
+    precision = keys_are_halves(trace) ? "f16" : "f32";
+  }
+  return precision;
 }
 
 void draw_facts(const PanelContext& c, const Trace& trace) {
@@ -55,6 +68,18 @@ void draw_facts(const PanelContext& c, const Trace& trace) {
       row(c, "window", window_text(trace),
           "Tokens that a query sees, including its own. Tokens beyond the window leave the cache; "
           "this is not an eviction");
+    }
+    if (const std::string precision = window::precision_text(run.dtype, stored_precision(trace));
+        !precision.empty()) {
+      row(c, "precision", precision,
+          "The model computed in the first; queries, keys and values are stored in the second");
+    }
+    if (const std::string missing = missing_weights(trace); !missing.empty()) {
+      row(c, "weights", "missing", missing);
+    } else if (uses_shared_weights(trace)) {
+      row(c, "weights", "in the cache folder",
+          "Output projections and output head are kept once for all traces of the model. "
+          "kvloupe-capture pack makes a trace that holds them");
     }
     row(c, "run", run_text(run),
         !run.closed_loop()
@@ -94,8 +119,7 @@ void draw_measure_choice(const PanelContext& c) {
   }
   for (const OverviewMeasure& one : figure::overview_measures()) {
     if (one.label.empty()) continue;
-    const bool available =
-        one.from != OverviewMeasure::From::both_policies || c.state.policy_b_on;
+    const bool available = one.from != OverviewMeasure::From::both_policies || c.state.policy_b_on;
     const auto flags = available ? ImGuiSelectableFlags_None : ImGuiSelectableFlags_Disabled;
     if (ImGui::Selectable(one.label.c_str(), one.name == now.name, flags))
       c.state.grid_measure = one.name;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
 
 #include "analysis/error.h"
@@ -54,6 +55,7 @@ std::string in_folder(const fs::path& folder, const std::string& file) {
 
 void CapturePanel::open_new(const PanelContext& c) {
   open_ = appeared_ = true;
+  options.shared_weights = false;  // it may be for another machine
   options.policy = kFullCache;
   if (options.prompt == CaptureOptions::Prompt::trace)
     options.prompt = CaptureOptions::Prompt::file;
@@ -75,6 +77,7 @@ void CapturePanel::open_closed_loop(const PanelContext& c) {
   const TracePointer trace = c.results.trace();
   if (!trace) return;
   open_ = appeared_ = true;
+  options.shared_weights = true;
   model_chosen_ = false;
   use_trace(c);
   options.block = replay_block(*trace, c.state.block);
@@ -137,6 +140,27 @@ void CapturePanel::follow_model() {
                  [folder = options.model](Progress& progress, const auto&) {
                    return model_fingerprint(folder, progress);
                  });
+}
+
+/// Asks what the run will take, once the fields have rested.
+void CapturePanel::foresee() {
+  if (running() || looking() || !capture_problem(options).empty()) {
+    if (!running()) forecast_.clear();
+    return;
+  }
+  std::string key;
+  for (const std::string& word : capture_command(options, {})) key += word + '\n';
+  forecast_.request(
+      forecast_queue_, key,
+      [options = options](Progress& progress, const auto&) {
+        return foresee_capture(options, progress);
+      },
+      std::chrono::milliseconds(400));
+}
+
+std::string CapturePanel::forecast() const {
+  if (const auto known = forecast_.current()) return forecast_text(*known);
+  return forecast_.error();
 }
 
 double CapturePanel::fraction() const {
@@ -304,6 +328,14 @@ void CapturePanel::draw_form(const PanelContext& c) {
   }
   field(c, "trace");
   ImGui::InputText("##output", &options.output);
+  ImGui::SetCursorPosX(c.px(kNames));
+  bool whole = !options.shared_weights;
+  if (checkbox("with the model's weights", whole, c.colours())) options.shared_weights = !whole;
+  help_tooltip(
+      c.fonts,
+      "The trace holds the output projections, so that every measure can be computed on "
+      "another machine, too. Without them it is smaller: they are kept once for all traces "
+      "of a model, in the cache folder");
 }
 
 void CapturePanel::draw_run(const PanelContext& c) {
@@ -350,7 +382,10 @@ std::pair<std::string, bool> CapturePanel::state_line() const {
 
 void CapturePanel::draw(const PanelContext& c) {
   follow(c);
-  if (open_) follow_model();
+  if (open_) {
+    follow_model();
+    foresee();
+  }
   if (files_.draw(c.fonts, c.colours())) {
     if (files_.purpose() == FilePanel::Purpose::open_model) {
       const fs::path chosen = files_.chosen();
@@ -389,6 +424,10 @@ void CapturePanel::draw(const PanelContext& c) {
     // Always a line, so that the buttons stay where they are.
     const auto [line, is_error] = state_line();
     wrapped_text(is_error ? c.colours().error : c.colours().secondary, line);
+    const std::string takes = forecast();
+    wrapped_text(c.colours().secondary, !takes.empty() ? takes
+                                        : foreseeing() ? "Asking what the run will take …"
+                                                       : " ");
   }
   ImGui::SetCursorPosX(c.px(kNames));
   if (runs) {

@@ -20,7 +20,11 @@ class CapturePanel {
  public:
   /// `models`, which folder holds which model, outlives this.
   CapturePanel(const std::function<void()>& wake, KnownModels& models)
-      : models_(models), files_(wake), queue_(1, wake), model_queue_(1, wake) {}
+      : models_(models),
+        files_(wake),
+        queue_(1, wake),
+        model_queue_(1, wake),
+        forecast_queue_(1, wake) {}
 
   /// A new capture, with the full cache.
   void open_new(const PanelContext& context);
@@ -41,6 +45,10 @@ class CapturePanel {
   /// Whether the search for the folder of the open trace's model, or the check of the named folder,
   /// still runs.
   bool looking() const { return search_.computing() || check_.computing(); }
+  /// What the run will take, in one line; empty until the program has said it.
+  std::string forecast() const;
+  /// It is being asked.
+  bool foreseeing() const { return forecast_.computing(); }
   /// One line if the folder contains another model than the one whose tokens are forced, because
   /// the two runs could not be compared; empty if it is the same, or not known.
   std::string mismatch() const;
@@ -58,6 +66,7 @@ class CapturePanel {
   void follow_model();
   void use_trace(const PanelContext& context);
   void search();
+  void foresee();
   /// The line above the buttons while no capture runs, and whether it is an error.
   std::pair<std::string, bool> state_line() const;
 
@@ -80,8 +89,10 @@ class CapturePanel {
   std::string last_model_;  // the folder used last, to offer it
   std::string run_model_;   // the folder of the current run
   job::JobQueue queue_;
-  job::JobQueue model_queue_;  // separate, because a run may take long
+  job::JobQueue model_queue_;     // separate, because a run may take long
+  job::JobQueue forecast_queue_;  // the program takes a second to start
   job::Computed<CaptureState> run_;
+  job::Computed<CaptureForecast> forecast_;
   job::Computed<ModelFound> search_;  // that model
   job::Computed<std::string> check_;  // the fingerprint of the folder named
 };

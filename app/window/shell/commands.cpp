@@ -267,6 +267,9 @@ std::span<const CommandRow> Workspace::commands() {
        key(GLFW_KEY_R, kControl), Needs::trace,
        [](W& w) { w.sheets.capture_panel.open_closed_loop(w.context()); },
        {Menu::file, 0, "Run policy A in the model…"}},
+      {Command::cache, "Ctrl Shift K", "cache folder: traces and weights kept on the disk", "File",
+       key(GLFW_KEY_K, kControl | kShift), Needs::nothing,
+       [](W& w) { w.sheets.cache.open(); }, {Menu::file, 2, "Cache folder…"}},
       {Command::quit, "Ctrl Q", "quit", "File", key(GLFW_KEY_Q, kControl),
        Needs::nothing, [](W& w) { w.host_.close(); }, {Menu::file, 3, "Quit"}},
 

@@ -10,6 +10,7 @@
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "analysis/trace/model_place.h"
+#include "analysis/trace/shared_weights.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/session/session.h"
@@ -160,7 +161,7 @@ std::string Workspace::open_files() const {
 bool Workspace::settled() const {
   if (results.opening() || results.opening_evaluation() || start_page.capturing()) return false;
   if (lessons.busy() || sheets.file_panel.listing() || sheets.cause_card.busy() || finding_wanted_) return false;
-  if (sheets.head_table.busy()) return false;
+  if (sheets.head_table.busy() || sheets.cache.busy()) return false;
   if (drawn_files_ != open_files()) return false;  // what was drawn last is of other files
   if (!results.trace() && !results.evaluation()) return true;
   if (frames_wanted_ > 0 || !results.idle() || sheets.export_panel.previewing()) return false;
@@ -200,6 +201,8 @@ void Workspace::follow_evaluation() {
 
 void Workspace::follow_new_trace(const Trace& trace) {
   sheets.token_card.close();
+  if (const std::string missing = missing_weights(trace); !missing.empty())
+    fail(trace.path().string() + ": " + missing);
   if (!opening_session_) {
     state.selection = {};
     // Numbers of tokens are of the trace before; the name of a segment is of this one, too.
@@ -383,6 +386,7 @@ std::vector<Workspace::Sheet> Workspace::all_sheets() {
       {[&] { return pages.is_open(); }, [&] { pages.close(); },
        [this, &pages](const PanelContext& c) { pages.draw(c, tile()); }, true},
       of(sheets.capture_panel, true),
+      of(sheets.cache, true),
       {[this] { return text_panel_.search.is_open(); }, [this] { text_panel_.search.close(); }},
       {[this] { return stage_.keyboard_is_in_panel() || stage_.drawer() != Panel::none; },
        [this] { stage_.close_topmost(); }},

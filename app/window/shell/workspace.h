@@ -16,6 +16,7 @@
 #include "app/window/cards/token_card.h"
 #include "app/window/panels/panels.h"
 #include "app/window/panels/text_panel.h"
+#include "app/window/sheets/cache_sheet.h"
 #include "app/window/sheets/capture_panel.h"
 #include "app/window/sheets/command_palette.h"
 #include "app/window/sheets/export_panel.h"
@@ -42,7 +43,8 @@ struct Sheets {
   Sheets(const std::function<void()>& wake, KnownModels& models, const demo::DemoPlaces& demo)
       : file_panel(wake),
         capture_panel(wake, models),
-        cause_card(models, demo.cache, demo.program, wake) {}
+        cause_card(models, demo.cache, demo.program, wake),
+        cache(demo.cache, wake) {}
 
   CommandPalette palette;
   HelpSheet help;
@@ -52,6 +54,7 @@ struct Sheets {
   CapturePanel capture_panel;
   TokenCard token_card;
   CauseCard cause_card;
+  CacheSheet cache;
 };
 
 /// The whole window's content: the state, what is computed from it, and the panels. It opens what

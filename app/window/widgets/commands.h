@@ -82,6 +82,7 @@ enum class Command {
   new_capture,
   demo,
   closed_loop,
+  cache,
   quit,
   // Window
   palette,

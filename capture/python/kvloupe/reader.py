@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -92,6 +93,43 @@ class Trace:
     def value(self, layer: int, head: int) -> np.ndarray:
         """[T, d]"""
         return self._states("value", layer, head)
+
+    def output_weight(self, layer: int, query_head: int) -> np.ndarray:
+        """[d, D]: the rows of W_O of this query head, from the trace or, if it says so, from the cache folder."""
+        if f"layers/{layer}/output_weight" in self._file or "shared_weights" not in self.model:
+            return self._states("output_weight", layer, query_head)
+        with self._shared_weights() as weights:
+            data = weights[f"layers/{layer}/output_weight"]
+            shape = (self.model["num_heads"], self.model["head_dim"], self.model["hidden_size"])
+            if data.shape != tuple(int(size) for size in shape):
+                raise KvloupeError(f"{weights.filename}: holds the weights of another model; remove it")
+            if not 0 <= query_head < data.shape[0]:
+                raise KvloupeError(f"{self.path}: has query heads 0 to {data.shape[0] - 1}, not {query_head}")
+            return data[query_head].astype(np.float32)
+
+    def _shared_weights(self) -> h5py.File:
+        """The file of weights that this trace names; checked."""
+        words = {name: value.decode() if isinstance(value, bytes) else str(value)
+                 for name in ("fingerprint", "shared_weights") for value in [self.model.get(name, "")]}
+        fingerprint, form = words["fingerprint"], words["shared_weights"]
+        if not re.fullmatch("v1:[0-9a-f]{64}", fingerprint) or not re.fullmatch("(bf16|f32)-f(16|32)", form):
+            raise KvloupeError(f"{self.path}: keeps its weights elsewhere and does not say where; capture it again")
+        cache = os.environ.get("XDG_CACHE_HOME", "")
+        folder = Path(cache) if cache.startswith("/") else Path.home() / ".cache"
+        path = folder / "kvloupe" / "weights" / f"{fingerprint[3:]}-{form}.h5"
+        advice = f"kvloupe-capture pack {self.path} --model MODEL -o FILE makes a trace that holds its weights"
+        if path.is_symlink() or not path.is_file():
+            raise KvloupeError(f"{self.path}: its weights are kept elsewhere: {path} is not there; {advice}")
+        try:
+            weights = h5py.File(path, "r")
+        except OSError as error:
+            raise KvloupeError(f"{path}: cannot be read ({error}); {advice}") from error
+        held = dict(weights["model"].attrs) if "model" in weights else {}
+        if (weights.attrs.get("format") != "kvloupe-weights" or not weights.attrs.get("complete", 0)
+                or held.get("fingerprint") != fingerprint or held.get("shared_weights") != form):
+            weights.close()
+            raise KvloupeError(f"{path}: does not hold the weights of {self.path}; {advice}")
+        return weights
 
     @property
     def probe(self) -> dict[str, Any] | None:

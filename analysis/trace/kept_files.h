@@ -1,0 +1,88 @@
+#pragma once
+// The files that the programs keep in the user's cache folder: traces of the demo model, traces of
+// cases ("Why?"), rescues, weights. Each can be made again, so the oldest may go.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "analysis/descriptor.h"
+
+namespace kvloupe {
+
+/// $XDG_CACHE_HOME/kvloupe, else ~/.cache/kvloupe; empty where neither is known.
+std::filesystem::path cache_folder();
+
+enum class KeptKind { demo_trace, case_trace, rescue, weights };
+
+/// "trace of the demo model", "trace of a case", "rescue", "weights".
+const char* kept_kind_name(KeptKind kind);
+
+/// One file of a cache folder.
+struct KeptFile {
+  std::filesystem::path path;
+  KeptKind kind = KeptKind::demo_trace;
+  std::uint64_t bytes = 0;
+  std::int64_t used = 0;  // when last: seconds since 1970
+  bool in_use = false;    // a program has it open
+};
+
+/// Of which model and tokens a file of the cache folder is, in one line: "SmolLM2, 1973 tokens, h2o
+/// at 256"; of weights the model and their form. Opens it; empty where it says nothing or cannot be read.
+std::string about_kept_file(const KeptFile& file);
+
+/// What a removal did.
+struct Removal {
+  int files = 0;
+  std::uint64_t bytes = 0;
+  int in_use = 0;  // files that stayed because a program has them open
+};
+
+/// The kept files of one cache folder. Theirs are regular files of this user with the names and the
+/// first bytes that the programs write, in the folder or in its folders `cases` and `weights`: all
+/// else is neither listed nor removed, and no symbolic link inside the folder is followed. Any
+/// number of programs may do this at once.
+class CacheFolder {
+ public:
+  explicit CacheFolder(std::filesystem::path folder);
+
+  const std::filesystem::path& path() const { return folder_; }
+  /// The one unused for longest first. A folder that is missing or unreadable has none.
+  std::vector<KeptFile> files() const;
+  /// Removes one, unless a program has it open or it is none of theirs any more.
+  Removal remove(const KeptFile& file) const;
+  /// Removes all that no program has open.
+  Removal clear() const;
+  /// Removes those that were unused for longest until the files take at most so many bytes; never
+  /// one of `needed`, which was made or is about to be opened.
+  Removal keep_below(std::uint64_t limit,
+                     const std::vector<std::filesystem::path>& needed = {}) const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+/// Says that a file of a cache folder is in use as long as this lives, so that no program removes
+/// it, and notes the time. Does nothing for other files.
+class FileUse {
+ public:
+  FileUse() = default;
+  explicit FileUse(const std::filesystem::path& file);
+
+ private:
+  Descriptor lock_;
+};
+
+inline constexpr std::uint64_t kDefaultCacheLimit = 10'000'000'000;
+
+/// The most that kept files may take: $XDG_CONFIG_HOME/kvloupe/cache-limit, else under ~/.config;
+/// where that says nothing, kDefaultCacheLimit.
+std::uint64_t cache_limit();
+/// Throws FileError where it cannot be written.
+void set_cache_limit(std::uint64_t bytes);
+
+/// "10 GB", "500MB", "1.5 GB", "20000 bytes", "0". Throws UsageError.
+std::uint64_t parse_bytes(const std::string& text);
+
+}  // namespace kvloupe

@@ -1,0 +1,89 @@
+// The sheet of the cache folder, by mouse and keys.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <imgui.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#define GLFW_INCLUDE_NONE
+#include <GLFW/glfw3.h>
+
+#include "analysis/trace/kept_files.h"
+#include "tests/app/virtual_display.h"
+#include "tests/app/window_driver.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class CacheSheetTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+    const char* config = std::getenv("XDG_CONFIG_HOME");
+    before_ = config ? config : "";
+    setenv("XDG_CONFIG_HOME", (folder_ / "config").c_str(), 1);
+    fs::create_directories(cache() / "cases");
+    write_synthetic_trace(open(), {.predictions = false});
+    write_synthetic_trace(other(), {.predictions = false});
+    window::Workspace::Host host;
+    host.demo.cache = cache();
+    driver_ = std::make_unique<WindowDriver>(1280, 800, host);
+    w().open(open().string());
+    driver_->settle();
+    driver_->key(GLFW_KEY_K, true, true);
+    driver_->settle();
+    ASSERT_TRUE(sheet().is_open());
+  }
+  void TearDown() override {
+    before_.empty() ? unsetenv("XDG_CONFIG_HOME") : setenv("XDG_CONFIG_HOME", before_.c_str(), 1);
+  }
+  window::Workspace& w() { return driver_->workspace; }
+  window::CacheSheet& sheet() { return w().sheets.cache; }
+  fs::path cache() const { return folder_ / "cache"; }
+  fs::path open() const { return cache() / "demo-needle-0123abcd.h5"; }
+  fs::path other() const { return cache() / "cases/results-3-full-0123456789abcdef.h5"; }
+
+  TemporaryFolder folder_;
+  std::string before_;
+  std::unique_ptr<WindowDriver> driver_;
+};
+
+TEST_F(CacheSheetTest, ListsFilesWithTheirModel) {
+  const auto lines = sheet().lines();
+  ASSERT_EQ(lines.size(), 2U);
+  for (const auto& line : lines) {
+    EXPECT_THAT(line.about, HasSubstr("104 tokens, full cache"));
+    EXPECT_EQ(line.file.in_use, line.file.path == open());
+    EXPECT_EQ(line.file.bytes, fs::file_size(line.file.path));
+  }
+  driver_->key(GLFW_KEY_ESCAPE);
+  driver_->frames(2);
+  EXPECT_FALSE(sheet().is_open());
+}
+
+TEST_F(CacheSheetTest, RemovesAllOnlyAfterASecondClick) {
+  driver_->press_on("##cache", {"Remove all…"});
+  driver_->settle();
+  EXPECT_TRUE(fs::exists(other())) << "one click is not enough";
+  driver_->press_on("##cache", {"Keep them"});
+  driver_->settle();
+  driver_->press_on("##cache", {"Remove all…"});
+  driver_->settle();
+  driver_->press_on("##cache", {"Remove them all"});
+  driver_->settle();
+  EXPECT_FALSE(fs::exists(other()));
+  EXPECT_TRUE(fs::exists(open())) << "the window shows this one";
+  EXPECT_THAT(w().notice, HasSubstr("1 file in use stayed"));
+}
+
+}  // namespace
+}  // namespace kvloupe::test

@@ -1,0 +1,94 @@
+// The time of a run, from how fast the last one was.
+#include "capture/run/run_rates.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "analysis/trace/kept_files.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::test {
+namespace {
+
+class RunRates : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const char* cache = std::getenv("XDG_CACHE_HOME")) before_ = cache;
+    setenv("XDG_CACHE_HOME", (folder_ / "xdg").c_str(), 1);
+    config_.num_layers = 2;
+    config_.num_heads = config_.num_kv_heads = 4;
+    config_.head_dim = 8;
+    config_.hidden_size = 32;
+    config_.intermediate_size = 64;
+    config_.vocab_size = 100;
+    run_.dtype = "f32";
+    run_.device = "cpu";
+    run_.threads = 2;
+    run_.block_size = 10;
+    run_.prompt_length = 100;
+  }
+  void TearDown() override {
+    before_ ? setenv("XDG_CACHE_HOME", before_->c_str(), 1) : unsetenv("XDG_CACHE_HOME");
+  }
+  TemporaryFolder folder_;
+  std::optional<std::string> before_;
+  ModelConfig config_;
+  RunInfo run_;
+};
+
+TEST_F(RunRates, WorkIsThatOfTheWeightsAndOfTheAttention) {
+  const double weights = prompt_work(config_, run_) / 100 - 2.0 * 2 * 4 * 8 * 50;
+  // Four projections of the attention and three of the MLP in two layers, the output head, and the
+  // norms' weights, one for each of D.
+  EXPECT_NEAR(weights, 2 * (4 * 32 * 32 + 3 * 32 * 64) + 100 * 32, 6 * 32);
+  RunInfo closed = run_;
+  closed.policy = "h2o";
+  closed.budget = 15;
+  EXPECT_DOUBLE_EQ(prompt_work(config_, closed),
+                   100 * (weights + 2.0 * 2 * 4 * 8 * 25));  // budget and block
+}
+
+TEST_F(RunRates, TheLastRunTellsTheNextOne) {
+  const std::string key = rate_key("v1:a", run_);
+  EXPECT_FALSE(remembered_rate(key));
+  EXPECT_FALSE(foreseen_time(std::nullopt, config_, run_));
+  remember_rate(key, {prompt_work(config_, run_) / 4.0, 0.0, 1.0});
+  auto time = foreseen_time(remembered_rate(key), config_, run_);
+  ASSERT_TRUE(time);
+  EXPECT_NEAR(time->seconds, 5.0, 1e-3);
+  EXPECT_FALSE(time->at_least);
+  EXPECT_EQ(foreseen_text(time), "about 5 s, as fast as the last run of this model here");
+  RunInfo generates = run_;
+  generates.generated = 20;
+  EXPECT_TRUE(foreseen_time(remembered_rate(key), config_, generates)->at_least);
+  remember_rate(key, {prompt_work(config_, run_) / 4.0, 10.0, 1.0});
+  remember_rate(key, {prompt_work(config_, run_) / 4.0, 0.0, 1.0});  // generated nothing
+  EXPECT_NEAR(foreseen_time(remembered_rate(key), config_, generates)->seconds, 7.0, 1e-3);
+  for (const char* other : {"v1:b", ""}) EXPECT_FALSE(remembered_rate(rate_key(other, run_)));
+  RunInfo threads = run_;
+  threads.threads = 4;
+  EXPECT_FALSE(remembered_rate(rate_key("v1:a", threads)));
+}
+
+TEST_F(RunRates, ABrokenFileSaysNothing) {
+  const std::string key = rate_key("v1:a", run_);
+  std::filesystem::create_directories(cache_folder());
+  for (const std::string& text : {std::string("nonsense\n"), key + " -1 0 0\n", key + " nan 0 0\n",
+                                  key + " 0 0 0\n", key + "\n", std::string(1 << 17, 'x')}) {
+    std::ofstream(cache_folder() / "run-rates") << text;
+    EXPECT_FALSE(remembered_rate(key)) << text.substr(0, 50);
+  }
+  remember_rate(key, {1e9, 5.0, 1.0});
+  ASSERT_TRUE(remembered_rate(key));
+  for (int i = 0; i < 200; ++i) remember_rate("other" + std::to_string(i), {1e9, 5.0, 1.0});
+  EXPECT_FALSE(remembered_rate(key)) << "the file stays small";
+  EXPECT_LT(std::filesystem::file_size(cache_folder() / "run-rates"), 1U << 16U);
+}
+
+}  // namespace
+}  // namespace kvloupe::test
