@@ -33,7 +33,11 @@ MeasureFamily asked_by(Asked asked) {
   const Words words = words_of(asked);
   const std::string prefix = std::string(asked_name(asked)) + "_";
   const std::string title = std::string(", ") + words.queries;
+  const std::string tail = std::string(", for the ") + words.queries + ".";
+  const char* const of_layer = " The same for all heads of the layer.";
+  const char* const of_model = " The same for all heads.";
   MeasureFamily family;
+  family.group = MeasureGroup::later;
   family.name = "Effect of eviction on the " + std::string(words.queries);
   family.remark =
       std::string(words.tokens) +
@@ -56,6 +60,7 @@ MeasureFamily asked_by(Asked asked) {
        .source = "CriticalKV theorem 3.3, for other queries",
        .better = Better::larger,
        .share = true,
+       .help = "Attention on entries that the cache still holds when the query comes" + tail,
        .reads = reads},
       {.name = prefix + "output_error",
        .title = "Output error" + title,
@@ -64,6 +69,9 @@ MeasureFamily asked_by(Asked asked) {
                   "W_O",
        .source = "ours, after CAOTE figure 3",
        .better = Better::smaller,
+       .help = "Squared change of the head's outputs relative to their squared length, before the "
+               "output projection" +
+               tail,
        .reads = reads},
       {.name = prefix + "perturbation_l1",
        .title = "Perturbation ℒ₁" + title,
@@ -71,6 +79,7 @@ MeasureFamily asked_by(Asked asked) {
        .formula = "mean over q and the head's query heads of ||(A - A') V W_O||_1",
        .source = "CriticalKV definition 2.1",
        .better = Better::smaller,
+       .help = "Change ℒ of the head's part of the layer's output, in the L1 norm" + tail,
        .reads = reads},
       {.name = prefix + "bound_l1",
        .title = "Bound θ₁" + title,
@@ -78,6 +87,7 @@ MeasureFamily asked_by(Asked asked) {
        .formula = "mean over q and the head's query heads of theta; NaN after merging",
        .source = "CriticalKV theorem 3.3",
        .better = Better::smaller,
+       .help = "CriticalKV's upper bound θ of ℒ, in the L1 norm" + tail,
        .reads = reads},
       {.name = prefix + "residual_part",
        .title = "Part of the change" + title,
@@ -86,6 +96,9 @@ MeasureFamily asked_by(Asked asked) {
                   "over q of ||sum over all heads of all layers of o W_O||^2)",
        .source = "ours",
        .better = Better::smaller,
+       .help = "Length of the change in what the head adds to the residual stream, relative to "
+               "what all heads of all layers add" +
+               tail,
        .reads = reads},
       {.name = prefix + "logit_part",
        .title = "Part of the logit's change" + title,
@@ -96,6 +109,8 @@ MeasureFamily asked_by(Asked asked) {
        .source = "ours, after CAOTE eq. 42",
        .better = Better::larger,
        .any_origin = true,
+       .help = "First-order change of the next token's logit by the change of this head's output" +
+               tail,
        .reads = reads},
       {.name = prefix + "layer_error",
        .title = "Layer's output error" + title,
@@ -105,6 +120,9 @@ MeasureFamily asked_by(Asked asked) {
            "of ||sum over the layer's heads of o W_O||^2)",
        .source = "ours, after CAOTE figure 3",
        .better = Better::smaller,
+       .help = "Change of the layer's attention output, its heads added with their signs, relative "
+               "to that output" +
+               tail + of_layer,
        .reads = reads},
       {.name = prefix + "worst_layer_error",
        .title = "Worst layer's output error" + title,
@@ -112,6 +130,7 @@ MeasureFamily asked_by(Asked asked) {
        .formula = "the largest of the layers' errors",
        .source = "ours",
        .better = Better::smaller,
+       .help = "The largest of the layers' output errors" + tail + of_model,
        .reads = reads},
       {.name = prefix + "residual_change",
        .title = "Change of all heads together" + title,
@@ -120,6 +139,9 @@ MeasureFamily asked_by(Asked asked) {
                   "over q of ||sum over all heads of all layers of o W_O||^2)",
        .source = "ours",
        .better = Better::smaller,
+       .help = "Change of what all heads of all layers add to the residual stream, relative to "
+               "what they add" +
+               tail + of_model,
        .reads = reads},
       {.name = prefix + "logit_change",
        .title = "Change of the next token's logit" + title,
@@ -128,6 +150,8 @@ MeasureFamily asked_by(Asked asked) {
        .source = "ours, after CAOTE eq. 42",
        .better = Better::larger,
        .any_origin = true,
+       .help = "First-order change of the next token's logit by the changes of all heads" + tail +
+               of_model,
        .reads = reads},
   };
   return family;

@@ -9,6 +9,7 @@ namespace kvloupe::measures {
 
 MeasureFamily attention_entropy() {
   MeasureFamily family;
+  family.group = MeasureGroup::full_cache;
   family.name = "Entropy of the attention";
   family.remark =
       "Measured on the trace with the full cache, whatever the policy: the mean over all queries "
@@ -18,18 +19,22 @@ MeasureFamily attention_entropy() {
   family.on_request = true;
   const StateParts reads{
       .queries = true, .values = false, .output_weights = false, .value_norms = false};
-  family.measures = {{.name = "attention_entropy",
-                      .title = "Entropy of the attention",
-                      .unit = "nats",
-                      .formula = "mean over q of H(A[q]) = -sum over i of A[q,i] log A[q,i]",
-                      .source = "Shannon 1948",
-                      .reads = reads},
-                     {.name = "effective_tokens",
-                      .title = "Effective number of tokens",
-                      .unit = "tokens",
-                      .formula = "mean over q of exp(H(A[q]))",
-                      .source = "perplexity of the attention",
-                      .reads = reads}};
+  family.measures = {
+      {.name = "attention_entropy",
+       .title = "Entropy of the attention",
+       .unit = "nats",
+       .formula = "mean over q of H(A[q]) = -sum over i of A[q,i] log A[q,i]",
+       .source = "Shannon 1948",
+       .help = "How widely a query spreads its attention over the tokens, with the full cache.",
+       .reads = reads},
+      {.name = "effective_tokens",
+       .title = "Effective number of tokens",
+       .unit = "tokens",
+       .formula = "mean over q of exp(H(A[q]))",
+       .source = "perplexity of the attention",
+       .help = "Over how many tokens a query spreads its attention, with the full cache: exp of "
+               "the entropy.",
+       .reads = reads}};
   family.of_trace = [](const MeasuredHead& head, std::span<double> values) {
     const int group = head.context.model.group_size();
     values[0] = values[1] = 0.0;

@@ -7,6 +7,7 @@ namespace kvloupe::measures {
 
 MeasureFamily attention_spread() {
   MeasureFamily family;
+  family.group = MeasureGroup::full_cache;
   family.name = "Spread of the attention";
   family.remark =
       "Measured for the step's last query over the whole captured prefix, whatever the policy. A "
@@ -18,6 +19,8 @@ MeasureFamily attention_spread() {
                       .unit = "entries",
                       .formula = "the smallest k with sum of the k largest A_i > 0.5",
                       .source = "CriticalKV assumption 3.4, appendix A",
+                      .help = "The least number of entries that together hold more than half of "
+                              "the attention of the step's last query, with the full cache.",
                       .reads = StateParts::keys_only()}};
   family.of_query_head = [](MeasuredStep& step, int query_head, std::span<double> values) {
     values[0] = entries_for_mass(step.attention(query_head), 0.5);

@@ -79,30 +79,36 @@ void of_step(MeasuredStep& step, std::span<double> values) {
   fill(step, step.present(), as_attention(scores), evicted_rows(step), 0.0, values);
 }
 
-std::vector<MeasureInfo> infos(const std::string& prefix, const std::string& h) {
+std::vector<MeasureInfo> infos(const std::string& prefix, const std::string& h,
+                               const std::string& by) {
+  const std::string whose = prefix.empty() ? "" : ", by scores";
   return {
       {.name = prefix + "eviction_sum",
-       .title = "Sum of CAOTE errors Σ c",
+       .title = "Sum of CAOTE errors Σ c" + whose,
        .unit = "",
        .formula = "sum over evicted j of c_j = h_j / (1 - h_j) ||o - v_j||_2, " + h,
        .source = "CAOTE eq. 8, appendix A",
-       .better = Better::smaller},
+       .better = Better::smaller,
+       .help = "Errors that CAOTE gives the evicted entries one by one, added up, " + by},
       {.name = prefix + "eviction_joint",
-       .title = "Joint eviction error",
+       .title = "Joint eviction error" + whose,
        .unit = "",
        .formula = "||sum over evicted j of h_j (o - v_j)||_2 / (1 - sum over evicted of h_j), " + h,
        .source = "ours, after CAOTE theorem 3.2",
-       .better = Better::smaller},
+       .better = Better::smaller,
+       .help = "Error of evicting the same entries together, " + by},
       {.name = prefix + "eviction_ratio",
-       .title = "Sum / joint error",
+       .title = "Sum / joint error" + whose,
        .unit = "",
        .formula = prefix + "eviction_sum / " + prefix + "eviction_joint",
-       .source = "ours"}};
+       .source = "ours",
+       .help = "The sum of the single errors divided by the joint error, " + by}};
 }
 }  // namespace
 
 MeasureFamily eviction_error() {
   MeasureFamily family;
+  family.group = MeasureGroup::step;
   family.name = "Error of one eviction, per query";
   family.remark =
       "How much this step's eviction alone changes the last query's output: the cache before the "
@@ -110,12 +116,14 @@ MeasureFamily eviction_error() {
       "entry as if it were evicted alone. Known at steps that evict, and not after merging.";
   family.scope = MeasureScope::query_head;
   family.of_query_head = of_query_head;
-  family.measures = infos("", "h the query's softmax over the cache before the eviction");
+  family.measures = infos("", "h the query's softmax over the cache before the eviction",
+                          "by the attention of the step's last query.");
   return family;
 }
 
 MeasureFamily policy_eviction_error() {
   MeasureFamily family;
+  family.group = MeasureGroup::step;
   family.name = "Error of one eviction, by the policy's scores";
   family.remark =
       "The same with the policy's own scores as attention. This approximates the loss of a single "
@@ -124,7 +132,8 @@ MeasureFamily policy_eviction_error() {
   family.scope = MeasureScope::step;
   family.reads_scores = true;
   family.of_step = of_step;
-  family.measures = infos("score_", "h the scores, shifted and divided to sum to 1");
+  family.measures =
+      infos("score_", "h the scores, shifted and divided to sum to 1", "by the policy's scores.");
   return family;
 }
 

@@ -11,6 +11,7 @@ namespace kvloupe::measures {
 
 MeasureFamily head_roles() {
   MeasureFamily family;
+  family.group = MeasureGroup::full_cache;
   family.name = "Roles of a head";
   family.remark =
       "Measured on the trace with the full cache, over all queries, whatever the policy; the mean "
@@ -30,6 +31,8 @@ MeasureFamily head_roles() {
                                .formula = role.formula,
                                .source = role.source,
                                .share = true,
+                               .help = std::string("How strongly the head has the role \"") +
+                                       role.label + "\", mean over its query heads.",
                                .reads = {.queries = true,
                                          .values = false,
                                          .output_weights = false,

@@ -9,6 +9,7 @@ namespace kvloupe::measures {
 
 MeasureFamily key_alignment() {
   MeasureFamily family;
+  family.group = MeasureGroup::scores;
   family.name = "Alignment of key and query";
   family.remark =
       "k* is the key that the step's last query attends to most, over the whole captured prefix, "
@@ -24,37 +25,46 @@ MeasureFamily key_alignment() {
        .unit = "",
        .formula = "w = A of k*",
        .source = "KeyDiff theorem C.1",
-       .share = true},
+       .share = true,
+       .help = "Attention on the key that receives the most."},
       {.name = "strongest_cosine",
-       .title = "cos(k*, q)",
+       .title = "Cosine of strongest key and query",
        .unit = "",
        .formula = "cos(k*, q)",
-       .source = "KeyDiff theorem C.1"},
+       .source = "KeyDiff theorem C.1",
+       .help = "Cosine of the query and the key that receives the most attention."},
       {.name = "theorem_c1_bound",
        .title = "Theorem C.1, lower bound",
        .unit = "",
        .formula = "(log(n/(n+1)) - log(1-w))/(2M) - 1, M = max(1, max |k_i|^2)",
-       .source = "KeyDiff theorem C.1"},
+       .source = "KeyDiff theorem C.1",
+       .help = "KeyDiff's lower bound of the cosine of the query and the key that receives the "
+               "most attention."},
       {.name = "jensen_bound",
        .title = "Jensen's lower bound",
        .unit = "",
        .formula = "(log(w/(1-w)) + log n + mean of the other k_i q)/|k*|",
-       .source = "ours"},
+       .source = "ours",
+       .help = "A lower bound of the same cosine, by Jensen's inequality."},
       {.name = "mean_key_cosine",
-       .title = "cos(k̄, k*)",
+       .title = "Cosine of mean key and strongest key",
        .unit = "",
        .formula = "cos(mean k, k*)",
-       .source = "KeyDiff theorem C.3"},
+       .source = "KeyDiff theorem C.3",
+       .help = "Cosine of the mean key and the key that receives the most attention."},
       {.name = "theorem_c3_bound",
        .title = "Theorem C.3, upper bound",
        .unit = "",
        .formula = "1 + a b - a^2/2 - b^2/2, a = cos(mean k, q), b = cos(k*, q)",
-       .source = "KeyDiff theorem C.3"},
+       .source = "KeyDiff theorem C.3",
+       .help = "KeyDiff's upper bound of the cosine of the mean key and the key that receives the "
+               "most attention."},
       {.name = "spherical_bound",
        .title = "Spherical upper bound",
        .unit = "",
        .formula = "cos(arccos a - arccos b)",
-       .source = "ours"},
+       .source = "ours",
+       .help = "An upper bound of the same cosine from the angles of both keys to the query."},
   };
   family.of_query_head = [](MeasuredStep& step, int query_head, std::span<double> values) {
     const std::span<const float> query = step.last_query(query_head);

@@ -7,6 +7,7 @@ namespace kvloupe::measures {
 
 MeasureFamily key_attention() {
   MeasureFamily family;
+  family.group = MeasureGroup::full_cache;
   family.name = "Similarity and attention";
   family.remark =
       "Spearman's rank correlation over all tokens; ties get their mean rank. Attention is the "
@@ -19,7 +20,9 @@ MeasureFamily key_attention() {
                       .formula =
                           "rank correlation of the mean cosine of a key to the others and the "
                           "attention it receives",
-                      .source = "after KeyDiff figure 2"}};
+                      .source = "after KeyDiff figure 2",
+                      .help = "Whether keys that are like the others receive more attention: the "
+                              "rank correlation of the two."}};
   family.of_trace = [](const MeasuredHead& head, std::span<double> values) {
     const auto group = static_cast<std::size_t>(head.context.model.group_size());
     const auto index = static_cast<std::size_t>(head.head);

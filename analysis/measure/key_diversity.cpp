@@ -7,6 +7,7 @@ namespace kvloupe::measures {
 
 MeasureFamily key_diversity() {
   MeasureFamily family;
+  family.group = MeasureGroup::kept;
   family.name = "Diversity of the keys";
   family.remark =
       "Computed from the captured keys of the kept tokens, even if entries were merged. The cache "
@@ -21,6 +22,7 @@ MeasureFamily key_diversity() {
        .source = "KeyDiff section 3.3",
        .better = Better::smaller,
        .summary = Summary::last,
+       .help = "Sum of the cosines of all pairs of retained keys, which KeyDiff makes small.",
        .reads = StateParts::keys_only()},
       {.name = "key_mean_cosine",
        .title = "Mean cosine of retained keys",
@@ -29,6 +31,8 @@ MeasureFamily key_diversity() {
        .source = "after KeyDiff section 3.3",
        .better = Better::smaller,
        .summary = Summary::last,
+       .help = "How alike two different retained keys are: their mean cosine, lower where they are "
+               "more diverse.",
        .reads = StateParts::keys_only()},
       {.name = "relaxation_gap",
        .title = "Gap of KeyDiff's relaxation",
@@ -37,6 +41,8 @@ MeasureFamily key_diversity() {
        .source = "after KeyDiff section 3.3",
        .better = Better::smaller,
        .summary = Summary::last,
+       .help = "Distance between the mean direction of the retained keys and that of the whole "
+               "cache, which KeyDiff uses in its place.",
        .reads = StateParts::keys_only()},
   };
   family.of_step = [](MeasuredStep& step, std::span<double> values) {

@@ -20,6 +20,7 @@ double median_of(const std::vector<double>& values) {
 
 MeasureFamily key_geometry() {
   MeasureFamily family;
+  family.group = MeasureGroup::full_cache;
   family.name = "Key geometry";
   family.remark =
       "Computed from all captured keys, queries and values of a head, after RoPE; the mean if "
@@ -32,33 +33,41 @@ MeasureFamily key_geometry() {
        .title = "Cosine of mean key and mean query",
        .unit = "",
        .formula = "cos(mean k_i, mean q_i)",
-       .source = "KeyDiff figure 12"},
+       .source = "KeyDiff figure 12",
+       .help = "Cosine of the head's mean key and mean query: if it is negative, keys that differ "
+               "from the mean receive more attention."},
       {.name = "distinct_keys_query_cosine",
        .title = "Cosine of distinct keys and mean query",
        .unit = "",
        .formula =
            "mean of cos(k_i, mean q) over the tenth of the keys with the highest KeyDiff score",
-       .source = "KeyDiff figure 14"},
+       .source = "KeyDiff figure 14",
+       .help =
+           "Mean cosine of the mean query and the tenth of the keys that KeyDiff scores highest."},
       {.name = "key_angle",
        .title = "Median angle to the mean key",
        .unit = "degrees",
        .formula = "median of arccos cos(k_i, mean k)",
-       .source = "after KeyDiff figure 11"},
+       .source = "after KeyDiff figure 11",
+       .help = "Median angle between a key and the head's mean key."},
       {.name = "key_norm",
        .title = "Median length of a key",
        .unit = "",
        .formula = "median of |k_i|",
-       .source = "after KeyDiff figure 13"},
+       .source = "after KeyDiff figure 13",
+       .help = "Median length of the head's keys."},
       {.name = "neighbour_key_cosine",
        .title = "Cosine of neighbours' keys",
        .unit = "",
        .formula = "mean of cos(k_i, k_i-1)",
-       .source = "after KVMerger figure 3a"},
+       .source = "after KVMerger figure 3a",
+       .help = "How alike the keys of neighbouring tokens are: their mean cosine."},
       {.name = "neighbour_value_cosine",
        .title = "Cosine of neighbours' values",
        .unit = "",
        .formula = "mean of cos(v_i, v_i-1)",
-       .source = "after KVMerger figure 3a"},
+       .source = "after KVMerger figure 3a",
+       .help = "How alike the values of neighbouring tokens are: their mean cosine."},
   };
   family.of_trace = [](const MeasuredHead& head, std::span<double> values) {
     const auto index = static_cast<std::size_t>(head.head);

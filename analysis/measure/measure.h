@@ -1,9 +1,10 @@
 #pragma once
 // A measure is one number about a head, with its description. A family is a group of measures that
-// are computed together: one file in this folder and one line in measures.h. With that line the JSON
-// of `kvloupe replay`, the columns of `kvloupe sweep`, the overview figure and docs/measures.md
-// include the family.
+// are computed together: one file in this folder and one line in measures.h. With that line the
+// JSON of `kvloupe replay`, the columns of `kvloupe sweep`, the overview figure and
+// docs/measures.md include the family.
 
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,6 +27,19 @@ enum class MeasureScope {
   trace        // per head, of the trace alone: no policy is needed
 };
 const char* scope_name(MeasureScope scope);
+
+/// What measures are about: headings of lists and of the docs, in their order.
+enum class MeasureGroup {
+  later,      // what eviction changes for later queries
+  step,       // what it changes for the step's last query
+  kept,       // what is kept
+  scores,     // scores, keys and attention
+  full_cache  // the head with the full cache, whatever the policy
+};
+inline constexpr std::array kMeasureGroups{MeasureGroup::later, MeasureGroup::step,
+                                           MeasureGroup::kept, MeasureGroup::scores,
+                                           MeasureGroup::full_cache};
+const char* group_title(MeasureGroup group);
 
 /// Which values are better.
 enum class Better { smaller, larger, neither };
@@ -51,9 +65,9 @@ struct MeasureInfo {
   /// A share of the measure of this name: where that is known and this is not, there was nothing to
   /// have a share of, and a mean leaves it out.
   std::string share_of = {};
-  /// In the window's grid and readouts: a name as sessions hold it, and a sentence. "": not there.
+  /// The name in the window's readouts and in sessions. "": not in the readouts.
   std::string label = {};
-  std::string help = {};
+  std::string help = {};  // what the number says, for lists and the docs; a sentence or more
   /// For a measure of a replay: the measures per query head or step whose values it is made of.
   std::vector<std::string> made_of = {};
   StateParts reads = {};  // beyond keys and the steps' last queries, to compute its value
@@ -74,6 +88,7 @@ struct MeasuredHead {
 
 /// Measures that are computed together. An unknown number is NaN.
 struct MeasureFamily {
+  MeasureGroup group = MeasureGroup::step;
   std::string name;    // heading in the docs
   std::string remark;  // one sentence or more: conditions, approximations; may be empty
   MeasureScope scope = MeasureScope::step;

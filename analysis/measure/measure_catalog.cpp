@@ -122,6 +122,22 @@ const std::vector<MeasureFamily>& measure_catalog() { return catalog().read(); }
 
 void add_measures(MeasureFamily family) { catalog().add(std::move(family)); }
 
+const char* group_title(MeasureGroup group) {
+  switch (group) {
+    case MeasureGroup::later:
+      return "What eviction changes for later queries";
+    case MeasureGroup::step:
+      return "What eviction changes for the step's last query";
+    case MeasureGroup::kept:
+      return "What is kept";
+    case MeasureGroup::scores:
+      return "Scores, keys and attention";
+    case MeasureGroup::full_cache:
+      break;
+  }
+  return "The head with the full cache";
+}
+
 const char* scope_name(MeasureScope scope) {
   switch (scope) {
     case MeasureScope::query_head:

@@ -44,18 +44,19 @@ because leaving the window is not an eviction.
 
 std::string section(const MeasureFamily& family) {
   std::string text =
-      fmt::format("\n## {}\n\nOne value per {}.", family.name, scope_name(family.scope));
+      fmt::format("\n### {}\n\nOne value per {}.", family.name, scope_name(family.scope));
   if (!family.needs_part.empty()) {
     text += fmt::format(" Only for policies with `{}`.", family.needs_part);
   }
   if (family.on_request) text += " Computed only on request.";
   if (!family.remark.empty()) text += " " + family.remark;
-  text += "\n\n| name | unit | formula | source | better | in a sweep |\n";
-  text += "| --- | --- | --- | --- | --- | --- |\n";
+  text += "\n\n| name | what it says | unit | formula | source | better | in a sweep |\n";
+  text += "| --- | --- | --- | --- | --- | --- | --- |\n";
   for (const MeasureInfo& info : family.measures) {
     const bool of_step =
         family.scope == MeasureScope::query_head || family.scope == MeasureScope::step;
-    text += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", info.name, info.unit,
+    text += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} |\n", info.name,
+                        table_cell("**" + info.title + ".** " + info.help), info.unit,
                         table_cell(info.formula), table_cell(info.source), better_text(info.better),
                         !of_step                        ? ""
                         : info.summary == Summary::last ? "last step"
@@ -95,7 +96,12 @@ std::string foretold_section() {
 std::string measures_markdown() {
   std::string text = kHead;
   text += foretold_section();
-  for (const MeasureFamily& family : measure_catalog()) text += section(family);
+  for (const MeasureGroup group : kMeasureGroups) {
+    text += fmt::format("\n## {}\n", group_title(group));
+    for (const MeasureFamily& family : measure_catalog()) {
+      if (family.group == group) text += section(family);
+    }
+  }
   return text;
 }
 

@@ -22,6 +22,7 @@ double mean_of(const StepRecord& record, double MergeMeasures::*field) {
 
 MeasureFamily merged_keys() {
   MeasureFamily family;
+  family.group = MeasureGroup::kept;
   family.name = "Merged keys";
   family.remark =
       "Means over the merging sets of a step. A merged key is an average of rotated keys, which is "
@@ -35,6 +36,8 @@ MeasureFamily merged_keys() {
        .formula = "1/(sum of w^2): 1 if only the pivot counts",
        .source = "ours, from KVMerger's eq. 7",
        .summary = Summary::last,
+       .help =
+           "How many members of a merging set count in the merged entry: 1 if only the pivot does.",
        .of_step =
            [](const StepRecord& r) { return mean_of(r, &MergeMeasures::effective_members); }},
       {.name = "merged_key_cosine",
@@ -44,6 +47,7 @@ MeasureFamily merged_keys() {
        .source = "ours, from KVMerger's eq. 5",
        .better = Better::larger,
        .summary = Summary::last,
+       .help = "How alike a merged key and the keys that it stands for are: their mean cosine.",
        .of_step =
            [](const StepRecord& r) { return mean_of(r, &MergeMeasures::mean_member_cosine); }},
   };

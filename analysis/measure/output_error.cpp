@@ -37,6 +37,7 @@ namespace measures {
 
 MeasureFamily output_norm() {
   MeasureFamily family;
+  family.group = MeasureGroup::step;
   family.name = "Size of the output";
   family.remark = "Measured for the step's last query with the full cache, before W_O.";
   family.scope = MeasureScope::query_head;
@@ -47,6 +48,8 @@ MeasureFamily output_norm() {
        .unit = "",
        .formula = "||A V||_2",
        .source = "CAOTE figure 3",
+       .help = "Length of the head's output for the step's last query, with the full cache and "
+               "before the output projection.",
        .reads = {.queries = false, .values = true, .output_weights = false, .value_norms = false}},
   };
   family.of_query_head = [](MeasuredStep& step, int query_head, std::span<double> values) {
@@ -63,6 +66,7 @@ MeasureFamily output_norm() {
 
 MeasureFamily output_error() {
   MeasureFamily family;
+  family.group = MeasureGroup::step;
   family.name = "Relative output error";
   family.remark =
       "Over the last queries of all steps from the first eviction on, and over the head's query "
@@ -76,6 +80,8 @@ MeasureFamily output_error() {
        .formula = "sum of ||o - o'||^2 / sum of ||o||^2, before W_O",
        .source = "ours, after CAOTE figure 3",
        .better = Better::smaller,
+       .help = "Squared change of the head's outputs over the replay, relative to their squared "
+               "length, before the output projection.",
        .made_of = {"output_norm_l2", "head_error_l2"},
        .of_replay = [](const HeadReplay& head) { return squared_error(head).share(); }}};
   return family;

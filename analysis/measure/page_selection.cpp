@@ -67,6 +67,7 @@ double largest_mass(std::span<const double> attention, std::size_t entries) {
 
 MeasureFamily page_selection() {
   MeasureFamily family;
+  family.group = MeasureGroup::kept;
   family.name = "Reading pages instead of evicting";
   family.remark =
       "Compare with retained_mass: the attention that the same query would keep with the same "
@@ -87,6 +88,8 @@ MeasureFamily page_selection() {
        .source = "Quest (Tang et al., 2024, arXiv 2406.10774)",
        .better = Better::larger,
        .share = true,
+       .help = "Attention in the pages that Quest would read, if it read as many entries as the "
+               "policy keeps.",
        .reads = StateParts::keys_only()},
       {.name = "best_mass",
        .title = "Attention of the best entries",
@@ -95,6 +98,7 @@ MeasureFamily page_selection() {
        .source = "no set of n entries can have more",
        .better = Better::larger,
        .share = true,
+       .help = "The most attention that any set of as many entries as the policy keeps could hold.",
        .reads = StateParts::keys_only()}};
   family.of_query_head = [](MeasuredStep& step, int query_head, std::span<double> values) {
     const std::size_t entries = step.kept_rows().size();

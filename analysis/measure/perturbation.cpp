@@ -30,6 +30,7 @@ QueryHeadMetrics of_cache(MeasuredStep& step, int query_head) {
 
 MeasureFamily perturbation() {
   MeasureFamily family;
+  family.group = MeasureGroup::step;
   family.name = "Output perturbation";
   family.remark =
       "Measured for the step's last query: the full cache compared with the retained entries. A: "
@@ -93,6 +94,8 @@ MeasureFamily perturbation() {
        .formula = "L = ||(A - A') V W_O||_2",
        .source = "CriticalKV appendix F",
        .better = Better::smaller,
+       .help = "ℒ in the L2 norm: how far the head's part of the layer's output moves, for the "
+               "step's last query, when the evicted entries are missing.",
        .reads = kOutputs},
       {.name = "bound_l2",
        .title = "Perturbation bound θ (L2)",
@@ -100,6 +103,7 @@ MeasureFamily perturbation() {
        .formula = "theta with L2 norms throughout",
        .source = "CriticalKV appendix F",
        .better = Better::smaller,
+       .help = "θ in the L2 norm, an upper bound of ℒ in that norm.",
        .reads = kNorms},
       {.name = "head_error_l2",
        .title = "Head output error ‖o − o′‖",
@@ -107,6 +111,8 @@ MeasureFamily perturbation() {
        .formula = "||(A - A') V||_2, before W_O",
        .source = "CAOTE §3",
        .better = Better::smaller,
+       .help = "Length of the change of the head's output, before the output projection, for the "
+               "step's last query.",
        .reads = kValues},
       {.name = "tightness_l2",
        .title = "Tightness ℒ/θ (L2)",
@@ -115,6 +121,7 @@ MeasureFamily perturbation() {
        .source = "ours",
        .share = true,
        .share_of = "bound_l2",
+       .help = "ℒ divided by its bound θ, both in the L2 norm: 1 if the bound is exact.",
        .reads = kOutputsAndNorms},
   };
   family.of_query_head = [](MeasuredStep& step, int query_head, std::span<double> values) {

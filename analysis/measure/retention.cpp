@@ -36,6 +36,7 @@ double ties(const HeadReplay& head) {
 
 MeasureFamily retention() {
   MeasureFamily family;
+  family.group = MeasureGroup::kept;
   family.name = "Retained entries";
   family.scope = MeasureScope::replay;
   family.measures = {
@@ -44,6 +45,7 @@ MeasureFamily retention() {
        .unit = "entries",
        .formula = "entries after the last step",
        .source = "KVMerger figure 3b",
+       .help = "Entries that the head holds after the last step.",
        .of_replay = retained},
       {.name = "retained_share",
        .title = "Share retained",
@@ -51,18 +53,23 @@ MeasureFamily retention() {
        .formula = "entries after the last step / tokens that later queries see",
        .source = "KVMerger figure 3b",
        .share = true,
+       .help = "Share of the tokens that later queries see whose entries the head holds after the "
+               "last step.",
        .of_replay = retained_share},
       {.name = "absorbed",
        .title = "Tokens absorbed by merges",
        .unit = "tokens",
        .formula = "entries merged into another entry, or whose value was given to others",
        .source = "KVMerger §4",
+       .help = "How many entries were merged into another one, or gave their value away.",
        .of_replay = absorbed},
       {.name = "ties",
        .title = "Ties at the threshold",
        .unit = "entries",
        .formula = "entries with a score equal to the threshold, if more than one, over all steps",
        .source = "ours",
+       .help = "How many entries had the very score at which the choice ends, so that the score "
+               "alone did not decide which of them stays.",
        .of_replay = ties}};
   return family;
 }

@@ -36,6 +36,7 @@ void measure(MeasuredStep& step, std::span<double> values) {
 
 MeasureFamily score_prediction() {
   MeasureFamily family;
+  family.group = MeasureGroup::scores;
   family.name = "Scores and later attention";
   family.remark =
       "At steps that evict, over all n entries of the cache before the eviction, protected ones "
@@ -57,6 +58,8 @@ MeasureFamily score_prediction() {
                           "the queries q after the step; ties share their mean rank",
                       .source = "ours",
                       .better = Better::larger,
+                      .help = "Whether entries with higher scores receive more attention from "
+                              "later queries: the rank correlation of the two.",
                       .reads = {.queries = true,
                                 .values = false,
                                 .output_weights = false,

@@ -43,6 +43,7 @@ void measure(MeasuredStep& step, int query_head, std::span<double> values) {
 
 MeasureFamily two_stages() {
   MeasureFamily family;
+  family.group = MeasureGroup::step;
   family.name = "The two stages of CriticalKV";
   family.remark =
       "Measured for the step's last query over the whole captured prefix. Stage one is the set "
@@ -60,39 +61,48 @@ MeasureFamily two_stages() {
        .formula = "sigma = sum over stage one of A_i; sigma <= S",
        .source = "CriticalKV assumption 3.4",
        .better = Better::larger,
-       .share = true},
+       .share = true,
+       .help = "Attention on the entries that the first stage of CriticalKV keeps."},
       {.name = "assumption_holds",
        .title = "Assumption σ > 0.5",
        .unit = "",
        .formula = "1 if sigma > 0.5, else 0; in a sweep the share of queries for which it holds",
        .source = "CriticalKV assumption 3.4",
        .better = Better::larger,
-       .share = true},
+       .share = true,
+       .help = "Whether the first stage holds more than half of the attention, as CriticalKV "
+               "assumes: 1 if it does, else 0."},
       {.name = "bound_stage_one_l1",
        .title = "Two-stage bound θ̂ (L1)",
        .unit = "",
        .formula = "theta with sigma in place of S; theta <= this",
        .source = "CriticalKV theorem 3.5",
-       .better = Better::smaller},
+       .better = Better::smaller,
+       .help = "The bound θ with the first stage's attention in place of all attention kept: never "
+               "below θ."},
       {.name = "bound_relaxed_l1",
        .title = "Relaxed bound θ̂_relax (L1)",
        .unit = "",
        .formula = "bound_stage_one_l1 with the smallest norm of all entries in place of the norms "
                   "of stage two",
        .source = "CriticalKV theorem E.1",
-       .better = Better::smaller},
+       .better = Better::smaller,
+       .help = "The two-stage bound with the smallest norm of all entries in place of those of the "
+               "second stage."},
       {.name = "bound_stage_one_l2",
        .title = "Two-stage bound θ̂ (L2)",
        .unit = "",
        .formula = "the same with L2 norms",
        .source = "CriticalKV appendix F",
-       .better = Better::smaller},
+       .better = Better::smaller,
+       .help = "The two-stage bound in the L2 norm."},
       {.name = "bound_relaxed_l2",
        .title = "Relaxed bound θ̂_relax (L2)",
        .unit = "",
        .formula = "the same with L2 norms",
        .source = "CriticalKV appendix F",
-       .better = Better::smaller},
+       .better = Better::smaller,
+       .help = "The relaxed two-stage bound in the L2 norm."},
   };
   return family;
 }

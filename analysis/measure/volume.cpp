@@ -7,6 +7,7 @@ namespace kvloupe::measures {
 
 MeasureFamily volume() {
   MeasureFamily family;
+  family.group = MeasureGroup::kept;
   family.name = "Volume of the keys";
   family.remark =
       "The paper's K K' is singular if n > d. The eigenvalues of K'K above n eps lambda_max are "
@@ -34,6 +35,8 @@ MeasureFamily volume() {
        .formula = "number of eigenvalues that count",
        .source = "ours",
        .summary = Summary::last,
+       .help = "In how many directions the retained keys extend; log volumes are comparable only "
+               "at equal rank.",
        .reads = StateParts::keys_only()},
   };
   family.of_step = [](MeasuredStep& step, std::span<double> values) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -19,6 +20,8 @@ std::string as_json() {
     const MeasureInfo& info = *measure.info;
     list.push_back({{"name", info.name},
                     {"title", info.title},
+                    {"says", info.help},
+                    {"group", group_title(measure.family->group)},
                     {"unit", info.unit},
                     {"formula", info.formula},
                     {"source", info.source},
@@ -34,13 +37,20 @@ std::string as_json() {
 }
 
 std::string as_table() {
+  std::size_t width = 0;  // of a name and the gap after it
+  for (const Measure& measure : all_measures())
+    width = std::max(width, measure.info->name.size() + 2);
   std::string text;
-  for (const MeasureFamily& family : measure_catalog()) {
-    text += fmt::format("{}{}, per {}\n", text.empty() ? "" : "\n", family.name,
-                        scope_name(family.scope));
-    for (const MeasureInfo& info : family.measures) {
-      text +=
-          fmt::format("  {:<24}{}\n  {:<24}source: {}\n", info.name, info.formula, "", info.source);
+  for (const MeasureGroup group : kMeasureGroups) {
+    text += fmt::format("{}{}\n", text.empty() ? "" : "\n", group_title(group));
+    for (const MeasureFamily& family : measure_catalog()) {
+      if (family.group != group) continue;
+      text += fmt::format("\n  {}, per {}\n", family.name, scope_name(family.scope));
+      for (const MeasureInfo& info : family.measures) {
+        text += fmt::format("    {:<{}}{}. {}\n", info.name, width, info.title, info.help);
+        text += fmt::format("    {:<{}}formula: {}\n", "", width, info.formula);
+        text += fmt::format("    {:<{}}source: {}\n", "", width, info.source);
+      }
     }
   }
   return text;

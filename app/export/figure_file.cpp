@@ -46,6 +46,10 @@ void move_down(Scene& scene, double by) {
   for (PickPoints& set : scene.point_sets) {
     for (Point& point : set.points) point.y += by;
   }
+  for (PickLine& line : scene.lines) {
+    for (Point& point : line.points) point.y += by;
+    line.plot.y += by;
+  }
 }
 
 /// The figure's table for LaTeX, its settings as comments.

@@ -39,10 +39,13 @@
 
   // ---- axes, and what lies where ----------------------------------------------------------------
 
-  const FIELDS = ["token", "other", "step", "layer", "head"];
+  const FIELDS = ["token", "other", "step", "layer", "head", "query"];
   const VALUE = 4;  // an axis of numbers; before it: token, step, layer, head
 
-  const nowhere = () => ({token: -1, other: -1, step: -1, layer: -1, head: -1});
+  const REACH = 30;  // of a line, tenths of a point
+
+  const nowhere = () => ({token: -1, other: -1, step: -1, layer: -1, head: -1, query: -1});
+  const targetOf = (fields) => Object.fromEntries(FIELDS.map((field, i) => [field, fields[i]]));
 
   function fieldOf(axes, isY) {
     const meaning = (isY ? axes.y : axes.x).m;
@@ -79,7 +82,7 @@
   // A picture's places, made when they are first asked for.
   class Scene {
     constructor(geometry, stream, words, numbers) {
-      Object.assign(this, {axes: geometry.axes, tables: geometry.tables, points: [], regions: []});
+      Object.assign(this, {axes: geometry.axes, tables: geometry.tables, points: [], lines: [], regions: []});
       this.said = null;
       this.readSaid = () => readTexts(stream, words, numbers);
       for (const set of geometry.sets) {
@@ -92,14 +95,13 @@
           this.points.push({x: set.points[i], y: set.points[i + 1], r: set.r, target});
         }
       }
+      for (const {f, p, points} of geometry.lines) this.lines.push({target: targetOf(f), plot: p, points});
       const r = geometry.regions;
-      for (let i = 0; i < r.length; i += 9) {
-        const target = nowhere();
-        FIELDS.forEach((field, f) => { target[field] = r[i + 4 + f]; });
-        this.regions.push({rect: r.slice(i, i + 4), target});
+      for (let i = 0; i < r.length; i += 10) {
+        this.regions.push({rect: r.slice(i, i + 4), target: targetOf(r.slice(i + 4, i + 10))});
       }
       this.starts = [];  // of each table's texts
-      let start = this.points.length + this.regions.length;
+      let start = this.points.length + this.lines.length + this.regions.length;
       for (const [, nx, ex, , ny, ey] of this.tables) {
         this.starts.push(start);
         start += Math.ceil(nx / ex) * Math.ceil(ny / ey);
@@ -117,10 +119,27 @@
       return {kind: "point", i, x: point.x, y: point.y, target: point.target, text: this.textOf(i)};
     }
 
-    ofRegion(i) {
-      const [x, y, w, h] = this.regions[i].rect;
-      return {kind: "region", i, x: x + w / 2, y: y + h / 2, target: this.regions[i].target,
-        text: this.textOf(this.points.length + i)};
+    // A line or a region at (x, y): what it leaves open, the cell of the axes there tells. The row of a head is a
+    // place among the cells of its tokens or steps.
+    withCell(place, x, y) {
+      const cell = this.cellAt(x, y);
+      if (!cell) return place;
+      const target = {...place.target};
+      for (const field of FIELDS) if (target[field] < 0) target[field] = cell.target[field];
+      const isRow = target.token !== place.target.token || target.step !== place.target.step;
+      return {...(isRow ? cell : place), target, text: place.text || cell.text, x, y};
+    }
+
+    ofLine(i, x, y) {
+      const {target} = this.lines[i];
+      return this.withCell({kind: "line", i, x, y, target, text: this.textOf(this.points.length + i)}, x, y);
+    }
+
+    ofRegion(i, at) {
+      const [left, top, w, h] = this.regions[i].rect;
+      const [x, y] = at || [left + w / 2, top + h / 2];
+      return this.withCell({kind: "region", i, x, y, target: this.regions[i].target,
+        text: this.textOf(this.points.length + this.lines.length + i)}, x, y);
     }
 
     // The cell of plot i that holds these data.
@@ -150,6 +169,17 @@
         y: fy ? middle(axes.y, row, axes.p[1], axes.p[3]) : axes.p[1] + axes.p[3] / 2};
     }
 
+    // What keys walk through where it is not the cells of plots: points, else regions, else lines.
+    get places() {
+      if (this.points.length) return this.points.map((p, i) => this.ofPoint(i));
+      const regions = this.regions.map((r, i) => this.ofRegion(i)).filter((one) => one.kind !== "cell");
+      if (regions.length || this.regions.length) return regions;
+      return this.lines.map(({points}, i) => {
+        const middle = 2 * Math.floor(points.length / 4);
+        return this.ofLine(i, points[middle], points[middle + 1]);
+      });
+    }
+
     pick(x, y) {
       let best = -1, nearest = Infinity;
       this.points.forEach((point, i) => {
@@ -157,9 +187,33 @@
         if (distance <= point.r && distance < nearest) [best, nearest] = [i, distance];
       });
       if (best >= 0) return this.ofPoint(best);
+      const line = this.lineAt(x, y);
+      if (line >= 0) return this.ofLine(line, x, y);
       for (let i = this.regions.length - 1; i >= 0; --i) {
-        if (holds(this.regions[i].rect, x, y)) return this.ofRegion(i);
+        if (holds(this.regions[i].rect, x, y)) return this.ofRegion(i, [x, y]);
       }
+      return this.cellAt(x, y);
+    }
+
+    // The nearest line within reach; of lines that lie on each other the last, which is seen.
+    lineAt(x, y) {
+      let best = -1, nearest = REACH;
+      for (let i = this.lines.length - 1; i >= 0; --i) {
+        const {plot: [px, py, w, h], points} = this.lines[i];
+        if (!holds([px - 10, py - 10, w + 20, h + 20], x, y)) continue;
+        for (let k = 0; k + 3 < points.length; k += 2) {
+          const dx = points[k + 2] - points[k], dy = points[k + 3] - points[k + 1];
+          const length = dx * dx + dy * dy;
+          const along = length > 0
+            ? clamp(((x - points[k]) * dx + (y - points[k + 1]) * dy) / length, 0, 1) : 0;
+          const distance = Math.hypot(points[k] + along * dx - x, points[k + 1] + along * dy - y);
+          if (distance <= nearest - (best < 0 ? 0 : 1e-6)) [best, nearest] = [i, distance];
+        }
+      }
+      return best;
+    }
+
+    cellAt(x, y) {
       for (let i = 0; i < this.axes.length; ++i) {
         const axes = this.axes[i];
         if (axes.t < 0 || !holds(axes.p, x, y)) continue;
@@ -168,6 +222,12 @@
         return {...place, x, y};
       }
       return null;
+    }
+
+    // The lines of a head.
+    linesOf({layer, head}) {
+      return this.lines.filter(({target}) => layer >= 0 && head >= 0 &&
+        target.layer === layer && target.head === head);
     }
 
     // Rectangles that show a target; those of points are empty.
@@ -188,7 +248,7 @@
       }
       for (const {rect, target} of this.regions) {
         const stated = FIELDS.filter((field) => wanted[field] >= 0 && target[field] >= 0);
-        if (heads && target.token >= 0) continue;  // not each token of a head
+        if (heads && (target.token >= 0 || target.step >= 0)) continue;  // not each token or step of a head
         if (stated.length && stated.every((field) => wanted[field] === target[field])) places.push(rect);
       }
       if (wanted.token >= 0) {
@@ -237,7 +297,9 @@
       parts.push("token " + tokenName(names, target.token));
     }
     if (target.layer >= 0) parts.push("layer " + target.layer);
-    if (target.head >= 0) {
+    if (target.query >= 0) {
+      parts.push("query head " + target.query);
+    } else if (target.head >= 0) {
       const queries = axes && [axes.x, axes.y].some((axis) => axis.m === 3 && /query/i.test(axis.label || ""));
       parts.push((queries ? "query head " : "head ") + target.head);
     }
@@ -367,10 +429,10 @@
     // The place next to the present one, so many to the right and down; the first where there is none.
     moved(dx, dy) {
       const scene = this.scene, now = this.place;
-      const list = scene.points.length ? scene.points.map((p, i) => scene.ofPoint(i))
-        : scene.regions.map((r, i) => scene.ofRegion(i));
+      const list = scene.places;
       if (list.length) {
-        if (!now || now.kind === "cell") return list[0];
+        const own = now ? list.findIndex((p) => p.kind === now.kind && p.i === now.i) : -1;
+        if (own < 0) return list[0];
         const down = dy !== 0;
         if (down && now.kind === "region") {  // the line above or below: the nearest there
           const beyond = list.filter((p) => (p.y - now.y) * dy > 1);
@@ -382,7 +444,7 @@
         // Points in the order of their places; regions in their own, which is that of the text.
         const order = list.map((p, i) => i);
         if (now.kind === "point") order.sort((a, b) => (down ? list[a].y - list[b].y : list[a].x - list[b].x) || a - b);
-        const at = order.indexOf(now.i);
+        const at = order.indexOf(own);
         return list[order[clamp(at + dx + dy, 0, order.length - 1)]];
       }
       const plots = scene.axes.map((axes, i) => i).filter((i) => scene.axes[i].t >= 0);
@@ -428,6 +490,16 @@
       this.marks.append(one);
     }
 
+    markLine({plot: [x, y, w, h], points}, name) {
+      // Cut to the plot, like the line itself.
+      const frame = element("svg", {x: x / 10, y: y / 10, width: w / 10, height: h / 10,
+        viewBox: `${x / 10} ${y / 10} ${w / 10} ${h / 10}`, class: name});
+      const places = [];
+      for (let i = 0; i < points.length; i += 2) places.push(`${points[i] / 10},${points[i + 1] / 10}`);
+      frame.append(element("polyline", {points: places.join(" ")}));
+      this.marks.append(frame);
+    }
+
     markTarget(target, name) {
       const only = (fields) => ({...nowhere(), ...Object.fromEntries(fields.map((f) => [f, target[f]]))});
       const ask = (fields, weak, heads) => {
@@ -437,6 +509,7 @@
       if (target.other >= 0) ask(["other"], true);
       if (target.step >= 0) ask(["step"], true);
       if (target.layer >= 0 || target.head >= 0) ask(["layer", "head"], false, true);
+      for (const line of this.scene.linesOf(target)) this.markLine(line, name);
     }
 
     // Two triangles at the sides of a plot: the slider's step.

@@ -1,6 +1,7 @@
 #include "app/export/places.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "app/figure/figure.h"
@@ -41,6 +42,11 @@ void set_field(Target& target, AxisMeaning meaning, bool is_query, int value) {
     case AxisMeaning::value:
       break;
   }
+}
+
+/// As page.js reads them.
+std::array<int, 6> fields_of(const Target& t) {
+  return {t.token, t.other_token, t.step, t.layer, t.head, t.query_head};
 }
 
 Json axis_json(const Axis& axis) {
@@ -132,9 +138,20 @@ Json places_json(const Scene& scene, const std::vector<CellTable>& tables,
     const Rect& r = region.rect;
     for (const long side : {tenths(r.x), tenths(r.y), tenths(r.width), tenths(r.height)})
       regions.push_back(side);
-    const Target& t = region.target;
-    for (const int field : {t.token, t.other_token, t.step, t.layer, t.head})
-      regions.push_back(field);
+    for (const int field : fields_of(region.target)) regions.push_back(field);
+  }
+  Json& lines = out["lines"] = Json::array();  // the target's fields, the plot, points flat: x, y
+  for (const PickLine& line : scene.lines) {
+    Json points = Json::array();
+    for (const Point& point : line.points) {
+      points.push_back(tenths(point.x));
+      points.push_back(tenths(point.y));
+    }
+    const Rect& plot = line.plot;
+    lines.push_back(
+        {{"f", fields_of(line.target)},
+         {"p", {tenths(plot.x), tenths(plot.y), tenths(plot.width), tenths(plot.height)}},
+         {"points", std::move(points)}});
   }
   Json& sets = out["sets"] = Json::array();  // points flat: x, y, token; heads flat: layer, head
   for (const PickPoints& set : scene.point_sets) {
@@ -161,6 +178,7 @@ std::string place_values(const Scene& scene, const std::vector<CellTable>& table
     for (std::size_t i = 0; i < set.points.size(); ++i)
       texts.add(figure->value_text(set.target(i)));
   }
+  for (const PickLine& line : scene.lines) texts.add(figure->value_text(line.target));
   for (const PickRegion& region : scene.regions) texts.add(figure->value_text(region.target));
   for (const CellTable& table : tables) {
     for (int y = 0; y < table.y_kept(); ++y) {

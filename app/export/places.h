@@ -30,12 +30,12 @@ struct CellTable {
 /// table of each plot (-1: none, its axes are of values). At most `most` cells in all keep a text.
 std::vector<CellTable> cell_tables(const Scene& scene, std::size_t most, std::vector<int>& of_axes);
 
-/// The data that page.js needs about a scene: axes, regions, points, as Scene::pick and where use
+/// The data that page.js needs about a scene: axes, regions, lines, points, as Scene::pick and where use
 /// them. Lengths are tenths of a point.
 nlohmann::ordered_json places_json(const Scene& scene, const std::vector<CellTable>& tables,
                                    const std::vector<int>& of_axes);
 
-/// The figure's texts at each place, in the order points, regions, tables (row by row): a stream of
+/// The figure's texts at each place, in the order points, lines, regions, tables (row by row): a stream of
 /// `texts`.
 std::string place_values(const Scene& scene, const std::vector<CellTable>& tables,
                          const Figure* figure, ValueTexts& texts);

@@ -82,6 +82,17 @@ void outline_cells(Scene& scene, const Style& style, const Rect& plot,
   scene.add(std::move(outlines));
 }
 
+void add_query_head_regions(Scene& scene, const Rect& plot, int layers, int query_heads,
+                            int group) {
+  const double width = plot.width / query_heads, height = plot.height / layers;
+  for (int layer = 0; layer < layers; ++layer) {
+    for (int q = 0; q < query_heads; ++q) {
+      scene.regions.push_back({{plot.x + q * width, plot.y + layer * height, width, height},
+                               {.layer = layer, .head = q / group, .query_head = q}});
+    }
+  }
+}
+
 Axis head_axis(int heads) {
   return {AxisMeaning::head, AxisScale::linear, 0.0, static_cast<double>(heads), "Head"};
 }

@@ -22,6 +22,10 @@ void add_cells(Scene& scene, const Style& style, const Axes& axes, std::span<con
 void outline_cells(Scene& scene, const Style& style, const Rect& plot,
                    const std::vector<bool>& marked, int rows, int columns);
 
+/// Lets the pointer find the query heads, and the heads that they belong to, in a map of layers by
+/// query heads.
+void add_query_head_regions(Scene& scene, const Rect& plot, int layers, int query_heads, int group);
+
 /// Axes of layers (y, downwards) and heads (x).
 Axis head_axis(int heads);
 Axis layer_axis(int layers);

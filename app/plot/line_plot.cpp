@@ -30,9 +30,11 @@ void add_clipped(Scene& scene, const Axes& axes, Path path) {
 
 }  // namespace
 
-void add_line(Scene& scene, const Axes& axes, std::span<const Point> data, const SeriesLook& look) {
+void add_line(Scene& scene, const Axes& axes, std::span<const Point> data, const SeriesLook& look,
+              const Target& target) {
   Path path;
   path.stroke = Stroke{look.colour, look.width, look.dash, Cap::butt};
+  const bool found = target != Target{};
   bool open = false;
   for (std::size_t i = 0; i < data.size(); ++i) {
     if (!drawable(axes, data[i])) {
@@ -42,8 +44,10 @@ void add_line(Scene& scene, const Axes& axes, std::span<const Point> data, const
     const Point at = axes.to_page(data[i].x, data[i].y);
     if (open) {
       path.line(at);
+      if (found) scene.lines.back().points.push_back(at);
     } else if (i + 1 < data.size() && drawable(axes, data[i + 1])) {
       path.move(at);
+      if (found) scene.lines.push_back({{at}, target, axes.plot});
       open = true;
     }
   }
@@ -51,8 +55,9 @@ void add_line(Scene& scene, const Axes& axes, std::span<const Point> data, const
 }
 
 void add_marked_line(Scene& scene, const Style& style, const Axes& axes,
-                     std::span<const Point> data, const SeriesLook& look, double mark_size) {
-  add_line(scene, axes, data, look);
+                     std::span<const Point> data, const SeriesLook& look, double mark_size,
+                     const Target& target) {
+  add_line(scene, axes, data, look, target);
   std::vector<Point> points;
   for (const Point& one : data) {
     if (!drawable(axes, one)) continue;

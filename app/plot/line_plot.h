@@ -10,11 +10,13 @@
 namespace kvloupe::figure {
 
 /// A line through the points, with a gap at points that are not finite (or not positive on a log
-/// axis).
-void add_line(Scene& scene, const Axes& axes, std::span<const Point> data, const SeriesLook& look);
+/// axis). With a `target` the pointer finds the line on the screen.
+void add_line(Scene& scene, const Axes& axes, std::span<const Point> data, const SeriesLook& look,
+              const Target& target = {});
 /// The same with a mark at each point.
 void add_marked_line(Scene& scene, const Style& style, const Axes& axes,
-                     std::span<const Point> data, const SeriesLook& look, double mark_size = 3.4);
+                     std::span<const Point> data, const SeriesLook& look, double mark_size = 3.4,
+                     const Target& target = {});
 
 /// The area between two lines over the same x. [n] each.
 void add_band(Scene& scene, const Axes& axes, std::span<const double> x,

@@ -169,12 +169,44 @@ std::optional<std::pair<double, double>> cell_span(const Axis& axis, int cell) {
 bool matches(const Target& wanted, const Target& place) {
   bool any = false;
   for (int Target::*f : {&Target::token, &Target::other_token, &Target::step, &Target::layer,
-                         &Target::head, &Target::run}) {
+                         &Target::head, &Target::query_head, &Target::run}) {
     if (wanted.*f < 0 || place.*f < 0) continue;
     if (wanted.*f != place.*f) return false;
     any = true;
   }
   return any;
+}
+
+double distance_to_piece(Point p, Point a, Point b) {
+  const double dx = b.x - a.x, dy = b.y - a.y;
+  const double length = dx * dx + dy * dy;
+  const double along =
+      length > 0.0 ? std::clamp(((p.x - a.x) * dx + (p.y - a.y) * dy) / length, 0.0, 1.0) : 0.0;
+  return std::hypot(a.x + along * dx - p.x, a.y + along * dy - p.y);
+}
+
+/// Fills the fields that nothing has told yet with the cell of the axes under the point. Returns
+/// whether there is one.
+bool add_cell(const std::vector<Axes>& all, Point p, Target& target) {
+  for (const Axes& a : all) {
+    if (!a.plot.contains(p)) continue;
+    const Point data = a.to_data(p);
+    bool any = false;
+    const auto state = [&](const Axis& axis, double value, bool is_y) {
+      int Target::*f = field(axis.meaning, is_y, tokens_by_tokens(a));
+      if (f == nullptr) return;
+      any = true;
+      if (target.*f >= 0) return;
+      const double low = std::min(axis.first, axis.last);
+      const double high = std::max(axis.first, axis.last);
+      target.*f =
+          static_cast<int>(std::clamp(std::floor(value), std::floor(low), std::ceil(high) - 1));
+    };
+    state(a.x, data.x, false);
+    state(a.y, data.y, true);
+    if (any) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -184,6 +216,24 @@ Target PickPoints::target(std::size_t point) const {
   Target token;
   token.token = tokens[point];
   return token;
+}
+
+const PickLine* Scene::line_at(Point p) const {
+  constexpr double kTie = 1e-6;  // where lines lie on each other, the one drawn last is seen
+  const PickLine* best = nullptr;
+  double nearest = kLineReach;
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    const Rect& plot = line->plot;
+    const Rect reach{plot.x - 1.0, plot.y - 1.0, plot.width + 2.0, plot.height + 2.0};
+    if (!reach.contains(p)) continue;
+    for (std::size_t i = 0; i + 1 < line->points.size(); ++i) {
+      const double distance = distance_to_piece(p, line->points[i], line->points[i + 1]);
+      if (distance > nearest - (best != nullptr ? kTie : 0.0)) continue;
+      best = &*line;
+      nearest = distance;
+    }
+  }
+  return best;
 }
 
 std::optional<Target> Scene::pick(Point p) const {
@@ -200,27 +250,19 @@ std::optional<Target> Scene::pick(Point p) const {
     }
   }
   if (best_set != nullptr) return best_set->target(best);
+  if (const PickLine* line = line_at(p)) {
+    Target target = line->target;
+    add_cell(axes, p, target);
+    return target;
+  }
   for (auto region = regions.rbegin(); region != regions.rend(); ++region) {
-    if (region->rect.contains(p)) return region->target;
+    if (!region->rect.contains(p)) continue;
+    Target target = region->target;
+    add_cell(axes, p, target);
+    return target;
   }
-  for (const Axes& a : axes) {
-    if (!a.plot.contains(p)) continue;
-    const Point data = a.to_data(p);
-    Target target;
-    bool any = false;
-    const auto state = [&](const Axis& axis, double value, bool is_y) {
-      int Target::*f = field(axis.meaning, is_y, tokens_by_tokens(a));
-      if (f == nullptr) return;
-      const double low = std::min(axis.first, axis.last);
-      const double high = std::max(axis.first, axis.last);
-      target.*f =
-          static_cast<int>(std::clamp(std::floor(value), std::floor(low), std::ceil(high) - 1));
-      any = true;
-    };
-    state(a.x, data.x, false);
-    state(a.y, data.y, true);
-    if (any) return target;
-  }
+  Target target;
+  if (add_cell(axes, p, target)) return target;
   return std::nullopt;
 }
 

@@ -172,6 +172,7 @@ struct Target {
   int step = -1;
   int layer = -1;
   int head = -1;
+  int query_head = -1;  // of the head's group, where a mark is of this one alone
   int run = -1;  // of an evaluation: the first of those that a cell shows
   bool operator==(const Target&) const = default;
 };
@@ -191,6 +192,16 @@ struct PickPoints {
   Target target(std::size_t point) const;
 };
 
+/// A curve that the pointer finds, as one run of straight pieces: those of a head.
+struct PickLine {
+  std::vector<Point> points;  // on the page; two or more
+  Target target;
+  Rect plot;  // what is outside is not drawn
+};
+
+/// How near a line the pointer finds it, points: five pixels of the window.
+inline constexpr double kLineReach = 3.0;
+
 struct Scene {
   double width = 0.0;  // points
   double height = 0.0;
@@ -199,6 +210,7 @@ struct Scene {
   std::vector<Axes> axes;
   std::vector<PickRegion> regions;
   std::vector<PickPoints> point_sets;
+  std::vector<PickLine> lines;  // in the order in which they are drawn
   std::vector<std::pair<std::string, std::string>>
       metadata;  // trace, spec, layer, head, version, ...
   std::string title;
@@ -209,9 +221,12 @@ struct Scene {
     return std::get<T>(items.emplace_back(std::move(item)));
   }
 
-  /// The target at this point: the nearest pick point, else the last region, else the cell of the
-  /// axes under it.
+  /// The target at this point: the nearest pick point, else the nearest line within kLineReach,
+  /// else the last region, else the cell of the axes under it. What a line or a region leaves open
+  /// (the token in a head's row, say), the axes under it tell.
   std::optional<Target> pick(Point p) const;
+  /// The line that pick() finds there; nullptr: none.
+  const PickLine* line_at(Point p) const;
   /// The places that show a target: bands of a plot, regions, points (as empty rectangles). Fields
   /// of the target that are -1 match anything; only fields that the place itself has are compared.
   std::vector<Rect> where(const Target& target) const;

@@ -123,7 +123,7 @@ class Reader {
 constexpr int kMost = 1 << 30;
 
 void read_tile(const Reader& tile, TileState& state) {
-  tile.only({"view", "choices", "policy", "x_range", "y_range", "limits"});
+  tile.only({"view", "choices", "policy", "x_range", "y_range", "limits", "pinned"});
   tile.read("view", state.view);
   const figure::FigureInfo* view = find_view(state.view);
   if (!view) tile.fail(tile.name("view"), "\"" + state.view + "\" is not a view");
@@ -149,6 +149,14 @@ void read_tile(const Reader& tile, TileState& state) {
   tile.read("x_range", state.x_range);
   tile.read("y_range", state.y_range);
   tile.read("limits", state.limits);
+  state.pinned.reset();
+  if (const Json* pinned = tile.find("pinned"); pinned != nullptr && !pinned->is_null()) {
+    const Reader head(*pinned, tile.name("pinned"));
+    head.only({"layer", "head"});
+    state.pinned.emplace();
+    head.read("layer", state.pinned->layer, 0, kMost);
+    head.read("head", state.pinned->head, 0, kMost);
+  }
 }
 
 /// The common part of a session and a page of a lesson.
@@ -183,14 +191,16 @@ void read_workspace(const Reader& root, WorkspaceState& s) {
   if (!compression.empty()) {
     s.compression = compression == "regular" ? Compression::regular : Compression::context_only;
   }
-  std::string grid = figure::find_overview_measure(s.grid_measure)->label;
+  std::string grid = figure::find_overview_measure(s.grid_measure)->session_word();
   root.read("grid_metric", grid);
   const auto& measures = figure::overview_measures();
-  const auto shown = std::find_if(measures.begin(), measures.end(),
-                                  [&](const auto& one) { return one.label == grid; });
+  const auto shown = std::find_if(measures.begin(), measures.end(), [&](const auto& one) {
+    return one.session_word() == grid || one.name == grid;
+  });
   if (grid.empty() || shown == measures.end())
     Reader::fail("grid_metric", "has no value \"" + grid + "\"");
   s.grid_measure = shown->name;
+  root.word("grid_scale", s.grid_scale, {"auto", "linear", "log", "relative"});
   root.read("followed", s.followed);
   root.word("token_colour", s.token_colour, {"fate", "score", "heads", "difference", "none"});
   if (const Json* tiles = root.find("tiles")) {
@@ -220,11 +230,11 @@ WorkspaceState session_of(const std::string& name, const Json& json) {
     throw FileError(name, "is of the newer format version " + std::to_string(version) +
                               "; use a newer kvloupe");
   }
-  root.only({"format",      "format_version", "trace",        "selection", "policy_a",
-             "policy_b",    "policy_b_on",    "budget",       "block",     "compression",
-             "grid_metric", "followed",       "token_colour", "tiles",     "tile_count",
-             "active_tile", "theme",          "colours",      "scale",     "patterns",
-             "left_panel",  "right_panel",    "bottom_panel"});
+  root.only({"format",      "format_version", "trace",       "selection",    "policy_a",
+             "policy_b",    "policy_b_on",    "budget",      "block",        "compression",
+             "grid_metric", "grid_scale",     "followed",    "token_colour", "tiles",
+             "tile_count",  "active_tile",    "theme",       "colours",      "scale",
+             "patterns",    "left_panel",     "right_panel", "bottom_panel"});
 
   WorkspaceState s = default_state();
   root.read("trace", s.trace);
@@ -260,6 +270,8 @@ std::string session_text(const WorkspaceState& s) {
                      {"x_range", range_json(tile.x_range)},
                      {"y_range", range_json(tile.y_range)},
                      {"limits", range_json(tile.limits)}});
+    if (tile.pinned)
+      tiles.back()["pinned"] = {{"layer", tile.pinned->layer}, {"head", tile.pinned->head}};
   }
   const figure::Selection& at = s.selection;
   Json json = {{"format", kFormat},
@@ -279,7 +291,8 @@ std::string session_text(const WorkspaceState& s) {
                {"budget", s.budget.text()},
                {"block", s.block},
                {"compression", s.compression ? compression_name(*s.compression) : ""},
-               {"grid_metric", figure::find_overview_measure(s.grid_measure)->label},
+               {"grid_metric", figure::find_overview_measure(s.grid_measure)->session_word()},
+               {"grid_scale", s.grid_scale},
                {"token_colour", s.token_colour},
                {"tiles", tiles},
                {"tile_count", s.tile_count},
@@ -337,8 +350,8 @@ WorkspaceState read_view(std::string_view text) {
         Reader::fail(own, "is not allowed in a view; it belongs to the reader");
     }
     fields.only({"selection", "policy_a", "policy_b", "policy_b_on", "budget", "block",
-                 "compression", "grid_metric", "followed", "token_colour", "tiles", "tile_count",
-                 "active_tile", "left_panel", "right_panel", "bottom_panel"});
+                 "compression", "grid_metric", "grid_scale", "followed", "token_colour", "tiles",
+                 "tile_count", "active_tile", "left_panel", "right_panel", "bottom_panel"});
     WorkspaceState s = default_state();
     if (const Json* tiles = fields.find("tiles"); tiles != nullptr && tiles->is_array()) {
       s.tile_count = std::clamp(static_cast<int>(tiles->size()), 1, kMaxTiles);

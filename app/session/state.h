@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/metric/sink.h"
 #include "analysis/policy/published.h"
 #include "app/figure/figure.h"
 #include "app/scene/colour_map.h"
@@ -19,6 +20,8 @@ struct Hover {
   int token = -1;
   int other_token = -1;  // the query, where `token` is the key
   int step = -1;
+  int layer = -1, head = -1;  // both or none: of a curve, a dot or a cell
+  bool operator==(const Hover&) const = default;
 };
 
 /// Which policy a tile looks at: both where its figure can show two, or one alone.
@@ -32,6 +35,7 @@ struct TileState {
   std::optional<std::pair<double, double>> x_range = std::nullopt;
   std::optional<std::pair<double, double>> y_range = std::nullopt;
   std::optional<std::pair<double, double>> limits = std::nullopt;
+  std::optional<HeadIndex> pinned = std::nullopt;  // shows this head, whichever is selected
   bool operator==(const TileState&) const = default;
 };
 
@@ -45,6 +49,7 @@ struct WorkspaceState {
   int block = 0;                           // 0: the capture's own
   std::optional<Compression> compression;  // none: the capture's own
   std::string grid_measure = "change";     // that the grid shows, of those of the figure overview
+  std::string grid_scale = "auto";         // of its colours: auto, linear, log or relative
   std::string followed = "auto";           // tokens: "120-131", a segment's name, or auto
   std::string token_colour = "fate";       // fate, score, heads, difference or none
   std::vector<TileState> tiles;            // always four; the first `tile_count` are shown

@@ -10,7 +10,12 @@ request::FigureSettings settings_of(const WorkspaceState& state, const TileState
   request::FigureSettings settings;
   settings.layer = at.layer;
   settings.head = at.head;
-  if (at.query_head >= 0) settings.query_head = at.query_head;
+  if (tile.pinned) {
+    settings.layer = tile.pinned->layer;
+    settings.head = tile.pinned->head;
+  } else if (at.query_head >= 0) {
+    settings.query_head = at.query_head;
+  }
   if (at.step >= 0) settings.step = at.step;
   if (at.token >= 0) settings.token = at.token;
   if (at.first_token > 0 || at.last_token >= 0) settings.tokens = {at.first_token, at.last_token};
@@ -28,6 +33,7 @@ request::FigureSettings settings_of(const WorkspaceState& state, const TileState
 
 TileState grid_tile(const WorkspaceState& state) {
   TileState tile{.view = "overview", .choices = {{"measure", state.grid_measure}}};
+  if (state.grid_scale != "auto") tile.choices["scale"] = state.grid_scale;
   if (state.grid_measure == figure::kFollowedMeasure) tile.choices["tokens"] = state.followed;
   tile.side = PolicySide::a;
   return tile;

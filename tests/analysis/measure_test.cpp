@@ -39,10 +39,13 @@ TEST(MeasureCatalog, TheDocumentIsWhatTheCatalogueSays) {
 }
 
 TEST(MeasureCatalog, EveryMeasureHasItsWordsAndOneWayToItsValue) {
-  std::set<std::string> names;
+  std::set<std::string> names, titles;
   for (const Measure& measure : all_measures()) {
     const MeasureInfo& info = *measure.info;
     EXPECT_TRUE(names.insert(info.name).second) << info.name;
+    EXPECT_TRUE(titles.insert(info.title).second) << info.title;
+    EXPECT_TRUE(info.help.size() > 20 && info.help.back() == '.')
+        << info.name << " has no sentence: " << info.help;
     EXPECT_FALSE(info.title.empty() || info.formula.empty() || info.source.empty()) << info.name;
     const int ways = (measure.slot >= 0 ? 1 : 0) + (info.of_step != nullptr ? 1 : 0) +
                      (info.of_replay != nullptr ? 1 : 0);

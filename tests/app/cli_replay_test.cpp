@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "analysis/error.h"
+#include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/policy_catalog.h"
 #include "app/cli/commands.h"
 #include "app/cli/index_list.h"
@@ -67,6 +68,26 @@ TEST_F(CliReplay, PoliciesListsTheCatalogue) {
     EXPECT_THAT(table.out, HasSubstr("\n" + policy_catalog()[i].name + " "));
   }
   EXPECT_EQ(document["policies"][1]["parameters"][0]["default"], 4);
+}
+
+TEST_F(CliReplay, MeasuresListsTheCatalogueUnderItsGroupsWithSentences) {
+  const Outcome table = call({"measures"});
+  ASSERT_EQ(table.code, 0);
+  const auto document = nlohmann::json::parse(call({"measures", "--json"}).out);
+  ASSERT_EQ(document["measures"].size(), all_measures().size());
+  for (const auto& each : document["measures"]) {
+    const auto name = each["name"].get<std::string>();
+    const auto begin = table.out.find("\n    " + name + "  ");
+    ASSERT_NE(begin, std::string::npos) << name << " runs into what follows, or is missing";
+    const std::string line = table.out.substr(begin + 1, table.out.find('\n', begin + 1) - begin - 1);
+    EXPECT_THAT(line, HasSubstr("  " + each["title"].get<std::string>() + ". " +
+                                each["says"].get<std::string>()));
+    EXPECT_EQ(table.out.rfind("\n" + each["group"].get<std::string>() + "\n", begin) ==
+                      std::string::npos &&
+                  !table.out.starts_with(each["group"].get<std::string>() + "\n"),
+              false)
+        << name << " stands below its group";
+  }
 }
 
 TEST_F(CliReplay, JsonOnStandardOutput) {

@@ -49,6 +49,9 @@ TEST_F(Session, WhatIsWrittenIsRead) {
   state.amounts = figure::AmountMap::cividis;
   state.tiles[1].side = PolicySide::b;
   state.token_colour = "difference";
+  state.grid_measure = "head_error_l2";
+  state.grid_scale = "relative";
+  state.tiles[3].pinned = HeadIndex{7, 2};
   state.scale = 1.5;
   state.left_panel = false;
   const auto path = folder_.path() / "round.json";
@@ -72,6 +75,9 @@ TEST_F(Session, WhatIsWrongIsNamed) {
   EXPECT_THAT(problem(R"(, "colour": 1)"), HasSubstr("colour is not a field"));
   EXPECT_THAT(problem(R"(, "compression": "later")"), HasSubstr("later"));
   EXPECT_THAT(problem(R"(, "theme": "pink")"), HasSubstr("pink"));
+  EXPECT_THAT(problem(R"(, "grid_scale": "square")"), HasSubstr("square"));
+  EXPECT_THAT(problem(R"(, "tiles": [{"view": "filmstrip", "pinned": {"layer": -1}}])"),
+              HasSubstr("pinned.layer must be between"));
   EXPECT_THAT(problem(R"(, "patterns": "dots")"), HasSubstr("patterns must be true or false"));
   EXPECT_THAT(problem(R"(, "policy_a": "keydif")"), HasSubstr("keydif"));
   EXPECT_THAT(problem(R"(, "budget": "0")"), HasSubstr("budget is not valid"));

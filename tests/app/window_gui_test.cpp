@@ -427,20 +427,51 @@ TEST_F(Window, PolicyAndBudgetChangeWhatIsKept) {
   EXPECT_NE(w().shown.head(1), nullptr);
 }
 
+TEST_F(Window, AModifierIsFoundByTypingAndThoseInUseAreInSight) {
+  open_trace();
+  driver().press_on("##policies", {"A", "+ modifier…"});
+  driver().frames(2);
+  ASSERT_TRUE(w().sheets.palette.is_open());
+  driver().type("recent");
+  driver().frames(2);
+  driver().key(GLFW_KEY_ENTER);
+  driver().frames(3);
+  EXPECT_EQ(state().policy_a.text(), "keydiff+recent");
+  driver().press_on("##policies", {"A", "+ modifier…"});
+  driver().frames(2);
+  driver().type("recent");
+  driver().frames(2);
+  driver().key(GLFW_KEY_ENTER);
+  driver().frames(3);
+  EXPECT_EQ(state().policy_a.text().find("recent"), state().policy_a.text().rfind("recent"))
+      << "what the policy has cannot be chosen again";
+  driver().key(GLFW_KEY_ESCAPE);
+  state().policy_a = parse_policy("keydiff+recent(10%)");
+  driver().settle();
+  driver().press_on("##policies", {"A", "recent", "+ recent"});
+  driver().frames(3);
+  EXPECT_EQ(state().policy_a.text(), "keydiff") << "a click on one in use leaves it out";
+}
+
 TEST_F(Window, AModifierThatNeedsMoreIsTypedOn) {
-  driver().resize(1280, 1000);  // all modifiers are in sight, the line of an error above them too
   open_trace();
   const std::string before = state().policy_a.text();
-  for (const std::string name : {"dms", "headbudgets"}) {
-    driver().press_on("##policies", {"A", "+ " + name});
+  const auto add = [&](const std::string& name) {
+    driver().press_on("##policies", {"A", "+ modifier…"});
+    driver().frames(2);
+    driver().type("+ " + name);
+    driver().frames(2);
+    driver().key(GLFW_KEY_ENTER);
     driver().frames(3);
+  };
+  for (const std::string name : {"dms", "headbudgets"}) {
+    add(name);
     EXPECT_THAT(w().editors.a.error(), HasSubstr(name + " needs "));
     EXPECT_EQ(state().policy_a.text(), before) << "nothing changes before the line is whole";
     driver().key(GLFW_KEY_ESCAPE);
     driver().frames(3);
   }
-  driver().press_on("##policies", {"A", "+ dms"});
-  driver().frames(3);
+  add("dms");
   driver().key(GLFW_KEY_A, true);
   driver().type("keydiff+dms(-0.5)");
   driver().settle();
@@ -574,6 +605,170 @@ TEST_F(Window, HoveringATokenMarksItEverywhereAndAClickSelectsIt) {
   EXPECT_NEAR(state().selection.token, 52, 2);
   driver().key(GLFW_KEY_ESCAPE);
   EXPECT_EQ(state().selection.token, -1);
+}
+
+TEST_F(Window, ACurveNamesItsHeadAndAClickSelectsTheHeadEverywhere) {
+  open_trace();
+  driver().type("2");
+  state().tiles[0] = TileState{.view = "budget-curve"};
+  state().tiles[1] = TileState{.view = "agreement"};
+  driver().settle();
+  const auto scene = w().tiles[0].scene();
+  const auto at = [&](figure::Point p) {
+    return std::pair{w().tiles[0].origin().x + static_cast<float>(p.x) * w().tiles[0].scale(),
+                     w().tiles[0].origin().y + static_cast<float>(p.y) * w().tiles[0].scale()};
+  };
+  // A place on a curve of another head that no other curve covers.
+  std::optional<figure::Point> place;
+  figure::Target head;
+  for (const figure::PickLine& line : scene->lines) {
+    const figure::Point a = line.points[0], b = line.points[1];
+    const figure::Point middle{(a.x + b.x) / 2, (a.y + b.y) / 2};
+    const bool selected = line.target.layer == state().selection.layer &&
+                          line.target.head == state().selection.head;
+    if (selected || scene->pick(middle) != line.target) continue;
+    place = middle;
+    head = line.target;
+  }
+  ASSERT_TRUE(place) << "no curve can be pointed at";
+  const auto [x, y] = at(*place);
+  driver().move(x, y);
+  driver().frames(3);
+  EXPECT_EQ(w().hovered().layer, head.layer);
+  EXPECT_EQ(w().hovered().head, head.head);
+  EXPECT_THAT(w().tiles[0].readout(), testing::StartsWith("layer " + std::to_string(head.layer) +
+                                                          ", head " + std::to_string(head.head)));
+  EXPECT_THAT(w().tiles[0].readout(), HasSubstr("within the limit"));
+  driver().move(1, 1);
+  driver().settle();
+  const auto before = driver().picture();
+  driver().click(x, y);
+  driver().move(1, 1);
+  driver().settle();
+  EXPECT_EQ(state().selection.layer, head.layer);
+  EXPECT_EQ(state().selection.head, head.head);
+  for (const std::size_t tile : {0U, 1U}) {
+    const auto shown = w().tiles[tile].scene();
+    const int left = static_cast<int>(w().tiles[tile].origin().x);
+    const int top = static_cast<int>(w().tiles[tile].origin().y);
+    const auto side = [&](double length) {
+      return static_cast<int>(length * static_cast<double>(w().tiles[tile].scale()));
+    };
+    EXPECT_GT(WindowDriver::difference(before, driver().picture(), left, top,
+                                       left + side(shown->width), top + side(shown->height)),
+              0.0)
+        << "the selected head stands out in " << state().tiles[tile].view;
+  }
+}
+
+TEST_F(Window, ACellOfAQueryHeadSelectsItsHead) {
+  open_trace();
+  show("roles");
+  const auto scene = w().tiles[0].scene();
+  ASSERT_FALSE(scene->regions.empty());
+  const figure::PickRegion& last = scene->regions.back();
+  ASSERT_GE(last.target.query_head, 0);
+  const figure::Point p = last.rect.centre();
+  const float x = w().tiles[0].origin().x + static_cast<float>(p.x) * w().tiles[0].scale();
+  const float y = w().tiles[0].origin().y + static_cast<float>(p.y) * w().tiles[0].scale();
+  driver().move(x, y);
+  driver().frames(3);
+  EXPECT_THAT(w().tiles[0].readout(),
+              HasSubstr("query head " + std::to_string(last.target.query_head)));
+  driver().click(x, y);
+  driver().frames(3);
+  EXPECT_EQ(state().selection.layer, last.target.layer);
+  EXPECT_EQ(state().selection.head, last.target.head);
+  EXPECT_EQ(state().selection.query_head, -1) << "whoever looks at the mean goes on to do so";
+  state().selection.query_head = last.target.query_head - 1;
+  driver().frames(2);
+  driver().click(x, y);
+  driver().frames(3);
+  EXPECT_EQ(state().selection.query_head, last.target.query_head);
+}
+
+TEST_F(Window, TheGridsMeasureIsFoundByTyping) {
+  open_trace();
+  driver().press_on("##left", {"###metric"});
+  driver().frames(2);
+  ASSERT_TRUE(w().sheets.palette.is_open());
+  driver().type("head output error");
+  driver().frames(2);
+  driver().key(GLFW_KEY_ENTER);
+  driver().settle();
+  EXPECT_EQ(state().grid_measure, "head_error_l2");
+  EXPECT_EQ(grid().size(), 6U);
+  // What needs policy B says so, and Enter goes past it.
+  driver().press_on("##left", {"###metric"});
+  driver().frames(2);
+  driver().type("overlap");
+  driver().frames(2);
+  driver().key(GLFW_KEY_ENTER);
+  driver().frames(2);
+  EXPECT_TRUE(w().sheets.palette.is_open());
+  EXPECT_EQ(state().grid_measure, "head_error_l2");
+  driver().key(GLFW_KEY_ESCAPE);
+}
+
+TEST_F(Window, TheGridsScaleIsChosenAndKept) {
+  open_trace();
+  const auto before = driver().picture();
+  state().grid_scale = "relative";
+  driver().settle();
+  EXPECT_GT(WindowDriver::difference(before, driver().picture(), 0, 200, 256, 700), 0.0);
+  const auto made = w().grid.figure();
+  ASSERT_NE(made, nullptr);
+  EXPECT_THAT(made->figure->value_text({.layer = 1, .head = 0}), HasSubstr("from its layer's mean"));
+}
+
+TEST_F(Window, APinnedHeadStandsBesideTheSelectedOneInTheSameView) {
+  open_trace();
+  driver().type("3");
+  state().tiles[0] = TileState{.view = "attention"};
+  state().tiles[1] = TileState{.view = "overview"};
+  state().tiles[2] = TileState{.view = "survival"};
+  state().selection.layer = 2;
+  state().selection.head = 1;
+  driver().settle();
+  driver().type("h");
+  driver().key(GLFW_KEY_UP);
+  driver().settle();
+  ASSERT_EQ(state().tile_count, 2);
+  const auto head_of = [&](std::size_t tile) {
+    std::string text;
+    for (const auto& [name, value] : w().tiles[tile].figure()->settings) {
+      if (name == "layer" || name == "head") text += value + ".";
+    }
+    return text;
+  };
+  EXPECT_EQ(head_of(0), "1.1.") << "the selected one";
+  EXPECT_EQ(head_of(1), "2.1.") << "the pinned one";
+  EXPECT_EQ(state().tiles[1].view, "attention");
+  const auto bar = [&](std::size_t tile) {
+    const auto& axes = w().tiles[tile].scene()->axes;
+    const auto found = std::find_if(axes.begin(), axes.end(), [](const figure::Axes& one) {
+      return one.x.label.empty() && one.plot.width < 12.0;
+    });
+    return found == axes.end() ? std::pair(0.0, 0.0) : std::pair(found->y.first, found->y.last);
+  };
+  EXPECT_NE(bar(0), std::pair(0.0, 0.0));
+  EXPECT_EQ(bar(0), bar(1)) << "one colour means one value in both";
+  // One leads the other, whichever is active.
+  state().active_tile = 1;
+  driver().type("k");
+  driver().frames(2);
+  driver().type("film");
+  driver().frames(2);
+  driver().key(GLFW_KEY_ENTER);
+  driver().settle();
+  EXPECT_EQ(state().tiles[0].view, "filmstrip");
+  EXPECT_EQ(head_of(1), "2.1.");
+  driver().type("h");
+  driver().settle();
+  EXPECT_EQ(state().tile_count, 3) << "the views before are back";
+  EXPECT_EQ(state().tiles[1].view, "overview");
+  EXPECT_EQ(state().tiles[0].view, "filmstrip") << "with the view chosen meanwhile";
+  EXPECT_EQ(window::pinned_tile(state()), nullptr);
 }
 
 TEST_F(Window, BadFilesLeaveTheTraceOpenAndSayWhy) {

@@ -7,6 +7,7 @@ namespace kvloupe::examples {
 
 MeasureFamily mean_position() {
   MeasureFamily family;
+  family.group = MeasureGroup::kept;
   family.name = "Position";
   family.remark = "After the step's eviction, of the tokens so far.";
   family.scope = MeasureScope::step;
@@ -15,7 +16,8 @@ MeasureFamily mean_position() {
                       .unit = "",
                       .formula = "mean over the retained of i / (tokens so far - 1)",
                       .source = "an example of kvloupe's own",
-                      .share = true}};
+                      .share = true,
+                      .help = "Where in the text the retained entries lie: 0 its start, 1 its end."}};
   family.of_step = [](MeasuredStep& step, std::span<double> values) {
     const auto tokens = step.cache().tokens();
     const auto last = static_cast<double>(step.prefix() - 1);

@@ -23,6 +23,7 @@
 #include "app/export/figure_file.h"
 #include "app/request/figure_service.h"
 #include "tests/figure/baseline_fonts.h"
+#include "tests/figure/csv_rows.h"
 #include "tests/figure/dump_difference.h"
 #include "tests/figure/page_reader.h"
 #include "tests/figure/text_dump.h"
@@ -178,6 +179,7 @@ TEST_P(FigureCatalogTest, AsAPageItSaysWhatItSaysAtEveryPlace) {
     for (std::size_t i = 0; i < set.points.size(); ++i)
       wanted.push_back(made.figure->value_text(set.target(i)));
   }
+  for (const PickLine& line : scene.lines) wanted.push_back(made.figure->value_text(line.target));
   for (const PickRegion& region : scene.regions)
     wanted.push_back(made.figure->value_text(region.target));
   ASSERT_GE(texts.size(), wanted.size());
@@ -210,6 +212,77 @@ TEST_P(FigureCatalogTest, AsAPageItSaysWhatItSaysAtEveryPlace) {
     EXPECT_EQ(texts.at(starts[static_cast<std::size_t>(at)] +
                        static_cast<std::size_t>(row * table[1].get<int>() + column)),
               made.figure->value_text(*target));
+  }
+}
+
+/// The heads that a figure's numbers name: those of the columns layer and head, those of query
+/// heads, and lines that are called "head 2". Rows without any number do not count.
+std::set<std::pair<int, int>> heads_in_numbers(const Figure& figure, int group, int layer) {
+  std::set<std::pair<int, int>> heads;
+  for (const test::CsvRow& row : test::csv_rows(figure)) {
+    const auto number = [&](const std::string& column) {
+      const auto found = row.find(column);
+      return found == row.end() || found->second.empty() ? -1 : std::stoi(found->second);
+    };
+    const bool has_value = std::any_of(row.begin(), row.end(), [](const auto& cell) {
+      static const std::set<std::string> kPlaces{"layer", "head",   "query_head", "policy", "step",
+                                                 "token", "budget", "panel",      "series", "role",
+                                                 "line",  "sigma",  "distance",   "named"};
+      return !kPlaces.contains(cell.first) && !cell.second.empty() && cell.second != "nan";
+    });
+    if (!has_value) continue;
+    const auto of = row.find("of");  // of distributions: their heads are query heads here
+    const bool of_queries = of != row.end() && of->second == "Queries";
+    if (const int head = number("head"); head >= 0)
+      heads.emplace(number("layer"), of_queries ? head / group : head);
+    if (const int head = number("query_head"); head >= 0)
+      heads.emplace(number("layer"), head / group);
+    if (const auto line = row.find("line"); line != row.end() && line->second.starts_with("head "))
+      heads.emplace(layer, std::stoi(line->second.substr(5)));
+  }
+  return heads;
+}
+
+/// Where a figure has numbers of single heads, the pointer finds the heads.
+TEST_P(FigureCatalogTest, TheHeadsOfItsMarksAreFound) {
+  if (GetParam() == "drift") return;  // its numbers are of heads, its curves of layers
+  const bool of_trace = !info().needs.evaluation;
+  const int group = of_trace ? (*trace)->model().group_size() : 1;
+  for (const request::FigureSettings& settings : with_each_choice(parse_policy("keydiff"))) {
+    const MadeFigure made = make(settings);
+    const auto of_layer = std::find_if(made.settings.begin(), made.settings.end(),
+                                       [](const auto& one) { return one.first == "layer"; });
+    const auto heads = heads_in_numbers(
+        *made.figure, group, of_layer == made.settings.end() ? 0 : std::stoi(of_layer->second));
+    if (heads.size() < 2) continue;
+    std::string choices;
+    for (const auto& [name, value] : settings.choices) choices += " " + name + "=" + value;
+    SCOPED_TRACE(GetParam() + choices);
+    const Scene scene = page_of(info(), made, {}, *fonts);
+    std::set<std::pair<int, int>> found;
+    const auto look = [&](Point at) {
+      const auto target = scene.pick(at);
+      if (target && target->layer >= 0 && target->head >= 0)
+        found.emplace(target->layer, target->head);
+      return target.has_value() && target->head >= 0;
+    };
+    for (const PickLine& line : scene.lines) {
+      for (std::size_t i = 0; i + 1 < line.points.size(); ++i) {
+        const Point a = line.points[i], b = line.points[i + 1];
+        const Point middle{(a.x + b.x) / 2, (a.y + b.y) / 2};
+        if (!line.plot.contains(middle)) continue;
+        EXPECT_TRUE(look(middle));
+      }
+      found.emplace(line.target.layer, line.target.head);  // another may lie on it
+    }
+    for (const PickRegion& region : scene.regions) look(region.rect.centre());
+    for (const Axes& axes : scene.axes) {
+      if (axes.x.meaning != AxisMeaning::head) continue;
+      for (const auto& [layer, head] : heads) look(axes.to_page(head + 0.5, layer + 0.5));
+    }
+    for (const auto& head : heads) {
+      EXPECT_TRUE(found.contains(head)) << "layer " << head.first << ", head " << head.second;
+    }
   }
 }
 

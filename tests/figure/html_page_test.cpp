@@ -118,7 +118,7 @@ TEST_F(HtmlPageTest, EveryPlaceSaysWhatTheFigureSays) {
   expect(2, tokens);
   expect(3, heads);  // once for both panels
   expect(4, map);
-  EXPECT_EQ(data["figures"][1]["geometry"][0]["regions"].size(), 20U * 9U);
+  EXPECT_EQ(data["figures"][1]["geometry"][0]["regions"].size(), 20U * 10U);
   EXPECT_EQ(data["figures"][2]["geometry"][0]["sets"][0]["points"].size(), 20U * 3U);
   EXPECT_EQ(data["figures"][3]["geometry"][0]["axes"][2]["t"], -1);  // a bar of colours
 }

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "analysis/error.h"
 #include "analysis/replay/follow.h"
@@ -51,7 +54,7 @@ TEST_F(OverviewTest, EveryMeasureHasANumberOfEveryHeadAndIsDrawnInAPanelToo) {
   const TextMetrics fonts;
   for (const OverviewMeasure& one : overview_measures()) {
     EXPECT_TRUE(names.insert(one.name).second) << one.name;
-    if (one.label.empty()) continue;
+    EXPECT_NE(one.label, "") << one.name;
     EXPECT_TRUE(labels.insert(one.label).second) << one.label;
     EXPECT_NE(one.help, "") << one.name;
     const MadeFigure made = make(one.name);
@@ -67,6 +70,81 @@ TEST_F(OverviewTest, EveryMeasureHasANumberOfEveryHeadAndIsDrawnInAPanelToo) {
     EXPECT_EQ(target->layer, 1);
     EXPECT_EQ(target->head, 0);
   }
+}
+
+TEST_F(OverviewTest, TheRelativeScaleIsPercentFromTheMeanOfTheLayer) {
+  settings.choices["scale"] = "relative";
+  const MadeFigure made = make("perturbation_l1");
+  const auto rows = csv_rows(*made.figure);
+  ASSERT_EQ(rows.size(), 6U);
+  for (std::size_t layer = 0; layer < 3; ++layer) {
+    double mean = 0.0;
+    for (std::size_t head = 0; head < 2; ++head)
+      mean += csv_number(rows[2 * layer + head], "perturbation_l1") / 2.0;
+    for (std::size_t head = 0; head < 2; ++head) {
+      const auto& row = rows[2 * layer + head];
+      EXPECT_NEAR(csv_number(row, "percent_from_layer_mean"),
+                  100.0 * (csv_number(row, "perturbation_l1") / mean - 1.0), 1e-3);
+    }
+  }
+  EXPECT_THAT(made.figure->caption(), ::testing::HasSubstr("in percent of that mean"));
+  EXPECT_THAT(made.figure->value_text({.layer = 0, .head = 0}),
+              ::testing::HasSubstr("% from its layer's mean"));
+  // Values of both signs have no mean to divide by: the colours stay linear, and it is said.
+  const MadeFigure with_signs = make("key_mean_cosine");
+  bool negative = false;
+  for (const auto& row : csv_rows(*with_signs.figure)) {
+    negative |= csv_number(row, "key_mean_cosine") < 0.0;
+    EXPECT_EQ(row.contains("percent_from_layer_mean"), false);
+  }
+  EXPECT_TRUE(negative) << "else this tests nothing";
+  EXPECT_THAT(with_signs.figure->caption(), ::testing::HasSubstr("the colours are linear"));
+}
+
+/// The values that the ends of the colour bar stand for.
+std::pair<double, double> bar_of(const Figure& figure, double width) {
+  const TextMetrics fonts;
+  DrawRequest request;
+  request.style = make_style(fonts);
+  request.width = width;
+  const Scene scene = figure.draw(request);
+  EXPECT_THAT(scene_problems(scene), ::testing::IsEmpty());
+  for (const Axes& axes : scene.axes) {
+    if (axes.x.meaning != AxisMeaning::head) {
+      EXPECT_EQ(axes.y.scale == AxisScale::log,
+                figure.caption().find("Logarithmic") != std::string::npos);
+      return {axes.y.last, axes.y.first};
+    }
+  }
+  return {};
+}
+
+TEST_F(OverviewTest, TheLogarithmicScaleGoesFromTheSmallestValueAboveZeroAndIsSaid) {
+  std::vector<double> values;
+  for (const auto& row : csv_rows(*make("perturbation_l1").figure))
+    values.push_back(csv_number(row, "perturbation_l1"));
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  ASSERT_GT(*least, 0.0);
+  settings.choices["scale"] = "log";
+  const MadeFigure made = make("perturbation_l1");
+  const auto [low, high] = bar_of(*made.figure, 260.0);
+  EXPECT_NEAR(low, *least, 1e-6 * *least);
+  EXPECT_NEAR(high, *most, 1e-6 * *most);
+  EXPECT_THAT(made.figure->caption(), ::testing::HasSubstr("Logarithmic colour scale."));
+  settings.choices["scale"] = "linear";
+  const auto [zero, top] = bar_of(*make("perturbation_l1").figure, 260.0);
+  EXPECT_EQ(zero, 0.0);
+  EXPECT_NEAR(top, *most, 1e-6 * *most);
+  // By itself the scale is logarithmic exactly where values span two decades.
+  settings.choices["scale"] = "auto";
+  const bool spans = *most >= 100.0 * *least;
+  EXPECT_EQ(make("perturbation_l1").figure->caption().find("Logarithmic") != std::string::npos,
+            spans);
+  settings.budget = parse_budget("100%");
+  settings.choices["scale"] = "log";
+  EXPECT_THAT(make("perturbation_l1").figure->caption(),
+              ::testing::HasSubstr("the colours are linear"))
+      << "nothing was lost: all is 0";
 }
 
 TEST_F(OverviewTest, WhatTheFullCacheShowsAsksForNoPolicy) {

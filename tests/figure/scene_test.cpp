@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "app/plot/frame.h"
+#include "app/plot/line_plot.h"
 #include "app/scene/enlarged.h"
 #include "tests/figure/text_dump.h"
 
@@ -90,6 +93,53 @@ TEST_F(SceneTest, TheNearestPointWins) {
   EXPECT_EQ(scene.pick({13, 10})->token, 6);
   EXPECT_EQ(scene.pick({11, 10})->token, 5);
   EXPECT_FALSE(scene.pick({40, 10}));
+}
+
+TEST_F(SceneTest, TheNearestLineWithinReachWinsAndTheLastOfThoseThatLieOnEachOther) {
+  const Rect plot{0, 0, 100, 60};
+  const auto line = [&](double y, int head) {
+    scene.lines.push_back({{{0, y}, {50, y}, {100, y + 20}}, {.layer = 2, .head = head}, plot});
+  };
+  line(20, 0);
+  line(24, 1);
+  EXPECT_EQ(scene.pick({30, 21.5})->head, 0);
+  EXPECT_EQ(scene.pick({30, 22.5})->head, 1);
+  EXPECT_EQ(scene.pick({30, 22.5})->layer, 2);
+  EXPECT_EQ(scene.pick({75, 34.1})->head, 1) << "between two points of the line";
+  EXPECT_FALSE(scene.pick({30, 20.0 - kLineReach - 0.1}));
+  EXPECT_TRUE(scene.pick({30, 20.0 - kLineReach + 0.1}));
+  line(20, 3);
+  EXPECT_EQ(scene.pick({30, 20})->head, 3) << "the one that is seen";
+  scene.lines.back().plot = {0, 0, 20, 60};
+  EXPECT_EQ(scene.pick({30, 20})->head, 0) << "not where the plot cuts a line off";
+}
+
+TEST_F(SceneTest, WhatARegionLeavesOpenTheAxesUnderItTell) {
+  scene.axes.push_back({{0, 0, 100, 40},
+                        {AxisMeaning::token, AxisScale::linear, 0, 10, ""},
+                        {AxisMeaning::layer, AxisScale::linear, 0, 2, ""}});
+  scene.regions.push_back({{0, 10, 100, 10}, {.layer = 0, .head = 1}});
+  EXPECT_EQ(*scene.pick({35, 15}), (Target{.token = 3, .layer = 0, .head = 1}));
+  EXPECT_EQ(*scene.pick({35, 25}), (Target{.token = 3, .layer = 1}));
+  scene.regions.push_back({{0, 0, 100, 10}, {.token = 7}});
+  EXPECT_EQ(scene.pick({35, 5})->token, 7) << "its own word counts";
+}
+
+TEST_F(SceneTest, ALineOfAHeadIsFoundWhereItIsDrawn) {
+  const Axes axes{{10, 10, 100, 50},
+                  {AxisMeaning::value, AxisScale::log, 1, 100, ""},
+                  {AxisMeaning::value, AxisScale::linear, 1, 0, ""}};
+  const double gap = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<Point> data{{1, 0.5}, {10, 0.5}, {20, gap}, {30, 0.2}, {100, 0.2}};
+  add_line(scene, axes, data, {}, {.layer = 1, .head = 2});
+  ASSERT_EQ(scene.lines.size(), 2U) << "one for each unbroken run";
+  const Target head{.layer = 1, .head = 2};
+  EXPECT_EQ(scene.pick(axes.to_page(3, 0.5)), head);
+  EXPECT_EQ(scene.pick(axes.to_page(60, 0.2)), head);
+  EXPECT_FALSE(scene.pick(axes.to_page(20, 0.35))) << "in the gap there is no line";
+  scene.lines.clear();
+  add_line(scene, axes, data, {});
+  EXPECT_TRUE(scene.lines.empty()) << "a line of nobody";
 }
 
 TEST_F(SceneTest, SoundSceneHasNoProblems) {

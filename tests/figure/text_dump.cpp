@@ -287,6 +287,7 @@ std::string write_text_dump(const Scene& scene) {
   if (!scene.regions.empty()) out += fmt::format("{} pick regions\n", scene.regions.size());
   for (const PickPoints& set : scene.point_sets)
     out += fmt::format("{} pick points\n", set.points.size());
+  if (!scene.lines.empty()) out += fmt::format("{} pick lines\n", scene.lines.size());
   Dumper dumper{out};
   for (const Item& item : scene.items) std::visit(dumper, item);
   return out;

@@ -45,7 +45,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     const int head = trace.model().head_of(q);
     figure->columns[1].rows.push_back({std::to_string(q), head,
                                        s.query_head >= 0 ? q == s.query_head : head == s.head,
-                                       angles_to_mean(trace.query(s.layer, q))});
+                                       angles_to_mean(trace.query(s.layer, q)), q});
   }
   figure->caption_text =
       fmt::format(

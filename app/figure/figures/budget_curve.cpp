@@ -93,6 +93,18 @@ struct Curves {
   int safe = -1;                           // place of the smallest safe budget; −1: none
 };
 
+/// Place of the smallest budget from which on a curve keeps within the limit.
+int smallest_safe(const std::vector<double>& curve, double limit, bool more_is_better) {
+  int safe = -1;
+  for (int b = static_cast<int>(curve.size()) - 1; b >= 0; --b) {
+    const double value = curve[static_cast<std::size_t>(b)];
+    const bool within = more_is_better ? value >= limit : value <= limit;
+    if (!within) break;  // NaN is not within
+    safe = b;
+  }
+  return safe;
+}
+
 class BudgetCurve final : public Figure {
  public:
   CurveMeasure measure = measures().front();
@@ -129,6 +141,23 @@ class BudgetCurve final : public Figure {
         }
       }
     }
+  }
+
+  std::string value_text(const Target& target) const override {
+    if (target.layer < 0 || target.head < 0 || target.head >= heads_of_layer) return {};
+    const auto at = static_cast<std::size_t>(target.layer * heads_of_layer + target.head);
+    std::string text;
+    for (const Curves& one : policies) {
+      if (at >= one.heads.size()) return {};
+      const int safe = smallest_safe(one.heads[at], limit, measure.more_is_better());
+      text += fmt::format(
+          "{}{}{}", text.empty() ? "" : "; ", policies.size() > 1 ? one.policy + ": " : "",
+          safe < 0
+              ? "within the limit at none of these budgets"
+              : fmt::format("within the limit from N = {} on",
+                            format_count(std::lround(budgets[static_cast<std::size_t>(safe)]))));
+    }
+    return text;
   }
 
   std::string caption() const override {
@@ -237,6 +266,11 @@ class BudgetCurve final : public Figure {
     return grid;
   }
 
+  Target place_of(std::size_t head) const {
+    const int at = static_cast<int>(head);
+    return {.layer = at / heads_of_layer, .head = at % heads_of_layer};
+  }
+
   std::vector<Point> points(const std::vector<double>& values) const {
     std::vector<Point> line;
     for (std::size_t b = 0; b < budgets.size(); ++b) line.push_back({budgets[b], values[b]});
@@ -247,7 +281,8 @@ class BudgetCurve final : public Figure {
     SeriesLook thin = series_look(style, 0);
     thin.colour = mix_thin(style);
     thin.width = thin_width();
-    for (const auto& head : one.heads) add_line(scene, axes, points(head), thin);
+    for (std::size_t h = 0; h < one.heads.size(); ++h)
+      add_line(scene, axes, points(one.heads[h]), thin, place_of(h));
     // Its name is in the legend: many lines run where it could stand.
     add_level(scene, style, axes, limit, "");
     SeriesLook bold = series_look(style, 0);
@@ -268,18 +303,6 @@ class BudgetCurve final : public Figure {
                       {mark}});
   }
 };
-
-/// Place of the smallest budget from which on the mean keeps within the limit.
-int smallest_safe(const std::vector<double>& mean, double limit, bool more_is_better) {
-  int safe = -1;
-  for (int b = static_cast<int>(mean.size()) - 1; b >= 0; --b) {
-    const double value = mean[static_cast<std::size_t>(b)];
-    const bool within = more_is_better ? value >= limit : value <= limit;
-    if (!within) break;  // NaN is not within
-    safe = b;
-  }
-  return safe;
-}
 
 /// Every head's number at every budget, and their mean.
 Curves curves_of(const std::string& policy,

@@ -133,6 +133,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     LinePanels::Line line, points;
     line.name = fmt::format("query head {}", heads[i]);
     line.look = points.look = static_cast<int>(i);
+    line.target = {.layer = s.layer, .head = s.head, .query_head = heads[i]};
     line.points = binned(of_attention ? kernel.attention : kernel.logit, fine, tokens);
     points.id = line.name + " measured";
     points.marks_only = true;

@@ -42,7 +42,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                             static_cast<double>(cosines.size());
       const double of_distinct = distinct_rows_cosine(view(keys), mean_query, count);
       nearer += of_distinct > of_all ? 1 : 0;
-      const Target target{.layer = layer, .head = head};
+      const Target target{.layer = layer, .head = head, .query_head = q};
       const double place = place_in_row(q, model.num_heads);
       distinct.rows.back().push_back({of_distinct, place, target, {}});
       all.rows.back().push_back({of_all, place, target, {}});

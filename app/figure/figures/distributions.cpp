@@ -64,7 +64,8 @@ Scene Distributions::draw(const DrawRequest& request) const {
       const double top = axes[c].to_page(column.low, cell).y;
       const double bottom = axes[c].to_page(column.low, cell + 1.0).y;
       scene.regions.push_back(
-          {{plot.x, top, plot.width, bottom - top}, Target{.layer = layer, .head = row.head}});
+          {{plot.x, top, plot.width, bottom - top},
+           Target{.layer = layer, .head = row.head, .query_head = row.query_head}});
       if (bottom - top < style.small * 1.05) continue;  // the rows are too close for numbers
       Text number = make_text(style, median_text(row),
                               {plot.right() + 3.0, bottom - (bottom - top - cap) / 2}, style.small);
@@ -94,6 +95,8 @@ std::string Distributions::value_text(const Target& target) const {
   for (const Column& column : columns) {
     for (const Row& row : column.rows) {
       if (row.head != target.head) continue;
+      if (target.query_head >= 0 && row.query_head >= 0 && row.query_head != target.query_head)
+        continue;
       if (!text.empty()) text += ", ";
       text += column.title + " " + row.name + ": median " + median_text(row);
     }

@@ -16,6 +16,7 @@ class Distributions final : public Figure {
     int head = -1;              // key-value head it belongs to
     bool chosen = false;        // the selected one
     std::vector<float> values;  // one per token
+    int query_head = -1;        // where it is of this one alone
   };
   struct Column {
     std::string title;

@@ -57,6 +57,24 @@ class Follow final : public Figure {
       add_dots(scene, style, axes[p], policies[p], colours);
     }
     const Axes& by_step = axes.back();
+    const double height = by_step.plot.height / static_cast<double>(readers.size());
+    for (std::size_t row = 0; row < readers.size(); ++row) {
+      const TokenReads& reads = policies.front().heads[readers[row]].reads;
+      scene.regions.push_back({{by_step.plot.x, by_step.plot.y + static_cast<double>(row) * height,
+                                by_step.plot.width, height},
+                               {.layer = reads.layer, .head = reads.head}});
+    }
+    // A web page has one text for each region: the steps, too.
+    const double width = by_step.plot.width / std::max(steps, 1);
+    for (std::size_t row = 0; row < readers.size(); ++row) {
+      const TokenReads& reads = policies.front().heads[readers[row]].reads;
+      for (int s = 0; s < steps; ++s) {
+        scene.regions.push_back(
+            {{by_step.plot.x + s * width, by_step.plot.y + static_cast<double>(row) * height, width,
+              height},
+             {.step = s, .layer = reads.layer, .head = reads.head}});
+      }
+    }
     add_cells(scene, style, by_step, reader_shares(), static_cast<int>(readers.size()), steps,
               colours, number);
     add_step_line(scene, style, by_step);
@@ -91,6 +109,11 @@ class Follow final : public Figure {
     for (const Followed& one : policies) {
       for (const FollowedHead& head : one.heads) {
         if (head.reads.layer != target.layer || head.reads.head != target.head) continue;
+        if (target.step >= 0 && target.step < std::ssize(head.fate.share)) {  // of a main reader
+          return fmt::format("{:.0f} % there after step {}",
+                             100.0 * head.fate.share[static_cast<std::size_t>(target.step)],
+                             target.step);
+        }
         text += fmt::format("{}{:.0f} % there", text.empty() ? "" : ", ", 100.0 * share_of(head));
         if (head.fate.first_loss >= 0 && head.fate.first_loss <= step) {
           text += fmt::format(", lost from step {} on", head.fate.first_loss);

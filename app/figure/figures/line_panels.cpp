@@ -12,7 +12,8 @@
 namespace kvloupe::figure {
 
 namespace {
-constexpr double kMark = 2.6;  // points: of marks without a line
+constexpr double kMark = 2.6;      // points: of marks without a line
+constexpr double kLineMark = 3.4;  // points: of marks on a line
 
 SeriesLook look_of(const Style& style, const LinePanels::Line& line) {
   SeriesLook look;
@@ -126,9 +127,10 @@ void add_panel(Scene& scene, const Style& style, const Axes& axes, const LinePan
       if (line.marks_only) {
         add_dots(scene, style, axes, line.points, look_of(style, line), kMark);
       } else if (line.marked) {
-        add_marked_line(scene, style, axes, line.points, look_of(style, line));
+        add_marked_line(scene, style, axes, line.points, look_of(style, line), kLineMark,
+                        line.target);
       } else {
-        add_line(scene, axes, line.points, look_of(style, line));
+        add_line(scene, axes, line.points, look_of(style, line), line.target);
       }
     }
   }

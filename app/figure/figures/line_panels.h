@@ -21,6 +21,7 @@ class LinePanels final : public Figure {
     bool marks_only = false;    // open marks and no line: what was measured
     bool dashed = false;        // what is only expected
     std::string id = {};        // in the CSV, where it has no name
+    Target target = {};         // the head that it is of, for the pointer
   };
   struct Band {
     std::vector<double> x, low, high;

@@ -30,6 +30,7 @@ void add_heads(LinePanels::Panel& panel, const Trace& trace, const Selection& s,
     LinePanels::Line line;
     line.points = points_of(mean_local_similarity(view(rows), most));
     line.id = fmt::format("head {}", h);
+    line.target = {.layer = s.layer, .head = h};
     line.thin = h != s.head;
     line.look = h == s.head ? 0 : -1;
     if (h == s.head) line.name = line.id;

@@ -30,7 +30,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       const double value = cosine(mean_key, mean_row(view(trace.query(layer, q))));
       negative += value < 0.0 ? 1 : 0;
       series.rows.back().push_back(
-          {value, place_in_row(q, model.num_heads), Target{.layer = layer, .head = head}, {}});
+          {value, place_in_row(q, model.num_heads), Target{.layer = layer, .head = head, .query_head = q}, {}});
     }
   }
   Strips::Column column;

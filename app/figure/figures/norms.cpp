@@ -51,7 +51,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     const Matrix queries = trace.query(s.layer, q);
     figure->columns[1].rows.push_back({std::to_string(q), head,
                                        s.query_head >= 0 ? q == s.query_head : head == s.head,
-                                       row_norms(view(queries))});
+                                       row_norms(view(queries)), q});
   }
   for (Distributions::Column& one : figure->columns) set_range(one);
   figure->caption_text = fmt::format(

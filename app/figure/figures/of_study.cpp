@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"
@@ -15,6 +16,18 @@ namespace kvloupe::figure {
 namespace {
 
 constexpr const char* kFirst = "first";
+constexpr const char* kOfHeads = "study-heads";  // the figure that needs values of heads
+
+/// The measures of the file with values; `by_head`: with values of heads or layers.
+std::vector<std::string> measures_with_values(const StudyTable& study, bool by_head) {
+  std::vector<std::string> measures;
+  for (std::size_t m = 0; m < study.measures.size(); ++m) {
+    const std::vector<char>& has = study.has_value[m];
+    if (by_head && study.by_head[m] == 0) continue;
+    if (std::find(has.begin(), has.end(), 1) != has.end()) measures.push_back(study.measures[m]);
+  }
+  return measures;
+}
 
 ChoiceInfo name_choice(std::string name, std::string title, std::string tooltip,
                        std::string by_default) {
@@ -103,12 +116,7 @@ Bounds bounds_of(const StudyMeasure& measure) { return measure.share ? kShare : 
 MeasureTable chosen_table(const FigureInfo& info, const FigureInput& input, bool by_head,
                           const std::string& only) {
   const StudyTable& study = *input.evaluation->study;
-  std::vector<std::string> measures;  // with values
-  for (std::size_t m = 0; m < study.measures.size(); ++m) {
-    const std::vector<char>& has = study.has_value[m];
-    if (by_head && study.by_head[m] == 0) continue;
-    if (std::find(has.begin(), has.end(), 1) != has.end()) measures.push_back(study.measures[m]);
-  }
+  const std::vector<std::string> measures = measures_with_values(study, by_head);
   const std::string path = study.path.string();
   if (measures.empty()) throw WorkError(path + ": has no values yet; let the study go on first");
   const std::string& chosen = only.empty() ? choice(info, input.choices, "measure") : only;
@@ -143,6 +151,40 @@ std::size_t chosen_policy(const FigureInfo& info, const FigureInput& input,
 std::size_t chosen_budget(const FigureInfo& info, const FigureInput& input,
                           const MeasureTable& table) {
   return place_of(info, "budget", choice(info, input.choices, "budget"), table.budgets);
+}
+
+std::vector<std::string> names_in_study(const FigureInfo& info, const Choices& choices,
+                                        const std::shared_ptr<const Evaluation>& evaluation,
+                                        const ChoiceInfo& choice) {
+  std::vector<std::string> names = {choice.values.front()};
+  const auto add = [&](const std::vector<std::string>& more) {
+    for (const std::string& name : more) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  };
+  if (evaluation == nullptr || evaluation->study == nullptr) return names;
+  const StudyTable& study = *evaluation->study;
+  if (choice.name == "measure") {
+    add(measures_with_values(study, info.name == kOfHeads));
+    return names;
+  }
+  FigureInput input;
+  input.evaluation = evaluation;
+  input.choices = choices;
+  try {
+    if (choice.name == "block") input.choices.erase("block");
+    const bool has_measure =
+        std::any_of(info.choices.begin(), info.choices.end(),
+                    [](const ChoiceInfo& one) { return one.name == "measure"; });
+    const MeasureTable table = chosen_table(info, input, info.name == kOfHeads,
+                                            has_measure ? "" : kAgreement);
+    if (choice.name == "policy") add(table.policies);
+    if (choice.name == "budget") add(table.budgets);
+    if (choice.name == "block") add(blocks_of(study, study.measure(table.measure)));
+  } catch (const std::exception&) {
+    // The picture says what is wrong with the other choices.
+  }
+  return names;
 }
 
 std::string budget_text(const std::string& budget) {

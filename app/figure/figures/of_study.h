@@ -2,7 +2,9 @@
 // The common part of the figures made from the results of a study: the measure, policy, budget and
 // block size of the file that they show, and the names of these.
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "analysis/study/study_measures.h"
 #include "analysis/study/study_table.h"
@@ -41,6 +43,12 @@ std::size_t chosen_policy(const FigureInfo& info, const FigureInput& input,
                           const MeasureTable& table);
 std::size_t chosen_budget(const FigureInfo& info, const FigureInput& input,
                           const MeasureTable& table);
+
+/// What a choice of these can name in the file, its default first, for lists: as in the figure with
+/// these choices. Only the default where the file has no values for them.
+std::vector<std::string> names_in_study(const FigureInfo& info, const Choices& choices,
+                                        const std::shared_ptr<const Evaluation>& evaluation,
+                                        const ChoiceInfo& choice);
 
 /// A budget for a title: "20%", "128 entries".
 std::string budget_text(const std::string& budget);

@@ -75,9 +75,15 @@ struct Panel {
   std::vector<int> first_loss = {};   // [L,Hk] of followed tokens: the step; -1: none was lost
 };
 
+/// How values become colours.
+enum class CellScale { linear, log, relative };
+constexpr double kDecades = 100.0;  // the largest by the smallest from which "auto" is logarithmic
+
 class Overview final : public Figure, public HeadValues {
  public:
   const std::vector<float>& head_values() const override { return panels.front().values; }
+
+  std::string chosen_scale = "auto";
 
   int layers = 0;
   int heads = 0;
@@ -153,16 +159,17 @@ class Overview final : public Figure, public HeadValues {
     for (int p = 0; p < count; ++p) {
       const Rect rect{left + p * (width + gap), top, width, height};
       const Panel& panel = panels[static_cast<std::size_t>(p)];
-      auto pixels = paint(panel.values, heads, layers, colours);
+      const std::vector<float> values = shown_values(panel);
+      auto pixels = paint(values, heads, layers, colours);
       std::string key = image_key(*pixels);
       scene.add(Image{std::move(pixels), rect, std::move(key), Interpolation::nearest});
       const Axes axes{rect, plot.x, plot.y};
       add_gaps(scene, style, axes);
       add_outlines(scene, style, axes, panel);
       if (reads.empty()) {
-        add_values(scene, style, axes, panel, colours);
+        add_values(scene, style, axes, values, colours);
       } else {
-        add_dots(scene, style, axes, panel, colours);
+        add_dots(scene, style, axes, values, colours);
       }
       AxisLook x = axis_look(style, plot.x, rect.width, true);
       AxisLook y = y_look;
@@ -189,14 +196,18 @@ class Overview final : public Figure, public HeadValues {
 
   void write_csv(CsvWriter& csv) const override {
     std::vector<CsvWriter::Cell> names = {"policy", "layer", "head", measure.name};
+    const bool is_relative = scale_in_force() == CellScale::relative;
+    if (is_relative) names.emplace_back("percent_from_layer_mean");
     if (!reads.empty()) names.emplace_back("read");
     csv.row(names);
     for (const Panel& panel : panels) {
+      const std::vector<float> shown = shown_values(panel);
       for (int l = 0; l < layers; ++l) {
         for (int h = 0; h < heads; ++h) {
           std::vector<CsvWriter::Cell> row = {std::string_view(panel.title), static_cast<long>(l),
                                               static_cast<long>(h),
                                               static_cast<double>(panel.values[cell(l, h)])};
+          if (is_relative) row.emplace_back(static_cast<double>(shown[cell(l, h)]));
           if (!reads.empty()) row.emplace_back(static_cast<double>(reads[cell(l, h)]));
           csv.row(row);
         }
@@ -213,6 +224,11 @@ class Overview final : public Figure, public HeadValues {
       if (!text.empty()) text += ", ";
       if (panels.size() > 1) text += panel.title + " ";
       text += format_number(static_cast<double>(panel.values[at_cell]));
+      if (scale_in_force() == CellScale::relative) {
+        const auto percent = static_cast<double>(shown_values(panel)[at_cell]);
+        if (std::isfinite(percent))
+          text += " (" + percent_text(percent) + " % from its layer's mean)";
+      }
       if (!panel.strongest.empty() && panel.strongest[at_cell] > panel.values[at_cell]) {
         text += fmt::format(", strongest query head {}",
                             format_number(static_cast<double>(panel.strongest[at_cell])));
@@ -245,10 +261,90 @@ class Overview final : public Figure, public HeadValues {
           "; dots, with the full cache, the attention that reads the followed tokens: the "
           "answer's queries, else the question's, else all later ones";
     }
-    return text + ".";
+    return text + "." + scale_in_words();
   }
 
  private:
+  /// The smallest and the largest finite value, and the smallest above 0; infinite: none.
+  struct Extent {
+    float low = std::numeric_limits<float>::infinity();
+    float high = -std::numeric_limits<float>::infinity();
+    float positive = std::numeric_limits<float>::infinity();
+    void add(const std::vector<float>& values) {
+      for (const float v : values) {
+        if (!std::isfinite(v)) continue;
+        low = std::min(low, v);
+        high = std::max(high, v);
+        if (v > 0.0F) positive = std::min(positive, v);
+      }
+    }
+  };
+  Extent extent() const {
+    Extent all;
+    for (const Panel& panel : panels) all.add(panel.values);
+    return all;
+  }
+
+  /// Shares keep their limits 0 and 1 by default; a mean of both signs is nothing to divide by.
+  CellScale scale_in_force() const {
+    const Extent all = extent();
+    if (chosen_scale == "relative")
+      return all.low >= 0.0F ? CellScale::relative : CellScale::linear;
+    if (chosen_scale == "log")
+      return all.low >= 0.0F && all.high > 0.0F ? CellScale::log : CellScale::linear;
+    const bool spans =
+        all.low > 0.0F && static_cast<double>(all.high) >= kDecades * static_cast<double>(all.low);
+    return chosen_scale == "auto" && spans && !measure.share ? CellScale::log : CellScale::linear;
+  }
+
+  std::string scale_in_words() const {
+    const Extent all = extent();
+    switch (scale_in_force()) {
+      case CellScale::log:
+        return all.low > 0.0F ? " Logarithmic colour scale."
+                              : " Logarithmic colour scale; zeros have its lowest colour.";
+      case CellScale::relative:
+        return " Colour: the difference of each head from the mean over the heads of its layer, in "
+               "percent of that mean.";
+      case CellScale::linear:
+        break;
+    }
+    if (chosen_scale == "auto" || chosen_scale == "linear" || !(all.low <= all.high)) return {};
+    return all.low < 0.0F ? " Values below 0 have no scale of this kind: the colours are linear."
+                          : " All values are 0: the colours are linear.";
+  }
+
+  /// [L,Hk] what the colours stand for: the values, or 100·(value − m)/m with the mean m over the
+  /// finite values of the layer; 0 where all of them are 0.
+  std::vector<float> shown_values(const Panel& panel) const {
+    std::vector<float> shown = panel.values;
+    if (scale_in_force() != CellScale::relative) return shown;
+    for (int l = 0; l < layers; ++l) {
+      double sum = 0.0;
+      int count = 0;
+      for (int h = 0; h < heads; ++h) {
+        const float value = panel.values[cell(l, h)];
+        if (!std::isfinite(value)) continue;
+        sum += static_cast<double>(value);
+        ++count;
+      }
+      const double mean = sum / std::max(count, 1);
+      for (int h = 0; h < heads; ++h) {
+        float& value = shown[cell(l, h)];
+        if (!std::isfinite(value)) continue;
+        value = mean > 0.0 ? static_cast<float>(100.0 * (static_cast<double>(value) / mean - 1.0))
+                           : 0.0F;
+      }
+    }
+    return shown;
+  }
+
+  /// "+85", with a real minus.
+  static std::string percent_text(double percent) {
+    const long rounded = std::lround(percent);
+    return (rounded > 0 ? "+" : rounded < 0 ? "−" : "") + format_count(std::abs(rounded));
+  }
+
   /// Above a small map in the window the pointer tells what dots mean.
   double legend_room(const DrawRequest& request) const {
     return request.legend && !reads.empty() && !is_narrow(request) ? kReadLegendRoom : 0.0;
@@ -264,17 +360,14 @@ class Overview final : public Figure, public HeadValues {
     ColourScale colours;
     colours.map = request.style.amounts;
     colours.label = measure.label;
-    float low = std::numeric_limits<float>::infinity();
-    float high = -low;
-    for (const Panel& panel : panels) {
-      for (const float v : panel.values) {
-        if (!std::isfinite(v)) continue;
-        low = std::min(low, v);
-        high = std::max(high, v);
-      }
-    }
+    if (scale_in_force() == CellScale::relative) return relative_scale(request);
+    auto [low, high, positive] = extent();
     if (!(low <= high)) low = high = 0.0F;
-    if (low < 0.0F && !measure.share && !measure.neither_is_zero) {
+    if (scale_in_force() == CellScale::log) {
+      colours.scale = AxisScale::log;
+      colours.low = static_cast<double>(positive);
+      colours.high = high > positive ? static_cast<double>(high) : 10.0 * colours.low;
+    } else if (low < 0.0F && !measure.share && !measure.neither_is_zero) {
       // Values of both signs, such as correlations: colours diverge from 0.
       colours.is_signed = true;
       const auto reach = static_cast<double>(std::max(std::abs(low), std::abs(high)));
@@ -292,6 +385,22 @@ class Overview final : public Figure, public HeadValues {
     return colours;
   }
 
+  ColourScale relative_scale(const DrawRequest& request) const {
+    ColourScale colours;
+    colours.is_signed = true;
+    colours.label = "% from the layer's mean";
+    double most = 0.0;
+    for (const Panel& panel : panels) {
+      for (const float v : shown_values(panel)) {
+        if (std::isfinite(v)) most = std::max(most, std::abs(static_cast<double>(v)));
+      }
+    }
+    colours.high = most > 0.0 ? most : 1.0;
+    colours.low = -colours.high;
+    choose_limits(colours, request.limits);
+    return colours;
+  }
+
   /// Round heads with a query head that is a sink: their mean may not tell.
   void add_outlines(Scene& scene, const Style& style, const Axes& axes, const Panel& panel) const {
     if (panel.strongest.empty()) return;
@@ -305,19 +414,27 @@ class Overview final : public Figure, public HeadValues {
   }
 
   /// The colour bar as a line under a narrow map, with its limits at the ends.
-  static void add_bar_below(Scene& scene, const Style& style, const Rect& room,
-                            const ColourScale& colours) {
+  void add_bar_below(Scene& scene, const Style& style, const Rect& room,
+                     const ColourScale& colours) const {
+    const bool is_log = colours.scale == AxisScale::log;
+    const bool is_relative = scale_in_force() == CellScale::relative;
+    const auto number = [&](double value) {
+      return is_relative ? percent_text(value) + " %" : format_number(value);
+    };
     const double base = room.y + room.height;
-    const Text low = make_text(style, format_number(colours.low), {room.x, base}, style.small);
-    const Text high = make_text(style, format_number(colours.high), {room.right(), base},
-                                style.small, Font::regular, Align::right);
+    const Text low = make_text(style, number(colours.low), {room.x, base}, style.small);
+    const Text high = make_text(style, number(colours.high) + (is_log ? " (log)" : ""),
+                                {room.right(), base}, style.small, Font::regular, Align::right);
     const Rect bar{room.x + low.width + 4.0, base - 0.7 * style.small,
                    room.width - low.width - high.width - 8.0, 0.7 * style.small};
     if (bar.width > 4.0) {
       std::vector<float> ramp(256);
-      for (std::size_t i = 0; i < ramp.size(); ++i)
-        ramp[i] = static_cast<float>(colours.low +
-                                     (colours.high - colours.low) * static_cast<double>(i) / 255.0);
+      for (std::size_t i = 0; i < ramp.size(); ++i) {
+        const double share = static_cast<double>(i) / 255.0;
+        ramp[i] =
+            static_cast<float>(is_log ? colours.low * std::pow(colours.high / colours.low, share)
+                                      : colours.low + (colours.high - colours.low) * share);
+      }
       auto pixels = paint(ramp, static_cast<int>(ramp.size()), 1, colours);
       std::string key = image_key(*pixels);
       scene.add(Image{std::move(pixels), bar, std::move(key), Interpolation::nearest});
@@ -327,8 +444,8 @@ class Overview final : public Figure, public HeadValues {
   }
 
   /// Area ∝ the attention that reads the followed tokens.
-  void add_dots(Scene& scene, const Style& style, const Axes& axes, const Panel& panel,
-                const ColourScale& colours) const {
+  void add_dots(Scene& scene, const Style& style, const Axes& axes,
+                const std::vector<float>& values, const ColourScale& colours) const {
     const ColourLookup lookup(colours);
     const double largest = largest_dot(axes.plot);
     for (int l = 0; l < layers; ++l) {
@@ -336,7 +453,7 @@ class Overview final : public Figure, public HeadValues {
         Markers dot;
         dot.size = read_dot_size(static_cast<double>(reads[cell(l, h)]), largest);
         if (dot.size == 0.0) continue;
-        const auto value = static_cast<double>(panel.values[cell(l, h)]);
+        const auto value = static_cast<double>(values[cell(l, h)]);
         dot.fill = std::isnan(value) ? style.colours.ink : ink_on(lookup(value));
         dot.points = {axes.to_page(h + 0.5, l + 0.5)};
         scene.add(std::move(dot));
@@ -364,21 +481,22 @@ class Overview final : public Figure, public HeadValues {
   }
 
   /// The numbers themselves where they fit.
-  void add_values(Scene& scene, const Style& style, const Axes& axes, const Panel& panel,
-                  const ColourScale& colours) const {
+  void add_values(Scene& scene, const Style& style, const Axes& axes,
+                  const std::vector<float>& values, const ColourScale& colours) const {
     const double cell_width = axes.plot.width / heads;
     const double cell_height = axes.plot.height / layers;
     if (cell_height < style.small * 1.3) return;
     const ColourLookup lookup(colours);
+    const bool is_relative = scale_in_force() == CellScale::relative;
     std::vector<Text> texts;
     std::vector<Colour> grounds;
     for (int l = 0; l < layers; ++l) {
       for (int h = 0; h < heads; ++h) {
-        const auto value =
-            static_cast<double>(panel.values[static_cast<std::size_t>(l * heads + h)]);
+        const auto value = static_cast<double>(values[cell(l, h)]);
         const Point middle = axes.to_page(h + 0.5, l + 0.5);
-        const std::string label =
-            measure.share ? fmt::format("{:.2f}", value) : format_number(value);
+        const std::string label = is_relative     ? percent_text(value)
+                                  : measure.share ? fmt::format("{:.2f}", value)
+                                                  : format_number(value);
         Text text = make_text(style, std::isnan(value) ? "–" : label,
                               {middle.x, middle.y + style.fonts->cap_height() * style.small / 2},
                               style.small, Font::regular, Align::centre);
@@ -560,6 +678,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->heads = model.num_kv_heads;
   const OverviewMeasure& chosen = *find_overview_measure(choice(entry(), input.choices, "measure"));
   figure->measure = shown(measure_name(chosen.name, *input.trace));
+  figure->chosen_scale = choice(entry(), input.choices, "scale");
   if (has_step(chosen)) figure->step = input.selection.step;
   if (chosen.from == From::trace) {
     add_full_cache(*figure, input, progress);
@@ -610,7 +729,15 @@ FigureInfo entry() {
   info.aspect = 1.5;
   ChoiceInfo measure{"measure", "Measure", "The measure that the colour of a head shows", {}};
   for (const OverviewMeasure& one : overview_measures()) measure.values.push_back(one.name);
-  info.choices = {measure, tokens_choice()};
+  const ChoiceInfo scale{
+      "scale",
+      "Scale",
+      "Colours of the values, linear or logarithmic; relative: in percent from the mean over the "
+      "heads of the same layer, where absolute values would only tell deep layers from others; "
+      "auto: logarithmic where all values are above 0, are no shares, and the largest is at least "
+      "100 times the smallest",
+      {"auto", "linear", "log", "relative"}};
+  info.choices = {measure, tokens_choice(), scale};
   info.compute = compute;
   return info;
 }

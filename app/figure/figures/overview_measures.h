@@ -5,15 +5,22 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/measure/measure.h"
 #include "app/figure/figure.h"
 
 namespace kvloupe::figure {
 
 struct OverviewMeasure {
-  std::string name;                       // the value of the choice
-  std::string label = {};                 // in the window's grid and in session files; empty: none
-  std::string help = {};                  // formula and source
+  std::string name;        // the value of the choice
+  std::string label = {};  // in words
+  std::string help = {};   // what it says: a sentence, or with formula and source
+  MeasureGroup group = MeasureGroup::later;
   enum class From { measure, replay, both_policies, trace } from = From::measure;
+
+  /// What session files hold: the label, or the name of a measure without a label of its own.
+  const std::string& session_word() const;
+  /// For lists: the label, beginning with a capital letter.
+  std::string title() const;
 };
 /// In the order of the choice.
 const std::vector<OverviewMeasure>& overview_measures();

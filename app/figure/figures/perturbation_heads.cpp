@@ -38,6 +38,7 @@ class PerturbationHeads final : public Figure {
     add_cells(scene, request.style, axes.front(), reductions, layers, heads, colours,
               [](double value) { return format_number(std::round(value), 3); });
     add_colour_bar(scene, request.style, axes.front().plot, colours);
+    add_query_head_regions(scene, axes.front().plot, layers, heads, group);
     return scene;
   }
 
@@ -52,10 +53,10 @@ class PerturbationHeads final : public Figure {
   }
 
   std::string value_text(const Target& target) const override {
-    if (target.layer < 0 || target.layer >= layers || target.head < 0 || target.head >= heads) {
-      return {};
-    }
-    const auto at = static_cast<std::size_t>(target.layer * heads + target.head);
+    // Where each head has one query head, a selected head is enough.
+    const int head = target.query_head < 0 && group == 1 ? target.head : target.query_head;
+    if (target.layer < 0 || target.layer >= layers || head < 0 || head >= heads) return {};
+    const auto at = static_cast<std::size_t>(target.layer * heads + head);
     return fmt::format("{} {} → {}", symbol, format_number(without[at]), format_number(with[at]));
   }
 

@@ -344,8 +344,7 @@ class PolicyDiff final : public Figure {
 
   /// Rows are heads: the axis alone would only say the layer.
   void add_regions(Scene& scene, const Axes& axes, int first, int end) const {
-    if (static_cast<std::size_t>(end - first) * rows.size() > 40000) return;
-    for (std::size_t r = 0; r < rows.size(); ++r) {  // the whole row, under its tokens
+    for (std::size_t r = 0; r < rows.size(); ++r) {  // the whole row; its tokens the axis tells
       const double row = axes.plot.height / static_cast<double>(rows.size());
       Target target;
       target.layer = static_cast<int>(r) / heads_of_layer;
@@ -354,6 +353,8 @@ class PolicyDiff final : public Figure {
           {{axes.plot.x, axes.plot.y + static_cast<double>(r) * row, axes.plot.width, row},
            target});
     }
+    // A web page has one text for each region: the tokens too, where they are not too many.
+    if (static_cast<std::size_t>(end - first) * rows.size() > 40000) return;
     for (std::size_t r = 0; r < rows.size(); ++r) {
       for (int t = first; t < end; ++t) {
         const double layer = static_cast<double>(r) / heads_of_layer;

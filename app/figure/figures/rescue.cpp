@@ -202,7 +202,10 @@ class Rescue final : public Figure {
         if (std::isnan(results.predicted[i]) || !kept.is_known() ||
             contains(results.keep.smallest, kept.at) != of_set)
           continue;
-        points.points.push_back(axes.to_page(results.predicted[i], kept.gain));
+        const Point at = axes.to_page(results.predicted[i], kept.gain);
+        points.points.push_back(at);
+        scene.regions.push_back(
+            {{at.x - 2.5, at.y - 2.5, 5.0, 5.0}, {.layer = kept.at.layer, .head = kept.at.head}});
       }
       if (!points.points.empty()) scene.add(std::move(points));
     }

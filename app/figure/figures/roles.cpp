@@ -21,7 +21,7 @@ constexpr double kWide = 300.0;        // points: room for three panels beside e
 
 class Roles final : public Figure {
  public:
-  int layers = 0, query_heads = 0;
+  int layers = 0, query_heads = 0, group = 1;
   std::vector<HeadRoles> roles;  // [L,Hq]
 
   double natural_height(const DrawRequest& request) const override {
@@ -39,6 +39,7 @@ class Roles final : public Figure {
       std::vector<bool> named;
       for (const HeadRoles& head : roles) named.push_back(is_named(head, role));
       outline_cells(scene, style, axes[role].plot, named, layers, query_heads);
+      add_query_head_regions(scene, axes[role].plot, layers, query_heads, group);
     }
     const Rect all = around(axes);
     // A stamp of a few millimetres has no room for it.
@@ -59,6 +60,21 @@ class Roles final : public Figure {
                  roles[i].*info.value, info.threshold});
       }
     }
+  }
+
+  std::string value_text(const Target& target) const override {
+    const bool known = target.layer >= 0 && target.layer < layers && target.query_head >= 0 &&
+                       target.query_head < query_heads;
+    if (!known) return {};
+    const HeadRoles& head =
+        roles[static_cast<std::size_t>(target.layer * query_heads + target.query_head)];
+    std::string text;
+    for (const RoleInfo& info : role_catalog()) {
+      const double value = head.*info.value;
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", info.label,
+                          std::isnan(value) ? "unknown" : fmt::format("{:.2f}", value));
+    }
+    return text;
   }
 
   std::string caption() const override {
@@ -138,6 +154,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   auto figure = std::make_unique<Roles>();
   figure->layers = input.trace->model().num_layers;
   figure->query_heads = input.trace->model().num_heads;
+  figure->group = input.trace->model().group_size();
   ReadsRequest request;
   request.tokens = {0};
   request.roles = true;

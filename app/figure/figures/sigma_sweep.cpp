@@ -56,7 +56,7 @@ std::optional<PolicySpec> with_sigma(PolicySpec policy, double sigma) {
   return policy;
 }
 
-void add_lines(LinePanels::Panel& panel, const std::vector<double>& sigmas,
+void add_lines(LinePanels::Panel& panel, int layer, const std::vector<double>& sigmas,
                const std::vector<std::vector<double>>& of_heads) {
   LinePanels::Line mean;
   mean.name = "mean";
@@ -66,6 +66,7 @@ void add_lines(LinePanels::Panel& panel, const std::vector<double>& sigmas,
   for (std::size_t h = 0; h < of_heads.size(); ++h) {
     LinePanels::Line line;
     line.id = fmt::format("head {}", h);
+    line.target = {.layer = layer, .head = static_cast<int>(h)};
     line.thin = true;
     line.look = -1;
     for (std::size_t i = 0; i < sigmas.size(); ++i) {
@@ -120,8 +121,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   first.x = second.x = x_axis("σ", x.padded_log(), AxisScale::log);
   first.y = y_axis("‖(A − A′)V‖₂", error_range.from_zero());
   second.y = y_axis("1/Σw²", member_range.from_zero());
-  add_lines(first, sigmas, errors);
-  add_lines(second, sigmas, members);
+  add_lines(first, layer, sigmas, errors);
+  add_lines(second, layer, sigmas, members);
   auto figure = std::make_unique<LinePanels>();
   figure->panels = {std::move(first), std::move(second)};
   figure->columns = 2;

@@ -35,6 +35,7 @@ struct CellPanel {
   ColourScale colours;
   const char* number = "";  // fmt, empty: no numbers in the cells
   bool sinks = false;       // cells above kSinkHead are outlined
+  int group = 0;            // query heads of a head, where columns are query heads
 };
 
 /// Two maps side by side: what differs in scale cannot share a bar.
@@ -89,7 +90,9 @@ class CellMaps : public Figure {
     const CellPanel& first = panels.front();
     const bool heads = first.y.meaning == AxisMeaning::layer;
     const int row = heads ? target.layer : target.other_token;
-    const int column = heads ? target.head : target.token;
+    const int of_heads =
+        target.query_head < 0 && first.group == 1 ? target.head : target.query_head;
+    const int column = heads ? of_heads : target.token;
     if (row < 0 || column < 0 || row >= first.rows || column >= first.columns) return {};
     if (std::isnan(first.values[static_cast<std::size_t>(row * first.columns + column)])) return {};
     std::string text;
@@ -132,6 +135,8 @@ class CellMaps : public Figure {
       for (const float value : panel.values) outlined.push_back(value > kSinkHead);
       outline_cells(scene, style, axes.plot, outlined, panel.rows, panel.columns);
     }
+    if (panel.group > 0)
+      add_query_head_regions(scene, axes.plot, panel.rows, panel.columns, panel.group);
     add_colour_bar(scene, style, axes.plot, colours);
     add_panel_letter(scene, style, place, {left, room.y + 2.0});
     const double title = left + style.text * 1.4;
@@ -232,6 +237,7 @@ CellPanel head_panel(const ModelInfo& model, const Matrix& values, std::string t
   panel.rows = model.num_layers;
   panel.columns = model.num_heads;
   panel.y = layer_axis(model.num_layers);
+  panel.group = model.group_size();
   // A column is a query head; where that is not the key-value head, it is none to select.
   panel.x = head_axis(model.num_heads);
   if (model.group_size() > 1) {

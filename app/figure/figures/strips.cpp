@@ -251,6 +251,7 @@ std::string Strips::value_text(const Target& target) const {
               target.layer < 0) {
             continue;
           }
+          if (target.query_head >= 0 && mark.target.query_head != target.query_head) continue;
           if (!text.empty()) text += ", ";
           if (y.meaning != AxisMeaning::layer) text += row_names[r] + " ";
           if (!series.name.empty()) text += series.name + " ";

@@ -27,6 +27,8 @@ struct Row {
   std::vector<std::int32_t> evicted_at;  // [tokens shown]; empty: not replayed yet
 };
 
+constexpr std::size_t kMostRegions = 40000;
+
 class Survival final : public Figure {
  public:
   int first = 0, last = 0;  // tokens, both included
@@ -73,6 +75,13 @@ class Survival final : public Figure {
                         }),
             {static_cast<double>(first), last + 1.0, plot.y.first, plot.y.last});
     add_share(scene, style, plot, rect);
+    const double height = rect.height / static_cast<double>(rows.size());
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      scene.regions.push_back(
+          {{rect.x, rect.y + static_cast<double>(r) * height, rect.width, height},
+           {.layer = rows[r].layer, .head = rows[r].head}});
+    }
+    add_token_regions(scene, {rect, plot.x, plot.y}, height);
     return scene;
   }
 
@@ -93,7 +102,13 @@ class Survival final : public Figure {
     const auto kept = std::count_if(rows.begin(), rows.end(), [&](const Row& row) {
       return !row.evicted_at.empty() && row.evicted_at[token] < 0;
     });
-    return fmt::format("kept by {} of {} heads", kept, rows.size());
+    const std::string all = fmt::format("kept by {} of {} heads", kept, rows.size());
+    const auto own = std::find_if(rows.begin(), rows.end(), [&](const Row& row) {
+      return row.layer == target.layer && row.head == target.head;
+    });
+    if (own == rows.end() || own->evicted_at.empty()) return all;
+    const int step = own->evicted_at[token];
+    return (step < 0 ? std::string("stays; ") : fmt::format("leaves at step {}; ", step)) + all;
   }
 
   std::string caption() const override {
@@ -127,6 +142,24 @@ class Survival final : public Figure {
     if (row.evicted_at.empty()) return std::numeric_limits<double>::quiet_NaN();
     const int step = row.evicted_at[token];
     return step < 0 ? steps : step;
+  }
+
+  /// A web page has one text for each region: the tokens of each head, too, where they are not too
+  /// many.
+  void add_token_regions(Scene& scene, const Axes& axes, double height) const {
+    const auto [low, high] = std::minmax(axes.x.first, axes.x.last);
+    const int from = std::max(first, static_cast<int>(std::floor(low)));
+    const int end = std::min(last + 1, static_cast<int>(std::ceil(high)));
+    if (end <= from || static_cast<std::size_t>(end - from) * rows.size() > kMostRegions) return;
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      for (int t = from; t < end; ++t) {
+        const double left = std::max(axes.plot.x, axes.to_page(t, axes.y.first).x);
+        const double right = std::min(axes.plot.right(), axes.to_page(t + 1, axes.y.first).x);
+        scene.regions.push_back(
+            {{left, axes.plot.y + static_cast<double>(r) * height, right - left, height},
+             {.token = t, .layer = rows[r].layer, .head = rows[r].head}});
+      }
+    }
   }
 
   void add_share(Scene& scene, const Style& style, const MapPlot& plot, const Rect& map) const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "app/window/state/panel_context.h"
+#include "app/window/widgets/marks.h"
 #include "app/window/widgets/shaped_text.h"
 
 namespace kvloupe::window {
@@ -29,17 +30,30 @@ bool begin_card(const PanelContext& c, const std::string& id, ImVec2 at, float w
   ImGui::PopStyleColor();
   ImGui::PopStyleVar(2);
   const float inner = ImGui::GetContentRegionAvail().x;
+  ImGui::PushFont(c.fonts.secondary);
+  const float close = ImGui::CalcTextSize("Close").x + 2 * ImGui::GetStyle().FramePadding.x;
+  ImGui::PopFont();
   ImGui::PushFont(c.fonts.heading);
-  show_text(c.fonts, heading);
+  text_before(c, heading, figure::Font::bold, 15.0, inner - close - c.px(8));
   ImGui::PopFont();
   ImGui::PushFont(c.fonts.secondary);
-  ImGui::SameLine(c.px(12) + inner - ImGui::CalcTextSize("Close").x -
-                  2 * ImGui::GetStyle().FramePadding.x);
+  ImGui::SameLine(c.px(12) + inner - close);
   return ImGui::SmallButton("Close");
+}
+
+void text_before(const PanelContext& c, const std::string& text, figure::Font font, double size,
+                 float width) {
+  const std::string shown = c.metrics.fit(text, font, size, std::max(0.0F, width) / c.fonts.scale());
+  show_text(c.fonts, shown);
+  if (shown != text) help_tooltip(c.fonts, text);
 }
 
 void end_card() {
   ImGui::PopFont();
+  // It grows with what becomes known: its buttons stay on the screen.
+  const ImVec2 at = ImGui::GetWindowPos();
+  const float bottom = ImGui::GetIO().DisplaySize.y - ImGui::GetWindowSize().y;
+  if (at.y > bottom && at.y > 0.0F) ImGui::SetWindowPos({at.x, std::max(0.0F, bottom)});
   ImGui::End();
 }
 

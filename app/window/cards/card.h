@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "app/scene/scene.h"
+
 namespace kvloupe::window {
 
 struct PanelContext;
@@ -15,5 +17,10 @@ struct PanelContext;
 bool begin_card(const PanelContext& context, const std::string& id, ImVec2 at, float width,
                 float height, const std::string& heading);
 void end_card();
+
+/// Text of this font and size, cut to a width in pixels, so that a button behind it stays free;
+/// whole in a tooltip.
+void text_before(const PanelContext& context, const std::string& text, figure::Font font,
+                 double size, float width);
 
 }  // namespace kvloupe::window

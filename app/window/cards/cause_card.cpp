@@ -241,9 +241,11 @@ void CauseCard::draw_runs(const PanelContext& c) {
         : found              ? "found"
                              : "missed");
     ImGui::SameLine(c.px(64));
-    show_text(c.fonts, run.expected.empty()
-                           ? "no question was asked"
-                           : fmt::format("{} · expected {}", quoted(run.answer), run.expected));
+    text_before(c,
+                run.expected.empty()
+                    ? "no question was asked"
+                    : fmt::format("{} · expected {}", quoted(run.answer), run.expected),
+                figure::Font::regular, 13.0, c.px(kWidth - 96 - 64 - 8));
     if (evaluation.task == Evaluation::Task::study && !has_prompt(run)) {
       ImGui::PopID();
       ImGui::TextWrapped(

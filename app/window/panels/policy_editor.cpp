@@ -19,7 +19,7 @@ namespace {
 
 constexpr float kLabelWidth = 128.0F;
 
-std::string describe(const PolicyEntry& entry) {
+std::string description_of(const PolicyEntry& entry) {
   std::string text = entry.summary;
   if (!entry.formula.empty()) text += "\n\n" + entry.formula;
   if (!entry.source.empty()) text += "\n\nSource: " + entry.source;
@@ -257,51 +257,64 @@ bool PolicyEditor::draw_parameters(const Fonts& fonts, const WindowColours& colo
   return changed;
 }
 
+std::string PolicyEditor::describe(const PolicyEntry& entry) { return description_of(entry); }
+
+bool PolicyEditor::add(const PolicyEntry& entry, PolicySpec& spec) {
+  PolicySpec policy = spec;
+  try {
+    policy.parts.push_back(default_part(entry));
+  } catch (const UsageError& problem) {  // a parameter without default has to be typed
+    const bool text = std::any_of(
+        entry.parameters.begin(), entry.parameters.end(), [](const ParameterInfo& parameter) {
+          return parameter.required && parameter.type == ParameterType::text;
+        });
+    line_ = policy.text() + "+" + entry.name + (text ? "(\"\")" : "()");
+    shown_ = spec;
+    error_ = problem.what();
+    focus_ = true;
+    return false;
+  }
+  return apply(policy, spec);
+}
+
 bool PolicyEditor::draw_modifiers(const Fonts& fonts, const WindowColours& colours,
                                   PolicySpec& policy) {
-  // A grid of two columns, so that a box stays where it is whatever is chosen; the parameters of
-  // what is chosen follow below it.
   ImGui::PushFont(fonts.secondary);
-  bool second_column = false;
-  for (const PolicyEntry& entry : policy_catalog()) {
-    if (entry.kind() == PartKind::score) continue;
-    const auto found = std::find_if(policy.parts.begin() + 1, policy.parts.end(),
-                                    [&](const SpecPart& part) { return part.name == entry.name; });
-    bool on = found != policy.parts.end();
-    if (second_column) ImGui::SameLine(std::floor(0.5F * ImGui::GetContentRegionMax().x));
-    second_column = !second_column;
-    const std::string title = "+ " + entry.name;
-    const bool toggled = checkbox(title.c_str(), on, colours);
-    help_tooltip(fonts, describe(entry));
-    if (!toggled) continue;
-    if (on) {
-      try {
-        policy.parts.push_back(default_part(entry));
-      } catch (const UsageError& problem) {  // a parameter without default has to be typed
-        const bool text = std::any_of(
-            entry.parameters.begin(), entry.parameters.end(), [](const ParameterInfo& parameter) {
-              return parameter.required && parameter.type == ParameterType::text;
-            });
-        line_ = policy.text() + "+" + entry.name + (text ? "(\"\")" : "()");
-        error_ = problem.what();
-        focus_ = true;
-        ImGui::PopFont();
-        return false;
-      }
-    } else {
-      policy.parts.erase(found);
+  bool changed = false;
+  const auto draw_more = [&] {
+    if (ImGui::Button("+ modifier…")) {
+      const ImVec2 low = ImGui::GetItemRectMin();
+      wanted_list_ = ImVec2{low.x, ImGui::GetItemRectMax().y + 4 * fonts.scale()};
     }
+    help_tooltip(
+        fonts,
+        "Adds a modifier: protected entries, shares of the budget among heads, merging, and "
+        "others. Type to search");
+  };
+  const float more_width =
+      ImGui::CalcTextSize("+ modifier…").x + 2 * ImGui::GetStyle().FramePadding.x;
+  for (auto part = policy.parts.begin() + 1; part != policy.parts.end(); ++part) {
+    ImGui::PushID(part->name.c_str());
+    bool on = true;
+    const bool toggled = checkbox(("+ " + part->name).c_str(), on, colours);
+    if (const PolicyEntry* entry = find_policy(part->name)) {
+      help_tooltip(fonts, "Click to leave it out.\n" + describe(*entry));
+    }
+    const bool is_first = part == policy.parts.begin() + 1;
+    if (is_first) {  // on the line of the first one, so that no line is lost
+      ImGui::PopID();
+      ImGui::SameLine(ImGui::GetContentRegionMax().x - more_width);
+      draw_more();
+      ImGui::PushID(part->name.c_str());
+    }
+    if (!toggled) changed |= draw_parameters(fonts, colours, *part);
+    ImGui::PopID();
+    if (!toggled) continue;
+    policy.parts.erase(part);
     ImGui::PopFont();
     return true;  // the list has changed under us: the rest in the next frame
   }
-  bool changed = false;
-  for (auto part = policy.parts.begin() + 1; part != policy.parts.end(); ++part) {
-    if (part->arguments.empty()) continue;
-    ImGui::PushID(part->name.c_str());
-    ImGui::TextUnformatted(part->name.c_str());
-    changed |= draw_parameters(fonts, colours, *part);
-    ImGui::PopID();
-  }
+  if (policy.parts.size() == 1) draw_more();
   ImGui::PopFont();
   return changed;
 }

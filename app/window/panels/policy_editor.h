@@ -1,15 +1,23 @@
 #pragma once
 
+#include <imgui.h>
+
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "analysis/policy/kit/spec.h"
 #include "app/window/widgets/fonts.h"
 #include "app/window/widgets/window_colours.h"
 
+namespace kvloupe {
+struct PolicyEntry;
+}
+
 namespace kvloupe::window {
 
-/// The controls of one policy: a line to type its spec into, a list of scores, every parameter of
-/// the catalogue as a control, and modifiers to switch on.
+/// The controls of one policy: a line to type its spec into, a list of scores, the modifiers in use
+/// and a button for more, and every parameter of these parts as a control.
 class PolicyEditor {
  public:
   explicit PolicyEditor(const char* name) : name_(name) {}
@@ -19,6 +27,13 @@ class PolicyEditor {
   bool draw(const Fonts& fonts, const WindowColours& colours, PolicySpec& spec);
   /// The next draw puts the cursor into the spec line.
   void focus_line() { focus_ = true; }
+  /// Adds a modifier with its defaults. Where it needs more, the line is prepared for typing
+  /// instead. Returns true if `spec` changed.
+  bool add(const PolicyEntry& modifier, PolicySpec& spec);
+  /// Where the list of modifiers was asked for since the last call, in pixels.
+  std::optional<ImVec2> take_wanted_list() { return std::exchange(wanted_list_, std::nullopt); }
+  /// Summary, formula, source and differences of a part, for help.
+  static std::string describe(const PolicyEntry& entry);
   /// Why the typed line is not used; empty if it is.
   const std::string& error() const { return error_; }
 
@@ -35,6 +50,7 @@ class PolicyEditor {
   PolicySpec shown_;   // the spec `line_` was last set from
   std::string error_;
   bool focus_ = false;
+  std::optional<ImVec2> wanted_list_;
 };
 
 }  // namespace kvloupe::window

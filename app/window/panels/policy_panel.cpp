@@ -142,7 +142,8 @@ void draw_budget(const PanelContext& c, int prompt_length, int captured_block) {
 /// Policy A as papers, authors and libraries do it: one click makes it policy B.
 void draw_variants(const PanelContext& c) {
   ImGui::PushFont(c.fonts.secondary);
-  if (ImGui::Button("Compare with a variant of A…", {-1, 0})) ImGui::OpenPopup("##variants");
+  ImGui::SameLine(0, c.px(16));
+  if (ImGui::Button("Variant of A…")) ImGui::OpenPopup("##variants");
   help_tooltip(
       c.fonts,
       "Takes as policy B a variant of policy A from the papers, their authors' code or public "
@@ -166,7 +167,8 @@ void draw_variants(const PanelContext& c) {
 }
 
 /// What a comparison has to know of a policy here: the question, the prompt, the budget.
-void draw_terms(const PanelContext& c, const PolicySpec& policy) {
+/// `steady`: two lines high, whatever it says.
+void draw_terms(const PanelContext& c, const PolicySpec& policy, bool steady) {
   const TracePointer trace = c.results.trace();
   const RunInfo& run = trace->run();
   const std::optional<Compression> wanted =
@@ -190,8 +192,10 @@ void draw_terms(const PanelContext& c, const PolicySpec& policy) {
   ImGui::TextWrapped("%s", terms_line(terms).c_str());
   ImGui::PopStyleColor();
   help_tooltip(c.fonts, help);
-  // Always two lines high, so that what stands below does not move as the policy changes.
-  const float left = top + 2 * ImGui::GetTextLineHeightWithSpacing() - ImGui::GetCursorPosY();
+  // Two lines high, where there is room, so that what stands below does not move as the policy
+  // changes.
+  const float left =
+      !steady ? 0.0F : top + 2 * ImGui::GetTextLineHeightWithSpacing() - ImGui::GetCursorPosY();
   if (left > 0.0F) ImGui::Dummy({0, left - ImGui::GetStyle().ItemSpacing.y});
   ImGui::PopFont();
 }
@@ -425,6 +429,11 @@ void draw_readouts(const PanelContext& c) {
   ImGui::PopFont();
 }
 
+void draw_editor(const PanelContext& c, PolicyEditor& editor, PolicySide side) {
+  editor.draw(c.fonts, c.colours(), side == PolicySide::b ? c.state.policy_b : c.state.policy_a);
+  if (const auto at = editor.take_wanted_list()) c.ask(ChooseModifier{side, *at});
+}
+
 }  // namespace
 
 void draw_policy_panel(const PanelContext& c, PolicyEditors& editors) {
@@ -435,21 +444,22 @@ void draw_policy_panel(const PanelContext& c, PolicyEditors& editors) {
   const bool fits = ImGui::GetContentRegionAvail().y > readouts + c.px(240);
   ImGui::BeginChild("##policies", {0, fits ? -readouts : 0.0F}, false,
                     c.keyboard ? ImGuiWindowFlags_NavFlattened : ImGuiWindowFlags_NoNavInputs);
+  const bool roomy = ImGui::GetContentRegionAvail().y > c.px(520);
   draw_budget(c, trace->run().prompt_length, trace->run().block_size);
   ImGui::Dummy({0, c.px(4)});
   heading(c, "Policy A", c.colours().retained, false);
-  draw_terms(c, c.state.policy_a);
-  editors.a.draw(c.fonts, c.colours(), c.state.policy_a);
+  draw_terms(c, c.state.policy_a, roomy);
+  draw_editor(c, editors.a, PolicySide::a);
   draw_notes(c, 0);
   ImGui::Dummy({0, c.px(4)});
   heading(c, "Policy B", c.colours().evicted, true);
+  draw_variants(c);
   ImGui::SameLine(ImGui::GetContentRegionMax().x - ImGui::GetFrameHeight());
   checkbox("##b", c.state.policy_b_on, c.colours());
   help_tooltip(c.fonts, "A second policy to compare with (B)");
-  draw_variants(c);
   if (c.state.policy_b_on) {
-    draw_terms(c, c.state.policy_b);
-    editors.b.draw(c.fonts, c.colours(), c.state.policy_b);
+    draw_terms(c, c.state.policy_b, roomy);
+    draw_editor(c, editors.b, PolicySide::b);
     draw_notes(c, 1);
   }
   if (!fits) {

@@ -6,6 +6,7 @@
 
 #include "analysis/trace/shared_weights.h"
 #include "analysis/trace/window_text.h"
+#include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/job/capture_job.h"
 #include "app/session/tile_settings.h"
@@ -20,6 +21,8 @@ namespace kvloupe::window {
 
 namespace {
 
+constexpr double kSecondarySize = 13.0;  // of text, at the scale 1
+
 void row(const PanelContext& c, const char* name, const std::string& value,
          const std::string& help = {}) {
   ImGui::TableNextRow();
@@ -28,7 +31,7 @@ void row(const PanelContext& c, const char* name, const std::string& value,
   ImGui::TableNextColumn();
   const float width = ImGui::GetContentRegionAvail().x;
   const std::string shown =
-      c.metrics.fit(value, figure::Font::regular, 13.0, width / c.fonts.scale());
+      c.metrics.fit(value, figure::Font::regular, kSecondarySize, width / c.fonts.scale());
   ImGui::TextUnformatted(shown.c_str());
   help_tooltip(c.fonts, shown != value ? value + (help.empty() ? "" : "\n" + help) : help);
 }
@@ -113,18 +116,36 @@ void draw_measure_choice(const PanelContext& c) {
   ImGui::TextDisabled("grid shows");
   ImGui::SameLine(c.px(96));
   ImGui::SetNextItemWidth(-1);
-  if (!ImGui::BeginCombo("##metric", now.label.c_str(), ImGuiComboFlags_HeightLarge)) {
-    help_tooltip(c.fonts, now.help);
+  // Looks like a list that opens; the list is searched by typing.
+  const float width = ImGui::GetContentRegionAvail().x;
+  const float arrow = c.px(20);
+  const double room = (width - 2 * ImGui::GetStyle().FramePadding.x - arrow) / c.fonts.scale();
+  const std::string title =
+      c.metrics.fit(now.title(), figure::Font::regular, kSecondarySize, std::max(0.0, room));
+  ImGui::PushStyleVar(ImGuiStyleVar_ButtonTextAlign, {0.0F, 0.5F});
+  const bool open = ImGui::Button((title + "###metric").c_str(), {width, 0});
+  ImGui::PopStyleVar();
+  const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
+  small_arrow({high.x - arrow / 2, (low.y + high.y) / 2}, c.fonts.scale(), c.colours().secondary);
+  help_tooltip(c.fonts, now.title() + "\n" + now.help);
+  if (open) c.ask(ChooseMeasure{{low.x, high.y + c.px(4)}});
+}
+
+/// How the grid's values become colours; at the right of the head's name, where no row is lost.
+void draw_scale_choice(const PanelContext& c) {
+  const figure::FigureInfo& overview = figure::find_figure("overview");
+  const auto choice = std::find_if(overview.choices.begin(), overview.choices.end(),
+                                   [](const auto& one) { return one.name == "scale"; });
+  const float width = ImGui::CalcTextSize("scale: relative").x + ImGui::GetFrameHeight() +
+                      2 * ImGui::GetStyle().FramePadding.x;
+  ImGui::SameLine(std::max(ImGui::GetCursorPosX(), ImGui::GetContentRegionMax().x - width));
+  ImGui::SetNextItemWidth(width);
+  if (!ImGui::BeginCombo("##scale", ("scale: " + c.state.grid_scale).c_str())) {
+    help_tooltip(c.fonts, choice->tooltip);
     return;
   }
-  for (const OverviewMeasure& one : figure::overview_measures()) {
-    if (one.label.empty()) continue;
-    const bool available = one.from != OverviewMeasure::From::both_policies || c.state.policy_b_on;
-    const auto flags = available ? ImGuiSelectableFlags_None : ImGuiSelectableFlags_Disabled;
-    if (ImGui::Selectable(one.label.c_str(), one.name == now.name, flags))
-      c.state.grid_measure = one.name;
-    help_tooltip(c.fonts,
-                 one.help + (available ? "" : "\nSwitch policy B on to use this measure."));
+  for (const std::string& value : choice->values) {
+    if (ImGui::Selectable(value.c_str(), value == c.state.grid_scale)) c.state.grid_scale = value;
   }
   ImGui::EndCombo();
 }
@@ -175,7 +196,11 @@ void draw_trace_panel(const PanelContext& c, Tile& grid) {
   ImGui::Dummy({0, c.px(8)});
 
   ImGui::PushFont(c.fonts.heading);
+  ImGui::AlignTextToFramePadding();
   ImGui::Text("Layer %d, head %d", c.state.selection.layer, c.state.selection.head);
+  ImGui::PopFont();
+  ImGui::PushFont(c.fonts.secondary);
+  draw_scale_choice(c);
   ImGui::PopFont();
   draw_query_head(c, trace->model());
   ImGui::PushFont(c.fonts.secondary);

@@ -9,6 +9,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/published.h"
 #include "app/figure/figures/figure_catalog.h"
+#include "app/figure/figures/overview_measures.h"
 #include "app/session/tile_settings.h"
 #include "app/window/state/layouts.h"
 #include "app/window/state/lesson_player.h"
@@ -122,6 +123,50 @@ std::vector<PaletteEntry> view_entries(const PanelContext& c) {
   return out;
 }
 
+std::vector<PaletteEntry> measure_entries(const PanelContext& c) {
+  using figure::OverviewMeasure;
+  std::vector<PaletteEntry> out;
+  for (const MeasureGroup group : kMeasureGroups) {
+    for (const OverviewMeasure& measure : figure::overview_measures()) {
+      if (measure.group != group) continue;
+      SearchItem item;
+      item.title = measure.title();
+      item.group = group_title(group);
+      item.name = measure.name;
+      item.help = measure.help;
+      if (measure.from == OverviewMeasure::From::both_policies && !c.state.policy_b_on)
+        item.why_not = "Compares policy A with policy B, which is off. Switch policy B on (B).";
+      item.current = measure.name == c.state.grid_measure;
+      out.push_back({std::move(item), ShowInGrid{measure.name}});
+    }
+  }
+  return out;
+}
+
+std::vector<PaletteEntry> modifier_entries(const PanelContext& c, PolicySide side) {
+  const PolicySpec& policy = side == PolicySide::b ? c.state.policy_b : c.state.policy_a;
+  std::vector<PaletteEntry> out;
+  std::vector<const PolicyEntry*> modifiers;
+  for (const PolicyEntry& entry : policy_catalog()) {
+    if (entry.kind() != PartKind::score) modifiers.push_back(&entry);
+  }
+  std::stable_sort(modifiers.begin(), modifiers.end(),
+                   [](const auto* a, const auto* b) { return a->kind() < b->kind(); });
+  for (const PolicyEntry* const modifier : modifiers) {
+    const PolicyEntry& entry = *modifier;
+    SearchItem item;
+    item.title = "+ " + entry.name;
+    item.group = std::string(kind_name(entry.kind()));
+    item.name = entry.name;
+    item.help = entry.summary + "\n" + entry.formula + "\nSource: " + entry.source;
+    const bool is_used = std::any_of(policy.parts.begin() + 1, policy.parts.end(),
+                                     [&](const SpecPart& part) { return part.name == entry.name; });
+    if (is_used) item.why_not = "The policy has this modifier already.";
+    out.push_back({std::move(item), AddModifier{side, entry.name}});
+  }
+  return out;
+}
+
 std::vector<PaletteEntry> lesson_entries(LessonPlayer& lessons) {
   std::vector<PaletteEntry> out;
   const auto list = lessons.list();
@@ -145,6 +190,12 @@ std::vector<PaletteEntry> palette_entries(const PaletteSources& sources) {
   for (PaletteEntry& view : view_entries(c)) {
     view.item.title = "View: " + view.item.title;
     out.push_back(std::move(view));
+  }
+  for (PaletteEntry& measure : measure_entries(c)) {
+    measure.item.title = "Grid of heads: " + measure.item.title;
+    measure.item.why_not =
+        c.results.trace() ? std::move(measure.item.why_not) : "Open a trace first (O).";
+    out.push_back(std::move(measure));
   }
   add_policies(c, out);
   add_commands(c, sources.lessons.is_open(), out);
@@ -175,6 +226,14 @@ void CommandPalette::open_all(const PaletteSources& sources) {
 
 void CommandPalette::open_views(const PanelContext& c, const ImVec2* corner) {
   show(view_entries(c), "A view: part of its name, a paper, a formula …", corner);
+}
+
+void CommandPalette::open_measures(const PanelContext& c, const ImVec2* corner) {
+  show(measure_entries(c), "A measure: part of its name or of what it says …", corner);
+}
+
+void CommandPalette::open_modifiers(const PanelContext& c, PolicySide side, const ImVec2* corner) {
+  show(modifier_entries(c, side), "A modifier: part of its name or of what it does …", corner);
 }
 
 void CommandPalette::draw(const PanelContext& c) {

@@ -33,6 +33,12 @@ std::vector<PaletteEntry> palette_entries(const PaletteSources& sources);
 /// Every view, to choose what the active tile shows.
 std::vector<PaletteEntry> view_entries(const PanelContext& context);
 
+/// Every measure that the grid of heads can show.
+std::vector<PaletteEntry> measure_entries(const PanelContext& context);
+
+/// Every modifier that can be added to policy A or B.
+std::vector<PaletteEntry> modifier_entries(const PanelContext& context, PolicySide side);
+
 /// Every lesson; empty while they are being read.
 std::vector<PaletteEntry> lesson_entries(LessonPlayer& lessons);
 
@@ -46,6 +52,8 @@ class CommandPalette {
  public:
   void open_all(const PaletteSources& sources);
   void open_views(const PanelContext& context, const ImVec2* corner);
+  void open_measures(const PanelContext& context, const ImVec2* corner);
+  void open_modifiers(const PanelContext& context, PolicySide side, const ImVec2* corner);
   void open_lessons(LessonPlayer& lessons);
   bool is_open() const { return list_.is_open(); }
   void close() { list_.close(); }

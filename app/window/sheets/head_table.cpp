@@ -221,7 +221,10 @@ void HeadTable::draw_tools(const PanelContext& c) {
                             ImGuiSelectableFlags_DontClosePopups |
                                 (possible ? 0 : ImGuiSelectableFlags_Disabled)))
         toggle_measure(measure.name);
-      help_tooltip(c.fonts, measure.help);
+      help_tooltip(c.fonts, measure.help + (possible ? std::string()
+                                                     : fmt::format("\nThe table has {} columns, as "
+                                                                   "many as fit. Take one away first.",
+                                                                   kMostColumns)));
     }
     ImGui::EndCombo();
   }

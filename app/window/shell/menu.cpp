@@ -19,12 +19,15 @@ namespace kvloupe::window {
 
 namespace {
 
-void item(const PanelContext& c, std::string_view words, Command command, bool ticked, bool enabled,
-          std::string_view tooltip) {
+/// `why_not`: why it cannot be done now; empty: it can.
+void item(const PanelContext& c, std::string_view words, Command command, bool ticked,
+          std::string_view why_not, std::string_view tooltip) {
   if (ImGui::MenuItem(std::string(words).c_str(), std::string(keys_of(command)).c_str(), ticked,
-                      enabled))
+                      why_not.empty()))
     c.ask(command);
-  if (!tooltip.empty()) help_tooltip(c.fonts, std::string(tooltip));
+  std::string text(why_not);
+  if (!tooltip.empty()) text += (text.empty() ? "" : "\n") + std::string(tooltip);
+  help_tooltip(c.fonts, text);
 }
 
 /// The traces opened last, as lines to choose from.
@@ -62,7 +65,7 @@ void draw_views(const PanelContext& c) {
 void draw_layouts(const PanelContext& c) {
   if (!ImGui::BeginMenu("Layout", c.results.trace() != nullptr)) return;
   for (const Layout& layout : layouts()) {
-    item(c, layout.name, layout.command, false, true, layout.words);
+    item(c, layout.name, layout.command, false, {}, layout.words);
   }
   ImGui::EndMenu();
 }
@@ -99,8 +102,12 @@ void Workspace::draw_commands(const PanelContext& c, Menu menu) {
     if (row->command == Command::patterns) draw_themes(c);
     const std::string text =
         std::string(place.text) + (place.detail != nullptr ? place.detail(*this) : "");
-    item(c, text, row->command, place.ticked != nullptr && place.ticked(*this),
-         is_possible(*row) && (place.possible == nullptr || place.possible(*this)), place.tooltip);
+    std::string_view why_not = missing_for(row->needs, results.trace() != nullptr,
+                                           results.evaluation() != nullptr, lessons.is_open());
+    if (why_not.empty() && place.possible != nullptr && !place.possible(*this))
+      why_not = place.why_not.empty() ? "This is not possible now." : place.why_not;
+    item(c, text, row->command, place.ticked != nullptr && place.ticked(*this), why_not,
+         place.tooltip);
     if (row->command == Command::open) draw_recent(c, recent_);
     if (row->command == Command::choose_view) draw_views(c);
   }

@@ -9,6 +9,7 @@
 
 #include "analysis/error.h"
 #include "analysis/output_file.h"
+#include "analysis/policy/policy_catalog.h"
 #include "analysis/trace/model_place.h"
 #include "analysis/trace/shared_weights.h"
 #include "app/figure/figures/figure_catalog.h"
@@ -276,6 +277,16 @@ void Workspace::next_view(int by) {
   show_view(state, views[static_cast<std::size_t>(next)].name);
 }
 
+void Workspace::pin_or_unpin() {
+  if (pinned_tile(state) != nullptr) {
+    unpin_head(state, std::exchange(tiles_before_pin_, std::nullopt));
+    return;
+  }
+  tiles_before_pin_ = pin_head(state);
+  tell(fmt::format("Layer {}, head {} is pinned. Select another head to see it beside; {} unpins.",
+                   state.selection.layer, state.selection.head, keys_of(Command::pin_head)));
+}
+
 void Workspace::next_tile(int by) {
   if (presenting_ && state.tile_count == 1) {
     next_view(by);
@@ -356,6 +367,21 @@ void Workspace::perform(const Action& action) {
                           state.active_tile = static_cast<int>(it.tile);
                           sheets.palette.open_views(context(), &it.at);
                         },
+                        [&](const ChooseMeasure& it) {
+                          sheets.palette.open_measures(context(), &it.at);
+                        },
+                        [&](const ChooseModifier& it) {
+                          sheets.palette.open_modifiers(context(), it.side, &it.at);
+                        },
+                        [&](const AddModifier& it) {
+                          const bool of_b = it.side == PolicySide::b;
+                          const PolicyEntry* entry = find_policy(it.name);
+                          if (entry == nullptr) return;
+                          stage_.reveal(Panel::right, state);
+                          (of_b ? editors.b : editors.a)
+                              .add(*entry, of_b ? state.policy_b : state.policy_a);
+                        },
+                        [&](const ShowInGrid& it) { state.grid_measure = it.measure; },
                         [&](const Say& it) { it.is_error ? fail(it.line) : tell(it.line); }},
              action);
 }
@@ -508,6 +534,7 @@ void Workspace::frame() {
   start_page.follow(context());
   lessons.lead(context());
   do_what_was_asked();
+  keep_pinned_alike(state);
   follow_results();
   lessons.follow(context());
   if (presenting_ && !results.trace() && !results.evaluation()) presenting_ = false;
@@ -515,9 +542,7 @@ void Workspace::frame() {
   history_.follow(state, ImGui::IsAnyItemActive());
   follow_preferences();
   backend.end_frame();
-  const bool marks_moved = hover_.token != hovered_.token ||
-                           hover_.other_token != hovered_.other_token || hover_.step != hovered_.step;
-  if (!(state == before) || marks_moved || text_panel_.search.waits_for_keyboard())
+  if (!(state == before) || hover_ != hovered_ || text_panel_.search.waits_for_keyboard())
     frames_wanted_ = 2;
 }
 

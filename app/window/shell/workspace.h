@@ -24,6 +24,7 @@
 #include "app/window/sheets/head_table.h"
 #include "app/window/sheets/help_sheet.h"
 #include "app/window/sheets/start_page.h"
+#include "app/window/state/layouts.h"
 #include "app/window/state/known_models.h"
 #include "app/window/state/lesson_player.h"
 #include "app/window/state/policy_history.h"
@@ -162,6 +163,7 @@ class Workspace {
   void next_page();
   void find_again(int by);
   void play();
+  void pin_or_unpin();
   void choose_file(FilePanel::Purpose purpose);
   void take_chosen_file();
   void close_topmost();
@@ -192,6 +194,7 @@ class Workspace {
   Hover hover_;    // found in this frame
   Hover hovered_;  // of the frame before
   PolicyHistory history_;
+  std::optional<TilesBefore> tiles_before_pin_;  // none where the session began with a pinned head
   RecentFiles recent_;
   TextPanel text_panel_;
   bool presenting_ = false;

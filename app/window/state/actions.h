@@ -59,6 +59,23 @@ struct ChooseView {
   std::size_t tile = 0;
   ImVec2 at;
 };
+/// The list of measures of the grid, at a place in pixels.
+struct ChooseMeasure {
+  ImVec2 at;
+};
+struct ShowInGrid {
+  std::string measure;  // of overview_measures()
+};
+/// The list of modifiers for policy A or B, at a place in pixels.
+struct ChooseModifier {
+  PolicySide side = PolicySide::a;
+  ImVec2 at;
+};
+/// With its defaults; where it needs more, the policy's line is prepared for typing.
+struct AddModifier {
+  PolicySide side = PolicySide::a;
+  std::string name;
+};
 /// One line for the user.
 struct Say {
   std::string line;
@@ -66,7 +83,8 @@ struct Say {
 };
 
 using Action = std::variant<Command, OpenFile, ShowTrace, TakeState, OpenLesson, ShowView,
-                            TakePolicy, ExplainToken, ExplainRun, ChooseView, Say>;
+                            TakePolicy, ExplainToken, ExplainRun, ChooseView, ChooseMeasure,
+                            ShowInGrid, ChooseModifier, AddModifier, Say>;
 using Actions = std::vector<Action>;
 
 }  // namespace kvloupe::window

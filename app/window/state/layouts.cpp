@@ -1,5 +1,6 @@
 #include "app/window/state/layouts.h"
 
+#include <algorithm>
 #include <array>
 #include <initializer_list>
 #include <string>
@@ -83,6 +84,62 @@ void show_a_beside_b(WorkspaceState& state) {
   state.tiles[1] = tile;
   state.tile_count = 2;
   state.active_tile = 0;
+}
+
+namespace {
+std::span<TileState> in_sight(WorkspaceState& state) {
+  return std::span(state.tiles).first(static_cast<std::size_t>(state.tile_count));
+}
+}  // namespace
+
+const TileState* pinned_tile(const WorkspaceState& state) {
+  const auto tiles = std::span(state.tiles).first(static_cast<std::size_t>(state.tile_count));
+  const auto found = std::find_if(tiles.begin(), tiles.end(),
+                                  [](const TileState& one) { return one.pinned.has_value(); });
+  return found == tiles.end() ? nullptr : &*found;
+}
+
+TilesBefore pin_head(WorkspaceState& state) {
+  TilesBefore before{state.tiles, state.tile_count, state.active_tile};
+  TileState tile = state.tiles[static_cast<std::size_t>(state.active_tile)];
+  const figure::FigureInfo* view = find_view(tile.view);
+  if (view == nullptr || !needs_of(*view, tile.choices).head) tile = TileState{.view = "filmstrip"};
+  state.tiles[0] = tile;
+  tile.pinned = HeadIndex{state.selection.layer, state.selection.head};
+  state.tiles[1] = tile;
+  state.tile_count = 2;
+  state.active_tile = 0;
+  return before;
+}
+
+void unpin_head(WorkspaceState& state, const std::optional<TilesBefore>& before) {
+  if (!before) {
+    const auto shown = in_sight(state);
+    const auto left = std::stable_partition(
+        shown.begin(), shown.end(), [](const TileState& one) { return !one.pinned.has_value(); });
+    std::for_each(left, shown.end(), [](TileState& one) { one.pinned.reset(); });
+    state.tile_count = std::max(1, static_cast<int>(left - shown.begin()));
+    state.active_tile = std::min(state.active_tile, state.tile_count - 1);
+    return;
+  }
+  const auto shown = in_sight(state);
+  const auto selected = std::find_if(shown.begin(), shown.end(),
+                                     [](const TileState& one) { return !one.pinned.has_value(); });
+  const std::optional<TileState> kept =
+      selected == shown.end() ? std::nullopt : std::optional(*selected);
+  state.tiles = before->tiles;
+  state.tile_count = before->count;
+  state.active_tile = before->active;
+  if (kept) state.tiles[static_cast<std::size_t>(before->active)] = *kept;
+}
+
+void keep_pinned_alike(WorkspaceState& state) {
+  if (state.tile_count != 2 || pinned_tile(state) == nullptr) return;
+  const auto active = static_cast<std::size_t>(state.active_tile);
+  TileState& other = state.tiles[1 - active];
+  const std::optional<HeadIndex> pinned = other.pinned;
+  other = state.tiles[active];
+  other.pinned = pinned;
 }
 
 }  // namespace kvloupe::window

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "app/session/view_catalog.h"
+#include "app/window/state/layouts.h"
 #include "app/window/tiles/state_range.h"
 #include "app/window/widgets/marks.h"
 
@@ -470,6 +471,23 @@ void Stage::draw_tabs(const PanelContext& c, float width) {
   ImGui::SetCursorScreenPos({corner.x, corner.y + height});
 }
 
+/// Colours and axes of values mean the same in the two pictures of a pinned and a selected head.
+void Stage::share_limits(const PanelContext& c, std::span<Tile> tiles) {
+  const bool is_pair = c.state.tile_count == 2 && pinned_tile(c.state) != nullptr;
+  OwnLimits both;
+  if (is_pair) {
+    const OwnLimits a = tiles[0].own_limits(c.metrics), b = tiles[1].own_limits(c.metrics);
+    const auto around = [](const auto& one, const auto& other) {
+      using Range = std::optional<std::pair<double, double>>;
+      if (!one || !other) return Range();
+      const auto [low, high] = std::minmax({one->first, one->second, other->first, other->second});
+      return one->first <= one->second ? Range({low, high}) : Range({high, low});
+    };
+    both = {around(a.colours, b.colours), around(a.x, b.x), around(a.y, b.y)};
+  }
+  for (Tile& tile : tiles) tile.share_limits(both);
+}
+
 void Stage::draw_tiles(const PanelContext& c, std::span<Tile> tiles, float width, float height) {
   const std::vector<TileNeed> needs = tile_needs(c, tiles);
   const auto shown = std::span(needs).subspan(layout_.first, layout_.count);
@@ -480,6 +498,7 @@ void Stage::draw_tiles(const PanelContext& c, std::span<Tile> tiles, float width
   drawn_rows_ = arranged.breaks;
   if (rows_) rows_ = arranged.breaks;  // until there is no room for it
   const ImVec2 corner = ImGui::GetCursorScreenPos();
+  share_limits(c, tiles);
   const int active_before = c.state.active_tile;
   figure::Selection selection = c.state.selection;
   for (std::size_t nth = 0; nth < layout_.count; ++nth) {

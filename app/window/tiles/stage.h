@@ -97,6 +97,7 @@ class Stage {
   void draw_centre(const PanelContext& context, std::span<Tile> tiles, const StageContent& content,
                    const Area& area);
   void draw_tabs(const PanelContext& context, float width);
+  static void share_limits(const PanelContext& context, std::span<Tile> tiles);
   void draw_tiles(const PanelContext& context, std::span<Tile> tiles, float width, float height);
 
   StageLayout layout_;

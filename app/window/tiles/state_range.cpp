@@ -37,6 +37,11 @@ void keep_in_range(WorkspaceState& state, const Results& results) {
       (at.query_head >= model.num_heads || model.head_of(at.query_head) != at.head)) {
     at.query_head = -1;
   }
+  for (TileState& tile : state.tiles) {
+    if (!tile.pinned) continue;
+    tile.pinned->layer = std::clamp(tile.pinned->layer, 0, model.num_layers - 1);
+    tile.pinned->head = std::clamp(tile.pinned->head, 0, model.num_kv_heads - 1);
+  }
   const int length = trace.length();
   at.token = std::min(at.token, length - 1);
   at.first_token = std::clamp(at.first_token, 0, length - 1);
@@ -50,7 +55,7 @@ void keep_in_range(WorkspaceState& state, const Results& results) {
 void show_view(WorkspaceState& state, const std::string& name) {
   TileState& tile = active_tile(state);
   if (tile.view == name) return;
-  tile = TileState{.view = name, .side = tile.side};
+  tile = TileState{.view = name, .side = tile.side, .pinned = tile.pinned};
 }
 
 }  // namespace kvloupe::window

@@ -10,6 +10,7 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/scene/style.h"
 #include "app/session/tile_settings.h"
+#include "app/window/state/layouts.h"
 #include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"
 
@@ -23,6 +24,8 @@ constexpr std::chrono::milliseconds kPictureRest(200);
 constexpr float kPixelsPerPoint = 13.0F / 8.0F;
 constexpr double kLeastTokens = 4.0;  // as near as a token axis comes
 constexpr float kClickSlack = 4.0F;   // pixels the pointer may move within a click
+constexpr float kThinRow = 6.0F;      // pixels at the scale 1
+constexpr float kHovered = 0.6F;      // how strong the marks of a head under the pointer are
 
 figure::DrawRequest draw_request(const Look& look, const figure::TextMetrics& metrics) {
   figure::DrawRequest draw;
@@ -40,8 +43,41 @@ figure::DrawRequest draw_request(const Look& look, const figure::TextMetrics& me
 /// "layer 3, head 1", "layer 3" where it is of all heads; empty: of none in particular.
 std::string head_in_words(const figure::Target& target) {
   if (target.layer < 0) return {};
+  if (target.query_head >= 0)
+    return fmt::format("layer {}, query head {}", target.layer, target.query_head);
   return target.head < 0 ? fmt::format("layer {}", target.layer)
                          : fmt::format("layer {}, head {}", target.layer, target.head);
+}
+
+/// Marks what a picture shows of a head: its curves, its cells, its dots, its row. With
+/// `query_head` ≥ 0, of marks of single query heads only this one's.
+void mark_head(const MarkPlace& place, int layer, int head, int query_head, ImU32 colour) {
+  const auto shows = [&](const figure::Target& target) {
+    const bool other_query =
+        query_head >= 0 && target.query_head >= 0 && target.query_head != query_head;
+    // Not each of its tokens or steps, where a figure shows these.
+    return target.token < 0 && target.step < 0 && target.layer == layer && target.head == head && !other_query;
+  };
+  for (const figure::PickLine& line : place.scene.lines) {
+    if (shows(line.target)) along(place, line, colour);
+  }
+  for (const figure::PickRegion& region : place.scene.regions) {
+    if (!shows(region.target)) continue;
+    // A row that is thinner than the outline is pointed at: its data stay in sight.
+    const bool is_thin = static_cast<float>(region.rect.height) * place.scale < kThinRow * place.ui_scale;
+    if (is_thin && region.rect.width > 10.0 * region.rect.height) {
+      side_marks(place, region.rect, region.rect.centre().y, colour);
+    } else {
+      outline(place, region.rect, colour);
+    }
+  }
+  for (const figure::Axes& axes : place.scene.axes) {
+    if (axes.x.meaning != figure::AxisMeaning::head || axes.y.meaning != figure::AxisMeaning::layer)
+      continue;
+    const figure::Point low = axes.to_page(head, layer);
+    const figure::Point high = axes.to_page(head + 1, layer + 1);
+    outline(place, {low.x, low.y, high.x - low.x, high.y - low.y}, colour);
+  }
 }
 
 /// A bar of colours has a value at its side, nothing along x, and is narrow.
@@ -157,6 +193,27 @@ TileNeed Tile::need(const TileState& tile, const figure::TextMetrics& metrics, d
   return need;
 }
 
+OwnLimits Tile::own_limits(const figure::TextMetrics& metrics) const {
+  const figure::FigureInfo* view = find_view(shown_view_);
+  const auto picture = picture_.value();
+  if (!view || !picture) return {};
+  if (picture->figure.figure == limits_of_) return own_limits_;
+  limits_of_ = picture->figure.figure;
+  figure::DrawRequest request;
+  request.style = figure::make_style(metrics);
+  request.pixels_per_point = 0.25;  // nobody sees it
+  const figure::Scene scene = limits_of_->draw(request);
+  own_limits_ = {};
+  if (const figure::Axes* bar = colour_bar(scene); bar && view->limits)
+    own_limits_.colours = std::pair(std::min(bar->y.first, bar->y.last),
+                                   std::max(bar->y.first, bar->y.last));
+  const figure::Axes* axes = main_axes(scene);
+  if (!axes || view->zoom != figure::Zoom::both) return own_limits_;
+  if (!counts_cells(axes->x)) own_limits_.x = {axes->x.first, axes->x.last};
+  if (!counts_cells(axes->y)) own_limits_.y = {axes->y.first, axes->y.last};
+  return own_limits_;
+}
+
 void Tile::zoom(TileState& tile, double factor, double share_x, double share_y) const {
   const figure::FigureInfo* view = find_view(tile.view);
   const auto scene = scene_;
@@ -220,9 +277,9 @@ Look Tile::look_of(const TileState& tile, const PanelContext& context, ImVec2 si
   look.width = std::max(1.0F, std::floor(size.x) / scale_);
   look.height = std::max(1.0F, std::floor(size.y) / scale_);
   look.scale = scale_;
-  look.x_range = tile.x_range;
-  look.y_range = tile.y_range;
-  look.limits = tile.limits;
+  look.x_range = tile.x_range ? tile.x_range : shared_limits_.x;
+  look.y_range = tile.y_range ? tile.y_range : shared_limits_.y;
+  look.limits = tile.limits ? tile.limits : shared_limits_.colours;
   look.theme = context.state.theme;
   look.amounts = context.state.amounts;
   look.patterns = shows_patterns(context.state);
@@ -252,8 +309,8 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   const Look look = look_of(tile, context.panel, size);
   const figure::DrawRequest draw = draw_request(look, context.panel.metrics);
   request::Meanwhile meanwhile;
-  meanwhile.layer = context.panel.state.selection.layer;
-  meanwhile.head = context.panel.state.selection.head;
+  meanwhile.layer = tile.pinned ? tile.pinned->layer : context.panel.state.selection.layer;
+  meanwhile.head = tile.pinned ? tile.pinned->head : context.panel.state.selection.head;
   // While a hand drags a control, each picture begun is shown: a newer request would else cancel
   // the one before in every frame, and nothing new be seen until the hand rests.
   const bool dragged = same_subject(picture_.key(), *wanted);
@@ -318,6 +375,7 @@ bool Tile::draw(TileState& tile, const TileContext& context, ImVec2 size, bool a
 void Tile::draw_picture(TileState& tile, const TileContext& context, ImVec2 size) {
   scale_ = kPixelsPerPoint * context.panel.fonts.scale();
   drawn_in_ = ImGui::GetFrameCount();
+  readout_.clear();
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   origin_ = {std::floor(corner.x), std::floor(corner.y)};
   const ImVec2 area{std::max(1.0F, size.x), std::max(1.0F, size.y)};
@@ -396,6 +454,10 @@ void Tile::interact(TileState& tile, const TileContext& context, const figure::S
     context.panel.hover.token = target->token;
     context.panel.hover.other_token = target->other_token;
     context.panel.hover.step = target->step;
+    if (target->layer >= 0 && target->head >= 0) {
+      context.panel.hover.layer = target->layer;
+      context.panel.hover.head = target->head;
+    }
   }
   if (under) draw_cross_hair(context, scene, at);
   if (bar && view->limits && at.x >= bar->plot.x - 2)
@@ -405,6 +467,9 @@ void Tile::interact(TileState& tile, const TileContext& context, const figure::S
     if (target->step >= 0) context.selection.step = target->step;
     if (target->layer >= 0) context.selection.layer = target->layer;
     if (target->head >= 0) context.selection.head = target->head;
+    // A person who looks at the mean over the query heads goes on to do so.
+    if (target->query_head >= 0 && context.selection.query_head >= 0)
+      context.selection.query_head = target->query_head;
     if (target->token >= 0) context.panel.ask(ExplainToken{io.MousePos});
     if (target->run >= 0) {
       const EvaluationPointer shown = context.panel.results.inputs(*view).evaluation;
@@ -506,22 +571,14 @@ void Tile::draw_marks(const TileContext& context, const figure::Scene& scene) co
       side_marks(place, axes->plot, y, colours.selection);
     }
   }
-  // The selected head, where a figure shows heads.
-  for (const figure::PickRegion& region : scene.regions) {
-    // Not each of its tokens, where a figure shows these.
-    if (region.target.token < 0 && region.target.layer == at.layer &&
-        region.target.head == at.head) {
-      outline(place, region.rect, colours.selection);
-    }
-  }
-  for (const figure::Axes& axes : scene.axes) {
-    if (axes.x.meaning != figure::AxisMeaning::head || axes.y.meaning != figure::AxisMeaning::layer)
-      continue;
-    const figure::Point low = axes.to_page(at.head, at.layer);
-    const figure::Point high = axes.to_page(at.head + 1, at.layer + 1);
-    outline(place, {low.x, low.y, high.x - low.x, high.y - low.y}, colours.selection);
-  }
   const Hover& hovered = context.panel.hovered;
+  if (hovered.head >= 0) {
+    mark_head(place, hovered.layer, hovered.head, -1, faded(colours.selection, kHovered));
+  }
+  if (const TileState* pinned = pinned_tile(context.panel.state)) {
+    mark_head(place, pinned->pinned->layer, pinned->pinned->head, -1, faded(colours.ink, kHovered));
+  }
+  mark_head(place, at.layer, at.head, at.query_head, colours.selection);
   if (hovered.token >= 0) draw_mark(place, {.token = hovered.token}, colours.selection, 1.0F);
   if (hovered.other_token >= 0) {
     draw_mark(place, {.other_token = hovered.other_token}, colours.selection, 0.6F);
@@ -529,7 +586,7 @@ void Tile::draw_marks(const TileContext& context, const figure::Scene& scene) co
 }
 
 void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scene,
-                           figure::Point at) const {
+                           figure::Point at) {
   const figure::Axes& axes = *axes_under(scene, at);
   const WindowColours& colours = window_colours(context.panel.state.theme);
   ImDrawList& list = *ImGui::GetWindowDrawList();
@@ -552,7 +609,9 @@ void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scen
   if (const auto target = scene.pick(at)) {
     if (const std::string head = head_in_words(*target); !head.empty()) {
       const bool has_layer = axes.y.meaning == figure::AxisMeaning::layer;
-      if (has_layer && axes.x.meaning == figure::AxisMeaning::head) {
+      const bool is_cell =
+          has_layer && (axes.x.meaning == figure::AxisMeaning::head || target->query_head >= 0);
+      if (is_cell) {
         readout = head;
       } else if (!has_layer || target->head >= 0) {
         readout = head + ": " + readout;
@@ -562,6 +621,7 @@ void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scen
     const std::string value = picture ? picture->figure.figure->value_text(*target) : "";
     if (!value.empty()) readout += "  " + value;
   }
+  readout_ = readout;
   if (ImGui::CalcTextSize(readout.c_str()).x > static_cast<float>(axes.plot.right()) * scale_)
     return help_tooltip(context.panel.fonts, readout);  // no room left of the pointer
   label(context.panel.fonts, list, pixel(at.x, at.y), readout, colours,

@@ -30,6 +30,11 @@ struct TileContext {
   std::size_t tile = 0;        // which of the window's
 };
 
+/// The limits of the colours and of the axes of values that a picture has by itself.
+struct OwnLimits {
+  std::optional<std::pair<double, double>> colours, x, y;
+};
+
 /// How a figure is drawn.
 struct Look {
   double width = 0.0, height = 0.0;  // points
@@ -63,6 +68,12 @@ class Tile {
 
   /// The picture alone, without the line of controls above it.
   void draw_picture(TileState& tile, const TileContext& context, ImVec2 size);
+
+  /// What the figure shown has by itself; nothing while there is none.
+  OwnLimits own_limits(const figure::TextMetrics& metrics) const;
+  /// In place of the picture's own limits, until it is called again: so that two pictures side by
+  /// side can be compared. What a person chose counts before it.
+  void share_limits(OwnLimits limits) { shared_limits_ = limits; }
 
   /// Zooms the main axes around a place (shares of the plot's sides, 0 to 1); factor > 1 comes
   /// nearer. Pans by shares of the visible range.
@@ -99,6 +110,8 @@ class Tile {
   ImVec2 origin() const { return origin_; }
   float scale() const { return scale_; }
   const std::string& error() const { return error_; }
+  /// What is said beside the pointer; empty where it is not over the picture.
+  const std::string& readout() const { return readout_; }
   /// Where the controls above the picture were drawn last, in pixels.
   const std::vector<figure::Rect>& header_items() const { return header_items_; }
 
@@ -128,8 +141,7 @@ class Tile {
   void choose_range(const TileContext& context, const figure::Scene& scene, figure::Point at);
   void drag_limits(TileState& tile, const figure::Scene& scene, figure::Point at);
   void draw_marks(const TileContext& context, const figure::Scene& scene) const;
-  void draw_cross_hair(const TileContext& context, const figure::Scene& scene,
-                       figure::Point at) const;
+  void draw_cross_hair(const TileContext& context, const figure::Scene& scene, figure::Point at);
 
   request::RequestMaker wanted_;
   job::Computed<DrawnFigure, request::FigureRequest> picture_;
@@ -142,6 +154,7 @@ class Tile {
   std::shared_ptr<const figure::Scene> scene_;  // shown
   std::shared_ptr<const DrawnFigure> shown_;    // of scene_, where that looks as it has to
   std::string error_;
+  std::string readout_;
   std::string shown_view_;
   std::map<std::string, std::string> drafts_;  // choice → what is being typed, or is not a value
   std::vector<figure::Rect> header_items_;
@@ -154,6 +167,9 @@ class Tile {
   int range_from_ = 0;           // the token where a drag for a range began
   mutable std::shared_ptr<const figure::Figure> aspect_of_;  // whose aspect is known
   mutable double aspect_ = 1.0;
+  mutable std::shared_ptr<const figure::Figure> limits_of_;  // whose own limits are known
+  mutable OwnLimits own_limits_;
+  OwnLimits shared_limits_;
   bool dragged_ = false;
 };
 

@@ -1,5 +1,6 @@
 // The line above a tile's picture: which view, its choices, a dot while something newer comes.
 
+#include <fmt/format.h>
 #include <imgui.h>
 #include <imgui_stdlib.h>
 
@@ -10,6 +11,8 @@
 #include <vector>
 
 #include "analysis/error.h"
+#include "app/figure/figures/of_study.h"
+#include "app/window/state/layouts.h"
 #include "app/window/tiles/tile.h"
 #include "app/window/widgets/marks.h"
 
@@ -33,18 +36,31 @@ float title_width(const std::string& title, const Fonts& fonts) {
 
 }  // namespace
 
+namespace {
+/// Where a pinned head stands beside the selected one: which of them this is; else empty.
+std::string whose_head(const TileState& tile, const figure::FigureInfo& view,
+                       const WorkspaceState& state) {
+  if (pinned_tile(state) == nullptr || !needs_of(view, tile.choices).head) return {};
+  if (tile.pinned)
+    return fmt::format("Pinned {}.{}: ", tile.pinned->layer, tile.pinned->head);
+  return fmt::format("Selected {}.{}: ", state.selection.layer, state.selection.head);
+}
+}  // namespace
+
 void Tile::draw_title(const TileState& tile, const TileContext& context, float width, bool active) {
   const WindowColours& colours = window_colours(context.panel.state.theme);
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   const float unit = context.panel.fonts.scale();
   const figure::FigureInfo& current = *find_view(tile.view);
   const float padding = ImGui::GetStyle().FramePadding.x;
-  const bool cut = width < title_width(current.title, context.panel.fonts);
+  const std::string whose = whose_head(tile, current, context.panel.state);
+  const std::string whole = whose + current.title;
+  const bool cut = width < title_width(whole, context.panel.fonts);
   constexpr double kTextSize = 15.0;
   const std::string title =
-      cut ? context.panel.metrics.fit(current.title, figure::Font::bold, kTextSize,
+      cut ? context.panel.metrics.fit(whole, figure::Font::bold, kTextSize,
                                       std::max(0.0F, width - 2 * padding - 16 * unit) / unit)
-          : current.title;
+          : whole;
   ImGui::PushFont(context.panel.fonts.heading);
   const float text = ImGui::CalcTextSize(title.c_str()).x;
   ImGui::PushStyleColor(ImGuiCol_Button, 0);
@@ -56,7 +72,10 @@ void Tile::draw_title(const TileState& tile, const TileContext& context, float w
   ImGui::PopFont();
   small_arrow({corner.x + padding + text + 10 * unit, corner.y + ImGui::GetFrameHeight() / 2}, unit,
               colours.secondary);
-  help_tooltip(context.panel.fonts, (cut ? current.title + "\n" : std::string()) + current.tooltip);
+  const std::string words =
+      whose.empty() ? "" : fmt::format("layer.head; {} unpins\n", keys_of(Command::pin_head));
+  help_tooltip(context.panel.fonts,
+               (cut ? whole + "\n" : std::string()) + words + current.tooltip);
   if (open) {
     context.panel.ask(
         ChooseView{context.tile, {corner.x, corner.y + ImGui::GetFrameHeight() + 4 * unit}});
@@ -117,9 +136,31 @@ void draw_typed_choice(TileState& tile, const figure::FigureInfo& view,
   drafts.erase(choice.name);
 }
 
+/// A name of something in the results: a list of those that the file has.
+void draw_name_choice(TileState& tile, const figure::FigureInfo& view,
+                      const figure::ChoiceInfo& choice, const TileContext& context) {
+  const std::string value = figure::choice(view, tile.choices, choice.name);
+  ImGui::SetNextItemWidth(choice_width(choice));
+  if (!ImGui::BeginCombo(("##" + choice.name).c_str(), value.c_str())) {
+    help_tooltip(context.panel.fonts, value + "\n" + choice.tooltip);
+    return;
+  }
+  const auto evaluation = context.panel.results.inputs(view).evaluation;
+  for (const std::string& name : figure::names_in_study(view, tile.choices, evaluation, choice)) {
+    if (!ImGui::Selectable(name.c_str(), name == value)) continue;
+    tile.choices[choice.name] = name;
+    tile.limits.reset();
+  }
+  ImGui::EndCombo();
+}
+
 void draw_choice(TileState& tile, const figure::FigureInfo& view, const figure::ChoiceInfo& choice,
                  const TileContext& context, Drafts& drafts) {
   const Fonts& fonts = context.panel.fonts;
+  if (choice.kind == figure::ChoiceKind::name) {
+    draw_name_choice(tile, view, choice, context);
+    return;
+  }
   if (figure::is_typed(choice)) {
     draw_typed_choice(tile, view, choice, context, drafts);
     return;
@@ -151,6 +192,36 @@ bool asks_for_side(const TileState& tile, const figure::FigureInfo& view,
          (context.panel.state.policy_b_on || tile.side == PolicySide::b);
 }
 
+float budget_width() {
+  return ImGui::CalcTextSize("budget 100%").x + ImGui::GetFrameHeight() +
+         2 * ImGui::GetStyle().FramePadding.x;
+}
+
+/// Whether the picture shows one of the budgets that an evaluation was run at.
+bool asks_for_evaluated_budget(const TileState& tile, const figure::FigureInfo& view) {
+  return needs_of(view, tile.choices).evaluated_budget;
+}
+
+/// The budgets of the results; the window's budget follows.
+void draw_evaluated_budget(const figure::FigureInfo& view, const TileContext& context) {
+  const auto evaluation = context.panel.results.inputs(view).evaluation;
+  if (!evaluation) return;
+  figure::FigureInput input;
+  input.evaluation = evaluation;
+  input.budget = context.panel.state.budget;
+  const std::string now = figure::evaluated_budget(input);
+  ImGui::SetNextItemWidth(budget_width());
+  if (ImGui::BeginCombo("##evaluated", ("budget " + now).c_str())) {
+    for (const std::string& budget : evaluation->budgets()) {
+      if (ImGui::Selectable(budget.c_str(), budget == now))
+        context.panel.state.budget = parse_budget(budget);
+    }
+    ImGui::EndCombo();
+  } else {
+    help_tooltip(context.panel.fonts, "The budget of the results that is shown");
+  }
+}
+
 float side_width() {
   return ImGui::CalcTextSize("A, B").x + ImGui::GetFrameHeight() +
          2 * ImGui::GetStyle().FramePadding.x;
@@ -178,6 +249,26 @@ void draw_side(TileState& tile, const TileContext& context) {
   }
 }
 
+/// What stands before the choices: whose policy, or which budget of results. Empty: nothing.
+std::string first_control(const TileState& tile, const figure::FigureInfo& view,
+                          const TileContext& context) {
+  if (asks_for_side(tile, view, context)) return "policy";
+  return asks_for_evaluated_budget(tile, view) ? "budget" : "";
+}
+
+float first_control_width(const std::string& control) {
+  return control == "budget" ? budget_width() : side_width();
+}
+
+void draw_first_control(TileState& tile, const figure::FigureInfo& view,
+                        const TileContext& context) {
+  if (first_control(tile, view, context) == "budget") {
+    draw_evaluated_budget(view, context);
+  } else {
+    draw_side(tile, context);
+  }
+}
+
 void draw_reset(TileState& tile, const Fonts& fonts) {
   if (ImGui::Button("Reset")) {
     Tile::reset(tile);
@@ -197,18 +288,19 @@ struct Hidden {
 void draw_more(TileState& tile, const figure::FigureInfo& view, const Hidden& hidden,
                const TileContext& context, Drafts& drafts) {
   const WindowColours& colours = window_colours(context.panel.state.theme);
+  const std::string first = first_control(tile, view, context);
   if (ImGui::Button("…")) ImGui::OpenPopup("##more");
   if (!ImGui::IsPopupOpen("##more")) {
     std::string names;
     const auto add = [&](const std::string& line) { names += (names.empty() ? "" : "\n") + line; };
-    if (hidden.side) add("policy");
+    if (hidden.side) add(first);
     for (const figure::ChoiceInfo& choice : hidden.choices)
       add(choice.title + ": " + figure::choice(view, tile.choices, choice.name));
     if (hidden.reset) add("Reset");
     help_tooltip(context.panel.fonts, names);
   }
   if (!ImGui::BeginPopup("##more")) return;
-  float title_width = hidden.side ? ImGui::CalcTextSize("policy").x : 0.0F;
+  float title_width = hidden.side ? ImGui::CalcTextSize(first.c_str()).x : 0.0F;
   for (const figure::ChoiceInfo& choice : hidden.choices) {
     title_width = std::max(title_width, ImGui::CalcTextSize(choice.title.c_str()).x);
   }
@@ -218,9 +310,9 @@ void draw_more(TileState& tile, const figure::FigureInfo& view, const Hidden& hi
   };
   if (hidden.side) {
     ImGui::AlignTextToFramePadding();
-    ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(colours.secondary), "policy");
+    ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(colours.secondary), "%s", first.c_str());
     begin_control();
-    draw_side(tile, context);
+    draw_first_control(tile, view, context);
   }
   for (const figure::ChoiceInfo& choice : hidden.choices) {
     draw_choice_title(choice, colours);
@@ -247,9 +339,11 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
   };
 
   HeaderNeed need;
-  need.title = static_cast<double>(title_width(view.title, context.panel.fonts));
+  need.title = static_cast<double>(title_width(
+      whose_head(tile, view, context.panel.state) + view.title, context.panel.fonts));
   ImGui::PushFont(context.panel.fonts.secondary);
-  if (asks_for_side(tile, view, context)) need.side = static_cast<double>(side_width() + spacing);
+  if (const std::string first = first_control(tile, view, context); !first.empty())
+    need.side = static_cast<double>(first_control_width(first) + spacing);
   for (const figure::ChoiceInfo& choice : choices) {
     need.choices.push_back(static_cast<double>(ImGui::CalcTextSize(choice.title.c_str()).x +
                                                choice_width(choice) + 2 * spacing));
@@ -275,7 +369,7 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
   ImGui::PushFont(context.panel.fonts.secondary);
   if (layout.side) {
     ImGui::SameLine();
-    draw_side(tile, context);
+    draw_first_control(tile, view, context);
     note_item();
   }
   for (const figure::ChoiceInfo& choice : choices.first(layout.choices)) {

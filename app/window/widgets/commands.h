@@ -49,6 +49,7 @@ enum class Command {
   tiles_3,
   tiles_4,
   tiles_ab,
+  pin_head,
   choose_view,
   next_view,
   previous_view,
@@ -128,6 +129,7 @@ struct MenuPlace {
   bool (*ticked)(const Workspace& window) = nullptr;
   bool (*possible)(const Workspace& window) = nullptr;       // beside the row's `needs`
   std::string (*detail)(const Workspace& window) = nullptr;  // behind the text
+  std::string_view why_not{};  // where it is not `possible`
 };
 
 struct CommandRow {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "app/window/widgets/shaped_text.h"
 
@@ -20,6 +21,17 @@ void outline(const MarkPlace& place, const figure::Rect& rect, ImU32 colour) {
   ImGui::GetWindowDrawList()->AddRect(pixel(place, rect.x, rect.y),
                                       pixel(place, rect.right(), rect.bottom()), colour, 0.0F, 0,
                                       2.0F * place.ui_scale);
+}
+
+void along(const MarkPlace& place, const figure::PickLine& line, ImU32 colour) {
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  list.PushClipRect(pixel(place, line.plot.x, line.plot.y),
+                    pixel(place, line.plot.right(), line.plot.bottom()), true);
+  std::vector<ImVec2> points;
+  for (const figure::Point& point : line.points) points.push_back(pixel(place, point.x, point.y));
+  list.AddPolyline(points.data(), static_cast<int>(points.size()), colour, 0,
+                   2.0F * place.ui_scale);
+  list.PopClipRect();
 }
 
 void draw_mark(const MarkPlace& place, const figure::Target& target, ImU32 colour, float strength) {

@@ -25,6 +25,9 @@ void draw_mark(const MarkPlace& place, const figure::Target& target, ImU32 colou
 /// A 2 px outline.
 void outline(const MarkPlace& place, const figure::Rect& rect, ImU32 colour);
 
+/// Runs along a curve, within its plot.
+void along(const MarkPlace& place, const figure::PickLine& line, ImU32 colour);
+
 /// Two triangles at the sides of a plot that point at a row.
 void side_marks(const MarkPlace& place, const figure::Rect& plot, double y, ImU32 colour);
 /// A small triangle that shows that a click opens a list.

@@ -86,6 +86,13 @@ void SearchList::open(const ImVec2* corner) {
   mouse_ = ImGui::GetIO().MousePos;
 }
 
+int SearchList::first_possible(std::span<const SearchItem> items) const {
+  const auto found = std::find_if(found_.begin(), found_.end(), [&](int i) {
+    return items[static_cast<std::size_t>(i)].why_not.empty();
+  });
+  return found == found_.end() ? 0 : static_cast<int>(found - found_.begin());
+}
+
 int SearchList::draw(const Fonts& fonts, const WindowColours& colours, const char* hint,
                      std::span<const SearchItem> items) {
   if (!open_) return -1;
@@ -108,13 +115,13 @@ int SearchList::draw(const Fonts& fonts, const WindowColours& colours, const cha
                    ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoNavInputs);
   ImGui::PopStyleVar(2);
   ImGui::SetNextItemWidth(-1);
-  if (appeared_) ImGui::SetKeyboardFocusHere();
+  if (appeared_ || std::exchange(refocus_, false)) ImGui::SetKeyboardFocusHere();
   const bool enter =
       ImGui::InputTextWithHint("##query", hint, &query_, ImGuiInputTextFlags_EnterReturnsTrue);
   if (query_ != shown_query_) {
     shown_query_ = query_;
     found_ = search(items, query_);
-    chosen_ = 0;
+    chosen_ = first_possible(items);
     scroll_ = true;
     for (std::size_t i = 0; query_.empty() && i < found_.size(); ++i) {
       if (items[static_cast<std::size_t>(found_[i])].current) chosen_ = static_cast<int>(i);
@@ -136,7 +143,15 @@ int SearchList::draw(const Fonts& fonts, const WindowColours& colours, const cha
 
   const float help_height = 4 * fonts.secondary->FontSize + 16 * unit;
   int taken = draw_lines(fonts, colours, items, -help_height);
-  if (enter && chosen_ < count) taken = found_[static_cast<std::size_t>(chosen_)];
+  if (enter && chosen_ < count) {
+    const int wanted = found_[static_cast<std::size_t>(chosen_)];
+    if (items[static_cast<std::size_t>(wanted)].why_not.empty()) {
+      taken = wanted;
+    } else {  // not lost: it goes to the first line that can be chosen
+      chosen_ = first_possible(items);
+      scroll_ = refocus_ = true;  // Enter has left the line for words
+    }
+  }
   if (chosen_ < count) {
     const SearchItem& item =
         items[static_cast<std::size_t>(found_[static_cast<std::size_t>(chosen_)])];

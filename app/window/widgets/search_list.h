@@ -41,12 +41,15 @@ class SearchList {
   const std::string& query() const { return query_; }
 
  private:
+  /// The place in found_ of the first line that can be chosen; 0 where there is none.
+  int first_possible(std::span<const SearchItem> items) const;
   int draw_lines(const Fonts& fonts, const WindowColours& colours,
                  std::span<const SearchItem> items, float height);
 
   bool open_ = false;
   bool appeared_ = false;
   bool scroll_ = false;
+  bool refocus_ = false;
   bool at_corner_ = false;
   ImVec2 corner_{};
   std::string query_;
