@@ -64,7 +64,8 @@ void mark_head(const MarkPlace& place, int layer, int head, int query_head, ImU3
   for (const figure::PickRegion& region : place.scene.regions) {
     if (!shows(region.target)) continue;
     // A row that is thinner than the outline is pointed at: its data stay in sight.
-    const bool is_thin = static_cast<float>(region.rect.height) * place.scale < kThinRow * place.ui_scale;
+    const bool is_thin =
+        static_cast<float>(region.rect.height) * place.scale < kThinRow * place.ui_scale;
     if (is_thin && region.rect.width > 10.0 * region.rect.height) {
       side_marks(place, region.rect, region.rect.centre().y, colour);
     } else {
