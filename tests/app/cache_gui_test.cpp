@@ -57,7 +57,7 @@ class CacheSheetTest : public testing::Test {
   std::unique_ptr<WindowDriver> driver_;
 };
 
-TEST_F(CacheSheetTest, ListsFilesWithTheirModel) {
+TEST_F(CacheSheetTest, ListsFilesWithTheirModelAndRemovesOne) {
   const auto lines = sheet().lines();
   ASSERT_EQ(lines.size(), 2U);
   for (const auto& line : lines) {
@@ -65,6 +65,15 @@ TEST_F(CacheSheetTest, ListsFilesWithTheirModel) {
     EXPECT_EQ(line.file.in_use, line.file.path == open());
     EXPECT_EQ(line.file.bytes, fs::file_size(line.file.path));
   }
+  ASSERT_EQ(sheet().remove_places().size(), 1U) << "the open trace cannot be removed";
+  const auto [file, place] = sheet().remove_places()[0];
+  EXPECT_EQ(file, other());
+  driver_->click(place.x, place.y);
+  driver_->settle();
+  EXPECT_FALSE(fs::exists(other()));
+  EXPECT_THAT(w().notice, HasSubstr("Removed 1 file, "));
+  EXPECT_EQ(sheet().lines().size(), 1U);
+  EXPECT_TRUE(sheet().remove_places().empty());
   driver_->key(GLFW_KEY_ESCAPE);
   driver_->frames(2);
   EXPECT_FALSE(sheet().is_open());

@@ -110,6 +110,7 @@ void CacheSheet::draw_list(const PanelContext& c, const std::vector<Line>& lines
   ImGui::TableSetupColumn("##remove", ImGuiTableColumnFlags_WidthFixed, c.px(64));
   ImGui::TableHeadersRow();
   std::optional<KeptFile> gone;
+  remove_places_.clear();
   for (const Line& line : lines) {
     ImGui::PushID(line.file.path.c_str());
     ImGui::TableNextRow();
@@ -127,8 +128,11 @@ void CacheSheet::draw_list(const PanelContext& c, const std::vector<Line>& lines
     if (line.file.in_use) {
       ImGui::TextDisabled("in use");
       help_tooltip(c.fonts, "A window or a program has this file open");
-    } else if (ImGui::SmallButton("Remove")) {
-      gone = line.file;
+    } else {
+      if (ImGui::SmallButton("Remove")) gone = line.file;
+      const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
+      remove_places_.emplace_back(line.file.path,
+                                  ImVec2((low.x + high.x) / 2, (low.y + high.y) / 2));
     }
     ImGui::PopID();
   }

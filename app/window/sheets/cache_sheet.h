@@ -1,8 +1,11 @@
 #pragma once
 
+#include <imgui.h>
+
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/trace/kept_files.h"
@@ -34,6 +37,10 @@ class CacheSheet {
   };
   /// As shown.
   std::vector<Line> lines() const;
+  /// Where the button of a file was drawn last, in pixels; none for a file in use.
+  const std::vector<std::pair<std::filesystem::path, ImVec2>>& remove_places() const {
+    return remove_places_;
+  }
 
  private:
   void read_again() { ++reads_; }
@@ -45,6 +52,7 @@ class CacheSheet {
   bool open_ = false;
   bool all_asked_ = false;  // the button that removes all was pressed once
   long reads_ = 0;
+  std::vector<std::pair<std::filesystem::path, ImVec2>> remove_places_;
   std::string limit_;  // as typed
   job::JobQueue queue_;
   job::Computed<std::vector<Line>> list_;
