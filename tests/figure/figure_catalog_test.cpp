@@ -276,6 +276,13 @@ TEST_P(FigureCatalogTest, TheHeadsOfItsMarksAreFound) {
       found.emplace(line.target.layer, line.target.head);  // another may lie on it
     }
     for (const PickRegion& region : scene.regions) look(region.rect.centre());
+    for (const PickPoints& dots : scene.point_sets) {
+      if (dots.targets.empty()) continue;  // of tokens
+      for (std::size_t i = 0; i < dots.points.size(); ++i) {
+        EXPECT_TRUE(look(dots.points[i]));
+        found.emplace(dots.targets[i].layer, dots.targets[i].head);  // another may lie on it
+      }
+    }
     for (const Axes& axes : scene.axes) {
       if (axes.x.meaning != AxisMeaning::head) continue;
       for (const auto& [layer, head] : heads) look(axes.to_page(head + 0.5, layer + 0.5));
