@@ -314,8 +314,11 @@ AskedReplay ask(const Trace& trace, const Replay& replay, Asked asked, const Ask
 
 void ask(const Trace& trace, const MeasureChoice& choice, const AskOptions& options,
          Progress& progress, Replay& replay) {
-  for (const Asked asked : asked_by(choice)) {
-    Progress part(progress, 0);
+  constexpr long kParts = 100;
+  const std::vector<Asked> all = asked_by(choice);
+  progress.set_total(kParts * std::ssize(all));
+  for (const Asked asked : all) {
+    Progress part(progress, kParts);
     const AskedReplay answer = ask(trace, replay, asked, options, part);
     for (std::size_t i = 0; i < replay.heads.size(); ++i) {
       HeadReplay& head = replay.heads[i];

@@ -237,7 +237,10 @@ Replay measure_replay(const Trace& trace, const Replay& replay, const MeasureReq
   result.blocks = replay.blocks;
   result.notes = replay.notes;
   std::vector<std::vector<HeadReplay>> layers = heads_of(request, replay);
-  progress.set_total(static_cast<long>(layers.size()));
+  // Later queries see the whole text, the measures of steps a few: asking takes most of the time.
+  constexpr long kAskedPerLayer = 8;
+  const long asked = kAskedPerLayer * std::ssize(layers) * std::ssize(asked_by(what.choice));
+  progress.set_total(std::ssize(layers) + asked);
   std::mutex reporting;
   LayerLoop loop{request.threads, request.background};
   if (std::any_of(layers.begin(), layers.end(),
@@ -258,7 +261,8 @@ Replay measure_replay(const Trace& trace, const Replay& replay, const MeasureReq
   for (std::vector<HeadReplay>& layer : layers) {
     for (HeadReplay& head : layer) result.heads.push_back(std::move(head));
   }
-  ask(trace, what.choice, {request.threads, request.background, request.states}, progress, result);
+  Progress asking(progress, asked);
+  ask(trace, what.choice, {request.threads, request.background, request.states}, asking, result);
   return result;
 }
 

@@ -230,7 +230,8 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
     for (HeadReplay& head : layer) result.heads.push_back(std::move(head));
   }
   if (request.metrics) {
-    ask(trace, measures, {request.threads, request.background, request.states}, progress, result);
+    Progress asking(progress, 0);
+    ask(trace, measures, {request.threads, request.background, request.states}, asking, result);
   }
   // Under an allocation the budget is only the mean over the heads.
   if (!has_part(request.policy, PartKind::allocation)) note_unused_budget(result);

@@ -311,6 +311,16 @@ TEST_F(AskTest, MeasuresOfACatalogueHaveTheValues) {
   EXPECT_GT(answer.residual_change, 0.0);
 }
 
+TEST_F(AskTest, ProgressCountsItAsTheLargerPart) {
+  Progress progress;
+  double largest = 0.0;  // after the last layer, before the later queries are asked
+  measure_replay(trace(), run("keydiff", 20), {.measures = {"answer_residual_part"}}, progress,
+                 [&](const auto&) { largest = std::max(largest, progress.fraction()); });
+  EXPECT_GT(largest, 0.0);
+  EXPECT_LT(largest, 0.5);
+  EXPECT_EQ(progress.fraction(), 1.0);
+}
+
 TEST_F(AskTest, OfSomeHeadsTheWholeModelIsUnknown) {
   Progress progress;
   const Replay made = measure_replay(trace(), run("keydiff", 20),
