@@ -24,6 +24,7 @@ namespace {
 struct TableMeasure {
   const char* choice;
   const char* title;
+  const char* beside;  // the colours, where few rows leave little room
   const char* formula;
   double (*value)(const AskedReplay& answer);
 };
@@ -35,14 +36,14 @@ double lost_attention_of(const AskedReplay& answer) {
 }
 
 constexpr TableMeasure kTableMeasures[] = {
-    {"change", "Change of the output",
+    {"change", "Change of the output", "Change",
      "the length of the change (o′ − o)W_O of all heads of all layers together, relative to oW_O",
      [](const AskedReplay& answer) { return answer.residual_change; }},
-    {"layer-error", "Change in the worst layer",
+    {"layer-error", "Change in the worst layer", "Worst layer",
      "the length of the change of a layer’s attention output relative to that output, in the layer "
      "where it is largest",
      [](const AskedReplay& answer) { return answer.worst_layer_error; }},
-    {"lost-attention", "Attention lost", "the attention lost, mean over all heads",
+    {"lost-attention", "Attention lost", "Lost", "the attention lost, mean over all heads",
      lost_attention_of},
 };
 
@@ -161,7 +162,7 @@ class LossTable final : public Figure {
   ColourScale scale(const DrawRequest& request) const {
     ColourScale colours;
     colours.map = request.style.amounts;
-    colours.label = measure.title;
+    colours.label = measure.beside;
     ValueRange range;
     range.add(values);
     colours.high = range.empty() || !(range.high > 0.0) ? 1.0 : range.high;
