@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "analysis/error.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
@@ -82,8 +84,9 @@ TEST_F(GalleryPageTest, ShowsEachFigureUnderItsTopicWithLinksToItsFiles) {
   // Self-contained: nothing is loaded, each picture and its caption stand in the page.
   EXPECT_THAT(page, HasSubstr("default-src 'none'"));
   EXPECT_THAT(page, Not(HasSubstr("<img")));
-  EXPECT_EQ(test::page_data(page)["figures"].size(), 3U);
-  for (const auto& figure : test::page_data(page)["figures"])
+  const nlohmann::json data = test::page_data(page);
+  EXPECT_EQ(data["figures"].size(), 3U);
+  for (const auto& figure : data["figures"])
     EXPECT_EQ(figure["frames"][0]["v"], "") << "values are on the figures' own pages";
 }
 
