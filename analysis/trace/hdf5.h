@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/error.h"
+
 namespace kvloupe::hdf5 {
 
 /// A failed call, in words without the file's name: "cannot read /layers/0/key: damaged".
@@ -31,6 +33,17 @@ class Lock {
  private:
   std::unique_lock<std::recursive_mutex> lock_;
 };
+
+/// Runs `work` under the lock; a Failure inside becomes a FileError about the file, with advice.
+template <typename Work>
+auto guarded(const std::string& path, const std::string& advice, Work work) {
+  try {
+    const Lock lock;
+    return work();
+  } catch (const Failure& failure) {
+    throw FileError(path, std::string(failure.what()) + "; " + advice);
+  }
+}
 
 /// Owns one identifier of any kind; closes it (under the lock) at the end.
 class Handle {

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <fstream>
 #include <functional>
@@ -29,6 +30,7 @@
 #include "analysis/output_file.h"
 #include "analysis/trace/shared_weights.h"
 #include "analysis/trace/trace.h"
+#include "analysis/trace/trace_size.h"
 #include "analysis/user_folder.h"
 
 namespace kvloupe {
@@ -240,6 +242,26 @@ std::string about_kept_file(const KeptFile& file) {
   } catch (const std::exception&) {
     return {};
   }
+}
+
+std::string files_text(std::size_t count) {
+  return fmt::format("{} file{}", count, count == 1 ? "" : "s");
+}
+
+std::string removal_text(const Removal& removal) {
+  const auto files = [](int count) { return files_text(static_cast<std::size_t>(count)); };
+  std::string text = fmt::format("removed {}, {}", files(removal.files), bytes_text(removal.bytes));
+  if (removal.in_use > 0) text += fmt::format("; {} in use stayed", files(removal.in_use));
+  return text;
+}
+
+std::string last_use_text(const KeptFile& file) {
+  const auto time = static_cast<std::time_t>(file.used);
+  std::tm local{};
+  localtime_r(&time, &local);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &local);
+  return text;
 }
 
 CacheFolder::CacheFolder(fs::path folder) : folder_(std::move(folder)) {

@@ -39,6 +39,13 @@ struct Removal {
   int in_use = 0;  // files that stayed because a program has them open
 };
 
+/// "1 file", "3 files".
+std::string files_text(std::size_t count);
+/// "removed 3 files, 1.2 GB; 1 file in use stayed".
+std::string removal_text(const Removal& removal);
+/// When a file was used last, local time to the minute: "2026-11-26 23:30".
+std::string last_use_text(const KeptFile& file);
+
 /// The kept files of one cache folder. Theirs are regular files of this user with the names and the
 /// first bytes that the programs write, in the folder or in its folders `cases` and `weights`: all
 /// else is neither listed nor removed, and no symbolic link inside the folder is followed. Any

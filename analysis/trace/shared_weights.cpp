@@ -161,14 +161,8 @@ struct WeightsWriter::Impl {
 
   template <typename Work>
   void guarded(Work work) {
-    try {
-      const hdf5::Lock lock;
-      work();
-    } catch (const hdf5::Failure& failure) {
-      throw FileError(target.string(), std::string(failure.what()) +
-                                           "; free some space, or set XDG_CACHE_HOME to another "
-                                           "folder");
-    }
+    hdf5::guarded(target.string(),
+                  "free some space, or set XDG_CACHE_HOME to another folder", std::move(work));
   }
 };
 

@@ -47,13 +47,7 @@ class TraceDatasets {
   /// Runs `work` under the lock; a failure inside becomes a FileError about the file.
   template <typename Work>
   auto guarded(Work work) const {
-    try {
-      const hdf5::Lock lock;
-      return work();
-    } catch (const hdf5::Failure& failure) {
-      throw FileError(path_.string(),
-                      std::string(failure.what()) + "; capture or convert the trace again");
-    }
+    return hdf5::guarded(path_.string(), "capture or convert the trace again", std::move(work));
   }
 
   /// Opens a dataset of those that kvloupe reads (layout::is_read) and checks how it is packed.

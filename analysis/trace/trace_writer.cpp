@@ -75,13 +75,7 @@ struct TraceWriter::Impl {
   /// Runs `work` under the lock; a failure inside becomes a FileError about the target.
   template <typename Work>
   void guarded(Work work) {
-    try {
-      const hdf5::Lock lock;
-      work();
-    } catch (const hdf5::Failure& failure) {
-      throw FileError(target.string(),
-                      std::string(failure.what()) + "; free some space or choose another folder");
-    }
+    hdf5::guarded(target.string(), "free some space or choose another folder", std::move(work));
   }
 
   /// Claims a new file beside the target, so that a bad folder is found before any work.

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <ctime>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -23,24 +22,6 @@ struct CacheOptions {
   std::string limit;
 };
 
-std::string date_text(std::int64_t seconds) {
-  const auto time = static_cast<std::time_t>(seconds);
-  std::tm local{};
-  localtime_r(&time, &local);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &local);
-  return text;
-}
-
-std::string files_text(int files) { return fmt::format("{} file{}", files, files == 1 ? "" : "s"); }
-
-std::string removal_text(const Removal& removal) {
-  std::string text =
-      fmt::format("removed {}, {}", files_text(removal.files), bytes_text(removal.bytes));
-  if (removal.in_use > 0) text += fmt::format("; {} in use stayed", files_text(removal.in_use));
-  return text + "\n";
-}
-
 std::string list_text(const CacheFolder& folder) {
   std::string text;
   std::uint64_t bytes = 0;
@@ -49,13 +30,12 @@ std::string list_text(const CacheFolder& folder) {
     bytes += file.bytes;
     const std::string about = about_kept_file(file);
     text += fmt::format("{:>8}  {}  {}{}{}\n          {}\n", bytes_text(file.bytes),
-                        date_text(file.used), kept_kind_name(file.kind),
+                        last_use_text(file), kept_kind_name(file.kind),
                         about.empty() ? "" : ": " + about, file.in_use ? " (in use)" : "",
                         file.path.lexically_relative(folder.path()).string());
   }
-  return text + fmt::format("{} in {}, {} of at most {}\n",
-                            files_text(static_cast<int>(files.size())), folder.path().string(),
-                            bytes_text(bytes), bytes_text(cache_limit()));
+  return text + fmt::format("{} in {}, {} of at most {}\n", files_text(files.size()),
+                            folder.path().string(), bytes_text(bytes), bytes_text(cache_limit()));
 }
 
 std::string list_json(const CacheFolder& folder) {
@@ -81,9 +61,10 @@ int work(const CacheOptions& options) {
   if (!options.limit.empty()) {
     const std::uint64_t limit = parse_bytes(options.limit);
     set_cache_limit(limit);
-    text = "the limit is " + bytes_text(limit) + "; " + removal_text(folder.keep_below(limit));
+    text =
+        "the limit is " + bytes_text(limit) + "; " + removal_text(folder.keep_below(limit)) + "\n";
   }
-  if (options.clear) text += removal_text(folder.clear());
+  if (options.clear) text += removal_text(folder.clear()) + "\n";
   if (text.empty()) text = options.json ? list_json(folder) : list_text(folder);
   OutputFile out("-");
   out.write(text);

@@ -266,6 +266,8 @@ TEST_F(HeadFigures, TheTableHasTheLossOfTheModelAndMarksTheLeast) {
     std::map<std::string, std::map<std::string, double>> expected;  // [budget][policy]
     const auto rows = test::csv_rows(*made.figure);
     ASSERT_EQ(rows.size(), 9U);
+    EXPECT_THAT(made.figure->caption(), HasSubstr("How well it foretold the answers"))
+        << measure << ": nobody takes one prompt's order of policies for their order";
     for (const test::CsvRow& row : rows) {
       const auto layers = asked(row.at("policy"), std::stoi(row.at("budget")));
       std::vector<const naive::NaiveAsked*> all;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "analysis/error.h"
+#include "analysis/measure/foretold_answers.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/ask.h"
 #include "app/figure/comparison.h"
@@ -24,7 +25,8 @@ namespace {
 struct TableMeasure {
   const char* choice;
   const char* title;
-  const char* beside;  // the colours, where few rows leave little room
+  const char* beside;     // the colours, where few rows leave little room
+  const char* catalogue;  // the measure of the catalogue, after the name of the queries
   const char* formula;
   double (*value)(const AskedReplay& answer);
 };
@@ -36,15 +38,15 @@ double lost_attention_of(const AskedReplay& answer) {
 }
 
 constexpr TableMeasure kTableMeasures[] = {
-    {"change", "Change of the output", "Change",
+    {"change", "Change of the output", "Change", "_residual_change",
      "the length of the change (o′ − o)W_O of all heads of all layers together, relative to oW_O",
      [](const AskedReplay& answer) { return answer.residual_change; }},
-    {"layer-error", "Change in the worst layer", "Worst layer",
+    {"layer-error", "Change in the worst layer", "Worst layer", "_worst_layer_error",
      "the length of the change of a layer’s attention output relative to that output, in the layer "
      "where it is largest",
      [](const AskedReplay& answer) { return answer.worst_layer_error; }},
-    {"lost-attention", "Attention lost", "Lost", "the attention lost, mean over all heads",
-     lost_attention_of},
+    {"lost-attention", "Attention lost", "Lost", "_kept_attention",
+     "the attention lost, mean over all heads", lost_attention_of},
 };
 
 const TableMeasure& table_measure(const std::string& chosen, const Trace& trace) {
@@ -63,6 +65,7 @@ class LossTable final : public Figure {
   std::vector<int> entries;          // [budgets]
   std::vector<double> values;        // [policies,budgets]
   std::string queries;
+  std::string foretold;  // how well the measure foretold answers; empty: not known
 
   double value(std::size_t policy, std::size_t budget) const {
     return values[policy * budgets.size() + budget];
@@ -142,8 +145,8 @@ class LossTable final : public Figure {
       sizes += fmt::format("{}{}", b == 0 ? "" : ", ", format_count(entries[b]));
     return fmt::format(
         "{} by policy and budget, {}, each with the entries in the cache when it comes (open "
-        "loop): {}. N = {} entries a head. Marked: the least at each budget.",
-        measure.title, queries, measure.formula, sizes);
+        "loop): {}. N = {} entries a head. Marked: the least at each budget, of one prompt.{}{}",
+        measure.title, queries, measure.formula, sizes, foretold.empty() ? "" : " ", foretold);
   }
 
  private:
@@ -210,13 +213,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     figure->policies.push_back(policy.text());
     for (const Budget& budget : budgets) wanted.push_back({policy, budget});
   }
+  const Asked asked = asked_first(input.trace->tokens(), input.trace->run());
+  figure->foretold = foretold_text(std::string(asked_name(asked)) + figure->measure.catalogue);
   const auto replays = replays_of(input, wanted, progress, kReplaySteps);
   AskOptions options;
   options.states = &input.replays->states();
   Progress asking(progress, kReplaySteps);
-  for (const AskedReplay& answer :
-       ask(*input.trace, pointers(replays), asked_first(input.trace->tokens(), input.trace->run()),
-           options, asking))
+  for (const AskedReplay& answer : ask(*input.trace, pointers(replays), asked, options, asking))
     figure->values.push_back(figure->measure.value(answer));
   asking.finish();
   if (std::none_of(figure->values.begin(), figure->values.end(),

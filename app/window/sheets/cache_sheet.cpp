@@ -5,8 +5,9 @@
 #include <imgui_stdlib.h>
 
 #include <algorithm>
-#include <ctime>
+#include <cctype>
 #include <optional>
+#include <utility>
 
 #include "analysis/error.h"
 #include "analysis/trace/trace_size.h"
@@ -17,19 +18,6 @@
 namespace kvloupe::window {
 
 namespace {
-std::string day_text(std::int64_t seconds) {
-  const auto time = static_cast<std::time_t>(seconds);
-  std::tm local{};
-  localtime_r(&time, &local);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &local);
-  return text;
-}
-
-std::string kept_count_text(std::size_t files) {
-  return fmt::format("{} file{}", files, files == 1 ? "" : "s");
-}
-
 std::optional<std::uint64_t> bytes_in(const std::string& text) {
   try {
     return parse_bytes(text);
@@ -48,23 +36,27 @@ void CacheSheet::open() {
 
 std::vector<CacheSheet::Line> CacheSheet::lines() const {
   const auto list = list_.current();
-  return list ? *list : std::vector<Line>();
+  return list ? list->lines : std::vector<Line>();
 }
 
-void CacheSheet::say(const PanelContext& c, const Removal& removal) {
-  std::string text =
-      fmt::format("Removed {}, {}", kept_count_text(static_cast<std::size_t>(removal.files)),
-                  bytes_text(removal.bytes));
-  if (removal.in_use > 0)
-    text += fmt::format("; {} in use stayed",
-                        kept_count_text(static_cast<std::size_t>(removal.in_use)));
-  c.tell(text);
+void CacheSheet::read_again(Act act) {
+  ++reads_;
+  act_ = std::move(act);
   all_asked_ = false;
-  read_again();
+}
+
+void CacheSheet::tell_result(const PanelContext& c) {
+  if (told_ == reads_ || list_.computing()) return;
+  told_ = reads_;
+  if (!list_.error().empty()) return c.fail(list_.error());
+  const auto list = list_.whole();
+  if (!list || !list->removed) return;
+  std::string text = removal_text(*list->removed);
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  c.tell(text);
 }
 
 void CacheSheet::draw_limit(const PanelContext& c, std::uint64_t bytes) {
-  const CacheFolder folder(demo::traces_folder(cache_));
   ImGui::AlignTextToFramePadding();
   ImGui::TextUnformatted(fmt::format("{} of at most", bytes_text(bytes)).c_str());
   ImGui::SameLine();
@@ -78,16 +70,15 @@ void CacheSheet::draw_limit(const PanelContext& c, std::uint64_t bytes) {
                                 "first, never one that a program has open"
                               : "This is no size; give one such as 10 GB or 500 MB.");
   if (left && typed) {
-    try {
-      set_cache_limit(*typed);
-      say(c, folder.keep_below(*typed));
-    } catch (const std::exception& problem) {
-      c.fail(problem.what());
-    }
+    read_again([limit = *typed](const CacheFolder& folder) {
+      set_cache_limit(limit);
+      return folder.keep_below(limit);
+    });
   }
   ImGui::SameLine();
   if (all_asked_) {
-    if (ImGui::Button("Remove them all")) say(c, folder.clear());
+    if (ImGui::Button("Remove them all"))
+      read_again([](const CacheFolder& folder) { return folder.clear(); });
     ImGui::SameLine();
     if (ImGui::Button("Keep them")) all_asked_ = false;
   } else {
@@ -123,7 +114,7 @@ void CacheSheet::draw_list(const PanelContext& c, const std::vector<Line>& lines
     ImGui::TableNextColumn();
     ImGui::TextUnformatted(bytes_text(line.file.bytes).c_str());
     ImGui::TableNextColumn();
-    ImGui::TextUnformatted(day_text(line.file.used).c_str());
+    ImGui::TextUnformatted(last_use_text(line.file).c_str());
     ImGui::TableNextColumn();
     if (line.file.in_use) {
       ImGui::TextDisabled("in use");
@@ -137,7 +128,7 @@ void CacheSheet::draw_list(const PanelContext& c, const std::vector<Line>& lines
     ImGui::PopID();
   }
   ImGui::EndTable();
-  if (gone) say(c, CacheFolder(demo::traces_folder(cache_)).remove(*gone));
+  if (gone) read_again([file = *gone](const CacheFolder& folder) { return folder.remove(file); });
 }
 
 void CacheSheet::draw(const PanelContext& c) {
@@ -150,19 +141,22 @@ void CacheSheet::draw(const PanelContext& c) {
     return close();
   }
   list_.request(queue_, fmt::format("{}#{}", place.string(), reads_),
-                [place](Progress& progress, const auto&) {
-                  std::vector<Line> lines;
-                  std::vector<KeptFile> files = CacheFolder(place).files();
+                [place, act = act_](Progress& progress, const auto&) {
+                  const CacheFolder folder(place);
+                  Listed listed;
+                  if (act) listed.removed = act(folder);
+                  std::vector<KeptFile> files = folder.files();
                   std::reverse(files.begin(), files.end());  // what was used last comes first
                   for (KeptFile& file : files) {
                     progress.check();
                     std::string about = about_kept_file(file);
-                    lines.push_back({std::move(file), std::move(about)});
+                    listed.lines.push_back({std::move(file), std::move(about)});
                   }
-                  return lines;
+                  return listed;
                 });
   const auto list = list_.value();  // the one before stays until the next is there
-  const std::vector<Line> lines = list ? *list : std::vector<Line>();
+  const std::vector<Line> lines = list ? list->lines : std::vector<Line>();
+  tell_result(c);
   std::uint64_t bytes = 0;
   for (const Line& line : lines) bytes += line.file.bytes;
 
@@ -182,7 +176,9 @@ void CacheSheet::draw(const PanelContext& c) {
   text_in(c.fonts.heading, "Cache folder");
   ImGui::SameLine();
   ImGui::PushFont(c.fonts.secondary);
-  ImGui::TextDisabled("%s", (busy() ? "reading the list" : kept_count_text(lines.size())).c_str());
+  ImGui::TextDisabled("%s", (busy() ? std::string(act_ ? "removing files" : "reading the list")
+                                    : files_text(lines.size()))
+                                .c_str());
   ImGui::SameLine(ImGui::GetContentRegionMax().x - ImGui::CalcTextSize("Close").x -
                   2 * ImGui::GetStyle().FramePadding.x);
   if (ImGui::SmallButton("Close")) close();
@@ -190,8 +186,10 @@ void CacheSheet::draw(const PanelContext& c) {
                                        "make again, in {}",
                                        place.string())
                                .c_str());
+  ImGui::BeginDisabled(busy());  // one act at a time
   draw_limit(c, bytes);
   draw_list(c, lines);
+  ImGui::EndDisabled();
   ImGui::PopFont();
   ImGui::End();
 }

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,7 +28,7 @@ class CacheSheet {
   void open();
   void close() { open_ = false; }
   bool is_open() const { return open_; }
-  /// The list is being read.
+  /// The list is being read, or files are being removed.
   bool busy() const { return open_ && list_.computing(); }
   void draw(const PanelContext& context);
 
@@ -43,19 +44,28 @@ class CacheSheet {
   }
 
  private:
-  void read_again() { ++reads_; }
+  /// What is done to the folder before its list is read.
+  using Act = std::function<Removal(const CacheFolder&)>;
+  struct Listed {
+    std::vector<Line> lines;
+    std::optional<Removal> removed;
+  };
+  /// Reads the list again, in the background; after `act`, if there is one.
+  void read_again(Act act = {});
   void draw_limit(const PanelContext& context, std::uint64_t bytes);
   void draw_list(const PanelContext& context, const std::vector<Line>& lines);
-  void say(const PanelContext& context, const Removal& removal);
+  /// Says once what the act did, or why it failed.
+  void tell_result(const PanelContext& context);
 
   std::filesystem::path cache_;
   bool open_ = false;
-  bool all_asked_ = false;  // the button that removes all was pressed once
-  long reads_ = 0;
+  bool all_asked_ = false;     // the button that removes all was pressed once
+  long reads_ = 0, told_ = 0;  // lists asked for; the last whose result was told
+  Act act_;
   std::vector<std::pair<std::filesystem::path, ImVec2>> remove_places_;
   std::string limit_;  // as typed
   job::JobQueue queue_;
-  job::Computed<std::vector<Line>> list_;
+  job::Computed<Listed> list_;
 };
 
 }  // namespace kvloupe::window
