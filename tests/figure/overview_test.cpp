@@ -147,6 +147,27 @@ TEST_F(OverviewTest, TheLogarithmicScaleGoesFromTheSmallestValueAboveZeroAndIsSa
       << "nothing was lost: all is 0";
 }
 
+TEST_F(OverviewTest, LogarithmicColoursSpanFourDecadesAtMost) {
+  settings.choices["scale"] = "log";
+  int cut = 0;
+  for (const OverviewMeasure& one : overview_measures()) {
+    if (one.from == OverviewMeasure::From::both_policies) continue;
+    const MadeFigure made = make(one.name);
+    const std::string caption = made.figure->caption();
+    if (caption.find("Logarithmic") == std::string::npos) continue;
+    const auto [low, high] = bar_of(*made.figure, 260.0);
+    EXPECT_GE(low, 0.9999e-4 * high) << one.name;
+    bool below = false;
+    for (const auto& row : csv_rows(*made.figure)) {
+      for (const auto& [name, text] : row)
+        below |= name == one.name && csv_number(row, name) < 0.999 * low;
+    }
+    EXPECT_EQ(caption.find("have its lowest colour") != std::string::npos, below) << one.name;
+    cut += below;
+  }
+  EXPECT_GT(cut, 0) << "else this tests nothing";
+}
+
 TEST_F(OverviewTest, WhatTheFullCacheShowsAsksForNoPolicy) {
   for (const OverviewMeasure& one : overview_measures()) {
     settings.choices["measure"] = one.name;

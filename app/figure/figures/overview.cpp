@@ -78,6 +78,9 @@ struct Panel {
 /// How values become colours.
 enum class CellScale { linear, log, relative };
 constexpr double kDecades = 100.0;  // the largest by the smallest from which "auto" is logarithmic
+// The largest by the lowest of logarithmic colours: one head that hardly loses anything would else
+// make all others look alike.
+constexpr double kMostDecades = 1e4;
 
 class Overview final : public Figure, public HeadValues {
  public:
@@ -301,8 +304,11 @@ class Overview final : public Figure, public HeadValues {
     const Extent all = extent();
     switch (scale_in_force()) {
       case CellScale::log:
-        return all.low > 0.0F ? " Logarithmic colour scale."
-                              : " Logarithmic colour scale; zeros have its lowest colour.";
+        return static_cast<double>(all.low) >= log_low(all)
+                   ? " Logarithmic colour scale."
+                   : fmt::format(
+                         " Logarithmic colour scale; values below {} have its lowest colour.",
+                         format_number(log_low(all)));
       case CellScale::relative:
         return " Colour: the difference of each head from the mean over the heads of its layer, in "
                "percent of that mean.";
@@ -312,6 +318,12 @@ class Overview final : public Figure, public HeadValues {
     if (chosen_scale == "auto" || chosen_scale == "linear" || !(all.low <= all.high)) return {};
     return all.low < 0.0F ? " Values below 0 have no scale of this kind: the colours are linear."
                           : " All values are 0: the colours are linear.";
+  }
+
+  /// What the lowest of the logarithmic colours stands for.
+  static double log_low(const Extent& all) {
+    return std::max(static_cast<double>(all.positive),
+                    static_cast<double>(all.high) / kMostDecades);
   }
 
   /// [L,Hk] what the colours stand for: the values, or 100·(value − m)/m with the mean m over the
@@ -361,12 +373,14 @@ class Overview final : public Figure, public HeadValues {
     colours.map = request.style.amounts;
     colours.label = measure.label;
     if (scale_in_force() == CellScale::relative) return relative_scale(request);
-    auto [low, high, positive] = extent();
-    if (!(low <= high)) low = high = 0.0F;
+    const Extent all = extent();
+    const bool any = all.low <= all.high;
+    const float low = any ? all.low : 0.0F, high = any ? all.high : 0.0F;
     if (scale_in_force() == CellScale::log) {
       colours.scale = AxisScale::log;
-      colours.low = static_cast<double>(positive);
-      colours.high = high > positive ? static_cast<double>(high) : 10.0 * colours.low;
+      colours.low = log_low(all);
+      colours.high = static_cast<double>(high);
+      if (!(colours.low < colours.high)) colours.low = colours.high / 10.0;  // all are the same
     } else if (low < 0.0F && !measure.share && !measure.neither_is_zero) {
       // Values of both signs, such as correlations: colours diverge from 0.
       colours.is_signed = true;
@@ -422,7 +436,9 @@ class Overview final : public Figure, public HeadValues {
       return is_relative ? percent_text(value) + " %" : format_number(value);
     };
     const double base = room.y + room.height;
-    const Text low = make_text(style, number(colours.low), {room.x, base}, style.small);
+    const bool more_below = is_log && static_cast<double>(extent().low) < colours.low;
+    const Text low = make_text(style, (more_below ? "≤ " : "") + number(colours.low),
+                               {room.x, base}, style.small);
     const Text high = make_text(style, number(colours.high) + (is_log ? " (log)" : ""),
                                 {room.right(), base}, style.small, Font::regular, Align::right);
     const Rect bar{room.x + low.width + 4.0, base - 0.7 * style.small,
