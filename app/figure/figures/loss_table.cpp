@@ -150,7 +150,8 @@ class LossTable final : public Figure {
   }
 
  private:
-  static constexpr double kRow = 15.0;  // points
+  static constexpr double kRow = 15.0;      // points
+  static constexpr double kNarrow = 200.0;  // points: below, cells need the room of the names
 
   /// Whether no other policy loses less at the budget, as far as the digits shown tell.
   bool is_best(std::size_t policy, std::size_t budget) const {
@@ -186,9 +187,12 @@ class LossTable final : public Figure {
     });
     if (shares) panel.x.label = "Budget (share of the prompt)";
     if (counts) panel.x.label = "Budget N (entries)";
-    std::vector<std::string> names;
-    for (const std::string& policy : policies)
-      names.push_back(fit_words(style, policy, style.small, 0.36 * request.width));
+    std::vector<std::string> names =
+        policies;  // the axis cuts long ones, each to a text of its own
+    if (request.width < kNarrow) {
+      for (std::string& name : names)
+        name = fit_words(style, name, style.small, 0.36 * request.width);
+    }
     panel.y = name_axis(std::move(names));
     panel.is_map = true;
     grid.panels = {std::move(panel)};
