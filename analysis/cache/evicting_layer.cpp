@@ -14,7 +14,7 @@ EvictingLayer::EvictingLayer(const PolicySpec& policy, const LayerContext& conte
       attention_(context.model, context.attention, context.for_heads) {
   const bool with_values = policy_->needs_values() || policy_->merges();
   for (int head = 0; head < context.model.num_kv_heads; ++head) {
-    heads_.emplace_back(context.model.head_dim, with_values);
+    heads_.emplace_back(context.model.head_dim, context.model.value_width(), with_values);
   }
   if (positions == Positions::original) return;
   turns_ = std::make_unique<PlaceTurns>(context.model);

@@ -34,8 +34,8 @@ void gather_rows(Matrix& held, std::span<const std::int32_t> kept) {
 }
 }  // namespace
 
-HeadCache::HeadCache(Eigen::Index head_dim, bool with_values)
-    : keys_(0, head_dim), values_(0, head_dim), with_values_(with_values) {}
+HeadCache::HeadCache(Eigen::Index key_dim, Eigen::Index value_dim, bool with_values)
+    : keys_(0, key_dim), values_(0, value_dim), with_values_(with_values) {}
 
 void HeadCache::append(const Block& block, const MatrixView& keys, const MatrixView& values) {
   const auto present = static_cast<Eigen::Index>(tokens_.size());
@@ -97,8 +97,8 @@ void HeadCache::keep(std::span<const std::int32_t> rows) {
 
 CacheView HeadCache::view_from(std::size_t first) const {
   const auto n = static_cast<Eigen::Index>(tokens_.size() - first);
-  const Eigen::Index width = keys_.cols();
   const auto rows = [&](const Matrix& held, Eigen::Index count) {
+    const Eigen::Index width = held.cols();
     const float* begin =
         count > 0 ? held.data() + static_cast<Eigen::Index>(first) * width : nullptr;
     return MatrixView(begin, count, width, Eigen::OuterStride<>(width));

@@ -15,9 +15,9 @@ namespace kvloupe {
 class HeadCache {
  public:
   /// Values are held only if asked for.
-  HeadCache(Eigen::Index head_dim, bool with_values);
+  HeadCache(Eigen::Index key_dim, Eigen::Index value_dim, bool with_values);
 
-  /// Appends tokens [block.first, block.end): their keys (rotated) and values [m,d].
+  /// Appends tokens [block.first, block.end): their keys (rotated) and values [m,d of each].
   void append(const Block& block, const MatrixView& keys, const MatrixView& values);
   /// Number of entries of tokens before `first`.
   int count_before(std::int32_t first) const;

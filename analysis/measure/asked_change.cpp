@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "analysis/metric/attention.h"
+#include "analysis/metric/gated_values.h"
 #include "analysis/metric/perturbation.h"
 
 namespace kvloupe {
@@ -90,10 +91,15 @@ Matrix AskedLayer::changes_of(int query_head, std::span<const FullRow> asked,
       change(r, seen - begin + static_cast<Eigen::Index>(i)) = static_cast<float>(row.change[i]);
     }
     if (bounded) {
+      const std::vector<float> gated =
+          states_.gates.empty() ? std::vector<float>()
+                                : gated_norms(query_head, asked[static_cast<std::size_t>(r)]);
       // θ = Σ over evicted of A_i‖v_i W_O‖ + (1 − S) Σ over kept of A'_i‖v_i W_O‖.
       std::size_t next = 0;
       for (std::size_t i = 0; i < full.size(); ++i) {
-        const double norm = states_.value_norms_l1[q][static_cast<std::size_t>(seen) + i];
+        const double norm = gated.empty()
+                                ? states_.value_norms_l1[q][static_cast<std::size_t>(seen) + i]
+                                : gated[i];
         const bool stays = next < kept.size() && kept[next] == static_cast<std::int32_t>(i);
         if (stays) ++next;
         sums.theta += norm * (stays ? (1.0 - row.kept) * (full[i] + row.change[i]) : full[i]);
@@ -126,6 +132,24 @@ Matrix AskedLayer::changes_of(int query_head, std::span<const FullRow> asked,
   return changes;
 }
 
+void AskedLayer::multiply_by_gate(int query_head, std::span<const FullRow> asked,
+                                  Matrix& outputs) const {
+  for (Eigen::Index r = 0; r < outputs.rows() && !states_.gates.empty(); ++r) {
+    const std::span<const float> gate =
+        states_.gate(query_head, asked[static_cast<std::size_t>(r)].query);
+    outputs.row(r).array() *=
+        Eigen::Map<const Eigen::RowVectorXf>(gate.data(), std::ssize(gate)).array();
+  }
+}
+
+std::vector<float> AskedLayer::gated_norms(int query_head, const FullRow& asked) const {
+  const auto head = static_cast<std::size_t>(context_.model.head_of(query_head));
+  Matrix values = kvloupe::rows(view(states_.values[head]), asked.seen, std::ssize(asked.full));
+  multiply_columns(values, states_.gate(query_head, asked.query));
+  return output_norms(view(values), states_.output_weights[static_cast<std::size_t>(query_head)],
+                      Norm::l1);
+}
+
 void AskedLayer::add_query_head(int query_head, std::size_t first, std::size_t count,
                                 std::span<const FoundEntries> found) {
   const auto q = static_cast<std::size_t>(query_head);
@@ -153,7 +177,8 @@ void AskedLayer::add_query_head(int query_head, std::size_t first, std::size_t c
       full(r, one.seen - begin + static_cast<Eigen::Index>(i)) = static_cast<float>(one.full[i]);
     }
   }
-  const Matrix outputs = full * kvloupe::rows(view(values), begin, end - begin);
+  Matrix outputs = full * kvloupe::rows(view(values), begin, end - begin);
+  multiply_by_gate(query_head, asked, outputs);
   Whole& whole = whole_[head];
   whole.norm += outputs.cast<double>().squaredNorm();
   Matrix room;
@@ -162,7 +187,8 @@ void AskedLayer::add_query_head(int query_head, std::size_t first, std::size_t c
   if (weights) whole.output.middleRows(place, rows) += (outputs * *weight).cast<double>();
   for (std::size_t replay = 0; replay < found.size(); ++replay) {
     Sums& sums = sums_of(replay, head);
-    const Matrix changes = changes_of(query_head, asked, found[replay], sums);
+    Matrix changes = changes_of(query_head, asked, found[replay], sums);
+    multiply_by_gate(query_head, asked, changes);
     sums.error += changes.cast<double>().squaredNorm();
     if (!weights) continue;
     const Eigen::MatrixXd moved = (changes * *weight).cast<double>();

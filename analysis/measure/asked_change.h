@@ -86,6 +86,10 @@ class AskedLayer {
   /// The same in one replay: o' − o of the rows [rows,d].
   Matrix changes_of(int query_head, std::span<const FullRow> asked, const FoundEntries& found,
                     Sums& sums) const;
+  /// Rows of outputs, or of their changes, times the query's gate.
+  void multiply_by_gate(int query_head, std::span<const FullRow> asked, Matrix& outputs) const;
+  /// ‖(g ⊙ v_i) W_O‖₁ of the tokens that the query sees: [seen].
+  std::vector<float> gated_norms(int query_head, const FullRow& asked) const;
   Sums& sums_of(std::size_t replay, std::size_t head) {
     return sums_[replay * whole_.size() + head];
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/measure/measures.h"
+#include "analysis/metric/gated_values.h"
 #include "analysis/metric/joint_error.h"
 #include "analysis/metric/perturbation.h"
 #include "analysis/policy/kit/value_aware_score.h"
@@ -41,11 +42,12 @@ Matrix values_of(const MeasuredStep& step, std::span<const std::int32_t> tokens)
   return values;
 }
 
-/// h [n] over entries of these tokens, of which the rows `gone` leave.
+/// h [n] over entries of these tokens, of which the rows `gone` leave; values times the gate.
 void fill(const MeasuredStep& step, std::span<const std::int32_t> tokens,
           std::span<const double> attention, const std::vector<std::int32_t>& gone,
-          double sink_share, std::span<double> values) {
-  const Matrix present = values_of(step, tokens);
+          double sink_share, std::span<const float> gate, std::span<double> values) {
+  Matrix present = values_of(step, tokens);
+  multiply_columns(present, gate);
   values[kSum] = 0.0;
   for (const double change : caote_scores(attention, view(present), gone)) values[kSum] += change;
   values[kJoint] = joint_eviction_error(attention, view(present), gone, sink_share);
@@ -69,14 +71,15 @@ void of_query_head(MeasuredStep& step, int query_head, std::span<double> values)
     present.push_back(logits[static_cast<std::size_t>(token - step.first_token())]);
   }
   const double sink = step.rule(query_head).sink;
-  fill(step, tokens, softmax(present, sink), gone, sink_share(present, sink), values);
+  fill(step, tokens, softmax(present, sink), gone, sink_share(present, sink), step.gate(query_head),
+       values);
 }
 
 /// h: the policy's own score as attention.
 void of_step(MeasuredStep& step, std::span<double> values) {
   const std::vector<float>& scores = step.decision().scores;
   if (!known(step) || scores.empty() || step.value_aware()) return;
-  fill(step, step.present(), as_attention(scores), evicted_rows(step), 0.0, values);
+  fill(step, step.present(), as_attention(scores), evicted_rows(step), 0.0, {}, values);
 }
 
 std::vector<MeasureInfo> infos(const std::string& prefix, const std::string& h,

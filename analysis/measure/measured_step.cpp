@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "analysis/metric/attention.h"
+#include "analysis/metric/gated_values.h"
 #include "analysis/metric/perturbation.h"
 #include "analysis/policy/policy_catalog.h"
 
@@ -60,7 +61,29 @@ const OutputWeight* MeasuredStep::output_weight(int query_head) const {
   return weights.empty() ? nullptr : &weights[static_cast<std::size_t>(query_head)];
 }
 
-std::span<const float> MeasuredStep::value_out_norms(int query_head, Norm norm) const {
+std::span<const float> MeasuredStep::gate(int query_head) const {
+  return input_.states.gate(query_head, input_.block.end - 1);
+}
+
+MatrixView MeasuredStep::gated_values(int query_head) {
+  const std::span<const float> factors = gate(query_head);
+  if (factors.empty()) return seen_values();
+  if (gated_head_ != query_head) {
+    gated_values_ = seen_values();
+    multiply_columns(gated_values_, factors);
+    gated_head_ = query_head;
+  }
+  return view(gated_values_);
+}
+
+std::span<const float> MeasuredStep::value_out_norms(int query_head, Norm norm) {
+  if (!gate(query_head).empty()) {
+    const OutputWeight* weight = output_weight(query_head);
+    if (weight == nullptr) return {};
+    std::vector<float>& norms = gated_norms_[norm == Norm::l1 ? 0 : 1];
+    norms = output_norms(gated_values(query_head), *weight, norm);
+    return norms;
+  }
   const auto& known =
       norm == Norm::l1 ? input_.states.value_norms_l1 : input_.states.value_norms_l2;
   const auto index = static_cast<std::size_t>(query_head);
@@ -118,13 +141,16 @@ std::vector<float> MeasuredStep::cache_logits(int query_head) const {
   return result;
 }
 
-MatrixView MeasuredStep::cache_values() {
+MatrixView MeasuredStep::cache_values(int query_head) {
   const MatrixView present = input_.cache.view().values;
-  if (leaving().token < 0) return present;
-  if (cache_values_.size() == 0) {
-    cache_values_.resize(1 + present.rows(), present.cols());
-    cache_values_.topRows(1) = leaving().value;
+  const std::span<const float> factors = gate(query_head);
+  const Eigen::Index leaves = leaving().token < 0 ? 0 : 1;
+  if (leaves == 0 && factors.empty()) return present;
+  if (cache_values_.size() == 0 || !factors.empty()) {
+    cache_values_.resize(leaves + present.rows(), present.cols());
+    if (leaves > 0) cache_values_.topRows(1) = leaving().value;
     cache_values_.bottomRows(present.rows()) = present;
+    multiply_columns(cache_values_, factors);
   }
   return view(cache_values_);
 }

@@ -71,10 +71,16 @@ class MeasuredStep {
   int first_token() const { return first_token_; }
   MatrixView seen_keys() const;    // [seen,d]
   MatrixView seen_values() const;  // [seen,d]; as above
+  /// [d]: what the output of a query head is multiplied by for the step's last query; empty without
+  /// a gate.
+  std::span<const float> gate(int query_head) const;
+  /// seen_values() times the gate: outputs made of them are those that W_O receives.
+  MatrixView gated_values(int query_head);
   /// [d,D] of a query head, or null if the trace has no output weights.
   const OutputWeight* output_weight(int query_head) const;
-  /// [seen] = ‖v_i W_O‖ of a query head; empty where the trace has no output weights.
-  std::span<const float> value_out_norms(int query_head, Norm norm) const;
+  /// [seen] = ‖v_i W_O‖ of a query head, with a gate ‖(g ⊙ v_i) W_O‖; empty where the trace has no
+  /// output weights.
+  std::span<const float> value_out_norms(int query_head, Norm norm);
 
   SharedMeasures* shared() const { return input_.shared; }
   SharedMeasures::Place place(int query_head) const {
@@ -94,8 +100,9 @@ class MeasuredStep {
   std::span<const std::int32_t> kept_rows() const { return kept_; }
   /// Logits of the same query over these entries as they are in the cache, log sizes added: [kept].
   std::vector<float> cache_logits(int query_head) const;
-  /// Values of these entries as they are in the cache [kept,d]; only if the cache holds values.
-  MatrixView cache_values();
+  /// Values of these entries as they are in the cache, times the gate: [kept,d]; only if the cache
+  /// holds values.
+  MatrixView cache_values(int query_head);
 
  private:
   /// Logits of the last query over these keys [n,d].
@@ -106,7 +113,10 @@ class MeasuredStep {
   Input input_;
   int first_token_;
   std::vector<std::int32_t> kept_;
-  Matrix cache_values_;                                       // [kept,d], where an entry leaves
+  Matrix cache_values_;                // [kept,d], where an entry leaves or there is a gate
+  Matrix gated_values_;                // [seen,d], of the query head below
+  std::vector<float> gated_norms_[2];  // by norm, of the query head last asked for
+  int gated_head_ = -1;
   std::vector<std::vector<float>> logits_;                    // [G]; empty until asked for
   std::vector<std::vector<double>> attention_;                // [G]
   std::vector<std::shared_ptr<const FullAttention>> shared_;  // [G]; null until asked for

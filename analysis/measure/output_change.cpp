@@ -25,7 +25,7 @@ Eigen::VectorXd output_change(const LayerStates& states, const ModelInfo& model,
     }
     const std::vector<double> full = softmax(logits, rule.sink);
     const std::vector<double> cut = softmax(kept, rule.sink);
-    Eigen::VectorXd output = Eigen::VectorXd::Zero(model.head_dim);
+    Eigen::VectorXd output = Eigen::VectorXd::Zero(model.value_width());
     const Matrix& values = states.values[head];
     for (std::size_t i = 0; i < full.size(); ++i) {
       output -=
@@ -33,6 +33,10 @@ Eigen::VectorXd output_change(const LayerStates& states, const ModelInfo& model,
     }
     for (std::size_t j = 0; j < cut.size(); ++j) {
       output += cut[j] * values.row(retained[head][j]).cast<double>().transpose();
+    }
+    const std::span<const float> gate = states.gate(query_head, query_token);
+    for (std::size_t i = 0; i < gate.size(); ++i) {
+      output[static_cast<Eigen::Index>(i)] *= static_cast<double>(gate[i]);
     }
     change += states.output_weights[index].apply(output);
   }

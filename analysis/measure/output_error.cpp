@@ -54,7 +54,7 @@ MeasureFamily output_norm() {
   };
   family.of_query_head = [](MeasuredStep& step, int query_head, std::span<double> values) {
     const std::span<const double> attention = step.attention(query_head);
-    const MatrixView all = step.seen_values();
+    const MatrixView all = step.gated_values(query_head);
     Eigen::VectorXd output = Eigen::VectorXd::Zero(all.cols());
     for (Eigen::Index i = 0; i < all.rows(); ++i) {
       output += attention[static_cast<std::size_t>(i)] * all.row(i).cast<double>().transpose();

@@ -17,14 +17,14 @@ constexpr StateParts kOutputsAndNorms{false, true, true, true};
 QueryHeadMetrics of_cache(MeasuredStep& step, int query_head) {
   const OutputWeight* weight = step.output_weight(query_head);
   if (step.cache().merged()) {
-    return merged_perturbation(step.logits(query_head), step.kept_rows(), step.seen_values(),
-                               step.cache_logits(query_head), step.cache_values(), weight,
-                               step.rule(query_head).sink);
+    return merged_perturbation(step.logits(query_head), step.kept_rows(),
+                               step.gated_values(query_head), step.cache_logits(query_head),
+                               step.cache_values(query_head), weight, step.rule(query_head).sink);
   }
-  return output_perturbation(step.logits(query_head), step.attention(query_head), step.kept_rows(),
-                             step.seen_values(), weight, step.value_out_norms(query_head, Norm::l1),
-                             step.value_out_norms(query_head, Norm::l2),
-                             step.rule(query_head).sink);
+  return output_perturbation(
+      step.logits(query_head), step.attention(query_head), step.kept_rows(),
+      step.gated_values(query_head), weight, step.value_out_norms(query_head, Norm::l1),
+      step.value_out_norms(query_head, Norm::l2), step.rule(query_head).sink);
 }
 }  // namespace
 
@@ -37,7 +37,8 @@ MeasureFamily perturbation() {
       "attention over the whole captured prefix; A': over the retained entries. NaN if the trace "
       "has no output weights. After merging the bounds do not hold and are NaN. A sink logit "
       "counts "
-      "as an entry with value 0 that is always kept.";
+      "as an entry with value 0 that is always kept. Where the layer has an output gate, outputs, "
+      "values and norms are those after the gate, which depends on the query.";
   family.scope = MeasureScope::query_head;
   family.at_every_step = true;
   family.measures = {

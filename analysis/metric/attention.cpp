@@ -131,7 +131,7 @@ std::vector<float> trusted_logsumexp(std::vector<float> stored, const MatrixView
 std::vector<float> attention_logsumexp(const Trace& trace, int layer, int query_head,
                                        Progress& progress) {
   const Matrix queries = trace.query(layer, query_head);
-  const Matrix keys = trace.key(layer, trace.model().head_of(query_head));
+  const Matrix keys = trace.key(layer, trace.layer_model(layer).head_of(query_head));
   return trusted_logsumexp(trace.attention_logsumexp(layer, query_head), view(queries), view(keys),
                            trace.attention(layer).of(query_head), trace.window(layer), progress);
 }

@@ -12,9 +12,11 @@
 
 namespace kvloupe {
 
-Rope::Rope(const ModelInfo& model) : halves_(model.rope_pairing == RopePairing::half) {
+Rope::Rope(const ModelInfo& model)
+    : halves_(model.rope_pairing == RopePairing::half),
+      start_(static_cast<std::size_t>(model.rotary_start)) {
   using nlohmann::json;
-  const int rotated = model.rotary_dim > 0 ? model.rotary_dim : model.head_dim;
+  const int rotated = model.rotary_dim > 0 ? model.rotary_dim : model.head_dim - model.rotary_start;
   if (model.rope_scaling == kNoRotation) {
     frequencies_.assign(static_cast<std::size_t>(rotated / 2), 0.0);
     return;
@@ -46,16 +48,16 @@ Rope::Rope(const ModelInfo& model) : halves_(model.rope_pairing == RopePairing::
 
 Rope::Pair Rope::pair(std::size_t j) const {
   const std::size_t half = frequencies_.size();
-  return {static_cast<Eigen::Index>(halves_ ? j : 2 * j),
-          static_cast<Eigen::Index>(halves_ ? j + half : 2 * j + 1), frequencies_[j]};
+  return {static_cast<Eigen::Index>(start_ + (halves_ ? j : 2 * j)),
+          static_cast<Eigen::Index>(start_ + (halves_ ? j + half : 2 * j + 1)), frequencies_[j]};
 }
 
 template <typename Number>
 void Rope::turn_pairs(std::span<Number> key, double positions) const {
   const std::size_t half = frequencies_.size();
   for (std::size_t j = 0; j < half; ++j) {
-    const std::size_t a = halves_ ? j : 2 * j;
-    const std::size_t b = halves_ ? j + half : 2 * j + 1;
+    const std::size_t a = start_ + (halves_ ? j : 2 * j);
+    const std::size_t b = start_ + (halves_ ? j + half : 2 * j + 1);
     const double angle = frequencies_[j] * positions;
     const double cosine = std::cos(angle), sine = std::sin(angle);
     const double x = static_cast<double>(key[a]), y = static_cast<double>(key[b]);

@@ -37,6 +37,7 @@ class Rope {
 
   std::vector<double> frequencies_;  // [r/2]
   bool halves_;
+  std::size_t start_;  // the first rotated coordinate
 };
 
 }  // namespace kvloupe

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -23,7 +24,7 @@ float sink_strength(const Trace& trace, int layer, int query_head, int token, Pr
   if (later == 0) return 0.0F;
   const std::vector<float> logsumexp = attention_logsumexp(trace, layer, query_head, progress);
   const Matrix queries = trace.query(layer, query_head);
-  const Matrix keys = trace.key(layer, trace.model().head_of(query_head));
+  const Matrix keys = trace.key(layer, trace.layer_model(layer).head_of(query_head));
   Eigen::VectorXf logits = queries.middleRows(token + 1, later) * keys.row(token).transpose();
   to_logits(logits, trace.attention(layer).of(query_head));
   double sum = 0.0;
@@ -49,7 +50,7 @@ float sink_strength(const Trace& trace, int layer, int query_head, int token,
   if (rows.empty()) return 0.0F;
   constexpr std::size_t kTogether = 64;  // rows of one product
   const Matrix all = trace.query(layer, query_head);
-  const Matrix keys = trace.key(layer, trace.model().head_of(query_head));
+  const Matrix keys = trace.key(layer, trace.layer_model(layer).head_of(query_head));
   const LogitRule rule = trace.attention(layer).of(query_head);
   double sum = 0.0;
   for (std::size_t from = 0; from < rows.size(); from += kTogether) {
@@ -73,16 +74,29 @@ float sink_strength(const Trace& trace, int layer, int query_head, int token,
   return static_cast<float>(sum / static_cast<double>(rows.size()));
 }
 
-Matrix sink_strengths(const Trace& trace, int token, Progress& progress) {
-  const int heads = trace.model().num_heads;
-  Matrix strengths(trace.model().num_layers, heads);
-  progress.set_total(strengths.size());
-  parallel_loop(0, static_cast<int>(strengths.size()), [&](int i) {
+namespace {
+/// A number of each query head: [L, most query heads], NaN where a layer has fewer.
+Matrix of_query_heads(const Trace& trace, Progress& progress,
+                      const std::function<float(int layer, int query_head)>& number) {
+  const int heads = trace.most_query_heads();
+  Matrix numbers(trace.model().num_layers, heads);
+  progress.set_total(numbers.size());
+  parallel_loop(0, static_cast<int>(numbers.size()), [&](int i) {
     progress.check();
-    strengths(i / heads, i % heads) = sink_strength(trace, i / heads, i % heads, token, progress);
+    const int layer = i / heads, query_head = i % heads;
+    numbers(layer, query_head) = query_head < trace.layer_model(layer).num_heads
+                                     ? number(layer, query_head)
+                                     : std::numeric_limits<float>::quiet_NaN();
     progress.advance();
   });
-  return strengths;
+  return numbers;
+}
+}  // namespace
+
+Matrix sink_strengths(const Trace& trace, int token, Progress& progress) {
+  return of_query_heads(trace, progress, [&](int layer, int query_head) {
+    return sink_strength(trace, layer, query_head, token, progress);
+  });
 }
 
 namespace {
@@ -122,7 +136,8 @@ Matrix mean_of_query_heads(const Matrix& values, int heads) {
 }
 
 HeadIndex strongest_sink(const Matrix& strengths, int heads) {
-  const Matrix means = mean_of_query_heads(strengths, heads);
+  const Matrix known = strengths.array().isNaN().select(-1.0F, strengths);
+  const Matrix means = mean_of_query_heads(known, heads);
   if (means.size() == 0) throw UsageError("no strengths to compare");
   Eigen::Index layer = 0, head = 0;
   const Matrix not_wholly = (means.array() <= kWholeSink).select(means, -1.0F);
@@ -141,7 +156,7 @@ double dropped_token_error(const Trace& trace, int layer, int query_head, int to
   }
   if (queries.empty()) throw UsageError("no query to average over");
   const Matrix all = trace.query(layer, query_head);
-  const int head = trace.model().head_of(query_head);
+  const int head = trace.layer_model(layer).head_of(query_head);
   const Eigen::MatrixXd keys = trace.key(layer, head).cast<double>();
   const Eigen::MatrixXd values = trace.value(layer, head).cast<double>();
   const LogitRule rule = trace.attention(layer).of(query_head);
@@ -160,16 +175,9 @@ double dropped_token_error(const Trace& trace, int layer, int query_head, int to
 
 Matrix dropped_token_errors(const Trace& trace, int token, std::span<const int> queries,
                             Progress& progress) {
-  const int heads = trace.model().num_heads;
-  Matrix errors(trace.model().num_layers, heads);
-  progress.set_total(errors.size());
-  parallel_loop(0, static_cast<int>(errors.size()), [&](int i) {
-    progress.check();
-    errors(i / heads, i % heads) =
-        static_cast<float>(dropped_token_error(trace, i / heads, i % heads, token, queries));
-    progress.advance();
+  return of_query_heads(trace, progress, [&](int layer, int query_head) {
+    return static_cast<float>(dropped_token_error(trace, layer, query_head, token, queries));
   });
-  return errors;
 }
 
 MeanAttention mean_attention(const Trace& trace, std::span<const int> layers, int n,
@@ -181,16 +189,17 @@ MeanAttention mean_attention(const Trace& trace, std::span<const int> layers, in
   if (layers.empty()) throw UsageError("no layer to average over");
   Eigen::MatrixXd logits = Eigen::MatrixXd::Zero(n, n);
   Eigen::MatrixXd probabilities = Eigen::MatrixXd::Zero(n, n);
-  const int heads = trace.model().num_heads;
-  progress.set_total(static_cast<long>(layers.size()) * heads);
+  long count = 0;  // of query heads
+  for (const int layer : layers) count += trace.layer_model(layer).num_heads;
+  progress.set_total(count);
   int window = trace.window(layers.front());
   for (const int layer : layers) {
     // Keys that some layer sees are shown; a layer that does not see one gives it no attention.
     const int own = trace.window(layer);
     window = window == 0 || own == 0 ? 0 : std::max(window, own);
-    for (int query_head = 0; query_head < heads; ++query_head) {
+    for (int query_head = 0; query_head < trace.layer_model(layer).num_heads; ++query_head) {
       const Matrix queries = trace.query(layer, query_head).topRows(n);
-      const Matrix keys = trace.key(layer, trace.model().head_of(query_head)).topRows(n);
+      const Matrix keys = trace.key(layer, trace.layer_model(layer).head_of(query_head)).topRows(n);
       const LogitRule rule = trace.attention(layer).of(query_head);
       Eigen::MatrixXd head = queries.cast<double>() * keys.cast<double>().transpose();
       to_logits(head, rule);
@@ -207,8 +216,8 @@ MeanAttention mean_attention(const Trace& trace, std::span<const int> layers, in
       progress.advance();
     }
   }
-  const double count = static_cast<double>(layers.size()) * heads;
-  MeanAttention mean{(logits / count).cast<float>(), (probabilities / count).cast<float>()};
+  const auto all = static_cast<double>(count);
+  MeanAttention mean{(logits / all).cast<float>(), (probabilities / all).cast<float>()};
   for (int q = 0; q < n; ++q) {
     const int first = first_seen(q, window);
     for (int k = 0; k < n; ++k) {

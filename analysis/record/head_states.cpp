@@ -1,5 +1,6 @@
 #include "analysis/record/head_states.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -7,31 +8,48 @@
 
 namespace kvloupe {
 
-std::size_t layer_bytes(const Trace& trace, const StateParts& parts) {
-  const ModelInfo& model = trace.model();
+namespace {
+std::size_t bytes_of_layer(const Trace& trace, int layer, const StateParts& asked) {
+  const StateParts parts = with_gate(trace, layer, asked);
+  const ModelInfo& model = trace.layer_model(layer);
   const auto tokens = static_cast<std::size_t>(trace.length());
   const auto query_heads = static_cast<std::size_t>(model.num_heads);
   const auto heads = static_cast<std::size_t>(model.num_kv_heads);
   const auto d = static_cast<std::size_t>(model.head_dim);
-  std::size_t floats = heads * tokens * d * (parts.values ? 2 : 1);
+  const auto width = static_cast<std::size_t>(model.value_width());
+  std::size_t floats = heads * tokens * (parts.values ? d + width : d);
   if (parts.queries) floats += query_heads * tokens * d;
   if (parts.value_norms && trace.has_output_weight()) floats += 2 * query_heads * tokens;
+  if (parts.values && trace.has_gate(layer)) floats += query_heads * tokens * width;
   if (parts.logsumexp) floats += query_heads * tokens;
   std::size_t bytes = floats * sizeof(float);
   if (parts.output_weights && trace.has_output_weight()) {  // mostly held as halves
-    bytes += query_heads * d * static_cast<std::size_t>(model.hidden_size) * sizeof(std::uint16_t);
+    bytes +=
+        query_heads * width * static_cast<std::size_t>(model.hidden_size) * sizeof(std::uint16_t);
   }
   return bytes;
 }
+}  // namespace
 
-LayerStates load_head_states(const Trace& trace, int layer, int head, const StateParts& parts,
+std::size_t layer_bytes(const Trace& trace, const StateParts& parts) {
+  // Of the layer that takes most.
+  std::size_t most = 0;
+  for (int layer = 0; layer < trace.model().num_layers; ++layer) {
+    if (trace.attends(layer)) most = std::max(most, bytes_of_layer(trace, layer, parts));
+  }
+  return most;
+}
+
+LayerStates load_head_states(const Trace& trace, int layer, int head, const StateParts& asked,
                              Progress& progress) {
-  const ModelInfo& model = trace.model();
+  const StateParts parts = with_gate(trace, layer, asked);
+  const ModelInfo& model = trace.layer_model(layer);
   const auto heads = static_cast<std::size_t>(model.num_kv_heads);
   const auto query_heads = static_cast<std::size_t>(model.num_heads);
   const auto h = static_cast<std::size_t>(head);
   LayerStates states;
   progress.check();
+  if (parts.values) states.gates = gates_of(trace, layer);
   states.keys.resize(heads);
   states.keys[h] = trace.key(layer, head);
   if (parts.values) {

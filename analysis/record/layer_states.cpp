@@ -9,7 +9,7 @@ namespace kvloupe {
 
 std::size_t LayerStates::bytes() const {
   std::size_t floats = 0;
-  for (const auto* matrices : {&keys, &queries, &values}) {
+  for (const auto* matrices : {&keys, &queries, &values, &gates}) {
     for (const Matrix& matrix : *matrices) floats += static_cast<std::size_t>(matrix.size());
   }
   for (const auto* lists : {&value_norms_l1, &value_norms_l2, &logsumexp}) {
@@ -36,15 +36,40 @@ LayerStates load_layer_states(const Trace& trace, int layer, const StateParts& p
   return load_layer_states(trace, layer, parts, progress);
 }
 
-LayerStates load_layer_states(const Trace& trace, int layer, const StateParts& parts,
+std::span<const float> LayerStates::gate(int query_head, int token) const {
+  if (gates.empty()) return {};
+  const auto row = gates[static_cast<std::size_t>(query_head)].row(token);
+  return {row.data(), static_cast<std::size_t>(row.size())};
+}
+
+StateParts with_gate(const Trace& trace, int layer, StateParts parts) {
+  if (!trace.has_gate(layer) || !(parts.value_norms || parts.output_weights)) return parts;
+  parts.values = parts.output_weights = true;
+  return parts;
+}
+
+std::vector<Matrix> gates_of(const Trace& trace, int layer) {
+  if (!trace.has_gate(layer)) return {};
+  const Matrix all = trace.gate(layer);
+  const ModelInfo& model = trace.layer_model(layer);
+  std::vector<Matrix> gates;
+  for (int query_head = 0; query_head < model.num_heads; ++query_head) {
+    gates.emplace_back(all.middleCols(query_head * model.value_width(), model.value_width()));
+  }
+  return gates;
+}
+
+LayerStates load_layer_states(const Trace& trace, int layer, const StateParts& asked,
                               Progress& progress) {
+  const StateParts parts = with_gate(trace, layer, asked);
   LayerStates states;
-  for (int head = 0; head < trace.model().num_kv_heads; ++head) {
+  if (parts.values) states.gates = gates_of(trace, layer);
+  for (int head = 0; head < trace.layer_model(layer).num_kv_heads; ++head) {
     progress.check();
     states.keys.push_back(trace.key(layer, head));
     if (parts.values) states.values.push_back(trace.value(layer, head));
   }
-  for (int query_head = 0; query_head < trace.model().num_heads; ++query_head) {
+  for (int query_head = 0; query_head < trace.layer_model(layer).num_heads; ++query_head) {
     progress.check();
     if (parts.queries) states.queries.push_back(trace.query(layer, query_head));
     if (parts.output_weights) {
@@ -57,7 +82,7 @@ LayerStates load_layer_states(const Trace& trace, int layer, const StateParts& p
       states.value_norms_l2.push_back(trace.value_out_norm(layer, query_head, Norm::l2));
     }
     if (parts.logsumexp) {
-      const int head = trace.model().head_of(query_head);
+      const int head = trace.layer_model(layer).head_of(query_head);
       const Matrix& keys = states.keys[static_cast<std::size_t>(head)];
       const Matrix own = parts.queries ? Matrix() : trace.query(layer, query_head);
       const Matrix& queries = parts.queries ? states.queries.back() : own;

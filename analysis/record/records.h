@@ -64,7 +64,8 @@ struct StepRecord {
 struct HeadReplay {
   int layer = 0;
   int head = 0;
-  int window = 0;  // how many tokens a query of the layer sees (Trace::window); 0: all
+  int shares_with = -1;  // the layer whose cache this is and which decides; -1: its own
+  int window = 0;        // how many tokens a query of the layer sees (Trace::window); 0: all
   std::vector<std::int32_t> evicted_at;  // [T]; -1: never. Also of tokens that left unseen
   std::vector<StepRecord> steps;         // [S]
   std::vector<double> trace_values;  // of the scope trace, see measure_of(); empty: not measured

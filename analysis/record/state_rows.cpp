@@ -9,12 +9,12 @@ namespace kvloupe {
 
 namespace {
 /// How many tokens are read at a time: whole chunks of a trace as kvloupe writes it.
-int tokens_at_a_time(const Trace& trace, const StateParts& parts, std::size_t bytes) {
-  const ModelInfo& model = trace.model();
-  const int heads =
-      model.num_kv_heads * (parts.values ? 2 : 1) + (parts.queries ? model.num_heads : 0);
-  const std::size_t a_token =
-      static_cast<std::size_t>(heads) * static_cast<std::size_t>(model.head_dim) * sizeof(float);
+int tokens_at_a_time(const Trace& trace, int layer, const StateParts& parts, std::size_t bytes) {
+  const ModelInfo& model = trace.layer_model(layer);
+  const int numbers =
+      model.num_kv_heads * (model.head_dim + (parts.values ? model.value_width() : 0)) +
+      (parts.queries ? model.num_heads * model.head_dim : 0);
+  const std::size_t a_token = static_cast<std::size_t>(numbers) * sizeof(float);
   const auto chunks = static_cast<int>(bytes / (a_token * layout::kStateChunk));
   return layout::kStateChunk * std::max(chunks, 1);
 }
@@ -41,7 +41,7 @@ StateRows::StateRows(const Trace& trace, int layer, const StateParts& parts,
     : trace_(&trace),
       layer_(layer),
       parts_(parts),
-      ahead_(tokens_at_a_time(trace, parts, bytes_at_a_time)) {}
+      ahead_(tokens_at_a_time(trace, layer, parts, bytes_at_a_time)) {}
 
 void StateRows::read(const Block& block) {
   const int ahead = std::max(std::min(ahead_, trace_->length() - block.first), block.size());

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/logit_path.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/record/head_states.h"
+#include "analysis/replay/deciding_layer.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
 
@@ -93,8 +95,8 @@ bool same_shape(const Replay& a, const Replay& b) {
 
 /// Adds the caches as the policy's own replay of the layer has them.
 void add_replayed(const Asking& what, const std::vector<OfStep>& steps, const LayerStates& states,
-                  LayerContext context, const std::vector<char>& wanted, AskedLayer& asked,
-                  Progress& progress) {
+                  LayerContext context, const LayerDecider* decider,
+                  const std::vector<char>& wanted, AskedLayer& asked, Progress& progress) {
   const std::function<void(int, int, const HeadCache&)> on_found = [&](int head, int step,
                                                                        const HeadCache& cache) {
     const auto of = std::find_if(steps.begin(), steps.end(),
@@ -107,7 +109,15 @@ void add_replayed(const Asking& what, const std::vector<OfStep>& steps, const La
   Progress part(progress, 0);
   context.budget = what.replay.budget;
   context.sequence = what.tables.get();
+  std::optional<LayerDecider> own_decider;
+  if (decider != nullptr) {
+    own_decider.emplace(*decider);
+    own_decider->context.budget = context.budget;
+    own_decider->context.sequence = context.sequence;
+    decider = &*own_decider;
+  }
   LayerReplayInput input{states, what.replay.blocks, what.policy, std::move(context)};
+  input.decider = decider;
   input.metrics = false;
   input.last_step = steps.back().step;
   input.acts_until = what.replay.acts_until;
@@ -180,7 +190,8 @@ std::vector<LayerAnswer> ask_layer(const Trace& trace, const std::vector<Asking>
       wanted[static_cast<std::size_t>(one.replay.heads[place].head)] = 1;
     }
     AskedLayer asked(*states, context, group.queries, &group.gradients);
-    add_replayed(one, group.steps, *states, context, wanted, asked, progress);
+    const DecidingLayer deciding(trace, heads.layer, options.states, context, progress);
+    add_replayed(one, group.steps, *states, context, deciding.get(), wanted, asked, progress);
     take(asked, 0, member);
   }
   if (of_records.empty()) return answers;
@@ -215,7 +226,7 @@ namespace {
 /// the number of threads.
 void sum_up(const std::vector<AskedHeads>& layers,
             const std::vector<std::vector<LayerAnswer>>& answers, std::size_t member,
-            AskedReplay& result) {
+            std::size_t attending, AskedReplay& result) {
   Eigen::MatrixXd output, change;
   std::size_t whole = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -231,10 +242,12 @@ void sum_up(const std::vector<AskedHeads>& layers,
       change += answer.change;
     }
   }
-  if (whole == 0 || whole < result.layer_errors.size()) return;
+  if (whole == 0 || whole < attending) return;
   result.residual_change = quotient(change, output);
-  result.worst_layer_error =
-      *std::max_element(result.layer_errors.begin(), result.layer_errors.end());
+  result.worst_layer_error = 0.0;
+  for (const double error : result.layer_errors) {
+    if (error > result.worst_layer_error) result.worst_layer_error = error;
+  }
   result.logit_change = 0.0;
   for (std::size_t i = 0; i < result.heads.size(); ++i) {
     result.parts[i] = std::sqrt(result.heads[i].squared_change / output.squaredNorm());
@@ -254,11 +267,25 @@ void ask_together(const Trace& trace, const std::vector<Asking>& all, const Aske
         ask_layer(trace, all, group, group.layers[index], options, for_heads, results, progress);
     progress.advance(std::ssize(group.members));
   });
+  std::size_t attending = 0;
+  for (int layer = 0; layer < trace.model().num_layers; ++layer) {
+    if (trace.attends(layer)) ++attending;
+  }
   for (std::size_t member = 0; member < group.members.size(); ++member) {
-    sum_up(group.layers, answers, member, results[group.members[member]]);
+    sum_up(group.layers, answers, member, attending, results[group.members[member]]);
   }
 }
 }  // namespace
+
+int AskedReplay::worst_layer() const {
+  int worst = -1;
+  for (std::size_t layer = 0; layer < layer_errors.size(); ++layer) {
+    if (std::isnan(layer_errors[layer])) continue;
+    if (worst < 0 || layer_errors[layer] > layer_errors[static_cast<std::size_t>(worst)])
+      worst = static_cast<int>(layer);
+  }
+  return worst;
+}
 
 std::vector<AskedReplay> ask(const Trace& trace, std::span<const Replay* const> replays,
                              Asked asked, const AskOptions& options, Progress& progress) {

@@ -34,8 +34,10 @@ struct AskedReplay {
   /// [L] √(Σ_q‖Σ_heads (o' − o) W_O‖² / Σ_q‖Σ_heads o W_O‖²) of each layer that was replayed whole.
   std::vector<double> layer_errors;
   double worst_layer_error = kUnknown;  // the largest of them, if all are known
-  double residual_change = kUnknown;    // the same quotient of the sums over all layers
-  double logit_change = kUnknown;       // the heads' effects, added
+  /// The layer that it is of; −1: not known.
+  int worst_layer() const;
+  double residual_change = kUnknown;  // the same quotient of the sums over all layers
+  double logit_change = kUnknown;     // the heads' effects, added
 };
 
 /// [Q,D]: how the logit of the token that follows each of these tokens changes with the residual

@@ -144,10 +144,7 @@ std::vector<AttentionLost> attention_lost(const Trace& trace, const AttentionLos
                                           Progress& progress) {
   check(trace, request);
   std::vector<int> layers = request.layers;
-  if (layers.empty()) {
-    layers.resize(static_cast<std::size_t>(trace.model().num_layers));
-    std::iota(layers.begin(), layers.end(), 0);
-  }
+  if (layers.empty()) layers = trace.storing_layers();
   progress.set_total(static_cast<long>(layers.size()));
   // A policy may know nothing of the sequence but the part that is compressed.
   const SequenceTables tables(trace, request.prefix, &progress);

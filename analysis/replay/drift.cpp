@@ -32,6 +32,19 @@ struct Refusal {
   std::string why;
 };
 
+/// Whether the layers of two traces with the same number of them have the same kinds and shapes.
+bool same_layers(const Trace& a, const Trace& b) {
+  for (int layer = 0; layer < a.model().num_layers; ++layer) {
+    const ModelInfo& x = a.layer_model(layer);
+    const ModelInfo& y = b.layer_model(layer);
+    if (x.kind != y.kind || x.num_heads != y.num_heads || x.num_kv_heads != y.num_kv_heads ||
+        x.head_dim != y.head_dim || x.value_width() != y.value_width()) {
+      return false;
+    }
+  }
+  return true;
+}
+
 std::optional<Refusal> refusal(const Trace& full, const Trace& closed) {
   if (full.run().closed_loop()) {
     return Refusal{&full, "ran with " + full.run().policy +
@@ -46,7 +59,8 @@ std::optional<Refusal> refusal(const Trace& full, const Trace& closed) {
   const ModelInfo& b = closed.model();
   if (a.num_layers != b.num_layers || a.num_heads != b.num_heads ||
       a.num_kv_heads != b.num_kv_heads || a.head_dim != b.head_dim ||
-      a.vocab_size != b.vocab_size || a.hidden_size != b.hidden_size) {
+      a.vocab_size != b.vocab_size || a.hidden_size != b.hidden_size ||
+      !same_layers(full, closed)) {
     return Refusal{&closed, "has a model of another shape than " + full.path().string() +
                                 "; compare runs of the same model"};
   }
@@ -151,7 +165,7 @@ struct HeadRun {
 
 HeadRun head_run(const Trace& trace, int layer, int head, std::vector<std::int32_t> evicted_at) {
   HeadRun run{trace.key(layer, head), trace.value(layer, head), {}, std::move(evicted_at)};
-  const int group = trace.model().group_size();
+  const int group = trace.layer_model(layer).group_size();
   for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
     run.queries.push_back(trace.query(layer, query_head));
   }
@@ -203,6 +217,7 @@ std::vector<Matrix> outputs_of(const HeadRun& run, const ModelInfo& model,
 
 LayerDrift layer_drift(const Trace& full, const Trace& closed, int layer, PlaceTurns* turns,
                        Progress& progress) {
+  if (!full.attends(layer)) return {layer, kUnknown, kUnknown, kUnknown, kUnknown};
   Distance query, key, value, output;
   const ModelInfo model = full.layer_model(layer);
   const bool merged = !closed.merges(layer).empty();
@@ -317,9 +332,9 @@ std::vector<double> retained_jaccard(const std::vector<std::int32_t>& a,
 
 double layer_agreement(const Replay& open, const Trace& closed, int layer, Progress& progress) {
   int first = static_cast<int>(open.blocks.size());
-  const ModelInfo& model = closed.model();
-  for (int l = 0; l < model.num_layers; ++l) {
-    for (int head = 0; head < model.num_kv_heads; ++head) {
+  const ModelInfo& model = closed.layer_model(layer);
+  for (const int l : closed.storing_layers()) {
+    for (int head = 0; head < closed.layer_model(l).num_kv_heads; ++head) {
       progress.check();
       first = first_eviction(closed, l, evictions(closed, l, head), first);
     }
@@ -434,7 +449,8 @@ Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) 
   loop.most_at_once = layers_at_once(layer_bytes(full, kCompared), kLargeLayer);
   for_layers(layers, loop, [&](std::size_t layer, const HeadLoop&) {
     std::unique_ptr<PlaceTurns> turns;  // it keeps what it turned last
-    if (drift.positions == "compact") turns = std::make_unique<PlaceTurns>(closed.model());
+    if (drift.positions == "compact" && closed.attends(static_cast<int>(layer)))
+      turns = std::make_unique<PlaceTurns>(closed.layer_model(static_cast<int>(layer)));
     drift.layers[layer] =
         layer_drift(full, closed, static_cast<int>(layer), turns.get(), comparing);
     comparing.advance();

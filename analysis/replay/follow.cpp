@@ -125,7 +125,7 @@ void add_reads(const Reading& what, int layer, int query_head, const MatrixView&
 
 TokenReads reads_of_head(const Reading& what, const LayerStates& states, int layer, int head,
                          Progress& progress) {
-  const ModelInfo& model = what.trace.model();
+  const ModelInfo& model = what.trace.layer_model(layer);
   const Matrix& keys = states.keys[static_cast<std::size_t>(head)];
   Matrix followed(static_cast<Eigen::Index>(what.request.tokens.size()), keys.cols());
   for (Eigen::Index i = 0; i < followed.rows(); ++i) {
@@ -182,10 +182,12 @@ std::vector<TokenReads> token_reads(
              [&](std::size_t index, const HeadLoop& for_heads) {
                progress.check();
                const int layer = static_cast<int>(index);
+               if (!trace.attends(layer)) return progress.advance();
+               const int count = trace.layer_model(layer).num_kv_heads;
                const HeadStates states(request.states, trace, layer, parts, kLargeLayer, progress);
                std::vector<TokenReads>& heads = layers[index];
-               heads.resize(static_cast<std::size_t>(model.num_kv_heads));
-               for_heads(model.num_kv_heads, [&](int head) {
+               heads.resize(static_cast<std::size_t>(count));
+               for_heads(count, [&](int head) {
                  Progress part(progress, 0);
                  heads[static_cast<std::size_t>(head)] =
                      reads_of_head(what, *states.of(head), layer, head, part);

@@ -90,7 +90,7 @@ std::string follow_json(const Trace& trace, const std::string& name, const Repla
   text.back() = ',';  // the heads come before the closing brace
   text += "\"heads\":[\n";
   for (std::size_t i = 0; i < heads.size(); ++i) {
-    text += one_line(to_json(heads[i], trace.model().group_size()));
+    text += one_line(to_json(heads[i], trace.layer_model(heads[i].reads.layer).group_size()));
     text += i + 1 < heads.size() ? ",\n" : "\n";
   }
   return text + "]}\n";

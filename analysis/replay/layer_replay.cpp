@@ -88,7 +88,8 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
   const ModelInfo& model = input.context.model;
   PolicyOptions options;
   options.always_score = input.scores_head >= 0;
-  EvictingLayer layer(input.policy, input.context, options);
+  const LayerDecider* decider = input.decider;
+  EvictingLayer layer(input.policy, decider != nullptr ? decider->context : input.context, options);
 
   std::vector<HeadReplay> heads(static_cast<std::size_t>(model.num_kv_heads));
   const int tokens = input.blocks.empty() ? 0 : input.blocks.back().end;
@@ -96,6 +97,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
     HeadReplay& replay = heads[static_cast<std::size_t>(head)];
     replay.layer = input.context.layer;
     replay.head = head;
+    replay.shares_with = model.shares_with;
     replay.window = model.sliding_window;
     replay.evicted_at.assign(static_cast<std::size_t>(tokens), -1);
     replay.steps.resize(input.blocks.size());
@@ -118,9 +120,11 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
     for (int head = 0; head < model.num_kv_heads; ++head) body(head);
   };
 
-  const WholeSequence whole{input.states.queries, input.states.keys, input.states.values};
-  StateRows held(input.states);
-  StateRows& rows = input.rows != nullptr ? *input.rows : held;
+  const LayerStates& deciding = decider != nullptr ? decider->states : input.states;
+  StateRows* const streamed = decider != nullptr ? decider->rows : input.rows;
+  const WholeSequence whole{deciding.queries, deciding.keys, deciding.values};
+  StateRows held(deciding);
+  StateRows& rows = streamed != nullptr ? *streamed : held;
   const std::size_t end =
       input.last_step < 0 ? input.blocks.size() : static_cast<std::size_t>(input.last_step) + 1;
   std::vector<char> evicted(heads.size(), 0);  // whether anything has left a head
@@ -139,7 +143,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
     states.queries = std::move(of_block.queries);
     states.keys = std::move(of_block.keys);
     states.values = std::move(of_block.values);
-    if (input.rows == nullptr) states.whole = &whole;
+    if (streamed == nullptr) states.whole = &whole;
     states.last = last;
     states.acts = block.end <= input.acts_until;
     std::vector<HeadDecision> decisions = layer.step(states);

@@ -15,6 +15,13 @@ namespace kvloupe {
 
 class StateRows;  // record/state_rows.h
 
+/// The layer that decides for one that reads its cache.
+struct LayerDecider {
+  const LayerStates& states;  // its queries, and the keys and values of both
+  StateRows* rows = nullptr;  // as LayerReplayInput::rows
+  LayerContext context;
+};
+
 /// All inputs of one layer's replay.
 struct LayerReplayInput {
   const LayerStates& states;  // without keys, queries and values where `rows` has them
@@ -37,6 +44,7 @@ struct LayerReplayInput {
   /// Called with each head's cache as the step's queries find it, before its eviction is carried
   /// out; different heads at the same time.
   const std::function<void(int head, int step, const HeadCache&)>* on_found = nullptr;
+  const LayerDecider* decider = nullptr;  // null: the layer decides itself
 };
 
 /// Runs the policy over the states of one layer, step by step: result [Hk]. Advances the progress

@@ -11,6 +11,7 @@
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/ask.h"
+#include "analysis/replay/deciding_layer.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
 
@@ -78,7 +79,7 @@ void measure_record(const Measuring& what, const LayerStates& states, const Laye
     }
   }
   // A cache into which only what is retained came: the rows of a run of tokens at once.
-  HeadCache cache(keys.cols(), false);
+  HeadCache cache(keys.cols(), 0, false);
   for (std::size_t begin = 0; begin < retained.size();) {
     std::size_t end = begin + 1;
     while (end < retained.size() && retained[end] == retained[end - 1] + 1) ++end;
@@ -149,6 +150,8 @@ void measure_layer(const Measuring& what, int layer, const MeasureRequest& reque
     }
     Progress part(progress, 0);
     LayerReplayInput input{*states, what.replay.blocks, what.policy, context};
+    const DecidingLayer deciding(what.trace, layer, request.states, context, progress);
+    input.decider = deciding.get();
     input.measures = what.choice;
     input.measured_steps = what.steps;
     input.last_step = what.steps.back();

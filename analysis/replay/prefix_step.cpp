@@ -13,7 +13,8 @@ PrefixStep::PrefixStep(const LayerStates& states, const LayerContext& context, i
   view_.first_token = first_seen(tokens, context.model.sliding_window);
   std::vector<int> hidden;
   for (std::size_t head = 0; head < states.keys.size(); ++head) {
-    HeadCache& cache = caches_.emplace_back(context.model.head_dim, true);
+    HeadCache& cache =
+        caches_.emplace_back(context.model.head_dim, context.model.value_width(), true);
     cache.append(block, rows(view(states.keys[head]), 0, tokens),
                  rows(view(states.values[head]), 0, tokens));
     cache.hide_first(cache.count_before(view_.first_token));

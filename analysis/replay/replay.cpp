@@ -12,6 +12,7 @@
 #include "analysis/record/layer_states.h"
 #include "analysis/record/state_rows.h"
 #include "analysis/replay/ask.h"
+#include "analysis/replay/deciding_layer.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/reached_share.h"
@@ -30,22 +31,35 @@ int check_layer(const ModelInfo& model, int layer) {
 }
 
 /// Layers to compute, ascending, none twice.
-std::vector<int> layers_of(const ReplayRequest& request, const ModelInfo& model) {
+std::vector<int> layers_of(const ReplayRequest& request, const Trace& trace) {
+  const int count = trace.model().num_layers;
   std::vector<int> layers;
-  for (const int layer : request.layers) layers.push_back(check_layer(model, layer));
+  for (const int layer : request.layers) {
+    check_layer(trace.model(), layer);
+    if (trace.attends(layer)) layers.push_back(layer);
+  }
+  if (!request.layers.empty() && layers.empty()) {
+    const ModelInfo& own = trace.layer_model(request.layers.front());
+    throw UsageError("layer " + std::to_string(request.layers.front()) + " has no cache" +
+                     (own.mixer.empty() ? "" : " (" + own.mixer + ")") +
+                     ": there is nothing to evict; take a layer with attention, see kvloupe info");
+  }
   if (layers.empty()) {
-    for (int layer = 0; layer < model.num_layers; ++layer) layers.push_back(layer);
+    for (int layer = 0; layer < count; ++layer) {
+      if (trace.attends(layer)) layers.push_back(layer);
+    }
   }
   std::sort(layers.begin(), layers.end());
   layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
   return layers;
 }
 
-void check_head(const ReplayRequest& request, const ModelInfo& model) {
+void check_head(const ReplayRequest& request, const Trace& trace) {
   if (request.scores_layer < 0) return;
-  check_layer(model, request.scores_layer);
+  check_layer(trace.model(), request.scores_layer);
+  const ModelInfo& model = trace.layer_model(request.scores_layer);
   if (request.scores_head < 0 || request.scores_head >= model.num_kv_heads) {
-    throw UsageError("head " + std::to_string(request.scores_head) + ": the trace has heads 0 to " +
+    throw UsageError("head " + std::to_string(request.scores_head) + ": the layer has heads 0 to " +
                      std::to_string(model.num_kv_heads - 1));
   }
 }
@@ -91,7 +105,7 @@ OfLayer states_of_layer(const Trace& trace, const ReplayRequest& request, int la
     return {layer_states(request.states, trace, layer, parts, progress), nullptr};
   }
   LayerStates weights;
-  for (int q = 0; parts.output_weights && q < trace.model().num_heads; ++q) {
+  for (int q = 0; parts.output_weights && q < trace.layer_model(layer).num_heads; ++q) {
     progress.check();
     auto weight = trace.output_weight(layer, q);
     if (weight) weights.output_weights.push_back(std::move(*weight));
@@ -155,8 +169,8 @@ std::vector<Block> replay_blocks(const Trace& trace, int block,
 Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progress,
               const std::function<void(const std::vector<HeadReplay>&)>& on_layer) {
   const ModelInfo model = noted_model(trace);
-  std::vector<int> order = layers_of(request, model);
-  check_head(request, model);
+  std::vector<int> order = layers_of(request, trace);
+  check_head(request, trace);
   for (const std::string& name : request.measures) {
     if (name != "all") require_measure(name);
   }
@@ -200,6 +214,7 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
     context.attention = trace.attention(layer);
     context.output_weights = states->output_weights;
     context.for_heads = for_heads;
+    const DecidingLayer deciding(trace, layer, request.states, context, progress);
     layers[index] =
         replay_layer({.states = *states,
                       .blocks = result.blocks,
@@ -212,7 +227,8 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
                       .tokens = &tokens,
                       .acts_until = result.acts_until,
                       .rows = source.rows.get(),
-                      .shared = request.shared},
+                      .shared = request.shared,
+                      .decider = deciding.get()},
                      progress);
     if (on_layer) {
       const std::lock_guard lock(reporting);

@@ -149,9 +149,11 @@ void write_replay_json(const Replay& replay, const std::string& trace,
         std::find(options.heads.begin(), options.heads.end(), head.head) == options.heads.end()) {
       continue;
     }
-    write(fmt::format("{}\n{{\"layer\":{},\"head\":{},{}\"steps\":[", first_head ? "" : ",",
-                      head.layer, head.head,
-                      same_window ? "" : fmt::format("\"window\":{},", head.window)));
+    write(fmt::format(
+        "{}\n{{\"layer\":{},\"head\":{},{}\"steps\":[", first_head ? "" : ",", head.layer,
+        head.head,
+        (head.shares_with >= 0 ? fmt::format("\"shares_with\":{},", head.shares_with) : "") +
+            (same_window ? "" : fmt::format("\"window\":{},", head.window))));
     first_head = false;
     const int steps = static_cast<int>(head.steps.size());
     const int first = options.last_step_only ? std::max(steps - 1, 0) : 0;

@@ -1,13 +1,16 @@
 #include "analysis/replay/replay_notes.h"
 
+#include <utility>
+
 #include "analysis/policy/kit/policy.h"
+#include "analysis/trace/layer_kinds_text.h"
 #include "analysis/trace/window_text.h"
 
 namespace kvloupe {
 
 ModelInfo noted_model(const Trace& trace) {
   ModelInfo model = trace.model();
-  model.sliding_window = trace.same_window() ? trace.window(0) : 0;
+  model.sliding_window = trace.same_window() ? trace.window(trace.storing_layers().front()) : 0;
   return model;
 }
 
@@ -18,6 +21,7 @@ std::vector<std::string> replay_notes(const Trace& trace, const PolicySpec& poli
                     ": entries that no later query sees leave these caches before the policy "
                     "decides; this is not an eviction");
   }
+  for (std::string& note : layer_kinds_notes(trace)) notes.push_back(std::move(note));
   return notes;
 }
 

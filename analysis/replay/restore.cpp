@@ -17,7 +17,8 @@ struct RestoreAsking {
   int step = 0;
 };
 
-std::vector<RestoreAsking> asking(const std::vector<int>& queries, const std::vector<Block>& blocks) {
+std::vector<RestoreAsking> asking(const std::vector<int>& queries,
+                                  const std::vector<Block>& blocks) {
   std::vector<RestoreAsking> result;
   std::size_t step = 0;
   for (const int token : queries) {
@@ -65,7 +66,7 @@ RestoredHead restore(const Trace& trace, const HeadReplay& head, const LayerStat
   result.head = head.head;
   if (queries.empty() || states.output_weights.empty()) return result;
   const int window = trace.window(head.layer);
-  const int group = trace.model().group_size();
+  const int group = trace.layer_model(head.layer).group_size();
   const LayerAttention attention = trace.attention(head.layer);
   const MatrixView keys = view(states.keys[static_cast<std::size_t>(head.head)]);
   const MatrixView values = view(states.values[static_cast<std::size_t>(head.head)]);
@@ -93,8 +94,13 @@ RestoredHead restore(const Trace& trace, const HeadReplay& head, const LayerStat
       const auto asked = states.queries[query_head].row(query.token);
       const std::vector<float> logits = attention_logits(
           {asked.data(), static_cast<std::size_t>(asked.size())}, rows(keys, first, seen), rule);
-      moved += states.output_weights[query_head].apply(
-          output_change(logits, holds, restored, rows(values, first, seen), rule.sink));
+      Eigen::VectorXd output =
+          output_change(logits, holds, restored, rows(values, first, seen), rule.sink);
+      const std::span<const float> gate = states.gate(static_cast<int>(query_head), query.token);
+      for (std::size_t j = 0; j < gate.size(); ++j) {
+        output[static_cast<Eigen::Index>(j)] *= static_cast<double>(gate[j]);
+      }
+      moved += states.output_weights[query_head].apply(output);
     }
     change += moved.norm();
     if (effects != nullptr) {

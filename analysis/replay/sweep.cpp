@@ -176,7 +176,7 @@ bool SweepTable::has(const Trace& trace, const SweepSetting& setting) const {
   const auto count = std::count_if(rows_.begin(), rows_.end(), [&](const SweepRow& row) {
     return same_setting(row, trace, setting) && row.identity == identity;
   });
-  return count == trace.model().num_layers * trace.model().num_kv_heads;
+  return count == trace.all_heads();
 }
 
 void SweepTable::add(const Trace& trace, const SweepSetting& setting, const Replay& replay) {

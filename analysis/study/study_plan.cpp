@@ -163,7 +163,7 @@ double replay_cost(const ModelInfo& model, const std::vector<Block>& steps, int 
     const int present = std::min(step.end, budget + queries);
     products += (queries + 1.0) * present;
   }
-  return products * model.num_layers * model.num_heads * model.head_dim;
+  return products * model.caches() * model.num_heads * model.head_dim;
 }
 
 StudyPlan plan_study(const Study& study) {

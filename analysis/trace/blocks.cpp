@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "analysis/trace/model_info.h"
 
@@ -6,6 +7,31 @@ namespace kvloupe {
 
 const char* compression_name(Compression compression) {
   return compression == Compression::regular ? "regular" : "context-only";
+}
+
+const char* layer_kind_name(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::attention:
+      return "attention";
+    case LayerKind::none:
+      return "none";
+    case LayerKind::shared:
+      return "shared";
+    case LayerKind::latent:
+      return "latent";
+  }
+  return "";
+}
+
+int ModelInfo::caches_before(int layer) const {
+  if (cache_heads.empty()) return layer;
+  return static_cast<int>(std::count_if(cache_heads.begin(), cache_heads.begin() + layer,
+                                        [](int heads) { return heads > 0; }));
+}
+
+int ModelInfo::cache_heads_before(int layer) const {
+  if (cache_heads.empty()) return layer * num_kv_heads;
+  return std::accumulate(cache_heads.begin(), cache_heads.begin() + layer, 0);
 }
 
 std::vector<Block> make_blocks(int prompt_length, int generated, int block, int border) {

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "analysis/numeric/logit_rule.h"
+#include "analysis/trace/model_info.h"
 
 namespace kvloupe {
 
@@ -37,6 +39,16 @@ struct LayerAttention {
 
 /// Attributes of one layer. A missing one is as in `/model` and `/run`.
 struct LayerAttributes {
+  LayerKind kind = LayerKind::attention;
+  std::string mixer;
+  std::optional<int> num_heads, num_kv_heads, key_dim, value_dim;
+  std::optional<int> shares_with;
+  bool value_is_key_prefix = false;
+  std::int64_t state_bytes = 0;
+  int chunk_size = 0;
+  std::optional<int> rotary_start, rotary_dim;
+  bool gate = false;                  // the layer has the dataset
+  std::string without_output_weight;  // why the layer has none; empty: it does not say
   std::optional<double> attention_scale;
   double attention_softcap = 0.0;
   std::optional<int> sliding_window;

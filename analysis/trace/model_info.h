@@ -17,20 +17,33 @@ enum class RopePairing {
 /// the trace is 0.
 inline constexpr const char* kNoRotation = "no rotation";
 
-/// `/model` of a trace.
+/// What a layer keeps of the tokens before (docs/trace-format.md, *Version 2*).
+enum class LayerKind {
+  attention,  // keys and values of each of its heads
+  none,       // nothing that a policy could evict: a state of fixed size, or nothing
+  shared,     // it has queries, and reads the keys and values of an earlier layer
+  latent      // one head whose values are a part of its keys (MLA)
+};
+/// "attention", "none", "shared" or "latent".
+const char* layer_kind_name(LayerKind kind);
+
+/// `/model` of a trace; or what holds in one of its layers (Trace::layer_model).
 struct ModelInfo {
   std::string name;
   std::string architecture;
-  int num_layers = 0;    // L
+  int num_layers = 0;  // L
+  // Of `/model`: those of most layers. Of a layer without a cache: 0 heads.
   int num_heads = 0;     // Hq, query heads
   int num_kv_heads = 0;  // Hk, key-value heads; divides num_heads
-  int head_dim = 0;      // d
+  int head_dim = 0;      // d, of a query or a key
+  int value_dim = 0;     // of a value; 0: d
   int hidden_size = 0;   // D
   int vocab_size = 0;
   double rope_theta = 10000.0;
   std::string rope_scaling;  // JSON, "null" for none
   RopePairing rope_pairing = RopePairing::half;
-  int rotary_dim = 0;  // coordinates of a head that RoPE rotates, the first ones; 0: all
+  int rotary_dim = 0;    // coordinates of a head that RoPE rotates; 0: all
+  int rotary_start = 0;  // the first of them
   /// W: a query sees the W tokens up to its own; 0: all of them. A layer may have its own
   /// (Trace::window).
   int sliding_window = 0;
@@ -39,8 +52,34 @@ struct ModelInfo {
   // type such as "Q4_K", and the file's name. Else empty.
   std::string weights_format, weights_type, weights_file;
 
+  /// Whether the heads of latent attention were captured one by one, which no cache holds.
+  bool expanded_latent = false;
+  /// Heads of each layer's own cache [L], 0 where it has none; empty: num_kv_heads in all layers.
+  std::vector<int> cache_heads;
+  // Of one layer.
+  LayerKind kind = LayerKind::attention;
+  std::string mixer;     // what a layer without a cache is, in words; may be empty
+  int shares_with = -1;  // of kind shared: the layer whose keys and values it reads
+  bool value_is_key_prefix = false;
+  std::int64_t state_bytes = 0;  // of a state of fixed size beside or in place of the cache
+
+  /// Whether the layer has queries, keys and values.
+  bool attends() const { return kind != LayerKind::none; }
+  /// Whether the layer holds a cache of its own, in which a policy decides.
+  bool stores() const { return kind == LayerKind::attention || kind == LayerKind::latent; }
+  int value_width() const { return value_dim > 0 ? value_dim : head_dim; }
+  /// Heads of the cache of one layer: 0 where the layer has none of its own.
+  int heads_in(int layer) const {
+    return cache_heads.empty() ? num_kv_heads : cache_heads[static_cast<std::size_t>(layer)];
+  }
+  /// How many of the layers before `layer` have a cache of their own; with L: of all layers.
+  int caches_before(int layer) const;
+  int caches() const { return caches_before(num_layers); }
+  /// Heads of the caches of all layers before `layer`; with L: of all layers.
+  int cache_heads_before(int layer) const;
+  int all_cache_heads() const { return cache_heads_before(num_layers); }
   /// Query heads that share one key-value head.
-  int group_size() const { return num_heads / num_kv_heads; }
+  int group_size() const { return num_kv_heads > 0 ? num_heads / num_kv_heads : 1; }
   /// The key-value head that serves a query head.
   int head_of(int query_head) const { return query_head / group_size(); }
 };

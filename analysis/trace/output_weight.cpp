@@ -71,4 +71,20 @@ Eigen::VectorXd OutputWeight::apply(const Eigen::VectorXd& x) const {
   return result;
 }
 
+std::vector<float> output_norms(const MatrixView& values, const OutputWeight& weight, Norm norm) {
+  Matrix room;
+  const Matrix& floats = weight.floats(room);
+  std::vector<float> norms(static_cast<std::size_t>(values.rows()));
+  constexpr Eigen::Index kRows = 256;  // bounds the product held at a time
+  for (Eigen::Index first = 0; first < values.rows(); first += kRows) {
+    const Eigen::Index count = std::min(kRows, values.rows() - first);
+    const Matrix outputs = values.middleRows(first, count) * floats;
+    for (Eigen::Index i = 0; i < count; ++i) {
+      norms[static_cast<std::size_t>(first + i)] =
+          norm == Norm::l1 ? outputs.row(i).lpNorm<1>() : outputs.row(i).norm();
+    }
+  }
+  return norms;
+}
+
 }  // namespace kvloupe

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "analysis/matrix.h"
+#include "analysis/trace/model_info.h"
 
 namespace kvloupe {
 
@@ -37,5 +39,8 @@ class OutputWeight {
   Matrix floats_;                                  // empty where there are halves
   std::shared_ptr<const std::uint16_t[]> halves_;  // null where there are floats
 };
+
+/// ‖v_i W_O‖ of every value: [n]. values [n,d]; weight [d,D], of one query head.
+std::vector<float> output_norms(const MatrixView& values, const OutputWeight& weight, Norm norm);
 
 }  // namespace kvloupe

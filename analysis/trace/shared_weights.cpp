@@ -75,7 +75,7 @@ void check_weights(const TraceDatasets& weights, const ModelInfo& model,
                    const std::string& fingerprint, const std::string& form) {
   const Handle root = hdf5::open_group(weights.file(), "/");
   if (hdf5::read_text(root, "format").value_or("") != layout::kWeightsFormat ||
-      hdf5::read_integer(root, "format_version").value_or(0) != layout::kVersion) {
+      hdf5::read_integer(root, "format_version").value_or(0) != layout::kWeightsVersion) {
     throw hdf5::Failure("does not hold weights");
   }
   if (hdf5::read_integer(root, "complete").value_or(0) != 1) throw hdf5::Failure("is not complete");
@@ -161,8 +161,8 @@ struct WeightsWriter::Impl {
 
   template <typename Work>
   void guarded(Work work) {
-    hdf5::guarded(target.string(),
-                  "free some space, or set XDG_CACHE_HOME to another folder", std::move(work));
+    hdf5::guarded(target.string(), "free some space, or set XDG_CACHE_HOME to another folder",
+                  std::move(work));
   }
 };
 
@@ -179,7 +179,7 @@ WeightsWriter::WeightsWriter(const fs::path& target, const ModelInfo& model,
     impl_->file = hdf5::create_file(impl_->unfinished.path());
     const Handle root = hdf5::open_group(impl_->file, "/");
     hdf5::write_attribute(root, "format", std::string(layout::kWeightsFormat));
-    hdf5::write_attribute(root, "format_version", std::int64_t{layout::kVersion});
+    hdf5::write_attribute(root, "format_version", std::int64_t{layout::kWeightsVersion});
     hdf5::write_attribute(root, "generator", std::string("kvloupe " KVLOUPE_VERSION));
     hdf5::write_flag(root, "complete", false);
     const Handle group = hdf5::create_group(impl_->file, "/model");
@@ -226,8 +226,8 @@ std::string named_weights_form(const Trace& trace) {
   });
 }
 bool keys_are_halves(const Trace& trace) {
-  return trace.file().guarded(
-      [&] { return trace.file().dataset(layout::layer_dataset(0, "key")).is_half; });
+  const std::string key = layout::layer_dataset(trace.storing_layers().front(), "key");
+  return trace.file().guarded([&] { return trace.file().dataset(key).is_half; });
 }
 bool uses_shared_weights(const Trace& trace) { return trace.file().weights() != nullptr; }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "analysis/error.h"
 #include "analysis/numeric/float_rows.h"
@@ -22,30 +23,14 @@ using hdf5::Dataset;
 using Kind = TraceDatasets::Kind;
 using Shape = TraceDatasets::Shape;
 
-namespace {
-/// ‖v_i W_O‖ of every value: [T]. values [T,d]; output_weight [d,D], of one query head.
-std::vector<float> output_norms(const Matrix& values, const Matrix& output_weight, Norm norm) {
-  std::vector<float> norms(static_cast<std::size_t>(values.rows()));
-  constexpr Eigen::Index kRows = 256;  // bounds the product held at a time
-  for (Eigen::Index first = 0; first < values.rows(); first += kRows) {
-    const Eigen::Index count = std::min(kRows, values.rows() - first);
-    const Matrix outputs = values.middleRows(first, count) * output_weight;
-    for (Eigen::Index i = 0; i < count; ++i) {
-      norms[static_cast<std::size_t>(first + i)] =
-          norm == Norm::l1 ? outputs.row(i).lpNorm<1>() : outputs.row(i).norm();
-    }
-  }
-  return norms;
-}
-}  // namespace
-
 struct Trace::Impl {
   /// Datasets of a layer that were found and whose shape was checked.
   struct Layer {
     bool logsumexp = false, output_weight = false, evicted_at = false;
-    bool merges = false;
+    bool merges = false, gate = false;
     bool norm_l1 = false, norm_l2 = false;
     LayerAttributes attributes;
+    ModelInfo model;  // what holds in this layer
   };
 
   explicit Impl(const fs::path& path) : datasets(path) {}
@@ -55,7 +40,8 @@ struct Trace::Impl {
   TokenTable tokens;
   std::vector<Block> blocks;
   std::vector<Layer> layers;
-  int top_k = 0;  // 0: no predictions
+  std::vector<int> storing;  // the layers with a cache of their own
+  int top_k = 0;             // 0: no predictions
   bool loss = false, lm_head = false, hidden = false;
   hsize_t vocabulary_bytes = 0;  // 0: no vocabulary
   std::optional<ProbeInfo> probe;
@@ -67,19 +53,44 @@ struct Trace::Impl {
   int length() const { return attributes.run.tokens(); }
 
   void check_layers();
+  void check_states(int layer, Layer& found_here) const;
   void check_predictions();
 
+  /// Which states of a layer: the dataset, its heads and its width.
+  struct States {
+    const char* name;
+    int layer;
+    int heads;
+    int width;
+  };
+  States queries_of(int layer) const {
+    const ModelInfo& own = attending(layer);
+    return {"query", layer, own.num_heads, own.head_dim};
+  }
+  /// Those of the layer whose cache this one reads: mostly its own.
+  States keys_of(int layer) const {
+    const ModelInfo& own = attending(layer);
+    return {"key", own.shares_with >= 0 ? own.shares_with : layer, own.num_kv_heads, own.head_dim};
+  }
+  States values_of(int layer) const {
+    States states = keys_of(layer);
+    if (attending(layer).value_is_key_prefix) return states;
+    states.name = "value";
+    states.width = attending(layer).value_width();
+    return states;
+  }
+
   /// States [H,T,d] of one head, every number finite.
-  Matrix read_states(const char* name, int layer, int head, int heads) const {
+  Matrix read_states(const States& of, int head) const {
     Matrix states = datasets.read_matrix(
-        layout::layer_dataset(layer, name),
-        {hdf5::extent(heads), hdf5::extent(length()), hdf5::extent(model().head_dim)}, head);
-    check_finite(states, layer, name, head, "token");
+        layout::layer_dataset(of.layer, of.name),
+        {hdf5::extent(of.heads), hdf5::extent(length()), hdf5::extent(of.width)}, head);
+    check_finite(states, of.layer, of.name, head, "token");
     return states;
   }
 
   /// States [H·m,d] of a block's tokens, all heads one after the other, every number finite.
-  Matrix read_tokens(const char* name, int layer, int heads, const Block& tokens) const;
+  Matrix read_tokens(const States& of, const Block& tokens) const;
 
   void check_finite(const Matrix& m, int layer, const char* name, int head, const char* row) const {
     if (all_finite(m.data(), static_cast<std::size_t>(m.size()))) return;
@@ -100,6 +111,14 @@ struct Trace::Impl {
     }
     return layers[static_cast<std::size_t>(layer)];
   }
+  /// What holds in a layer that has queries and keys. Throws UsageError for another one.
+  const ModelInfo& attending(int layer) const {
+    const ModelInfo& own = layer_at(layer).model;
+    if (own.attends()) return own;
+    throw UsageError(
+        fmt::format("layer {}: has no cache in {}{}; take one of the layers that attend", layer,
+                    datasets.path().string(), own.mixer.empty() ? "" : " (" + own.mixer + ")"));
+  }
   void check_head(int head, int heads, const char* what) const {
     if (head < 0 || head >= heads) {
       throw UsageError(fmt::format("{} {}: {} has {}s 0 to {}", what, head,
@@ -109,37 +128,66 @@ struct Trace::Impl {
 };
 
 void Trace::Impl::check_layers() {
-  const hsize_t query_heads = hdf5::extent(model().num_heads),
-                heads = hdf5::extent(model().num_kv_heads);
-  const hsize_t count = hdf5::extent(length()), d = hdf5::extent(model().head_dim);
+  std::vector<LayerAttributes> said;
   for (int layer = 0; layer < model().num_layers; ++layer) {
-    const auto at = [&](const char* name) { return layout::layer_dataset(layer, name); };
-    for (const char* name : {"query", "key", "value"}) {
-      if (!hdf5::exists(datasets.file(), at(name))) throw hdf5::Failure("has no " + at(name));
-    }
-    datasets.open(at("query"), Kind::real, {query_heads, count, d});
-    datasets.open(at("key"), Kind::real, {heads, count, d});
-    datasets.open(at("value"), Kind::real, {heads, count, d});
+    said.push_back(read_layer_attributes(datasets.file(), layer, attributes.version));
+  }
+  std::vector<ModelInfo> models = layer_models(model(), said);
+  attributes.model.cache_heads = models.front().cache_heads;
+  for (int layer = 0; layer < model().num_layers; ++layer) {
     Layer found_here;
-    found_here.logsumexp =
-        datasets.found(at("attention_logsumexp"), Kind::real, {query_heads, count});
-    found_here.output_weight = datasets.found(at("output_weight"), Kind::real,
-                                              {query_heads, d, hdf5::extent(model().hidden_size)});
-    found_here.norm_l1 = datasets.found(at("value_out_norm_l1"), Kind::real, {query_heads, count});
-    found_here.norm_l2 = datasets.found(at("value_out_norm_l2"), Kind::real, {query_heads, count});
+    found_here.attributes = std::move(said[static_cast<std::size_t>(layer)]);
+    found_here.model = std::move(models[static_cast<std::size_t>(layer)]);
+    // A window that is as long as the trace hides nothing.
+    if (found_here.model.sliding_window >= length()) found_here.model.sliding_window = 0;
+    if (const int chunk = found_here.attributes.chunk_size; chunk > 0 && length() > chunk) {
+      throw hdf5::Failure(
+          fmt::format("layer {} attends in chunks of {} tokens, and the trace has {}: this kvloupe "
+                      "cannot replay attention that begins anew; use at most {} tokens",
+                      layer, chunk, length(), chunk));
+    }
+    if (found_here.model.attends()) check_states(layer, found_here);
+    if (found_here.model.stores()) storing.push_back(layer);
+    layers.push_back(std::move(found_here));
+  }
+  if (storing.empty()) {
+    throw hdf5::Failure("has no layer with a cache; there is nothing that a policy could evict");
+  }
+}
+
+void Trace::Impl::check_states(int layer, Layer& found_here) const {
+  const ModelInfo& own = found_here.model;
+  const hsize_t query_heads = hdf5::extent(own.num_heads), heads = hdf5::extent(own.num_kv_heads);
+  const hsize_t count = hdf5::extent(length()), d = hdf5::extent(own.head_dim),
+                width = hdf5::extent(own.value_width());
+  const auto at = [&](const char* name) { return layout::layer_dataset(layer, name); };
+  const auto open = [&](const char* name, const Shape& shape) {
+    if (!hdf5::exists(datasets.file(), at(name))) throw hdf5::Failure("has no " + at(name));
+    datasets.open(at(name), Kind::real, shape);
+  };
+  open("query", {query_heads, count, d});
+  if (own.stores()) {
+    open("key", {heads, count, d});
+    if (!own.value_is_key_prefix) open("value", {heads, count, width});
     found_here.evicted_at = datasets.found(at("evicted_at"), Kind::integer, {heads, count});
     found_here.merges = hdf5::exists(datasets.file(), at("merges"));
     if (found_here.merges) datasets.open_merges(layer);
-    found_here.attributes = read_layer_attributes(datasets.file(), layer);
-    if (datasets.found(at("sink_logits"), Kind::real, {query_heads})) {
-      std::vector<float>& sinks = found_here.attributes.sink_logits;
-      sinks =
-          datasets.read_all<float>(at("sink_logits"), Kind::real, {query_heads}, H5T_NATIVE_FLOAT);
-      if (!all_finite(sinks.data(), sinks.size())) {
-        throw hdf5::Failure(at("sink_logits") + " has a number that is not finite");
-      }
+  }
+  found_here.logsumexp =
+      datasets.found(at("attention_logsumexp"), Kind::real, {query_heads, count});
+  found_here.output_weight = datasets.found(at("output_weight"), Kind::real,
+                                            {query_heads, width, hdf5::extent(own.hidden_size)});
+  found_here.norm_l1 = datasets.found(at("value_out_norm_l1"), Kind::real, {query_heads, count});
+  found_here.norm_l2 = datasets.found(at("value_out_norm_l2"), Kind::real, {query_heads, count});
+  found_here.gate = attributes.version > 1 &&
+                    datasets.found(at(layout::kGate), Kind::real, {count, query_heads * width});
+  if (datasets.found(at("sink_logits"), Kind::real, {query_heads})) {
+    std::vector<float>& sinks = found_here.attributes.sink_logits;
+    sinks =
+        datasets.read_all<float>(at("sink_logits"), Kind::real, {query_heads}, H5T_NATIVE_FLOAT);
+    if (!all_finite(sinks.data(), sinks.size())) {
+      throw hdf5::Failure(at("sink_logits") + " has a number that is not finite");
     }
-    layers.push_back(found_here);
   }
 }
 
@@ -170,8 +218,7 @@ void Trace::Impl::check_predictions() {
   top_k = static_cast<int>(k);
 }
 
-Matrix Trace::Impl::read_tokens(const char* name, int layer, int heads, const Block& tokens) const {
-  layer_at(layer);
+Matrix Trace::Impl::read_tokens(const States& of, const Block& tokens) const {
   const std::string file = datasets.path().string();
   if (tokens.first < 0 || tokens.size() < 1 || tokens.end > length()) {
     const std::string wanted = tokens.size() == 1
@@ -179,15 +226,16 @@ Matrix Trace::Impl::read_tokens(const char* name, int layer, int heads, const Bl
                                    : fmt::format("tokens {} to {}", tokens.first, tokens.end - 1);
     throw UsageError(fmt::format("{}: {} has tokens 0 to {}", wanted, file, length() - 1));
   }
-  const hsize_t m = hdf5::extent(tokens.size()), d = hdf5::extent(model().head_dim);
-  Matrix states = datasets.read_part(
-      layout::layer_dataset(layer, name), {hdf5::extent(heads), hdf5::extent(length()), d},
-      {0, hdf5::extent(tokens.first), 0}, {hdf5::extent(heads), m, d},
-      Eigen::Index{heads} * tokens.size(), model().head_dim);
+  const hsize_t m = hdf5::extent(tokens.size()), d = hdf5::extent(of.width);
+  const hsize_t heads = hdf5::extent(of.heads);
+  Matrix states =
+      datasets.read_part(layout::layer_dataset(of.layer, of.name),
+                         {heads, hdf5::extent(length()), d}, {0, hdf5::extent(tokens.first), 0},
+                         {heads, m, d}, Eigen::Index{of.heads} * tokens.size(), of.width);
   if (all_finite(states.data(), static_cast<std::size_t>(states.size()))) return states;
   for (Eigen::Index row = 0; row < states.rows(); ++row) {
     if (!states.row(row).allFinite()) {
-      not_finite(layer, name, static_cast<int>(row / tokens.size()), "token",
+      not_finite(of.layer, of.name, static_cast<int>(row / tokens.size()), "token",
                  tokens.first + row % tokens.size());
     }
   }
@@ -206,7 +254,9 @@ Trace::Trace(const fs::path& path) {
     impl_->blocks = read_blocks(datasets, impl_->tokens, run());
     impl_->check_layers();
     impl_->check_predictions();
-    impl_->probe = find_probe(datasets, model(), run());
+    std::vector<ModelInfo> models;
+    for (const Impl::Layer& layer : impl_->layers) models.push_back(layer.model);
+    impl_->probe = find_probe(datasets, models, run());
     impl_->final_norm = find_final_norm(datasets, model(), run());
     impl_->head_row_ids = find_head_rows(datasets, model(), impl_->tokens);
   });
@@ -223,22 +273,18 @@ const std::vector<Block>& Trace::blocks() const { return impl_->blocks; }
 const std::string& Trace::generator() const { return impl_->attributes.generator; }
 const std::string& Trace::created() const { return impl_->attributes.created; }
 
-int Trace::window(int layer) const {
-  const int window =
-      impl_->layer_at(layer).attributes.sliding_window.value_or(model().sliding_window);
-  return length() > window ? window : 0;
-}
+int Trace::window(int layer) const { return layer_model(layer).sliding_window; }
 int Trace::narrowest_window() const {
   int narrowest = 0;
-  for (int layer = 0; layer < model().num_layers; ++layer) {
+  for (const int layer : impl_->storing) {
     const int own = window(layer);
     if (own > 0 && (narrowest == 0 || own < narrowest)) narrowest = own;
   }
   return narrowest;
 }
 bool Trace::same_window() const {
-  for (int layer = 1; layer < model().num_layers; ++layer) {
-    if (window(layer) != window(0)) return false;
+  for (const int layer : impl_->storing) {
+    if (window(layer) != window(impl_->storing.front())) return false;
   }
   return true;
 }
@@ -249,51 +295,85 @@ LayerAttention Trace::attention(int layer) const {
   attention.sink_logits = own.sink_logits;
   return attention;
 }
-ModelInfo Trace::layer_model(int layer) const {
-  const LayerAttributes& own = impl_->layer_at(layer).attributes;
-  ModelInfo layer_model = model();
-  layer_model.sliding_window = window(layer);
-  layer_model.rope_theta = own.rope_theta.value_or(layer_model.rope_theta);
-  layer_model.rope_scaling = own.rope_scaling.value_or(layer_model.rope_scaling);
-  if (own.rope_theta == 0.0) layer_model.rope_scaling = kNoRotation;
-  return layer_model;
+const ModelInfo& Trace::layer_model(int layer) const { return impl_->layer_at(layer).model; }
+const std::vector<int>& Trace::storing_layers() const { return impl_->storing; }
+bool Trace::attends(int layer) const { return layer_model(layer).attends(); }
+int Trace::all_heads() const {
+  int all = 0;
+  for (const Impl::Layer& layer : impl_->layers) all += layer.model.num_kv_heads;
+  return all;
+}
+int Trace::most_heads() const {
+  int most = 0;
+  for (const Impl::Layer& layer : impl_->layers) most = std::max(most, layer.model.num_kv_heads);
+  return most;
+}
+int Trace::most_query_heads() const {
+  int most = 0;
+  for (const Impl::Layer& layer : impl_->layers) most = std::max(most, layer.model.num_heads);
+  return most;
+}
+const std::string& Trace::without_output_weight(int layer) const {
+  return impl_->layer_at(layer).attributes.without_output_weight;
 }
 
 Matrix Trace::query(int layer, int query_head) const {
-  impl_->layer_at(layer);
-  impl_->check_head(query_head, model().num_heads, "query head");
-  return impl_->read_states("query", layer, query_head, model().num_heads);
+  const Impl::States states = impl_->queries_of(layer);
+  impl_->check_head(query_head, states.heads, "query head");
+  return impl_->read_states(states, query_head);
 }
 Matrix Trace::queries_of_token(int layer, int token) const {
   return queries(layer, {token, token + 1});
 }
 Matrix Trace::queries(int layer, const Block& tokens) const {
-  return impl_->read_tokens("query", layer, model().num_heads, tokens);
+  return impl_->read_tokens(impl_->queries_of(layer), tokens);
 }
 Matrix Trace::keys(int layer, const Block& tokens) const {
-  return impl_->read_tokens("key", layer, model().num_kv_heads, tokens);
+  return impl_->read_tokens(impl_->keys_of(layer), tokens);
 }
 Matrix Trace::values(int layer, const Block& tokens) const {
-  return impl_->read_tokens("value", layer, model().num_kv_heads, tokens);
+  Matrix states = impl_->read_tokens(impl_->values_of(layer), tokens);
+  if (!layer_model(layer).value_is_key_prefix) return states;
+  return states.leftCols(layer_model(layer).value_width());
 }
 Matrix Trace::key(int layer, int head) const {
-  impl_->layer_at(layer);
-  impl_->check_head(head, model().num_kv_heads, "head");
-  return impl_->read_states("key", layer, head, model().num_kv_heads);
+  const Impl::States states = impl_->keys_of(layer);
+  impl_->check_head(head, states.heads, "head");
+  return impl_->read_states(states, head);
 }
 Matrix Trace::value(int layer, int head) const {
-  impl_->layer_at(layer);
-  impl_->check_head(head, model().num_kv_heads, "head");
-  return impl_->read_states("value", layer, head, model().num_kv_heads);
+  const Impl::States states = impl_->values_of(layer);
+  impl_->check_head(head, states.heads, "head");
+  Matrix values = impl_->read_states(states, head);
+  if (!layer_model(layer).value_is_key_prefix) return values;
+  return values.leftCols(layer_model(layer).value_width());
+}
+bool Trace::has_gate(int layer) const { return impl_->layer_at(layer).gate; }
+Matrix Trace::gate(int layer) const {
+  const ModelInfo& own = impl_->attending(layer);
+  if (!has_gate(layer)) return {};
+  Matrix gate = impl_->datasets.read_part(
+      layout::layer_dataset(layer, layout::kGate),
+      {hdf5::extent(length()), hdf5::extent(own.num_heads * own.value_width())}, {0, 0},
+      {hdf5::extent(length()), hdf5::extent(own.num_heads * own.value_width())}, length(),
+      own.num_heads * own.value_width());
+  for (Eigen::Index token = 0; token < gate.rows(); ++token) {
+    for (Eigen::Index at = 0; at < gate.cols(); ++at) {
+      if (std::isfinite(gate(token, at))) continue;
+      impl_->not_finite(layer, layout::kGate, static_cast<int>(at / own.value_width()), "token",
+                        token);
+    }
+  }
+  return gate;
 }
 
 std::optional<OutputWeight> Trace::output_weight(int layer, int query_head) const {
   const Impl::Layer& entry = impl_->layer_at(layer);
-  impl_->check_head(query_head, model().num_heads, "query head");
+  impl_->check_head(query_head, impl_->attending(layer).num_heads, "query head");
   if (!entry.output_weight) return std::nullopt;
   OutputWeight weight = impl_->datasets.read_output_weight(
       layout::layer_dataset(layer, "output_weight"),
-      {hdf5::extent(model().num_heads), hdf5::extent(model().head_dim),
+      {hdf5::extent(entry.model.num_heads), hdf5::extent(entry.model.value_width()),
        hdf5::extent(model().hidden_size)},
       query_head);
   if (const Eigen::Index row = weight.first_row_not_finite(); row >= 0) {
@@ -304,29 +384,29 @@ std::optional<OutputWeight> Trace::output_weight(int layer, int query_head) cons
 
 std::vector<float> Trace::value_out_norm(int layer, int query_head, Norm norm) const {
   const Impl::Layer& entry = impl_->layer_at(layer);
-  impl_->check_head(query_head, model().num_heads, "query head");
+  impl_->check_head(query_head, impl_->attending(layer).num_heads, "query head");
   if (norm == Norm::l1 ? entry.norm_l1 : entry.norm_l2) {
     return impl_->datasets.read_row(
         layout::layer_dataset(layer, norm == Norm::l1 ? "value_out_norm_l1" : "value_out_norm_l2"),
-        model().num_heads, length(), query_head);
+        entry.model.num_heads, length(), query_head);
   }
   const std::optional<OutputWeight> weight = output_weight(layer, query_head);
   if (!weight) return {};
-  Matrix room;
-  return output_norms(value(layer, model().head_of(query_head)), weight->floats(room), norm);
+  return output_norms(view(value(layer, entry.model.head_of(query_head))), *weight, norm);
 }
 
 std::vector<float> Trace::attention_logsumexp(int layer, int query_head) const {
   const Impl::Layer& entry = impl_->layer_at(layer);
-  impl_->check_head(query_head, model().num_heads, "query head");
+  impl_->check_head(query_head, impl_->attending(layer).num_heads, "query head");
   if (!entry.logsumexp) return {};
   return impl_->datasets.read_row(layout::layer_dataset(layer, "attention_logsumexp"),
-                                  model().num_heads, length(), query_head);
+                                  entry.model.num_heads, length(), query_head);
 }
 
 bool Trace::has_output_weight() const {
-  return std::all_of(impl_->layers.begin(), impl_->layers.end(),
-                     [](const Impl::Layer& layer) { return layer.output_weight; });
+  return std::all_of(impl_->layers.begin(), impl_->layers.end(), [](const Impl::Layer& layer) {
+    return layer.output_weight || !layer.model.attends();
+  });
 }
 
 bool Trace::has_lm_head() const { return impl_->lm_head; }
@@ -375,15 +455,18 @@ std::optional<Matrix> Trace::final_hidden() const {
 
 std::optional<std::vector<std::int32_t>> Trace::evicted_at(int layer, int head) const {
   const Impl::Layer& entry = impl_->layer_at(layer);
-  impl_->check_head(head, model().num_kv_heads, "head");
+  impl_->check_head(head, impl_->attending(layer).num_kv_heads, "head");
+  if (entry.model.shares_with >= 0) return evicted_at(entry.model.shares_with, head);
   if (!entry.evicted_at) return std::nullopt;
-  return read_evicted_at(impl_->datasets, model(), blocks(), layer, head);
+  return read_evicted_at(impl_->datasets, entry.model, blocks(), layer, head);
 }
 
 std::vector<MergedEntry> Trace::merges(int layer) const {
-  if (!impl_->layer_at(layer).merges) return {};
+  const Impl::Layer& entry = impl_->layer_at(layer);
+  if (entry.model.shares_with >= 0) return merges(entry.model.shares_with);
+  if (!entry.merges) return {};
   return impl_->datasets.guarded(
-      [&] { return read_merges(impl_->datasets, model(), layer, blocks().size(), length()); });
+      [&] { return read_merges(impl_->datasets, entry.model, layer, blocks().size(), length()); });
 }
 
 std::vector<Trace::DatasetInfo> Trace::datasets() const {

@@ -34,6 +34,7 @@ class Trace {
   const std::filesystem::path& path() const;
   /// Changes when the file's content does: size and modification time. Part of every cache key.
   const std::string& identity() const;
+  /// Of `/model`: its heads and widths are those of most layers; see layer_model().
   const ModelInfo& model() const;
   const RunInfo& run() const;
   const TokenTable& tokens() const;
@@ -49,12 +50,24 @@ class Trace {
   bool same_window() const;
   /// How the queries of the layer attend.
   LayerAttention attention(int layer) const;
-  /// model() with the rotation of one layer, and window() as its sliding window.
-  ModelInfo layer_model(int layer) const;
+  /// What holds in one layer: model() with the layer's own kind, heads, widths and rotation, and
+  /// window() as its sliding window. A layer without a cache has 0 heads.
+  const ModelInfo& layer_model(int layer) const;
+  /// The layers with a cache of their own, in which a policy decides; at least one.
+  const std::vector<int>& storing_layers() const;
+  /// Whether the layer has queries and keys: of its own, or those of another layer.
+  bool attends(int layer) const;
+  /// The heads of all layers that attend, those of shared caches once for each layer.
+  int all_heads() const;
+  /// The most heads, and the most query heads, of any layer.
+  int most_heads() const;
+  int most_query_heads() const;
   /// The program that wrote the file and the time (ISO 8601); empty if the file does not say.
   const std::string& generator() const;
   const std::string& created() const;
 
+  // States have the numbers of layer_model(). They throw UsageError for a layer without a cache; of
+  // a layer that reads another one's cache, keys and values are those of that layer.
   Matrix query(int layer, int query_head) const;  // [T,d], after RoPE
   /// [Hq,d], after RoPE: one token's, of all query heads. Throws UsageError for a token the trace
   /// lacks.
@@ -66,6 +79,10 @@ class Trace {
   Matrix queries(int layer, const Block& tokens) const;
   Matrix keys(int layer, const Block& tokens) const;
   Matrix values(int layer, const Block& tokens) const;
+  /// What the outputs of the layer's heads are multiplied by, [T,Hq·d of a value]; empty where the
+  /// layer has no gate.
+  Matrix gate(int layer) const;
+  bool has_gate(int layer) const;
   /// [d,D]: W_O's slice for one query head; nothing if the trace has none.
   std::optional<OutputWeight> output_weight(int layer, int query_head) const;
   /// ‖v_i W_O‖ [T]: stored, or computed from value and output_weight; empty if the trace has
@@ -73,7 +90,9 @@ class Trace {
   std::vector<float> value_out_norm(int layer, int query_head, Norm norm) const;
   /// [T] as stored; empty if the trace has none.
   std::vector<float> attention_logsumexp(int layer, int query_head) const;
-  bool has_output_weight() const;
+  bool has_output_weight() const;  // in all layers that attend
+  /// Why the layer has none, in words; empty if the file does not say.
+  const std::string& without_output_weight(int layer) const;
   bool has_lm_head() const;
   /// The ids whose rows of the output head the trace has in place of the whole head, ascending.
   const std::vector<std::int32_t>& head_row_ids() const;

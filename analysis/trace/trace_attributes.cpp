@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -67,23 +68,25 @@ class Attributes {
   hdf5::Handle id_;
 };
 
-void check_format(const Attributes& root) {
+/// Returns the version.
+int check_format(const Attributes& root) {
   if (root.text_or("format", "") != layout::kFormat) {
     throw hdf5::Failure("is an HDF5 file but not a kvloupe trace (attribute 'format')");
   }
   const int version = root.integer("format_version", 0, kMostTokens);
   if (version > layout::kVersion) {
     throw hdf5::Failure(fmt::format(
-        "has format_version {}, but this kvloupe reads {}: open it with a newer kvloupe", version,
-        layout::kVersion));
+        "has format_version {}, but this kvloupe reads 1 to {}: open it with a newer kvloupe",
+        version, layout::kVersion));
   }
   if (version < 1) throw hdf5::Failure("has a format_version below 1; versions start at 1");
   if (root.integer("complete", 0, 1) == 0) {
     throw hdf5::Failure("is incomplete: its capture did not finish");
   }
+  return version;
 }
 
-ModelInfo read_model(const Attributes& attributes) {
+ModelInfo read_model(const Attributes& attributes, int version) {
   ModelInfo model;
   model.name = attributes.text_or("name", "");
   model.architecture = attributes.text_or("architecture", "");
@@ -110,6 +113,15 @@ ModelInfo read_model(const Attributes& attributes) {
   if (model.rotary_dim % 2 != 0) {
     throw hdf5::Failure(
         fmt::format("attribute 'rotary_dim' is {}, an odd number", model.rotary_dim));
+  }
+  if (version > 1) {
+    model.rotary_start = attributes.integer_or("rotary_start", 0, 0, kMostWidth);
+    const std::string mla = attributes.text_or("mla", "latent");
+    if (mla != "latent" && mla != "expanded") {
+      throw hdf5::Failure(
+          fmt::format("attribute 'mla' is '{}', but must be latent or expanded", mla));
+    }
+    model.expanded_latent = mla == "expanded";
   }
   model.config = attributes.text_or("config", "");
   model.weights_format = attributes.text_or("weights_format", "");
@@ -145,21 +157,161 @@ RunInfo read_run(const Attributes& attributes) {
 }
 }  // namespace
 
+namespace {
+LayerKind kind_of(const std::string& name, int layer) {
+  for (const LayerKind kind :
+       {LayerKind::attention, LayerKind::none, LayerKind::shared, LayerKind::latent}) {
+    if (name == layer_kind_name(kind)) return kind;
+  }
+  throw hdf5::Failure(
+      fmt::format("attribute 'kind' of layer {} is '{}', but must be attention, none, shared or "
+                  "latent: a newer "
+                  "kvloupe may know it",
+                  layer, name));
+}
+
+/// What version 2 says of a layer.
+void read_shape(const Attributes& attributes, int layer, LayerAttributes& result) {
+  const hid_t id = attributes.id();
+  const auto optional = [&](const char* name, std::int64_t least,
+                            std::int64_t most) -> std::optional<int> {
+    if (!hdf5::read_integer(id, name)) return std::nullopt;
+    return attributes.integer(name, least, most);
+  };
+  result.kind = kind_of(attributes.text_or("kind", "attention"), layer);
+  result.mixer = attributes.text_or("mixer", "");
+  result.num_heads = optional("num_heads", 1, kMostHeads);
+  result.num_kv_heads = optional("num_kv_heads", 1, kMostHeads);
+  result.key_dim = optional("key_dim", 1, kMostWidth);
+  result.value_dim = optional("value_dim", 1, kMostWidth);
+  result.shares_with = optional("shares_with", 0, kMostLayers);
+  result.value_is_key_prefix = attributes.integer_or("value_is_key_prefix", 0, 0, 1) == 1;
+  result.state_bytes = hdf5::read_integer(id, "state_bytes").value_or(0);
+  if (result.state_bytes < 0) {
+    throw hdf5::Failure(fmt::format("attribute 'state_bytes' of layer {} is {}, below 0", layer,
+                                    result.state_bytes));
+  }
+  result.chunk_size = attributes.integer_or("chunk_size", 0, 0, kMostTokens);
+  result.rotary_start = optional("rotary_start", 0, kMostWidth);
+  result.rotary_dim = optional("rotary_dim", 0, kMostWidth);
+}
+
+[[noreturn]] void disagree(int layer, const std::string& what) {
+  throw hdf5::Failure(fmt::format("layer {}: {}", layer, what));
+}
+
+/// A layer that reads the cache of `from`.
+void take_shape(ModelInfo& own, const ModelInfo& from, const LayerAttributes& said, int layer) {
+  const auto same = [&](const std::optional<int>& value, int other, const char* name) {
+    if (value.value_or(other) == other) return;
+    disagree(layer, fmt::format("attribute '{}' is {}, but layer {}, whose cache it reads, has {}",
+                                name, *value, own.shares_with, other));
+  };
+  same(said.num_kv_heads, from.num_kv_heads, "num_kv_heads");
+  same(said.key_dim, from.head_dim, "key_dim");
+  same(said.value_dim, from.value_width(), "value_dim");
+  own.num_kv_heads = from.num_kv_heads;
+  own.head_dim = from.head_dim;
+  own.value_dim = from.value_dim;
+  own.value_is_key_prefix = from.value_is_key_prefix;
+}
+}  // namespace
+
+std::vector<ModelInfo> layer_models(const ModelInfo& model,
+                                    const std::vector<LayerAttributes>& layers) {
+  std::vector<ModelInfo> result;
+  for (const LayerAttributes& said : layers) {
+    const int layer = static_cast<int>(result.size());
+    ModelInfo own = model;
+    own.kind = said.kind;
+    own.mixer = said.mixer;
+    own.state_bytes = said.state_bytes;
+    own.sliding_window = said.sliding_window.value_or(said.chunk_size > 0 ? 0 : own.sliding_window);
+    if (own.sliding_window > 0 && said.chunk_size > 0) {
+      disagree(layer, "has a sliding window and chunks; a layer has one of them");
+    }
+    own.rope_theta = said.rope_theta.value_or(own.rope_theta);
+    own.rope_scaling = said.rope_scaling.value_or(own.rope_scaling);
+    if (said.rope_theta == 0.0) own.rope_scaling = kNoRotation;
+    if (said.shares_with && said.kind != LayerKind::shared) {
+      disagree(layer,
+               fmt::format("has 'shares_with', but its kind is {}", layer_kind_name(said.kind)));
+    }
+    if (said.kind == LayerKind::none) {
+      own.num_heads = own.num_kv_heads = 0;
+      result.push_back(std::move(own));
+      continue;
+    }
+    own.num_heads = said.num_heads.value_or(own.num_heads);
+    if (said.kind == LayerKind::shared) {
+      own.shares_with = said.shares_with.value_or(-1);
+      if (own.shares_with < 0)
+        disagree(layer, "reads another layer's cache, but has no 'shares_with'");
+      if (own.shares_with >= layer || !result[static_cast<std::size_t>(own.shares_with)].stores()) {
+        disagree(layer,
+                 fmt::format("attribute 'shares_with' is {}, but must name an earlier layer that "
+                             "has a cache of its own",
+                             own.shares_with));
+      }
+      take_shape(own, result[static_cast<std::size_t>(own.shares_with)], said, layer);
+    } else {
+      own.num_kv_heads =
+          said.num_kv_heads.value_or(said.kind == LayerKind::latent ? 1 : own.num_kv_heads);
+      own.head_dim = said.key_dim.value_or(own.head_dim);
+      own.value_dim = said.value_dim.value_or(0);
+      own.value_is_key_prefix = said.value_is_key_prefix;
+      if (own.value_is_key_prefix && own.value_width() > own.head_dim) {
+        disagree(layer,
+                 fmt::format("its values are the first {} channels of its keys, which have {}",
+                             own.value_width(), own.head_dim));
+      }
+    }
+    if (own.num_heads % own.num_kv_heads != 0) {
+      disagree(layer, fmt::format("num_kv_heads {} does not divide num_heads {}", own.num_kv_heads,
+                                  own.num_heads));
+    }
+    own.rotary_start = said.rotary_start.value_or(own.rotary_start);
+    own.rotary_dim = said.rotary_dim.value_or(own.rotary_dim);
+    if (own.rotary_dim % 2 != 0) {
+      disagree(layer, fmt::format("attribute 'rotary_dim' is {}, an odd number", own.rotary_dim));
+    }
+    if (own.rotary_start + own.rotary_dim > own.head_dim) {
+      disagree(layer, fmt::format("{} channels from {} on rotate, but a key has {}", own.rotary_dim,
+                                  own.rotary_start, own.head_dim));
+    }
+    result.push_back(std::move(own));
+  }
+  std::vector<int> heads;
+  for (const ModelInfo& own : result) heads.push_back(own.stores() ? own.num_kv_heads : 0);
+  if (std::any_of(heads.begin(), heads.end(), [&](int own) { return own != model.num_kv_heads; })) {
+    for (ModelInfo& own : result) own.cache_heads = heads;
+  }
+  return result;
+}
+
+bool needs_version_2(const LayerAttributes& layer) {
+  return layer.kind != LayerKind::attention || layer.num_heads || layer.num_kv_heads ||
+         layer.key_dim || layer.value_dim || layer.value_is_key_prefix || layer.state_bytes > 0 ||
+         layer.chunk_size > 0 || layer.rotary_start || layer.rotary_dim || layer.gate;
+}
+
 TraceAttributes read_trace_attributes(hid_t file) {
   TraceAttributes result;
   const Attributes root(file, "/");
-  check_format(root);
+  result.version = check_format(root);
   result.generator = root.text_or("generator", "");
   result.created = root.text_or("created", "");
-  result.model = read_model(Attributes(file, "/model"));
+  result.model = read_model(Attributes(file, "/model"), result.version);
   result.run = read_run(Attributes(file, "/run"));
   return result;
 }
 
-LayerAttributes read_layer_attributes(hid_t file, int layer) {
-  const Attributes attributes(file, "/layers/" + std::to_string(layer));
+LayerAttributes read_layer_attributes(hid_t file, int layer, int version) {
+  const Attributes attributes(file, layout::layer_group(layer));
   LayerAttributes result;
   const hid_t id = attributes.id();
+  if (version > 1) read_shape(attributes, layer, result);
+  result.without_output_weight = attributes.text_or("without_output_weight", "");
   if (hdf5::read_real(id, "attention_scale")) {
     result.attention_scale = attributes.real("attention_scale");
     if (!(*result.attention_scale > 0.0)) {
@@ -176,6 +328,30 @@ LayerAttributes read_layer_attributes(hid_t file, int layer) {
 }
 
 void write_layer_attributes(hid_t group, const LayerAttributes& layer) {
+  if (layer.kind != LayerKind::attention) {
+    hdf5::write_attribute(group, "kind", std::string(layer_kind_name(layer.kind)));
+  }
+  const auto number = [&](const char* name, const std::optional<int>& value) {
+    if (value) hdf5::write_attribute(group, name, std::int64_t{*value});
+  };
+  if (!layer.mixer.empty()) hdf5::write_attribute(group, "mixer", layer.mixer);
+  number("num_heads", layer.num_heads);
+  number("num_kv_heads", layer.num_kv_heads);
+  number("key_dim", layer.key_dim);
+  number("value_dim", layer.value_dim);
+  number("shares_with", layer.shares_with);
+  if (layer.value_is_key_prefix) {
+    hdf5::write_attribute(group, "value_is_key_prefix", std::int64_t{1});
+  }
+  if (layer.state_bytes > 0) hdf5::write_attribute(group, "state_bytes", layer.state_bytes);
+  if (layer.chunk_size > 0) {
+    hdf5::write_attribute(group, "chunk_size", std::int64_t{layer.chunk_size});
+  }
+  number("rotary_start", layer.rotary_start);
+  number("rotary_dim", layer.rotary_dim);
+  if (!layer.without_output_weight.empty()) {
+    hdf5::write_attribute(group, "without_output_weight", layer.without_output_weight);
+  }
   if (layer.attention_scale) {
     hdf5::write_attribute(group, "attention_scale", *layer.attention_scale);
   }
@@ -208,6 +384,10 @@ void write_model_attributes(hid_t group, const ModelInfo& model, const std::stri
   if (model.rotary_dim > 0) {
     hdf5::write_attribute(group, "rotary_dim", std::int64_t{model.rotary_dim});
   }
+  if (model.rotary_start > 0) {
+    hdf5::write_attribute(group, "rotary_start", std::int64_t{model.rotary_start});
+  }
+  if (model.expanded_latent) hdf5::write_attribute(group, "mla", std::string("expanded"));
   hdf5::write_attribute(group, "config", model.config);
   for (const auto& [name, text] : {std::pair{"weights_format", &model.weights_format},
                                    {"weights_type", &model.weights_type},

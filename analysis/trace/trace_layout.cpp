@@ -24,19 +24,13 @@ bool is_read(std::string_view path) {
                                                            "/predictions/logprob",
                                                            "/predictions/hidden",
                                                            "/predictions/loss"};
-  constexpr std::array<std::string_view, 13> kOfLayers = {"query",
-                                                          "key",
-                                                          "value",
-                                                          "output_weight",
-                                                          "evicted_at",
-                                                          "merges",
-                                                          "sink_logits",
-                                                          kProbeQuery,
-                                                          "attention_logsumexp",
-                                                          kProbeKey,
-                                                          "value_out_norm_l1",
-                                                          kProbeInputNorm,
-                                                          "value_out_norm_l2"};
+  constexpr std::array<std::string_view, 14> kOfLayers = {kGate,           "query",
+                                                          "key",           "value",
+                                                          "output_weight", "evicted_at",
+                                                          "merges",        "sink_logits",
+                                                          kProbeQuery,     "attention_logsumexp",
+                                                          kProbeKey,       "value_out_norm_l1",
+                                                          kProbeInputNorm, "value_out_norm_l2"};
   const auto among = [](const auto& names, std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };

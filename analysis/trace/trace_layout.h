@@ -1,5 +1,5 @@
 #pragma once
-// Names and sizes of trace format version 1, shared by its only reader and writer.
+// Names and sizes of the trace format, shared by its only reader and writer.
 
 #include <string>
 #include <string_view>
@@ -7,7 +7,9 @@
 namespace kvloupe::layout {
 
 inline constexpr const char* kFormat = "kvloupe-trace";
-inline constexpr int kVersion = 1;
+/// The newest version that is read. A file says the lowest that describes it: version 2 only where
+/// a layer has another kind or another shape than `/model`, a gate, or chunks.
+inline constexpr int kVersion = 2;
 /// Most tokens in a chunk of the states: [1, even_chunk(T, kStateChunk), d].
 inline constexpr int kStateChunk = 256;
 /// Longest side of a chunk of the attention matrix; chunks wholly above the diagonal are never
@@ -24,6 +26,9 @@ constexpr int even_chunk(int tokens, int most) {
   return (tokens - 1) / chunks + 1;
 }
 
+/// Dataset of a layer: what the outputs of its heads are multiplied by, [T, Hq · d of a value].
+inline constexpr const char* kGate = "gate";
+
 /// Attribute of /model: the fingerprint of the model (model_fingerprint.h).
 inline constexpr const char* kFingerprint = "fingerprint";
 
@@ -31,6 +36,7 @@ inline constexpr const char* kFingerprint = "fingerprint";
 /// the weights (shared_weights.h). A file of weights has it, too, beside its own format.
 inline constexpr const char* kSharedWeights = "shared_weights";
 inline constexpr const char* kWeightsFormat = "kvloupe-weights";
+inline constexpr int kWeightsVersion = 1;
 
 /// Attribute of the texts of tokens and of the vocabulary: 1 where they are written by
 /// spell_bytes() (byte_spelling.h). Without it a backslash may be one of the text's own.

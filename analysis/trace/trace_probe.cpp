@@ -52,24 +52,31 @@ std::vector<ProbePass> passes_of(const std::vector<std::int32_t>& bounds, int to
   return passes;
 }
 
-void check_states(const TraceDatasets& datasets, const ModelInfo& model, int tokens) {
-  const hsize_t count = hdf5::extent(tokens), d = hdf5::extent(model.head_dim);
-  for (int layer = 0; layer < model.num_layers; ++layer) {
+void check_states(const TraceDatasets& datasets, const std::vector<ModelInfo>& layers, int tokens) {
+  const hsize_t count = hdf5::extent(tokens);
+  for (int layer = 0; layer < static_cast<int>(layers.size()); ++layer) {
+    const ModelInfo& model = layers[static_cast<std::size_t>(layer)];
+    if (!model.attends()) continue;
+    const hsize_t d = hdf5::extent(model.head_dim);
     const auto at = [&](const char* name) { return layout::layer_dataset(layer, name); };
     for (const char* name : {layout::kProbeQuery, layout::kProbeKey, layout::kProbeInputNorm}) {
+      if (name == layout::kProbeKey && !model.stores()) continue;
       if (!hdf5::exists(datasets.file(), at(name))) {
         throw hdf5::Failure("has a probe, but no " + at(name));
       }
     }
     datasets.open(at(layout::kProbeQuery), Kind::real, {hdf5::extent(model.num_heads), count, d});
-    datasets.open(at(layout::kProbeKey), Kind::real, {hdf5::extent(model.num_kv_heads), count, d});
+    if (model.stores()) {
+      datasets.open(at(layout::kProbeKey), Kind::real,
+                    {hdf5::extent(model.num_kv_heads), count, d});
+    }
     datasets.open(at(layout::kProbeInputNorm), Kind::real, {count});
   }
 }
 }  // namespace
 
-std::optional<ProbeInfo> find_probe(const TraceDatasets& datasets, const ModelInfo& model,
-                                    const RunInfo& run) {
+std::optional<ProbeInfo> find_probe(const TraceDatasets& datasets,
+                                    const std::vector<ModelInfo>& layers, const RunInfo& run) {
   if (!hdf5::exists(datasets.file(), layout::kProbe)) return std::nullopt;
   const Handle group = hdf5::open_group(datasets.file(), layout::kProbe);
   ProbeInfo probe;
@@ -92,15 +99,15 @@ std::optional<ProbeInfo> find_probe(const TraceDatasets& datasets, const ModelIn
   probe.ids =
       datasets.read_all<std::int32_t>(layout::kProbeIds, Kind::integer, {count}, H5T_NATIVE_INT32);
   for (std::size_t i = 0; i < probe.ids.size(); ++i) {
-    if (probe.ids[i] >= 0 && probe.ids[i] < model.vocab_size) continue;
+    if (probe.ids[i] >= 0 && probe.ids[i] < layers.front().vocab_size) continue;
     throw hdf5::Failure(fmt::format("{}: token {} is {}, outside the vocabulary of {}",
-                                    layout::kProbeIds, i, probe.ids[i], model.vocab_size));
+                                    layout::kProbeIds, i, probe.ids[i], layers.front().vocab_size));
   }
   probe.passes = passes_of(datasets.read_all<std::int32_t>(
                                layout::kProbePasses, Kind::integer,
                                {rows_of(datasets, layout::kProbePasses), 4}, H5T_NATIVE_INT32),
                            probe.tokens(), probe.context_end);
-  check_states(datasets, model, probe.tokens());
+  check_states(datasets, layers, probe.tokens());
   return probe;
 }
 
@@ -118,10 +125,10 @@ Matrix TraceProbe::states(const char* name, int layer, int head, int heads) cons
     throw UsageError(fmt::format("head {}: {} of {} has heads 0 to {}", head, name,
                                  trace_.path().string(), heads - 1));
   }
-  Matrix states = trace_.file().read_matrix(
-      layout::layer_dataset(layer, name),
-      {hdf5::extent(heads), hdf5::extent(info()->tokens()), hdf5::extent(trace_.model().head_dim)},
-      head);
+  Matrix states = trace_.file().read_matrix(layout::layer_dataset(layer, name),
+                                            {hdf5::extent(heads), hdf5::extent(info()->tokens()),
+                                             hdf5::extent(trace_.layer_model(layer).head_dim)},
+                                            head);
   for (Eigen::Index row = 0; row < states.rows(); ++row) {
     if (all_finite(states.data() + row * states.cols(), static_cast<std::size_t>(states.cols()))) {
       continue;
@@ -133,10 +140,12 @@ Matrix TraceProbe::states(const char* name, int layer, int head, int heads) cons
 }
 
 Matrix TraceProbe::query(int layer, int query_head) const {
-  return states(layout::kProbeQuery, layer, query_head, trace_.model().num_heads);
+  return states(layout::kProbeQuery, layer, query_head, trace_.layer_model(layer).num_heads);
 }
 Matrix TraceProbe::key(int layer, int head) const {
-  return states(layout::kProbeKey, layer, head, trace_.model().num_kv_heads);
+  const ModelInfo& own = trace_.layer_model(layer);
+  return states(layout::kProbeKey, own.shares_with >= 0 ? own.shares_with : layer, head,
+                own.num_kv_heads);
 }
 
 std::vector<float> TraceProbe::input_norm(int layer) const {

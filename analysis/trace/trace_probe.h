@@ -13,9 +13,10 @@ class TraceDatasets;
 
 /// The probe of an open file; nothing without one. Ids lie within the vocabulary, passes follow one
 /// another over the probe's tokens, and their parts of the context up to its end; the states of
-/// every layer have the right shape. Throws hdf5::Failure; called under hdf5::Lock.
-std::optional<ProbeInfo> find_probe(const TraceDatasets& datasets, const ModelInfo& model,
-                                    const RunInfo& run);
+/// every layer have the right shape; `layers`: what holds in each. Throws hdf5::Failure; called
+/// under hdf5::Lock.
+std::optional<ProbeInfo> find_probe(const TraceDatasets& datasets,
+                                    const std::vector<ModelInfo>& layers, const RunInfo& run);
 
 /// The second reading of the context that a trace may hold. All methods may be called from any
 /// thread.

@@ -49,9 +49,11 @@ void require(bool condition, const char* what) {
 
 struct TraceWriter::Impl {
   struct Layer {
-    FloatDataset query, key, value;                 // float16 until something overflows it
+    ModelInfo model;                                // what holds in this layer
+    FloatDataset query, key, value, gate;           // float16 until something overflows it
     Handle attention, logsumexp, norm_l1, norm_l2;  // made when first written
     int states = 0, attention_rows = 0, logsumexp_rows = 0, norm_rows = 0;  // tokens written
+    int gate_rows = 0;
     int evicted_at = 0;  // tokens of the dataset; 0: none
     FloatDataset probe_query, probe_key, probe_norm;
     int probe_rows = 0;  // tokens of the probe written
@@ -98,7 +100,7 @@ struct TraceWriter::Impl {
     half = hdf5::half_type();
     const Handle root = hdf5::open_group(file, "/");
     hdf5::write_attribute(root, "format", std::string(layout::kFormat));
-    hdf5::write_attribute(root, "format_version", std::int64_t{layout::kVersion});
+    hdf5::write_attribute(root, "format_version", std::int64_t{version()});
     hdf5::write_attribute(root, "generator", std::string("kvloupe " KVLOUPE_VERSION));
     hdf5::write_attribute(root, "created", now_iso8601());
     hdf5::write_flag(root, "complete", false);
@@ -115,29 +117,38 @@ struct TraceWriter::Impl {
         write_layer(group, options.layers.at(static_cast<std::size_t>(layer)), layer);
       }
       Layer& entry = layers[static_cast<std::size_t>(layer)];
-      entry.query = create_states(layer, "query", model.num_heads, tokens);
-      entry.key = create_states(layer, "key", model.num_kv_heads, tokens);
-      entry.value = create_states(layer, "value", model.num_kv_heads, tokens);
+      const ModelInfo& own = entry.model;
+      if (!own.attends()) continue;
+      entry.query = create_states(layer, "query", own.num_heads, tokens, own.head_dim);
+      if (!own.stores()) continue;
+      entry.key = create_states(layer, "key", own.num_kv_heads, tokens, own.head_dim);
+      if (own.value_is_key_prefix) continue;
+      entry.value = create_states(layer, "value", own.num_kv_heads, tokens, own.value_width());
     }
+  }
+
+  /// The lowest version that describes the trace.
+  int version() const {
+    const bool new_layers =
+        std::any_of(options.layers.begin(), options.layers.end(), needs_version_2);
+    return new_layers || model.rotary_start > 0 || model.expanded_latent ? 2 : 1;
   }
 
   void write_layer(const Handle& group, const LayerAttributes& attributes, int layer) const {
     write_layer_attributes(group, attributes);
     if (attributes.sink_logits.empty()) return;
-    require(attributes.sink_logits.size() == hdf5::extent(model.num_heads),
-            "sink logits of the wrong size");
-    FloatDataset sinks =
-        FloatDataset::create(file, layout::layer_dataset(layer, "sink_logits"), false,
-                             {hdf5::extent(model.num_heads)}, {hdf5::extent(model.num_heads)});
-    sinks.write({0}, {hdf5::extent(model.num_heads)}, attributes.sink_logits);
+    const hsize_t heads = hdf5::extent(layers[static_cast<std::size_t>(layer)].model.num_heads);
+    require(attributes.sink_logits.size() == heads, "sink logits of the wrong size");
+    FloatDataset sinks = FloatDataset::create(file, layout::layer_dataset(layer, "sink_logits"),
+                                              false, {heads}, {heads});
+    sinks.write({0}, {heads}, attributes.sink_logits);
   }
 
-  FloatDataset create_states(int layer, const char* name, int heads, int count) const {
+  FloatDataset create_states(int layer, const char* name, int heads, int count, int width) const {
     return FloatDataset::create(
         file, layout::layer_dataset(layer, name), !options.store_f32,
-        {hdf5::extent(heads), hdf5::extent(count), hdf5::extent(model.head_dim)},
-        {1, hdf5::extent(layout::even_chunk(count, layout::kStateChunk)),
-         hdf5::extent(model.head_dim)});
+        {hdf5::extent(heads), hdf5::extent(count), hdf5::extent(width)},
+        {1, hdf5::extent(layout::even_chunk(count, layout::kStateChunk)), hdf5::extent(width)});
   }
 
   void note_wide(const std::string& path) {
@@ -168,10 +179,9 @@ struct TraceWriter::Impl {
   /// A float32 [Hq,T] dataset, made when first written.
   void write_per_token(Handle& id, int layer, const char* name, int first, int m,
                        std::span<const float> values) {
-    require(values.size() == static_cast<std::size_t>(model.num_heads) * hdf5::extent(m),
-            "values of the wrong size");
+    const hsize_t heads = hdf5::extent(layers[static_cast<std::size_t>(layer)].model.num_heads);
+    require(values.size() == heads * hdf5::extent(m), "values of the wrong size");
     const std::string path = layout::layer_dataset(layer, name);
-    const hsize_t heads = hdf5::extent(model.num_heads);
     if (!id.valid()) {
       const Shape chunk{heads, hdf5::extent(layout::even_chunk(tokens, layout::kStateChunk))};
       id = hdf5::create_dataset(file, path, H5T_IEEE_F32LE, {heads, hdf5::extent(tokens)}, chunk,
@@ -246,6 +256,17 @@ TraceWriter::TraceWriter(fs::path target, ModelInfo model, RunInfo run, TraceWri
   impl_->options = options;
   impl_->tokens = impl_->run.tokens();
   impl_->layers.resize(static_cast<std::size_t>(impl_->model.num_layers));
+  const std::vector<LayerAttributes> plain(impl_->layers.size());
+  require(impl_->options.layers.empty() || impl_->options.layers.size() == plain.size(),
+          "attributes of another number of layers");
+  try {
+    const std::vector<ModelInfo> models =
+        layer_models(impl_->model, impl_->options.layers.empty() ? plain : impl_->options.layers);
+    for (std::size_t layer = 0; layer < models.size(); ++layer)
+      impl_->layers[layer].model = models[layer];
+  } catch (const hdf5::Failure& failure) {
+    throw std::invalid_argument(std::string("TraceWriter: ") + failure.what());
+  }
   impl_->claim_temporary();
   try {
     impl_->guarded([&] { impl_->create_file(); });
@@ -265,10 +286,50 @@ void TraceWriter::write_states(int layer, int first, int m, std::span<const floa
                                std::span<const float> key, std::span<const float> value) {
   Impl::Layer& entry = impl_->layer_at(layer);
   impl_->advance(entry.states, first, m);
+  require(entry.model.attends(), "states of a layer that has none");
+  require(entry.model.stores() || (key.empty() && value.empty()),
+          "keys or values of a layer that reads those of another one");
+  require(!entry.model.value_is_key_prefix || value.empty(),
+          "values of a layer whose keys hold them");
   impl_->guarded([&] {
     impl_->write_state(entry.query, layer, "query head", first, m, query);
+    if (!entry.model.stores()) return;
     impl_->write_state(entry.key, layer, "key of head", first, m, key);
+    if (entry.model.value_is_key_prefix) return;
     impl_->write_state(entry.value, layer, "value of head", first, m, value);
+  });
+}
+
+void TraceWriter::write_gate(int layer, int first, int m, std::span<const float> gate) {
+  Impl::Layer& entry = impl_->layer_at(layer);
+  require(
+      !impl_->options.layers.empty() && impl_->options.layers[static_cast<std::size_t>(layer)].gate,
+      "a gate that the layer's attributes do not announce");
+  impl_->advance(entry.gate_rows, first, m);
+  const hsize_t width =
+      hdf5::extent(entry.model.num_heads) * hdf5::extent(entry.model.value_width());
+  require(gate.size() == hdf5::extent(m) * width, "a gate of the wrong size");
+  impl_->guarded([&] {
+    if (!entry.gate.id.valid()) {
+      entry.gate = FloatDataset::create(
+          impl_->file, layout::layer_dataset(layer, layout::kGate), !impl_->options.store_f32,
+          {hdf5::extent(impl_->tokens), width},
+          {hdf5::extent(layout::even_chunk(impl_->tokens, layout::kStateChunk)), width});
+    }
+    const float largest = largest_magnitude(gate);
+    if (!std::isfinite(largest)) {
+      const auto bad =
+          std::find_if(gate.begin(), gate.end(), [](float value) { return !std::isfinite(value); });
+      const auto at = static_cast<std::size_t>(bad - gate.begin());
+      throw WorkError(fmt::format("layer {}, gate of query head {}, token {}: not a finite number",
+                                  layer, at % width / hdf5::extent(entry.model.value_width()),
+                                  static_cast<std::size_t>(first) + at / width));
+    }
+    if (entry.gate.half && largest >= kHalfOverflow) {
+      entry.gate.widen(impl_->file, first);
+      impl_->note_wide(entry.gate.path);
+    }
+    entry.gate.write({hdf5::extent(first), 0}, {hdf5::extent(m), width}, gate);
   });
 }
 
@@ -276,7 +337,7 @@ void TraceWriter::write_attention(int layer, int first, int m, std::span<const f
   Impl::Layer& entry = impl_->layer_at(layer);
   impl_->advance(entry.attention_rows, first, m);
   const std::size_t n = static_cast<std::size_t>(first) + static_cast<std::size_t>(m);
-  const std::size_t heads = static_cast<std::size_t>(impl_->model.num_heads);
+  const std::size_t heads = static_cast<std::size_t>(entry.model.num_heads);
   const std::size_t rows = static_cast<std::size_t>(m);
   require(attention.size() == heads * rows * n, "attention of the wrong size");
   impl_->guarded([&] {
@@ -316,9 +377,8 @@ void TraceWriter::write_attention_logsumexp(int layer, int first, int m,
 }
 
 void TraceWriter::write_output_weight(int layer, std::span<const float> weight) {
-  impl_->layer_at(layer);
-  const ModelInfo& model = impl_->model;
-  const Shape shape{hdf5::extent(model.num_heads), hdf5::extent(model.head_dim),
+  const ModelInfo& model = impl_->layer_at(layer).model;
+  const Shape shape{hdf5::extent(model.num_heads), hdf5::extent(model.value_width()),
                     hdf5::extent(model.hidden_size)};
   require(weight.size() == shape[0] * shape[1] * shape[2], "output weight of the wrong size");
   impl_->guarded([&] {
@@ -466,10 +526,14 @@ void TraceWriter::write_probe(const ProbeInfo& probe) {
     for (int layer = 0; layer < impl_->model.num_layers; ++layer) {
       Impl::Layer& entry = impl_->layer_at(layer);
       const int count = impl_->probe_tokens;
+      const ModelInfo& own = entry.model;
+      if (!own.attends()) continue;
       entry.probe_query =
-          impl_->create_states(layer, layout::kProbeQuery, impl_->model.num_heads, count);
-      entry.probe_key =
-          impl_->create_states(layer, layout::kProbeKey, impl_->model.num_kv_heads, count);
+          impl_->create_states(layer, layout::kProbeQuery, own.num_heads, count, own.head_dim);
+      if (own.stores()) {
+        entry.probe_key =
+            impl_->create_states(layer, layout::kProbeKey, own.num_kv_heads, count, own.head_dim);
+      }
       entry.probe_norm =
           FloatDataset::create(impl_->file, layout::layer_dataset(layer, layout::kProbeInputNorm),
                                false, {hdf5::extent(count)}, {hdf5::extent(count)});
@@ -485,14 +549,16 @@ void TraceWriter::write_probe_states(int layer, int first, int m, std::span<cons
   require(input_norm.size() == hdf5::extent(m), "norms of the wrong size");
   impl_->guarded([&] {
     impl_->write_state(entry.probe_query, layer, "query of the probe, head", first, m, query);
-    impl_->write_state(entry.probe_key, layer, "key of the probe, head", first, m, key);
+    if (entry.model.stores())
+      impl_->write_state(entry.probe_key, layer, "key of the probe, head", first, m, key);
     entry.probe_norm.write({hdf5::extent(first)}, {hdf5::extent(m)}, input_norm);
   });
 }
 
 void TraceWriter::write_evicted_at(int layer, std::span<const std::int32_t> evicted_at) {
   Impl::Layer& entry = impl_->layer_at(layer);
-  const hsize_t heads = hdf5::extent(impl_->model.num_kv_heads);
+  require(entry.model.stores(), "eviction steps of a layer without a cache of its own");
+  const hsize_t heads = hdf5::extent(entry.model.num_kv_heads);
   const hsize_t count = evicted_at.size() / heads;
   require(count > 0 && evicted_at.size() == heads * count, "eviction steps of the wrong size");
   entry.evicted_at = static_cast<int>(count);
@@ -512,19 +578,24 @@ void TraceWriter::write_merges(int layer, std::span<const MergedEntry> merges) {
 }
 
 void TraceWriter::Impl::cut_to(int count) {
-  const hsize_t heads = hdf5::extent(model.num_heads), kv = hdf5::extent(model.num_kv_heads);
-  const hsize_t n = hdf5::extent(count), d = hdf5::extent(model.head_dim);
-  for (const Layer& layer : layers) {
+  const hsize_t n = hdf5::extent(count);
+  for (std::size_t at = 0; at < layers.size(); ++at) {
+    const Layer& layer = layers[at];
+    if (!layer.model.attends()) continue;
+    const hsize_t heads = hdf5::extent(layer.model.num_heads);
     require(layer.states == count, "states of a layer are missing");
     require(layer.probe_rows == probe_tokens, "states of the probe are missing");
+    require(options.layers.empty() || !options.layers[at].gate || layer.gate_rows == count,
+            "a layer's gate is missing");
     for (const int rows :
          {layer.attention_rows, layer.logsumexp_rows, layer.norm_rows, layer.evicted_at}) {
       require(rows == 0 || rows == count, "a layer's rows are missing");
     }
     if (count == tokens) continue;
-    cut(layer.query.id, {heads, n, d}, "query");
-    cut(layer.key.id, {kv, n, d}, "key");
-    cut(layer.value.id, {kv, n, d}, "value");
+    for (const FloatDataset* states : {&layer.query, &layer.key, &layer.value}) {
+      if (states->id.valid()) cut(states->id, {states->shape[0], n, states->shape[2]}, "states");
+    }
+    if (layer.gate.id.valid()) cut(layer.gate.id, {n, layer.gate.shape[1]}, "gate");
     cut(layer.attention, {heads, n, n}, "attention");
     cut(layer.logsumexp, {heads, n}, "attention_logsumexp");
     cut(layer.norm_l1, {heads, n}, "value_out_norm_l1");

@@ -29,9 +29,10 @@ struct TraceWriterOptions {
   std::vector<LayerAttributes> layers = {};  // [L], where layers differ from the model; else empty
 };
 
-/// Writes one trace, format version 1, streamed block by block. The file grows under a temporary
-/// name (UnfinishedFile). finish() writes `complete`, fsyncs and gives it the target's name: an
-/// incomplete file never has it. Nothing is left of a writer that is destroyed before finish().
+/// Writes one trace, streamed block by block, in the lowest format version that describes it. The
+/// file grows under a temporary name (UnfinishedFile). finish() writes `complete`, fsyncs and gives
+/// it the target's name: an incomplete file never has it. Nothing is left of a writer that is
+/// destroyed before finish().
 ///
 /// `run.generated` in the constructor is the largest number of tokens that the run may generate;
 /// finish() gets the actual number and cuts every dataset to it.
@@ -48,9 +49,13 @@ class TraceWriter {
   TraceWriter& operator=(const TraceWriter&) = delete;
 
   /// States of tokens [first, first + m) of one layer, after RoPE: query [Hq,m,d], key and value
-  /// [Hk,m,d]. NaN or infinity throws WorkError naming layer, head and token.
+  /// [Hk,m,d], each with the layer's own numbers. A layer of kind shared has no keys and values,
+  /// one whose values are a part of its keys has no values: empty spans. NaN or infinity throws
+  /// WorkError naming layer, head and token.
   void write_states(int layer, int first, int m, std::span<const float> query,
                     std::span<const float> key, std::span<const float> value);
+  /// What each query's outputs of heads are multiplied by: [m,Hq·d of a value].
+  void write_gate(int layer, int first, int m, std::span<const float> gate);
   /// Causal softmax rows of the block's queries: [Hq,m,n], n = first + m.
   void write_attention(int layer, int first, int m, std::span<const float> attention);
   /// Log-sum-exp of each row's scaled logits: [Hq,m].

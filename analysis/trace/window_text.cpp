@@ -6,8 +6,8 @@ namespace kvloupe {
 
 std::string window_text(const Trace& trace) {
   std::map<int, int> layers;  // of each window
-  const int count = trace.model().num_layers;
-  for (int layer = 0; layer < count; ++layer) ++layers[trace.window(layer)];
+  const int count = static_cast<int>(trace.storing_layers().size());
+  for (const int layer : trace.storing_layers()) ++layers[trace.window(layer)];
   layers.erase(0);
   std::string text;
   for (const auto& [window, of_layers] : layers) {

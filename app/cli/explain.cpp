@@ -91,7 +91,8 @@ void run_explain(const Trace& trace, const std::string& name, ReplayRequest requ
   OutputFile out(options.json.empty() ? "-" : options.json);
   Json document;
   for (const int layer : all_or(options.layers, trace.model().num_layers)) {
-    for (const int head_index : all_or(options.heads, trace.model().num_kv_heads)) {
+    if (!trace.attends(layer)) continue;
+    for (const int head_index : all_or(options.heads, trace.layer_model(layer).num_kv_heads)) {
       request.layers = {layer};
       request.scores_layer = layer;
       request.scores_head = head_index;

@@ -14,6 +14,8 @@
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"
+#include "analysis/trace/cache_bytes.h"
+#include "analysis/trace/layer_kinds_text.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/shared_weights.h"
 #include "analysis/trace/trace_final_norm.h"
@@ -52,6 +54,20 @@ std::vector<Segment> segments_of(const TokenTable& tokens) {
 }
 
 /// What the optional parts that are missing, or present, mean to a person.
+/// What the file says of it: ": layer 2 and 3 more: a norm …"; empty where it says nothing.
+std::string why_without_output_weight(const Trace& trace) {
+  int first = -1, layers = 0;
+  for (int layer = 0; layer < trace.model().num_layers; ++layer) {
+    if (trace.without_output_weight(layer).empty()) continue;
+    if (first < 0) first = layer;
+    ++layers;
+  }
+  if (first < 0) return "";
+  return fmt::format("; layer {}{}: {}", first,
+                     layers > 1 ? fmt::format(" and {} more", layers - 1) : "",
+                     in_one_line(trace.without_output_weight(first), 160));
+}
+
 std::vector<std::string> notes_of(const Trace& trace,
                                   const std::vector<Trace::DatasetInfo>& datasets) {
   std::vector<std::string> notes;
@@ -63,7 +79,8 @@ std::vector<std::string> notes_of(const Trace& trace,
         "that "
         "holds them: kvloupe-capture pack TRACE -o FILE");
   } else if (!trace.has_output_weight()) {
-    notes.push_back("no output weights: output perturbation and its bound cannot be computed");
+    notes.push_back("no output weights: output perturbation and its bound cannot be computed" +
+                    why_without_output_weight(trace));
   }
   if (!trace.predictions()) notes.push_back("no predictions: next-token losses are unknown");
   const auto has = [&](const std::string& path) {
@@ -93,6 +110,7 @@ std::vector<std::string> notes_of(const Trace& trace,
                     "has: entries beyond the window leave a cache without an eviction",
                     window_text(trace)));
   }
+  for (std::string& note : layer_kinds_notes(trace)) notes.push_back(std::move(note));
   std::size_t half = 0, wide = 0;
   for (const Trace::DatasetInfo& dataset : datasets) {
     if (!dataset.path.starts_with("/layers/") || dataset.shape.size() != 3) continue;
@@ -168,11 +186,13 @@ std::string computed_text(const RunInfo& run) {
 /// How layers attend where that is more than a scale: "soft cap 50 in 26 of 26 layers, …".
 std::string attention_text(const Trace& trace) {
   const int count = trace.model().num_layers;
-  int caps = 0, sinks = 0, scales = 0, rotations = 0;
+  int caps = 0, sinks = 0, scales = 0, rotations = 0, gates = 0;
   for (int layer = 0; layer < count; ++layer) {
+    if (!trace.attends(layer)) continue;
     const LayerAttention attention = trace.attention(layer);
-    const ModelInfo model = trace.layer_model(layer);
+    const ModelInfo& model = trace.layer_model(layer);
     if (attention.softcap > 0.0) ++caps;
+    if (trace.has_gate(layer)) ++gates;
     if (!attention.sink_logits.empty()) ++sinks;
     if (attention.scale != trace.run().attention_scale) ++scales;
     if (model.rope_theta != trace.model().rope_theta ||
@@ -184,7 +204,8 @@ std::string attention_text(const Trace& trace) {
   for (const auto& [what, layers] : {std::pair{"logits with a soft cap", caps},
                                      {"sink logits", sinks},
                                      {"another scale", scales},
-                                     {"another rotation", rotations}}) {
+                                     {"another rotation", rotations},
+                                     {"an output gate", gates}}) {
     if (layers == 0) continue;
     text += fmt::format("{}{} in {} of {} layers", text.empty() ? "" : ", ", what, layers, count);
   }
@@ -207,10 +228,21 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
   out += "\nmodel\n";
   field("name", or_unknown(model.name));
   field("architecture", or_unknown(model.architecture));
-  field("layers", std::to_string(model.num_layers));
-  field("heads",
-        fmt::format("{} key-value heads, {} query heads ({} each), {} dimensions",
-                    model.num_kv_heads, model.num_heads, model.group_size(), model.head_dim));
+  const std::string kinds = layer_kinds_text(trace);
+  field("layers",
+        std::to_string(model.num_layers) + (kinds.empty() ? "" : fmt::format(" ({})", kinds)));
+  if (kinds.empty()) {
+    field("heads",
+          fmt::format("{} key-value heads, {} query heads ({} each), {} dimensions",
+                      model.num_kv_heads, model.num_heads, model.group_size(), model.head_dim));
+  } else {
+    field("heads", layer_shapes_text(trace));
+    const CacheBytes bytes = cache_bytes(trace);
+    field("cache", fmt::format("{:.4g} kB for each token in 16 bits{}", bytes.per_token / 1000.0,
+                               bytes.states > 0.0 ? fmt::format(", and {:.4g} kB of fixed states",
+                                                                bytes.states / 1000.0)
+                                                  : ""));
+  }
   field("hidden size", std::to_string(model.hidden_size));
   field("vocabulary", std::to_string(model.vocab_size));
   field("RoPE", model.rope_theta > 0.0
@@ -223,7 +255,10 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
   if (model.sliding_window > 0) field("sliding window", std::to_string(model.sliding_window));
   if (model.rotary_dim > 0) {
     field("rotated",
-          fmt::format("the first {} of {} dimensions", model.rotary_dim, model.head_dim));
+          model.rotary_start > 0
+              ? fmt::format("dimensions {} to {} of {}", model.rotary_start,
+                            model.rotary_start + model.rotary_dim - 1, model.head_dim)
+              : fmt::format("the first {} of {} dimensions", model.rotary_dim, model.head_dim));
   }
   if (const std::string special = attention_text(trace); !special.empty()) {
     field("attention", special);
@@ -270,6 +305,27 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
   return out;
 }
 
+/// Of each layer of a model whose layers differ.
+json layers_json(const Trace& trace) {
+  json layers = json::array();
+  for (int layer = 0; layer < trace.model().num_layers; ++layer) {
+    const ModelInfo& model = trace.layer_model(layer);
+    json one = {{"kind", layer_kind_name(model.kind)}, {"state_bytes", model.state_bytes}};
+    if (!model.mixer.empty()) one["mixer"] = model.mixer;
+    if (model.attends()) {
+      one["num_heads"] = model.num_heads;
+      one["num_kv_heads"] = model.num_kv_heads;
+      one["key_dim"] = model.head_dim;
+      one["value_dim"] = model.value_width();
+      one["sliding_window"] = model.sliding_window;
+      one["gate"] = trace.has_gate(layer);
+    }
+    if (model.shares_with >= 0) one["shares_with"] = model.shares_with;
+    layers.push_back(std::move(one));
+  }
+  return layers;
+}
+
 std::string as_json(const Trace& trace, std::size_t bytes) {
   const ModelInfo& model = trace.model();
   const RunInfo& run = trace.run();
@@ -293,6 +349,7 @@ std::string as_json(const Trace& trace, std::size_t bytes) {
                   {"rotary_dim", model.rotary_dim},
                   {"attention", attention_text(trace)},
                   {"fingerprint", stored_model_fingerprint(trace.path())}};
+  if (!layer_kinds_text(trace).empty()) out["layers"] = layers_json(trace);
   out["run"] = {{"tokens", trace.length()},
                 {"prompt_length", run.prompt_length},
                 {"generated", run.generated},

@@ -66,15 +66,13 @@ struct Whole {
 };
 
 std::string whole_text(const Whole& whole) {
-  const std::vector<double>& layers = whole.answer.layer_errors;
-  const auto worst = std::max_element(layers.begin(), layers.end()) - layers.begin();
   return fmt::format(
       "for the {} {} {}, each against what the cache holds when it comes: change of all heads "
       "together {:.4g}, worst layer {:.4g} (layer {})\n",
       whole.answer.queries.size(),
       whole.asked == Asked::later ? "later" : std::string(asked_name(whole.asked)) + "'s",
       whole.answer.queries.size() == 1 ? "query" : "queries", whole.answer.residual_change,
-      whole.answer.worst_layer_error, worst);
+      whole.answer.worst_layer_error, whole.answer.worst_layer());
 }
 
 /// Nothing where the trace does not give it, or not all layers were replayed.
@@ -129,7 +127,7 @@ int run_replay(const Options& options) {
   }
   ReplayJsonOptions shown;
   if (!options.heads.empty()) {
-    shown.heads = parse_index_list(options.heads, "head", trace.model().num_kv_heads);
+    shown.heads = parse_index_list(options.heads, "head", trace.most_heads());
   }
   shown.last_step_only = options.steps == "last";
   request.metrics = options.measures != std::vector<std::string>{kNoMeasures};

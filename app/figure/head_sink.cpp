@@ -33,7 +33,7 @@ HeadSink head_sink(const Trace& trace, int layer, int head, Progress& progress) 
     });
     if (found != known.end()) return found->sink;
   }
-  const int group = trace.model().group_size();
+  const int group = trace.layer_model(layer).group_size();
   HeadSink sink;
   std::vector<int> some;
   if (trace.length() > kLong && trace.attention_logsumexp(layer, head * group).empty()) {

@@ -116,9 +116,9 @@ ReplayKey key_of(const Trace& trace, const ReplayRequest& request) {
   key.block = replay_block(trace, request.block);
   key.compression = replay_compression(trace, request.compression);
   const std::set<int> layers(request.layers.begin(), request.layers.end());
-  const auto all = static_cast<std::size_t>(trace.model().num_layers);
-  const bool are_all = layers.size() == all && *layers.begin() == 0 &&
-                       *layers.rbegin() == trace.model().num_layers - 1;
+  bool are_all = true;
+  for (int layer = 0; layer < trace.model().num_layers; ++layer)
+    are_all = are_all && (!trace.attends(layer) || layers.contains(layer));
   if (!are_all) key.layers.assign(layers.begin(), layers.end());
   key.metrics = request.metrics;
   const std::set<std::string> measures(request.measures.begin(), request.measures.end());
@@ -227,7 +227,7 @@ std::shared_ptr<const Replay> ReplayService::computed(const Trace& trace,
   std::set<int> layers;
   for (const HeadReplay& head : there) layers.insert(head.layer);
   for (int layer = 0; !there.empty() && layer < trace.model().num_layers; ++layer) {
-    if (!layers.contains(layer)) rest.layers.push_back(layer);
+    if (!layers.contains(layer) && trace.attends(layer)) rest.layers.push_back(layer);
   }
   auto replay = std::make_shared<Replay>(without_heads(trace, key));
   replay->heads = there;

@@ -14,7 +14,7 @@ namespace {
 std::vector<int> query_heads_of(const LessonState& s) {
   const auto& at = s.workspace.selection;
   if (at.query_head >= 0) return {at.query_head};
-  const int group = s.trace->model().group_size();
+  const int group = s.trace->layer_model(at.layer).group_size();
   std::vector<int> heads(static_cast<std::size_t>(group));
   std::iota(heads.begin(), heads.end(), at.head * group);
   return heads;

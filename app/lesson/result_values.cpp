@@ -41,7 +41,8 @@ double measured(const LessonState& s, Side side, const std::string& name, Progre
   if (scope == MeasureScope::replay || scope == MeasureScope::trace)
     return measure_of(measure, *head);
   const auto step = static_cast<std::size_t>(step_of(s, replay->blocks));
-  const int own = at.query_head >= 0 ? at.query_head % s.trace->model().group_size() : -1;
+  const int own =
+      at.query_head >= 0 ? at.query_head % s.trace->layer_model(at.layer).group_size() : -1;
   return measure_at(measure, head->steps.at(step), own);
 }
 

@@ -7,8 +7,8 @@ namespace kvloupe::lesson {
 namespace {
 
 double sink_value(const LessonState& s, Progress& progress,
-                  double (*of)(const ValueStore::Sinks&, const ModelInfo&)) {
-  return of(*s.store->sinks(*s.trace, progress), s.trace->model());
+                  double (*of)(const ValueStore::Sinks&, const Trace&)) {
+  return of(*s.store->sinks(*s.trace, progress), *s.trace);
 }
 
 }  // namespace
@@ -20,14 +20,15 @@ ValueGroup sink_values() {
        .meaning = "share of the query heads that give token 0 more than 0.3, on average over all "
                   "later queries",
        .compute = computed([](In s, Arguments, Progress& p) -> Value {
-         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo&) {
-           return static_cast<double>(sinks.heads) / static_cast<double>(sinks.strengths.size());
+         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const Trace&) {
+           return static_cast<double>(sinks.heads) /
+                  static_cast<double>((!sinks.strengths.array().isNaN()).count());
          });
        })});
   add({.name = "sinks.count",
        .meaning = "number of these query heads",
        .compute = computed([](In s, Arguments, Progress& p) -> Value {
-         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo&) {
+         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const Trace&) {
            return static_cast<double>(sinks.heads);
          });
        })});
@@ -35,7 +36,7 @@ ValueGroup sink_values() {
        .meaning = "largest mean attention, of at most 0.95, that a query head gives token 0 (where "
                   "every head gives more, the largest)",
        .compute = computed([](In s, Arguments, Progress& p) -> Value {
-         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo&) {
+         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const Trace&) {
            return static_cast<double>(sinks.strengths(sinks.layer, sinks.query_head));
          });
        })});
@@ -43,46 +44,47 @@ ValueGroup sink_values() {
        .meaning = "mean attention that the selected head gives token 0 (mean over its query heads)",
        .compute = computed([](In s, Arguments, Progress& p) {
          const auto sinks = s.store->sinks(*s.trace, p);
-         const Matrix heads = mean_of_query_heads(sinks->strengths, s.trace->model().num_kv_heads);
          const figure::Selection& at = s.workspace.selection;
-         return heads(at.layer, at.head);
+         const int group = s.trace->layer_model(at.layer).group_size();
+         return sinks->strengths.row(at.layer).segment(at.head * group, group).mean();
        })});
   add({.name = "sinks.layer",
        .meaning = "the layer of the query head with `sinks.strength`",
        .compute = computed([](In s, Arguments, Progress& p) -> Value {
-         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo&) {
+         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const Trace&) {
            return static_cast<double>(sinks.layer);
          });
        })});
   add({.name = "sinks.head",
        .meaning = "its key-value head",
        .compute = computed([](In s, Arguments, Progress& p) -> Value {
-         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo& model) {
-           return static_cast<double>(model.head_of(sinks.query_head));
+         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const Trace& trace) {
+           return static_cast<double>(trace.layer_model(sinks.layer).head_of(sinks.query_head));
          });
        })});
   add({.name = "sinks.query_head",
        .meaning = "its index among the query heads",
        .compute = computed([](In s, Arguments, Progress& p) -> Value {
-         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo&) {
+         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const Trace&) {
            return static_cast<double>(sinks.query_head);
          });
        })});
   add({.name = "sinks.value_ratio",
        .meaning = "norm of token 0's value divided by the median norm of all values, in that head",
        .compute = computed([](In s, Arguments, Progress& p) -> Value {
-         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo& model) {
-           return static_cast<double>(
-               sinks.value_ratios(sinks.layer, model.head_of(sinks.query_head)));
+         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const Trace& trace) {
+           return static_cast<double>(sinks.value_ratios(
+               sinks.layer, trace.layer_model(sinks.layer).head_of(sinks.query_head)));
          });
        })});
   add({.name = "sinks.median_value_ratio",
        .meaning = "median of this ratio over the query heads that give token 0 more than 0.3",
        .needs = "a query head above 0.3",
        .compute = computed([](In s, Arguments, Progress& p) -> Value {
-         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const ModelInfo& model) {
+         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const Trace& trace) {
            std::vector<double> ratios;
-           for (int l = 0; l < model.num_layers; ++l) {
+           for (int l = 0; l < trace.model().num_layers; ++l) {
+             const ModelInfo& model = trace.layer_model(l);
              for (int h = 0; h < model.num_heads; ++h) {
                if (sinks.strengths(l, h) > kSinkHead)
                  ratios.push_back(static_cast<double>(sinks.value_ratios(l, model.head_of(h))));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/trace/cache_bytes.h"
 #include "app/lesson/answer.h"
 #include "app/plot/printable.h"
 
@@ -9,11 +10,7 @@ namespace kvloupe::lesson {
 
 namespace {
 
-constexpr int kBytesPerNumber = 2;  // a cache in float16 or bfloat16
-
-double bytes_per_token(const ModelInfo& model) {
-  return 2.0 * model.num_layers * model.num_kv_heads * model.head_dim * kBytesPerNumber;
-}
+double bytes_per_token(const Trace& trace) { return cache_bytes(trace).per_token; }
 
 }  // namespace
 
@@ -57,11 +54,10 @@ ValueGroup trace_values() {
        .compute = computed([](In s) { return s.trace->model().head_dim; })});
   add({.name = "bytes_per_token",
        .meaning = "bytes that one token takes in the model's cache, keys and values in 16 bits",
-       .compute = computed([](In s) { return bytes_per_token(s.trace->model()); })});
+       .compute = computed([](In s) { return bytes_per_token(*s.trace); })});
   add({.name = "cache_bytes",
        .meaning = "the same for all tokens of the trace: `tokens * bytes_per_token`",
-       .compute =
-           computed([](In s) { return bytes_per_token(s.trace->model()) * s.trace->length(); })});
+       .compute = computed([](In s) { return bytes_per_token(*s.trace) * s.trace->length(); })});
   add({.name = "model",
        .meaning = "the model's name",
        .is_text = true,

@@ -30,16 +30,16 @@ std::shared_ptr<const ValueStore::Sinks> ValueStore::sinks(const Trace& trace, P
   }
   // Not under the lock: who waits could not be cancelled. Two may compute the same.
   auto sinks = std::make_shared<Sinks>();
-  const ModelInfo& model = trace.model();
   Progress part(progress, 0);
   sinks->strengths = sink_strengths(trace, 0, part);
-  const HeadIndex strongest = strongest_sink(sinks->strengths, model.num_heads);
+  const HeadIndex strongest = strongest_sink(sinks->strengths, trace.most_query_heads());
   sinks->layer = strongest.layer;
   sinks->query_head = strongest.head;
   sinks->heads = static_cast<int>((sinks->strengths.array() > kSinkHead).count());
-  sinks->value_ratios.resize(model.num_layers, model.num_kv_heads);
-  for (int l = 0; l < model.num_layers; ++l) {
-    for (int h = 0; h < model.num_kv_heads; ++h) {
+  sinks->value_ratios = Matrix::Constant(trace.model().num_layers, trace.most_heads(),
+                                         std::numeric_limits<float>::quiet_NaN());
+  for (int l = 0; l < trace.model().num_layers; ++l) {
+    for (int h = 0; h < trace.layer_model(l).num_kv_heads; ++h) {
       progress.check();
       sinks->value_ratios(l, h) = static_cast<float>(norm_ratio(trace.value(l, h), 0));
     }

@@ -27,7 +27,7 @@ void add_gaps(Scene& scene, const Style& style, const Rect& plot, int rows, int 
 /// The numbers themselves, where all fit.
 void add_numbers(Scene& scene, const Style& style, const Rect& plot, std::span<const float> values,
                  int rows, int columns, const ColourScale& scale,
-                 const std::function<std::string(double)>& number) {
+                 const std::function<std::string(double)>& number, std::span<const int> present) {
   const double width = plot.width / columns;
   const double height = plot.height / rows;
   if (height < style.small * 1.3) return;
@@ -35,7 +35,8 @@ void add_numbers(Scene& scene, const Style& style, const Rect& plot, std::span<c
   std::vector<Text> texts;
   std::vector<Colour> grounds;
   for (int r = 0; r < rows; ++r) {
-    for (int c = 0; c < columns; ++c) {
+    const int there = present.empty() ? columns : present[static_cast<std::size_t>(r)];
+    for (int c = 0; c < there; ++c) {
       const auto value = static_cast<double>(values[static_cast<std::size_t>(r * columns + c)]);
       const Point middle{plot.x + (c + 0.5) * width, plot.y + (r + 0.5) * height};
       Text text = make_text(style, std::isnan(value) ? "–" : number(value),
@@ -53,13 +54,28 @@ void add_numbers(Scene& scene, const Style& style, const Rect& plot, std::span<c
 
 void add_cells(Scene& scene, const Style& style, const Axes& axes, std::span<const float> values,
                int rows, int columns, const ColourScale& scale,
-               const std::function<std::string(double)>& number) {
+               const std::function<std::string(double)>& number, std::span<const int> present) {
   if (rows <= 0 || columns <= 0) return;
   auto pixels = paint(values, columns, rows, scale);
   std::string key = image_key(*pixels);
   scene.add(Image{std::move(pixels), axes.plot, std::move(key), Interpolation::nearest});
   add_gaps(scene, style, axes.plot, rows, columns);
-  if (number) add_numbers(scene, style, axes.plot, values, rows, columns, scale, number);
+  if (number) add_numbers(scene, style, axes.plot, values, rows, columns, scale, number, present);
+  add_absent_rows(scene, style, axes.plot, present);
+}
+
+void add_absent_rows(Scene& scene, const Style& style, const Rect& plot,
+                     std::span<const int> present) {
+  const double height = plot.height / static_cast<double>(std::max<std::size_t>(present.size(), 1));
+  Path lines;
+  for (std::size_t row = 0; row < present.size(); ++row) {
+    if (present[row] > 0) continue;
+    const double y = plot.y + (static_cast<double>(row) + 0.5) * height;
+    lines.move({plot.x, y}).line({plot.right(), y});
+  }
+  if (lines.verbs.empty()) return;
+  lines.stroke = Stroke{style.colours.faint, 0.5, {}, Cap::butt};
+  scene.add(std::move(lines));
 }
 
 void outline_cells(Scene& scene, const Style& style, const Rect& plot,
@@ -82,13 +98,15 @@ void outline_cells(Scene& scene, const Style& style, const Rect& plot,
   scene.add(std::move(outlines));
 }
 
-void add_query_head_regions(Scene& scene, const Rect& plot, int layers, int query_heads,
-                            int group) {
-  const double width = plot.width / query_heads, height = plot.height / layers;
-  for (int layer = 0; layer < layers; ++layer) {
-    for (int q = 0; q < query_heads; ++q) {
+void add_query_head_regions(Scene& scene, const Rect& plot, std::span<const QueryHeadRow> layers,
+                            int columns) {
+  const double width = plot.width / columns;
+  const double height = plot.height / static_cast<double>(layers.size());
+  for (int layer = 0; layer < static_cast<int>(layers.size()); ++layer) {
+    const QueryHeadRow& row = layers[static_cast<std::size_t>(layer)];
+    for (int q = 0; q < row.query_heads; ++q) {
       scene.regions.push_back({{plot.x + q * width, plot.y + layer * height, width, height},
-                               {.layer = layer, .head = q / group, .query_head = q}});
+                               {.layer = layer, .head = q / row.group, .query_head = q}});
     }
   }
 }

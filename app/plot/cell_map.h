@@ -13,18 +13,32 @@ namespace kvloupe::figure {
 
 /// Paints values [rows,columns] (row-major, NaN is empty) over the plot, whose axes are already
 /// drawn, with hairlines of paper between cells. Writes each value as `number` formats it: all
-/// values or none.
+/// values or none. `present` [rows]: how many cells of each row there are, empty for all; a row
+/// without any, such as a layer without a cache, is a thin line.
 void add_cells(Scene& scene, const Style& style, const Axes& axes, std::span<const float> values,
                int rows, int columns, const ColourScale& scale,
-               const std::function<std::string(double)>& number = {});
+               const std::function<std::string(double)>& number = {},
+               std::span<const int> present = {});
+
+/// The thin lines of add_cells() alone.
+void add_absent_rows(Scene& scene, const Style& style, const Rect& plot,
+                     std::span<const int> present);
 
 /// Outlines the marked cells of [rows,columns]: sinks.
 void outline_cells(Scene& scene, const Style& style, const Rect& plot,
                    const std::vector<bool>& marked, int rows, int columns);
 
+/// The query heads of one layer, and how many of them share a head; none in a layer without a
+/// cache.
+struct QueryHeadRow {
+  int query_heads = 0;
+  int group = 1;
+};
+
 /// Lets the pointer find the query heads, and the heads that they belong to, in a map of layers by
-/// query heads.
-void add_query_head_regions(Scene& scene, const Rect& plot, int layers, int query_heads, int group);
+/// query heads; `columns`: of the map.
+void add_query_head_regions(Scene& scene, const Rect& plot, std::span<const QueryHeadRow> layers,
+                            int columns);
 
 /// Axes of layers (y, downwards) and heads (x).
 Axis head_axis(int heads);

@@ -23,9 +23,11 @@ using figure::FigureInfo;
 using figure::Selection;
 
 /// The selection that the settings ask for, open ends and all.
-Selection wanted_selection(const FigureSettings& settings, const ModelInfo& model) {
-  Selection wanted = figure::default_selection(model);
+Selection wanted_selection(const FigureSettings& settings, const Trace& trace) {
+  Selection wanted = figure::default_selection(trace);
   if (settings.layer) wanted.layer = *settings.layer;
+  const bool there = wanted.layer >= 0 && wanted.layer < trace.model().num_layers;
+  const ModelInfo& model = there ? trace.layer_model(wanted.layer) : trace.model();
   if (settings.query_head) {
     wanted.query_head = *settings.query_head;
     if (!settings.head && *settings.query_head >= 0 && *settings.query_head < model.num_heads) {
@@ -42,6 +44,7 @@ Selection wanted_selection(const FigureSettings& settings, const ModelInfo& mode
 /// Of a resolved selection what the figure reads.
 Selection part_read(const Selection& resolved, const figure::Needs& needs, const Trace& trace) {
   Selection part;
+  part.layer = figure::nearest_layer(trace, part.layer);
   if (needs.head) {
     part.layer = resolved.layer;
     part.head = resolved.head;
@@ -135,7 +138,8 @@ Missing missing(const FigureInfo& info, const FigureRequest& request) {
   if (request.inputs.empty()) return Missing::trace;
   if (request.inputs.size() < static_cast<std::size_t>(info.needs.fewest_traces))
     return info.needs.both_loops ? Missing::other_loop : Missing::more_traces;
-  return needs_of(info, request.choices).policy_b && !request.policy_b ? Missing::policy_b : Missing::nothing;
+  return needs_of(info, request.choices).policy_b && !request.policy_b ? Missing::policy_b
+                                                                       : Missing::nothing;
 }
 
 std::string unavailable(const FigureInfo& info, const FigureInputs& inputs) {
@@ -189,9 +193,9 @@ FigureRequest make_request(const FigureInfo& info, const FigureSettings& setting
   const bool any_block = needs.steps_of_replay() || !trace.run().closed_loop();
   const std::vector<Block> blocks =
       any_block ? replay_blocks(trace, settings.block, settings.compression) : trace.blocks();
-  request.selection = part_read(figure::resolve(wanted_selection(settings, trace.model()), trace,
-                                                static_cast<int>(blocks.size())),
-                                needs, trace);
+  request.selection = part_read(
+      figure::resolve(wanted_selection(settings, trace), trace, static_cast<int>(blocks.size())),
+      needs, trace);
   return request;
 }
 

@@ -171,7 +171,10 @@ struct Model {
   std::vector<int> budgets = {1, 6, 20, 48, 100};
   std::vector<int> blocks = {1, 7, 32, 64};
   double softcap = 0.0;
-  bool sinks = false;  // a sink logit for each query head
+  bool sinks = false;   // a sink logit for each query head
+  int value_dim = 0;    // of a value; 0: that of a key
+  bool prefix = false;  // values are the first channels of the keys, of which others rotate
+  bool gate = false;    // outputs of heads are multiplied by a number for each query and channel
 };
 
 class ReplayAgainstNaive : public testing::TestWithParam<Model> {};
@@ -187,10 +190,20 @@ TEST_P(ReplayAgainstNaive, RetainedSetsAndMetricsAgree) {
   options.prompt_length = 64;
   options.generated = 4;
   options.sliding_window = wanted.window;
+  options.value_dim = wanted.value_dim;
   options.seed = 10 + static_cast<std::uint64_t>(wanted.group);
-  const test::SyntheticStates made = test::make_synthetic_states(options);
-  const LayerStates states = test::made_layer(made, 0);
+  test::SyntheticStates made = test::make_synthetic_states(options);
+  for (std::size_t head = 0; wanted.prefix && head < made.key[0].size(); ++head)
+    made.value[0][head] = made.key[0][head].leftCols(wanted.value_dim);
+  LayerStates states = test::made_layer(made, 0);
+  for (int q = 0; wanted.gate && q < options.query_heads; ++q)
+    states.gates.push_back(test::made_gate(options.tokens(), made.model.value_width(), q));
   ModelInfo model = made.model;
+  if (wanted.prefix) {
+    model.value_is_key_prefix = true;
+    model.rotary_start = wanted.value_dim;
+    model.rotary_dim = options.head_dim - wanted.value_dim;
+  }
   model.num_layers = 3;
   LayerAttention attention = made.run.attention_scale;
   attention.softcap = wanted.softcap;
@@ -325,6 +338,13 @@ TEST(Comparison, SeesThatAnotherRuleMerged) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Groups, ReplayAgainstNaive, testing::Values(Model{1}, Model{2}, Model{4}));
+
+// One head whose values are a part of its keys (MLA); wider values behind an output gate.
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, ReplayAgainstNaive,
+    testing::Values(
+        Model{.group = 4, .budgets = {6, 48}, .blocks = {7, 64}, .value_dim = 4, .prefix = true},
+        Model{.group = 2, .budgets = {20}, .blocks = {7}, .value_dim = 11, .gate = true}));
 
 // Gemma 2 caps its logits, gpt-oss has sink logits and windows.
 INSTANTIATE_TEST_SUITE_P(Rules, ReplayAgainstNaive,

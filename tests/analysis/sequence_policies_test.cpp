@@ -667,14 +667,12 @@ class HeadTableFile : public testing::Test {
 };
 
 TEST_F(HeadTableFile, ReadsEveryForm) {
-  EXPECT_THAT(read("1,2\n3,4\n").values, ElementsAre(1, 2, 3, 4));
-  EXPECT_THAT(read("# note\r\n1\t2\r\n\r\n3\t4").values, ElementsAre(1, 2, 3, 4));
-  EXPECT_THAT(read("1 3 2 4\n0 1 0 0\n").values, ElementsAre(2, 3, 0.5, 0)) << "query heads";
-  EXPECT_THAT(read("head,value,layer\n1,4,1\n0,1,0\n1,2,0\n0,3,1\n").values,
-              ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(read("1,2\n3,4\n"), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(read("# note\r\n1\t2\r\n\r\n3\t4"), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(read("1 3 2 4\n0 1 0 0\n"), ElementsAre(2, 3, 0.5, 0)) << "query heads";
+  EXPECT_THAT(read("head,value,layer\n1,4,1\n0,1,0\n1,2,0\n0,3,1\n"), ElementsAre(1, 2, 3, 4));
   EXPECT_THAT(
-      read(numpy("{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }\n", {1, 2, 3, 4}))
-          .values,
+      read(numpy("{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }\n", {1, 2, 3, 4})),
       ElementsAre(1, 2, 3, 4));
 }
 

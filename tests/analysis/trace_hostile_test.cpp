@@ -595,13 +595,15 @@ TEST_F(HostileProbe, StatesThatAreNotNumbersAreNamedWhenRead) {
 void read_everything(const Path& path) {
   const Trace trace(path);
   for (int layer = 0; layer < trace.model().num_layers; ++layer) {
-    for (int head = 0; head < trace.model().num_heads; ++head) {
+    const ModelInfo& model = trace.layer_model(layer);
+    if (model.attends()) trace.gate(layer);
+    for (int head = 0; head < model.num_heads; ++head) {
       trace.query(layer, head);
       trace.output_weight(layer, head);
       trace.value_out_norm(layer, head, Norm::l1);
       trace.attention_logsumexp(layer, head);
     }
-    for (int head = 0; head < trace.model().num_kv_heads; ++head) {
+    for (int head = 0; head < model.num_kv_heads; ++head) {
       trace.key(layer, head);
       trace.value(layer, head);
       trace.evicted_at(layer, head);
@@ -610,8 +612,10 @@ void read_everything(const Path& path) {
   }
   const TraceProbe probe(trace);
   for (int layer = 0; layer < trace.model().num_layers && probe.info(); ++layer) {
-    for (int head = 0; head < trace.model().num_heads; ++head) probe.query(layer, head);
-    for (int head = 0; head < trace.model().num_kv_heads; ++head) probe.key(layer, head);
+    const ModelInfo& model = trace.layer_model(layer);
+    if (!model.attends()) continue;
+    for (int head = 0; head < model.num_heads; ++head) probe.query(layer, head);
+    for (int head = 0; head < model.num_kv_heads; ++head) probe.key(layer, head);
     probe.input_norm(layer);
   }
   const TraceFinalNorm norm(trace);
@@ -715,6 +719,23 @@ TEST_F(DamagedTrace, AnyDamagedBytesAreReadOrRefusedButNeverCrash) {
     expect_survives(bytes, "case " + std::to_string(i));
   }
   EXPECT_GT(refused_, 50);
+}
+
+// Layers without a cache, latent and shared caches, a gate.
+TEST_F(DamagedTrace, SoAreThoseOfLayersOfEveryKind) {
+  const Path kinds = Path(KVLOUPE_SOURCE_DIR) / "tests/fuzz/seeds/trace/good-kinds";
+  ASSERT_EQ(read_in_child(kinds), 0);
+  const std::string good = bytes_of(kinds);
+  std::mt19937 random(20261127);
+  for (int i = 0; i < 200; ++i) {
+    std::string bytes = good;
+    const int changes = 1 << (random() % 5);
+    for (int change = 0; change < changes; ++change) {
+      bytes[random() % bytes.size()] = static_cast<char>(random() % 256);
+    }
+    expect_survives(bytes, "kinds " + std::to_string(i));
+  }
+  EXPECT_GT(refused_, 25);
 }
 
 }  // namespace

@@ -15,13 +15,15 @@ KVLOUPE_FUZZ_TARGET(trace) {
   if (test::walk_in_child(path) == test::Walked::crashed) return;
   const Trace trace(path);
   for (int layer = 0; layer < trace.model().num_layers; ++layer) {
-    for (int head = 0; head < trace.model().num_heads; ++head) {
+    const ModelInfo& model = trace.layer_model(layer);
+    if (model.attends()) trace.gate(layer);
+    for (int head = 0; head < model.num_heads; ++head) {
       trace.query(layer, head);
       trace.output_weight(layer, head);
       trace.value_out_norm(layer, head, Norm::l1);
       trace.attention_logsumexp(layer, head);
     }
-    for (int head = 0; head < trace.model().num_kv_heads; ++head) {
+    for (int head = 0; head < model.num_kv_heads; ++head) {
       trace.key(layer, head);
       trace.value(layer, head);
       trace.evicted_at(layer, head);
@@ -30,8 +32,10 @@ KVLOUPE_FUZZ_TARGET(trace) {
   }
   const TraceProbe probe(trace);
   for (int layer = 0; layer < trace.model().num_layers && probe.info(); ++layer) {
-    for (int head = 0; head < trace.model().num_heads; ++head) probe.query(layer, head);
-    for (int head = 0; head < trace.model().num_kv_heads; ++head) probe.key(layer, head);
+    const ModelInfo& model = trace.layer_model(layer);
+    if (!model.attends()) continue;
+    for (int head = 0; head < model.num_heads; ++head) probe.query(layer, head);
+    for (int head = 0; head < model.num_kv_heads; ++head) probe.key(layer, head);
     probe.input_norm(layer);
   }
   const TraceFinalNorm norm(trace);

@@ -40,10 +40,11 @@ Attended attend(const Row& query, const std::map<int, Entry>& entries, const Log
     for (std::size_t c = 0; c < query.size(); ++c) product += query[c] * entry.key[c];
     sum += result.attention[token] = std::exp(rule.logit(product) + entry.log_size);
   }
-  result.output.assign(query.size(), 0.0);
+  result.output.assign(entries.empty() ? 0 : entries.begin()->second.value.size(), 0.0);
   for (const auto& [token, entry] : entries) {
     const double weight = result.attention[token] /= sum;
-    for (std::size_t c = 0; c < query.size(); ++c) result.output[c] += weight * entry.value[c];
+    for (std::size_t c = 0; c < result.output.size(); ++c)
+      result.output[c] += weight * entry.value[c];
   }
   return result;
 }
@@ -97,8 +98,16 @@ std::vector<NaiveAsked> asked(const LayerStates& states, const ModelInfo& model,
           const LogitRule rule = attention.of(query_head);
           const bool sink = !attention.sink_logits.empty();
           const Row asks = row_of(states.queries[q], query);
-          const Attended full = attend(asks, all, rule, sink);
-          const Attended cut = attend(asks, found, rule, sink);
+          // With a gate every output is multiplied by it: that of an entry alone, too.
+          const auto gated = [&](Row value) {
+            for (std::size_t c = 0; c < value.size() && !states.gates.empty(); ++c)
+              value[c] *= static_cast<double>(states.gates[q](query, static_cast<Eigen::Index>(c)));
+            return value;
+          };
+          Attended full = attend(asks, all, rule, sink);
+          Attended cut = attend(asks, found, rule, sink);
+          full.output = gated(full.output);
+          cut.output = gated(cut.output);
           double kept = sink ? 1.0 : 0.0;
           if (sink) {
             for (const auto& [token, weight] : full.attention) kept -= weight;
@@ -115,7 +124,7 @@ std::vector<NaiveAsked> asked(const LayerStates& states, const ModelInfo& model,
           }
           double all_norms = 0.0, kept_norms = 0.0;
           for (const auto& [token, weight] : full.attention) {
-            const double norm = weight * norm_l1(all[token].value, states.output_weights[q]);
+            const double norm = weight * norm_l1(gated(all[token].value), states.output_weights[q]);
             all_norms += norm;
             if (found.count(token) > 0) kept_norms += norm;
           }
@@ -124,7 +133,7 @@ std::vector<NaiveAsked> asked(const LayerStates& states, const ModelInfo& model,
               merged[h] ? std::nan("") : (all_norms - (2.0 - 1.0 / kept) * kept_norms) / rows;
           for (int column = 0; column < model.hidden_size; ++column) {
             double was = 0.0, changed = 0.0;
-            for (int c = 0; c < model.head_dim; ++c) {
+            for (int c = 0; c < model.value_width(); ++c) {
               const auto w = static_cast<double>(states.output_weights[q](c, column));
               was += full.output[static_cast<std::size_t>(c)] * w;
               changed += moved[static_cast<std::size_t>(c)] * w;

@@ -32,7 +32,7 @@ std::map<int, double> QueryHeadStates::attention(int token, const std::vector<in
 
 std::vector<double> QueryHeadStates::value(int token) const {
   std::vector<double> result;
-  for (int c = 0; c < model.head_dim; ++c) {
+  for (int c = 0; c < model.value_width(); ++c) {
     result.push_back(states.values[model.head_of(query_head)](token, c));
   }
   return result;
@@ -43,7 +43,7 @@ double QueryHeadStates::out_norm_l1(int token) const {
   double norm = 0.0;
   for (int column = 0; column < model.hidden_size; ++column) {
     double output = 0.0;
-    for (int c = 0; c < model.head_dim; ++c) {
+    for (int c = 0; c < model.value_width(); ++c) {
       output += v[c] * static_cast<double>(states.output_weights[query_head](c, column));
     }
     norm += std::abs(output);
@@ -56,7 +56,7 @@ double QueryHeadStates::out_norm_l2(int token) const {
   double square = 0.0;
   for (int column = 0; column < model.hidden_size; ++column) {
     double output = 0.0;
-    for (int c = 0; c < model.head_dim; ++c) {
+    for (int c = 0; c < model.value_width(); ++c) {
       output += v[c] * static_cast<double>(states.output_weights[query_head](c, column));
     }
     square += output * output;
@@ -75,7 +75,7 @@ std::vector<int> prefix(const ModelInfo& model, int token) {
 }
 
 std::vector<double> mean_value(const QueryHeadStates& head, const std::map<int, double>& weights) {
-  std::vector<double> sum(static_cast<std::size_t>(head.model.head_dim), 0.0);
+  std::vector<double> sum(static_cast<std::size_t>(head.model.value_width()), 0.0);
   double all = 0.0;
   for (const auto& [token, weight] : weights) {
     const std::vector<double> v = head.value(token);

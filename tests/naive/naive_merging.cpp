@@ -14,11 +14,12 @@ double stored(double x) { return static_cast<double>(static_cast<float>(x)); }
 
 /// Turns the pairs of a key by `positions` · θ^(−2j/d).
 std::vector<double> rotate(const ModelInfo& model, std::vector<double> key, int positions) {
-  const int d = model.head_dim;
+  const int d = model.rotary_dim > 0 ? model.rotary_dim : model.head_dim;
+  const int first = model.rotary_start;
   for (int j = 0; j < d / 2; ++j) {
     const double angle = positions * std::pow(model.rope_theta, -2.0 * j / d);
-    double& x = key[model.rope_pairing == RopePairing::half ? j : 2 * j];
-    double& y = key[model.rope_pairing == RopePairing::half ? j + d / 2 : 2 * j + 1];
+    double& x = key[first + (model.rope_pairing == RopePairing::half ? j : 2 * j)];
+    double& y = key[first + (model.rope_pairing == RopePairing::half ? j + d / 2 : 2 * j + 1)];
     const double turned_x = x * std::cos(angle) - y * std::sin(angle);
     const double turned_y = x * std::sin(angle) + y * std::cos(angle);
     x = turned_x;
@@ -161,13 +162,13 @@ NaiveMerge NaiveReplay::merge(int head, const std::vector<int>& set) const {
   const double scale = !log_size && part.word("value_scale") == "paper" ? size : 1.0;
   double tokens = 0.0;
   result.key.assign(static_cast<std::size_t>(model_.head_dim), 0.0);
-  result.value = result.key;
+  result.value.assign(static_cast<std::size_t>(model_.value_width()), 0.0);
   for (std::size_t i = 0; i < set.size(); ++i) {
     const std::vector<double> own = key_of(set[i]);
     const Merged* entry = merged(head, set[i]);
     tokens += entry != nullptr ? std::exp(entry->log_size) : 1.0;
-    for (int c = 0; c < model_.head_dim; ++c) {
-      result.key[c] += result.weights[i] * own[c];
+    for (int c = 0; c < model_.head_dim; ++c) result.key[c] += result.weights[i] * own[c];
+    for (int c = 0; c < model_.value_width(); ++c) {
       result.value[c] += scale * result.weights[i] * value(head, set[i], c);
     }
   }
@@ -210,12 +211,12 @@ std::vector<NaiveMerge> NaiveReplay::tome(int head, const std::set<int>& retaine
       merge.from.push_back(member);
       merge.weights.push_back(weight / sum);
     }
-    for (int c = 0; c < model_.head_dim; ++c) {
+    for (int c = 0; c < model_.head_dim; ++c) merge.key.push_back(key(head, token, c));
+    for (int c = 0; c < model_.value_width(); ++c) {
       double mean = 0.0;
       for (std::size_t i = 0; i < merge.from.size(); ++i) {
         mean += merge.weights[i] * value(head, merge.from[i], c);
       }
-      merge.key.push_back(key(head, token, c));
       merge.value.push_back(mean);
     }
     merges.push_back(merge);
@@ -256,12 +257,12 @@ std::vector<NaiveMerge> NaiveReplay::cam(int head, const std::set<int>& retained
     merge.from.push_back(token);
     merge.weights.push_back(1.0);
     merge.key_too = false;
-    for (int c = 0; c < model_.head_dim; ++c) {
+    for (int c = 0; c < model_.head_dim; ++c) merge.key.push_back(key(head, token, c));
+    for (int c = 0; c < model_.value_width(); ++c) {
       double sum = 0.0;
       for (std::size_t i = 0; i < merge.from.size(); ++i) {
         sum += merge.weights[i] * value(head, merge.from[i], c);
       }
-      merge.key.push_back(key(head, token, c));
       merge.value.push_back(sum);
     }
     merges.push_back(merge);

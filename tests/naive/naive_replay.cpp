@@ -110,7 +110,8 @@ double NaiveReplay::key_norm(int head, int token) const {
 
 double NaiveReplay::value_norm(int head, int token, int power) const {
   double sum = 0.0;
-  for (int c = 0; c < model_.head_dim; ++c) sum += std::pow(std::abs(value(head, token, c)), power);
+  for (int c = 0; c < model_.value_width(); ++c)
+    sum += std::pow(std::abs(value(head, token, c)), power);
   return power == 1 ? sum : std::sqrt(sum);
 }
 
@@ -486,13 +487,18 @@ Measures NaiveReplay::measure(int query_head, int token, const std::set<int>& re
   const Scores full = attention(query_head, token, prefix, &NaiveReplay::captured_logit);
   const Scores cut = attention(query_head, token, has);
   const OutputWeight& weight = states_.output_weights[query_head];
-  const int d = model_.head_dim;
+  const int d = model_.value_width();
+  // What the query multiplies the head's output by.
+  const auto gate = [&](int c) {
+    return states_.gates.empty() ? 1.0 : static_cast<double>(states_.gates[query_head](token, c));
+  };
   // The head's output before W_O over the whole prefix, less the output over the cache.
   std::vector<double> lost(static_cast<std::size_t>(d), 0.0);
   for (int c = 0; c < d; ++c) {
     for (const int i : prefix)
       lost[c] += full.at(i) * static_cast<double>(states_.values[head](i, c));
     for (const int i : has) lost[c] -= cut.at(i) * value(head, i, c);
+    lost[c] *= gate(c);
   }
   Measures result;
   for (const double x : lost) result.head_error_l2 += x * x;
@@ -518,7 +524,7 @@ Measures NaiveReplay::measure(int query_head, int token, const std::set<int>& re
     for (int column = 0; column < model_.hidden_size; ++column) {
       double output = 0.0;  // (v_i W_O)[column]
       for (int c = 0; c < d; ++c) {
-        output += static_cast<double>(states_.values[head](i, c)) *
+        output += gate(c) * static_cast<double>(states_.values[head](i, c)) *
                   static_cast<double>(weight(c, column));
       }
       l1 += std::abs(output);

@@ -37,7 +37,7 @@ NaiveReplay::Scores NaiveReplay::value_aware(int head, const Scores& base) const
     double others = 0.0;
     for (const auto& [i, share] : h) others += i == j ? 0.0 : share;
     double square = 0.0;
-    for (int c = 0; c < model_.head_dim; ++c) {
+    for (int c = 0; c < model_.value_width(); ++c) {
       double output = 0.0;
       for (const auto& [i, share] : h) {
         const double v = value(head, i, c);
@@ -74,7 +74,7 @@ NaiveReplay::Scores NaiveReplay::critical_second(int head, const Block& block,
       double size = 0.0;
       for (int column = 0; column < model_.hidden_size; ++column) {
         double output = 0.0;
-        for (int c = 0; c < model_.head_dim; ++c) {
+        for (int c = 0; c < model_.value_width(); ++c) {
           output += value(head, token, c) *
                     static_cast<double>(states_.output_weights[query_head](c, column));
         }

@@ -1,5 +1,7 @@
 #include "tests/support/made_layer.h"
 
+#include <cmath>
+
 namespace kvloupe::test {
 
 LayerStates made_layer(const SyntheticStates& states, int layer) {
@@ -21,6 +23,16 @@ LayerStates made_layer(const SyntheticStates& states, int layer) {
     }
   }
   return result;
+}
+
+Matrix made_gate(int tokens, int width, int query_head) {
+  Matrix gate(tokens, width);
+  for (int token = 0; token < tokens; ++token) {
+    for (int c = 0; c < width; ++c)
+      gate(token, c) =
+          0.5F + 0.45F * std::sin(static_cast<float>(3 * token + 7 * c + 11 * query_head));
+  }
+  return gate;
 }
 
 }  // namespace kvloupe::test

@@ -61,6 +61,7 @@ ModelInfo make_model(const SyntheticTraceOptions& options) {
   model.num_heads = options.query_heads;
   model.num_kv_heads = options.heads;
   model.head_dim = options.head_dim;
+  model.value_dim = options.value_dim;
   model.hidden_size = options.hidden_size;
   model.vocab_size = options.vocab_size;
   model.sliding_window = options.sliding_window;
@@ -139,7 +140,7 @@ SyntheticStates make_synthetic_states(const SyntheticTraceOptions& options) {
       } else {
         key = normal(random, count, d);
       }
-      Matrix value = normal(random, count, d);
+      Matrix value = normal(random, count, states.model.value_width());
       sinks.push_back(normal(random, 1, d).row(0).normalized());
       if (options.sink_logit > 0.0F) {
         key.row(0) = sinks.back() * key_length;
@@ -153,7 +154,7 @@ SyntheticStates make_synthetic_states(const SyntheticTraceOptions& options) {
       const auto head = static_cast<std::size_t>(states.model.head_of(query_head));
       query.rowwise() += sinks[head] * options.sink_logit;  // · key_length · 1/√d
       queries.push_back(std::move(query));
-      weights.push_back(normal(random, d, options.hidden_size, 0.3F));
+      weights.push_back(normal(random, states.model.value_width(), options.hidden_size, 0.3F));
     }
     states.query.push_back(std::move(queries));
     states.key.push_back(std::move(keys));
@@ -262,7 +263,8 @@ void write_states(const std::filesystem::path& target, const SyntheticTraceOptio
   for (int layer = 0; layer < options.layers; ++layer) {
     const auto l = static_cast<std::size_t>(layer);
     if (options.output_weight) {
-      writer.write_output_weight(layer, slab(states.output_weight[l], 0, options.head_dim));
+      writer.write_output_weight(layer,
+                                 slab(states.output_weight[l], 0, states.model.value_width()));
     }
     for (const Block& block : blocks) {
       const int m = block.size();

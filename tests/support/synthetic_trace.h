@@ -18,6 +18,7 @@ struct SyntheticTraceOptions {
   int query_heads = 4;   // Hq
   int heads = 2;         // Hk
   int head_dim = 16;     // d
+  int value_dim = 0;     // of a value; 0: d
   int hidden_size = 24;  // D
   int vocab_size = 50;
   int prompt_length = 96;

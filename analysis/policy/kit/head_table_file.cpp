@@ -99,6 +99,13 @@ struct Rows {
   std::vector<double> values;  // [layers][heads]
 };
 
+/// The most heads that a column may be of.
+std::size_t most_heads(const ModelInfo& model) {
+  if (model.cache_heads.empty()) return static_cast<std::size_t>(model.num_heads);
+  return static_cast<std::size_t>(
+      *std::max_element(model.cache_heads.begin(), model.cache_heads.end()));
+}
+
 /// Columns layer, head and value.
 Rows long_form(const std::string& path, const std::vector<Line>& lines, const ModelInfo& model) {
   const Line& header = lines.front();
@@ -111,7 +118,7 @@ Rows long_form(const std::string& path, const std::vector<Line>& lines, const Mo
         "per layer, a column per head");
   }
   Rows rows{static_cast<std::size_t>(model.num_layers), 0, {}};
-  const auto most = static_cast<std::size_t>(model.num_heads);
+  const std::size_t most = most_heads(model);
   std::vector<double> found(rows.layers * most, -1.0);
   for (auto line = lines.begin() + 1; line != lines.end(); ++line) {
     if (line->cells.size() != header.cells.size()) {
@@ -120,7 +127,8 @@ Rows long_form(const std::string& path, const std::vector<Line>& lines, const Mo
                 std::to_string(header.cells.size()));
     }
     const double l = number_of(path, *line, layer), h = number_of(path, *line, head);
-    if (l != std::floor(l) || h != std::floor(h) || l >= model.num_layers || h >= model.num_heads) {
+    if (l != std::floor(l) || h != std::floor(h) || l >= model.num_layers ||
+        h >= static_cast<double>(most)) {
       wrong(path, *line, "the model has no such layer or head");
     }
     rows.heads = std::max(rows.heads, static_cast<std::size_t>(h) + 1);
@@ -128,8 +136,15 @@ Rows long_form(const std::string& path, const std::vector<Line>& lines, const Mo
     if (place >= 0.0) wrong(path, *line, "this layer and head have a value already");
     place = number_of(path, *line, value);
   }
+  const bool plain = model.cache_heads.empty();
   for (std::size_t l = 0; l < rows.layers; ++l) {
+    const std::size_t heads =
+        plain ? rows.heads : static_cast<std::size_t>(model.heads_in(static_cast<int>(l)));
     for (std::size_t h = 0; h < rows.heads; ++h) {
+      if (h >= heads) {  // a head that the layer lacks
+        rows.values.push_back(0.0);
+        continue;
+      }
       if (found[l * most + h] < 0.0) {
         throw FileError(
             path, "has no value for layer " + std::to_string(l) + ", head " + std::to_string(h));
@@ -234,6 +249,32 @@ Rows numpy_table(const std::string& path, std::string_view text) {
   }
   return rows;
 }
+
+/// Of a model whose layers differ: a row for each layer, or for each layer with a cache; as many
+/// columns as the layer with most heads has, those that a layer lacks are not looked at.
+HeadTable of_caches(const std::string& path, const Rows& rows, const ModelInfo& model) {
+  const auto layers = static_cast<std::size_t>(model.num_layers);
+  const auto caches = static_cast<std::size_t>(model.caches());
+  const std::size_t most = most_heads(model);
+  if ((rows.layers != layers && rows.layers != caches) || rows.heads != most) {
+    throw FileError(path, "is a table of " + std::to_string(rows.layers) + " layers and " +
+                              std::to_string(rows.heads) + " heads, but the model has " +
+                              std::to_string(layers) + " layers, " + std::to_string(caches) +
+                              " of them with a cache, and at most " + std::to_string(most) +
+                              " key-value heads in a layer");
+  }
+  HeadTable table;
+  std::size_t row = 0;
+  for (int layer = 0; layer < model.num_layers; ++layer) {
+    const int heads = model.heads_in(layer);
+    if (heads == 0 && rows.layers == caches) continue;
+    for (int head = 0; head < heads; ++head) {
+      table.push_back(rows.values[row * rows.heads + static_cast<std::size_t>(head)]);
+    }
+    ++row;
+  }
+  return table;
+}
 }  // namespace
 
 HeadTable read_head_table(const std::string& path, const ModelInfo& model) {
@@ -241,6 +282,7 @@ HeadTable read_head_table(const std::string& path, const ModelInfo& model) {
   const bool numpy = text.compare(0, 6, "\x93NUMPY") == 0;
   const Rows rows = numpy ? numpy_table(path, text) : text_table(path, text, model);
   const auto layers = static_cast<std::size_t>(model.num_layers);
+  if (!model.cache_heads.empty()) return of_caches(path, rows, model);
   const auto heads = static_cast<std::size_t>(model.num_kv_heads);
   const auto query_heads = static_cast<std::size_t>(model.num_heads);
   if (rows.layers != layers || (rows.heads != heads && rows.heads != query_heads)) {
@@ -250,11 +292,11 @@ HeadTable read_head_table(const std::string& path, const ModelInfo& model) {
                               " key-value heads (" + std::to_string(query_heads) + " query heads)");
   }
   const std::size_t group = rows.heads / heads;
-  HeadTable table{model.num_layers, model.num_kv_heads, {}};
+  HeadTable table;
   for (std::size_t i = 0; i < rows.values.size(); i += group) {
     double sum = 0.0;
     for (std::size_t g = 0; g < group; ++g) sum += rows.values[i + g];
-    table.values.push_back(sum / static_cast<double>(group));
+    table.push_back(sum / static_cast<double>(group));
   }
   return table;
 }

@@ -26,6 +26,12 @@ int KnownScores::first_seen_later(int layer, int end) const {
   return window > 0 ? std::max(end + 1 - window, 0) : 0;
 }
 
+KnownScores::Places KnownScores::no_places() const {
+  Places counts;
+  for (const auto& layer : scores_) counts.emplace_back(layer.size(), 0);
+  return counts;
+}
+
 template <typename Make>
 KnownScores::Places KnownScores::once(int kind, int end, int places, const Make& make) const {
   const auto key = std::make_pair(kind, std::make_pair(end, places));
@@ -41,30 +47,30 @@ std::vector<std::vector<int>> KnownScores::places_of_heads(int end, int places) 
     struct Entry {
       float score;
       std::int32_t token;
-      std::int32_t row;  // layer · Hk + head
+      std::int32_t layer, head;
     };
     std::vector<Entry> entries;
+    std::size_t most = 0;
     for (int layer = 0; layer < layers(); ++layer) {
-      for (int head = 0; head < heads(); ++head) {
+      most += static_cast<std::size_t>(places) * static_cast<std::size_t>(heads(layer));
+      for (int head = 0; head < heads(layer); ++head) {
         for (int token = first_seen_later(layer, end); token < end; ++token) {
-          entries.push_back({at(layer, head, token), token, layer * heads() + head});
+          entries.push_back({at(layer, head, token), token, layer, head});
         }
       }
     }
-    const std::size_t most = static_cast<std::size_t>(places) * static_cast<std::size_t>(layers()) *
-                             static_cast<std::size_t>(heads());
     if (most < entries.size()) {
       std::nth_element(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(most),
                        entries.end(), [](const Entry& a, const Entry& b) {
                          if (a.score != b.score) return a.score > b.score;
-                         return a.token != b.token ? a.token > b.token : a.row < b.row;
+                         if (a.token != b.token) return a.token > b.token;
+                         return a.layer != b.layer ? a.layer < b.layer : a.head < b.head;
                        });
       entries.resize(most);
     }
-    Places counts(scores_.size(), std::vector<int>(scores_.front().size(), 0));
+    Places counts = no_places();
     for (const Entry& entry : entries) {
-      ++counts[static_cast<std::size_t>(entry.row / heads())]
-              [static_cast<std::size_t>(entry.row % heads())];
+      ++counts[static_cast<std::size_t>(entry.layer)][static_cast<std::size_t>(entry.head)];
     }
     return counts;
   });
@@ -73,23 +79,26 @@ std::vector<std::vector<int>> KnownScores::places_of_heads(int end, int places) 
 std::vector<std::vector<int>> KnownScores::places_of_layers(int end, int places) const {
   return once(1, end, places, [&] {
     std::vector<std::vector<double>> composite(scores_.size());
+    std::size_t caches = 0, first_cache = 0;
     for (int layer = 0; layer < layers(); ++layer) {
+      if (heads(layer) == 0) continue;
+      if (caches++ == 0) first_cache = static_cast<std::size_t>(layer);
       const int first = first_seen_later(layer, end);
       std::vector<double>& ranks = composite[static_cast<std::size_t>(layer)];
       ranks.assign(static_cast<std::size_t>(std::max(end - first, 0)), 0.0);
-      for (int head = 0; head < heads(); ++head) {
+      for (int head = 0; head < heads(layer); ++head) {
         std::vector<float> own;
         for (int token = first; token < end; ++token) own.push_back(at(layer, head, token));
         std::sort(own.begin(), own.end(), std::greater<>());
         for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-          ranks[rank] += static_cast<double>(own[rank]) / heads();
+          ranks[rank] += static_cast<double>(own[rank]) / heads(layer);
         }
       }
     }
-    for (std::size_t rank = 0; rank < composite.front().size(); ++rank) {
+    for (std::size_t rank = 0; rank < composite[first_cache].size(); ++rank) {
       for (const std::vector<double>& layer : composite) {
         if (rank >= layer.size()) continue;
-        composite.front()[rank] = std::max(composite.front()[rank], layer[rank]);
+        composite[first_cache][rank] = std::max(composite[first_cache][rank], layer[rank]);
       }
     }
     struct Entry {
@@ -103,7 +112,7 @@ std::vector<std::vector<int>> KnownScores::places_of_layers(int end, int places)
         entries.push_back({composite[layer][rank], rank, layer});
       }
     }
-    const std::size_t most = static_cast<std::size_t>(places) * composite.size();
+    const std::size_t most = static_cast<std::size_t>(places) * caches;
     if (most < entries.size()) {
       std::nth_element(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(most),
                        entries.end(), [](const Entry& a, const Entry& b) {
@@ -112,7 +121,7 @@ std::vector<std::vector<int>> KnownScores::places_of_layers(int end, int places)
                        });
       entries.resize(most);
     }
-    Places counts(scores_.size(), std::vector<int>(scores_.front().size(), 0));
+    Places counts = no_places();
     for (const Entry& entry : entries) {
       for (int& count : counts[entry.layer]) ++count;
     }

@@ -13,11 +13,15 @@ namespace kvloupe {
 /// they are younger than all that is scored. Thread-safe once made.
 class KnownScores {
  public:
-  /// `scores` [L][Hk] of [length]; `windows` [L]: of each layer, 0 for none.
+  /// `scores` [L][Hk] of [length], empty for a layer without a cache; `windows` [L]: of each
+  /// layer, 0 for none.
   KnownScores(std::vector<std::vector<std::vector<float>>> scores, std::vector<int> windows);
 
   int layers() const { return static_cast<int>(scores_.size()); }
-  int heads() const { return static_cast<int>(scores_.front().size()); }
+  /// Heads of the layer's cache; 0 where it has none.
+  int heads(int layer) const {
+    return static_cast<int>(scores_[static_cast<std::size_t>(layer)].size());
+  }
   /// An upper limit of all scores; at least 1, the most attention there is.
   float top() const { return top_; }
   float at(int layer, int head, int token) const {
@@ -41,6 +45,8 @@ class KnownScores {
   int first_seen_later(int layer, int end) const;
   /// The same, kept, as every layer asks for it.
   using Places = std::vector<std::vector<int>>;
+  /// A zero for each head.
+  Places no_places() const;
   template <typename Make>
   Places once(int kind, int end, int places, const Make& make) const;
 

@@ -17,7 +17,8 @@ LayerBudgetBuilder layer_preference(
     const HeadTable& weights = tables->of_layers(
         PolicySpec{{part}}.text(), [&](int layer) { return number(*tables, part, layer); });
     const double least = std::min(base(part, context.budget), static_cast<double>(context.budget));
-    return layer_share(weights.values, context.layer, context.budget, least, seen);
+    return layer_share(weights, context.model.caches_before(context.layer), context.budget, least,
+                       seen);
   }};
 }
 

@@ -96,6 +96,11 @@ std::shared_ptr<const KnownScores> ProbeTables::once(const SpecPart& part, Layer
   std::vector<int> windows;
   for (int layer = 0; layer < source_.model().num_layers; ++layer) {
     progress.check();
+    if (source_.model().heads_in(layer) == 0) {  // no cache of its own
+      scores.emplace_back();
+      windows.push_back(0);
+      continue;
+    }
     const LayerProbe states = source_.layer(layer, parts);
     scores.push_back(of_layer(*info, states, progress));
     windows.push_back(states.model.sliding_window);

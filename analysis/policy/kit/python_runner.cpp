@@ -92,7 +92,7 @@ class Step:
         n, d, new = m["n"], m["d"], m["m"]
         self.tokens = shared.vector(m["tokens"], n, "i")
         self.keys = shared.matrix(m["keys"], n, d)
-        self.values = shared.matrix(m["values"], n, d)
+        self.values = shared.matrix(m["values"], n, m["value_dim"])
         self.queries = [shared.matrix(at, new, d) for at in m["queries"]]
         self._n = n
 

@@ -36,10 +36,10 @@ const HeadTable& SequenceTables::once(
 const HeadTable& SequenceTables::of_layers(const std::string& name,
                                            const std::function<double(int layer)>& number) const {
   return once(name, [&](const SequenceTables&) {
-    HeadTable table{trace_->model().num_layers, 1, {}};
-    for (int layer = 0; layer < table.layers; ++layer) {
+    HeadTable table;
+    for (const int layer : trace_->storing_layers()) {
       check();
-      table.values.push_back(number(layer));
+      table.push_back(number(layer));
     }
     return table;
   });
@@ -87,9 +87,11 @@ std::shared_ptr<const SequenceTables> tables_of(const SpecPart& part, const Laye
     return {std::shared_ptr<void>(), context.sequence};
   }
   std::shared_ptr<const SequenceTables> tables = named_tables(path);
-  const ModelInfo& other = tables->trace().model();
   const ModelInfo& model = context.model;
-  if (other.num_layers != model.num_layers || other.num_heads != model.num_heads ||
+  const bool layers = tables->trace().model().num_layers == model.num_layers;
+  const ModelInfo& other =
+      layers ? tables->trace().layer_model(context.layer) : tables->trace().model();
+  if (!layers || other.cache_heads != model.cache_heads || other.num_heads != model.num_heads ||
       other.num_kv_heads != model.num_kv_heads || other.head_dim != model.head_dim) {
     throw FileError(path,
                     "has other heads or layers than the model here; statistics are those of "

@@ -15,17 +15,9 @@
 
 namespace kvloupe {
 
-/// A number for each head of each layer; a number of a layer stands once for all its heads.
-struct HeadTable {
-  int layers = 0;
-  int heads = 0;               // Hk, or 1
-  std::vector<double> values;  // [layers][heads]
-
-  double at(int layer, int head = 0) const {
-    return values.at(static_cast<std::size_t>(layer) * static_cast<std::size_t>(heads) +
-                     static_cast<std::size_t>(heads == 1 ? 0 : head));
-  }
-};
+/// A number for each head of the layers with a cache, or one for each of these layers: those of one
+/// layer after the other (ModelInfo::cache_heads_before, caches_before).
+using HeadTable = std::vector<double>;
 
 /// Facts about a whole sequence that a policy may know before its first step: tables over all
 /// layers, each computed from the states of the full cache when first asked for. Thread-safe.
@@ -46,7 +38,7 @@ class SequenceTables {
   /// first who asks.
   const HeadTable& once(const std::string& name,
                         const std::function<HeadTable(const SequenceTables&)>& make) const;
-  /// A number for each layer, made one by one.
+  /// A number for each layer with a cache, made one by one.
   const HeadTable& of_layers(const std::string& name,
                              const std::function<double(int layer)>& number) const;
   /// The tables of the trace's probe.

@@ -96,10 +96,14 @@ void check_heads(std::string_view text, const ModelInfo& model) {
       throw UsageError("policy: layer " + std::to_string(name.layer) +
                        ": the model has layers 0 to " + std::to_string(model.num_layers - 1));
     }
-    if (name.head >= model.num_kv_heads) {
+    if (model.heads_in(name.layer) == 0) {
+      throw UsageError("policy: layer " + std::to_string(name.layer) +
+                       " has no cache of its own; name a layer that has one");
+    }
+    if (name.head >= model.heads_in(name.layer)) {
       throw UsageError("policy: head " + std::to_string(name.layer) + "." +
                        std::to_string(name.head) + ": a layer has heads 0 to " +
-                       std::to_string(model.num_kv_heads - 1));
+                       std::to_string(model.heads_in(name.layer) - 1));
     }
   }
 }

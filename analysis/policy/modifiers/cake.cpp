@@ -19,7 +19,7 @@ struct Preference {
 
 Preference preference_of(const SequenceTables& tables, int layer, int window) {
   Preference sum;
-  const int heads = tables.trace().model().num_heads;
+  const int heads = tables.trace().layer_model(layer).num_heads;
   for (int query_head = 0; query_head < heads; ++query_head) {
     tables.check();
     const Eigen::MatrixXd rows =

@@ -17,7 +17,7 @@ class TableAllocation : public Allocation {
  public:
   TableAllocation(const SpecPart& part, const LayerContext& context)
       : table_(read_head_table(part.word("file"), context.model)),
-        layer_(context.layer),
+        first_(context.model.cache_heads_before(context.layer)),
         floor_(part.number("floor")) {
     const std::string& values = part.word("values");
     values_ = values == "weight"    ? TableValues::weight
@@ -49,12 +49,12 @@ class TableAllocation : public Allocation {
   /// How many entries the head may hold after the step.
   int places(const StepView& view, std::size_t head, int budget) const {
     const int seen = view.block.end - view.first_token;
-    const int index = layer_ * table_.heads + static_cast<int>(head);
-    const double value = table_.values[static_cast<std::size_t>(index)];
+    const int index = first_ + static_cast<int>(head);
+    const double value = table_[static_cast<std::size_t>(index)];
     double entries = 0.0;
     switch (values_) {
       case TableValues::weight:
-        return layer_share(table_.values, index, budget, floor_ * budget, seen);
+        return layer_share(table_, index, budget, floor_ * budget, seen);
       case TableValues::share:
         entries = value * budget;
         break;
@@ -70,7 +70,7 @@ class TableAllocation : public Allocation {
   }
 
   HeadTable table_;
-  int layer_;
+  int first_;  // the place of the layer's first head in the table
   double floor_;
   TableValues values_ = TableValues::weight;
 };

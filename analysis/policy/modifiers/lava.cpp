@@ -15,7 +15,7 @@ namespace {
 /// The scores of the tokens before the window, of all key-value heads one after another: smoothed
 /// window attention times the largest ‖v‖₁ among them, the largest of the group.
 std::vector<double> scores_of(const SequenceTables& tables, int layer, int window, int kernel) {
-  const ModelInfo& model = tables.trace().model();
+  const ModelInfo& model = tables.trace().layer_model(layer);
   std::vector<double> all;
   for (int head = 0; head < model.num_kv_heads; ++head) {
     const Matrix values = tables.trace().value(layer, head);

@@ -64,12 +64,12 @@ PolicyEntry pyramid() {
   entry.variants = {{"kvpress, with its window of 64", "pyramid(window=64)"}};
   entry.builder =
       LayerBudgetBuilder{[](const SpecPart& part, const LayerContext& context, int seen) {
-        return pyramid_budget(context.layer, context.model.num_layers, context.budget,
-                              part.number("beta"), seen, part.count("window"));
+        return pyramid_budget(context.model.caches_before(context.layer), context.model.caches(),
+                              context.budget, part.number("beta"), seen, part.count("window"));
       }};
   entry.notes = [](const SpecPart& part, const ModelInfo& model, int budget) {
     std::vector<std::string> notes;
-    if (model.num_layers < 2) {
+    if (model.caches() < 2) {
       notes.emplace_back("pyramid: with one layer every head keeps the budget");
     } else if (std::nearbyint(budget / part.number("beta")) < 1.0 && part.number("beta") > 1.0 &&
                part.count("window") == 0) {

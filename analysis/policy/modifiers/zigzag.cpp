@@ -69,7 +69,7 @@ PolicyEntry zigzag() {
   entry.example = "snapkv+zigzag";
   entry.builder = layer_preference(
       [](const SequenceTables& tables, const SpecPart& part, int layer) {
-        const int heads = tables.trace().model().num_heads;
+        const int heads = tables.trace().layer_model(layer).num_heads;
         double sum = 0.0;
         for (int query_head = 0; query_head < heads; ++query_head) {
           tables.check();

@@ -15,16 +15,16 @@ namespace kvloupe::policies {
 namespace {
 /// The score of each key-value head: the mean of its query heads.
 HeadTable scores_of(const SequenceTables& tables, int positions) {
-  const ModelInfo& model = tables.trace().model();
-  HeadTable table{model.num_layers, model.num_kv_heads, {}};
-  for (int layer = 0; layer < model.num_layers; ++layer) {
+  HeadTable table;
+  for (const int layer : tables.trace().storing_layers()) {
+    const ModelInfo& model = tables.trace().layer_model(layer);
     for (int head = 0; head < model.num_kv_heads; ++head) {
       tables.check();
       double sum = 0.0;
       for (int i = 0; i < model.group_size(); ++i) {
         sum += far_sight(tables, layer, head * model.group_size() + i, positions);
       }
-      table.values.push_back(sum / model.group_size());
+      table.push_back(sum / model.group_size());
     }
   }
   return table;
@@ -32,16 +32,16 @@ HeadTable scores_of(const SequenceTables& tables, int positions) {
 
 /// Whether each head of the layer keeps its first and last tokens only: those with the lowest
 /// scores of all layers, of equals the first.
-std::vector<bool> streaming_heads(const HeadTable& scores, int layer, double share) {
-  std::vector<std::size_t> order(scores.values.size());
+std::vector<bool> streaming_heads(const HeadTable& scores, const LayerContext& context,
+                                  double share) {
+  std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return scores.values[a] < scores.values[b];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return scores[a] < scores[b]; });
   const auto count =
       static_cast<std::size_t>(std::nearbyint(share * static_cast<double>(order.size())));
-  std::vector<bool> streaming(static_cast<std::size_t>(scores.heads), false);
-  const auto first = static_cast<std::size_t>(layer) * streaming.size();
+  std::vector<bool> streaming(static_cast<std::size_t>(context.model.num_kv_heads), false);
+  const auto first = static_cast<std::size_t>(context.model.cache_heads_before(context.layer));
   for (std::size_t i = 0; i < count; ++i) {
     if (order[i] >= first && order[i] < first + streaming.size())
       streaming[order[i] - first] = true;
@@ -56,7 +56,7 @@ class Duo : public LayerPolicy {
     const std::string& path = part.word("table");
     const double share = part.number("streaming");
     if (!path.empty()) {
-      streaming_ = streaming_heads(read_head_table(path, context.model), context.layer, share);
+      streaming_ = streaming_heads(read_head_table(path, context.model), context, share);
       return;
     }
     const auto tables = tables_of(part, context);
@@ -64,7 +64,7 @@ class Duo : public LayerPolicy {
     const HeadTable& scores =
         tables->once("duo " + std::to_string(positions),
                      [&](const SequenceTables& all) { return scores_of(all, positions); });
-    streaming_ = streaming_heads(scores, context.layer, share);
+    streaming_ = streaming_heads(scores, context, share);
   }
 
   std::vector<HeadDecision> step(const StepView& view) override {
@@ -162,7 +162,7 @@ PolicyEntry duo() {
     if (!part.word("table").empty()) read_head_table(part.word("table"), model);
   };
   entry.notes = [](const SpecPart& part, const ModelInfo& model, int) {
-    const long heads = static_cast<long>(model.num_layers) * model.num_kv_heads;
+    const long heads = model.all_cache_heads();
     return std::vector<std::string>{
         "duo: " +
         std::to_string(

@@ -25,9 +25,9 @@ struct QueryDistribution {
 std::vector<QueryDistribution> distributions_of(const std::string& path, const ModelInfo& model,
                                                 int layer, int first_token, bool covariance) {
   const Trace trace(path);
-  const ModelInfo& other = trace.model();
-  if (other.num_heads != model.num_heads || other.head_dim != model.head_dim ||
-      other.num_layers <= layer) {
+  const bool there = layer < trace.model().num_layers;
+  const ModelInfo& other = there ? trace.layer_model(layer) : trace.model();
+  if (!there || other.num_heads != model.num_heads || other.head_dim != model.head_dim) {
     throw FileError(path,
                     "has other heads or layers than the trace that is replayed; statistics "
                     "of queries are those of one model");

@@ -135,6 +135,7 @@ class PythonScore : public Score {
         {"attention_scale", scale_},
         {"n", n},
         {"d", model_.head_dim},
+        {"value_dim", model_.value_width()},
         {"m", view.block.size()},
         {"tokens", tokens},
         {"keys", keys},

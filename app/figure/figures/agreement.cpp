@@ -263,11 +263,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     figure->policies.push_back(policy.text());
   }
   const auto replays = replays_of(input, wanted, progress);
-  const ModelInfo& model = input.trace->model();
   const std::size_t cells = wanted.size() * wanted.size();
   std::vector<double> mean(cells, 0.0);
-  for (int l = 0; l < model.num_layers; ++l) {
-    for (int h = 0; h < model.num_kv_heads; ++h) {
+  for (const int l : input.trace->storing_layers()) {
+    for (int h = 0; h < input.trace->layer_model(l).num_kv_heads; ++h) {
       progress.check();
       HeadAgreement one = agreement_of(replays, l, h, input.selection.step);
       const bool shown =

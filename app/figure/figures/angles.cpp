@@ -34,15 +34,16 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->measure = "angle_degrees";
   figure->columns.push_back(column("Keys", "To mean key (°)", "Head"));
   figure->columns.push_back(column("Queries", "To mean query (°)", "Query head"));
-  progress.set_total(trace.model().num_kv_heads + trace.model().num_heads);
-  for (int h = 0; h < trace.model().num_kv_heads; ++h) {
+  progress.set_total(trace.layer_model(s.layer).num_kv_heads +
+                     trace.layer_model(s.layer).num_heads);
+  for (int h = 0; h < trace.layer_model(s.layer).num_kv_heads; ++h) {
     progress.advance();
     figure->columns[0].rows.push_back(
         {std::to_string(h), h, h == s.head, angles_to_mean(trace.key(s.layer, h))});
   }
-  for (int q = 0; q < trace.model().num_heads; ++q) {
+  for (int q = 0; q < trace.layer_model(s.layer).num_heads; ++q) {
     progress.advance();
-    const int head = trace.model().head_of(q);
+    const int head = trace.layer_model(s.layer).head_of(q);
     figure->columns[1].rows.push_back({std::to_string(q), head,
                                        s.query_head >= 0 ? q == s.query_head : head == s.head,
                                        angles_to_mean(trace.query(s.layer, q)), q});

@@ -189,7 +189,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   window.unit = figure->logits ? AttentionUnit::logit : AttentionUnit::probability;
   window.seen = figure->window = trace.window(s.layer);
 
-  const int group = trace.model().group_size();
+  const int group = trace.layer_model(s.layer).group_size();
   const int first = s.query_head >= 0 ? s.query_head : s.head * group;
   const int count = s.query_head >= 0 ? 1 : group;
   figure->of = s.query_head >= 0 ? fmt::format("query head {}", s.query_head)

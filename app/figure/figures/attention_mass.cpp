@@ -19,7 +19,8 @@ namespace {
 /// [places + 1]: the largest attention of the query at `token` added up, by how many entries.
 std::vector<double> gathered(const LayerStates& states, const Trace& trace, int layer,
                              int query_head, int token) {
-  const Matrix& keys = states.keys[static_cast<std::size_t>(trace.model().head_of(query_head))];
+  const Matrix& keys =
+      states.keys[static_cast<std::size_t>(trace.layer_model(layer).head_of(query_head))];
   const Matrix& queries = states.queries[static_cast<std::size_t>(query_head)];
   const LogitRule rule = trace.attention(layer).of(query_head);
   const int first = first_seen(token, trace.window(layer));
@@ -59,9 +60,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   progress.set_total(model.num_layers);
   for (int layer = 0; layer < model.num_layers; ++layer) {
     progress.check();
+    if (!trace.attends(layer)) {
+      progress.advance();
+      continue;
+    }
     const auto states = input.replays->states().get(trace, layer, {}, progress);
     std::vector<double> of_layer;
-    for (int query_head = 0; query_head < model.num_heads; ++query_head) {
+    for (int query_head = 0; query_head < trace.layer_model(layer).num_heads; ++query_head) {
       const std::vector<double> sums = gathered(*states, trace, layer, query_head, token);
       const auto at = [&](double count) {
         return sums[std::min(sums.size() - 1, static_cast<std::size_t>(count))];
@@ -83,7 +88,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   LinePanels::Line line;
   line.id = "query heads with σ > 0.5";
   line.marked = true;
-  const double all = static_cast<double>(model.num_layers) * model.num_heads;
+  const auto all = static_cast<double>(smallest.size());
   for (std::size_t b = 0; b < budgets.size(); ++b) {
     line.points.push_back({budgets[b], 100.0 * static_cast<double>(above[b]) / all});
     x.add(budgets[b]);

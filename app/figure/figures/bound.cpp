@@ -38,7 +38,7 @@ struct Place {
 /// The query head's, or the mean over the head's.
 double value_at(const FigureInput& input, const std::string& name, const Place& place) {
   const Selection& s = input.selection;
-  const int group = input.trace->model().group_size();
+  const int group = input.trace->layer_model(s.layer).group_size();
   const StepRecord& record =
       head_of(*place.replay, s.layer, s.head).steps.at(static_cast<std::size_t>(place.step));
   return measure_at(require_measure(name), record,

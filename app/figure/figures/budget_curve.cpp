@@ -9,6 +9,7 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/metric/sink.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/ask.h"
 #include "app/figure/comparison.h"
@@ -111,8 +112,8 @@ class BudgetCurve final : public Figure {
   std::string queries;  // whose, in words, for a measure of later queries
   double limit = 0.0;
   bool log_scale = false;
-  int heads_of_layer = 1;
-  std::vector<double> budgets;  // entries, ascending
+  std::vector<HeadIndex> heads;  // in the order of the curves
+  std::vector<double> budgets;   // entries, ascending
   std::vector<Curves> policies;
 
   double natural_height(const DrawRequest& request) const override {
@@ -135,17 +136,19 @@ class BudgetCurve final : public Figure {
     for (const Curves& one : policies) {
       for (std::size_t h = 0; h < one.heads.size(); ++h) {
         for (std::size_t b = 0; b < budgets.size(); ++b) {
-          csv.row({std::string_view(one.policy), static_cast<long>(h) / heads_of_layer,
-                   static_cast<long>(h) % heads_of_layer, std::lround(budgets[b]),
-                   one.heads[h][b]});
+          csv.row({std::string_view(one.policy), static_cast<long>(heads[h].layer),
+                   static_cast<long>(heads[h].head), std::lround(budgets[b]), one.heads[h][b]});
         }
       }
     }
   }
 
   std::string value_text(const Target& target) const override {
-    if (target.layer < 0 || target.head < 0 || target.head >= heads_of_layer) return {};
-    const auto at = static_cast<std::size_t>(target.layer * heads_of_layer + target.head);
+    const auto found = std::find_if(heads.begin(), heads.end(), [&](const HeadIndex& one) {
+      return one.layer == target.layer && one.head == target.head;
+    });
+    if (found == heads.end()) return {};
+    const auto at = static_cast<std::size_t>(found - heads.begin());
     std::string text;
     for (const Curves& one : policies) {
       if (at >= one.heads.size()) return {};
@@ -267,8 +270,8 @@ class BudgetCurve final : public Figure {
   }
 
   Target place_of(std::size_t head) const {
-    const int at = static_cast<int>(head);
-    return {.layer = at / heads_of_layer, .head = at % heads_of_layer};
+    const HeadIndex& found = heads[head];
+    return {.layer = found.layer, .head = found.head};
   }
 
   std::vector<Point> points(const std::vector<double>& values) const {
@@ -380,7 +383,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   if (figure->measure.asked) figure->queries = asked_text(*input.trace);
   figure->limit = chosen_number(info, input, "limit");
   figure->log_scale = choice(info, input.choices, "scale") == "log";
-  figure->heads_of_layer = input.trace->model().num_kv_heads;
   const std::vector<PolicySpec> policies = chosen_policies(info, input);
   const std::vector<Budget> budgets = chosen_budgets(info, input);
   for (const Budget& budget : budgets)
@@ -398,6 +400,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   }
   const bool asked = figure->measure.asked;
   const auto replays = replays_of(input, wanted, progress, asked ? kReplaySteps : 0);
+  for (const HeadReplay& head : replays.front()->heads)
+    figure->heads.push_back({head.layer, head.head});
   const std::vector<AskedReplay> answers =
       asked ? asked_of(input, replays, progress) : std::vector<AskedReplay>();
   for (std::size_t p = 0; p < policies.size(); ++p) {

@@ -24,18 +24,19 @@ int prompt_end(const Trace& trace, const Replay& replay) {
 std::vector<LayerCompression> sets_alone(const Trace& trace, double threshold, Progress& progress) {
   const int prompt = trace.run().prompt_length;
   std::vector<LayerCompression> layers;
-  for (int layer = 0; layer < trace.model().num_layers; ++layer) {
+  for (const int layer : trace.storing_layers()) {
+    const int heads = trace.layer_model(layer).num_kv_heads;
     const int first = std::min(first_seen(prompt, trace.window(layer)), prompt - 1);
     const int tokens = prompt - first;
     std::vector<int> candidates(static_cast<std::size_t>(tokens));
     std::iota(candidates.begin(), candidates.end(), first);
     LayerCompression one{layer, 0.0, 1.0, 0.0};
-    for (int head = 0; head < trace.model().num_kv_heads; ++head) {
+    for (int head = 0; head < heads; ++head) {
       progress.advance();
       const Matrix keys = trace.key(layer, head);
       MergingSets sets(view(keys), candidates, MergingSets::Link::anchor);
       const double share = static_cast<double>(sets.count(threshold)) / tokens;
-      one.mean += share / trace.model().num_kv_heads;
+      one.mean += share / heads;
       one.least = std::min(one.least, share);
       one.most = std::max(one.most, share);
     }
@@ -52,9 +53,9 @@ struct Curve {
 
 std::vector<Curve> curves_of_sets(const FigureInput& input, double threshold, Progress& progress) {
   std::vector<Curve> curves;
-  const ModelInfo& model = input.trace->model();
-  progress.set_total(static_cast<long>(input.traces.size()) * model.num_layers *
-                     model.num_kv_heads);
+  long heads = 0;
+  for (const auto& trace : input.traces) heads += trace->model().all_cache_heads();
+  progress.set_total(heads);
   for (const auto& trace : input.traces) {
     curves.push_back({trace->path().stem().string(), sets_alone(*trace, threshold, progress)});
   }

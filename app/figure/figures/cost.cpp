@@ -95,8 +95,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   double flops = 0.0;
   for (std::size_t p = 0; p < policies.size(); ++p) {
     const Replay& replay = *replays[p];
-    const Units units = units_of(head_of(replay, layer, input.selection.head), replay.blocks,
-                                 policies[p], replay.budget, input.trace->model().head_dim);
+    const Units units =
+        units_of(head_of(replay, layer, input.selection.head), replay.blocks, policies[p],
+                 replay.budget, input.trace->layer_model(input.selection.layer).head_dim);
     if (units.flops > 0.0) flops = units.flops;
     const auto order = cost_order(policies[p]);
     figure->row_names.push_back(replay.policy);

@@ -119,7 +119,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const int tokens = input.trace->length();
   const bool of_attention = choice(info, input.choices, "show") == "attention";
   const bool log_axis = choice(info, input.choices, "axis") == "log";
-  const std::vector<int> heads = query_heads(input.trace->model(), s);
+  const std::vector<int> heads = query_heads(input.trace->layer_model(s.layer), s);
   const std::vector<DistanceKernel> kernels = kernels_of(input, heads, progress);
   const int distances = static_cast<int>(kernels.front().logit.size());
   if (distances < 2) throw WorkError("a sequence or window of one token has no distances to show");
@@ -211,7 +211,7 @@ FigureInfo entry() {
   info.unavailable = [](const Trace& trace) -> std::string {
     if (std::string why = without_full_cache(trace); !why.empty()) return why;
     try {
-      Rope rope(trace.model());
+      Rope rope(trace.layer_model(trace.storing_layers().front()));
       return {};
     } catch (const WorkError& error) {
       return error.what();

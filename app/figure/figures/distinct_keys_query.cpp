@@ -19,15 +19,18 @@ namespace {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const Trace& trace = *input.trace;
-  const ModelInfo& model = trace.model();
+  const int layers = trace.model().num_layers;
+  long query_heads = 0;
+  for (int layer = 0; layer < layers; ++layer) query_heads += trace.layer_model(layer).num_heads;
   const double share = chosen_number(entry(), input, "share");
   const int count = std::max(1, static_cast<int>(std::lround(share / 100.0 * trace.length())));
   auto figure = std::make_unique<Strips>();
   Strips::Series distinct{fmt::format("distinct keys ({} %)", number_text(share)), true, {}};
   Strips::Series all{"all keys", false, {}};
   long nearer = 0;
-  progress.set_total(model.num_layers * model.num_heads);
-  for (int layer = 0; layer < model.num_layers; ++layer) {
+  progress.set_total(query_heads);
+  for (int layer = 0; layer < layers; ++layer) {
+    const ModelInfo& model = trace.layer_model(layer);
     distinct.rows.emplace_back();
     all.rows.emplace_back();
     figure->row_names.push_back(std::to_string(layer));
@@ -53,16 +56,16 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   column.x = x_axis("Mean cosine to the mean query", cosines_and_zero(range_of(column.series)));
   column.reference = 0.0;
   figure->columns.push_back(std::move(column));
-  figure->y = layer_axis(model.num_layers);
-  figure->row_height = std::clamp(3.2 * model.num_heads, 12.0, 26.0);
+  figure->y = layer_axis(layers);
+  figure->row_height = std::clamp(3.2 * trace.most_query_heads(), 12.0, 26.0);
   figure->joined = true;
   figure->measure = "mean_cosine";
   figure->row_measure = "of_layer";
   figure->caption_text = fmt::format(
       "Mean cosine to the mean query, for every query head: filled, of the {} keys with the lowest "
       "cosine to their anchor; open, of all keys; {}. The filled mark is higher in {} of {} heads.",
-      format_count(count), Strips::rows_in_words(model.num_layers), format_count(nearer),
-      format_count(static_cast<long>(model.num_layers) * model.num_heads));
+      format_count(count), Strips::rows_in_words(layers), format_count(nearer),
+      format_count(query_heads));
   return figure;
 }
 

@@ -241,16 +241,18 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   auto figure = std::make_unique<DriftFigure>();
   figure->drift = measure_drift(*traces[0], *traces[1], progress);
   const Drift& drift = figure->drift;
-  const int heads = traces[0]->model().num_kv_heads;
+  const int heads = traces[0]->most_heads();
   const auto steps = static_cast<std::size_t>(figure->steps());
   figure->heads = heads;
   figure->by_layer.resize(static_cast<std::size_t>(figure->layers()));
   figure->by_cell.resize(figure->by_layer.size() * steps);
   for (const HeadDrift& head : drift.heads) {
     const auto layer = static_cast<std::size_t>(head.layer);
-    figure->by_layer[layer].add(Drift::mean_jaccard(head, drift.first_eviction), heads);
+    figure->by_layer[layer].add(Drift::mean_jaccard(head, drift.first_eviction),
+                                traces[0]->layer_model(head.layer).num_kv_heads);
     for (std::size_t step = 0; step < steps; ++step)
-      figure->by_cell[layer * steps + step].add(head.jaccard[step], heads);
+      figure->by_cell[layer * steps + step].add(head.jaccard[step],
+                                                traces[0]->layer_model(head.layer).num_kv_heads);
   }
   for (const Agreement& one : figure->by_cell) figure->map.push_back(static_cast<float>(one.mean));
   return figure;

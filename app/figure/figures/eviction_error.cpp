@@ -333,7 +333,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     }
   }
   const Matrix keys = rows_at(all_keys, tokens), values = rows_at(all_values, tokens);
-  const int group = input.trace->model().group_size();
+  const int group = input.trace->layer_model(input.selection.layer).group_size();
   const int query = replay.blocks[at].end - 1;
   for (int i = 0; i < group; ++i) {
     progress.check();

@@ -65,10 +65,26 @@ void check(const char* what, const char* option, int value, int count) {
 
 }  // namespace
 
+int nearest_layer(const Trace& trace, int layer) {
+  const int count = trace.model().num_layers;
+  const int from = std::clamp(layer, 0, count - 1);
+  for (int away = 0; away < count; ++away) {
+    if (from + away < count && trace.attends(from + away)) return from + away;
+    if (from - away >= 0 && trace.attends(from - away)) return from - away;
+  }
+  return from;
+}
+
 Selection resolve(const Selection& selection, const Trace& trace, int steps) {
   Selection s = selection;
-  const ModelInfo& model = trace.model();
-  check("layers", "--layer", s.layer, model.num_layers);
+  check("layers", "--layer", s.layer, trace.model().num_layers);
+  const ModelInfo& model = trace.layer_model(s.layer);
+  if (!model.attends()) {
+    throw UsageError(
+        fmt::format("--layer {}: this layer has no cache{}; the nearest that has one is {}",
+                    s.layer, model.mixer.empty() ? "" : fmt::format(" ({})", model.mixer),
+                    nearest_layer(trace, s.layer)));
+  }
   check("heads", "--head", s.head, model.num_kv_heads);
   if (s.query_head != -1) {
     check("query heads", "--query-head", s.query_head, model.num_heads);
@@ -94,9 +110,9 @@ Selection resolve(const Selection& selection, const Trace& trace, int steps) {
   return s;
 }
 
-Selection default_selection(const ModelInfo& model) {
+Selection default_selection(const Trace& trace) {
   Selection selection;
-  selection.layer = model.num_layers / 2;
+  selection.layer = nearest_layer(trace, trace.model().num_layers / 2);
   return selection;
 }
 

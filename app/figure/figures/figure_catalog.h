@@ -26,6 +26,9 @@ void check_choices(const FigureInfo& info, const Choices& choices);
 Selection resolve(const Selection& selection, const Trace& trace, int steps);
 
 /// A head for the first picture: the middle layer, head 0.
-Selection default_selection(const ModelInfo& model);
+Selection default_selection(const Trace& trace);
+
+/// The layer that attends nearest to this one; of two, the later.
+int nearest_layer(const Trace& trace, int layer);
 
 }  // namespace kvloupe::figure

@@ -11,6 +11,7 @@
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/read_dots.h"
+#include "app/figure/query_head_rows.h"
 #include "app/plot/cell_map.h"
 #include "app/plot/limits.h"
 #include "app/plot/panels.h"
@@ -37,7 +38,8 @@ struct Followed {
 class Follow final : public Figure {
  public:
   int layers = 0, heads = 0, step = 0, steps = 0;
-  std::string what;  // the tokens, in words
+  std::vector<int> present;  // [L] heads of each layer
+  std::string what;          // the tokens, in words
   std::vector<Followed> policies;
   std::vector<std::size_t> readers;  // of the first policy's heads: those that read most
 
@@ -53,7 +55,7 @@ class Follow final : public Figure {
     const std::vector<Axes> axes = add_panels(scene, style, panels(request));
     const auto number = [](double value) { return format_percent(value); };
     for (std::size_t p = 0; p < policies.size(); ++p) {
-      add_cells(scene, style, axes[p], shares(policies[p]), layers, heads, colours);
+      add_cells(scene, style, axes[p], shares(policies[p]), layers, heads, colours, {}, present);
       add_dots(scene, style, axes[p], policies[p], colours);
     }
     const Axes& by_step = axes.back();
@@ -257,7 +259,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   auto figure = std::make_unique<Follow>();
   const Trace& trace = *input.trace;
   figure->layers = trace.model().num_layers;
-  figure->heads = trace.model().num_kv_heads;
+  figure->heads = trace.most_heads();
+  figure->present = heads_of_layers(trace);
   figure->step = input.selection.step;
   const std::vector<int> tokens = chosen_tokens(info, input);
   figure->what = in_words(trace, choice(info, input.choices, "tokens"), tokens);

@@ -25,7 +25,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const Measure& volume = require_measure("log_pseudo_determinant");
   const Measure& rank = require_measure("rank");
   Strips::Series series;
-  int least_rank = input.trace->model().head_dim, most_rank = 0;
+  int least_rank = input.trace->layer_model(input.selection.layer).head_dim, most_rank = 0;
   for (const auto& replay : replays) {
     figure->row_names.push_back(replay->policy);
     series.rows.emplace_back();
@@ -58,7 +58,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       input.selection.step, format_count(replays.front()->budget),
       least_rank == most_rank ? std::to_string(most_rank)
                               : fmt::format("{} to {}", least_rank, most_rank),
-      input.trace->model().head_dim);
+      input.trace->layer_model(input.selection.layer).head_dim);
   return figure;
 }
 

@@ -9,6 +9,7 @@
 #include "analysis/policy/published.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/query_head_rows.h"
 #include "app/plot/cell_map.h"
 #include "app/plot/limits.h"
 #include "app/plot/panels.h"
@@ -26,6 +27,7 @@ class HeadBudgets final : public Figure {
  public:
   int layers = 0;
   int heads = 0;
+  std::vector<int> present;  // [L] heads of each layer
   int step = 0;
   int budget = 0;
   bool relative = false;  // entries / budget
@@ -42,10 +44,12 @@ class HeadBudgets final : public Figure {
     const ColourScale colours = scale(request);
     const std::vector<Axes> axes = add_panels(scene, style, panels(request));
     for (std::size_t p = 0; p < axes.size(); ++p) {
-      add_cells(scene, style, axes[p], shown(policies[p]), layers, heads, colours,
-                [&](double value) {
-                  return relative ? fmt::format("{:.2f}", value) : format_count(std::lround(value));
-                });
+      add_cells(
+          scene, style, axes[p], shown(policies[p]), layers, heads, colours,
+          [&](double value) {
+            return relative ? fmt::format("{:.2f}", value) : format_count(std::lround(value));
+          },
+          present);
     }
     const Rect all = around(axes);
     add_colour_bar(scene, style, all, colours);
@@ -57,6 +61,7 @@ class HeadBudgets final : public Figure {
     for (const Shares& one : policies) {
       for (long i = 0; i < static_cast<long>(layers) * heads; ++i) {
         const auto entries = static_cast<double>(one.entries[static_cast<std::size_t>(i)]);
+        if (i % heads >= present[static_cast<std::size_t>(i / heads)]) continue;
         csv.row({std::string_view(one.policy), i / heads, i % heads, std::lround(entries),
                  entries / budget});
       }
@@ -64,8 +69,10 @@ class HeadBudgets final : public Figure {
   }
 
   std::string value_text(const Target& target) const override {
-    if (target.layer < 0 || target.head < 0 || target.layer >= layers || target.head >= heads)
+    if (target.layer < 0 || target.head < 0 || target.layer >= layers ||
+        target.head >= present[static_cast<std::size_t>(target.layer)]) {
       return {};
+    }
     std::string text;
     for (const Shares& one : policies) {
       const float entries =
@@ -132,7 +139,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const FigureInfo info = entry();
   auto figure = std::make_unique<HeadBudgets>();
   figure->layers = input.trace->model().num_layers;
-  figure->heads = input.trace->model().num_kv_heads;
+  figure->heads = input.trace->most_heads();
+  figure->present = heads_of_layers(*input.trace);
   figure->step = input.selection.step;
   figure->budget = input.budget.resolve(input.trace->run().prompt_length);
   figure->relative = choice(info, input.choices, "show") == "share";
@@ -142,9 +150,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     Shares one{replay->policy, {}};
     for (int l = 0; l < figure->layers; ++l) {
       for (int h = 0; h < figure->heads; ++h) {
-        const HeadReplay& head = head_of(*replay, l, h);
+        const HeadReplay* head = replay->find(l, h);
         const auto step = static_cast<std::size_t>(figure->step);
-        one.entries.push_back(static_cast<float>(head.steps.at(step).retained));
+        one.entries.push_back(head != nullptr ? static_cast<float>(head->steps.at(step).retained)
+                                              : std::numeric_limits<float>::quiet_NaN());
       }
     }
     figure->policies.push_back(std::move(one));

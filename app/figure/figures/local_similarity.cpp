@@ -24,7 +24,7 @@ std::vector<Point> points_of(const std::vector<double>& cosines) {
 /// The mean over all tokens of every head of the layer; the selected head in front.
 void add_heads(LinePanels::Panel& panel, const Trace& trace, const Selection& s, bool values,
                int most, Progress& progress) {
-  for (int h = 0; h < trace.model().num_kv_heads; ++h) {
+  for (int h = 0; h < trace.layer_model(s.layer).num_kv_heads; ++h) {
     progress.check();
     const Matrix rows = values ? trace.value(s.layer, h) : trace.key(s.layer, h);
     LinePanels::Line line;

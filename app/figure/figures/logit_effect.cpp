@@ -129,7 +129,7 @@ std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool on
                                                std::string& what) {
   const Selection& s = input.selection;
   const Replay& replay = *input.policy_a;
-  const int heads = input.trace->model().num_kv_heads;
+  const int heads = input.trace->layer_model(input.selection.layer).num_kv_heads;
   std::vector<std::vector<std::int32_t>> left;
   if (one_token) {
     const int window = input.trace->window(s.layer);

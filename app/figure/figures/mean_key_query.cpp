@@ -14,12 +14,15 @@ namespace {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const Trace& trace = *input.trace;
-  const ModelInfo& model = trace.model();
+  const int layers = trace.model().num_layers;
+  long query_heads = 0;
+  for (int layer = 0; layer < layers; ++layer) query_heads += trace.layer_model(layer).num_heads;
   auto figure = std::make_unique<Strips>();
   Strips::Series series;
   long negative = 0;
-  progress.set_total(model.num_layers * model.num_heads);
-  for (int layer = 0; layer < model.num_layers; ++layer) {
+  progress.set_total(query_heads);
+  for (int layer = 0; layer < layers; ++layer) {
+    const ModelInfo& model = trace.layer_model(layer);
     series.rows.emplace_back();
     figure->row_names.push_back(std::to_string(layer));
     Eigen::RowVectorXd mean_key;
@@ -29,8 +32,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       if (q % model.group_size() == 0) mean_key = mean_row(view(trace.key(layer, head)));
       const double value = cosine(mean_key, mean_row(view(trace.query(layer, q))));
       negative += value < 0.0 ? 1 : 0;
-      series.rows.back().push_back(
-          {value, place_in_row(q, model.num_heads), Target{.layer = layer, .head = head, .query_head = q}, {}});
+      series.rows.back().push_back({value,
+                                    place_in_row(q, model.num_heads),
+                                    Target{.layer = layer, .head = head, .query_head = q},
+                                    {}});
     }
   }
   Strips::Column column;
@@ -38,15 +43,14 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   column.x = x_axis("cos(mean key, mean query)", cosines_and_zero(range_of(column.series)));
   column.reference = 0.0;
   figure->columns.push_back(std::move(column));
-  figure->y = layer_axis(model.num_layers);
-  figure->row_height = std::clamp(3.2 * model.num_heads, 12.0, 26.0);
+  figure->y = layer_axis(layers);
+  figure->row_height = std::clamp(3.2 * trace.most_query_heads(), 12.0, 26.0);
   figure->measure = "cosine_of_means";
   figure->row_measure = "of_layer";
   figure->caption_text = fmt::format(
       "Cosine of the mean key and the mean query of every query head, after RoPE, {}: negative in "
       "{} of {}.",
-      Strips::rows_in_words(model.num_layers), format_count(negative),
-      format_count(static_cast<long>(model.num_layers) * model.num_heads));
+      Strips::rows_in_words(layers), format_count(negative), format_count(query_heads));
   return figure;
 }
 

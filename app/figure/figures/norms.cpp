@@ -38,16 +38,17 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->measure = "norm_l2";
   figure->columns = {column("Keys", "‖k‖₂", "Head"), column("Queries", "‖q‖₂", "Query head"),
                      column("Values", "‖v‖₂", "Head")};
-  progress.set_total(trace.model().num_kv_heads + trace.model().num_heads);
-  for (int h = 0; h < trace.model().num_kv_heads; ++h) {
+  progress.set_total(trace.layer_model(s.layer).num_kv_heads +
+                     trace.layer_model(s.layer).num_heads);
+  for (int h = 0; h < trace.layer_model(s.layer).num_kv_heads; ++h) {
     progress.advance();
     const Matrix keys = trace.key(s.layer, h), values = trace.value(s.layer, h);
     figure->columns[0].rows.push_back({std::to_string(h), h, h == s.head, row_norms(view(keys))});
     figure->columns[2].rows.push_back({std::to_string(h), h, h == s.head, row_norms(view(values))});
   }
-  for (int q = 0; q < trace.model().num_heads; ++q) {
+  for (int q = 0; q < trace.layer_model(s.layer).num_heads; ++q) {
     progress.advance();
-    const int head = trace.model().head_of(q);
+    const int head = trace.layer_model(s.layer).head_of(q);
     const Matrix queries = trace.query(s.layer, q);
     figure->columns[1].rows.push_back({std::to_string(q), head,
                                        s.query_head >= 0 ? q == s.query_head : head == s.head,

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/sink.h"
@@ -19,31 +21,31 @@ namespace kvloupe::figure::output_error_heads_figure {
 
 namespace {
 
-/// [L·Hk] of the full cache: mean over the head's query heads.
-std::vector<double> sink_of_heads(const FigureInput& input, Progress& progress) {
-  const ModelInfo& model = input.trace->model();
-  const int group = model.group_size();
+/// A number of the full cache for each head: [layer, head].
+using OfHeads = std::map<std::pair<int, int>, double>;
+
+/// Mean over the head's query heads.
+OfHeads sink_of_heads(const FigureInput& input, Progress& progress) {
   const Matrix strengths = sink_strengths(*input.trace, 0, progress);
-  std::vector<double> values;
-  for (int l = 0; l < model.num_layers; ++l) {
+  OfHeads values;
+  for (int l = 0; l < input.trace->model().num_layers; ++l) {
+    const ModelInfo& model = input.trace->layer_model(l);
+    const int group = model.group_size();
     for (int h = 0; h < model.num_kv_heads; ++h) {
-      values.push_back(strengths.row(l).segment(h * group, group).cast<double>().mean());
+      values[{l, h}] = strengths.row(l).segment(h * group, group).cast<double>().mean();
     }
   }
   return values;
 }
 
-std::vector<double> spread_of_heads(const FigureInput& input, Progress& progress) {
-  const ModelInfo& model = input.trace->model();
+OfHeads spread_of_heads(const FigureInput& input, Progress& progress) {
   ReadsRequest request;
   request.tokens = {0};
   request.effective_tokens = true;
   request.states = &input.replays->states();
-  std::vector<double> values(static_cast<std::size_t>(model.num_layers * model.num_kv_heads),
-                             kUnknown);
+  OfHeads values;
   for (const TokenReads& head : token_reads(*input.trace, request, progress))
-    values[static_cast<std::size_t>(head.layer * model.num_kv_heads + head.head)] =
-        head.effective_tokens;
+    values[{head.layer, head.head}] = head.effective_tokens;
   return values;
 }
 
@@ -71,19 +73,17 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     asking.finish();
   }
   Progress of_trace(progress, kReplaySteps);
-  const std::vector<double> spread =
+  const OfHeads spread =
       by_sink ? sink_of_heads(input, of_trace) : spread_of_heads(input, of_trace);
   of_trace.finish();
   auto figure = std::make_unique<HeadScatter>();
   const Measure& error = require_measure("output_error");
-  const int heads = input.trace->model().num_kv_heads;
   for (std::size_t r = 0; r < replays.size(); ++r) {
     HeadScatter::Panel panel;
     panel.policy = replays[r]->policy;
     for (std::size_t h = 0; h < replays[r]->heads.size(); ++h) {
       const HeadReplay& head = replays[r]->heads[h];
-      panel.dots.push_back({head.layer, head.head,
-                            spread[static_cast<std::size_t>(head.layer * heads + head.head)],
+      panel.dots.push_back({head.layer, head.head, spread.at({head.layer, head.head}),
                             later ? answers[r].heads[h].output_error : measure_of(error, head)});
     }
     figure->panels.push_back(std::move(panel));

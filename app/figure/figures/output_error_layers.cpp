@@ -64,6 +64,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     line.marked = true;
     const std::vector<double>& errors = all[p];
     for (std::size_t layer = 0; layer < errors.size(); ++layer) {
+      if (!trace.attends(static_cast<int>(layer))) continue;
       line.points.push_back({static_cast<double>(layer) + 0.5, errors[layer]});
     }
     panel.lines.push_back(std::move(line));

@@ -17,6 +17,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/figure/figures/read_dots.h"
+#include "app/figure/query_head_rows.h"
 #include "app/plot/cell_map.h"
 #include "app/plot/limits.h"
 #include "app/plot/map_plot.h"
@@ -89,6 +90,8 @@ class Overview final : public Figure, public HeadValues {
   std::string chosen_scale = "auto";
 
   int layers = 0;
+  std::vector<int> present;         // [L] heads of each layer
+  std::vector<std::string> absent;  // [L] what there is where it has no head
   int heads = 0;
   Shown measure;
   std::string at;  // where, in words
@@ -168,6 +171,7 @@ class Overview final : public Figure, public HeadValues {
       scene.add(Image{std::move(pixels), rect, std::move(key), Interpolation::nearest});
       const Axes axes{rect, plot.x, plot.y};
       add_gaps(scene, style, axes);
+      add_absent_rows(scene, style, rect, present);
       add_outlines(scene, style, axes, panel);
       if (reads.empty()) {
         add_values(scene, style, axes, values, colours);
@@ -206,7 +210,7 @@ class Overview final : public Figure, public HeadValues {
     for (const Panel& panel : panels) {
       const std::vector<float> shown = shown_values(panel);
       for (int l = 0; l < layers; ++l) {
-        for (int h = 0; h < heads; ++h) {
+        for (int h = 0; h < present[static_cast<std::size_t>(l)]; ++h) {
           std::vector<CsvWriter::Cell> row = {std::string_view(panel.title), static_cast<long>(l),
                                               static_cast<long>(h),
                                               static_cast<double>(panel.values[cell(l, h)])};
@@ -219,8 +223,9 @@ class Overview final : public Figure, public HeadValues {
   }
 
   std::string value_text(const Target& target) const override {
-    if (target.layer < 0 || target.head < 0 || target.layer >= layers || target.head >= heads)
-      return {};
+    if (target.layer < 0 || target.head < 0 || target.layer >= layers) return {};
+    const auto layer = static_cast<std::size_t>(target.layer);
+    if (target.head >= present[layer]) return absent[layer];
     const std::size_t at_cell = cell(target.layer, target.head);
     std::string text;
     for (const Panel& panel : panels) {
@@ -507,7 +512,7 @@ class Overview final : public Figure, public HeadValues {
     std::vector<Text> texts;
     std::vector<Colour> grounds;
     for (int l = 0; l < layers; ++l) {
-      for (int h = 0; h < heads; ++h) {
+      for (int h = 0; h < present[static_cast<std::size_t>(l)]; ++h) {
         const auto value = static_cast<double>(values[cell(l, h)]);
         const Point middle = axes.to_page(h + 0.5, l + 0.5);
         const std::string label = is_relative     ? percent_text(value)
@@ -566,15 +571,18 @@ class OverviewParts {
 /// The roles of heads with the full cache, whatever the policy.
 void add_full_cache(Overview& figure, const FigureInput& input, Progress& progress) {
   const std::string& name = figure.measure.name;
-  const int group = input.trace->model().group_size();
-  figure.at = group > 1 ? "mean over its query heads" : "mean over all later queries";
+  const bool shared = input.trace->model().group_size() > 1;
+  figure.at = shared ? "mean over its query heads" : "mean over all later queries";
   Panel panel = figure.empty_panel("full cache");
   if (name == kSinksMeasure) {
     const Matrix strengths = sink_strengths(*input.trace, 0, progress);
+    panel.strongest.assign(panel.values.size(), std::numeric_limits<float>::quiet_NaN());
     for (int l = 0; l < figure.layers; ++l) {
-      for (int h = 0; h < figure.heads; ++h) {
+      const ModelInfo& model = input.trace->layer_model(l);
+      const int group = model.group_size();
+      for (int h = 0; h < model.num_kv_heads; ++h) {
         panel.values[figure.cell(l, h)] = strengths.row(l).segment(h * group, group).mean();
-        panel.strongest.push_back(strengths.row(l).segment(h * group, group).maxCoeff());
+        panel.strongest[figure.cell(l, h)] = strengths.row(l).segment(h * group, group).maxCoeff();
       }
     }
     figure.panels.push_back(std::move(panel));
@@ -679,6 +687,16 @@ void add_kept(Overview& figure, const FigureInput& input) {
   }
 }
 
+/// What stands in place of a number where a layer has no such head.
+std::string absent_text(const ModelInfo& layer) {
+  if (layer.attends()) return "the layer has fewer heads";
+  const std::string what =
+      layer.mixer.empty() ? "a layer without a cache" : layer.mixer + ", without a cache";
+  if (layer.state_bytes == 0) return what;
+  return fmt::format("{}; its state takes {} kB, whatever the policy", what,
+                     format_number(static_cast<double>(layer.state_bytes) / 1000.0));
+}
+
 /// Whether the number is one of a step.
 bool has_step(const OverviewMeasure& measure) {
   if (measure.from != From::measure) return measure.from != From::trace;
@@ -689,9 +707,11 @@ bool has_step(const OverviewMeasure& measure) {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   auto figure = std::make_unique<Overview>();
-  const ModelInfo& model = input.trace->model();
-  figure->layers = model.num_layers;
-  figure->heads = model.num_kv_heads;
+  figure->layers = input.trace->model().num_layers;
+  figure->heads = input.trace->most_heads();
+  figure->present = heads_of_layers(*input.trace);
+  for (int layer = 0; layer < figure->layers; ++layer)
+    figure->absent.push_back(absent_text(input.trace->layer_model(layer)));
   const OverviewMeasure& chosen = *find_overview_measure(choice(entry(), input.choices, "measure"));
   figure->measure = shown(measure_name(chosen.name, *input.trace));
   figure->chosen_scale = choice(entry(), input.choices, "scale");

@@ -89,7 +89,7 @@ FigureInfo entry() {
                                 -1.0, 1.0)};
   info.unavailable = [](const Trace& trace) -> std::string {
     try {
-      Rope rope(trace.model());
+      Rope rope(trace.layer_model(trace.storing_layers().front()));
       return {};
     } catch (const WorkError& error) {
       return error.what();

@@ -7,6 +7,7 @@
 
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/stage_comparison.h"
+#include "app/figure/query_head_rows.h"
 #include "app/plot/cell_map.h"
 #include "app/plot/limits.h"
 #include "app/plot/panels.h"
@@ -21,6 +22,8 @@ class PerturbationHeads final : public Figure {
   int layers = 0;
   int heads = 0;  // query heads
   int group = 1;
+  std::vector<QueryHeadRow> rows;     // [L]
+  std::vector<int> present;           // [L] query heads of each layer
   std::vector<double> without, with;  // [L,Hq]
   std::vector<float> reductions;      // [L,Hq], percent of ℒ without
   std::string symbol;
@@ -35,17 +38,18 @@ class PerturbationHeads final : public Figure {
     Scene scene = make_scene(request.style, request.width, request.height);
     const ColourScale colours = scale(request);
     const std::vector<Axes> axes = add_panels(scene, request.style, grid(request));
-    add_cells(scene, request.style, axes.front(), reductions, layers, heads, colours,
-              [](double value) { return format_number(std::round(value), 3); });
+    add_cells(
+        scene, request.style, axes.front(), reductions, layers, heads, colours,
+        [](double value) { return format_number(std::round(value), 3); }, present);
     add_colour_bar(scene, request.style, axes.front().plot, colours);
-    add_query_head_regions(scene, axes.front().plot, layers, heads, group);
+    add_query_head_regions(scene, axes.front().plot, rows, heads);
     return scene;
   }
 
   void write_csv(CsvWriter& csv) const override {
     csv.row({"layer", "query_head", "without", "with", "reduction_percent"});
     for (long l = 0; l < layers; ++l) {
-      for (long h = 0; h < heads; ++h) {
+      for (long h = 0; h < rows[static_cast<std::size_t>(l)].query_heads; ++h) {
         const auto at = static_cast<std::size_t>(l * heads + h);
         csv.row({l, h, without[at], with[at], static_cast<double>(reductions[at])});
       }
@@ -114,17 +118,32 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const auto replays = replays_of(input, wanted_of(what), progress);
   auto figure = std::make_unique<PerturbationHeads>();
   figure->layers = input.trace->model().num_layers;
-  figure->heads = input.trace->model().num_heads;
+  figure->heads = input.trace->most_query_heads();
+  figure->rows = query_head_rows(*input.trace);
+  figure->present = query_heads_of_layers(*input.trace);
   figure->group = input.trace->model().group_size();
   figure->symbol = what.symbol;
-  figure->without = perturbations(what, *replays[0]);
-  figure->with = perturbations(what, *replays[1]);
+  // A cell of the map for each: layers may have fewer query heads, or none.
+  const auto spread = [&](const std::vector<double>& values) {
+    std::vector<double> cells(static_cast<std::size_t>(figure->layers * figure->heads),
+                              std::numeric_limits<double>::quiet_NaN());
+    auto next = values.begin();
+    for (int layer = 0; layer < figure->layers; ++layer) {
+      const int count = figure->rows[static_cast<std::size_t>(layer)].query_heads;
+      std::copy(next, next + count, cells.begin() + layer * figure->heads);
+      next += count;
+    }
+    return cells;
+  };
+  figure->without = spread(perturbations(what, *replays[0]));
+  figure->with = spread(perturbations(what, *replays[1]));
   for (std::size_t i = 0; i < figure->without.size(); ++i) {
     const double before = figure->without[i];
     // Nothing was lost: nothing to reduce.
-    const double change = figure->with[i] == before ? 0.0
-                          : before > 0.0            ? 100.0 * (1.0 - figure->with[i] / before)
-                                                    : -std::numeric_limits<double>::infinity();
+    const double change = std::isnan(before)          ? before
+                          : figure->with[i] == before ? 0.0
+                          : before > 0.0              ? 100.0 * (1.0 - figure->with[i] / before)
+                                                      : -std::numeric_limits<double>::infinity();
     figure->reductions.push_back(static_cast<float>(change));
   }
   figure->settings = fmt::format("{} against {}, N = {}, {}", what.with.text(), what.without.text(),

@@ -23,9 +23,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     // Policy B's look for what is left behind, A's for the policy looked at.
     line.look = r == 0 ? 1 : 0;
     line.marked = true;
+    auto first = all.begin();
     for (int layer = 0; layer < model.num_layers; ++layer) {
-      const auto first = all.begin() + static_cast<std::ptrdiff_t>(layer) * model.num_heads;
-      const double mean = mean_of(std::vector<double>(first, first + model.num_heads));
+      const int heads = input.trace->layer_model(layer).num_heads;
+      if (heads == 0) continue;
+      const double mean = mean_of(std::vector<double>(first, first + heads));
+      first += heads;
       line.points.push_back({layer + 0.5, mean});
     }
     panel.lines.push_back(std::move(line));

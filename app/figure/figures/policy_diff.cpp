@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "analysis/error.h"
+#include "analysis/metric/sink.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/blended_cells.h"
@@ -54,8 +55,8 @@ class PolicyDiff final : public Figure {
   Layout layout = Layout::heads;
   std::string policy_a, policy_b;
   int budget = 0;
-  int window = 0;  // of the model, where it hides anything; 0: none
-  int heads_of_layer = 1;
+  int window = 0;                // of the model, where it hides anything; 0: none
+  std::vector<HeadIndex> heads;  // of the rows, where they are heads: layer by layer
   int tokens = 0;
   std::vector<std::vector<Kept>> rows;  // [L·Hk], [S] or [1] of [T]
   TokenText text;
@@ -99,7 +100,7 @@ class PolicyDiff final : public Figure {
   std::string value_text(const Target& target) const override {
     if (target.token < 0 || target.token >= tokens) return {};
     int row = 0;
-    if (layout == Layout::heads) row = target.layer * heads_of_layer + target.head;
+    if (layout == Layout::heads) row = row_of(target.layer, target.head);
     if (layout == Layout::steps) row = target.step;
     if (row < 0 || row >= static_cast<int>(rows.size())) return {};
     switch (rows[static_cast<std::size_t>(row)][static_cast<std::size_t>(target.token)]) {
@@ -139,8 +140,7 @@ class PolicyDiff final : public Figure {
     int layer, head, step;
   };
   Place place_of(int row) const {
-    if (layout == Layout::heads)
-      return {row / heads_of_layer, row % heads_of_layer, selection.step};
+    if (layout == Layout::heads) return {head_at(row).layer, head_at(row).head, selection.step};
     return {selection.layer, selection.head, layout == Layout::steps ? row : selection.step};
   }
 
@@ -279,8 +279,7 @@ class PolicyDiff final : public Figure {
     const auto [x0, x1] = request.x_range.value_or(
         std::pair<double, double>(selection.first_token, selection.last_token + 1.0));
     plot.x = {AxisMeaning::token, AxisScale::linear, x0, x1, "Token"};
-    plot.y = layout == Layout::heads ? Axis{AxisMeaning::layer, AxisScale::linear, 0.0,
-                                            static_cast<double>(count) / heads_of_layer, "Layer"}
+    plot.y = layout == Layout::heads ? rows_axis()
                                      : Axis{AxisMeaning::step, AxisScale::linear, 0.0,
                                             static_cast<double>(count), "Step"};
     const Rect rect = map_rect(style, plot, request.width, request.height);
@@ -325,6 +324,28 @@ class PolicyDiff final : public Figure {
     b.add_to(scene);
   }
 
+  HeadIndex head_at(int row) const { return heads[static_cast<std::size_t>(row)]; }
+  int row_of(int layer, int head) const {
+    const auto found = std::find_if(heads.begin(), heads.end(), [&](const HeadIndex& one) {
+      return one.layer == layer && one.head == head;
+    });
+    return found == heads.end() ? -1 : static_cast<int>(found - heads.begin());
+  }
+  /// Layers where all have as many heads, and each row's name where they have not.
+  Axis rows_axis() const {
+    const int layers = heads.empty() ? 1 : heads.back().layer + 1;
+    const std::size_t of_layer = heads.size() / static_cast<std::size_t>(layers);
+    bool alike = of_layer * static_cast<std::size_t>(layers) == heads.size();
+    for (std::size_t r = 0; alike && r < heads.size(); ++r)
+      alike = heads[r].layer == static_cast<int>(r / of_layer);
+    if (alike) {
+      return {AxisMeaning::layer, AxisScale::linear, 0.0, static_cast<double>(layers), "Layer"};
+    }
+    std::vector<std::string> names;
+    for (const HeadIndex& one : heads) names.push_back(fmt::format("{}.{}", one.layer, one.head));
+    return name_axis(std::move(names), "Layer.head");
+  }
+
   /// Hairlines between rows, bolder between layers.
   void add_row_lines(Scene& scene, const Style& style, const Axes& axes, int count) const {
     const double row = axes.plot.height / count;
@@ -332,7 +353,7 @@ class PolicyDiff final : public Figure {
     Path thin, bold;
     for (int r = 1; r < count; ++r) {
       const double y = axes.plot.y + r * row;
-      Path& path = layout == Layout::heads && r % heads_of_layer == 0 ? bold : thin;
+      Path& path = layout == Layout::heads && heads[r].head == 0 ? bold : thin;
       path.move({axes.plot.x, y}).line({axes.plot.right(), y});
     }
     for (auto* path : {&thin, &bold}) {
@@ -347,8 +368,8 @@ class PolicyDiff final : public Figure {
     for (std::size_t r = 0; r < rows.size(); ++r) {  // the whole row; its tokens the axis tells
       const double row = axes.plot.height / static_cast<double>(rows.size());
       Target target;
-      target.layer = static_cast<int>(r) / heads_of_layer;
-      target.head = static_cast<int>(r) % heads_of_layer;
+      target.layer = heads[r].layer;
+      target.head = heads[r].head;
       scene.regions.push_back(
           {{axes.plot.x, axes.plot.y + static_cast<double>(r) * row, axes.plot.width, row},
            target});
@@ -357,14 +378,15 @@ class PolicyDiff final : public Figure {
     if (static_cast<std::size_t>(end - first) * rows.size() > 40000) return;
     for (std::size_t r = 0; r < rows.size(); ++r) {
       for (int t = first; t < end; ++t) {
-        const double layer = static_cast<double>(r) / heads_of_layer;
-        const Point from = axes.to_page(t, layer);
-        const Point to = axes.to_page(t + 1, layer + 1.0 / heads_of_layer);
+        const double row = axes.plot.height / static_cast<double>(rows.size());
+        const double left = axes.to_page(t, axes.y.first).x;
+        const double right = axes.to_page(t + 1, axes.y.first).x;
         Target target;
         target.token = t;
-        target.layer = static_cast<int>(r) / heads_of_layer;
-        target.head = static_cast<int>(r) % heads_of_layer;
-        scene.regions.push_back({{from.x, from.y, to.x - from.x, to.y - from.y}, target});
+        target.layer = heads[r].layer;
+        target.head = heads[r].head;
+        scene.regions.push_back(
+            {{left, axes.plot.y + static_cast<double>(r) * row, right - left, row}, target});
       }
     }
   }
@@ -384,16 +406,17 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->budget = a.budget;
   figure->window = input.trace->window(s.layer);
   figure->tokens = input.trace->length();
-  const ModelInfo& model = input.trace->model();
   const auto add = [&](int layer, int head, int step) {
     progress.check();
     figure->rows.push_back(kept_by(a, head_of(a, layer, head), head_of(b, layer, head), step));
   };
   switch (figure->layout) {
     case Layout::heads:
-      figure->heads_of_layer = model.num_kv_heads;
-      for (int l = 0; l < model.num_layers; ++l) {
-        for (int h = 0; h < model.num_kv_heads; ++h) add(l, h, s.step);
+      for (int l = 0; l < input.trace->model().num_layers; ++l) {
+        for (int h = 0; h < input.trace->layer_model(l).num_kv_heads; ++h) {
+          figure->heads.push_back({l, h});
+          add(l, h, s.step);
+        }
       }
       break;
     case Layout::steps:

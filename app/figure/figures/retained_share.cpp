@@ -46,7 +46,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     const int length = trace->run().prompt_length;
     lengths.push_back(length);
     // If windows differ, layers hold different numbers; a layer that sees everything holds most.
-    const int window = trace->same_window() ? trace->window(0) : 0;
+    const int window = trace->same_window() ? trace->window(trace->storing_layers().front()) : 0;
     most.push_back(std::max(1, length - first_seen(length, window)));
   }
   LinePanels::Panel panel;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/follow.h"
@@ -32,10 +34,12 @@ bool is_in_row(const HeadRoles& head, std::size_t row) {
   return role_catalog()[row].beside ? rests_on_sink(head) : name == static_cast<int>(row);
 }
 
+/// Of each head's query heads: by layer and head.
+using RolesOfHeads = std::map<std::pair<int, int>, std::vector<HeadRoles>>;
+
 /// [roles, then one for heads without a name] of one policy after one step. Heads that rest on the
 /// sink count in its row beside the row of their name.
-std::vector<Sums> sums_of(const Replay& replay, int step, const std::vector<HeadRoles>& roles,
-                          int query_heads) {
+std::vector<Sums> sums_of(const Replay& replay, int step, const RolesOfHeads& roles) {
   const Measure& mass = require_measure("retained_mass");
   std::vector<Sums> sums(role_catalog().size() + 1);
   const double seen = replay.blocks.at(static_cast<std::size_t>(step)).end;
@@ -43,8 +47,7 @@ std::vector<Sums> sums_of(const Replay& replay, int step, const std::vector<Head
     const StepRecord& record = head.steps.at(static_cast<std::size_t>(step));
     const int group = static_cast<int>(record.query_heads.size());
     for (int i = 0; i < group; ++i) {
-      const HeadRoles& one =
-          roles.at(static_cast<std::size_t>(head.layer * query_heads + head.head * group + i));
+      const HeadRoles& one = roles.at({head.layer, head.head}).at(static_cast<std::size_t>(i));
       const double kept = measure_at(mass, record, i);
       for (std::size_t row = 0; row < sums.size(); ++row) {
         if (!is_in_row(one, row)) continue;
@@ -75,15 +78,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   request.tokens = {0};
   request.roles = true;
   request.states = &input.replays->states();
-  std::vector<HeadRoles> roles;  // [L · Hq] of each query head
-  for (const TokenReads& head : token_reads(trace, request, progress)) {
-    roles.insert(roles.end(), head.roles.begin(), head.roles.end());
-  }
+  RolesOfHeads roles;
+  for (const TokenReads& head : token_reads(trace, request, progress))
+    roles[{head.layer, head.head}] = head.roles;
 
   auto figure = std::make_unique<Strips>();
   std::vector<std::vector<Sums>> sums;
-  for (const auto& replay : replays)
-    sums.push_back(sums_of(*replay, step, roles, trace.model().num_heads));
+  for (const auto& replay : replays) sums.push_back(sums_of(*replay, step, roles));
   Strips::Column kept, lost;
   kept.title = "Entries kept";
   lost.title = "Attention lost";

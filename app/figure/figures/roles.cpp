@@ -8,6 +8,7 @@
 #include "analysis/replay/follow.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/query_head_rows.h"
 #include "app/plot/cell_map.h"
 #include "app/plot/limits.h"
 #include "app/plot/panels.h"
@@ -22,7 +23,9 @@ constexpr double kWide = 300.0;        // points: room for three panels beside e
 class Roles final : public Figure {
  public:
   int layers = 0, query_heads = 0, group = 1;
-  std::vector<HeadRoles> roles;  // [L,Hq]
+  std::vector<QueryHeadRow> rows;  // [L]
+  std::vector<int> present;        // [L] query heads of each layer
+  std::vector<HeadRoles> roles;    // [L,Hq]
 
   double natural_height(const DrawRequest& request) const override {
     return std::max(80.0, panels_natural_height(request.style, panels(request), request.width));
@@ -34,12 +37,13 @@ class Roles final : public Figure {
     const ColourScale colours = scale(request);
     const std::vector<Axes> axes = add_panels(scene, style, panels(request));
     for (std::size_t role = 0; role < axes.size(); ++role) {
-      add_cells(scene, style, axes[role], values(role), layers, query_heads, colours,
-                [](double value) { return fmt::format("{:.1f}", value); });
+      add_cells(
+          scene, style, axes[role], values(role), layers, query_heads, colours,
+          [](double value) { return fmt::format("{:.1f}", value); }, present);
       std::vector<bool> named;
       for (const HeadRoles& head : roles) named.push_back(is_named(head, role));
       outline_cells(scene, style, axes[role].plot, named, layers, query_heads);
-      add_query_head_regions(scene, axes[role].plot, layers, query_heads, group);
+      add_query_head_regions(scene, axes[role].plot, rows, query_heads);
     }
     const Rect all = around(axes);
     // A stamp of a few millimetres has no room for it.
@@ -53,6 +57,8 @@ class Roles final : public Figure {
   void write_csv(CsvWriter& csv) const override {
     csv.row({"layer", "query_head", "named", "role", "value", "threshold"});
     for (std::size_t i = 0; i < roles.size(); ++i) {
+      const auto layer = i / static_cast<std::size_t>(query_heads);
+      if (static_cast<int>(i) % query_heads >= rows[layer].query_heads) continue;
       for (std::size_t role = 0; role < role_catalog().size(); ++role) {
         const RoleInfo& info = role_catalog()[role];
         csv.row({static_cast<long>(i) / query_heads, static_cast<long>(i) % query_heads,
@@ -153,14 +159,19 @@ class Roles final : public Figure {
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   auto figure = std::make_unique<Roles>();
   figure->layers = input.trace->model().num_layers;
-  figure->query_heads = input.trace->model().num_heads;
+  figure->query_heads = input.trace->most_query_heads();
+  figure->rows = query_head_rows(*input.trace);
+  figure->present = query_heads_of_layers(*input.trace);
+  figure->roles.resize(static_cast<std::size_t>(figure->layers * figure->query_heads));
   figure->group = input.trace->model().group_size();
   ReadsRequest request;
   request.tokens = {0};
   request.roles = true;
   request.states = &input.replays->states();
   for (const TokenReads& head : token_reads(*input.trace, request, progress)) {
-    figure->roles.insert(figure->roles.end(), head.roles.begin(), head.roles.end());
+    const int group = figure->rows[static_cast<std::size_t>(head.layer)].group;
+    std::copy(head.roles.begin(), head.roles.end(),
+              figure->roles.begin() + head.layer * figure->query_heads + head.head * group);
   }
   return figure;
 }

@@ -230,7 +230,7 @@ std::vector<double> later_attention_of(const FigureInput& input, const LayerStat
                                        Progress& progress) {
   const Selection& s = input.selection;
   const Trace& trace = *input.trace;
-  const int group = trace.model().group_size();
+  const int group = trace.layer_model(s.layer).group_size();
   const int first = s.query_head >= 0 ? s.query_head : s.head * group;
   const int count = s.query_head >= 0 ? 1 : group;
   std::vector<double> mean(tokens.size(), 0.0);

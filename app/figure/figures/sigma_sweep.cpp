@@ -101,7 +101,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     wanted.push_back({.policy = *one, .layers = {layer}, .measures = {"head_error_l2"}});
   }
   const auto replays = replays_of(input, wanted, progress);
-  const auto heads = static_cast<std::size_t>(input.trace->model().num_kv_heads);
+  const auto heads = static_cast<std::size_t>(input.trace->layer_model(layer).num_kv_heads);
   std::vector<std::vector<double>> errors(heads), members(heads);
   ValueRange error_range, member_range;
   for (const auto& replay : replays) {

@@ -227,7 +227,7 @@ AttentionBeside attention_beside(const Trace& trace, const Selection& s, Progres
   window.query_end = window.key_end = s.last_token + 1;
   window.width = window.height = std::min(window.query_end - window.query_first, most_pixels);
   window.seen = trace.window(s.layer);
-  const int group = trace.model().group_size();
+  const int group = trace.layer_model(s.layer).group_size();
   const int first = s.query_head >= 0 ? s.query_head : s.head * group;
   const int count = s.query_head >= 0 ? 1 : group;
   const LayerAttention attention = trace.attention(s.layer).of_heads(first, count);

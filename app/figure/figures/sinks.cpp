@@ -11,6 +11,7 @@
 #include "analysis/metric/sink.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/query_head_rows.h"
 #include "app/plot/cell_map.h"
 #include "app/plot/dot_plot.h"
 #include "app/plot/limits.h"
@@ -33,9 +34,11 @@ struct CellPanel {
   int columns = 1;
   std::vector<float> values;  // [rows,columns]
   ColourScale colours;
-  const char* number = "";  // fmt, empty: no numbers in the cells
-  bool sinks = false;       // cells above kSinkHead are outlined
-  int group = 0;            // query heads of a head, where columns are query heads
+  const char* number = "";               // fmt, empty: no numbers in the cells
+  bool sinks = false;                    // cells above kSinkHead are outlined
+  std::vector<QueryHeadRow> heads = {};  // [rows], where they are layers
+  std::vector<int> present = {};         // [rows] columns that there are; empty: all
+  int group = 0;                         // query heads of a head, where columns are query heads
 };
 
 /// Two maps side by side: what differs in scale cannot share a bar.
@@ -129,14 +132,14 @@ class CellMaps : public Figure {
     std::function<std::string(double)> number;
     if (*panel.number != '\0')
       number = [&](double value) { return fmt::format(fmt::runtime(panel.number), value); };
-    add_cells(scene, style, axes, panel.values, panel.rows, panel.columns, colours, number);
+    add_cells(scene, style, axes, panel.values, panel.rows, panel.columns, colours, number,
+              panel.present);
     if (panel.sinks) {
       std::vector<bool> outlined;
       for (const float value : panel.values) outlined.push_back(value > kSinkHead);
       outline_cells(scene, style, axes.plot, outlined, panel.rows, panel.columns);
     }
-    if (panel.group > 0)
-      add_query_head_regions(scene, axes.plot, panel.rows, panel.columns, panel.group);
+    if (panel.group > 0) add_query_head_regions(scene, axes.plot, panel.heads, panel.columns);
     add_colour_bar(scene, style, axes.plot, colours);
     add_panel_letter(scene, style, place, {left, room.y + 2.0});
     const double title = left + style.text * 1.4;
@@ -230,19 +233,23 @@ class SinkNorms final : public Figure {
 };
 
 /// Values [L,Hq] as a panel, one column to a query head.
-CellPanel head_panel(const ModelInfo& model, const Matrix& values, std::string title,
+CellPanel head_panel(const Trace& trace, const Matrix& values, std::string title,
                      std::string label) {
+  const ModelInfo& model = trace.model();
+  const int columns = trace.most_query_heads();
   CellPanel panel;
   panel.title = std::move(title);
   panel.rows = model.num_layers;
-  panel.columns = model.num_heads;
+  panel.columns = columns;
   panel.y = layer_axis(model.num_layers);
   panel.group = model.group_size();
+  panel.heads = query_head_rows(trace);
+  panel.present = query_heads_of_layers(trace);
   // A column is a query head; where that is not the key-value head, it is none to select.
-  panel.x = head_axis(model.num_heads);
+  panel.x = head_axis(columns);
   if (model.group_size() > 1) {
     std::vector<std::string> names;
-    for (int h = 0; h < model.num_heads; ++h) names.push_back(std::to_string(h));
+    for (int h = 0; h < columns; ++h) names.push_back(std::to_string(h));
     panel.x = name_axis(std::move(names), "Query head");
   }
   panel.colours.label = std::move(label);
@@ -262,17 +269,17 @@ std::vector<int> spread_queries(int last) {
 }
 
 std::unique_ptr<const Figure> heads_figure(const FigureInput& input, int last, Progress& progress) {
-  const ModelInfo& model = input.trace->model();
   const int window = input.trace->narrowest_window();
   // No query beyond the window would miss token 0.
   if (window > 0) last = std::min(last, std::max(window - 1, 1));
   auto figure = std::make_unique<CellMaps>();
-  figure->panels.push_back(head_panel(model, sink_strengths(*input.trace, 0, progress),
+  figure->panels.push_back(head_panel(*input.trace, sink_strengths(*input.trace, 0, progress),
                                       "Sink strength of token 0", "Mean attention"));
   figure->panels.back().sinks = true;
   const std::vector<int> queries = spread_queries(last);
-  CellPanel drop = head_panel(model, dropped_token_errors(*input.trace, 0, queries, progress),
-                              "Output error without token 0", "‖o′ − o‖ / ‖o‖");
+  CellPanel drop =
+      head_panel(*input.trace, dropped_token_errors(*input.trace, 0, queries, progress),
+                 "Output error without token 0", "‖o′ − o‖ / ‖o‖");
   ValueRange range;
   for (const float value : drop.values) range.add(static_cast<double>(value));
   drop.colours.high = range.empty() || range.high <= 0.0 ? 1.0 : range.high;
@@ -295,8 +302,10 @@ std::unique_ptr<const Figure> averages_figure(const FigureInput& input, bool all
   const ModelInfo& model = input.trace->model();
   std::vector<int> layers{input.selection.layer};
   if (all_layers) {
-    layers.resize(static_cast<std::size_t>(model.num_layers));
-    std::iota(layers.begin(), layers.end(), 0);
+    layers.clear();
+    for (int layer = 0; layer < model.num_layers; ++layer) {
+      if (input.trace->attends(layer)) layers.push_back(layer);
+    }
   }
   const int n = std::min(most_averaged, input.trace->length());
   const MeanAttention mean = mean_attention(*input.trace, layers, n, progress);
@@ -327,7 +336,7 @@ std::unique_ptr<const Figure> averages_figure(const FigureInput& input, bool all
       "probabilities. A sink that is clear in b may be weak in a, which averages logits "
       "(StreamingLLM, figure 2, shows logits).",
       n,
-      all_layers ? fmt::format("the {} layers", model.num_layers)
+      all_layers ? fmt::format("the {} layers", layers.size())
                  : fmt::format("layer {}", input.selection.layer));
   return figure;
 }
@@ -339,7 +348,7 @@ std::unique_ptr<const Figure> norms_figure(const FigureInput& input, Progress& p
   figure->selection = s;
   const Matrix values = trace.value(s.layer, s.head);
   const Matrix keys = trace.key(s.layer, s.head);
-  const int group = trace.model().group_size();
+  const int group = trace.layer_model(s.layer).group_size();
   figure->received.assign(static_cast<std::size_t>(trace.length()), 0.0);
   for (int g = 0; g < group; ++g) {
     const Matrix queries = trace.query(s.layer, s.head * group + g);

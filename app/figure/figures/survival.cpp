@@ -34,6 +34,7 @@ class Survival final : public Figure {
   int first = 0, last = 0;  // tokens, both included
   int steps = 0;
   bool by_layer = true;
+  bool same_heads = true;  // all layers have a cache with as many heads
   std::string policy;
   std::vector<Row> rows;
 
@@ -51,7 +52,11 @@ class Survival final : public Figure {
     if (request.x_range) plot.x.show(*request.x_range);
     plot.y = {AxisMeaning::value, AxisScale::linear, 0.0, static_cast<double>(rows.size()),
               by_layer ? "Layer" : "Head, by likeness"};
-    if (by_layer) {
+    if (by_layer && !same_heads) {
+      std::vector<std::string> names;
+      for (const Row& row : rows) names.push_back(fmt::format("{}.{}", row.layer, row.head));
+      plot.y = name_axis(std::move(names), "Layer.head");
+    } else if (by_layer) {
       const int heads = heads_per_layer();
       plot.y = {AxisMeaning::layer, AxisScale::linear, static_cast<double>(rows.front().layer),
                 static_cast<double>(rows.front().layer) + static_cast<double>(rows.size()) / heads,
@@ -245,9 +250,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->steps = static_cast<int>(replay.blocks.size());
   figure->policy = replay.policy;
   figure->by_layer = choice(info, input.choices, "order") == "layer";
-  const ModelInfo& model = input.trace->model();
-  for (int layer = 0; layer < model.num_layers; ++layer) {
-    for (int index = 0; index < model.num_kv_heads; ++index) {
+  figure->same_heads = input.trace->model().cache_heads.empty();
+  for (int layer = 0; layer < input.trace->model().num_layers; ++layer) {
+    for (int index = 0; index < input.trace->layer_model(layer).num_kv_heads; ++index) {
       Row row{layer, index, {}};
       if (const HeadReplay* head = replay.find(layer, index)) {
         row.evicted_at.assign(head->evicted_at.begin() + figure->first,

@@ -16,6 +16,7 @@
 #include "analysis/policy/kit/spec.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/compresses_at_once.h"
+#include "analysis/trace/cache_bytes.h"
 #include "app/window/panels/panels.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/state/policy_variants.h"
@@ -179,13 +180,17 @@ void draw_terms(const PanelContext& c, const PolicySpec& policy, bool steady) {
                        compresses_at_once(*trace, run.closed_loop() ? 0 : c.state.block, wanted));
   std::string help;
   for (const std::string& sentence : terms_sentences(terms)) help += sentence + " ";
-  const ModelInfo& model = trace->model();
-  const int heads = model.num_kv_heads * model.num_layers;
-  constexpr double kBytes = 2.0 * sizeof(std::uint16_t);  // of a key's and a value's coordinate
+  const CacheBytes bytes = cache_bytes(*trace);
   help += fmt::format(
       "An entry is the key and the value of one token in one of {} key-value heads; with 16 bits a "
       "number, one entry in each of them takes {} kB.",
-      count_text(heads), three_digits(kBytes * model.head_dim * heads / 1000.0));
+      count_text(trace->model().all_cache_heads()), three_digits(bytes.per_token / 1000.0));
+  if (bytes.states > 0.0) {
+    help += fmt::format(
+        " States of a fixed size, which no policy changes, take {} kB more, however long the text "
+        "is.",
+        three_digits(bytes.states / 1000.0));
+  }
   ImGui::PushFont(c.fonts.secondary);
   ImGui::PushStyleColor(ImGuiCol_Text, c.colours().secondary);
   const float top = ImGui::GetCursorPosY();
@@ -362,7 +367,8 @@ void draw_readouts(const PanelContext& c) {
     if (head && static_cast<std::size_t>(step) < head->steps.size()) {
       result.record = &head->steps[static_cast<std::size_t>(step)];
     }
-    if (at.query_head >= 0) result.query = at.query_head - at.head * trace->model().group_size();
+    if (at.query_head >= 0)
+      result.query = at.query_head - at.head * trace->layer_model(at.layer).group_size();
     return result;
   };
   Column columns[2] = {column(c.shown.head(0), 0), column(c.shown.head(1), 1)};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "analysis/trace/layer_kinds_text.h"
 #include "analysis/trace/shared_weights.h"
 #include "analysis/trace/window_text.h"
 #include "app/figure/figures/figure_catalog.h"
@@ -55,13 +56,23 @@ void draw_facts(const PanelContext& c, const Trace& trace) {
   if (ImGui::BeginTable("##facts", 2)) {
     ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed, c.px(72));
     row(c, "model", model.name.empty() ? model.architecture : model.name);
-    row(c, "layers", count_text(model.num_layers));
-    row(c, "heads",
-        fmt::format(
-            "{}{}", model.num_kv_heads,
-            model.group_size() > 1 ? fmt::format(", groups of {}", model.group_size()) : ""),
-        fmt::format("{} key-value heads per layer serve {} query heads; head dimension {}",
-                    model.num_kv_heads, model.num_heads, model.head_dim));
+    const std::string kinds = layer_kinds_text(trace);
+    row(c, "layers",
+        kinds.empty() ? count_text(model.num_layers)
+                      : fmt::format("{}, {} with a cache", count_text(model.num_layers),
+                                    count_text(model.caches())),
+        kinds);
+    if (kinds.empty()) {
+      row(c, "heads",
+          fmt::format(
+              "{}{}", model.num_kv_heads,
+              model.group_size() > 1 ? fmt::format(", groups of {}", model.group_size()) : ""),
+          fmt::format("{} key-value heads per layer serve {} query heads; head dimension {}",
+                      model.num_kv_heads, model.num_heads, model.head_dim));
+    } else {
+      row(c, "heads", count_text(model.all_cache_heads()) + " in all",
+          "Heads of the layers that have a cache: " + layer_shapes_text(trace));
+    }
     row(c, "tokens",
         run.generated > 0 ? fmt::format("{} + {} generated", count_text(run.prompt_length),
                                         count_text(run.generated))
@@ -201,8 +212,14 @@ void draw_trace_panel(const PanelContext& c, Tile& grid) {
   ImGui::PopFont();
   ImGui::PushFont(c.fonts.secondary);
   draw_scale_choice(c);
+  if (const int reads = trace->layer_model(c.state.selection.layer).shares_with; reads >= 0) {
+    ImGui::TextDisabled("reads the cache of layer %d", reads);
+    help_tooltip(c.fonts,
+                 fmt::format("Layer {} has queries of its own; layer {} decides what stays",
+                             c.state.selection.layer, reads));
+  }
   ImGui::PopFont();
-  draw_query_head(c, trace->model());
+  draw_query_head(c, trace->layer_model(c.state.selection.layer));
   ImGui::PushFont(c.fonts.secondary);
   draw_measure_choice(c);
   draw_followed(c, grid.error());

@@ -122,7 +122,8 @@ void HeadTable::request(const PanelContext& c, Column& column) const {
 }
 
 void HeadTable::fill(const PanelContext& c) {
-  const ModelInfo& model = c.results.trace()->model();
+  const Trace& trace = *c.results.trace();
+  const int columns = trace.most_heads();
   std::vector<std::shared_ptr<const std::vector<float>>> values;
   for (const auto& column : columns_) {
     request(c, *column);
@@ -131,9 +132,9 @@ void HeadTable::fill(const PanelContext& c) {
   const std::optional<float> least = number_in(limit.number);
   rows_.clear();
   hidden_ = 0;
-  for (int layer = 0; layer < model.num_layers; ++layer) {
-    for (int head = 0; head < model.num_kv_heads; ++head) {
-      const auto at = static_cast<std::size_t>(layer * model.num_kv_heads + head);
+  for (int layer = 0; layer < trace.model().num_layers; ++layer) {
+    for (int head = 0; head < trace.layer_model(layer).num_kv_heads; ++head) {
+      const auto at = static_cast<std::size_t>(layer * columns + head);
       Row row{layer, head, {}};
       for (const auto& column : values)
         row.values.push_back(column && at < column->size() ? (*column)[at] : kMissing);
@@ -221,10 +222,11 @@ void HeadTable::draw_tools(const PanelContext& c) {
                             ImGuiSelectableFlags_DontClosePopups |
                                 (possible ? 0 : ImGuiSelectableFlags_Disabled)))
         toggle_measure(measure.name);
-      help_tooltip(c.fonts, measure.help + (possible ? std::string()
-                                                     : fmt::format("\nThe table has {} columns, as "
-                                                                   "many as fit. Take one away first.",
-                                                                   kMostColumns)));
+      help_tooltip(c.fonts,
+                   measure.help + (possible ? std::string()
+                                            : fmt::format("\nThe table has {} columns, as "
+                                                          "many as fit. Take one away first.",
+                                                          kMostColumns)));
     }
     ImGui::EndCombo();
   }
@@ -298,7 +300,7 @@ void HeadTable::draw_table(const PanelContext& c) {
   }
   // The head in hand is in sight, when it is another than before.
   const figure::Selection& at = c.state.selection;
-  const int in_hand = at.layer * c.results.trace()->model().num_kv_heads + at.head;
+  const int in_hand = at.layer * c.results.trace()->most_heads() + at.head;
   const auto selected = std::find_if(rows_.begin(), rows_.end(), [&](const Row& row) {
     return row.layer == at.layer && row.head == at.head;
   });

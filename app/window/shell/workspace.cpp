@@ -212,7 +212,8 @@ void Workspace::follow_new_trace(const Trace& trace) {
       return std::find(names.begin(), names.end(), text) != names.end();
     };
     if (!names_tokens(state.followed)) state.followed = "auto";
-    const HeadIndex first = first_head_.value_or(HeadIndex{.layer = trace.model().num_layers / 2});
+    const HeadIndex first = first_head_.value_or(
+        HeadIndex{.layer = figure::nearest_layer(trace, trace.model().num_layers / 2)});
     state.selection.layer = first.layer;
     state.selection.head = first.head;
     for (TileState& tile : state.tiles) {

@@ -21,8 +21,8 @@ void DemoJob::start(std::vector<demo::DemoRun> runs, const demo::DemoPlaces& pla
                      if (!outcome.traces.empty()) {
                        const Trace& first = *outcome.traces.front();
                        Progress part;
-                       outcome.rests_most = strongest_sink(sink_strengths(first, 0, part),
-                                                           first.model().num_kv_heads);
+                       outcome.rests_most =
+                           strongest_sink(sink_strengths(first, 0, part), first.most_heads());
                      }
                      return outcome;
                    });

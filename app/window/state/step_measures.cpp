@@ -29,10 +29,7 @@ void StepMeasures::want_whole(int policy, const MeasuredReplay& of) {
     whole.queries = static_cast<int>(answer.queries.size());
     whole.change = answer.residual_change;
     whole.worst_error = answer.worst_layer_error;
-    const auto worst = std::max_element(answer.layer_errors.begin(), answer.layer_errors.end());
-    if (!std::isnan(whole.worst_error)) {
-      whole.worst_layer = static_cast<int>(worst - answer.layer_errors.begin());
-    }
+    if (!std::isnan(whole.worst_error)) whole.worst_layer = answer.worst_layer();
     return whole;
   };
   wholes_[policy].request(queue_, of.key, work, kRest);

@@ -8,6 +8,7 @@
 #include "analysis/error.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/segments.h"
+#include "app/figure/figures/figure_catalog.h"
 
 namespace kvloupe::window {
 
@@ -29,9 +30,9 @@ void keep_in_range(WorkspaceState& state, const Results& results) {
   const TracePointer open = results.trace();
   if (!open) return;
   const Trace& trace = *open;
-  const ModelInfo& model = trace.model();
   figure::Selection& at = state.selection;
-  at.layer = std::clamp(at.layer, 0, model.num_layers - 1);
+  at.layer = figure::nearest_layer(trace, at.layer);
+  const ModelInfo& model = trace.layer_model(at.layer);
   at.head = std::clamp(at.head, 0, model.num_kv_heads - 1);
   if (at.query_head >= 0 &&
       (at.query_head >= model.num_heads || model.head_of(at.query_head) != at.head)) {
@@ -39,8 +40,9 @@ void keep_in_range(WorkspaceState& state, const Results& results) {
   }
   for (TileState& tile : state.tiles) {
     if (!tile.pinned) continue;
-    tile.pinned->layer = std::clamp(tile.pinned->layer, 0, model.num_layers - 1);
-    tile.pinned->head = std::clamp(tile.pinned->head, 0, model.num_kv_heads - 1);
+    tile.pinned->layer = figure::nearest_layer(trace, tile.pinned->layer);
+    tile.pinned->head =
+        std::clamp(tile.pinned->head, 0, trace.layer_model(tile.pinned->layer).num_kv_heads - 1);
   }
   const int length = trace.length();
   at.token = std::min(at.token, length - 1);

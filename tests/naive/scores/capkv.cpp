@@ -9,7 +9,7 @@ namespace {
 Scores capkv_score(const NaiveReplay& r, int head, const Block& block, int) {
   const SpecPart& part = r.part();
   const int sinks = part.count("sinks"), future = part.count("future"), d = r.model().head_dim;
-  const int group = r.model().group_size();
+  const int group = r.model().group_size(), width = r.model().value_width();
   std::vector<int> tokens;
   for (const int token : r.cache(head)) {
     if (token >= sinks) tokens.push_back(token);
@@ -39,11 +39,11 @@ Scores capkv_score(const NaiveReplay& r, int head, const Block& block, int) {
       weights.push_back(lengths > 0.0 ? part.number("tau") * dot / lengths : 0.0);
       largest = std::max(largest, weights.back());
     }
-    Eigen::MatrixXd sum = Eigen::MatrixXd::Identity(d, d);
+    Eigen::MatrixXd sum = Eigen::MatrixXd::Identity(width, width);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       weights[i] = std::exp(weights[i] - largest);
-      for (int a = 0; a < d; ++a) {
-        for (int b = 0; b < d; ++b) {
+      for (int a = 0; a < width; ++a) {
+        for (int b = 0; b < width; ++b) {
           sum(a, b) += (weights[i] + part.number("epsilon")) * r.value(head, tokens[i], a) *
                        r.value(head, tokens[i], b);
         }
@@ -52,8 +52,8 @@ Scores capkv_score(const NaiveReplay& r, int head, const Block& block, int) {
     const Eigen::MatrixXd inverse = sum.inverse();
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       double form = 0.0;
-      for (int a = 0; a < d; ++a) {
-        for (int b = 0; b < d; ++b) {
+      for (int a = 0; a < width; ++a) {
+        for (int b = 0; b < width; ++b) {
           form += r.value(head, tokens[i], a) * inverse(a, b) * r.value(head, tokens[i], b);
         }
       }

@@ -37,7 +37,7 @@ Scores risk(const NaiveReplay& r, int head, const Block& block) {
     for (int query_head = of_head * group; query_head < (of_head + 1) * group; ++query_head) {
       for (int column = 0; column < r.model().hidden_size; ++column) {
         double sum = 0.0;
-        for (int c = 0; c < r.model().head_dim; ++c) {
+        for (int c = 0; c < r.model().value_width(); ++c) {
           sum += r.value(of_head, token, c) *
                  static_cast<double>(r.states().output_weights[query_head](c, column));
         }

@@ -7,7 +7,8 @@ namespace kvloupe::naive::scores {
 namespace {
 Scores dropkv_score(const NaiveReplay& r, int head, const Block& block, int) {
   const SpecPart& part = r.part();
-  const int window = part.count("window"), group = r.model().group_size(), d = r.model().head_dim;
+  const int window = part.count("window"), group = r.model().group_size(),
+            d = r.model().value_width();
   const int rows = std::min(window, block.size());
   const std::vector<int>& cache = r.cache(head);
   std::vector<double> moved(cache.size(), 0.0);

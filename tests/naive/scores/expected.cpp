@@ -31,9 +31,10 @@ Scores expected_score(const NaiveReplay& r, int head, const Block& block, int) {
       }
     }
     // The mean rotation, as a matrix.
-    Eigen::MatrixXd rotation = Eigen::MatrixXd::Zero(d, d);
-    for (int j = 0; j < d / 2; ++j) {
+    Eigen::MatrixXd rotation = Eigen::MatrixXd::Identity(d, d);
+    for (int j = 0; j < rotated_width(r.model()) / 2; ++j) {
       const auto [a, b] = pair_of(r.model(), j);
+      rotation(a, a) = rotation(b, b) = 0.0;
       for (int p = block.end; p < block.end + future; ++p) {
         const double angle = p * frequency(r.model(), j);
         rotation(a, a) += std::cos(angle) / future;

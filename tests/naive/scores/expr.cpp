@@ -14,7 +14,7 @@ Scores expr_score(const NaiveReplay& r, int head, const Block& block, int) {
   const std::string& name = r.part().word("formula");
   const std::vector<int>& cache = r.cache(head);
   const int group = r.model().group_size();
-  const int d = r.model().head_dim;
+  const int d = r.model().head_dim, width = r.model().value_width();
   // Mean over the group and the last `count` queries of the block.
   const auto attention_mean = [&](int count) {
     const int rows = std::min(count, block.size());
@@ -30,12 +30,12 @@ Scores expr_score(const NaiveReplay& r, int head, const Block& block, int) {
   };
   if (name == "attn_last") return attention_mean(1);
   if (name == "attn_window") return attention_mean(32);
-  std::vector<double> output(static_cast<std::size_t>(d), 0.0);  // of the last query
-  std::vector<double> mean = output, mean_direction = output;
+  std::vector<double> output(static_cast<std::size_t>(width), 0.0);  // of the last query
+  std::vector<double> mean(static_cast<std::size_t>(d), 0.0), mean_direction = mean;
   for (const auto& [token, weight] : attention_mean(1)) {
     const double norm = r.key_norm(head, token);
+    for (int c = 0; c < width; ++c) output[c] += weight * r.value(head, token, c);
     for (int c = 0; c < d; ++c) {
-      output[c] += weight * r.value(head, token, c);
       mean[c] += r.key(head, token, c);
       mean_direction[c] += norm > 0.0 ? r.key(head, token, c) / norm : 0.0;
     }
@@ -52,14 +52,14 @@ Scores expr_score(const NaiveReplay& r, int head, const Block& block, int) {
   Scores result;
   for (const int token : cache) {
     double value_square = 0.0, distance = 0.0, out_norm = 0.0;
-    for (int c = 0; c < d; ++c) {
+    for (int c = 0; c < width; ++c) {
       value_square += r.value(head, token, c) * r.value(head, token, c);
       distance += std::pow(output[c] - r.value(head, token, c), 2.0);
     }
     for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
       for (int column = 0; column < r.model().hidden_size; ++column) {
         double sum = 0.0;
-        for (int c = 0; c < d; ++c) {
+        for (int c = 0; c < width; ++c) {
           sum += r.value(head, token, c) *
                  static_cast<double>(r.states().output_weights[query_head](c, column));
         }

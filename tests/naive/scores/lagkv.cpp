@@ -8,7 +8,7 @@ namespace kvloupe::naive::scores {
 namespace {
 Scores lagkv_score(const NaiveReplay& r, int head, const Block&, int) {
   const SpecPart& part = r.part();
-  const int sinks = part.count("sinks"), lag = part.count("lag"), d = r.model().head_dim;
+  const int sinks = part.count("sinks"), lag = part.count("lag");
   const std::vector<int>& cache = r.cache(head);
   std::vector<int> rest;
   for (const int token : cache) {
@@ -29,6 +29,7 @@ Scores lagkv_score(const NaiveReplay& r, int head, const Block&, int) {
     std::vector<double> sum(lag, 0.0);
     for (const bool of_key : {true, false}) {
       std::vector<double> deviations;
+      const int d = of_key ? r.model().head_dim : r.model().value_width();
       for (int i = begin; i < begin + lag; ++i) {
         std::vector<double> places;
         for (int c = 0; c < d; ++c) {

@@ -15,7 +15,7 @@ Scores lavascore_score(const NaiveReplay& r, int head, const Block& block, int) 
   double longest = 0.0;
   for (int i = 0; i < candidates; ++i) {
     double norm = 0.0;
-    for (int c = 0; c < r.model().head_dim; ++c) norm += std::abs(r.value(head, cache[i], c));
+    for (int c = 0; c < r.model().value_width(); ++c) norm += std::abs(r.value(head, cache[i], c));
     longest = std::max(longest, norm);
   }
   Scores scores;

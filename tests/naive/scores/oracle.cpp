@@ -15,7 +15,7 @@ Scores oracle_score(const NaiveReplay& r, int head, const Block& block, int) {
     judges.push_back(t);
   }
   if (judges.empty()) judges.push_back(block.end - 1);
-  const auto zero = std::vector<double>(static_cast<std::size_t>(r.model().head_dim), 0.0);
+  const auto zero = std::vector<double>(static_cast<std::size_t>(r.model().value_width()), 0.0);
   // The output that the query should get: over everything it could see, as captured.
   std::vector<int> all;
   for (int token = 0; token < tokens; ++token) all.push_back(token);
@@ -25,7 +25,7 @@ Scores oracle_score(const NaiveReplay& r, int head, const Block& block, int) {
       std::vector<double> sum = zero;
       for (const auto& [token, weight] :
            r.attention(query_head, query, all, &NaiveReplay::captured_logit)) {
-        for (int c = 0; c < r.model().head_dim; ++c) {
+        for (int c = 0; c < r.model().value_width(); ++c) {
           sum[c] += weight * static_cast<double>(r.states().values[head](token, c));
         }
       }
@@ -38,9 +38,9 @@ Scores oracle_score(const NaiveReplay& r, int head, const Block& block, int) {
     for (const auto& [judge, wanted] : should) {
       std::vector<double> is = zero;
       for (const auto& [token, weight] : r.attention(judge.first, judge.second, present)) {
-        for (int c = 0; c < r.model().head_dim; ++c) is[c] += weight * r.value(head, token, c);
+        for (int c = 0; c < r.model().value_width(); ++c) is[c] += weight * r.value(head, token, c);
       }
-      for (int c = 0; c < r.model().head_dim; ++c) {
+      for (int c = 0; c < r.model().value_width(); ++c) {
         square += (is[c] - wanted[c]) * (is[c] - wanted[c]);
       }
     }

@@ -7,18 +7,21 @@
 
 namespace kvloupe::naive {
 
+int rotated_width(const ModelInfo& model) {
+  return model.rotary_dim > 0 ? model.rotary_dim : model.head_dim;
+}
 /// The coordinates of pair j.
 std::pair<int, int> pair_of(const ModelInfo& model, int j) {
-  const int half = model.head_dim / 2;
-  return model.rope_pairing == RopePairing::half ? std::pair(j, j + half)
-                                                 : std::pair(2 * j, 2 * j + 1);
+  const int first = model.rotary_start, half = rotated_width(model) / 2;
+  return model.rope_pairing == RopePairing::half ? std::pair(first + j, first + j + half)
+                                                 : std::pair(first + 2 * j, first + 2 * j + 1);
 }
 double frequency(const ModelInfo& model, int j) {
-  return std::pow(model.rope_theta, -2.0 * j / model.head_dim);
+  return std::pow(model.rope_theta, -2.0 * j / rotated_width(model));
 }
 
 std::vector<double> turned(const ModelInfo& model, std::vector<double> x, double positions) {
-  for (int j = 0; j < model.head_dim / 2; ++j) {
+  for (int j = 0; j < rotated_width(model) / 2; ++j) {
     const auto [a, b] = pair_of(model, j);
     const Complex z = Complex(x[a], x[b]) * std::polar(1.0, positions * frequency(model, j));
     x[a] = z.real();

@@ -13,6 +13,8 @@ namespace kvloupe::naive {
 using Scores = NaiveReplay::Scores;
 using Complex = std::complex<double>;
 
+/// Coordinates of a key that rotate.
+int rotated_width(const ModelInfo& model);
 /// The coordinates of pair j, and how fast it turns.
 std::pair<int, int> pair_of(const ModelInfo& model, int j);
 double frequency(const ModelInfo& model, int j);

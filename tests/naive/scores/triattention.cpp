@@ -8,7 +8,7 @@ namespace kvloupe::naive::scores {
 namespace {
 Scores triattention_score(const NaiveReplay& r, int head, const Block& block, int) {
   const SpecPart& part = r.part();
-  const int group = r.model().group_size(), pairs = r.model().head_dim / 2;
+  const int group = r.model().group_size(), pairs = rotated_width(r.model()) / 2;
   const int now = block.end;
   const std::vector<int>& cache = r.cache(head);
   const bool largest = part.word("aggregate") == "max";
@@ -16,8 +16,14 @@ Scores triattention_score(const NaiveReplay& r, int head, const Block& block, in
   for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
     std::vector<Complex> centre(pairs, 0.0);
     std::vector<double> length(pairs, 0.0);
+    // Coordinates that do not rotate count with their product.
+    const int first = r.model().rotary_start, end = first + 2 * pairs;
+    std::vector<double> still(r.model().head_dim, 0.0);
     for (int t = 0; t < block.end; ++t) {
       const auto q = query_vector(r, query_head, t, false);
+      for (int c = 0; c < r.model().head_dim; ++c) {
+        if (c < first || c >= end) still[c] += q[c] / block.end;
+      }
       for (int j = 0; j < pairs; ++j) {
         const auto [a, b] = pair_of(r.model(), j);
         centre[j] += Complex(q[a], q[b]) / static_cast<double>(block.end);
@@ -28,6 +34,7 @@ Scores triattention_score(const NaiveReplay& r, int head, const Block& block, in
     for (const int token : cache) {
       const auto k = key_vector(r, head, token, false);
       double score = 0.0;
+      for (int c = 0; c < r.model().head_dim; ++c) score += still[c] * k[c];
       for (int j = 0; j < pairs; ++j) {
         const auto [a, b] = pair_of(r.model(), j);
         const Complex of_key(k[a], k[b]);

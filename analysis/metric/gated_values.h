@@ -1,0 +1,13 @@
+#pragma once
+
+#include <span>
+
+#include "analysis/matrix.h"
+
+namespace kvloupe {
+
+/// Multiplies column j by factors[j]; no factors: nothing changes. With values and an output gate,
+/// what a head's output is made of where the gate is g: g ⊙ Σ A_i v_i = Σ A_i (g ⊙ v_i).
+void multiply_columns(Matrix& matrix, std::span<const float> factors);
+
+}  // namespace kvloupe

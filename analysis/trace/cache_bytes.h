@@ -1,0 +1,14 @@
+#pragma once
+
+#include "analysis/trace/trace.h"
+
+namespace kvloupe {
+
+/// What the full cache of the trace's model takes in 16 bits, over all layers.
+struct CacheBytes {
+  double per_token = 0.0;  // keys and values of one token in every head of every cache
+  double states = 0.0;     // states of fixed size, in the model's own type
+};
+CacheBytes cache_bytes(const Trace& trace);
+
+}  // namespace kvloupe
