@@ -20,22 +20,24 @@ def external(trace: str | os.PathLike[str], kept: Sequence[Sequence[Any]], path:
 
     A program that compresses once keeps everything before that step, and afterwards these tokens and all later ones.
     Default: the last step of the prompt. Then `policy='external("PATH")'` shows them, with the trace's own blocks.
+    A layer without keys of its own has no heads: give an empty list.
     Raises KvloupeError for tokens that are not in the cache at that step, an empty set, or other layers and heads
     than the trace has.
     """
     with open_trace(trace) as opened:
-        blocks, model, prompt = opened.blocks, opened.model, int(opened.run["prompt_length"])
-    layers, heads = int(model["num_layers"]), int(model["num_kv_heads"])
+        blocks, prompt = opened.blocks, int(opened.run["prompt_length"])
+        heads = [own.kv_heads if own.holds else 0 for own in map(opened.layer, range(int(opened.model["num_layers"])))]
     if step is None:
         step = next(at for at, (_, end) in enumerate(blocks) if end >= prompt)
     if not 0 <= step < len(blocks):
         raise KvloupeError(f"step {step}: the trace has steps 0 to {len(blocks) - 1}")
-    if len(kept) != layers or any(len(layer) != heads for layer in kept):
-        raise KvloupeError(f"kept: the trace has {layers} layers of {heads} key-value heads; give a set for each")
+    if len(kept) != len(heads) or any(len(layer) != count for layer, count in zip(kept, heads)):
+        each = str(heads[0]) if len(set(heads)) == 1 else ", ".join(map(str, heads))
+        raise KvloupeError(f"kept: the trace has {len(heads)} layers of {each} key-value heads; give a set for each")
     heads_steps = []
-    for layer in range(layers):
+    for layer in range(len(heads)):
         heads_steps.append([])
-        for head in range(heads):
+        for head in range(heads[layer]):
             where = f"layer {layer}, head {head}"
             tokens = _tokens(kept[layer][head], where, {blocks[step][1], blocks[-1][1]})
             if not tokens:

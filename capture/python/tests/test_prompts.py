@@ -15,7 +15,8 @@ import pytest
 import kvloupe
 from kvloupe import program
 from kvloupe.prompt import encoded, plain_ids
-from kvloupe.writer import Model, TraceWriter, readable, shown, spelled_bytes
+from kvloupe import Model, TraceWriter
+from kvloupe.spelling import readable, shown, spelled_bytes
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -108,7 +109,8 @@ def small_trace(path: Path, texts: list[str] | None = None, count: int = 24) -> 
                 writer.add(layer, 0, name, random.standard_normal((heads, count, 8)))
             writer.add(layer, 0, "attention_logsumexp", np.zeros((4, count)))
         writer.finish(np.arange(count), texts, None, [(0, 8), (8, 16), (16, count)],
-                      {"block_size": 8, "prompt_length": count, "generated": 0, "attention_scale": 8 ** -0.5})
+                      {"block_size": 8, "prompt_length": count, "generated": 0, "attention_scale": 8 ** -0.5},
+                      spelled=True)
     return path
 
 
