@@ -36,6 +36,9 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--probe", choices=["repeat", "reread"],
                       help="read the context a second time, for the policies kvzip and kvcompose: repeat asks the model "
                            "to repeat it, reread reads it again as it is")
+    verb.add_argument("--mla", default="latent", choices=["latent", "expanded"],
+                      help="of models with latent attention (DeepSeek): the latents that they cache, as one key-value "
+                           "head, or keys and values of every head (default: latent)")
     verb.add_argument("--progress", default="bar", choices=["bar", "none"], help="a line on the terminal, or none")
     return parser
 
@@ -94,7 +97,8 @@ def _capture(words: argparse.Namespace) -> None:
         if not words.ids:  # ids need no tokenizer; then the trace has no text
             raise
     capture(model, tokenizer, prompt, words.output, block=words.block, generate=words.generate, store=words.store,
-            lm_head=words.lm_head, layers=layers, probe=words.probe, progress=words.progress == "bar")
+            lm_head=words.lm_head, layers=layers, probe=words.probe, mla=words.mla,
+            progress=words.progress == "bar")
 
 
 def main() -> int:

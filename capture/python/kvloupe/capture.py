@@ -17,9 +17,10 @@ from .errors import KvloupeError, KvloupeWarning
 from .final_norm import FinalNormWatch
 from .latent import WAYS
 from .layout import Layer, usual_scale
-from .linear import is_plain, weight_of
-from .own_attention import check_logits, check_name, check_types, own_logits
-from .places import PROJECTIONS, Clock, Place, find_places, mixer_of, state_bytes
+from .linear import weight_of
+from .output_weight import output_weight_of
+from .own_attention import LogitsCheck, check_name, check_types, own_logits
+from .places import Clock, find_places, mixer_of, state_bytes
 from .probe import make_probe, run_probe
 from .progress import reporter
 from .prompt import encoded, pieces_of
@@ -28,8 +29,7 @@ from .writer import SEGMENTS, TraceWriter
 _TOP = 5
 _LARGEST_HEAD = 16_000_000  # bytes of an output head, or of its rows, that are stored unasked
 # Families that compute something else in blocks of several tokens than in one pass.
-_ONE_PASS = {"jamba": "Jamba's Mamba layers begin each block of several tokens anew; one token at a time (block=1) "
-                      "works, too"}
+_ONE_PASS = {"jamba": "Jamba's Mamba layers begin each block of several tokens anew"}
 _DTYPES = {"torch.float32": "f32", "torch.bfloat16": "bf16", "torch.float16": "f16"}
 
 
@@ -70,43 +70,6 @@ class _Predictions:
                 "loss": np.concatenate([*self._losses, [np.nan]]).astype(np.float32)}
 
 
-# How far the output that a trace's numbers give may be from that of the layer's output projection, in units of its
-# largest number. A projection may round its inputs to 8 bits: then linear.py's own limit counts.
-_OUTPUT_TOLERANCE = {"torch.float32": 5e-4, "torch.float16": 2e-2, "torch.bfloat16": 5e-2}
-
-
-def _output_weight(place: Place, writer: TraceWriter, sink: Sink, watch: BetweenWatch) -> tuple[np.ndarray, int] | str:
-    """[Hq, value_dim, D] and the bits of a number: output = Σ (gate ⊙ A V) · slice, compared with what the projection
-    gave in the first block. A text says why there is none."""
-    number, own = place.number, writer.layers[place.number]
-    if number in watch.why:
-        return watch.why[number]
-    if place.projection is None:
-        return "its output projection has another name than " + ", ".join(PROJECTIONS[:-1]) + f" or {PROJECTIONS[-1]}"
-    latent = place.latent if place.latent is not None and not place.latent.expand else None
-    if latent is not None and number in watch.gate_rows:
-        return "a gate between heads and output projection has no place among latents (mla=\"expanded\" has one)"
-    inputs = own.heads * (latent.value_dim if latent is not None else own.value_dim)
-    found = weight_of(place.projection, inputs, *sink.output_kind[number])
-    if isinstance(found, str):
-        name = next(name for name in PROJECTIONS if getattr(place.attention, name, None) is place.projection)
-        return f"{name} {found}"
-    rows = found.rows.reshape(own.heads, -1, found.rows.shape[-1])
-    if rows.shape[-1] != writer.model.hidden:
-        return f"its output projection gives {rows.shape[-1]} numbers instead of the hidden size {writer.model.hidden}"
-    if latent is not None:
-        rows = latent.output_weight(rows)
-    given = watch.outputs.get(number)
-    if given is not None:
-        made = sink.rows[number] * watch.gate_rows.get(number, 1.0) @ rows.reshape(-1, rows.shape[-1])
-        made += 0.0 if found.bias is None else found.bias
-        off = float(np.abs(made - given).max() / max(float(np.abs(given).max()), 1e-30))
-        exact = _OUTPUT_TOLERANCE.get(str(sink.output_kind[number][0]), 5e-2)
-        if not off <= (exact if is_plain(place.projection) else max(exact, 0.15)):
-            return f"the trace's numbers do not give what its output projection gives (they differ by {off:.2g})"
-    return rows, found.bits
-
-
 def _head_weight(head: Any, hidden: Any) -> np.ndarray | str:
     """[vocabulary, D] in float16; `hidden`: an input of the head. A text says why there is none."""
     found = weight_of(head, hidden.shape[-1], hidden.dtype, hidden.device, np.float16)
@@ -143,7 +106,8 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     KvloupeError with one line; after an error or Ctrl-C the unfinished file is gone. Warns if the trace lacks a part.
     """
     import torch
-    from transformers import DynamicCache
+    import transformers
+    from transformers import DynamicCache, cache_utils
 
     if block < 1 or generate < 0:
         raise KvloupeError(f"block {block}, generate {generate}: give a block of at least 1 and at least 0 tokens")
@@ -163,6 +127,9 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     context = ids[:segments.index("question") if "question" in segments else len(ids)]
     if probe is not None:
         make_probe(probe, context, tokenizer)  # refused before the model runs
+        if text_config(model).model_type in _ONE_PASS:
+            raise KvloupeError(f"probe {probe}: {type(model).__name__} cannot read a second text after a first one, "
+                               f"because {_ONE_PASS[text_config(model).model_type]}; capture it without a probe")
     longest = getattr(text_config(model), "max_position_embeddings", 0) or 0
     if longest and len(ids) + generate > longest:
         raise KvloupeError(f"{len(ids) + generate} tokens, but the model has positions for {longest}; shorten the run")
@@ -173,9 +140,13 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     check_types(text_config(model), type(model).__name__)
     check_name(modules, type(model).__name__)
     # Quantised projections may round by the largest number of a block: then the same tokens must run together.
-    own = own_logits(model, ids if is_plain_model(model) else ids[:block], device)
+    logits = LogitsCheck(own_logits(model, ids if is_plain_model(model) else ids[:block], device), type(model).__name__)
     places, shapes = find_places(model, modules, ids[0], device, mla)
     attending = {place.number for place in places if place.attention is not None}
+    mixers = [mixer_of(place.layer, place.attention) for place in places]
+    if any(mixers) and not hasattr(cache_utils, "LinearAttentionLayer"):
+        raise KvloupeError(f"{type(model).__name__} has layers with {next(filter(None, mixers))}, whose states the cache "
+                           f"of transformers {transformers.__version__} does not hold; install 5.24 or newer")
     shapes = shapes[:layers]
     shape = describe(model, shapes)
     if any(place.latent is not None for place in places[:shape.layers]):
@@ -222,7 +193,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                 rotation.apply(shape, writer.layers, sink.last_key, end - 1)
                 rotation = None
             predictions.add(first, out.logits[0], inputs[0][0])
-            check_logits(own, first, out.logits[0], type(model).__name__, dtype())
+            logits.add(first, out.logits[0], dtype())
             norm.add(inputs[0][0], out.logits[0])
             blocks.append((first, end))
 
@@ -242,6 +213,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                     ids.append(token)
                     segments.append("answer")
                     run(len(ids) - 1, len(ids))
+            logits.end()
             hook.remove()
             norm.close()
             watch.close()
@@ -255,7 +227,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                 report("writing", layer, shape.layers)
                 if not described.attends:
                     continue
-                weight = _output_weight(places[layer], writer, sink, watch)
+                weight = output_weight_of(places[layer], writer, sink, watch)
                 if isinstance(weight, str):
                     described.without_output_weight = weight
                     without.setdefault(weight, []).append(layer)
@@ -327,5 +299,6 @@ def _window(layers: list[Layer]) -> int:
 def _block(config: Any, block: int, prompt: int) -> tuple[int, list[str]]:
     """The size of a block that the model can run, and a note where it is another than the one asked for."""
     if config.model_type in _ONE_PASS and 1 < block < prompt:
-        return prompt, [f"the prompt runs as one block of {prompt} tokens: {_ONE_PASS[config.model_type]}"]
+        return prompt, [f"the prompt runs as one block of {prompt} tokens: {_ONE_PASS[config.model_type]} (block=1 works, "
+                        "too)"]
     return block, []

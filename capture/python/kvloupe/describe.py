@@ -202,7 +202,7 @@ class RotationCheck:
         self._hooks = []
 
     def _forms(self, at: int, key: np.ndarray, dim: int) -> list[np.ndarray]:
-        """The rotated channels of the token's keys [Hk, dim or more] before the rotation, as the model may hold them."""
+        """The rotated channels of the token's keys, [Hk, dim or more], before the rotation: forms a model may use."""
         before = self._before[at]
         if at in self._latent:
             last = np.broadcast_to(before[-1, -dim:], key.shape)

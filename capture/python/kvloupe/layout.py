@@ -44,7 +44,7 @@ class Layer:
     """Attributes of `/layers/{l}`, and its sink logits. None: as the model, or as the run; the file holds only what
     differs from these."""
 
-    scale: float | None = None  # what q·k is multiplied by; None: as most layers, or else key_dim^-1/2
+    scale: float | None = None  # what q·k is multiplied by; None: the run's attention_scale, or else key_dim^-1/2
     softcap: float = 0.0  # logits are cap tanh(logit / cap); 0: not capped
     window: int | None = None  # 0: none
     sink_logits: np.ndarray | None = None  # [Hq]
@@ -125,10 +125,10 @@ def usual_shape(layers: Sequence[Layer]) -> tuple[int, int, int]:
 
 def usual_scale(layers: Sequence[Layer]) -> float:
     """The attention scale of most layers: the run's."""
-    scales = Counter(layer.scale for layer in layers if layer.attends and layer.scale is not None)
-    if scales:
-        return float(max(scales, key=scales.__getitem__))
-    return float(usual_shape(layers)[2]) ** -0.5
+    scales = Counter(layer.scale for layer in layers if layer.attends)
+    if not scales:
+        raise KvloupeError("no layer has attention: a trace needs one")
+    return float(max(scales, key=scales.__getitem__))  # of equal counts the first, in the order of the layers
 
 
 def model_attributes(model: Model) -> dict[str, Any]:

@@ -22,6 +22,13 @@ _LARGEST_HALF = 65504.0
 _STATES = ("query", "key", "value", "gate")
 
 
+def _array(states: Any) -> np.ndarray:
+    """In float32: of what numpy reads, and of torch's tensors, which numpy does not read in bfloat16 or on a card."""
+    if hasattr(states, "detach"):
+        states = states.detach().float().cpu().numpy()
+    return np.asarray(states, np.float32)
+
+
 class TraceWriter:
     """One trace of `tokens` tokens, written in a `with` block. The file appears as `path` with finish(); after an
     error or Ctrl-C before that nothing is left, and an older file stays.
@@ -32,9 +39,10 @@ class TraceWriter:
                 trace.add_layer(layer, query=q[layer], key=k[layer], value=v[layer])
             trace.finish(ids)
 
-    States may also come in blocks of tokens, with add(). `layers` describes layers that differ from the model, one
-    description for each layer. `store`: f16 or f32 for the states; a dataset in which a number overflows float16 is
-    float32. Errors are KvloupeError with one line.
+    States may also come in blocks of tokens, with add(): they go to the file at once. finish() computes what follows
+    from them (the log-sum-exp of the logits; norms of v W_O come with output_weight). Arrays may be of numpy or torch.
+    `layers` describes layers that differ from the model, one description for each layer. `store`: f16 or f32 for the
+    states; a dataset in which a number overflows float16 is float32. Errors are KvloupeError with one line.
     """
 
     def __init__(self, path: str | os.PathLike[str], model: Model, tokens: int, store: str = "f16",
@@ -138,7 +146,7 @@ class TraceWriter:
     def add(self, layer: int, first: int, name: str, states: np.ndarray) -> None:
         """States of the tokens from `first` on, block after block: `query`, `key`, `value` [heads, t, d], `gate`
         [t, Hq value_dim], or `attention_logsumexp` [heads, t], which finish() computes where it is not given."""
-        states = np.asarray(states, np.float32)
+        states = _array(states)
         shape = self._shape(layer, name)
         axis = 0 if name == "gate" else 1
         block = (*shape[:axis], states.shape[axis] if states.ndim > axis else 0, *shape[axis + 1:])
@@ -226,8 +234,10 @@ class TraceWriter:
                           half: bool | None = None) -> None:
         """The output projection [Hq, value_dim, D], after the layer's values; with it the norms of v W_O of every
         token. `product`: a faster matmul; `half`: in float16, if nothing overflows (default: as the states)."""
-        weight = np.asarray(weight, np.float32)
-        own = self.layers[layer]
+        weight = _array(weight)
+        own = self.layers[layer] if 0 <= layer < self.model.layers else Layer(kind="none")
+        if not own.attends:
+            raise KvloupeError(f"layer {layer}: has no attention, and so no output_weight")
         shape = (own.heads, own.value_dim, self.model.hidden)
         if weight.shape != shape:
             raise KvloupeError(f"layer {layer}: output_weight has the shape {list(weight.shape)} instead of "
@@ -235,6 +245,9 @@ class TraceWriter:
         if not np.isfinite(weight).all():
             head = int(np.argwhere(~np.isfinite(weight))[0][0])
             raise KvloupeError(f"layer {layer}, head {head}: output_weight is not finite; leave it out")
+        source = f"layers/{self._source(layer)}/{'key' if own.value_is_key_prefix else 'value'}"
+        if self._filled.get(source, 0) < self.tokens:
+            raise KvloupeError(f"layer {layer}: output_weight comes before the values of all tokens; add them first")
         half = (self.half if half is None else half) and bool(np.abs(weight).max(initial=0.0) <= _LARGEST_HALF)
         data = weight.astype(np.float16 if half else np.float32)
         self._file.create_dataset(f"layers/{layer}/output_weight", data=data)
@@ -285,11 +298,25 @@ class TraceWriter:
         for name, array in arrays.items():
             self._file.create_dataset(f"predictions/{name}", data=array)
 
-    def _complete(self, scale: float) -> None:
+    def _fill_scales(self, given: float | None) -> None:
+        """The scale of layers that say none: `given`, the run's, or what most models take."""
+        for layer, own in enumerate(self.layers):
+            if not own.attends or own.scale is not None:
+                continue
+            if given is None and self.layers[self._source(layer)].kind == "latent":
+                raise KvloupeError(f"layer {layer}: reads latents, whose width says nothing about the scale; give the "
+                                   "scale of the model's attention")
+            own.scale = float(given) if given is not None else float(own.key_dim) ** -0.5
+
+    def _complete(self) -> None:
         """Refuses layers without all their states, and computes the log-sum-exps that were not given."""
         for layer, own in enumerate(self.layers):
             if not own.attends:
                 continue
+            window = self.model.sliding_window if own.window is None else own.window
+            if window > 0 and own.chunk > 0:
+                raise KvloupeError(f"layer {layer}: has a window of {window} and chunks of {own.chunk}; a trace knows "
+                                   "only one of them in a layer")
             needed = [name for name in _STATES[:3] if not (name == "value" and own.value_is_key_prefix)
                       and (own.holds or name == "query")]
             for name in needed + [name for name in ("gate",) if f"layers/{layer}/gate" in self._file]:
@@ -305,13 +332,12 @@ class TraceWriter:
                 group.create_dataset("sink_logits", data=sinks)
             if "attention_logsumexp" in group:
                 continue
-            window = self.model.sliding_window if own.window is None else own.window
             keys = self._file[f"layers/{self._source(layer)}/key"]
             result = np.empty((own.heads, self.tokens), np.float32)
             for head in range(own.heads):
                 key = keys[head * own.kv_heads // own.heads].astype(np.float32)
                 query = group["query"][head].astype(np.float32)
-                result[head] = logsumexp_of(query, key, own, own.scale or scale, window)
+                result[head] = logsumexp_of(query, key, own, own.scale, window)
                 if own.sink_logits is not None:
                     result[head] = np.logaddexp(result[head], sinks[head])
                 self._interrupts.deliver()
@@ -340,8 +366,9 @@ class TraceWriter:
         if not 1 <= prompt <= self.tokens:
             raise KvloupeError(f"prompt_length {prompt}: the trace has {self.tokens} tokens")
         run.setdefault("generated", self.tokens - prompt)
+        self._fill_scales(run.get("attention_scale"))
         scale = run.setdefault("attention_scale", usual_scale(self.layers))
-        self._complete(scale)
+        self._complete()
         attributes = [layer_attributes(self.model, scale, own) for own in self.layers]
         for layer, own in enumerate(attributes):
             self._file[f"layers/{layer}"].attrs.update(own)

@@ -16,6 +16,8 @@ import kvloupe  # noqa: E402
 import tiny_models as tiny  # noqa: E402
 
 PROMPT = np.random.default_rng(5).integers(3, tiny.VOCABULARY, 44).tolist()
+# Settings of models with states beside or in place of caches.
+HYBRID = {"linear_key_head_dim", "mamba_d_state", "ssm_state_size", "block_auto_adjust_ff_dim"}
 LATENT = ["DeepSeek-V2", "DeepSeek-V3", "GLM-4.7-Flash", "Mistral 4", "Kimi Linear", "MiniCPM3"]
 GATED = ["AFMoE", "Beam", "Laguna, a gate per head", "Laguna, a gate per channel", "Qwen3-Next", "Qwen3.5", "Qwen3.5-MoE"]
 
@@ -24,6 +26,8 @@ def available(name: str) -> Any:
     kind, _, *classes = tiny.FAMILIES[name]
     if not hasattr(transformers, classes[0] if classes else f"{kind}ForCausalLM"):
         pytest.skip(f"transformers {transformers.__version__} has no {kind}")
+    if tiny.FAMILIES[name][1].keys() & HYBRID and not hasattr(transformers.cache_utils, "LinearAttentionLayer"):
+        pytest.skip(f"transformers {transformers.__version__} has no cache for {kind}")
     return tiny.made(name)
 
 

@@ -112,6 +112,8 @@ def test_an_output_that_the_states_do_not_give(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize("name", list(tiny_models.REFUSED))
 def test_families_that_a_trace_cannot_say(name: str, tmp_path: Path) -> None:
     own, why = tiny_models.REFUSED[name]
+    if not hasattr(transformers, f"{own[0]}Config"):
+        pytest.skip(f"transformers {transformers.__version__} has no {own[0]}")
     refused(why, tiny_models.made(name, {name: own}), tmp_path, prompt=list(range(3, 30)))
 
 
@@ -150,6 +152,8 @@ def test_a_projection_that_is_not_what_it_says_is_left_out(tmp_path: Path) -> No
 
 
 def test_a_gate_that_changes(tmp_path: Path) -> None:
+    if not hasattr(transformers, "AfmoeConfig"):
+        pytest.skip("this transformers has no AFMoE")
     own = tiny_models.made("AFMoE")
     attention = own.model.layers[2].self_attn
     attention.o_proj.register_forward_pre_hook(lambda module, arguments: (
@@ -169,9 +173,14 @@ def test_attention_that_depends_on_its_name(tmp_path: Path) -> None:
 def test_a_model_that_is_another_one_in_blocks(tmp_path: Path) -> None:
     own = model()
     before = own.model.layers[0].mlp.forward
-    own.model.layers[0].mlp.forward = lambda x: before(x) * (2.0 if x.shape[1] == 1 else 1.0)
-    refused("computes other logits for token 8 and on when the prompt runs in blocks than in one pass .*give a block "
-            "as long as the prompt", own, tmp_path, prompt=list(range(3, 12)), block=4)
+    own.model.layers[0].mlp.forward = lambda x: before(x) * (2.0 if x.shape[1] == 3 else 1.0)
+    refused("computes other logits from token 6 on when the prompt runs in blocks than in one pass .*give a block as "
+            "long as the prompt", own, tmp_path, prompt=list(range(3, 12)), block=6)
+    if not hasattr(transformers.cache_utils, "LinearAttentionLayer"):
+        return  # refused for another reason
+    jamba = tiny_models.made("Jamba")
+    refused("probe reread: JambaForCausalLM cannot read a second text after a first one, because Jamba's Mamba layers",
+            jamba, tmp_path, probe="reread")
 
 
 def test_a_layer_of_an_unknown_kind(tmp_path: Path) -> None:

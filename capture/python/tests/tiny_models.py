@@ -4,7 +4,7 @@
 """
 from __future__ import annotations
 
-import json
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -148,10 +148,11 @@ def own_outputs(model: Any, ids: list[int], blocks: Any = None) -> tuple[dict[in
 
     hooks = [part.register_forward_hook(hook(at)) for at, part in projections(model).items()]
     cache = transformers.DynamicCache(config=model.config)
+    named = "cache" if "cache" in inspect.signature(model.get_decoder().forward).parameters else "past_key_values"
     logits = []
     with torch.inference_mode():
         for first, end in [(0, len(ids))] if blocks is None else blocks:
-            held = dict(use_cache=False) if blocks is None else dict(use_cache=True, cache=cache)
+            held = {"use_cache": False} if blocks is None else {"use_cache": True, named: cache}
             out = model(torch.tensor([ids[first:end]]), position_ids=torch.arange(first, end)[None], **held)
             logits.append(out.logits[0].double().numpy())
     for one in hooks:
