@@ -138,7 +138,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     head = model.get_output_embeddings()
     named = cache_argument(model)
     check_types(text_config(model), type(model).__name__)
-    check_name(modules, type(model).__name__)
+    check_name(modules, type(model).__name__, str(model.config._attn_implementation))
     # Quantised projections may round by the largest number of a block: then the same tokens must run together.
     logits = LogitsCheck(own_logits(model, ids if is_plain_model(model) else ids[:block], device), type(model).__name__)
     places, shapes = find_places(model, modules, ids[0], device, mla)
@@ -176,8 +176,15 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
             nonlocal rotation
             sink.begin(first)
             inputs.clear()
-            out = model(torch.tensor([ids[first:end]], device=device), use_cache=True, **{named: cache},
-                        **positions_of(model, first, end, device))
+            try:
+                out = model(torch.tensor([ids[first:end]], device=device), use_cache=True, **{named: cache},
+                            **positions_of(model, first, end, device))
+            except (ValueError, TypeError, AttributeError) as error:
+                if blocks:
+                    raise
+                why = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+                raise KvloupeError(f"{type(model).__name__} does not run with the DynamicCache of transformers ({why}); "
+                                   "this model cannot be captured") from error
             if sink.seen != attending:
                 raise KvloupeError(f"{len(sink.seen)} of {count} layers of {type(model).__name__} call their "
                                    f"attention function through transformers' registry, but {len(attending)} did for "

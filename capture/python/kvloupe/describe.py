@@ -28,8 +28,8 @@ def text_config(model: Any) -> Any:
 def layers_of(model: Any) -> list[Any]:
     """The decoder's layers. Raises KvloupeError where they are not where transformers puts them."""
     base = model.get_decoder() if hasattr(model, "get_decoder") else getattr(model, "model", None)
-    # Llama 4 calls the whole model its decoder.
-    found = (getattr(one, "layers", None) for one in (base, getattr(base, "model", None)))
+    # Llama 4 calls the whole model its decoder; GPT-2 calls its layers h.
+    found = (getattr(one, name, None) for one in (base, getattr(base, "model", None)) for name in ("layers", "h"))
     layers = next((one for one in found if one is not None and len(one)), None)
     if layers is None:
         if getattr(model, "can_generate", bool)():

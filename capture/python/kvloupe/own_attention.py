@@ -31,8 +31,9 @@ def check_types(config: Any, name: str) -> None:
                                "say; this model cannot be captured")
 
 
-def check_name(layers: list[Any], name: str) -> None:
-    """Raises KvloupeError for a model whose attention does something only under the names eager and sdpa."""
+def check_name(layers: list[Any], name: str, implementation: str) -> None:
+    """Raises KvloupeError for a model whose attention does something only under the names eager and sdpa, if its own
+    implementation is one of the names that it asks for: with another one it goes the way that it goes with kvloupe's."""
     texts: dict[type, str] = {}  # of each class with a name that says attention, or that a layer calls its attention
 
     def source(kind: type) -> str:
@@ -46,7 +47,8 @@ def check_name(layers: list[Any], name: str) -> None:
     for at, layer in enumerate(layers):
         own = {type(part) for part in layer.modules() if "Attention" in type(part).__name__}
         text = "\n".join(source(kind) for kind in own | {type(getattr(layer, "self_attn", None))})
-        if _ASKS_ITS_NAME.search(_TAKES_THE_FUNCTION.sub("", text)):
+        asked = _ASKS_ITS_NAME.findall(_TAKES_THE_FUNCTION.sub("", text))
+        if any(re.search(f"['\"]{re.escape(implementation)}['\"]", one) for one in asked):
             raise KvloupeError(f"layer {at}: the attention of {name} does work of its own only under the names eager and "
                                "sdpa, such as choosing the tokens that a query sees, which a trace cannot say; this model "
                                "cannot be captured")

@@ -10,7 +10,7 @@ from .errors import KvloupeError
 from .latent import Latent, latent_of
 from .layout import Layer
 
-PROJECTIONS = ("o_proj", "dense", "out_proj")
+PROJECTIONS = ("o_proj", "dense", "out_proj", "c_proj")
 # What a layer without attention is, by the class of a module in it: the first that fits.
 _MIXERS = (("GatedDelta", "gated delta net"), ("KimiLinearDelta|KimiDelta", "Kimi delta attention"),
            ("ShortConv", "short convolution"), ("LightningAttention", "lightning attention"),

@@ -162,6 +162,15 @@ def test_a_gate_that_changes(tmp_path: Path) -> None:
             own, tmp_path, prompt=list(range(3, 15)), block=8)
 
 
+def test_work_under_a_name_that_is_not_the_models_own(tmp_path: Path) -> None:
+    """GPT-2 asks whether it is eager: with sdpa, its own, it goes the way that it goes here."""
+    own = tiny_models.made("GPT-2")
+    assert own.config._attn_implementation == "sdpa"
+    kvloupe.capture(own, None, [5, 6, 7], tmp_path / "t.h5")
+    own.set_attn_implementation("eager")
+    refused("only under the names eager and sdpa", own, tmp_path, path=tmp_path / "u.h5")
+
+
 def test_attention_that_depends_on_its_name(tmp_path: Path) -> None:
     own = model()
     before = own.model.layers[0].mlp.forward

@@ -44,6 +44,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]] | tuple[str, dict[str, Any], str]
     "Qwen3.5-MoE": ("Qwen3_5MoeText", dict(head_dim=8, layer_types=THIRD, shared_expert_intermediate_size=16, **DELTA,
                                            **EXPERTS), "Qwen3_5MoeForCausalLM"),
     "LFM2": ("Lfm2", dict(layer_types=["conv", "conv", FULL, "conv", FULL], block_auto_adjust_ff_dim=False)),
+    "LFM3": ("Lfm3", {}),
     "Nemotron-H": ("NemotronH", dict(head_dim=8, layers_block_type=["mamba", "mlp", "attention", "moe", "attention"],
                                      mamba_num_heads=12, mamba_head_dim=8, ssm_state_size=8, n_groups=2, chunk_size=8,
                                      moe_shared_expert_intermediate_size=16, **ROUTED)),
@@ -61,6 +62,8 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]] | tuple[str, dict[str, Any], str]
     "Falcon-H1": ("FalconH1", dict(head_dim=8, mamba_d_ssm=96, key_multiplier=0.7, attention_in_multiplier=0.9,
                                    attention_out_multiplier=1.3, **MAMBA)),
     "Bamba": ("Bamba", dict(attn_layer_indices=[1, 4], **MAMBA)),
+    # without rotation, and with other names of all parts
+    "GPT-2": ("GPT2", {}, "GPT2LMHeadModel"),
     # shapes, windows and caches by layer
     "Gemma 4": ("Gemma4Text", dict(head_dim=8, sliding_window=16, layer_types=MIXED, hidden_size_per_layer_input=8,
                                    vocab_size_per_layer_input=VOCABULARY, per_layer_config={2: dict(head_dim=16), 4: dict(
@@ -117,17 +120,17 @@ def made(name: str, table: dict[str, Any] | None = None) -> Any:
 
 def layers_of(model: Any) -> Any:
     base = model.get_decoder()
-    return base.layers if hasattr(base, "layers") else base.model.layers
+    return base.layers if hasattr(base, "layers") else base.h if hasattr(base, "h") else base.model.layers
 
 
 def projections(model: Any) -> dict[int, Any]:
     """The output projection of each layer that has attention, by names that each family's class uses."""
     found = {}
     for at, layer in enumerate(layers_of(model)):
-        for part in ("self_attn", "mixer"):
+        for part in ("self_attn", "mixer", "attn"):
             own = getattr(layer, part, None)
             if own is not None and "Attention" in type(own).__name__ and "Delta" not in type(own).__name__:
-                found[at] = getattr(own, "o_proj", None) or own.out_proj
+                found[at] = next(getattr(own, name) for name in ("o_proj", "out_proj", "c_proj") if hasattr(own, name))
     return found
 
 
