@@ -53,6 +53,21 @@ def _layers(text: str | None) -> int | None:
     return int(last or 0) + 1
 
 
+def _loaded(transformers: Any, source: dict[str, str], dtype: Any) -> Any:
+    """The decoder of a folder or file; of some families (Mistral 4) only the config's own class is known."""
+    try:
+        return transformers.AutoModelForCausalLM.from_pretrained(**source, dtype=dtype)
+    except ValueError as error:
+        if "Unrecognized configuration class" not in str(error):
+            raise
+        config = transformers.AutoConfig.from_pretrained(**source)
+        kinds = (getattr(transformers, name, None) for name in config.architectures or [])
+        kind = next((one for one in kinds if hasattr(one, "from_pretrained") and one.can_generate()), None)
+        if kind is None:
+            raise
+        return kind.from_pretrained(**source, dtype=dtype)
+
+
 def _capture(words: argparse.Namespace) -> None:
     layers = _layers(words.layers)
     folder = Path(words.output).absolute().parent
@@ -70,7 +85,7 @@ def _capture(words: argparse.Namespace) -> None:
     try:
         import torch
         import transformers
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoTokenizer
     except ImportError as error:
         raise KvloupeError(f"{error}; install torch and transformers: pip install \"kvloupe[capture]\"") from error
     if words.progress == "none":
@@ -84,7 +99,7 @@ def _capture(words: argparse.Namespace) -> None:
         if not own.is_file():
             raise KvloupeError(f"{own}: this file does not exist")
         source = {"pretrained_model_name_or_path": str(own.absolute().parent), "gguf_file": own.name}
-    model = AutoModelForCausalLM.from_pretrained(**source, dtype=kinds[words.dtype])
+    model = _loaded(transformers, source, kinds[words.dtype])
     if getattr(model, "quantization_method", None) is None or words.device != "cpu":  # else it is where it must be
         model = model.to(words.device)
     model = model.eval()

@@ -145,8 +145,8 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     attending = {place.number for place in places if place.attention is not None}
     mixers = [mixer_of(place.layer, place.attention) for place in places]
     if any(mixers) and not hasattr(cache_utils, "LinearAttentionLayer"):
-        raise KvloupeError(f"{type(model).__name__} has layers with {next(filter(None, mixers))}, whose states the cache "
-                           f"of transformers {transformers.__version__} does not hold; install 5.24 or newer")
+        raise KvloupeError(f"{type(model).__name__} has layers with {next(filter(None, mixers))}, whose states the "
+                           f"cache of transformers {transformers.__version__} does not hold; install 5.24 or newer")
     shapes = shapes[:layers]
     shape = describe(model, shapes)
     if any(place.latent is not None for place in places[:shape.layers]):
@@ -183,8 +183,8 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                 if blocks:
                     raise
                 why = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-                raise KvloupeError(f"{type(model).__name__} does not run with the DynamicCache of transformers ({why}); "
-                                   "this model cannot be captured") from error
+                raise KvloupeError(f"{type(model).__name__} does not run with the DynamicCache of transformers "
+                                   f"({why}); this model cannot be captured") from error
             if sink.seen != attending:
                 raise KvloupeError(f"{len(sink.seen)} of {count} layers of {type(model).__name__} call their "
                                    f"attention function through transformers' registry, but {len(attending)} did for "
@@ -306,6 +306,6 @@ def _window(layers: list[Layer]) -> int:
 def _block(config: Any, block: int, prompt: int) -> tuple[int, list[str]]:
     """The size of a block that the model can run, and a note where it is another than the one asked for."""
     if config.model_type in _ONE_PASS and 1 < block < prompt:
-        return prompt, [f"the prompt runs as one block of {prompt} tokens: {_ONE_PASS[config.model_type]} (block=1 works, "
-                        "too)"]
+        return prompt, [f"the prompt runs as one block of {prompt} tokens: {_ONE_PASS[config.model_type]} (block=1 "
+                        "works, too)"]
     return block, []

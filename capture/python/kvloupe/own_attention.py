@@ -33,7 +33,7 @@ def check_types(config: Any, name: str) -> None:
 
 def check_name(layers: list[Any], name: str, implementation: str) -> None:
     """Raises KvloupeError for a model whose attention does something only under the names eager and sdpa, if its own
-    implementation is one of the names that it asks for: with another one it goes the way that it goes with kvloupe's."""
+    implementation is one of the names that it asks for: with another one it goes the same way as with kvloupe's."""
     texts: dict[type, str] = {}  # of each class with a name that says attention, or that a layer calls its attention
 
     def source(kind: type) -> str:
@@ -111,5 +111,5 @@ class LogitsCheck:
         wrong = float(torch.cat(self._off).quantile(0.75))
         if not wrong <= _TOLERANCE.get(str(self._dtype), 0.2):
             raise KvloupeError(f"{self._name} computes other logits from token {self._begin} on when the prompt runs "
-                               f"in blocks than in one pass (they differ by {wrong:.2g} of their spread); give a block as "
-                               "long as the prompt")
+                               f"in blocks than in one pass (they differ by {wrong:.2g} of their spread); give a "
+                               "block as long as the prompt")

@@ -296,11 +296,11 @@ weights amplify rounding from layer to layer. The last two columns say how far t
         part = parts["families"]
         text.append(f"""## Families from Python: a trace alone, and the model's own outputs
 
-Random models of 5 layers, made from transformers' own classes, captured with `kvloupe.capture` in blocks of 7 tokens and 3
-generated ones, {part["tokens"]} tokens, states stored as float32. A second program computes the output of every attention
-layer, after its output projection, in float64 from the trace alone. The numbers say how far it is from what an untouched
-model with its own eager attention gives, in units of the layer's largest number: in the same blocks, and in one pass. The
-latter differ more where a scan over tokens sums in another order. [Which models](which-models.md) says what this means.
+Random models of 5 layers, made from transformers' own classes, captured with `kvloupe.capture` in blocks of 7 tokens and
+3 generated ones, {part["tokens"]} tokens, states stored as float32. A second program computes the output of every
+attention layer, after its output projection, in float64 from the trace alone. The numbers say how far it is from what an
+untouched model with its own eager attention gives, in units of the layer's largest number: in the same blocks, and in one
+pass. The latter differ more where a scan over tokens sums in another order. [Which models](which-models.md) says what this means.
 
 """)
         text.append(table(["family", "layers", "format", "same blocks", "one pass"], [
@@ -392,7 +392,8 @@ def main() -> int:
         output.write_text(page(parts), encoding="utf-8")
         return 0
     sys.path.insert(0, str(Path(__file__).parent))
-    part = {"models": models, "families": families, "kvpress": kvpress, "readings": readings, "tokenizers": tokenizers}[verb]()
+    part = {"models": models, "families": families, "kvpress": kvpress, "readings": readings,
+            "tokenizers": tokenizers}[verb]()
     Path(paths[0]).write_text(json.dumps(part, indent=1), encoding="utf-8")
     return 0
 

@@ -1,6 +1,8 @@
 """Models of today's families: a trace alone gives the outputs of each layer that the model itself computes."""
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -203,6 +205,20 @@ def test_half_precision(tmp_path: Path) -> None:
 def test_mla_is_one_of_two_words(tmp_path: Path) -> None:
     with pytest.raises(kvloupe.KvloupeError, match="mla: 'wide' is not latent or expanded"):
         kvloupe.capture(available("DeepSeek-V2"), None, PROMPT, tmp_path / "t.h5", mla="wide")
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    """Also for a family that AutoModelForCausalLM does not know."""
+    available("Mistral 4").save_pretrained(tmp_path / "model")
+    (tmp_path / "ids.txt").write_text(" ".join(map(str, PROMPT)))
+    done = subprocess.run(
+        [sys.executable, "-m", "kvloupe", "capture", "--model", str(tmp_path / "model"), "--ids",
+         str(tmp_path / "ids.txt"), "--block", "16", "--mla", "expanded", "--store", "f32", "--progress", "none", "-o",
+         str(tmp_path / "t.h5")],
+        capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert compare("Mistral 4", tmp_path / "t.h5") < 2e-5
+    assert tiny.attributes_of(tmp_path / "t.h5")[1]["mla"] == "expanded"
 
 
 def test_the_first_layers_alone(tmp_path: Path) -> None:
