@@ -7,7 +7,9 @@ from typing import Any, Callable
 from .errors import KvloupeError
 from .places import Clock, Place
 
-# How far a product may be from what the projection reads, in units of its largest number: the model rounds both.
+# How far the heads' outputs, and their products with a gate, may be from what the projection reads, in units of its
+# largest number: the model may round each once, and the product more often.
+_ROUNDING = {"torch.float32": 1e-6, "torch.float16": 1e-3, "torch.bfloat16": 8e-3}
 _TOLERANCE = {"torch.float32": 1e-5, "torch.float16": 4e-3, "torch.bfloat16": 3e-2}
 _SOMETHING = "something between its heads and its output projection, such as a gate or a norm, changes them"
 
@@ -119,7 +121,8 @@ class BetweenWatch:
                     return
             gate = self._gates[layer]
             made = None if gate is None else gate.of(parts, attention, *own.shape[1:])
-            if not first and not _near(given, flat if made is None else flat.float() * made):
+            if not first and (_off(given, flat) > _most(_ROUNDING, given) if made is None else
+                              _off(given, flat.float() * made) > _most(_TOLERANCE, given)):
                 raise KvloupeError(f"layer {layer}: what its output projection reads is in a later block no more what its "
                                    f"heads give{'' if gate is None else ' times the gate'}; this model cannot be captured")
             if made is not None:
@@ -131,7 +134,7 @@ class BetweenWatch:
     def _decide(self, layer: int, attention: Any, own: Any, given: Any, parts: dict[str, Any]) -> None:
         """Fills in self._gates or self.why, from the first block."""
         flat = own.reshape(own.shape[0], -1)
-        if _near(given, flat):
+        if _off(given, flat) <= _most(_ROUNDING, given):
             self._gates[layer] = None
             return
         heads, width = own.shape[1:]
@@ -142,7 +145,7 @@ class BetweenWatch:
                 return
         biases = ["", *(name for name, one in attention.named_parameters(recurse=False)
                         if one.ndim == 1 and one.numel() in (heads, heads * width))]
-        best, least = None, _tolerance(given)
+        best, least = None, _most(_TOLERANCE, given)
         for name in sorted(parts, key=lambda name: "g" not in name):  # those that are called gate first
             for gate in (_Gate(name, layout, bias, activation) for layout in _LAYOUTS for bias in biases
                          for activation in _activations()):
@@ -163,15 +166,11 @@ class BetweenWatch:
         self._parts = {}
 
 
-def _tolerance(given: Any) -> float:
-    return _TOLERANCE.get(str(given.dtype), 3e-2)
+def _most(limits: dict[str, float], given: Any) -> float:
+    return limits.get(str(given.dtype), limits["torch.bfloat16"])
 
 
 def _off(given: Any, made: Any) -> float:
     """The largest difference, in units of the largest number."""
     given = given.float()
     return float((given - made.float()).abs().max() / given.abs().max().clamp_min(1e-30))
-
-
-def _near(given: Any, made: Any) -> bool:
-    return _off(given, made) <= _tolerance(given)

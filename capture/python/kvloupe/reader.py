@@ -69,14 +69,29 @@ class Trace:
         if layer not in self._layers:
             if f"layers/{layer}" not in self._file:
                 raise KvloupeError(f"{self.path}: has no layers/{layer}")
-            self._layers[layer] = self._read_layer(layer)
+            try:
+                self._layers[layer] = self._read_layer(layer)
+            except (KeyError, TypeError, ValueError, OverflowError) as error:
+                raise KvloupeError(f"{self.path}: an attribute of layers/{layer} is missing or is none that the format "
+                                   f"knows ({str(error).splitlines()[0][:100]}); capture the prompt again") from error
+            self._refuse_wrong_sizes(layer)
         return self._layers[layer]
+
+    def _refuse_wrong_sizes(self, layer: int) -> None:
+        own = self._layers[layer]
+        sizes = (own.heads, own.kv_heads, own.key_dim, own.value_dim)
+        wrong = own.attends and (min(sizes) < 1 or own.heads % own.kv_heads or (
+            own.value_is_key_prefix and own.value_dim > own.key_dim))
+        if wrong or own.chunk < 0:
+            del self._layers[layer]
+            raise KvloupeError(f"{self.path}: layers/{layer} says {own.heads} query heads, {own.kv_heads} key-value "
+                               f"heads, keys of {own.key_dim} and values of {own.value_dim} numbers, chunks of "
+                               f"{own.chunk}, which cannot be; capture the prompt again")
 
     def _read_layer(self, layer: int) -> Layer:
         group = self._file[f"layers/{layer}"]
         own = group.attrs
-        words = {name: value.decode() if isinstance(value, bytes) else str(value)
-                 for name in ("kind", "mixer", "without_output_weight") for value in [own.get(name, "")]}
+        words = {name: self._word(layer, name) for name in ("kind", "mixer", "without_output_weight")}
         kind = words["kind"] or "attention"
         if kind not in KINDS:
             raise KvloupeError(f"{self.path}: layers/{layer} is of the kind {kind!r}, which this version does not "
@@ -84,7 +99,7 @@ class Trace:
         held = own
         if kind == "shared":
             source = int(own.get("shares_with", -1))
-            if not 0 <= source < layer or not self.layer(source).holds:
+            if not 0 <= source < layer or self._word(source, "kind") not in ("", "attention", "latent"):
                 raise KvloupeError(f"{self.path}: layers/{layer} shares the keys of layer {source}, which has none; "
                                    "capture the prompt again")
             held = self._file[f"layers/{source}"].attrs
@@ -107,6 +122,11 @@ class Trace:
                      rotary_start=number(own, "rotary_start", self.model.get("rotary_start", 0)),
                      rotary_dim=number(own, "rotary_dim", self.model.get("rotary_dim", 0)),
                      without_output_weight=words["without_output_weight"])
+
+    def _word(self, layer: int, name: str) -> str:
+        """A text among the layer's attributes; empty if there is none."""
+        value = self._file[f"layers/{layer}"].attrs.get(name, "")
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
     def _source(self, layer: int) -> int:
         """The layer whose keys and values this layer reads."""

@@ -296,11 +296,12 @@ weights amplify rounding from layer to layer. The last two columns say how far t
         part = parts["families"]
         text.append(f"""## Families from Python: a trace alone, and the model's own outputs
 
-Random models of 5 layers, made from transformers' own classes, captured with `kvloupe.capture` in blocks of 7 tokens and
-3 generated ones, {part["tokens"]} tokens, states stored as float32. A second program computes the output of every
-attention layer, after its output projection, in float64 from the trace alone. The numbers say how far it is from what an
-untouched model with its own eager attention gives, in units of the layer's largest number: in the same blocks, and in one
-pass. The latter differ more where a scan over tokens sums in another order. [Which models](which-models.md) says what this means.
+Random models of 5 layers, made from transformers' own classes, captured with `kvloupe.capture` in blocks of 7 tokens
+and 3 generated ones, {part["tokens"]} tokens, states stored as float32. A second program computes the output of every
+attention layer, after its output projection, in float64 from the trace alone. The numbers say how far it is from what
+an untouched model with its own eager attention gives, in units of the layer's largest number: in the same blocks, and
+in one pass. The latter differ more where a scan over tokens sums in another order. [Which models](which-models.md) says
+what this means.
 
 """)
         text.append(table(["family", "layers", "format", "same blocks", "one pass"], [

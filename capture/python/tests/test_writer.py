@@ -187,6 +187,29 @@ def test_what_is_refused(tmp_path: Path) -> None:
         kvloupe.TraceWriter(tmp_path / "t.h5", MODEL, 0)
 
 
+def test_a_reader_refuses_what_cannot_be(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.h5", [kvloupe.Layer(), kvloupe.Layer(), kvloupe.Layer(kind="shared", shares_with=0)])
+    for at, name, value, why in (
+            (0, "num_kv_heads", 0, "0 key-value heads"), (0, "num_kv_heads", 3, "3 key-value heads.* cannot be"),
+            (1, "num_heads", -4, "-4 query heads"), (0, "kind", "linear", "of the kind 'linear', which this version"),
+            (0, "key_dim", "wide", "an attribute of layers/0 is missing or is none that the format knows"),
+            (0, "chunk_size", -1, "chunks of -1"), (2, "shares_with", 2, "shares the keys of layer 2, which has none"),
+            (2, "shares_with", 7, "shares the keys of layer 7"), (1, "rope_scaling", "{", "an attribute of layers/1"),
+            (0, "value_dim", 2 ** 40, None)):
+        with h5py.File(path, "r+") as file:
+            before = dict(file[f"layers/{at}"].attrs)
+            file[f"layers/{at}"].attrs[name] = value
+        with kvloupe.open(path) as trace:
+            if why is None:  # more than the file holds: nothing is allocated for it
+                assert trace.value(0, 0).shape == (T, 8)
+            else:
+                with pytest.raises(kvloupe.KvloupeError, match=why):
+                    trace.layer(at)
+        with h5py.File(path, "r+") as file:
+            del file[f"layers/{at}"].attrs[name]
+            file[f"layers/{at}"].attrs.update(before)
+
+
 def example() -> str:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(encoding="utf-8"), re.DOTALL)
     return next(block for block in blocks if block.startswith("# turn a dump into a trace"))
