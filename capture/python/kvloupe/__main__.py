@@ -36,6 +36,9 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--probe", choices=["repeat", "reread"],
                       help="read the context a second time, for the policies kvzip and kvcompose: repeat asks the model "
                            "to repeat it, reread reads it again as it is")
+    verb.add_argument("--mla", default="latent", choices=["latent", "expanded"],
+                      help="of models with latent attention (DeepSeek): the latents that they cache, as one key-value "
+                           "head, or keys and values of every head (default: latent)")
     verb.add_argument("--progress", default="bar", choices=["bar", "none"], help="a line on the terminal, or none")
     return parser
 
@@ -48,6 +51,21 @@ def _layers(text: str | None) -> int | None:
     if first != "0" or not (last or "0").isdigit():
         raise KvloupeError(f"layers {text}: a trace has layers from 0 on, without a gap; write a range such as 0-7")
     return int(last or 0) + 1
+
+
+def _loaded(transformers: Any, source: dict[str, str], dtype: Any) -> Any:
+    """The decoder of a folder or file; of some families (Mistral 4) only the config's own class is known."""
+    try:
+        return transformers.AutoModelForCausalLM.from_pretrained(**source, dtype=dtype)
+    except ValueError as error:
+        if "Unrecognized configuration class" not in str(error):
+            raise
+        config = transformers.AutoConfig.from_pretrained(**source)
+        kinds = (getattr(transformers, name, None) for name in config.architectures or [])
+        kind = next((one for one in kinds if hasattr(one, "from_pretrained") and one.can_generate()), None)
+        if kind is None:
+            raise
+        return kind.from_pretrained(**source, dtype=dtype)
 
 
 def _capture(words: argparse.Namespace) -> None:
@@ -67,7 +85,7 @@ def _capture(words: argparse.Namespace) -> None:
     try:
         import torch
         import transformers
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoTokenizer
     except ImportError as error:
         raise KvloupeError(f"{error}; install torch and transformers: pip install \"kvloupe[capture]\"") from error
     if words.progress == "none":
@@ -81,7 +99,7 @@ def _capture(words: argparse.Namespace) -> None:
         if not own.is_file():
             raise KvloupeError(f"{own}: this file does not exist")
         source = {"pretrained_model_name_or_path": str(own.absolute().parent), "gguf_file": own.name}
-    model = AutoModelForCausalLM.from_pretrained(**source, dtype=kinds[words.dtype])
+    model = _loaded(transformers, source, kinds[words.dtype])
     if getattr(model, "quantization_method", None) is None or words.device != "cpu":  # else it is where it must be
         model = model.to(words.device)
     model = model.eval()
@@ -94,7 +112,8 @@ def _capture(words: argparse.Namespace) -> None:
         if not words.ids:  # ids need no tokenizer; then the trace has no text
             raise
     capture(model, tokenizer, prompt, words.output, block=words.block, generate=words.generate, store=words.store,
-            lm_head=words.lm_head, layers=layers, probe=words.probe, progress=words.progress == "bar")
+            lm_head=words.lm_head, layers=layers, probe=words.probe, mla=words.mla,
+            progress=words.progress == "bar")
 
 
 def main() -> int:

@@ -7,85 +7,130 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 import numpy as np
 
 from .errors import KvloupeError
-from .writer import Layer, Model, TraceWriter
+from .layout import Layer
+from .writer import TraceWriter
 
 _CHUNK = 1 << 19  # logits that are computed at once: 2 MB, as much as a processor's cache holds
 # How far an output may be from the one computed again in float32, in units of the head's largest value: the model
 # rounds weights and outputs to its own type.
 _TOLERANCE = {"torch.float32": 2e-4, "torch.float16": 1e-2, "torch.bfloat16": 5e-2}
-_sink: "Sink | None" = None
+# What comes only as a keyword of the attention function, by the end of its name, and has no place in a trace.
+_UNSAYABLE = {"indices": "chooses the tokens that a query sees",
+              "position_bias": "adds a number of its own to each logit, by the distance of query and key"}
+_sink: Any = None  # takes what the attention functions receive: a Sink, or what finds their places
 
 
 class Sink:
-    """Writes the states of each layer and the log-sum-exp of its logits; checks some outputs of the layer with them."""
+    """Writes the states of each layer and the log-sum-exp of its logits; checks some outputs of the layer with them.
 
-    def __init__(self, writer: TraceWriter, model: Model) -> None:
+    `places` and `clock`: of the layers (places.py); `heads`: where the attention function's output of a layer waits for
+    the layer's output projection to be called, [t, Hq, d_v]; None: it does not.
+    """
+
+    def __init__(self, writer: TraceWriter, places: Sequence[Any], clock: Any,
+                 heads: dict[int, Any] | None = None) -> None:
         self.writer = writer
-        self.model = model
+        self.layers: list[Layer] = writer.layers
         self.first = 0  # token of the block that runs now
         self.seen: set[int] = set()  # layers of this block so far
-        self.layers: dict[int, Layer] = {}
         self.last_key: dict[int, np.ndarray] = {}  # of the block's last token: [Hk, d]
         self.output_kind: dict[int, tuple[Any, Any]] = {}  # dtype and device of what the output projection gets
-        self.heads: dict[int, Any] = {}  # of the first block, until the layer's output projection is called: [t, Hq d]
+        self.rows: dict[int, np.ndarray] = {}  # the first block's first and last row, computed again: [2, Hq value_dim]
+        self._places = places
+        self._clock = clock
+        self._heads = heads
+        self._keys: dict[int, tuple[Any, Any]] = {}  # of this block: what each layer's attention function got
+
+    def begin(self, first: int) -> None:
+        """A block of tokens from `first` on runs next."""
+        self.first, self.seen, self._keys = first, set(), {}
 
     def take(self, module: Any, query: Any, key: Any, value: Any, mask: Any, output: Any, scale: float,
              softcap: float, window: int, sinks: Any) -> None:
         """query [1, Hq, t, d], key and value [1, Hk, n, d], mask [1, 1, t, n] or None, output [1, t, Hq, d]."""
-        layer, fresh = int(module.layer_idx), query.shape[-2]
+        layer, fresh = self._clock.now, query.shape[-2]
         where = f"layer {layer}"
-        shape = self.model
         if layer in self.seen:
             raise KvloupeError(f"{where}: its attention function was called twice for one block; "
                                "this model cannot be captured")
-        for name, states, heads in (("query", query, shape.heads), ("key", key, shape.kv_heads),
-                                    ("value", value, shape.kv_heads)):
-            if states.shape[0] != 1 or states.shape[1] != heads or states.shape[3] != shape.head_dim:
-                raise KvloupeError(f"{where}: {name} has the shape {list(states.shape)}, but a trace needs "
-                                   f"[1, {heads}, tokens, {shape.head_dim}]; this model cannot be captured")
         self.seen.add(layer)
-        if layer >= shape.layers:  # of a trace with the first layers only
+        if layer >= len(self.layers):  # of a trace with the first layers only
             return
-        settings = self.layers.setdefault(layer, Layer(scale=scale, softcap=softcap, window=window))
+        settings, latent = self.layers[layer], self._places[layer].latent
+        if not settings.attends:
+            raise KvloupeError(f"{where}: calls an attention function in some blocks only; this model cannot be "
+                               "captured")
+        self._keys[layer] = key, value
+        if settings.kind == "shared":
+            self._check_shared(where, settings, key, value)
+        heads_value = value
+        if latent is not None and not latent.expand:
+            query, key, value = latent.taken(layer, query, key)
+        for name, states, heads, width in (("query", query, settings.heads, settings.key_dim),
+                                           ("key", key, settings.kv_heads, settings.key_dim),
+                                           ("value", value, settings.kv_heads, settings.value_dim)):
+            if states.shape[0] != 1 or states.shape[1] != heads or states.shape[3] != width:
+                raise KvloupeError(f"{where}: {name} has the shape {list(states.shape)}, but had [1, {heads}, tokens, "
+                                   f"{width}] for the first token; this model cannot be captured")
+        if layer not in self.output_kind:
+            settings.scale, settings.softcap, settings.window = scale, softcap, window
+            if sinks is not None:
+                settings.sink_logits = sinks.detach().float().cpu().numpy().reshape(-1)
+                if settings.sink_logits.shape != (settings.heads,):
+                    raise KvloupeError(f"{where}: {settings.sink_logits.size} sink logits for {settings.heads} query "
+                                       "heads")
         if (settings.scale, settings.softcap, settings.window) != (scale, softcap, window):
             raise KvloupeError(f"{where}: its attention changes from block to block; a trace cannot say this")
-        if sinks is not None and settings.sink_logits is None:
-            settings.sink_logits = sinks.detach().float().cpu().numpy().reshape(-1)
-            if settings.sink_logits.shape != (shape.heads,):
-                raise KvloupeError(f"{where}: {settings.sink_logits.size} sink logits for {shape.heads} query heads")
-        seen = self._visible(where, mask, fresh, key.shape[-2], window, query.device)
-        k_new, v_new = key[0, :, -fresh:].float(), value[0, :, -fresh:].float()
+        seen = self._visible(where, mask, fresh, key.shape[-2], settings, query.device)
         self.writer.add(layer, self.first, "query", query[0].float().cpu().numpy())
-        self.writer.add(layer, self.first, "key", k_new.cpu().numpy())
-        self.writer.add(layer, self.first, "value", v_new.cpu().numpy())
-        self.last_key[layer] = k_new[:, -1].cpu().numpy()
+        if settings.holds:
+            k_new = key[0, :, -fresh:].float().cpu().numpy()
+            self.writer.add(layer, self.first, "key", k_new)
+            if not settings.value_is_key_prefix:
+                self.writer.add(layer, self.first, "value", value[0, :, -fresh:].float().cpu().numpy())
+            self.last_key[layer] = k_new[:, -1]
+        if self._heads is not None:
+            self._heads[layer] = output[0].detach().reshape(fresh, settings.heads, -1)
+        own = self._check(where, query, key, value, seen, output, settings, latent, heads_value)
         if layer not in self.output_kind:
-            self.heads[layer] = output[0].detach().reshape(fresh, -1)
-        self.output_kind[layer] = output.dtype, output.device
-        self._check(where, query, key, value, seen, output, settings)
+            self.rows[layer] = own
+            self.output_kind[layer] = output.dtype, output.device
         self.writer.add(layer, self.first, "attention_logsumexp", self._logsumexp(query, key, seen, settings))
 
-    def _visible(self, where: str, mask: Any, fresh: int, count: int, window: int, device: Any) -> Any:
+    def _check_shared(self, where: str, settings: Layer, key: Any, value: Any) -> None:
+        """Raises KvloupeError if the layer does not read what the layer that it shares with reads."""
+        import torch
+
+        source = self._keys.get(settings.shares_with)
+        same = source is not None and all(a.shape == b.shape and (a.data_ptr() == b.data_ptr() or torch.equal(a, b))
+                                          for a, b in zip(source, (key, value)))
+        if not same:
+            raise KvloupeError(f"{where}: reads the keys and values of layer {settings.shares_with} for the first "
+                               "token, but others later; this model cannot be captured")
+
+    def _visible(self, where: str, mask: Any, fresh: int, count: int, settings: Layer, device: Any) -> Any:
         """[t, n]: which keys each query sees. Raises KvloupeError if the model's mask says otherwise."""
         import torch
 
         end = self.first + fresh
-        distance = (torch.arange(self.first, end, device=device)[:, None]
-                    - torch.arange(end - count, end, device=device)[None])
-        seen = distance >= 0
-        if window > 0:
-            seen &= distance < window
+        queries = torch.arange(self.first, end, device=device)[:, None]
+        keys = torch.arange(end - count, end, device=device)[None]
+        seen = queries >= keys
+        if settings.window and settings.window > 0:
+            seen &= queries - keys < settings.window
+        if settings.chunk > 0:
+            seen &= queries // settings.chunk == keys // settings.chunk
         if mask is not None:
             own = mask[0, 0, :, -count:]
             own = own if own.dtype == torch.bool else own > torch.finfo(own.dtype).min / 2
             if mask.shape[1] != 1 or own.shape != seen.shape or not bool((own == seen).all()):
                 raise KvloupeError(f"{where}: queries see other tokens than all earlier ones or those of a sliding "
-                                   "window, which a trace cannot say; this model cannot be captured")
+                                   "window or chunk, which a trace cannot say; this model cannot be captured")
         return seen
 
     def _logits(self, q: Any, k: Any, settings: Layer) -> Any:
@@ -126,11 +171,13 @@ class Sink:
             return states.to(torch.float16).float()
         return states
 
-    def _check(self, where: str, query: Any, key: Any, value: Any, seen: Any, output: Any, settings: Layer) -> None:
-        """Computes the block's first and last row of the layer's output again. Raises KvloupeError."""
+    def _check(self, where: str, query: Any, key: Any, value: Any, seen: Any, output: Any, settings: Layer,
+               latent: Any, heads_value: Any) -> np.ndarray:
+        """Computes the block's first and last row of the layer's output again: [2, Hq value_dim]. `heads_value`: the
+        values as the attention function gets them. Raises KvloupeError."""
         import torch
 
-        rows = sorted({0, query.shape[-2] - 1})
+        rows = [0, query.shape[-2] - 1]
         q, k, v = query[0][:, rows].float(), key[0].float(), value[0].float()
         logits = self._logits(q, k, settings).view(q.shape[0], len(rows), -1)
         logits.masked_fill_(~seen[rows], -torch.inf)
@@ -140,12 +187,15 @@ class Sink:
         weights = torch.softmax(logits, -1)[..., :k.shape[1]]
         own = torch.bmm(weights.reshape(k.shape[0], -1, k.shape[1]), v).view(q.shape[0], len(rows), -1)
         given = output[0, rows].float().view(len(rows), q.shape[0], -1).transpose(0, 1)
-        largest = torch.linalg.vector_norm(v, torch.inf, (1, 2)).repeat_interleave(q.shape[0] // k.shape[0])
-        wrong = ((own - given).abs().amax((1, 2)) / largest.clamp_min(1e-30)).max()
-        if not float(wrong) <= _TOLERANCE.get(str(query.dtype), 5e-2):
+        made = own if latent is None or latent.expand else latent.expanded(own)
+        values = heads_value[0].float()
+        largest = torch.linalg.vector_norm(values, torch.inf, (1, 2)).repeat_interleave(q.shape[0] // len(values))
+        wrong = ((made - given).abs().amax((1, 2)) / largest.clamp_min(1e-30)).max()
+        if not float(wrong) <= _TOLERANCE.get(str(output.dtype), 5e-2):
             raise KvloupeError(f"{where}: softmax(q k) v of the captured states is not the output of the model's "
                                f"attention (they differ by {float(wrong):.2g} of the largest value); its attention "
                                "does something that a trace cannot say")
+        return own.transpose(0, 1).reshape(len(rows), -1).cpu().numpy()
 
 
 def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, dropout: float = 0.0,
@@ -153,10 +203,12 @@ def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: An
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     softcap, sinks = rest.get("softcap") or 0.0, rest.get("s_aux")
-    chosen = next((name for name, value in rest.items() if name.endswith("indices") and value is not None), None)
-    if chosen is not None and _sink is not None:
-        raise KvloupeError(f"layer {module.layer_idx}: its attention chooses the tokens that a query sees ({chosen}), which "
-                           "a trace cannot say; this model cannot be captured")
+    if _sink is not None:
+        for name, value_given in rest.items():
+            does = next((words for end, words in _UNSAYABLE.items() if name.endswith(end)), None)
+            if does is not None and value_given is not None:
+                raise KvloupeError(f"layer {module.layer_idx}: its attention {does} ({name}), which a trace cannot "
+                                   "say; this model cannot be captured")
     if softcap or sinks is not None:  # sdpa ignores or refuses them: the model's own plain code
         own = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
         if own is None:
@@ -191,7 +243,7 @@ def _mask(*positional: Any, **named: Any) -> Any:
 
 
 @contextlib.contextmanager
-def captured(model: Any, sink: Sink) -> Iterator[None]:
+def captured(model: Any, sink: Any) -> Iterator[None]:
     """While it is open, `sink` takes what the layers' attention functions receive."""
     from transformers import AttentionInterface, AttentionMaskInterface
 

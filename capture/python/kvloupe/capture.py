@@ -10,18 +10,26 @@ from typing import Any
 import numpy as np
 
 from .attention import Sink, captured
-from .describe import RotationCheck, cache_argument, describe, first_device, layer_rotations, layers_of, text_config
+from .between import BetweenWatch
+from .describe import (RotationCheck, cache_argument, describe, first_device, is_plain_model, layer_rotations,
+                       layers_of, positions_of, text_config)
 from .errors import KvloupeError, KvloupeWarning
 from .final_norm import FinalNormWatch
-from .linear import Weight, weight_of
-from .own_attention import PROJECTIONS, ProjectionWatch, check_logits, check_name, own_logits
+from .latent import WAYS
+from .layout import Layer, usual_scale
+from .linear import weight_of
+from .output_weight import output_weight_of
+from .own_attention import LogitsCheck, check_name, check_types, own_logits
+from .places import Clock, find_places, mixer_of, state_bytes
 from .probe import make_probe, run_probe
 from .progress import reporter
 from .prompt import encoded, pieces_of
-from .writer import SEGMENTS, Model, TraceWriter
+from .writer import SEGMENTS, TraceWriter
 
 _TOP = 5
 _LARGEST_HEAD = 16_000_000  # bytes of an output head, or of its rows, that are stored unasked
+# Families that compute something else in blocks of several tokens than in one pass.
+_ONE_PASS = {"jamba": "Jamba's Mamba layers begin each block of several tokens anew"}
 _DTYPES = {"torch.float32": "f32", "torch.bfloat16": "bf16", "torch.float16": "f16"}
 
 
@@ -62,16 +70,6 @@ class _Predictions:
                 "loss": np.concatenate([*self._losses, [np.nan]]).astype(np.float32)}
 
 
-def _output_weight(layer: Any, shape: Model, sink: Sink, number: int) -> Weight | str:
-    """[Hq d, D]: output = Σ (A V) · slice; a text says why there is none."""
-    for name in PROJECTIONS:
-        projection = getattr(layer.self_attn, name, None)
-        if projection is not None:
-            found = weight_of(projection, shape.heads * shape.head_dim, *sink.output_kind[number])
-            return f"{name} {found}" if isinstance(found, str) else found
-    return "its output projection has another name than " + ", ".join(PROJECTIONS[:-1]) + f" or {PROJECTIONS[-1]}"
-
-
 def _head_weight(head: Any, hidden: Any) -> np.ndarray | str:
     """[vocabulary, D] in float16; `hidden`: an input of the head. A text says why there is none."""
     found = weight_of(head, hidden.shape[-1], hidden.dtype, hidden.device, np.float16)
@@ -91,7 +89,7 @@ def _end_tokens(model: Any) -> set[int]:
 
 def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str], *, block: int = 128,
             generate: int = 0, store: str = "f16", lm_head: bool = False, layers: int | None = None,
-            probe: str | None = None, progress: Any = True) -> Path:
+            probe: str | None = None, mla: str = "latent", progress: Any = True) -> Path:
     """Runs `prompt` through `model` and writes the trace `path`.
 
     prompt: a text, a list of (segment, text), or token ids. The prompt runs in blocks of `block` tokens through the
@@ -100,32 +98,38 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     the states, and otherwise its rows of the tokens in the trace, up to 16 MB.
     `layers`: the number of first layers in the trace (default: all); predictions are always those of the whole
     model. `probe`: repeat or reread, a second reading of the context, which kvzip and kvcompose need; the context ends
-    at the segment `question`, or at the prompt's end. `progress`: True shows a line if stderr is a terminal; a
-    function is called with (stage, tokens done, tokens in all).
+    at the segment `question`, or at the prompt's end. `mla`: for models with latent attention (DeepSeek), latent: the
+    latents that the model caches, as one key-value head; expanded: keys and values of every head. `progress`: True
+    shows a line if stderr is a terminal; a function is called with (stage, tokens done, tokens in all).
 
     The model may be quantised or have adapters: W_O is the output of its output projections for unit vectors. Raises
     KvloupeError with one line; after an error or Ctrl-C the unfinished file is gone. Warns if the trace lacks a part.
     """
     import torch
-    from transformers import DynamicCache
+    import transformers
+    from transformers import DynamicCache, cache_utils
 
     if block < 1 or generate < 0:
         raise KvloupeError(f"block {block}, generate {generate}: give a block of at least 1 and at least 0 tokens")
     ids, segments = encoded(tokenizer, prompt)
     if not ids:
         raise KvloupeError("the prompt has no tokens; give some text")
-    shape = describe(model)
-    count = shape.layers
-    if layers is not None:
-        if not 1 <= layers <= count:
-            raise KvloupeError(f"layers {layers}: the model has {count}; give a number from 1 to {count}")
-        shape.layers = layers
-    if max(ids) >= shape.vocabulary or min(ids) < 0:
-        wrong = max(ids) if max(ids) >= shape.vocabulary else min(ids)
-        raise KvloupeError(f"token {wrong} is outside the model's vocabulary of {shape.vocabulary}")
+    if mla not in WAYS:
+        raise KvloupeError(f"mla: {mla!r} is not {' or '.join(WAYS)}")
+    modules = layers_of(model)
+    count = len(modules)
+    if layers is not None and not 1 <= layers <= count:
+        raise KvloupeError(f"layers {layers}: the model has {count}; give a number from 1 to {count}")
+    vocabulary = text_config(model).vocab_size
+    if max(ids) >= vocabulary or min(ids) < 0:
+        wrong = max(ids) if max(ids) >= vocabulary else min(ids)
+        raise KvloupeError(f"token {wrong} is outside the model's vocabulary of {vocabulary}")
     context = ids[:segments.index("question") if "question" in segments else len(ids)]
     if probe is not None:
         make_probe(probe, context, tokenizer)  # refused before the model runs
+        if text_config(model).model_type in _ONE_PASS:
+            raise KvloupeError(f"probe {probe}: {type(model).__name__} cannot read a second text after a first one, "
+                               f"because {_ONE_PASS[text_config(model).model_type]}; capture it without a probe")
     longest = getattr(text_config(model), "max_position_embeddings", 0) or 0
     if longest and len(ids) + generate > longest:
         raise KvloupeError(f"{len(ids) + generate} tokens, but the model has positions for {longest}; shorten the run")
@@ -133,43 +137,77 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     device = first_device(model)
     head = model.get_output_embeddings()
     named = cache_argument(model)
-    check_name(layers_of(model), type(model).__name__)
-    own = own_logits(model, ids[:block], device)
+    check_types(text_config(model), type(model).__name__)
+    check_name(modules, type(model).__name__, str(model.config._attn_implementation))
+    # Quantised projections may round by the largest number of a block: then the same tokens must run together.
+    logits = LogitsCheck(own_logits(model, ids if is_plain_model(model) else ids[:block], device), type(model).__name__)
+    places, shapes = find_places(model, modules, ids[0], device, mla)
+    attending = {place.number for place in places if place.attention is not None}
+    mixers = [mixer_of(place.layer, place.attention) for place in places]
+    if any(mixers) and not hasattr(cache_utils, "LinearAttentionLayer"):
+        raise KvloupeError(f"{type(model).__name__} has layers with {next(filter(None, mixers))}, whose states the "
+                           f"cache of transformers {transformers.__version__} does not hold; install 5.24 or newer")
+    shapes = shapes[:layers]
+    shape = describe(model, shapes)
+    if any(place.latent is not None for place in places[:shape.layers]):
+        shape.mla = mla
+    block, notes = _block(text_config(model), block, prompt_length)
     report, clear = reporter(progress)
     # How many tokens there will be is known only at the end: the file is made for the most and cut.
-    with TraceWriter(path, shape, prompt_length + generate, store) as writer:
-        sink, predictions = Sink(writer, shape), _Predictions(ids)
+    with TraceWriter(path, shape, prompt_length + generate, store, shapes) as writer:
+        clock, predictions = Clock(modules), _Predictions(ids)
+        watch = BetweenWatch(places[:shape.layers], clock, lambda layer, gate: writer.add(
+            layer, sink.first, "gate", gate.cpu().numpy()))
+        sink = Sink(writer, places, clock, watch.heads)
         blocks: list[tuple[int, int]] = []
         inputs: list[Any] = []
         hook = head.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
-        norm = FinalNormWatch(model, layers_of(model)[0], head)
-        watch = ProjectionWatch(layers_of(model)[:shape.layers], sink.heads)
-        rotation: RotationCheck | None = RotationCheck(model)
+        norm = FinalNormWatch(model, next(place for place in places if place.attention is not None), head)
+        rotation: RotationCheck | None = RotationCheck(places[:shape.layers], clock)
         cache = DynamicCache(config=model.config)
+        for text in notes:
+            writer.note(text)
+
+        def dtype() -> Any:
+            """What the attention functions compute in."""
+            return next(iter(sink.output_kind.values()))[0]
 
         def run(first: int, end: int) -> None:
             nonlocal rotation
-            sink.first, sink.seen = first, set()
+            sink.begin(first)
             inputs.clear()
-            out = model(torch.tensor([ids[first:end]], device=device), use_cache=True, **{named: cache})
-            if len(sink.seen) != count:
+            try:
+                out = model(torch.tensor([ids[first:end]], device=device), use_cache=True, **{named: cache},
+                            **positions_of(model, first, end, device))
+            except (ValueError, TypeError, AttributeError) as error:
+                if blocks:
+                    raise
+                why = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+                raise KvloupeError(f"{type(model).__name__} does not run with the DynamicCache of transformers "
+                                   f"({why}); this model cannot be captured") from error
+            if sink.seen != attending:
                 raise KvloupeError(f"{len(sink.seen)} of {count} layers of {type(model).__name__} call their "
-                                   "attention function through transformers' registry; this model cannot be captured")
+                                   f"attention function through transformers' registry, but {len(attending)} did for "
+                                   "the first token; this model cannot be captured")
             if not blocks:
-                watch.close()
-                sink.heads.clear()
-                layer_rotations(model, shape, sink.layers)
+                layer_rotations(model, shape, writer.layers)
+                for layer, described in enumerate(writer.layers):
+                    described.state_bytes = state_bytes(cache, layer)
+                    if described.state_bytes and described.attends:
+                        described.mixer = mixer_of(modules[layer], places[layer].attention)
             if rotation is not None and end > 1:
                 rotation.close()
-                rotation.apply(shape, sink.layers, sink.last_key, end - 1)
+                rotation.apply(shape, writer.layers, sink.last_key, end - 1)
                 rotation = None
             predictions.add(first, out.logits[0], inputs[0][0])
-            if not blocks:
-                check_logits(own, out.logits[0], type(model).__name__, sink.output_kind[0][0])
+            logits.add(first, out.logits[0], dtype())
             norm.add(inputs[0][0], out.logits[0])
             blocks.append((first, end))
 
         try:
+            for place in places[:shape.layers]:
+                if place.latent is not None:
+                    place.latent.open()
             with torch.inference_mode(), captured(model, sink):
                 for first in range(0, prompt_length, block):
                     report("prompt", first, prompt_length)
@@ -182,24 +220,26 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                     ids.append(token)
                     segments.append("answer")
                     run(len(ids) - 1, len(ids))
+            logits.end()
             hook.remove()
             norm.close()
+            watch.close()
             writer.cut(len(ids))
             if probe is not None:
-                run_probe(model, tokenizer, shape, writer, probe, context, block, report)
-            scale = _scale(sink)
-            shape.sliding_window = _window(sink)
+                run_probe(model, tokenizer, shape, writer, places, clock, probe, context, block, report)
+            scale = usual_scale(writer.layers)
+            shape.sliding_window = _window(writer.layers)
             without: dict[str, list[int]] = {}
-            for layer, module in enumerate(layers_of(model)[:shape.layers]):
+            for layer, described in enumerate(writer.layers):
                 report("writing", layer, shape.layers)
-                writer.add_layer(layer, sink.layers[layer], scale)
-                weight = ("something between its heads and its output projection, such as a gate or a norm, changes them"
-                          if layer in watch.between else _output_weight(module, shape, sink, layer))
+                if not described.attends:
+                    continue
+                weight = output_weight_of(places[layer], writer, sink, watch)
                 if isinstance(weight, str):
+                    described.without_output_weight = weight
                     without.setdefault(weight, []).append(layer)
                     continue
-                rows = weight.rows.reshape(shape.heads, shape.head_dim, -1)
-                writer.add_output_weight(layer, rows, _product, half=writer.half or weight.bits <= 16)
+                writer.add_output_weight(layer, weight[0], _product, half=writer.half or weight[1] <= 16)
             for why, where in without.items():
                 more = f" and {len(where) - 1} more" if len(where) > 1 else ""
                 writer.note(f"layer {where[0]}{more}: {why}; the trace has no W_O there")
@@ -232,15 +272,19 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                 np.array(ids), None if pieces is None else [pieces[token] for token in ids],
                 [names.index(segment) for segment in segments], blocks,
                 {"block_size": block, "prompt_length": prompt_length, "generated": len(ids) - prompt_length,
-                 "attention_scale": scale, "dtype": _DTYPES.get(str(sink.output_kind[0][0]), str(sink.output_kind[0][0])),
+                 "attention_scale": scale, "dtype": _DTYPES.get(str(dtype()), str(dtype())),
                  "device": str(device), "threads": torch.get_num_threads(), "seed": 0,
-                 "seconds": time.monotonic() - start}, names)
+                 "seconds": time.monotonic() - start}, names, spelled=True)
         finally:
             hook.remove()
             norm.close()
             watch.close()
+            clock.close()
             if rotation is not None:
                 rotation.close()
+            for place in places:
+                if place.latent is not None:
+                    place.latent.close()
             clear()
     for note in writer.notes:
         warnings.warn(note, KvloupeWarning, stacklevel=2)
@@ -253,13 +297,15 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return torch.mm(torch.from_numpy(a), torch.from_numpy(b)).numpy()
 
 
-def _scale(sink: Sink) -> float:
-    """The attention scale of most layers: the run's."""
-    scales = [layer.scale for layer in sink.layers.values()]
-    return max(dict.fromkeys(scales), key=scales.count)
-
-
-def _window(sink: Sink) -> int:
-    """The window of all layers; where they differ, 0, and each layer says its own."""
-    windows = {layer.window for layer in sink.layers.values()}
+def _window(layers: list[Layer]) -> int:
+    """The window of all layers that attend; where they differ, 0, and each layer says its own."""
+    windows = {layer.window or 0 for layer in layers if layer.attends}
     return windows.pop() if len(windows) == 1 else 0
+
+
+def _block(config: Any, block: int, prompt: int) -> tuple[int, list[str]]:
+    """The size of a block that the model can run, and a note where it is another than the one asked for."""
+    if config.model_type in _ONE_PASS and 1 < block < prompt:
+        return prompt, [f"the prompt runs as one block of {prompt} tokens: {_ONE_PASS[config.model_type]} (block=1 "
+                        "works, too)"]
+    return block, []

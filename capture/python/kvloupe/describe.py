@@ -7,16 +7,18 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 
 from .errors import KvloupeError
+from .layout import Layer, Model, usual_shape
 from .linear import is_plain
+from .places import Clock, Place
 from .rotation import frequencies, unrotated
-from .writer import Layer, Model
 
-_INTERLEAVED = {"cohere", "cohere2", "glm", "glm4", "ernie4_5", "helium"}  # turn coordinates 2j and 2j + 1 together
+# Families that turn coordinates 2j and 2j + 1 together.
+_INTERLEAVED = {"cohere", "cohere2", "glm", "glm4", "ernie4_5", "helium", "deepseek_v2", "llama4_text"}
 
 
 def text_config(model: Any) -> Any:
@@ -26,19 +28,17 @@ def text_config(model: Any) -> Any:
 def layers_of(model: Any) -> list[Any]:
     """The decoder's layers. Raises KvloupeError where they are not where transformers puts them."""
     base = model.get_decoder() if hasattr(model, "get_decoder") else getattr(model, "model", None)
-    layers = getattr(base, "layers", None)
-    if layers is None or not len(layers):
+    # Llama 4 calls the whole model its decoder; GPT-2 calls its layers h.
+    found = (getattr(one, name, None) for one in (base, getattr(base, "model", None)) for name in ("layers", "h"))
+    layers = next((one for one in found if one is not None and len(one)), None)
+    if layers is None:
         if getattr(model, "can_generate", bool)():
             raise KvloupeError(f"{type(model).__name__}: its layers are not where kvloupe looks for them "
-                               "(model.layers[i].self_attn, as in Llama, Qwen and Gemma), so this family cannot be "
+                               "(model.layers[i], as in Llama, Qwen and Gemma), so this family cannot be "
                                "captured; take a model of another family, or write its states yourself "
-                               "(docs/trace-format.md)")
+                               "(kvloupe.TraceWriter, docs/python.md)")
         raise KvloupeError(f"{type(model).__name__}: its layers were not found; give a decoder such as "
                            "AutoModelForCausalLM loads")
-    for at, layer in enumerate(layers):
-        if getattr(layer, "self_attn", None) is None:
-            raise KvloupeError(f"layer {at} of {type(model).__name__} has no self-attention (self_attn); this model "
-                               "cannot be captured: take one whose layers all have it")
     return list(layers)
 
 
@@ -50,48 +50,58 @@ def first_device(model: Any) -> Any:
 
 def cache_argument(model: Any) -> str:
     """What the model calls its cache: transformers 5.24 renamed past_key_values to cache."""
+    names = _arguments(model)
+    return next((name for name in ("cache", "past_key_values") if name in names), "past_key_values")
+
+
+def _arguments(model: Any) -> set[str]:
+    """Names of the arguments of the model or, where a wrapper passes on whatever it gets, of its decoder."""
     decoder = model.get_decoder() if hasattr(model, "get_decoder") else getattr(model, "model", None)
-    for part in (model, decoder):  # a wrapper passes on whatever it gets
-        names = inspect.signature(part.forward).parameters if part is not None else {}
-        for name in ("cache", "past_key_values"):
-            if name in names:
-                return name
-    return "past_key_values"
+    parts = [part for part in (model, decoder) if part is not None]
+    return {name for part in parts for name in inspect.signature(part.forward).parameters}
 
 
-def _is_plain_model(model: Any) -> bool:
+def positions_of(model: Any, first: int, end: int, device: Any) -> dict[str, Any]:
+    """The argument that says the true positions of a block: some models count them from 0 in each call without it."""
+    import torch
+
+    if "position_ids" not in _arguments(model):
+        return {}
+    return {"position_ids": torch.arange(first, end, device=device)[None]}
+
+
+def is_plain_model(model: Any) -> bool:
     """Whether nothing wraps or replaces the projections of the layers, as adapters and quantisers do."""
-    projections = [getattr(layer.self_attn, name, None) for layer in layers_of(model)
-                   for name in ("q_proj", "k_proj", "v_proj", "qkv_proj", "query_key_value", "o_proj", "dense")]
-    return all(is_plain(part) for part in projections if part is not None)
+    named = re.compile(r"(q|k|v|qkv|o|out)_proj|query_key_value|dense")
+    return all(is_plain(part) for layer in layers_of(model) for name, part in layer.named_modules()
+               if named.fullmatch(name.rpartition(".")[2]))
 
 
-def describe(model: Any) -> Model:
-    """The attributes of `/model`; windows are those of the attention functions, which are seen only when they run."""
+def describe(model: Any, layers: list[Layer]) -> Model:
+    """The attributes of `/model`, of a model whose layers have these shapes; fills in the layers' chunks. Windows are
+    those of the attention functions, which are seen only when they run."""
     config = text_config(model)
-    try:
-        heads = config.num_attention_heads
-        kv_heads = getattr(config, "num_key_value_heads", None) or heads
-        width = getattr(config, "head_dim", None) or config.hidden_size // heads
-    except Exception as error:  # transformers' own kinds, for configs whose layers differ
-        raise KvloupeError(f"{type(model).__name__}: its layers differ in their heads "
-                           f"({str(error).strip().splitlines()[0][:120]}), which a trace cannot say; this model cannot be "
-                           "captured") from error
+    heads, kv_heads, width = usual_shape(layers)
+    kinds = list(getattr(config, "layer_types", None) or [])
+    for kind, layer in zip(kinds, layers):
+        if kind == "chunked_attention" and layer.attends:
+            layer.chunk = int(config.attention_chunk_size)
     folder = Path(str(getattr(config, "_name_or_path", "") or model.config._name_or_path or "model"))
     file = folder / "config.json"
     if getattr(getattr(model.config, "quantization_config", None), "gguf_file", None):
         file = folder / "no file"  # a config beside a GGUF file may be of another model
     found = Model(
-        layers=len(layers_of(model)), heads=heads,
-        kv_heads=kv_heads, head_dim=width,
+        layers=len(layers), heads=heads, kv_heads=kv_heads, head_dim=width,
         hidden=config.hidden_size, vocabulary=config.vocab_size, name=folder.name,
         architecture=type(model).__name__,
         rope_pairing="interleaved" if config.model_type in _INTERLEAVED else "half",
         config=file.read_text(encoding="utf-8") if file.is_file() else config.to_json_string(use_diff=False))
-    kinds = list(getattr(config, "layer_types", None) or [])
     _describe_weights(model, folder, found)
-    found.rope_theta, found.rope_scaling, found.rotary_dim = _rotation(
-        model, found, "full_attention" if "full_attention" in kinds or not kinds else kinds[0])
+    usual = next(layer for layer in layers if layer.attends and (layer.heads, layer.kv_heads, layer.key_dim)
+                 == (heads, kv_heads, width))
+    found.rotary_start = usual.rotary_start or 0
+    kind = "full_attention" if "full_attention" in kinds or not kinds else kinds[layers.index(usual)]
+    found.rope_theta, found.rope_scaling, found.rotary_dim = _rotation(model, usual, kind)
     return found
 
 
@@ -110,8 +120,9 @@ def _parameters(config: Any, kind: str) -> dict[str, Any]:
     return own | ({} if theta is None else {"rope_theta": theta})
 
 
-def _rotation(model: Any, shape: Model, kind: str) -> tuple[float, dict[str, Any] | None, int]:
-    """rope_theta, rope_scaling and rotated channels of layers of this type, compared with the model's own numbers."""
+def _rotation(model: Any, layer: Layer, kind: str) -> tuple[float, dict[str, Any] | None, int]:
+    """rope_theta, rope_scaling and the number of rotated channels (0: all) of a layer of this type, compared with the
+    model's own numbers."""
     config = text_config(model)
     rope = _parameters(config, kind)
     theta = float(rope.pop("rope_theta", None) or 0.0)
@@ -119,7 +130,9 @@ def _rotation(model: Any, shape: Model, kind: str) -> tuple[float, dict[str, Any
     scaling = {name: value for name, value in rope.items() if value is not None}
     name = scaling.pop("type", None)
     scaling.setdefault("rope_type", name or "default")
-    width = int(shape.head_dim * partial)
+    most = layer.rotary_dim or layer.key_dim
+    width = most if layer.rotary_dim else int(layer.key_dim * partial)
+    shown = lambda count: 0 if count >= layer.key_dim else count
     rotary = getattr(model.get_decoder() if hasattr(model, "get_decoder") else model.model, "rotary_emb", None)
     local = getattr(model.get_decoder() if hasattr(model, "get_decoder") else model.model, "rotary_emb_local", None)
     if kind == "sliding_attention" and local is not None:  # before transformers 5
@@ -129,7 +142,7 @@ def _rotation(model: Any, shape: Model, kind: str) -> tuple[float, dict[str, Any
     if own is None:
         own, factor = getattr(rotary, "inv_freq", None), getattr(rotary, "attention_scaling", 1.0)
     if own is None:
-        return (theta, None if scaling["rope_type"] == "default" else scaling, width)
+        return theta, None if scaling["rope_type"] == "default" else scaling, shown(width)
     own = own.detach().double().cpu().numpy()
     if scaling["rope_type"] == "yarn" and "factor" not in scaling and scaling.get("original_max_position_embeddings"):
         scaling["factor"] = config.max_position_embeddings / scaling["original_max_position_embeddings"]
@@ -141,17 +154,18 @@ def _rotation(model: Any, shape: Model, kind: str) -> tuple[float, dict[str, Any
     if not same:  # kvloupe says that it cannot undo this rotation
         scaling["rope_type"] = scaling["rope_type"] if scaling["rope_type"] not in (
             "default", "linear", "llama3", "yarn") else f"{scaling['rope_type']} of {config.model_type}"
-    return theta, None if scaling["rope_type"] == "default" else scaling, min(2 * len(own), shape.head_dim)
+    return theta, None if scaling["rope_type"] == "default" else scaling, shown(min(2 * len(own), most))
 
 
-def layer_rotations(model: Any, shape: Model, layers: dict[int, Layer]) -> None:
-    """Fills in rope_theta and rope_scaling of the layers whose rotation is not the model's."""
+def layer_rotations(model: Any, shape: Model, layers: list[Layer]) -> None:
+    """Fills in the rotation of the layers where it is not the model's."""
     kinds = list(getattr(text_config(model), "layer_types", None) or [])
-    for at, layer in layers.items():
-        if at < len(kinds):
-            theta, scaling, _ = _rotation(model, shape, kinds[at])
+    for at, layer in enumerate(layers):
+        if layer.attends and at < len(kinds):
+            theta, scaling, width = _rotation(model, layer, kinds[at])
             if (theta, scaling) != (shape.rope_theta, shape.rope_scaling):
                 layer.rope_theta, layer.rope_scaling = theta, scaling
+            layer.rotary_dim = width
 
 
 class RotationCheck:
@@ -160,60 +174,80 @@ class RotationCheck:
     Some models do not rotate in some layers, and their configs say so in different ways: here the numbers say so.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, places: Sequence[Place], clock: Clock) -> None:
         self._before: dict[int, np.ndarray] = {}
         self._hooks = []
-        self._unlike: set[int] = set()  # layers that rotate other channels than the first ones
-        for at, layer in enumerate(layers_of(model)):
-            attention = layer.self_attn
-            if getattr(attention, "qk_rope_head_dim", None):  # latent attention rotates the last
-                self._unlike.add(at)
+        self._clock = clock
+        self._latent: set[int] = set()  # layers whose rotated channels are a part of a module's output
+        done: set[int] = set()
+        for place in places:
+            attention = place.attention
+            if attention is None or id(attention) in done:
                 continue
-            part = next((getattr(attention, name) for name in ("k_norm", "k_layernorm", "k_proj")
-                         if getattr(attention, name, None) is not None), None)
+            done.add(id(attention))
+            if place.latent is not None:
+                self._latent.add(place.number)
+            names = ("kv_a_proj_with_mqa",) if place.latent is not None else ("k_norm", "k_layernorm", "k_proj")
+            found = (getattr(attention, name, None) for name in names)
+            part = next((one for one in found if one is not None), None)
             if part is not None:
-                self._hooks.append(part.register_forward_hook(self._hook(at)))
+                self._hooks.append(part.register_forward_hook(self._keep))
 
-    def _hook(self, layer: int) -> Any:
-        def keep(module: Any, arguments: Any, output: Any) -> None:
-            self._before[layer] = output.detach()[0].float().cpu().numpy()
-        return keep
+    def _keep(self, module: Any, arguments: Any, output: Any) -> None:
+        self._before[self._clock.now] = output.detach()[0].float().cpu().numpy()
 
     def close(self) -> None:
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
 
-    def apply(self, shape: Model, layers: dict[int, Layer], keys: dict[int, np.ndarray], position: int) -> None:
+    def _forms(self, at: int, key: np.ndarray, dim: int) -> list[np.ndarray]:
+        """The rotated channels of the token's keys, [Hk, dim or more], before the rotation: forms a model may use."""
+        before = self._before[at]
+        if at in self._latent:
+            last = np.broadcast_to(before[-1, -dim:], key.shape)
+            # DeepSeek-V3 takes neighbours as pairs and writes the first of all pairs before the second.
+            return [last, np.concatenate([last[:, 0::2], last[:, 1::2]], -1)]
+        if before.size % key.size:
+            return []
+        forms = [before.reshape(-1, *key.shape)[-1]]
+        if before.ndim == 3 and before.shape[0] == key.shape[0]:  # [Hk, t, d]
+            forms.append(before[:, -1])
+        return forms
+
+    def apply(self, shape: Model, layers: Sequence[Layer], keys: dict[int, np.ndarray], position: int) -> None:
         """`keys`: of the token at `position` > 0 of each layer, [Hk, d], rotated. Corrects what `layers` say."""
-        for at in self._unlike & layers.keys():
-            layers[at].rope_theta = shape.rope_theta if layers[at].rope_theta is None else layers[at].rope_theta
-            layers[at].rope_scaling = {"rope_type": "of the last channels"}
-        for at, before in self._before.items():
-            if at not in layers:
+        for at in self._before.keys() & keys.keys():
+            layer = layers[at]
+            start = shape.rotary_start if layer.rotary_start is None else layer.rotary_start
+            dim = (shape.rotary_dim if layer.rotary_dim is None else layer.rotary_dim) or layer.key_dim - start
+            key = keys[at].astype(np.float64)
+            key = key[:, start:start + dim] if at in self._latent else key
+            forms = self._forms(at, key, dim)
+            if not forms:
                 continue
-            key, layer = keys[at].astype(np.float64), layers[at]
-            count = before.size // key.size
-            forms = [before.reshape(count, *key.shape)[-1]]
-            if before.ndim == 3 and before.shape[0] == key.shape[0]:  # [Hk, t, d]
-                forms.append(before[:, -1])
             own = layer.rope_theta is not None
             theta = layer.rope_theta if own else shape.rope_theta
             scaling = layer.rope_scaling if own else shape.rope_scaling
-            far = lambda states: min(float(np.abs(states - form).max()) for form in forms)
-            allowed = 0.03 * max(float(np.abs(form).max()) for form in forms)
-            if far(key) <= 1e-3 * allowed and theta:
+            far = lambda states: min(_far_from_a_multiple(states, form) for form in forms)
+            if far(key) <= 3e-5:
                 layer.rope_theta, layer.rope_scaling = 0.0, None
                 continue
             try:
-                angles, factor = frequencies(theta, scaling, shape.rotary_dim or shape.head_dim)
+                angles, factor = frequencies(theta, scaling, dim)
             except KvloupeError:
                 continue
-            rotated = 2 * len(angles)
             plain = unrotated(key, np.full(len(key), position), angles, shape.rope_pairing).astype(np.float64)
-            plain[:, :rotated] /= factor
-            if far(plain) > allowed:
+            plain[:, :2 * len(angles)] /= factor
+            if far(plain) > 0.03:
                 layer.rope_theta, layer.rope_scaling = theta, {"rope_type": "of another kind"}
+
+
+def _far_from_a_multiple(states: np.ndarray, form: np.ndarray) -> float:
+    """How far `states` [Hk, d] are from multiples of `form`, one for each head, in units of the largest number: models
+    may norm or scale keys after their rotation."""
+    times = (states * form).sum(-1, keepdims=True) / np.maximum((form * form).sum(-1, keepdims=True), 1e-30)
+    return float(np.abs(states - times * form).max() / max(np.abs(states).max(), 1e-30))
 
 
 _NUMBER = "little"  # eight bytes of each size
@@ -297,12 +331,12 @@ def _describe_weights(model: Any, folder: Path, found: Model) -> None:
     if method == "gguf" and file.is_file():
         found.weights_format, found.weights_type, found.weights_file = "GGUF", _gguf_type(file), file.name
         found.name = str(getattr(model.config, "_model_name_or_path", None) or file.stem)
-        if _is_plain_model(model):
+        if is_plain_model(model):
             found.fingerprint = gguf_fingerprint(file)
         return
     found.weights_format = method
     config = folder / "config.json"
     if config.is_file():
         said = json.loads(config.read_text(encoding="utf-8")).get("quantization_config") is not None
-        if said if method else _is_plain_model(model):
+        if said if method else is_plain_model(model):
             found.fingerprint = fingerprint(folder)

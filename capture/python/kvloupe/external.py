@@ -10,6 +10,7 @@ import numpy as np
 
 from .disk import refuse_own_input, write_whole_file
 from .errors import KvloupeError
+from .layout import Layer
 from .reader import open_trace
 
 
@@ -18,24 +19,28 @@ def external(trace: str | os.PathLike[str], kept: Sequence[Sequence[Any]], path:
     """Writes `path` from `kept[layer][head]`, the tokens kept in that head after `step`: their numbers, or a mask of
     booleans, True for each token that stays, as long as the cache at that step or as the trace.
 
-    A program that compresses once keeps everything before that step, and afterwards these tokens and all later ones.
+    A program that compresses once keeps everything before that step, and afterwards these tokens and all later ones;
+    where a layer has a window or chunks, less what has left them.
     Default: the last step of the prompt. Then `policy='external("PATH")'` shows them, with the trace's own blocks.
+    A layer without keys of its own has no heads: give an empty list.
     Raises KvloupeError for tokens that are not in the cache at that step, an empty set, or other layers and heads
     than the trace has.
     """
     with open_trace(trace) as opened:
-        blocks, model, prompt = opened.blocks, opened.model, int(opened.run["prompt_length"])
-    layers, heads = int(model["num_layers"]), int(model["num_kv_heads"])
+        blocks, prompt = opened.blocks, int(opened.run["prompt_length"])
+        described = [opened.layer(layer) for layer in range(int(opened.model["num_layers"]))]
+    heads = [own.kv_heads if own.holds else 0 for own in described]
     if step is None:
         step = next(at for at, (_, end) in enumerate(blocks) if end >= prompt)
     if not 0 <= step < len(blocks):
         raise KvloupeError(f"step {step}: the trace has steps 0 to {len(blocks) - 1}")
-    if len(kept) != layers or any(len(layer) != heads for layer in kept):
-        raise KvloupeError(f"kept: the trace has {layers} layers of {heads} key-value heads; give a set for each")
+    if len(kept) != len(heads) or any(len(layer) != count for layer, count in zip(kept, heads)):
+        each = str(heads[0]) if len(set(heads)) == 1 else ", ".join(map(str, heads))
+        raise KvloupeError(f"kept: the trace has {len(heads)} layers of {each} key-value heads; give a set for each")
     heads_steps = []
-    for layer in range(layers):
+    for layer in range(len(heads)):
         heads_steps.append([])
-        for head in range(heads):
+        for head in range(heads[layer]):
             where = f"layer {layer}, head {head}"
             tokens = _tokens(kept[layer][head], where, {blocks[step][1], blocks[-1][1]})
             if not tokens:
@@ -45,9 +50,16 @@ def external(trace: str | os.PathLike[str], kept: Sequence[Sequence[Any]], path:
                 raise KvloupeError(f"kept: token {wrong} of {where} is not in the cache after step {step}, which ends "
                                    f"with token {blocks[step][1] - 1}")
             heads_steps[layer].append(
-                [(at, list(range(end)) if at < step else tokens + list(range(blocks[step][1], end)))
+                [(at, _still_seen(described[layer], list(range(end)) if at < step else
+                                  tokens + list(range(blocks[step][1], end)), end))
                  for at, (_, end) in enumerate(blocks)])
     return write_steps(path, str(trace), heads_steps)
+
+
+def _still_seen(layer: Layer, tokens: list[int], end: int) -> list[int]:
+    """Those that the query of token `end` can see: a model's own cache drops what leaves its window or chunk."""
+    first = max(end - layer.window + 1 if layer.window else 0, end // layer.chunk * layer.chunk if layer.chunk else 0)
+    return [token for token in tokens if token >= first]
 
 
 def _tokens(kept: Any, where: str, lengths: set[int]) -> list[int]:

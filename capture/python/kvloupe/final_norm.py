@@ -36,7 +36,9 @@ class FinalNormWatch:
     Granite a factor), and if the logits are what the head gives (Gemma 2 caps them). Else `why` says what does not hold.
     """
 
-    def __init__(self, model: Any, layer: Any, head: Any) -> None:
+    def __init__(self, model: Any, place: Any, head: Any) -> None:
+        """`place`: of the first layer that has attention (places.py)."""
+        layer, attention = place.layer, place.attention
         self.why = ""
         self._head = head
         self._latest: tuple[Any, Any, Any] | None = None  # the norm that ran last, its input and output
@@ -51,9 +53,9 @@ class FinalNormWatch:
                        if getattr(getattr(module, "weight", None), "ndim", 0) == 1 and not list(module.children())]
         self._layer_hooks = [layer.register_forward_pre_hook(self._enter, with_kwargs=True),
                              layer.register_forward_hook(self._leave),
-                             layer.self_attn.register_forward_hook(self._attend)]
+                             attention.register_forward_hook(self._attend)]
         self._layer_hooks += [part.register_forward_hook(self._keep_part) for name, part in layer.named_children()
-                              if part is not layer.self_attn]
+                              if part is not attention]
 
     def _keep_norm(self, module: Any, args: Any, out: Any) -> None:
         self._latest = (module, args[0], out) if args else None
@@ -101,7 +103,7 @@ class FinalNormWatch:
                 return False
             off = (stream.float() - entered.float() - attended).norm(dim=-1)
             return bool((off <= _NOT_ADDED * attended.norm(dim=-1)).float().mean() > 0.5)
-        return any(is_sum(given) or (out.shape == left.shape and is_sum(left.float() - out.float()))
+        return is_sum(left) or any(is_sum(given) or (out.shape == left.shape and is_sum(left.float() - out.float()))
                    for given, out in self._parts)
 
     def _measure(self, latest: tuple[Any, Any, Any], hidden: Any) -> bool:

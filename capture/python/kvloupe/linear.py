@@ -18,6 +18,7 @@ class Weight:
 
     rows: np.ndarray  # [inputs, outputs], in the type that was asked for
     bits: int  # of a stored number: 32, or 16 where the module has no more
+    bias: np.ndarray | None = None  # [outputs], which the module adds
 
 
 def is_plain(module: Any) -> bool:
@@ -45,7 +46,10 @@ def weight_of(module: Any, inputs: int, dtype: Any, device: Any, kind: Any = np.
         rows = np.empty((inputs, whole.shape[0]), kind)
         for first in range(0, inputs, _BLOCK):
             rows[first:first + _BLOCK] = whole[:, first:first + _BLOCK].float().T.cpu().numpy()
-        return Weight(rows, 8 * module.weight.element_size())
+        bias = None if module.bias is None else module.bias.detach()
+        if bias is not None:
+            bias = (bias if outputs is None else bias[torch.from_numpy(outputs).to(bias.device)]).float().cpu().numpy()
+        return Weight(rows, 8 * module.weight.element_size(), bias)
     training = {part: part.training for part in module.modules()}
     module.eval()  # adapters drop some of their inputs while they learn
     try:
@@ -86,7 +90,7 @@ def _probed(module: Any, inputs: int, dtype: Any, device: Any, kind: Any, output
         off = float(torch.linalg.vector_norm(far)) / max(float(torch.linalg.vector_norm(expected)) * times, 1e-30)
         if math.isnan(off) or off > _TOLERANCE:
             return f"is not linear: for inputs of size {times:g} its output is off by {100 * off:.0f} %"
-    return Weight(rows, _bits(module, rows.size))
+    return Weight(rows, _bits(module, rows.size), bias.cpu().numpy())
 
 
 def _bits(module: Any, count: int) -> int:

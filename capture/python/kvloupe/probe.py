@@ -2,15 +2,18 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from typing import Any, Callable
 
 import numpy as np
 
 from .attention import Sink, captured
-from .describe import cache_argument, first_device, layers_of
+from .describe import cache_argument, first_device, positions_of
 from .errors import KvloupeError
 from .tokenizer import Tokenizer
-from .writer import Model, TraceWriter
+from .layout import Model
+from .places import Clock, Place
+from .writer import TraceWriter
 
 KINDS = ("repeat", "reread")
 # KVzip's own numbers and words.
@@ -56,6 +59,7 @@ class _Target:
 
     def __init__(self, writer: TraceWriter) -> None:
         self.writer = writer
+        self.layers = [dataclasses.replace(layer) for layer in writer.layers]
         self.half = writer.half
         self.shift: int | None = None  # from a token of the sequence to one of the probe; None: nothing is taken
 
@@ -64,8 +68,8 @@ class _Target:
             self.writer.add(layer, first + self.shift, f"probe_{name}", states)
 
 
-def run_probe(model: Any, tokenizer: Any, shape: Model, writer: TraceWriter, kind: str, context: list[int], block: int,
-              report: Callable[[str, int, int], None]) -> None:
+def run_probe(model: Any, tokenizer: Any, shape: Model, writer: TraceWriter, places: list[Place], clock: Clock,
+              kind: str, context: list[int], block: int, report: Callable[[str, int, int], None]) -> None:
     """Reads the context in blocks, then each pass after it, and writes the passes' states."""
     import torch
     from transformers import DynamicCache
@@ -78,33 +82,39 @@ def run_probe(model: Any, tokenizer: Any, shape: Model, writer: TraceWriter, kin
     device = first_device(model)
     named = cache_argument(model)
     target = _Target(writer)
-    sink = Sink(target, shape)  # type: ignore[arg-type]
+    sink = Sink(target, places, clock)  # type: ignore[arg-type]
+    latents = [place.latent for place in places if place.latent is not None]
+    for latent in latents:
+        latent.rewind(None)
     cache = DynamicCache(config=model.config)
     hooks: list[Any] = []
     decoder = model.get_decoder() if hasattr(model, "get_decoder") else model.model  # no logits are needed
 
     def run(tokens: list[int], first: int, held: Any) -> None:
-        sink.first, sink.seen = first, set()
-        decoder(input_ids=torch.tensor([tokens], device=device), use_cache=True, **{named: held})
+        sink.begin(first)
+        decoder(input_ids=torch.tensor([tokens], device=device), use_cache=True, **{named: held},
+                **positions_of(model, first, first + len(tokens), device))
 
-    def take_norm(layer: int) -> Callable[..., None]:
-        def hook(_: Any, positional: Any, named: dict[str, Any]) -> None:
-            if target.shift is not None:
-                hidden = named["hidden_states"] if "hidden_states" in named else positional[0]
-                norms = torch.linalg.vector_norm(hidden[0].float(), dim=-1).cpu().numpy()
-                writer.add_probe_norms(layer, sink.first + target.shift, norms)
-        return hook
+    def take_norm(_: Any, positional: Any, named: dict[str, Any]) -> None:
+        if target.shift is not None and clock.now < shape.layers:
+            hidden = named["hidden_states"] if "hidden_states" in named else positional[0]
+            norms = torch.linalg.vector_norm(hidden[0].float(), dim=-1).cpu().numpy()
+            writer.add_probe_norms(clock.now, sink.first + target.shift, norms)
 
     try:
-        for layer, module in enumerate(layers_of(model)[:shape.layers]):
-            hooks.append(module.self_attn.register_forward_pre_hook(take_norm(layer), with_kwargs=True))
+        for attention in {id(place.attention): place.attention for place in places}.values():
+            if attention is not None:
+                hooks.append(attention.register_forward_pre_hook(take_norm, with_kwargs=True))
         with torch.inference_mode(), captured(model, sink):
             for first in range(0, len(context), block):
                 report("probe", first, len(context) + len(ids))
                 run(context[first:first + block], first, cache)
+            marks = [latent.mark() for latent in latents]
             for begin, end, _, _ in passes:
                 report("probe", len(context) + begin, len(context) + len(ids))
                 target.shift = begin - len(context)
+                for latent, mark in zip(latents, marks):
+                    latent.rewind(mark)
                 # Each pass adds to its cache: the next one needs the context alone.
                 run(ids[begin:end], len(context), cache if end == len(ids) else copy.deepcopy(cache))
     finally:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .errors import KvloupeError
 from .tokenizer import Tokenizer
-from .writer import shown
+from .spelling import shown
 
 
 def plain_ids(prompt: Any) -> list[int] | None:

@@ -12,8 +12,10 @@ import h5py
 import numpy as np
 
 from .errors import KvloupeError
+from .layout import KINDS, Layer
 from .rotation import frequencies, unrotated
-from .writer import Layer, readable, spelled_bytes
+from .spelling import readable, spelled_bytes
+from .visible import seen_tokens
 
 
 class Trace:
@@ -29,11 +31,12 @@ class Trace:
         if attributes.get("format") not in ("kvloupe-trace", b"kvloupe-trace"):
             self._file.close()
             raise KvloupeError(f"{path}: is not a trace of kvloupe; give a file that a capture wrote")
-        if attributes.get("format_version", 0) != 1 or not attributes.get("complete", 0):
+        if attributes.get("format_version", 0) not in (1, 2) or not attributes.get("complete", 0):
             self._file.close()
             raise KvloupeError(f"{path}: is not complete, or of a newer format; capture the prompt again")
         self.model: dict[str, Any] = dict(self._file["model"].attrs)
         self.run: dict[str, Any] = dict(self._file["run"].attrs)
+        self._layers: dict[int, Layer] = {}  # as far as they were asked for
 
     def close(self) -> None:
         self._file.close()
@@ -51,18 +54,57 @@ class Trace:
     def _states(self, name: str, layer: int, head: int) -> np.ndarray:
         path = f"layers/{layer}/{name}"
         if path not in self._file:
-            raise KvloupeError(f"{self.path}: has no {path}")
+            own = self.layer(layer)
+            why = (f": layer {layer} has no attention, but {own.mixer or 'something else'}" if not own.attends else
+                   f": {own.without_output_weight}" if name == "output_weight" and own.without_output_weight else "")
+            raise KvloupeError(f"{self.path}: has no {path}{why}")
         data = self._file[path]
         if not 0 <= head < data.shape[0]:
             raise KvloupeError(f"{path}: has heads 0 to {data.shape[0] - 1}, not {head}")
         return data[head].astype(np.float32)
 
     def layer(self, layer: int) -> Layer:
-        """How this layer attends: scale, cap of the logits, window, sink logits, rotation."""
-        if f"layers/{layer}" not in self._file:
-            raise KvloupeError(f"{self.path}: has no layers/{layer}")
+        """How this layer attends: kind, heads and their sizes, scale, cap of the logits, window or chunk, sink logits,
+        rotation. A layer of kind none has no states."""
+        if layer not in self._layers:
+            if f"layers/{layer}" not in self._file:
+                raise KvloupeError(f"{self.path}: has no layers/{layer}")
+            try:
+                self._layers[layer] = self._read_layer(layer)
+            except (KeyError, TypeError, ValueError, OverflowError) as error:
+                raise KvloupeError(f"{self.path}: an attribute of layers/{layer} is missing or is none that the format "
+                                   f"knows ({str(error).splitlines()[0][:100]}); capture the prompt again") from error
+            self._refuse_wrong_sizes(layer)
+        return self._layers[layer]
+
+    def _refuse_wrong_sizes(self, layer: int) -> None:
+        own = self._layers[layer]
+        sizes = (own.heads, own.kv_heads, own.key_dim, own.value_dim)
+        wrong = own.attends and (min(sizes) < 1 or own.heads % own.kv_heads or (
+            own.value_is_key_prefix and own.value_dim > own.key_dim))
+        if wrong or own.chunk < 0:
+            del self._layers[layer]
+            raise KvloupeError(f"{self.path}: layers/{layer} says {own.heads} query heads, {own.kv_heads} key-value "
+                               f"heads, keys of {own.key_dim} and values of {own.value_dim} numbers, chunks of "
+                               f"{own.chunk}, which cannot be; capture the prompt again")
+
+    def _read_layer(self, layer: int) -> Layer:
         group = self._file[f"layers/{layer}"]
         own = group.attrs
+        words = {name: self._word(layer, name) for name in ("kind", "mixer", "without_output_weight")}
+        kind = words["kind"] or "attention"
+        if kind not in KINDS:
+            raise KvloupeError(f"{self.path}: layers/{layer} is of the kind {kind!r}, which this version does not "
+                               "know; install a newer one")
+        held = own
+        if kind == "shared":
+            source = int(own.get("shares_with", -1))
+            if not 0 <= source < layer or self._word(source, "kind") not in ("", "attention", "latent"):
+                raise KvloupeError(f"{self.path}: layers/{layer} shares the keys of layer {source}, which has none; "
+                                   "capture the prompt again")
+            held = self._file[f"layers/{source}"].attrs
+        number = lambda attributes, name, usual: int(attributes.get(name, usual))
+        width = number(held, "key_dim", self.model["head_dim"])
         sinks = group["sink_logits"][:].astype(np.float32) if "sink_logits" in group else None
         scaling = own["rope_scaling"] if "rope_scaling" in own else (
             None if "rope_theta" in own else self.model.get("rope_scaling"))
@@ -70,7 +112,26 @@ class Trace:
                      softcap=float(own.get("attention_softcap", 0.0)),
                      window=int(own.get("sliding_window", self.model.get("sliding_window", 0))), sink_logits=sinks,
                      rope_theta=float(own.get("rope_theta", self.model.get("rope_theta", 0.0))),
-                     rope_scaling=json.loads(scaling) if scaling is not None else None)
+                     rope_scaling=json.loads(scaling) if scaling is not None else None,
+                     kind=kind, mixer=words["mixer"], heads=number(own, "num_heads", self.model["num_heads"]),
+                     kv_heads=number(held, "num_kv_heads", self.model["num_kv_heads"]), key_dim=width,
+                     value_dim=number(held, "value_dim", width),
+                     shares_with=int(own["shares_with"]) if kind == "shared" else None,
+                     value_is_key_prefix=bool(held.get("value_is_key_prefix", 0)),
+                     state_bytes=number(own, "state_bytes", 0), chunk=number(own, "chunk_size", 0),
+                     rotary_start=number(own, "rotary_start", self.model.get("rotary_start", 0)),
+                     rotary_dim=number(own, "rotary_dim", self.model.get("rotary_dim", 0)),
+                     without_output_weight=words["without_output_weight"])
+
+    def _word(self, layer: int, name: str) -> str:
+        """A text among the layer's attributes; empty if there is none."""
+        value = self._file[f"layers/{layer}"].attrs.get(name, "")
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+    def _source(self, layer: int) -> int:
+        """The layer whose keys and values this layer reads."""
+        own = self.layer(layer)
+        return layer if own.shares_with is None else own.shares_with
 
     def query(self, layer: int, query_head: int, rotated: bool = True) -> np.ndarray:
         """[T, d], after the rotation, or with the rotation undone."""
@@ -78,29 +139,45 @@ class Trace:
 
     def key(self, layer: int, head: int, rotated: bool = True) -> np.ndarray:
         """[T, d], after the rotation, or with the rotation undone."""
-        return self._turned(self._states("key", layer, head), layer, rotated)
+        return self._turned(self._states("key", self._source(layer), head), layer, rotated)
 
     def _turned(self, states: np.ndarray, layer: int, rotated: bool) -> np.ndarray:
         settings = self.layer(layer)
         if rotated or "rope_theta" in self._file[f"layers/{layer}"].attrs and settings.rope_theta == 0.0:
             return states
-        width = int(self.model.get("rotary_dim", 0)) or states.shape[1]
+        start = settings.rotary_start or 0
+        width = settings.rotary_dim or states.shape[1] - start
         angles, _ = frequencies(settings.rope_theta or 0.0, settings.rope_scaling, width)
         pairing = self.model.get("rope_pairing", "half")
         pairing = pairing.decode() if isinstance(pairing, bytes) else str(pairing)
-        return unrotated(states, np.arange(len(states)), angles, pairing)
+        result = states.copy()
+        result[:, start:] = unrotated(states[:, start:], np.arange(len(states)), angles, pairing)
+        return result
 
     def value(self, layer: int, head: int) -> np.ndarray:
-        """[T, d]"""
-        return self._states("value", layer, head)
+        """[T, value_dim]"""
+        own = self.layer(layer)
+        if own.value_is_key_prefix:
+            return self._states("key", self._source(layer), head)[:, :own.value_dim]
+        return self._states("value", self._source(layer), head)
+
+    def gate(self, layer: int, query_head: int) -> np.ndarray | None:
+        """[T, value_dim]: what the head's output is multiplied by before the output projection; None for nothing."""
+        own = self.layer(layer)
+        if f"layers/{layer}/gate" not in self._file:
+            return None
+        if not 0 <= query_head < own.heads:
+            raise KvloupeError(f"{self.path}: layer {layer} has query heads 0 to {own.heads - 1}, not {query_head}")
+        data = self._file[f"layers/{layer}/gate"]
+        return data[:, query_head * own.value_dim:(query_head + 1) * own.value_dim].astype(np.float32)
 
     def output_weight(self, layer: int, query_head: int) -> np.ndarray:
-        """[d, D]: the rows of W_O of this query head, from the trace or, if it says so, from the cache folder."""
+        """[value_dim, D]: the rows of W_O of this query head, from the trace or, if it says so, the cache folder."""
         if f"layers/{layer}/output_weight" in self._file or "shared_weights" not in self.model:
             return self._states("output_weight", layer, query_head)
         with self._shared_weights() as weights:
             data = weights[f"layers/{layer}/output_weight"]
-            shape = (self.model["num_heads"], self.model["head_dim"], self.model["hidden_size"])
+            shape = (self.layer(layer).heads, self.layer(layer).value_dim, self.model["hidden_size"])
             if data.shape != tuple(int(size) for size in shape):
                 raise KvloupeError(f"{weights.filename}: holds the weights of another model; remove it")
             if not 0 <= query_head < data.shape[0]:
@@ -150,9 +227,11 @@ class Trace:
         """[P, d] of the probe's tokens, after the rotation."""
         return self._states("probe_key", layer, head)
 
-    def head_of(self, query_head: int) -> int:
-        """The key-value head that a query head reads."""
-        return query_head // (self.model["num_heads"] // self.model["num_kv_heads"])
+    def head_of(self, query_head: int, layer: int | None = None) -> int:
+        """The key-value head that a query head reads, in this layer, or in one with the heads of most layers."""
+        if layer is None:
+            return query_head // (self.model["num_heads"] // self.model["num_kv_heads"])
+        return query_head * self.layer(layer).kv_heads // self.layer(layer).heads
 
     def attention(self, layer: int, query_head: int, queries: Any = slice(None)) -> np.ndarray:
         """Softmax rows of these queries over all tokens that each sees: [queries, T]; full cache only.
@@ -161,14 +240,13 @@ class Trace:
         """
         if self.run.get("policy", "full") not in ("full", b"full"):
             raise KvloupeError(f"{self.path}: a policy was in its cache; its rows cannot be computed from the states")
-        q, k = self.query(layer, query_head)[queries], self.key(layer, self.head_of(query_head))
+        q, k = self.query(layer, query_head)[queries], self.key(layer, self.head_of(query_head, layer))
         rows = np.arange(len(self))[queries]
-        distance = np.atleast_1d(rows)[:, None] - np.arange(len(self))
         settings = self.layer(layer)
         logits = np.atleast_2d(q).astype(np.float64) @ k.T * settings.scale
         if settings.softcap > 0.0:
             logits = settings.softcap * np.tanh(logits / settings.softcap)
-        logits[(distance < 0) | (distance >= (settings.window or len(self)))] = -np.inf
+        logits[~seen_tokens(np.atleast_1d(rows), np.arange(len(self)), settings.window or 0, settings.chunk)] = -np.inf
         most = logits.max(-1, keepdims=True)
         rest = 0.0  # of the sink logit, which has a share of the softmax and no value
         if settings.sink_logits is not None:

@@ -1,11 +1,8 @@
-"""Writes traces: HDF5 files of format version 1 (docs/trace-format.md), layer by layer while a model runs."""
+"""Writes traces: HDF5 files as docs/trace-format.md describes them, layer by layer while a model runs."""
 from __future__ import annotations
 
-import dataclasses
 import datetime
-import json
 import os
-import re
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Sequence
@@ -16,114 +13,70 @@ import numpy as np
 from .disk import Disk
 from .errors import KvloupeError
 from .interrupts import Interrupts
+from .layout import Layer, Model, format_version, layer_attributes, model_attributes, resolved, usual_scale
+from .spelling import shown
+from .visible import logsumexp_of
 
 SEGMENTS = ("context", "needle", "question", "answer", "special")
+_LARGEST_HALF = 65504.0
+_STATES = ("query", "key", "value", "gate")
 
 
-@dataclasses.dataclass
-class Model:
-    """Attributes of `/model`."""
-
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    hidden: int
-    vocabulary: int
-    name: str = ""
-    architecture: str = ""
-    rope_theta: float = 0.0
-    rope_scaling: dict[str, Any] | None = None
-    rope_pairing: str = "half"
-    rotary_dim: int = 0  # rotated channels, the first of each head; 0: all
-    sliding_window: int = 0
-    config: str = ""
-    fingerprint: str = ""
-    weights_format: str = ""  # of quantised weights: GGUF, or the method that transformers names
-    weights_type: str = ""  # such as Q4_K
-    weights_file: str = ""
-
-
-@dataclasses.dataclass
-class Layer:
-    """Attributes of `/layers/{l}`, and its sink logits: what differs from the model's is written."""
-
-    scale: float
-    softcap: float = 0.0  # logits are cap tanh(logit / cap); 0: not capped
-    window: int = 0
-    sink_logits: np.ndarray | None = None  # [Hq]
-    rope_theta: float | None = None  # None: the model's; 0: this layer does not rotate
-    rope_scaling: dict[str, Any] | None = None  # of this rope_theta
-
-
-_CONTROL = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
-_SPELLED = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
-
-
-def shown(piece: bytes) -> str:
-    """A token's bytes as a trace spells them: a backslash as \\\\, line ends and tabs as \\n, \\r, \\t; other control
-    characters and bytes that are not valid UTF-8 as \\xNN."""
-    def one(c: str) -> str:
-        if "\udc80" <= c <= "\udcff":
-            return f"\\x{ord(c) - 0xDC00:02X}"
-        return _CONTROL.get(c, f"\\x{ord(c):02X}") if c < " " or c in "\\\x7f" else c
-    return "".join(map(one, piece.decode("utf-8", errors="surrogateescape")))
-
-
-def readable(piece: bytes) -> str:
-    """A token's bytes as text, in which only NUL and bytes that are not valid UTF-8 are written as \\xNN."""
-    def one(c: str) -> str:
-        return f"\\x{ord(c) & 0xFF:02X}" if "\udc80" <= c <= "\udcff" or c == "\0" else c
-    return "".join(map(one, piece.decode("utf-8", errors="surrogateescape")))
-
-
-def spelled_bytes(text: str) -> bytes:
-    """The bytes that shown() spelled."""
-    control = {spelled[1]: c for c, spelled in _CONTROL.items()}
-    done, at = b"", 0
-    for found in _SPELLED.finditer(text):
-        done += text[at:found.start()].encode("utf-8", errors="replace")
-        done += (bytes([int(found[1], 16)]) if found[1] else
-                 control.get(found[2], found[0]).encode("utf-8", errors="replace"))
-        at = found.end()
-    return done + text[at:].encode("utf-8", errors="replace")
+def _array(states: Any) -> np.ndarray:
+    """In float32: of what numpy reads, and of torch's tensors, which numpy does not read in bfloat16 or on a card."""
+    if hasattr(states, "detach"):
+        states = states.detach().float().cpu().numpy()
+    return np.asarray(states, np.float32)
 
 
 class TraceWriter:
     """One trace of `tokens` tokens, written in a `with` block. The file appears as `path` with finish(); after an
     error or Ctrl-C before that nothing is left, and an older file stays.
+
+        with kvloupe.TraceWriter("trace.h5", kvloupe.Model(layers=2, heads=4, kv_heads=2, head_dim=8, hidden=32,
+                                                           vocabulary=100), tokens=20) as trace:
+            for layer in range(2):
+                trace.add_layer(layer, query=q[layer], key=k[layer], value=v[layer])
+            trace.finish(ids)
+
+    States may also come in blocks of tokens, with add(): they go to the file at once. finish() computes what follows
+    from them (the log-sum-exp of the logits; norms of v W_O come with output_weight). Arrays may be of numpy or torch.
+    `layers` describes layers that differ from the model, one description for each layer. `store`: f16 or f32 for the
+    states; a dataset in which a number overflows float16 is float32. Errors are KvloupeError with one line.
     """
 
-    def __init__(self, path: str | os.PathLike[str], model: Model, tokens: int, store: str = "f16") -> None:
+    def __init__(self, path: str | os.PathLike[str], model: Model, tokens: int, store: str = "f16",
+                 layers: Sequence[Layer] | None = None) -> None:
         self.path = Path(path)
         self.model = model
         self.tokens = tokens
+        self.layers = resolved(model, layers)  # written with finish(): what they say may be found out until then
         self.notes: list[str] = []
         if store not in ("f16", "f32"):
             raise KvloupeError(f"store: {store!r} is not f16 or f32")
+        if tokens < 1:
+            raise KvloupeError(f"{tokens} tokens: a trace has at least one")
         self.half = store == "f16"
         self._type = np.float16 if self.half else np.float32
         if self.path.is_dir():
             raise KvloupeError(f"{self.path}: is a folder; give a file")
         self._disk = Disk(self.path)
-        # attention.py calls add(), at whose return datasets die: h5py would swallow an exception there
-        self._interrupts = Interrupts(__name__, Disk.__module__, f"{__package__}.attention")
+        # These call add(), at whose return datasets die: h5py would swallow an exception there
+        callers = (f"{__package__}.{one}" for one in ("attention", "between"))
+        self._interrupts = Interrupts(__name__, Disk.__module__, *callers)
         self._file: h5py.File | None = None
+        self._probe_tokens = 0
+        self._filled: dict[str, int] = {}  # tokens of each dataset so far
+        self._gates = False
 
     def __enter__(self) -> "TraceWriter":
         # The file is made here and not by the constructor: between this and the block no Ctrl-C comes.
-        model = self.model
         self._interrupts.take()
         try:
             self._disk.open()
             self._file = h5py.File(self._disk, "w", libver=("v110", "v110"))
-            shapes = {"query": model.heads, "key": model.kv_heads, "value": model.kv_heads}
-            for layer in range(model.layers):
-                for name, count in shapes.items():
-                    self._file.create_dataset(f"layers/{layer}/{name}", (count, self.tokens, model.head_dim),
-                                              self._type)
-                self._file.create_dataset(f"layers/{layer}/attention_logsumexp", (model.heads, self.tokens),
-                                          np.float32)
+            for layer in range(self.model.layers):
+                self._file.create_group(f"layers/{layer}")
             self._check()
         except BaseException as error:
             self.__exit__(type(error), error, error.__traceback__)
@@ -146,8 +99,8 @@ class TraceWriter:
 
     def bytes_of_states(self) -> int:
         """What queries, keys and values take in the file."""
-        return sum(self._file[f"layers/{layer}/{name}"].nbytes for layer in range(self.model.layers)
-                   for name in ("query", "key", "value"))
+        return sum(data.nbytes for group in self._file["layers"].values() for name, data in group.items()
+                   if name in ("query", "key", "value"))
 
     def _check(self) -> None:
         """Raises the error of an earlier write, or KeyboardInterrupt after Ctrl-C."""
@@ -167,41 +120,96 @@ class TraceWriter:
         if tokens == self.tokens:
             return
         for layer in range(self.model.layers):
-            for name in ("query", "key", "value", "attention_logsumexp"):
-                path = f"layers/{layer}/{name}"
-                kept = self._file[path][:, :tokens]
-                del self._file[path]
-                self._file.create_dataset(path, data=kept)
+            group = self._file[f"layers/{layer}"]
+            for name in (*_STATES, "attention_logsumexp"):
+                if name in group:
+                    kept = group[name][:tokens] if name == "gate" else group[name][:, :tokens]
+                    del group[name]
+                    group.create_dataset(name, data=kept)
         self.tokens = tokens
 
+    def _shape(self, layer: int, name: str) -> tuple[int, ...]:
+        """Of a dataset, with all its tokens. Raises KvloupeError where the layer has no such dataset."""
+        if not 0 <= layer < self.model.layers:
+            raise KvloupeError(f"layer {layer}: the model has layers 0 to {self.model.layers - 1}")
+        own = self.layers[layer]
+        has = own.attends and (own.holds or name not in ("key", "value", "probe_key")) and not (
+            name == "value" and own.value_is_key_prefix)
+        if not has:
+            raise KvloupeError(f"layer {layer}: a layer of kind {own.kind} has no {name} of its own")
+        return {"query": (own.heads, self.tokens, own.key_dim), "key": (own.kv_heads, self.tokens, own.key_dim),
+                "value": (own.kv_heads, self.tokens, own.value_dim), "gate": (self.tokens, own.heads * own.value_dim),
+                "attention_logsumexp": (own.heads, self.tokens),
+                "probe_query": (own.heads, self._probe_tokens, own.key_dim),
+                "probe_key": (own.kv_heads, self._probe_tokens, own.key_dim)}[name]
+
     def add(self, layer: int, first: int, name: str, states: np.ndarray) -> None:
-        """States of one block: `query`, `key`, `value` [heads, t, d] or `attention_logsumexp` [heads, t]."""
-        states = np.asarray(states, np.float32)
-        if not np.isfinite(states).all():
-            head, token = np.argwhere(~np.isfinite(states.reshape(states.shape[0], states.shape[1], -1)).all(-1))[0]
-            raise KvloupeError(f"layer {layer}, head {head}, token {first + token}: {name} is not finite; "
-                               "capture with another dtype")
+        """States of the tokens from `first` on, block after block: `query`, `key`, `value` [heads, t, d], `gate`
+        [t, Hq value_dim], or `attention_logsumexp` [heads, t], which finish() computes where it is not given."""
+        states = _array(states)
+        shape = self._shape(layer, name)
+        axis = 0 if name == "gate" else 1
+        block = (*shape[:axis], states.shape[axis] if states.ndim > axis else 0, *shape[axis + 1:])
         path = f"layers/{layer}/{name}"
+        end = first + block[axis]
+        if states.shape != block:
+            axes = ["tokens" if at == axis else str(size) for at, size in enumerate(shape)]
+            raise KvloupeError(f"layer {layer}: {name} has the shape {list(states.shape)} instead of "
+                               f"[{', '.join(axes)}]; look at the order of its axes and at the layer's heads")
+        if first != self._filled.get(path, 0) or end > shape[axis]:
+            raise KvloupeError(f"layer {layer}: {name} of the tokens {first} to {end - 1} comes after "
+                               f"{self._filled.get(path, 0)} of {shape[axis]} tokens; give blocks in order, without "
+                               "a gap")
+        if not np.isfinite(states).all():
+            self._refuse_not_finite(layer, first, name, states)
+        if path not in self._file:
+            self._file.create_dataset(path, shape, np.float32 if name == "attention_logsumexp" else self._type)
+            self._gates = self._gates or name == "gate"
         data = self._file[path]
-        if data.dtype == np.float16 and np.abs(states).max(initial=0.0) > 65504.0:
+        if data.dtype == np.float16 and np.abs(states).max(initial=0.0) > _LARGEST_HALF:
             whole = data[:].astype(np.float32)
             del self._file[path]
             data = self._file.create_dataset(path, data=whole)
             self.note(f"{path}: a number overflows float16; the dataset is float32")
-        data[:, first:first + states.shape[1]] = states.astype(data.dtype)
+        data[(slice(None),) * axis + (slice(first, end),)] = states.astype(data.dtype)
+        self._filled[path] = end
         self._check()
+
+    def _refuse_not_finite(self, layer: int, first: int, name: str, states: np.ndarray) -> None:
+        if name == "gate":
+            token, channel = np.argwhere(~np.isfinite(states))[0]
+            head = channel // self.layers[layer].value_dim
+        else:
+            head, token = np.argwhere(~np.isfinite(states.reshape(*states.shape[:2], -1)).all(-1))[0]
+        raise KvloupeError(f"layer {layer}, head {head}, token {first + token}: {name} is not finite; "
+                           "capture with another dtype")
+
+    def add_layer(self, layer: int, *, query: np.ndarray, key: np.ndarray | None = None,
+                  value: np.ndarray | None = None, output_weight: np.ndarray | None = None,
+                  gate: np.ndarray | None = None) -> None:
+        """All tokens of one layer: `query` [Hq, T, key_dim], `key` [Hk, T, key_dim], `value` [Hk, T, value_dim], after
+        the rotation; `output_weight` [Hq, value_dim, D]; `gate` [T, Hq value_dim], as it multiplies the heads' outputs.
+        A layer of kind shared has no key and value, a latent one no value."""
+        own = self.layers[layer] if 0 <= layer < self.model.layers else Layer()
+        for name, states in (("query", query), ("key", key), ("value", value), ("gate", gate)):
+            if states is not None:
+                self.add(layer, 0, name, states)
+            elif name != "gate" and own.holds and not (name == "value" and own.value_is_key_prefix):
+                raise KvloupeError(f"layer {layer}: has no {name}; give one")
+        if output_weight is not None:
+            self.add_output_weight(layer, output_weight)
 
     def add_probe(self, kind: str, ids: Sequence[int], passes: Sequence[Sequence[int]], context_end: int) -> None:
         """A second reading of the context: its tokens, and for each pass the first and one-past-last of these and of
-        the context's tokens that it reads again. Room for its states, which `add` writes as probe_query, probe_key."""
+        the context's tokens that it reads again. `add` then writes its states as probe_query, probe_key."""
         group = self._file.create_group("probe")
         group.attrs.update(kind=kind, context_end=np.int32(context_end))
         group.create_dataset("ids", data=np.asarray(ids, np.int32))
         group.create_dataset("passes", data=np.asarray(passes, np.int32).reshape(-1, 4))
-        for layer in range(self.model.layers):
-            for name, heads in (("probe_query", self.model.heads), ("probe_key", self.model.kv_heads)):
-                self._file.create_dataset(f"layers/{layer}/{name}", (heads, len(ids), self.model.head_dim), self._type)
-            self._file.create_dataset(f"layers/{layer}/probe_input_norm", (len(ids),), np.float32)
+        self._probe_tokens = len(ids)
+        for layer, own in enumerate(self.layers):
+            if own.attends:
+                self._file.create_dataset(f"layers/{layer}/probe_input_norm", (len(ids),), np.float32)
 
     def add_probe_norms(self, layer: int, first: int, norms: np.ndarray) -> None:
         """‖h‖ of the attention's input, of some of the probe's tokens: [t]."""
@@ -210,19 +218,44 @@ class TraceWriter:
                                "norm of the attention's input is not finite; capture with another dtype")
         self._file[f"layers/{layer}/probe_input_norm"][first:first + len(norms)] = norms
 
+    def _source(self, layer: int) -> int:
+        """The layer that holds the keys and values which this layer reads."""
+        own = self.layers[layer]
+        return own.shares_with if own.kind == "shared" else layer
+
+    def _values(self, layer: int) -> np.ndarray:
+        """[Hk, T, value_dim] that the layer reads, as stored."""
+        group = self._file[f"layers/{self._source(layer)}"]
+        own = self.layers[layer]
+        data = group["key"][:, :, :own.value_dim] if own.value_is_key_prefix else group["value"][:]
+        return data.astype(np.float32)
+
     def add_output_weight(self, layer: int, weight: np.ndarray, product: Any = np.matmul,
                           half: bool | None = None) -> None:
-        """The output projection [Hq, d, D]; with it the norms of v W_O of every token. `product`: a faster matmul;
-        `half`: in float16, if nothing overflows (default: as the states)."""
-        weight = np.asarray(weight, np.float32)
-        half = (self.half if half is None else half) and bool(np.abs(weight).max(initial=0.0) <= 65504.0)
+        """The output projection [Hq, value_dim, D], after the layer's values; with it the norms of v W_O of every
+        token. `product`: a faster matmul; `half`: in float16, if nothing overflows (default: as the states)."""
+        weight = _array(weight)
+        own = self.layers[layer] if 0 <= layer < self.model.layers else Layer(kind="none")
+        if not own.attends:
+            raise KvloupeError(f"layer {layer}: has no attention, and so no output_weight")
+        shape = (own.heads, own.value_dim, self.model.hidden)
+        if weight.shape != shape:
+            raise KvloupeError(f"layer {layer}: output_weight has the shape {list(weight.shape)} instead of "
+                               f"{list(shape)}: query heads, numbers of a value, hidden size")
+        if not np.isfinite(weight).all():
+            head = int(np.argwhere(~np.isfinite(weight))[0][0])
+            raise KvloupeError(f"layer {layer}, head {head}: output_weight is not finite; leave it out")
+        source = f"layers/{self._source(layer)}/{'key' if own.value_is_key_prefix else 'value'}"
+        if self._filled.get(source, 0) < self.tokens:
+            raise KvloupeError(f"layer {layer}: output_weight comes before the values of all tokens; add them first")
+        half = (self.half if half is None else half) and bool(np.abs(weight).max(initial=0.0) <= _LARGEST_HALF)
         data = weight.astype(np.float16 if half else np.float32)
         self._file.create_dataset(f"layers/{layer}/output_weight", data=data)
         weight = data.astype(np.float32)  # as a reader will see it
-        group = self.model.heads // self.model.kv_heads
-        values = self._file[f"layers/{layer}/value"][:].astype(np.float32)
-        norms = np.empty((2, self.model.heads, self.tokens), np.float32)
-        for head in range(self.model.heads):
+        group = own.heads // own.kv_heads
+        values = self._values(layer)
+        norms = np.empty((2, own.heads, self.tokens), np.float32)
+        for head in range(own.heads):
             for first in range(0, self.tokens, 256):  # as much as a processor's cache holds
                 rows = slice(first, first + 256)
                 out = product(values[head // group, rows], weight[head])
@@ -232,22 +265,6 @@ class TraceWriter:
         for name, array in zip(("l1", "l2"), norms):
             self._file.create_dataset(f"layers/{layer}/value_out_norm_{name}", data=array)
         self._check()
-
-    def add_layer(self, layer: int, settings: Layer, scale: float) -> None:
-        """How this layer's attention differs from the model's; `scale`: the run's attention_scale."""
-        attributes: dict[str, Any] = {}
-        if settings.softcap > 0.0:
-            attributes["attention_softcap"] = float(settings.softcap)
-        if settings.window != self.model.sliding_window:
-            attributes["sliding_window"] = np.int32(settings.window)
-        if settings.scale != scale:
-            attributes["attention_scale"] = float(settings.scale)
-        if settings.rope_theta is not None:
-            attributes["rope_theta"] = float(settings.rope_theta)
-            attributes["rope_scaling"] = json.dumps(settings.rope_scaling)
-        self._file[f"layers/{layer}"].attrs.update(attributes)
-        if settings.sink_logits is not None:
-            self._file.create_dataset(f"layers/{layer}/sink_logits", data=np.asarray(settings.sink_logits, np.float32))
 
     def add_vocabulary(self, pieces: Sequence[str]) -> None:
         """The piece of every token id, as shown() spells it."""
@@ -263,7 +280,7 @@ class TraceWriter:
     def add_lm_head_rows(self, ids: np.ndarray, weight: np.ndarray) -> None:
         """In place of the whole output head, its rows [n, D] of the token ids in the trace: each once, ascending."""
         weight = np.asarray(weight, np.float32)
-        half = bool(np.abs(weight).max(initial=0.0) <= 65504.0)
+        half = bool(np.abs(weight).max(initial=0.0) <= _LARGEST_HALF)
         self._file.create_dataset("model/lm_head_rows", data=weight.astype(np.float16 if half else np.float32))
         self._file.create_dataset("model/lm_head_row_ids", data=np.asarray(ids, np.int32))
 
@@ -281,35 +298,96 @@ class TraceWriter:
         for name, array in arrays.items():
             self._file.create_dataset(f"predictions/{name}", data=array)
 
-    def finish(self, ids: np.ndarray, texts: Sequence[str] | None, segments: Sequence[int] | None,
-               blocks: Sequence[tuple[int, int]], run: dict[str, Any],
-               names: Sequence[str] = SEGMENTS) -> None:
-        """Writes the tokens and the run, and gives the file its name. `texts`: as shown() spells them."""
-        model = {"num_layers": self.model.layers, "num_heads": self.model.heads,
-                 "num_kv_heads": self.model.kv_heads, "head_dim": self.model.head_dim,
-                 "hidden_size": self.model.hidden, "vocab_size": self.model.vocabulary,
-                 "name": self.model.name, "architecture": self.model.architecture,
-                 "rope_theta": self.model.rope_theta, "rope_pairing": self.model.rope_pairing,
-                 "rope_scaling": json.dumps(self.model.rope_scaling),
-                 "sliding_window": self.model.sliding_window, "config": self.model.config}
-        if 0 < self.model.rotary_dim < self.model.head_dim:
-            model["rotary_dim"] = np.int32(self.model.rotary_dim)
-        if self.model.fingerprint:
-            model["fingerprint"] = self.model.fingerprint
-        for name in ("weights_format", "weights_type", "weights_file"):
-            if getattr(self.model, name):
-                model[name] = getattr(self.model, name)
-        self._file.require_group("model").attrs.update(model)
+    def _fill_scales(self, given: float | None) -> None:
+        """The scale of layers that say none: `given`, the run's, or what most models take."""
+        for layer, own in enumerate(self.layers):
+            if not own.attends or own.scale is not None:
+                continue
+            if given is None and self.layers[self._source(layer)].kind == "latent":
+                raise KvloupeError(f"layer {layer}: reads latents, whose width says nothing about the scale; give the "
+                                   "scale of the model's attention")
+            own.scale = float(given) if given is not None else float(own.key_dim) ** -0.5
+
+    def _complete(self) -> None:
+        """Refuses layers without all their states, and computes the log-sum-exps that were not given."""
+        for layer, own in enumerate(self.layers):
+            if not own.attends:
+                continue
+            window = self.model.sliding_window if own.window is None else own.window
+            if window > 0 and own.chunk > 0:
+                raise KvloupeError(f"layer {layer}: has a window of {window} and chunks of {own.chunk}; a trace knows "
+                                   "only one of them in a layer")
+            needed = [name for name in _STATES[:3] if not (name == "value" and own.value_is_key_prefix)
+                      and (own.holds or name == "query")]
+            for name in needed + [name for name in ("gate",) if f"layers/{layer}/gate" in self._file]:
+                filled = self._filled.get(f"layers/{layer}/{name}", 0)
+                if filled < self.tokens:
+                    raise KvloupeError(f"layer {layer}: has {name} of {filled} tokens, but the trace has "
+                                       f"{self.tokens}; add the states of every token before the trace is finished")
+            group = self._file[f"layers/{layer}"]
+            if own.sink_logits is not None:
+                sinks = np.asarray(own.sink_logits, np.float32).reshape(-1)
+                if sinks.shape != (own.heads,):
+                    raise KvloupeError(f"layer {layer}: {sinks.size} sink logits for {own.heads} query heads")
+                group.create_dataset("sink_logits", data=sinks)
+            if "attention_logsumexp" in group:
+                continue
+            keys = self._file[f"layers/{self._source(layer)}/key"]
+            result = np.empty((own.heads, self.tokens), np.float32)
+            for head in range(own.heads):
+                key = keys[head * own.kv_heads // own.heads].astype(np.float32)
+                query = group["query"][head].astype(np.float32)
+                result[head] = logsumexp_of(query, key, own, own.scale, window)
+                if own.sink_logits is not None:
+                    result[head] = np.logaddexp(result[head], sinks[head])
+                self._interrupts.deliver()
+            group.create_dataset("attention_logsumexp", data=result)
+
+    def finish(self, ids: Sequence[int] | np.ndarray, texts: Sequence[str | bytes] | None = None,
+               segments: Sequence[int] | None = None, blocks: Sequence[tuple[int, int]] | None = None,
+               run: dict[str, Any] | None = None, names: Sequence[str] = SEGMENTS, spelled: bool = False) -> None:
+        """Writes the tokens and the run, and gives the file its name.
+
+        ids: the tokens [T]. texts: the text of each token, as text or bytes, or with `spelled` as shown() gives it.
+        segments: for each token the place of its segment in `names`. blocks: first and one-past-last token of each
+        step. run: attributes of `/run`, such as prompt_length (default: all tokens) and block_size (128).
+        """
+        ids = np.asarray(ids, np.int64).reshape(-1)
+        if len(ids) != self.tokens:
+            raise KvloupeError(f"{len(ids)} ids for {self.tokens} tokens; give one for each token")
+        if ids.min() < 0 or ids.max() >= self.model.vocabulary:
+            wrong = int(ids.min() if ids.min() < 0 else ids.max())
+            raise KvloupeError(f"token {wrong} is outside the model's vocabulary of {self.model.vocabulary}")
+        for name, given in (("texts", texts), ("segments", segments)):
+            if given is not None and len(given) != self.tokens:
+                raise KvloupeError(f"{len(given)} {name} for {self.tokens} tokens; give one for each token")
+        run = {"block_size": 128, "prompt_length": self.tokens} | (run or {})
+        prompt = int(run["prompt_length"])
+        if not 1 <= prompt <= self.tokens:
+            raise KvloupeError(f"prompt_length {prompt}: the trace has {self.tokens} tokens")
+        run.setdefault("generated", self.tokens - prompt)
+        self._fill_scales(run.get("attention_scale"))
+        scale = run.setdefault("attention_scale", usual_scale(self.layers))
+        self._complete()
+        attributes = [layer_attributes(self.model, scale, own) for own in self.layers]
+        for layer, own in enumerate(attributes):
+            self._file[f"layers/{layer}"].attrs.update(own)
+        self._file.require_group("model").attrs.update(model_attributes(self.model))
         self._file.require_group("run").attrs.update({"policy": "full", "budget": 0, "positions": "original"} | run)
-        self._file.create_dataset("run/blocks", data=np.asarray(blocks, np.int32).reshape(-1, 2))
-        self._file.create_dataset("tokens/ids", data=np.asarray(ids, np.int32))
+        if blocks is not None:
+            self._file.create_dataset("run/blocks", data=np.asarray(blocks, np.int32).reshape(-1, 2))
+        self._file.create_dataset("tokens/ids", data=ids.astype(np.int32))
         if texts is not None:
-            text = self._file.create_dataset("tokens/text", data=list(texts), dtype=h5py.string_dtype())
+            own = list(texts) if spelled else [shown(one.encode("utf-8", "replace") if isinstance(one, str) else one)
+                                               for one in texts]
+            text = self._file.create_dataset("tokens/text", data=own, dtype=h5py.string_dtype())
             text.attrs["spelled"] = np.uint8(1)
         if segments is not None:
             data = self._file.create_dataset("tokens/segment", data=np.asarray(segments, np.uint8))
             data.attrs["names"] = list(names)
-        self._file.attrs.update(format="kvloupe-trace", format_version=1, generator="kvloupe (Python) 0.2.0",
+        self._file.attrs.update(format="kvloupe-trace",
+                                format_version=format_version(self.model, attributes, self._gates),
+                                generator="kvloupe (Python) 0.2.0",
                                 created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
         self._file.flush()
         self._check()

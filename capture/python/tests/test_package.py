@@ -122,7 +122,7 @@ def test_rows_of_attention_sum_to_one(trace: Path) -> None:
         assert np.triu(rows, 1).max() == 0.0
         with pytest.raises(kvloupe.KvloupeError, match="heads 0 to 1, not 2"):
             t.key(0, 2)
-        with pytest.raises(kvloupe.KvloupeError, match="has no layers/2/key"):
+        with pytest.raises(kvloupe.KvloupeError, match="has no layers/2"):
             t.key(2, 0)
 
 
@@ -268,6 +268,22 @@ def test_sets_of_another_program_are_what_the_replay_keeps(trace: Path, tmp_path
     with pytest.raises(kvloupe.KvloupeError, match="layer 0, head 1 has no token"):
         kvloupe.external(trace, [[[1], []], [[1], [1]]], tmp_path / "x.json")
     assert not (tmp_path / "x.json").exists()
+
+
+def test_sets_of_a_model_with_a_window(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    own = transformers.MistralForCausalLM(transformers.MistralConfig(
+        vocab_size=320, hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, sliding_window=16, initializer_range=0.3)).eval()
+    path = kvloupe.capture(own, None, list(range(5, 45)), tmp_path / "t.h5", block=8, generate=4)
+    kept = [[[26, 29, 33, 39]] * 2] * 2
+    sets = kvloupe.external(path, kept, tmp_path / "sets.json")
+    with kvloupe.open(path) as t:
+        ends = [end for _, end in t.blocks]
+    for head in kvloupe.replay(path, f'external("{sets}")', "100%", block=8)["heads"]:
+        for end, step in zip(ends, head["steps"]):
+            whole = range(end) if end < 40 else [26, 29, 33, *range(39, end)]
+            assert step["retained"] == [token for token in whole if token > end - 16], end
 
 
 def test_the_command_line_captures(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ import pytest
 import kvloupe
 from kvloupe import program
 from kvloupe.prompt import encoded, plain_ids
-from kvloupe.writer import Model, TraceWriter, readable, shown, spelled_bytes
+from kvloupe import Model, TraceWriter
+from kvloupe.spelling import readable, shown, spelled_bytes
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -108,7 +109,8 @@ def small_trace(path: Path, texts: list[str] | None = None, count: int = 24) -> 
                 writer.add(layer, 0, name, random.standard_normal((heads, count, 8)))
             writer.add(layer, 0, "attention_logsumexp", np.zeros((4, count)))
         writer.finish(np.arange(count), texts, None, [(0, 8), (8, 16), (16, count)],
-                      {"block_size": 8, "prompt_length": count, "generated": 0, "attention_scale": 8 ** -0.5})
+                      {"block_size": 8, "prompt_length": count, "generated": 0, "attention_scale": 8 ** -0.5},
+                      spelled=True)
     return path
 
 
@@ -166,9 +168,9 @@ def test_every_byte_of_a_token_can_be_told(tmp_path: Path) -> None:
 
 
 def test_a_family_that_cannot_be_captured_is_told_as_one(tmp_path: Path) -> None:
-    config = transformers.AutoConfig.for_model("gpt2", n_embd=16, n_layer=2, n_head=2, vocab_size=50, n_positions=64)
+    config = transformers.AutoConfig.for_model("mpt", d_model=16, n_layers=2, n_heads=2, vocab_size=50, max_seq_len=64)
     run = transformers.AutoModelForCausalLM.from_config(config).eval()
-    with pytest.raises(kvloupe.KvloupeError, match="GPT2LMHeadModel: .*this family cannot be captured; take a model"):
+    with pytest.raises(kvloupe.KvloupeError, match="MptForCausalLM: .*this family cannot be captured; take a model"):
         kvloupe.capture(run, None, [5, 6, 7], tmp_path / "t.h5", progress=False)
     encoder = transformers.BertModel(transformers.BertConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
                                                              intermediate_size=16, vocab_size=50))
