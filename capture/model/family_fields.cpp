@@ -9,11 +9,17 @@ namespace kvloupe {
 namespace {
 
 constexpr std::int64_t kMostExperts = 4096;
+constexpr std::int64_t kMostExpertsOfAllLayers = std::int64_t{1}
+                                                 << 17;  // no model has a fifth of it
 constexpr std::int64_t kLargestDimension = std::int64_t{1} << 20;
 
 /// A mixture of experts in every layer.
 void read_experts(const ConfigReader& reader, const char* count, ModelConfig& config) {
   config.experts.count = reader.size(count, kMostExperts);
+  if (config.experts.count * config.num_layers > kMostExpertsOfAllLayers) {
+    reader.fail(std::string(count) + " " + std::to_string(config.experts.count) + " in each of " +
+                std::to_string(config.num_layers) + " layers is more than any model has");
+  }
   config.experts.per_token = reader.size("num_experts_per_tok", kMostExperts);
   if (config.experts.per_token > config.experts.count) {
     reader.fail("num_experts_per_tok is greater than " + std::string(count));

@@ -317,6 +317,10 @@ TEST(ModelConfig, WhatAFamilyDoesNotHaveIsRefusedByName) {
               HasSubstr("num_local_experts is missing"));
   EXPECT_THAT(problem("Mixtral", {{"num_local_experts", 2}, {"num_experts_per_tok", 3}}),
               HasSubstr("num_experts_per_tok is greater"));
+  EXPECT_THAT(problem("Mixtral", {{"num_hidden_layers", 4096},
+                                  {"num_local_experts", 4096},
+                                  {"num_experts_per_tok", 3}}),
+              HasSubstr("more than any model has"));
   EXPECT_THAT(problem("Granite", {{"residual_multiplier", 0}}), HasSubstr("residual_multiplier"));
   const nlohmann::json packed{{"num_local_experts", 2},
                               {"num_experts_per_tok", 1},
