@@ -6,9 +6,12 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <optional>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "analysis/error.h"
@@ -317,15 +320,25 @@ std::vector<std::int64_t> end_tokens(const GgufMetadata& metadata) {
                           "tokenizer.ggml.eom_token_id"}) {
     if (const auto id = metadata.whole_if(key, 0, kMost)) ends.insert(*id);
   }
-  if (metadata.has("tokenizer.ggml.tokens") && !metadata.has("tokenizer.ggml.eot_token_id")) {
-    static constexpr std::array<std::string_view, 6> kTurnEnds{
-        "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|end_of_text|>", "<|endoftext|>"};
-    const auto& tokens = metadata.texts("tokenizer.ggml.tokens");
-    for (std::size_t id = 0; id < tokens.size(); ++id) {
-      const bool ends_turn =
-          std::find(kTurnEnds.begin(), kTurnEnds.end(), tokens[id]) != kTurnEnds.end();
-      if (ends_turn) ends.insert(static_cast<std::int64_t>(id));
+  if (!metadata.has("tokenizer.ggml.tokens")) return {ends.begin(), ends.end()};
+  const auto& tokens = metadata.texts("tokenizer.ggml.tokens");
+  const auto id_of = [&](std::string_view text) -> std::optional<std::int64_t> {
+    const auto found = std::find(tokens.begin(), tokens.end(), text);
+    if (found == tokens.end()) return std::nullopt;
+    return found - tokens.begin();
+  };
+  const auto add = [&](std::initializer_list<const char*> texts) {
+    for (const char* text : texts) {
+      if (const auto id = id_of(text)) ends.insert(*id);
     }
+  };
+  // gpt-oss ends each message of its turn with <|end|>, and the turn with one of the other two.
+  if (id_of("<|return|>") && id_of("<|call|>")) {
+    add({"<|return|>", "<|call|>", "<|endoftext|>"});
+    if (const auto end = id_of("<|end|>")) ends.erase(*end);
+  } else if (!metadata.has("tokenizer.ggml.eot_token_id")) {
+    add({"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|end_of_text|>",
+         "<|endoftext|>"});
   }
   return {ends.begin(), ends.end()};
 }

@@ -479,6 +479,26 @@ TEST_F(GgufFile, WhatIsWrongWithAKeyIsSaid) {
   EXPECT_THAT(problem_of("GGML" + std::string(100, '\0')), HasSubstr("not a GGUF file"));
 }
 
+TEST_F(GgufFile, TextsEndWhereTheFilesTokensSay) {
+  const auto ends = [&](std::vector<std::string> special, bool eot) {
+    std::vector<std::string> tokens(35, "x");
+    for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] += std::to_string(i);
+    tokens.insert(tokens.end(), special.begin(), special.end());
+    GgufBytes file = tiny_.gguf();
+    file.texts("tokenizer.ggml.tokens", tokens).whole("tokenizer.ggml.eos_token_id", 2);
+    if (eot) file.whole("tokenizer.ggml.eot_token_id", 35);
+    write(file);
+    return read_model_config(path()).eos_token_ids;
+  };
+  using Ids = std::vector<std::int64_t>;
+  EXPECT_EQ(ends({"a", "<end_of_turn>", "<|end|>"}, false), (Ids{2, 36, 37}));
+  EXPECT_EQ(ends({"a", "<end_of_turn>", "<|end|>"}, true), (Ids{2, 35}));
+  EXPECT_EQ(ends({"<|return|>", "b", "<|end|>"}, false), (Ids{2, 37}));
+  // gpt-oss: <|end|> ends a message, not the turn.
+  EXPECT_EQ(ends({"<|end|>", "<|return|>", "<|call|>"}, false), (Ids{2, 36, 37}));
+  EXPECT_EQ(ends({"<|end|>", "<|return|>", "<|call|>"}, true), (Ids{2, 36, 37}));
+}
+
 TEST_F(GgufFile, WhatAFamilyDoesNotHaveIsRefused) {
   const auto problem_with = [&](const char* architecture, const char* more,
                                 const std::function<void(GgufBytes&)>& change) {
