@@ -315,9 +315,9 @@ AttentionRule Transformer::attention(int layer) const {
 }
 
 at::Tensor Transformer::embed(const at::Tensor& ids) const {
-  const at::Tensor rows = !is_packed() ? at::embedding(embedding_, ids)
-                                       : packed_rows("model.embed_tokens.weight", ids)
-                                             .view({ids.size(0), ids.size(1), config_.hidden_size});
+  at::Tensor rows = !is_packed() ? at::embedding(embedding_, ids)
+                                 : packed_rows("model.embed_tokens.weight", ids)
+                                       .view({ids.size(0), ids.size(1), config_.hidden_size});
   if (config_.embedding_multiplier == 1.0) return rows;
   // Gemma rounds the factor to the type of the computation.
   return rows * at::full({}, config_.embedding_multiplier, at::kDouble).to(rows.options());
