@@ -49,12 +49,13 @@ std::int64_t GgufWeights::row_in_file(const std::string& name, std::int64_t row)
 }
 
 bool GgufWeights::is_half(const std::string& name) const {
-  return find_gguf_type(model_.tensor(gguf_tensor_name(name)).tensor->type)->name == "F16";
+  return find_gguf_type(model_.tensor(gguf_tensor_name(architecture_, name)).tensor->type)->name ==
+         "F16";
 }
 
 bool GgufWeights::is_mapped(const std::string& name, at::ScalarType type) const {
   if (has_interleaved_rows(architecture_, name)) return false;
-  const GgufModel::Found found = model_.tensor(gguf_tensor_name(name));
+  const GgufModel::Found found = model_.tensor(gguf_tensor_name(architecture_, name));
   const auto place = reinterpret_cast<std::uintptr_t>(found.bytes.data());
   return plain_type(*find_gguf_type(found.tensor->type)) == type &&
          place % c10::elementSize(type) == 0;
@@ -63,7 +64,7 @@ bool GgufWeights::is_mapped(const std::string& name, at::ScalarType type) const 
 at::Tensor GgufWeights::rows(const std::string& name, const std::vector<std::int64_t>& shape,
                              std::int64_t first, std::int64_t end, at::ScalarType type,
                              const at::Tensor& room) const {
-  const std::string own_name = gguf_tensor_name(name);
+  const std::string own_name = gguf_tensor_name(architecture_, name);
   const GgufModel::Found found = model_.tensor(own_name);
   if (found.tensor->shape != shape) {
     throw FileError(found.file->string(), "tensor " + in_quotes(own_name) + " has the shape " +
@@ -72,10 +73,13 @@ at::Tensor GgufWeights::rows(const std::string& name, const std::vector<std::int
   }
   const GgufType& packed = *find_gguf_type(found.tensor->type);
   const std::int64_t width = shape.size() > 1 ? shape.back() : 1;
+  std::int64_t inner = 1;  // rows in one entry of the first dimension
+  for (std::size_t i = 1; i + 1 < shape.size(); ++i) inner *= shape[i];
   std::vector<std::int64_t> wanted = shape;
   wanted.front() = end - first;
   if (is_mapped(name, type)) {
-    const std::int64_t bytes = first * width * static_cast<std::int64_t>(c10::elementSize(type));
+    const std::int64_t bytes =
+        first * inner * width * static_cast<std::int64_t>(c10::elementSize(type));
     return at::from_blob(
         const_cast<std::byte*>(found.bytes.data() + bytes), wanted,
         [keep = model_.keep_alive()](void*) {}, at::dtype(type));
@@ -97,12 +101,14 @@ at::Tensor GgufWeights::rows(const std::string& name, const std::vector<std::int
   const std::int64_t blocks = width / packed.block;  // of a row
   const std::int64_t row_bytes = blocks * packed.bytes;
   const std::int64_t at_once = std::max<std::int64_t>(kAtOnce / width, 1);
-  const std::int64_t groups = (end - first + at_once - 1) / at_once;
+  const std::int64_t count = (end - first) * inner;
+  const std::int64_t groups = (count + at_once - 1) / at_once;
   parallel_loop<std::int64_t>(0, groups, [&](std::int64_t group) {
     std::vector<float> one(type == at::kFloat ? 0 : static_cast<std::size_t>(width));
-    const std::int64_t stop = std::min((group + 1) * at_once, end - first);
+    const std::int64_t stop = std::min((group + 1) * at_once, count);
     for (std::int64_t row = group * at_once; row < stop; ++row) {
-      const std::byte* const from = found.bytes.data() + row_in_file(name, first + row) * row_bytes;
+      const std::byte* const from =
+          found.bytes.data() + row_in_file(name, first * inner + row) * row_bytes;
       if (type == at::kFloat) {
         packed.expand(from, blocks, expanded.data_ptr<float>() + row * width);
         continue;
@@ -117,7 +123,7 @@ at::Tensor GgufWeights::rows(const std::string& name, const std::vector<std::int
 void GgufWeights::refuse_others(const std::set<std::string>& used,
                                 const std::string& architecture) const {
   std::set<std::string> known;
-  for (const std::string& name : used) known.insert(gguf_tensor_name(name));
+  for (const std::string& name : used) known.insert(gguf_tensor_name(architecture_, name));
   for (const std::string& name : model_.names()) {
     if (known.count(name) != 0 || is_gguf_constant(name)) continue;
     throw FileError(model_.tensor(name).file->string(),

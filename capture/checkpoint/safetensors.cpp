@@ -10,6 +10,8 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/output_file.h"
+#include "analysis/parallel_loop.h"
+#include "capture/checkpoint/mxfp4.h"
 #include "capture/file/mapped_file.h"
 #include "capture/file/read_file.h"
 
@@ -55,6 +57,15 @@ at::Tensor SafetensorsFile::tensor(const std::string& name) const {
       const_cast<std::byte*>(start), entry.shape, [map = map_](void*) {}, at::dtype(type));
 }
 
+std::span<const std::byte> SafetensorsFile::bytes(const std::string& name) const {
+  const auto found = entries_.find(name);
+  if (found == entries_.end())
+    throw FileError(path_.string(), "does not contain the tensor " + in_one_line(name));
+  const Entry& entry = found->second;
+  return {map_->data() + data_start_ + entry.begin,
+          static_cast<std::size_t>(entry.end - entry.begin)};
+}
+
 Checkpoint::Checkpoint(const std::filesystem::path& folder) {
   const std::filesystem::path single = folder / "model.safetensors";
   const std::filesystem::path index = folder / "model.safetensors.index.json";
@@ -78,9 +89,9 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) {
     const auto [place, is_new] = opened.try_emplace(file_name, files_.size());
     if (is_new) {
       if (!std::filesystem::exists(folder / file_name, ignored)) {
-        throw FileError(
-            (folder / file_name).string(),
-            std::string("the index names this shard, but the file does not exist") + kIncompleteShards);
+        throw FileError((folder / file_name).string(),
+                        std::string("the index names this shard, but the file does not exist") +
+                            kIncompleteShards);
       }
       files_.emplace_back(folder / file_name);
     }
@@ -132,10 +143,59 @@ at::Tensor Checkpoint::tensor(const std::string& name,
 at::Tensor Checkpoint::rows(const std::string& name, const std::vector<std::int64_t>& shape,
                             std::int64_t first, std::int64_t end, at::ScalarType type,
                             const at::Tensor& room) const {
+  if (is_packed(name)) return packed_rows(name, shape, first, end, type, room);
   const at::Tensor stored = tensor(name, shape).slice(0, first, end);
   if (stored.scalar_type() == type) return stored;
   at::Tensor converted = in_room(stored.sizes().vec(), type, room);
   return converted.copy_(stored);
+}
+
+std::span<const std::byte> Checkpoint::packed_bytes(const std::string& name,
+                                                    const std::vector<std::int64_t>& shape) const {
+  const auto found = file_of_.find(name);
+  if (found == file_of_.end()) {
+    throw FileError(main_file_.string(),
+                    "does not contain the tensor " + in_one_line(name) +
+                        ", which weights in MXFP4 need; is the download complete?");
+  }
+  const SafetensorsFile& file = files_[found->second];
+  const SafetensorsEntry& entry = file.entries().at(name);
+  if (entry.dtype != "U8" || entry.shape != shape) {
+    throw FileError(file.path().string(), "tensor " + in_one_line(name) + " is " +
+                                              in_one_line(entry.dtype) + " " +
+                                              shape_text(entry.shape) +
+                                              " but config.json requires U8 " + shape_text(shape));
+  }
+  return file.bytes(name);
+}
+
+at::Tensor Checkpoint::packed_rows(const std::string& name, const std::vector<std::int64_t>& shape,
+                                   std::int64_t first, std::int64_t end, at::ScalarType type,
+                                   const at::Tensor& room) const {
+  if (shape.back() % kMxfp4Block != 0) {
+    throw FileError(main_file_.string(), "tensor " + in_one_line(name) + "_blocks: rows of " +
+                                             std::to_string(shape.back()) +
+                                             " numbers are not whole blocks of MXFP4");
+  }
+  std::vector<std::int64_t> of_scales = shape;
+  of_scales.back() /= kMxfp4Block;
+  std::vector<std::int64_t> of_blocks = of_scales;
+  of_blocks.push_back(kMxfp4BlockBytes);
+  const std::span<const std::byte> blocks = packed_bytes(name + "_blocks", of_blocks);
+  const std::span<const std::byte> scales = packed_bytes(name + "_scales", of_scales);
+  std::vector<std::int64_t> wanted = shape;
+  wanted.front() = end - first;
+  at::Tensor numbers = at::empty(wanted, at::kFloat);
+  const std::int64_t count = numbers.numel() / kMxfp4Block;
+  const std::int64_t before = std::ssize(scales) / shape.front() * first;
+  constexpr std::int64_t kAtOnce = 2048;  // blocks
+  parallel_loop<std::int64_t>(0, (count + kAtOnce - 1) / kAtOnce, [&](std::int64_t part) {
+    const std::int64_t at = part * kAtOnce;
+    expand_mxfp4(blocks.data() + (before + at) * kMxfp4BlockBytes, scales.data() + before + at,
+                 std::min(kAtOnce, count - at), numbers.data_ptr<float>() + at * kMxfp4Block);
+  });
+  if (type == at::kFloat && !room.defined()) return numbers;
+  return in_room(wanted, type, room).copy_(numbers);
 }
 
 bool Checkpoint::is_half(const std::string& name) const {
@@ -152,12 +212,16 @@ bool Checkpoint::is_mapped(const std::string& name, at::ScalarType type) const {
 void Checkpoint::refuse_others(const std::set<std::string>& used,
                                const std::string& architecture) const {
   for (const std::string& name : names()) {
-    const std::string_view view = name;
+    std::string_view view = name;
+    for (const std::string_view part : {"_blocks", "_scales"}) {  // of a weight in MXFP4
+      if (view.ends_with(part)) view.remove_suffix(part.size());
+    }
     const bool belongs = view.starts_with("model.") || view.starts_with("lm_head.");
     // Frequencies of the rotation that older files carry follow from the config; where the head is
     // tied it is the embedding, whatever the file holds.
     const bool harmless = view.ends_with(".rotary_emb.inv_freq") || view == "lm_head.weight";
-    if (!belongs || harmless || used.count(name) != 0) continue;
+    const bool is_used = used.count(name) != 0 || used.count(std::string(view)) != 0;
+    if (!belongs || harmless || is_used) continue;
     throw FileError(main_file_.string(),
                     "contains the tensor " + in_one_line(name) + ", which a " + architecture +
                         " with this config.json does not use; do the two files belong together?");

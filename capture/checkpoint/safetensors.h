@@ -4,10 +4,12 @@
 
 #include <ATen/ATen.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +38,8 @@ class SafetensorsFile {
   /// alive and must not be written to. Throws FileError: no such tensor, or a dtype other than
   /// F32, F16 and BF16.
   at::Tensor tensor(const std::string& name) const;
+  /// A tensor's bytes as they lie in the file. Throws FileError: no such tensor.
+  std::span<const std::byte> bytes(const std::string& name) const;
 
  private:
   std::filesystem::path path_;
@@ -45,7 +49,8 @@ class SafetensorsFile {
 };
 
 /// The weights of a model folder: model.safetensors, or the shards that
-/// model.safetensors.index.json lists.
+/// model.safetensors.index.json lists. A weight NAME in MXFP4 (gpt-oss) is two tensors, NAME_blocks
+/// and NAME_scales.
 class Checkpoint final : public WeightSource {
  public:
   /// Throws FileError: neither file exists, a broken index, an index that names files outside the
@@ -70,6 +75,14 @@ class Checkpoint final : public WeightSource {
   at::Tensor tensor(const std::string& name, const std::vector<std::int64_t>& shape) const;
 
  private:
+  bool is_packed(const std::string& name) const { return !has(name) && has(name + "_blocks"); }
+  /// The first dimension's entries [first, end) of a weight in MXFP4.
+  at::Tensor packed_rows(const std::string& name, const std::vector<std::int64_t>& shape,
+                         std::int64_t first, std::int64_t end, at::ScalarType type,
+                         const at::Tensor& room) const;
+  /// Bytes of a tensor of the dtype U8 and this shape.
+  std::span<const std::byte> packed_bytes(const std::string& name,
+                                          const std::vector<std::int64_t>& shape) const;
   std::filesystem::path main_file_;  // named in errors about a missing tensor
   std::vector<SafetensorsFile> files_;
   std::map<std::string, std::size_t> file_of_;  // tensor name -> index into files_

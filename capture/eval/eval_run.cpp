@@ -50,7 +50,7 @@ EvalRun::EvalRun(const Transformer& model, const ModelInfo& info, const Options&
       record_(options.record),
       shared_(options.shared) {
   if (!options.loop) return;
-  check_positions(info, options.loop->positions, options.most_tokens);
+  check_positions(model.config(), options.loop->positions, options.most_tokens);
   policy_.emplace(model, info, *options.loop, Storage::float32);
 }
 

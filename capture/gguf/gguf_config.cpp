@@ -6,9 +6,12 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <optional>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "analysis/error.h"
@@ -24,47 +27,6 @@ using nlohmann::json;
 
 constexpr std::int64_t kMost = std::int64_t{1} << 31;
 constexpr const char* kRotationFactors = "rope_freqs.weight";
-
-/// A family by its names in GGUF and in Hugging Face.
-struct Family {
-  const char* gguf;
-  const char* hugging_face;
-};
-
-constexpr std::array kFamilies{
-    Family{"llama", "LlamaForCausalLM"},
-    Family{"qwen2", "Qwen2ForCausalLM"},
-    Family{"qwen3", "Qwen3ForCausalLM"},
-};
-
-/// A weight's name within a layer in both layouts.
-struct Part {
-  const char* hugging_face;
-  const char* gguf;
-};
-
-constexpr std::array kParts{
-    Part{"input_layernorm", "attn_norm"},    Part{"self_attn.q_proj", "attn_q"},
-    Part{"self_attn.k_proj", "attn_k"},      Part{"self_attn.v_proj", "attn_v"},
-    Part{"self_attn.q_norm", "attn_q_norm"}, Part{"self_attn.k_norm", "attn_k_norm"},
-    Part{"self_attn.o_proj", "attn_output"}, Part{"post_attention_layernorm", "ffn_norm"},
-    Part{"mlp.gate_proj", "ffn_gate"},       Part{"mlp.up_proj", "ffn_up"},
-    Part{"mlp.down_proj", "ffn_down"},
-};
-
-const Family& family_of(const GgufModel& model) {
-  const std::string name = model.architecture();
-  std::string known;
-  for (const Family& family : kFamilies) {
-    if (name == family.gguf) return family;
-    known += (known.empty() ? "" : ", ") + std::string(family.gguf);
-  }
-  model.metadata().fail("general.architecture",
-                        "is " + in_quotes(name) +
-                            ", which this version does not compute (it does " + known +
-                            "); the Python package captures most decoders that transformers runs: "
-                            "python -m kvloupe capture --model FILE -o TRACE");
-}
 
 /// The values of a family, whose keys begin with its name.
 class Keys {
@@ -96,6 +58,169 @@ class Keys {
   const GgufMetadata& metadata_;
   std::string family_;
 };
+
+/// A weight's name within a layer in both layouts.
+struct Part {
+  const char* hugging_face;
+  const char* gguf;
+};
+
+constexpr std::array kParts{
+    Part{"input_layernorm", "attn_norm"},
+    Part{"self_attn.q_proj", "attn_q"},
+    Part{"self_attn.k_proj", "attn_k"},
+    Part{"self_attn.v_proj", "attn_v"},
+    Part{"self_attn.qkv_proj", "attn_qkv"},  // Phi-3
+    Part{"self_attn.q_norm", "attn_q_norm"},
+    Part{"self_attn.k_norm", "attn_k_norm"},
+    Part{"self_attn.o_proj", "attn_output"},
+    Part{"post_attention_layernorm", "ffn_norm"},  // but see Family::norm_after_attention
+    Part{"pre_feedforward_layernorm", "ffn_norm"},
+    Part{"post_feedforward_layernorm", "post_ffw_norm"},
+    Part{"mlp.gate_proj", "ffn_gate"},
+    Part{"mlp.up_proj", "ffn_up"},
+    Part{"mlp.gate_up_proj", "ffn_up"},  // Phi-3
+    Part{"mlp.down_proj", "ffn_down"},
+    Part{"mlp.gate", "ffn_gate_inp"},
+    Part{"mlp.experts.gate_proj", "ffn_gate_exps"},
+    Part{"mlp.experts.up_proj", "ffn_up_exps"},
+    Part{"mlp.experts.down_proj", "ffn_down_exps"},
+};
+
+/// What a family's keys say beside those that all families have; they become fields of config.json.
+using OwnFields = void (*)(const GgufModel& model, const Keys& keys, json& config);
+
+void add_real(const Keys& keys, const char* key, const char* field, json& config) {
+  if (const auto value = keys.positive_if(key)) config[field] = *value;
+}
+
+/// query_pre_attn_scalar is in no file: it is the head dimension, but in the largest models of a
+/// generation, which have so many layers, hidden_size / num_attention_heads.
+void add_query_scale(std::int64_t layers_of_largest, json& config) {
+  const bool largest = config["num_hidden_layers"] == layers_of_largest;
+  config["query_pre_attn_scalar"] = largest ? config["hidden_size"].get<std::int64_t>() /
+                                                  config["num_attention_heads"].get<std::int64_t>()
+                                            : config["head_dim"].get<std::int64_t>();
+}
+
+void read_gemma2(const GgufModel&, const Keys& keys, json& config) {
+  constexpr std::int64_t kLayersOf27B = 46;
+  add_query_scale(kLayersOf27B, config);
+  add_real(keys, "attn_logit_softcapping", "attn_logit_softcapping", config);
+  add_real(keys, "final_logit_softcapping", "final_logit_softcapping", config);
+}
+
+void read_gemma3(const GgufModel&, const Keys& keys, json& config) {
+  constexpr std::int64_t kLayersOf27B = 62;
+  add_query_scale(kLayersOf27B, config);
+  add_real(keys, "final_logit_softcapping", "final_logit_softcapping", config);
+  add_real(keys, "rope.freq_base_swa", "rope_local_base_freq", config);
+  if (const auto n = keys.whole_if("attention.sliding_window_pattern")) {
+    config["sliding_window_pattern"] = *n;
+  }
+}
+
+void read_granite(const GgufModel&, const Keys& keys, json& config) {
+  config["attention_multiplier"] = keys.positive_if("attention.scale")
+                                       .value_or(1.0 / std::sqrt(config["head_dim"].get<double>()));
+  add_real(keys, "embedding_scale", "embedding_multiplier", config);
+  add_real(keys, "residual_scale", "residual_multiplier", config);
+  add_real(keys, "logit_scale", "logits_scaling", config);
+}
+
+/// A mixture of experts, if the file has one, is Mixtral; a window makes a Mistral.
+void read_llama(const GgufModel&, const Keys& keys, json& config) {
+  const auto experts = keys.whole_if("expert_count", 0);
+  if (experts.value_or(0) > 0) {
+    config["architectures"] = {"MixtralForCausalLM"};
+    config["num_local_experts"] = *experts;
+    config["num_experts_per_tok"] = keys.whole("expert_used_count");
+    if (config["attention_bias"] == true) {
+      keys.fail("expert_count", "is not 0 in a model with biases, which is not supported");
+    }
+  } else if (config.contains("sliding_window")) {
+    config["architectures"] = {"MistralForCausalLM"};
+  }
+}
+
+void read_qwen3moe(const GgufModel&, const Keys& keys, json& config) {
+  config["num_experts"] = keys.whole("expert_count");
+  config["num_experts_per_tok"] = keys.whole("expert_used_count");
+  config["moe_intermediate_size"] = keys.whole("expert_feed_forward_length");
+  config["norm_topk_prob"] = true;  // in no key: every published model scales them
+}
+
+void read_gpt_oss(const GgufModel&, const Keys& keys, json& config) {
+  config["num_local_experts"] = keys.whole("expert_count");
+  config["num_experts_per_tok"] = keys.whole("expert_used_count");
+  config["intermediate_size"] = keys.whole("expert_feed_forward_length");
+  // In no key: the model does not round the borders between its frequencies.
+  if (config["rope_scaling"].is_object()) config["rope_scaling"]["truncate"] = false;
+}
+
+/// A family by its names in GGUF and in Hugging Face.
+struct Family {
+  const char* gguf;
+  const char* hugging_face;
+  bool interleaved = false;           // see has_interleaved_rows()
+  bool has_window = false;            // key attention.sliding_window
+  bool norm_after_attention = false;  // "post_attention_norm" is Hugging Face's name, too
+  OwnFields own_fields = nullptr;
+};
+
+constexpr Family kFamilies[] = {
+    {.gguf = "llama",
+     .hugging_face = "LlamaForCausalLM",
+     .interleaved = true,
+     .has_window = true,
+     .own_fields = read_llama},
+    {.gguf = "qwen2", .hugging_face = "Qwen2ForCausalLM"},
+    {.gguf = "qwen3", .hugging_face = "Qwen3ForCausalLM"},
+    {.gguf = "phi3", .hugging_face = "Phi3ForCausalLM", .has_window = true},
+    {.gguf = "granite",
+     .hugging_face = "GraniteForCausalLM",
+     .interleaved = true,
+     .own_fields = read_granite},
+    {.gguf = "smollm3", .hugging_face = "SmolLM3ForCausalLM", .interleaved = true},
+    {.gguf = "olmo2", .hugging_face = "Olmo2ForCausalLM", .norm_after_attention = true},
+    {.gguf = "gemma2",
+     .hugging_face = "Gemma2ForCausalLM",
+     .has_window = true,
+     .norm_after_attention = true,
+     .own_fields = read_gemma2},
+    {.gguf = "gemma3",
+     .hugging_face = "Gemma3ForCausalLM",
+     .has_window = true,
+     .norm_after_attention = true,
+     .own_fields = read_gemma3},
+    {.gguf = "qwen3moe", .hugging_face = "Qwen3MoeForCausalLM", .own_fields = read_qwen3moe},
+    {.gguf = "gpt-oss",
+     .hugging_face = "GptOssForCausalLM",
+     .has_window = true,
+     .norm_after_attention = true,
+     .own_fields = read_gpt_oss},
+};
+
+const Family* find_family(std::string_view gguf) {
+  for (const Family& family : kFamilies) {
+    if (gguf == family.gguf) return &family;
+  }
+  return nullptr;
+}
+
+const Family& family_of(const GgufModel& model) {
+  const std::string name = model.architecture();
+  if (const Family* family = find_family(name)) return *family;
+  std::string known;
+  for (const Family& family : kFamilies) {
+    known += (known.empty() ? "" : ", ") + std::string(family.gguf);
+  }
+  model.metadata().fail("general.architecture",
+                        "is " + in_quotes(name) +
+                            ", which this version does not compute (it does " + known +
+                            "); the Python package captures most decoders that transformers runs: "
+                            "python -m kvloupe capture --model FILE -o TRACE");
+}
 
 /// The numbers that the frequencies of the rotation are divided by, [d/2].
 std::vector<double> rotation_factors(const GgufModel& model, std::int64_t pairs) {
@@ -195,15 +320,25 @@ std::vector<std::int64_t> end_tokens(const GgufMetadata& metadata) {
                           "tokenizer.ggml.eom_token_id"}) {
     if (const auto id = metadata.whole_if(key, 0, kMost)) ends.insert(*id);
   }
-  if (metadata.has("tokenizer.ggml.tokens") && !metadata.has("tokenizer.ggml.eot_token_id")) {
-    static constexpr std::array<std::string_view, 6> kTurnEnds{
-        "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|end_of_text|>", "<|endoftext|>"};
-    const auto& tokens = metadata.texts("tokenizer.ggml.tokens");
-    for (std::size_t id = 0; id < tokens.size(); ++id) {
-      const bool ends_turn =
-          std::find(kTurnEnds.begin(), kTurnEnds.end(), tokens[id]) != kTurnEnds.end();
-      if (ends_turn) ends.insert(static_cast<std::int64_t>(id));
+  if (!metadata.has("tokenizer.ggml.tokens")) return {ends.begin(), ends.end()};
+  const auto& tokens = metadata.texts("tokenizer.ggml.tokens");
+  const auto id_of = [&](std::string_view text) -> std::optional<std::int64_t> {
+    const auto found = std::find(tokens.begin(), tokens.end(), text);
+    if (found == tokens.end()) return std::nullopt;
+    return found - tokens.begin();
+  };
+  const auto add = [&](std::initializer_list<const char*> texts) {
+    for (const char* text : texts) {
+      if (const auto id = id_of(text)) ends.insert(*id);
     }
+  };
+  // gpt-oss ends each message of its turn with <|end|>, and the turn with one of the other two.
+  if (id_of("<|return|>") && id_of("<|call|>")) {
+    add({"<|return|>", "<|call|>", "<|endoftext|>"});
+    if (const auto end = id_of("<|end|>")) ends.erase(*end);
+  } else if (!metadata.has("tokenizer.ggml.eot_token_id")) {
+    add({"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|end_of_text|>",
+         "<|endoftext|>"});
   }
   return {ends.begin(), ends.end()};
 }
@@ -214,9 +349,6 @@ std::string gguf_config(const GgufModel& model) {
   const GgufMetadata metadata = model.metadata();
   const Family& family = family_of(model);
   const Keys keys(metadata, family.gguf);
-  if (keys.whole_if("expert_count", 0).value_or(0) > 0) {
-    keys.fail("expert_count", "is not 0: mixtures of experts are not supported by this version");
-  }
   json config;
   config["architectures"] = {family.hugging_face};
   config["num_hidden_layers"] = keys.whole("block_count");
@@ -255,18 +387,17 @@ std::string gguf_config(const GgufModel& model) {
   const std::vector<std::int64_t>& embedding = model.tensor("token_embd.weight").tensor->shape;
   config["vocab_size"] = embedding.front();
   config["tie_word_embeddings"] = !model.has("output.weight");
-  const std::string biases = model.has("blk.0.attn_q.bias") ? "attn" : "";
   if (config["architectures"][0] != "Qwen2ForCausalLM") {
-    config["attention_bias"] = !biases.empty();
+    config["attention_bias"] = model.has("blk.0.attn_q.bias");
     config["mlp_bias"] = model.has("blk.0.ffn_gate.bias");
   }
   if (const auto window = keys.whole_if("attention.sliding_window", 0); window && *window > 0) {
-    if (config["architectures"][0] != "LlamaForCausalLM") {
+    if (!family.has_window) {
       keys.fail("attention.sliding_window", "is not supported in this family");
     }
-    config["architectures"] = {"MistralForCausalLM"};
     config["sliding_window"] = *window;
   }
+  if (family.own_fields != nullptr) family.own_fields(model, keys, config);
   if (const auto bos = metadata.whole_if("tokenizer.ggml.bos_token_id", 0, kMost)) {
     config["bos_token_id"] = *bos;
   }
@@ -274,7 +405,7 @@ std::string gguf_config(const GgufModel& model) {
   return config.dump(2, ' ', false, json::error_handler_t::replace);
 }
 
-std::string gguf_tensor_name(const std::string& name) {
+std::string gguf_tensor_name(const std::string& architecture, const std::string& name) {
   if (name == "model.embed_tokens.weight") return "token_embd.weight";
   if (name == "model.norm.weight") return "output_norm.weight";
   if (name == "lm_head.weight") return "output.weight";
@@ -283,18 +414,24 @@ std::string gguf_tensor_name(const std::string& name) {
   const std::size_t dot = name.find('.', kLayers.size());
   const std::size_t end = name.rfind('.');
   if (dot == name.npos || end <= dot) return "";
+  const std::string layer = "blk." + name.substr(kLayers.size(), dot - kLayers.size()) + ".";
   const std::string part = name.substr(dot + 1, end - dot - 1);
+  if (name.substr(dot + 1) == "self_attn.sinks") return layer + "attn_sinks.weight";
+  const Family* family = find_family(architecture);
+  if (part == "post_attention_layernorm" && family != nullptr && family->norm_after_attention) {
+    return layer + "post_attention_norm" + name.substr(end);
+  }
   for (const Part& known : kParts) {
-    if (part != known.hugging_face) continue;
-    return "blk." + name.substr(kLayers.size(), dot - kLayers.size()) + "." + known.gguf +
-           name.substr(end);
+    if (part == known.hugging_face) return layer + known.gguf + name.substr(end);
   }
   return "";
 }
 
 bool has_interleaved_rows(const std::string& architecture, const std::string& name) {
-  return architecture == "llama" && (name.find("self_attn.q_proj.") != name.npos ||
-                                     name.find("self_attn.k_proj.") != name.npos);
+  const Family* family = find_family(architecture);
+  return family != nullptr && family->interleaved &&
+         (name.find("self_attn.q_proj.") != name.npos ||
+          name.find("self_attn.k_proj.") != name.npos);
 }
 
 bool is_gguf_constant(const std::string& tensor) { return tensor == kRotationFactors; }

@@ -9,14 +9,16 @@ namespace kvloupe {
 /// A config.json, as Hugging Face has it, for what the GGUF file says of its model: shapes,
 /// rotation with its scaling, windows, biases (from the tensors that are there), tied output,
 /// tokens that end a text. The architecture is that of the family in Hugging Face ("llama" is
-/// Llama, Mistral and all models of their structure). Throws FileError that names the key or
-/// tensor: an architecture that kvloupe does not compute, a value that is missing, impossible or
+/// Llama, Mistral, Mixtral and all models of their structure). Throws FileError that names the key
+/// or tensor: an architecture that kvloupe does not compute, a value that is missing, impossible or
 /// not supported.
 std::string gguf_config(const GgufModel& model);
 
 /// The file's name for a weight's name in Hugging Face's layout: "blk.3.attn_q.weight" for
-/// "model.layers.3.self_attn.q_proj.weight". Empty for a name that is no weight of a decoder.
-std::string gguf_tensor_name(const std::string& name);
+/// "model.layers.3.self_attn.q_proj.weight". The experts of a layer are one tensor for each part:
+/// "blk.3.ffn_up_exps.weight" for "model.layers.3.mlp.experts.up_proj.weight". `architecture`: the
+/// file's. Empty for a name that is no weight of a decoder.
+std::string gguf_tensor_name(const std::string& architecture, const std::string& name);
 
 /// Whether the file holds the rows of this weight, of a query or key projection, in another order:
 /// of each head the two halves' rows in turn, so that neighbours are rotated together.

@@ -38,12 +38,15 @@ struct TileRows {
   at::Tensor logsumexp;
 };
 
-/// query [G·r,d], keys [n,d], both float32; `log_sizes` [n] is added to the logits where defined.
+/// query [G·r,d], keys [n,d], both float32; `log_sizes` [n] is added to the logits where defined,
+/// and the `sinks` [G] take part in the softmax.
 TileRows softmax_rows(const at::Tensor& query, const at::Tensor& keys, const at::Tensor& log_sizes,
-                      double scale, const Unseen& unseen) {
+                      const AttentionOptions& options, const at::Tensor& sinks,
+                      const Unseen& unseen) {
   const std::int64_t n = keys.size(0);
   const std::int64_t r = unseen.later.size(0);
-  at::Tensor rows = at::mm(query, keys.t()).mul_(scale);
+  at::Tensor rows = at::mm(query, keys.t()).mul_(options.scale);
+  if (options.softcap > 0.0) rows.div_(options.softcap).tanh_().mul_(options.softcap);
   if (log_sizes.defined()) rows.add_(log_sizes);
   if (r > 1) {
     rows.view({-1, r, n})
@@ -55,9 +58,15 @@ TileRows softmax_rows(const at::Tensor& query, const at::Tensor& keys, const at:
         .slice(2, 0, c)
         .masked_fill_(unseen.beyond, -std::numeric_limits<float>::infinity());
   }
-  const at::Tensor largest = rows.amax(1, /*keepdim=*/true);
+  at::Tensor largest = rows.amax(1, /*keepdim=*/true);
+  at::Tensor of_rows;  // [G·r,1]
+  if (sinks.defined()) {
+    of_rows = sinks.repeat_interleave(r).unsqueeze(1);
+    largest = at::maximum(largest, of_rows);
+  }
   rows.sub_(largest).exp_();
-  const at::Tensor sum = rows.sum(1, /*keepdim=*/true);
+  at::Tensor sum = rows.sum(1, /*keepdim=*/true);
+  if (sinks.defined()) sum = sum + (of_rows - largest).exp();
   rows.div_(sum);
   return {rows, (largest + sum.log()).squeeze(1)};
 }
@@ -101,6 +110,7 @@ class HeadAttention {
     if (!in_place_) turn_ = turn_to_places(*options.backward, tokens_);
     // A 16-bit state fits float16 but for its last bits below 2^-24, far under float32's rounding
     // of a logit: one product serves the model and the trace. Float32 states need both.
+    if (options.sink_logits.defined()) sinks_ = own(options.sink_logits).contiguous();
     exact_ = options.storage == Storage::float32 || query.scalar_type() != at::kFloat;
   }
 
@@ -133,6 +143,7 @@ class HeadAttention {
   const bool complete_;  // the head holds all tokens so far
   const bool in_place_;  // nothing is to be turned
   bool exact_ = true;
+  at::Tensor sinks_;   // [G], undefined without sink logits
   at::Tensor tokens_;  // [n], undefined where they are 0 … n − 1 and no window asks
   Rotation turn_;
 };
@@ -165,7 +176,8 @@ void HeadAttention::in_rows(RowAttention& rows, const Progress& progress) const 
     rows.attend(
         {query_.size(0), m, query_.size(2), n, queries.data_ptr<float>(), keys.data_ptr<float>(),
          log_sizes.defined() ? log_sizes.data_ptr<float>() : nullptr, visible,
-         static_cast<float>(options_.scale)},
+         LogitRule{options_.scale, options_.softcap, LogitRule::kNoSink},
+         sinks_.defined() ? sinks_.data_ptr<float>() : nullptr},
         to, progress);
   };
   attend(as_stored(query_, options_.storage), as_stored(cache_.keys(head_), options_.storage),
@@ -207,7 +219,7 @@ void HeadAttention::in_tensors(const Progress& progress) const {
     const auto rows_of = [&](const at::Tensor& q, const at::Tensor& k) {
       return softmax_rows(placed(q, first, end).reshape({-1, d}), k.slice(0, oldest, visible),
                           log_sizes.defined() ? log_sizes.slice(0, oldest, visible) : log_sizes,
-                          options_.scale, unseen);
+                          options_, sinks_, unseen);
     };
     const TileRows stored = rows_of(as_stored(tile_query, options_.storage), stored_keys);
     const TileRows model = exact_ ? stored : rows_of(tile_query.to(at::kFloat), keys);

@@ -18,14 +18,16 @@ at::Tensor as_stored(const at::Tensor& x, Storage storage);
 
 struct BlockAttention {
   at::Tensor outputs;    // [Hq,m,d] in the cache's dtype: what the model goes on with
-  at::Tensor logsumexp;  // [Hq,m] float32, of each row's scaled logits, from the states as stored
+  at::Tensor logsumexp;  // [Hq,m] float32, of each row's logits, from the states as stored
   at::Tensor rows;       // [Hq,m,seen] float32 softmax rows from the states as stored, by token:
                          // zeros where causality or the window forbids, or the entry is gone;
                          // undefined unless asked for
 };
 
 struct AttentionOptions {
-  double scale = 1.0;  // of the logits
+  double scale = 1.0;      // of the products q·k
+  double softcap = 0.0;    // c: logits are c·tanh(scale·q·k / c); 0: none
+  at::Tensor sink_logits;  // float32 [Hq]: one more logit of each row; undefined: none
   Storage storage = Storage::float32;
   bool keep_rows = false;
   /// Compact positions: row j rotates by −j positions. Every key, and every query like the key of
@@ -40,7 +42,8 @@ struct AttentionOptions {
 
 /// Attends a block's queries [Hq,m,d], rotated to their token index, over a cache whose last m
 /// entries are the block's own: causal inside the block, each head over the entries that it holds.
-/// Logits and softmax in float32. Works through the queries in tiles, so it needs only some tens of
+/// Logits and softmax in float32; the size of a merged entry is added to its logit after the cap.
+/// Works through the queries in tiles, so it needs only some tens of
 /// megabytes in addition to the result. Throws Cancelled through progress.
 BlockAttention attend_block(const at::Tensor& query, const LayerCache& cache,
                             const AttentionOptions& options, const Progress& progress);

@@ -14,6 +14,7 @@
 #include "capture/gguf/gguf_model.h"
 #include "capture/model/available_memory.h"
 #include "capture/model/config_reader.h"
+#include "capture/model/stored_weights.h"
 
 namespace kvloupe {
 
@@ -43,6 +44,10 @@ ModelConfig read_gguf_config(const std::filesystem::path& path) {
   ModelConfig config = parse_model_config(gguf_config(model), path.string());
   config.name = metadata.text_if("general.name").value_or("");
   if (config.name.empty()) config.name = path.stem().string();
+  // The file keeps a layer's experts in one tensor for each part, and Gemma's norms as they
+  // multiply.
+  if (config.experts.count > 0) config.layout = WeightLayout::stacked;
+  config.norm_offset = 0.0;
   config.weights_format = "GGUF";
   config.weights_type = model.main_type();
   config.weights_file = path.filename().string();
@@ -51,9 +56,30 @@ ModelConfig read_gguf_config(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::shared_ptr<const WeightSource> open_weights(const std::filesystem::path& model) {
-  if (is_gguf_file(model)) return std::make_shared<GgufWeights>(model);
-  return std::make_shared<Checkpoint>(model);
+std::shared_ptr<const WeightSource> open_weights(const std::filesystem::path& model,
+                                                 const ModelConfig& config) {
+  std::shared_ptr<const WeightSource> files;
+  if (is_gguf_file(model)) {
+    files = std::make_shared<GgufWeights>(model);
+  } else {
+    files = std::make_shared<Checkpoint>(model);
+  }
+  if (config.layout == WeightLayout::plain) return files;
+  return std::make_shared<StoredWeights>(config, std::move(files));
+}
+
+std::vector<std::vector<float>> read_sink_logits(const std::filesystem::path& model,
+                                                 const ModelConfig& config) {
+  std::vector<std::vector<float>> all;
+  if (!config.sink_logits) return all;
+  const std::shared_ptr<const WeightSource> source = open_weights(model, config);
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    const at::Tensor sinks =
+        source->tensor(sink_logits_name(layer), {config.num_heads}, at::kFloat).contiguous();
+    const auto* const first = sinks.data_ptr<float>();
+    all.emplace_back(first, first + config.num_heads);
+  }
+  return all;
 }
 
 ModelConfig read_model_config(const std::filesystem::path& model) {
@@ -92,7 +118,7 @@ std::int64_t expanded_bytes(const WeightSource& source, const ModelConfig& confi
 
 Transformer load_transformer(const std::filesystem::path& model, const ModelConfig& config,
                              at::ScalarType type, at::Device device, WeightStorage storage) {
-  const std::shared_ptr<const WeightSource> source = open_weights(model);
+  const std::shared_ptr<const WeightSource> source = open_weights(model, config);
   std::set<std::string> names;
   for (const WeightShape& weight : weight_shapes(config)) names.insert(weight.name);
   source->refuse_others(names, config.architecture);

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "capture/model/model_choice.h"
 #include "capture/model/transformer.h"
@@ -15,8 +16,14 @@ class WeightSource;
 /// FileError: folder or file missing, see parse_model_config and gguf_config.
 ModelConfig read_model_config(const std::filesystem::path& model);
 
-/// The weights of a folder or a GGUF file. Throws FileError: see Checkpoint and GgufWeights.
-std::shared_ptr<const WeightSource> open_weights(const std::filesystem::path& model);
+/// The weights of a folder or a GGUF file with this config, by the names of weight_shapes(). Throws
+/// FileError: see Checkpoint and GgufWeights.
+std::shared_ptr<const WeightSource> open_weights(const std::filesystem::path& model,
+                                                 const ModelConfig& config);
+
+/// The sink logits of each layer, [L] of [Hq]; empty for a model without them. Throws FileError.
+std::vector<std::vector<float>> read_sink_logits(const std::filesystem::path& model,
+                                                 const ModelConfig& config);
 
 /// Loads the weights that `config` requires. Expanded: a weight that already has `type` stays
 /// mapped from its file (on the CPU); others are converted one by one. Packed: a layer's are

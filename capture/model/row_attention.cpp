@@ -88,20 +88,31 @@ void RowAttention::attend_tile(const HeadRows& head, const RowResults& results, 
     const SeenEntries own = head.visible[size(place % head.m)];
     float* const whole = logits + row * stride;
     const std::span<float> values(whole + (own.first - base), size(own.end - own.first));
-    float scale = head.scale;
+    auto scale = static_cast<float>(head.rule.scale);
+    if (head.rule.softcap > 0.0) {
+      to_logits(Eigen::Map<Eigen::VectorXf>(values.data(), std::ssize(values)), head.rule);
+      scale = 1.0F;
+    }
     if (head.log_sizes != nullptr) {
       for (std::size_t i = 0; i < values.size(); ++i) {
-        values[i] = head.scale * values[i] + head.log_sizes[size(own.first) + i];
+        values[i] = scale * values[i] + head.log_sizes[size(own.first) + i];
       }
       scale = 1.0F;
     }
     const float largest = largest_of(values);
     const bool keep = results.outputs != nullptr || results.rows != nullptr;
     const double sum = sum_of_exponentials(values.data(), values.size(), largest, scale, keep);
-    buffers.inverse[row] = static_cast<float>(1.0 / sum);
+    const double shift = static_cast<double>(scale) * static_cast<double>(largest);
+    double logsumexp = shift + std::log(sum);
+    if (head.sinks == nullptr) {
+      buffers.inverse[row] = static_cast<float>(1.0 / sum);
+    } else {  // a sink may be far above all logits
+      const double sink = head.sinks[place / head.m];
+      logsumexp = std::max(logsumexp, sink) + std::log1p(std::exp(-std::abs(logsumexp - sink)));
+      buffers.inverse[row] = static_cast<float>(std::exp(shift - logsumexp));
+    }
     if (results.logsumexp != nullptr) {
-      results.logsumexp[place] = static_cast<float>(
-          static_cast<double>(scale) * static_cast<double>(largest) + std::log(sum));
+      results.logsumexp[place] = static_cast<float>(logsumexp);
     }
     if (results.outputs != nullptr) {  // what other rows of the tile see counts nothing
       std::fill(whole + (oldest - base), values.data(), 0.0F);

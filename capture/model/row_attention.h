@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/cache/key_panels.h"
+#include "analysis/numeric/logit_rule.h"
 #include "analysis/progress.h"
 
 namespace kvloupe {
@@ -26,7 +27,8 @@ struct HeadRows {
   const float* keys = nullptr;              // [n,d]
   const float* log_sizes = nullptr;         // [n], added to the logits; null: zeros
   const std::vector<SeenEntries>& visible;  // [m], neither bound falls
-  float scale = 1.0F;
+  LogitRule rule;                           // without a sink
+  const float* sinks = nullptr;             // [G]: the sink logit of each query head; null: none
 };
 
 /// Places of the results; null: not wanted.

@@ -21,6 +21,37 @@ std::string layer_name(std::int64_t layer, const std::string& part) {
   return "model.layers." + std::to_string(layer) + "." + part;
 }
 
+std::string expert_name(std::int64_t index) { return "mlp.experts." + std::to_string(index); }
+
+/// The names of a layer's norms, null for one that the layer does not have.
+struct NormNames {
+  const char* input = nullptr;
+  const char* attention_output = nullptr;
+  const char* mlp_input = nullptr;
+  const char* mlp_output = nullptr;
+};
+
+NormNames norm_names(NormPlaces places) {
+  constexpr const char* kInput = "input_layernorm";
+  constexpr const char* kBetween =
+      "post_attention_layernorm";  // after or before, as the family has
+  constexpr const char* kOutput = "post_feedforward_layernorm";
+  switch (places) {
+    case NormPlaces::before:
+      return {kInput, nullptr, kBetween, nullptr};
+    case NormPlaces::after:
+      return {nullptr, kBetween, nullptr, kOutput};
+    case NormPlaces::around:
+      return {kInput, kBetween, "pre_feedforward_layernorm", kOutput};
+  }
+  return {};
+}
+
+/// c · tanh(x / c); x where there is no cap.
+at::Tensor capped(const at::Tensor& x, double cap) {
+  return cap > 0.0 ? (x / cap).tanh() * cap : x;
+}
+
 std::string shape_text(at::IntArrayRef shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -29,8 +60,10 @@ std::string shape_text(at::IntArrayRef shape) {
   return text + "]";
 }
 
-/// x · w / √(mean(x²) + eps) over the last dimension, in float32, returned in x's dtype.
+/// x · w / √(mean(x²) + eps) over the last dimension, in float32, returned in x's dtype; x where
+/// there is no norm.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
+  if (!weight.defined()) return x;
   const at::Tensor wide = x.to(at::kFloat);
   const at::Tensor scale = (wide.square().mean(-1, /*keepdim=*/true) + eps).rsqrt();
   return (wide * scale * weight.to(at::kFloat)).to(x.scalar_type());
@@ -39,38 +72,62 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
 }  // namespace
 
 at::Tensor rotate(const at::Tensor& x, const Rotation& rotation) {
+  if (!rotation.cosine.defined()) return x;
   const at::Tensor wide = x.to(at::kFloat);
   const std::int64_t half = x.size(-1) / 2;
   const at::Tensor turned = at::cat({-wide.slice(-1, half), wide.slice(-1, 0, half)}, -1);
   return (wide * rotation.cosine + turned * rotation.sine).to(x.scalar_type());
 }
 
+bool is_of_expert(const std::string& name) { return name.find(".mlp.experts.") != name.npos; }
+
+std::string sink_logits_name(std::int64_t layer) { return layer_name(layer, "self_attn.sinks"); }
+
 std::vector<WeightShape> weight_shapes(const ModelConfig& config, std::int64_t layer) {
   const std::int64_t hidden = config.hidden_size;
-  const std::int64_t mlp = config.intermediate_size;
   const std::int64_t queries = config.num_heads * config.head_dim;
   const std::int64_t keys = config.num_kv_heads * config.head_dim;
   std::vector<WeightShape> shapes;
   const auto norm = [&](const char* part, std::int64_t size) {
     shapes.push_back({layer_name(layer, part) + ".weight", {size}});
   };
-  const auto projection = [&](const char* part, std::int64_t out, std::int64_t in, bool bias) {
+  const auto projection = [&](const std::string& part, std::int64_t out, std::int64_t in,
+                              bool bias) {
     shapes.push_back({layer_name(layer, part) + ".weight", {out, in}});
     if (bias) shapes.push_back({layer_name(layer, part) + ".bias", {out}});
   };
-  norm("input_layernorm", hidden);
+  const auto mlp = [&](const std::string& name, std::int64_t size, bool bias) {
+    projection(name + ".gate_proj", size, hidden, bias);
+    projection(name + ".up_proj", size, hidden, bias);
+    projection(name + ".down_proj", hidden, size, bias);
+  };
+  const NormNames names = norm_names(config.norms);
+  const auto norm_of_layer = [&](const char* name) {
+    if (name != nullptr) norm(name, hidden);
+  };
+  norm_of_layer(names.input);
   projection("self_attn.q_proj", queries, hidden, config.qkv_bias);
   projection("self_attn.k_proj", keys, hidden, config.qkv_bias);
   projection("self_attn.v_proj", keys, hidden, config.qkv_bias);
-  if (config.query_key_norm) {
-    norm("self_attn.q_norm", config.head_dim);
-    norm("self_attn.k_norm", config.head_dim);
+  if (config.query_key_norm != QueryKeyNorm::none) {
+    const bool whole = config.query_key_norm == QueryKeyNorm::whole;
+    norm("self_attn.q_norm", whole ? queries : config.head_dim);
+    norm("self_attn.k_norm", whole ? keys : config.head_dim);
   }
+  if (config.sink_logits) shapes.push_back({sink_logits_name(layer), {config.num_heads}});
   projection("self_attn.o_proj", hidden, queries, config.output_bias);
-  norm("post_attention_layernorm", hidden);
-  projection("mlp.gate_proj", mlp, hidden, config.mlp_bias);
-  projection("mlp.up_proj", mlp, hidden, config.mlp_bias);
-  projection("mlp.down_proj", hidden, mlp, config.mlp_bias);
+  norm_of_layer(names.attention_output);
+  norm_of_layer(names.mlp_input);
+  if (config.layer(layer).experts) {
+    const Experts& experts = config.experts;
+    projection("mlp.gate", experts.count, hidden, experts.biases);
+    for (std::int64_t index = 0; index < experts.count; ++index) {
+      mlp(expert_name(index), experts.intermediate_size, experts.biases);
+    }
+  } else {
+    mlp("mlp", config.intermediate_size, config.mlp_bias);
+  }
+  norm_of_layer(names.mlp_output);
   return shapes;
 }
 
@@ -97,10 +154,13 @@ Transformer::Transformer(ModelConfig config, Weights weights)
     }
   }
   embedding_ = weight("model.embed_tokens.weight");
-  last_norm_ = weight("model.norm.weight");
+  last_norm_ = norm_weight(weight("model.norm.weight"));
   options_ = weight(head_name()).options();
   for (int layer = 0; layer < config_.num_layers; ++layer) {
     layers_.push_back(gather(layer, [&](const std::string& name) { return weight(name); }));
+    if (config_.sink_logits) {
+      sink_logits_.push_back(weight(sink_logits_name(layer)).to(at::kFloat));
+    }
   }
 }
 
@@ -109,30 +169,75 @@ Transformer::Transformer(ModelConfig config, std::shared_ptr<const WeightSource>
     : config_(std::move(config)),
       options_(at::dtype(type).device(device)),
       source_(std::move(source)) {
-  last_norm_ = source_->tensor("model.norm.weight", {config_.hidden_size}, type).to(device);
+  last_norm_ =
+      norm_weight(source_->tensor("model.norm.weight", {config_.hidden_size}, type).to(device));
+  for (int layer = 0; config_.sink_logits && layer < config_.num_layers; ++layer) {
+    sink_logits_.push_back(
+        source_->tensor(sink_logits_name(layer), {config_.num_heads}, at::kFloat).to(device));
+  }
 }
 
-Transformer::LayerWeights Transformer::gather(
-    int layer, const std::function<at::Tensor(const std::string&)>& take) const {
-  const auto own = [&](const char* part) { return take(layer_name(layer, part) + ".weight"); };
-  const auto projection = [&](const char* part, bool bias) {
-    return Projection{own(part), bias ? take(layer_name(layer, part) + ".bias") : at::Tensor()};
+at::Tensor Transformer::norm_weight(const at::Tensor& stored) const {
+  return config_.norm_offset == 0.0 ? stored : stored.to(at::kFloat) + config_.norm_offset;
+}
+
+Transformer::Mlp Transformer::gather_mlp(const std::string& name, bool bias,
+                                         const Take& take) const {
+  const auto projection = [&](const char* part) {
+    const std::string whole = name + "." + part;
+    return Projection{take(whole + ".weight"), bias ? take(whole + ".bias") : at::Tensor()};
   };
+  return {projection("gate_proj"), projection("up_proj"), projection("down_proj")};
+}
+
+Transformer::LayerWeights Transformer::gather(int layer, const Take& take) const {
+  const auto projection = [&](const char* part, bool bias) {
+    return Projection{take(layer_name(layer, part) + ".weight"),
+                      bias ? take(layer_name(layer, part) + ".bias") : at::Tensor()};
+  };
+  const auto norm = [&](const char* part) {
+    return part == nullptr ? at::Tensor() : norm_weight(take(layer_name(layer, part) + ".weight"));
+  };
+  const NormNames names = norm_names(config_.norms);
   LayerWeights of;
-  of.input_norm = own("input_layernorm");
+  of.input_norm = norm(names.input);
   of.query = projection("self_attn.q_proj", config_.qkv_bias);
   of.key = projection("self_attn.k_proj", config_.qkv_bias);
   of.value = projection("self_attn.v_proj", config_.qkv_bias);
-  if (config_.query_key_norm) {
-    of.query_norm = own("self_attn.q_norm");
-    of.key_norm = own("self_attn.k_norm");
+  if (config_.query_key_norm != QueryKeyNorm::none) {
+    of.query_norm = norm("self_attn.q_norm");
+    of.key_norm = norm("self_attn.k_norm");
   }
   of.output = projection("self_attn.o_proj", config_.output_bias);
-  of.mlp_norm = own("post_attention_layernorm");
-  of.gate = projection("mlp.gate_proj", config_.mlp_bias);
-  of.up = projection("mlp.up_proj", config_.mlp_bias);
-  of.down = projection("mlp.down_proj", config_.mlp_bias);
+  of.attention_norm = norm(names.attention_output);
+  of.mlp_norm = norm(names.mlp_input);
+  of.mlp_output_norm = norm(names.mlp_output);
+  if (!config_.layer(layer).experts) {
+    of.mlp = gather_mlp(layer_name(layer, "mlp"), config_.mlp_bias, take);
+    return of;
+  }
+  of.router = projection("mlp.gate", config_.experts.biases);
+  for (std::int64_t index = 0; !is_packed() && index < config_.experts.count; ++index) {
+    of.experts.push_back(
+        gather_mlp(layer_name(layer, expert_name(index)), config_.experts.biases, take));
+  }
   return of;
+}
+
+/// The expert of a packed model is in the memory of the one before.
+Transformer::Mlp Transformer::expert(int layer, std::int64_t index) const {
+  if (!is_packed()) {
+    return this->layer(layer).experts.at(static_cast<std::size_t>(index));
+  }
+  const std::string name = layer_name(layer, expert_name(index));
+  const std::int64_t size = config_.experts.intermediate_size, hidden = config_.hidden_size;
+  return gather_mlp(name, config_.experts.biases, [&](const std::string& weight) {
+    const std::string part = weight.substr(name.size());
+    const bool down = part.starts_with(".down_proj");
+    std::vector<std::int64_t> shape{down ? hidden : size};
+    if (part.ends_with(".weight")) shape.push_back(down ? size : hidden);
+    return packed(weight, shape, 0, shape.front(), "expert" + part);
+  });
 }
 
 at::Tensor Transformer::packed(const std::string& name, const std::vector<std::int64_t>& shape,
@@ -204,62 +309,140 @@ at::Tensor Transformer::output_weight(int layer) const {
   return output_;
 }
 
-at::Tensor Transformer::input_norm_weight(int layer) const { return this->layer(layer).input_norm; }
-
-double Transformer::attention_scale() const {
-  return 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
+AttentionRule Transformer::attention(int layer) const {
+  return {config_.attention_scale, config_.attention_softcap, config_.layer(layer).sliding_window,
+          sink_logits_.empty() ? at::Tensor() : sink_logits_.at(static_cast<std::size_t>(layer))};
 }
 
 at::Tensor Transformer::embed(const at::Tensor& ids) const {
-  if (!is_packed()) return at::embedding(embedding_, ids);
-  return packed_rows("model.embed_tokens.weight", ids)
-      .view({ids.size(0), ids.size(1), config_.hidden_size});
+  at::Tensor rows = !is_packed() ? at::embedding(embedding_, ids)
+                                 : packed_rows("model.embed_tokens.weight", ids)
+                                       .view({ids.size(0), ids.size(1), config_.hidden_size});
+  if (config_.embedding_multiplier == 1.0) return rows;
+  // Gemma rounds the factor to the type of the computation.
+  return rows * at::full({}, config_.embedding_multiplier, at::kDouble).to(rows.options());
 }
 
-Rotation Transformer::rotation(const at::Tensor& positions) const {
-  Rotation rotation = turn(positions);
-  const double stretch = rope_stretch(config_.rope_scaling);
-  if (stretch == 1.0) return rotation;
-  return {rotation.cosine * stretch, rotation.sine * stretch};
+Rotations Transformer::rotations(const at::Tensor& positions) const {
+  return rotations(positions, true);
+}
+Rotations Transformer::turns(const at::Tensor& positions) const {
+  return rotations(positions, false);
 }
 
-Rotation Transformer::turn(const at::Tensor& positions) const {
+Rotations Transformer::rotations(const at::Tensor& positions, bool stretched) const {
   const auto wide = positions.options().dtype(at::kDouble);
-  std::vector<double> frequencies = rope_frequencies(
-      config_.rope_theta, static_cast<int>(config_.head_dim), config_.rope_scaling);
-  const at::Tensor frequency =
-      at::from_blob(frequencies.data(), {config_.head_dim / 2}, at::dtype(at::kDouble)).to(wide);
-  const at::Tensor angle = at::outer(positions.to(at::kDouble), frequency);
-  const at::Tensor both = at::cat({angle, angle}, -1);
-  return {both.cos().to(at::kFloat), both.sin().to(at::kFloat)};
+  Rotations all;
+  for (std::size_t i = 0; i < config_.layers.size(); ++i) {
+    const LayerConfig& layer = config_.layers[i];
+    // Layers share the tables of an earlier layer with the same rotation.
+    const auto same =
+        std::find_if(config_.layers.begin(), config_.layers.end(),
+                     [&](const LayerConfig& earlier) { return earlier.same_rotation(layer); });
+    const auto first = static_cast<std::size_t>(same - config_.layers.begin());
+    if (first < i || !layer.rotates) {
+      all.push_back(first < i ? all[first] : Rotation());
+      continue;
+    }
+    std::vector<double> frequencies =
+        rope_frequencies(layer.rope_theta, static_cast<int>(config_.head_dim), layer.rope_scaling);
+    const at::Tensor frequency =
+        at::from_blob(frequencies.data(), {config_.head_dim / 2}, at::dtype(at::kDouble)).to(wide);
+    const at::Tensor angle = at::outer(positions.to(at::kDouble), frequency);
+    const at::Tensor both = at::cat({angle, angle}, -1);
+    all.push_back({both.cos().to(at::kFloat), both.sin().to(at::kFloat)});
+    const double stretch = stretched ? rope_stretch(layer.rope_scaling) : 1.0;
+    if (stretch != 1.0) all.back() = {all.back().cosine * stretch, all.back().sine * stretch};
+  }
+  return all;
+}
+
+at::Tensor Transformer::attention_input(int layer, const at::Tensor& hidden) const {
+  return rms_norm(hidden, this->layer(layer).input_norm, config_.rms_norm_eps);
 }
 
 StateTensors Transformer::states(int layer, const at::Tensor& hidden,
-                                 const Rotation& rotation) const {
+                                 const Rotations& rotations) const {
   const LayerWeights& w = this->layer(layer);
+  const Rotation& rotation = rotations.at(static_cast<std::size_t>(layer));
   const std::int64_t b = hidden.size(0);
   const std::int64_t m = hidden.size(1);
-  const at::Tensor x = rms_norm(hidden, w.input_norm, config_.rms_norm_eps);
-  const std::vector<at::Tensor> products = project(x, {&w.query, &w.key, &w.value});
+  const std::vector<at::Tensor> products =
+      project(attention_input(layer, hidden), {&w.query, &w.key, &w.value});
   const auto heads = [&](const at::Tensor& product, std::int64_t count) {
     return product.view({b, m, count, config_.head_dim}).transpose(1, 2);
   };
-  const auto normed = [&](const at::Tensor& head, const at::Tensor& norm) {
-    return norm.defined() ? rms_norm(head, norm, config_.rms_norm_eps) : head;
+  const auto turned = [&](const at::Tensor& product, std::int64_t count, const at::Tensor& norm) {
+    const double eps = config_.rms_norm_eps;
+    return rotate(config_.query_key_norm == QueryKeyNorm::whole
+                      ? heads(rms_norm(product, norm, eps), count)
+                      : rms_norm(heads(product, count), norm, eps),
+                  rotation);
   };
-  return {rotate(normed(heads(products[0], config_.num_heads), w.query_norm), rotation),
-          rotate(normed(heads(products[1], config_.num_kv_heads), w.key_norm), rotation),
+  return {turned(products[0], config_.num_heads, w.query_norm),
+          turned(products[1], config_.num_kv_heads, w.key_norm),
           heads(products[2], config_.num_kv_heads)};
+}
+
+at::Tensor Transformer::run_mlp(const Mlp& mlp, const at::Tensor& x) const {
+  const std::vector<at::Tensor> products = project(x, {&mlp.gate, &mlp.up});
+  const at::Tensor &gate = products[0], &up = products[1];
+  switch (config_.activation) {
+    case Activation::silu:
+      return mlp.down(at::silu(gate) * up);
+    case Activation::gelu_tanh:
+      return mlp.down(at::gelu(gate, "tanh") * up);
+    case Activation::clamped_silu:
+      break;
+  }
+  const double limit = config_.activation_limit;
+  const at::Tensor low = gate.clamp_max(limit);
+  return mlp.down((up.clamp(-limit, limit) + 1.0) *
+                  (low * at::sigmoid(low * config_.activation_gain)));
+}
+
+/// x [b,m,D] -> Σ over the experts that a token takes, of probability · the expert's output.
+at::Tensor Transformer::run_experts(int layer, const at::Tensor& x) const {
+  const Experts& experts = config_.experts;
+  const at::Tensor rows = x.reshape({-1, x.size(-1)});  // [n,D]
+  const at::Tensor all = at::softmax(this->layer(layer).router(rows).to(at::kFloat), -1);
+  auto [taken, index] = all.topk(experts.per_token, -1);  // [n,k]
+  if (experts.normalised) taken = taken / taken.sum(-1, /*keepdim=*/true);
+  const at::Tensor probability = taken.to(x.scalar_type());
+  const at::Tensor chosen = index.to(at::kCPU).contiguous();
+  std::vector<std::vector<std::int64_t>> places(static_cast<std::size_t>(experts.count));
+  for (std::int64_t place = 0; place < chosen.numel(); ++place) {
+    places[static_cast<std::size_t>(chosen.data_ptr<std::int64_t>()[place])].push_back(place);
+  }
+  at::Tensor sum = at::zeros_like(rows);
+  for (std::int64_t i = 0; i < experts.count; ++i) {
+    std::vector<std::int64_t>& own = places[static_cast<std::size_t>(i)];
+    if (own.empty()) continue;
+    const at::Tensor place =
+        at::from_blob(own.data(), {std::ssize(own)}, at::dtype(at::kLong)).clone().to(x.device());
+    const at::Tensor token = at::floor_divide(place, experts.per_token);
+    const at::Tensor output = run_mlp(expert(layer, i), rows.index_select(0, token));
+    sum.index_add_(0, token, output * probability.reshape({-1, 1}).index_select(0, place));
+  }
+  return sum.view(x.sizes());
+}
+
+/// hidden + factor · norm(output).
+at::Tensor Transformer::add_to(const at::Tensor& hidden, const at::Tensor& output,
+                               const at::Tensor& norm) const {
+  const at::Tensor normed = rms_norm(output, norm, config_.rms_norm_eps);
+  if (config_.residual_multiplier == 1.0) return hidden + normed;
+  return hidden + normed * config_.residual_multiplier;
 }
 
 at::Tensor Transformer::finish_layer(int layer, const at::Tensor& hidden,
                                      const at::Tensor& outputs) const {
   const LayerWeights& w = this->layer(layer);
   const at::Tensor joined = outputs.transpose(1, 2).flatten(2);  // [b,m,Hq·d]
-  const at::Tensor attended = hidden + w.output(joined);
+  const at::Tensor attended = add_to(hidden, w.output(joined), w.attention_norm);
   const at::Tensor x = rms_norm(attended, w.mlp_norm, config_.rms_norm_eps);
-  const std::vector<at::Tensor> products = project(x, {&w.gate, &w.up});
-  return attended + w.down(at::silu(products[0]) * products[1]);
+  const at::Tensor made = config_.layer(layer).experts ? run_experts(layer, x) : run_mlp(w.mlp, x);
+  return add_to(attended, made, w.mlp_output_norm);
 }
 
 at::Tensor Transformer::last_norm(const at::Tensor& hidden) const {
@@ -268,29 +451,32 @@ at::Tensor Transformer::last_norm(const at::Tensor& hidden) const {
 
 at::Tensor Transformer::logits(const at::Tensor& hidden) const {
   const at::Tensor x = last_norm(hidden);
-  if (!is_packed()) return Projection{head_weight(), {}}(x);
+  const auto finish = [&](const at::Tensor& products) {
+    return capped(config_.logits_divisor == 1.0 ? products : products / config_.logits_divisor,
+                  config_.logits_softcap);
+  };
+  if (!is_packed()) return finish(Projection{head_weight(), {}}(x));
   std::vector<at::Tensor> parts;
   for (std::int64_t first = 0; first < config_.vocab_size; first += kHeadRows) {
     const std::int64_t end = std::min(first + kHeadRows, config_.vocab_size);
     parts.push_back(Projection{packed_rows(head_name(), first, end, "rows of the head"), {}}(x));
   }
-  return at::cat(parts, -1);
+  return finish(at::cat(parts, -1));
 }
 
 at::Tensor Transformer::forward(const at::Tensor& ids, const StatesHook& hook) const {
-  const Rotation angles = rotation(at::arange(ids.size(1), ids.options()));
+  const Rotations angles = rotations(at::arange(ids.size(1), ids.options()));
   at::Tensor hidden = embed(ids);
   for (int layer = 0; layer < config_.num_layers; ++layer) {
     const StateTensors at_layer = states(layer, hidden, angles);
     if (hook) hook(layer, at_layer);
-    const at::Tensor attention =
-        causal_attention(at_layer, attention_scale(), config_.sliding_window)
-            .to(at_layer.value.scalar_type());
+    const at::Tensor rows = causal_attention(at_layer, attention(layer));
+    const at::Tensor weights = rows.to(at_layer.value.scalar_type());
     // One product per key-value head: its queries' rows stacked, [b,Hk,G·m,m] · [b,Hk,m,d].
     const std::int64_t b = ids.size(0);
     const std::int64_t m = ids.size(1);
     const at::Tensor stacked =
-        attention.reshape({b, config_.num_kv_heads, config_.group_size() * m, m});
+        weights.reshape({b, config_.num_kv_heads, config_.group_size() * m, m});
     const at::Tensor outputs =
         at::matmul(stacked, at_layer.value).reshape({b, config_.num_heads, m, config_.head_dim});
     hidden = finish_layer(layer, hidden, outputs);
@@ -298,7 +484,7 @@ at::Tensor Transformer::forward(const at::Tensor& ids, const StatesHook& hook) c
   return logits(hidden);
 }
 
-at::Tensor causal_attention(const StateTensors& states, double scale, std::int64_t window) {
+at::Tensor causal_attention(const StateTensors& states, const AttentionRule& rule) {
   const std::int64_t b = states.query.size(0);
   const std::int64_t query_heads = states.query.size(1);
   const std::int64_t heads = states.key.size(1);
@@ -308,10 +494,12 @@ at::Tensor causal_attention(const StateTensors& states, double scale, std::int64
   const at::Tensor products = at::matmul(stacked, states.key.transpose(-1, -2)).to(at::kFloat);
   const at::Tensor all = at::ones({m, m}, products.options().dtype(at::kBool));
   at::Tensor unseen = all.triu(1);
-  if (window > 0) unseen = unseen.logical_or(all.tril(-window));
-  const at::Tensor masked = (products.view({b, query_heads, m, m}) * scale)
+  if (rule.window > 0) unseen = unseen.logical_or(all.tril(-rule.window));
+  const at::Tensor logits = capped(products.view({b, query_heads, m, m}) * rule.scale, rule.softcap)
                                 .masked_fill(unseen, -std::numeric_limits<double>::infinity());
-  return at::softmax(masked, -1);
+  if (!rule.sink_logits.defined()) return at::softmax(logits, -1);
+  const at::Tensor sinks = rule.sink_logits.view({1, -1, 1, 1}).expand({b, query_heads, m, 1});
+  return at::softmax(at::cat({logits, sinks}, -1), -1).slice(-1, 0, m);
 }
 
 }  // namespace kvloupe

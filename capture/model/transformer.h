@@ -17,7 +17,8 @@
 
 namespace kvloupe {
 
-/// Name and shape of one weight, as in Hugging Face checkpoints.
+/// Name and shape of one weight, as in Hugging Face checkpoints of the family, or in those of Llama
+/// and Qwen3-MoE where the family's files join weights (stored_weights.h).
 struct WeightShape {
   std::string name;
   std::vector<std::int64_t> shape;
@@ -27,6 +28,11 @@ struct WeightShape {
 std::vector<WeightShape> weight_shapes(const ModelConfig& config);
 /// Those of one layer.
 std::vector<WeightShape> weight_shapes(const ModelConfig& config, std::int64_t layer);
+
+/// The weight that holds a layer's sink logits, [Hq].
+std::string sink_logits_name(std::int64_t layer);
+/// Whether a weight of this name is one of an expert's.
+bool is_of_expert(const std::string& name);
 
 class WeightSource;
 
@@ -40,6 +46,9 @@ struct Rotation {
   at::Tensor sine;
 };
 
+/// The rotation of each layer, [L]; undefined tensors where a layer does not rotate.
+using Rotations = std::vector<Rotation>;
+
 /// Rotates the pairs (j, j + d/2) of the last dimension, in float32; x [...,m,d].
 at::Tensor rotate(const at::Tensor& x, const Rotation& rotation);
 
@@ -48,6 +57,14 @@ struct StateTensors {
   at::Tensor query;  // [b,Hq,m,d]
   at::Tensor key;    // [b,Hk,m,d]
   at::Tensor value;  // [b,Hk,m,d]
+};
+
+/// How the queries of one layer attend.
+struct AttentionRule {
+  double scale = 1.0;       // of the products q·k
+  double softcap = 0.0;     // c: logits are c·tanh(scale·q·k / c); 0: none
+  std::int64_t window = 0;  // a query sees so many tokens, its own included; 0: all before it
+  at::Tensor sink_logits;   // float32 [Hq]: one more logit of each row; undefined: none
 };
 
 class Transformer {
@@ -76,30 +93,33 @@ class Transformer {
   at::Tensor head_rows(const at::Tensor& ids) const;
   /// W_O of a layer, [D, Hq·d]: columns h·d … (h+1)·d belong to query head h.
   at::Tensor output_weight(int layer) const;
-  /// The weights of the norm before a layer's attention, [D].
-  at::Tensor input_norm_weight(int layer) const;
-  /// The weights of the last norm, [D].
+  /// The weights of the last norm as they multiply, [D].
   const at::Tensor& last_norm_weight() const { return last_norm_; }
-  /// The factor of the logits before the softmax: 1/√d.
-  double attention_scale() const;
+  /// The factor of q·k in the logits, usually 1/√d.
+  double attention_scale() const { return config_.attention_scale; }
+  AttentionRule attention(int layer) const;
 
   // --- the parts, in the order they are run
   /// ids [b,m] int64 -> [b,m,D].
   at::Tensor embed(const at::Tensor& ids) const;
   /// positions [m] int64. Angles in float64, tables in float32. For rotating queries and keys as
   /// the model does, stretched if its scaling stretches.
-  Rotation rotation(const at::Tensor& positions) const;
+  Rotations rotations(const at::Tensor& positions) const;
   /// The angles alone, without stretching: for rotating states that were rotated before.
-  Rotation turn(const at::Tensor& positions) const;
+  Rotations turns(const at::Tensor& positions) const;
+  /// What a layer's attention reads of hidden [b,m,D]: normed, if the layer has a norm there.
+  at::Tensor attention_input(int layer, const at::Tensor& hidden) const;
   /// Norm, projections, the heads' own norms if the model has them, and RoPE of one layer. hidden
   /// [b,m,D].
-  StateTensors states(int layer, const at::Tensor& hidden, const Rotation& rotation) const;
+  StateTensors states(int layer, const at::Tensor& hidden, const Rotations& rotations) const;
   /// The rest of the layer: hidden [b,m,D] and the heads' attention outputs [b,Hq,m,d] ->
-  /// hidden + W_O outputs, then the MLP added: [b,m,D].
+  /// hidden + W_O outputs, then the MLP or the mixture of experts added, with the norms and factors
+  /// that the family has there: [b,m,D].
   at::Tensor finish_layer(int layer, const at::Tensor& hidden, const at::Tensor& outputs) const;
   /// The last norm: hidden [b,m,D] -> the input of the output head, [b,m,D].
   at::Tensor last_norm(const at::Tensor& hidden) const;
-  /// The last norm and the head: hidden [b,m,D] -> [b,m,vocab], in the weights' dtype.
+  /// The last norm, the head, and what the family does to its products: hidden [b,m,D] ->
+  /// [b,m,vocab], in the weights' dtype.
   at::Tensor logits(const at::Tensor& hidden) const;
 
   // --- whole sequences, for training and for checks
@@ -110,16 +130,36 @@ class Transformer {
   at::Tensor forward(const at::Tensor& ids, const StatesHook& hook = {}) const;
 
  private:
+  /// A gated MLP, or one of a layer's experts.
+  struct Mlp {
+    Projection gate, up, down;
+  };
+  /// What the model does not have is undefined.
   struct LayerWeights {
     at::Tensor input_norm;
     Projection query, key, value;
-    at::Tensor query_norm, key_norm;  // [d], if the model has them
+    at::Tensor query_norm, key_norm;  // [d], or [Hq·d] and [Hk·d]
     Projection output;
+    at::Tensor attention_norm;  // of the attention's output
     at::Tensor mlp_norm;
-    Projection gate, up, down;
+    Mlp mlp;
+    Projection router;
+    std::vector<Mlp> experts;  // none of a packed model, whose experts are taken one by one
+    at::Tensor mlp_output_norm;
   };
-  LayerWeights gather(int layer, const std::function<at::Tensor(const std::string&)>& take) const;
+  /// A weight by its name.
+  using Take = std::function<at::Tensor(const std::string&)>;
+  LayerWeights gather(int layer, const Take& take) const;
+  Mlp gather_mlp(const std::string& name, bool bias, const Take& take) const;
+  /// A norm's weights as they multiply.
+  at::Tensor norm_weight(const at::Tensor& stored) const;
   const LayerWeights& layer(int layer) const;
+  Mlp expert(int layer, std::int64_t index) const;
+  at::Tensor run_mlp(const Mlp& mlp, const at::Tensor& x) const;
+  at::Tensor run_experts(int layer, const at::Tensor& x) const;
+  at::Tensor add_to(const at::Tensor& hidden, const at::Tensor& output,
+                    const at::Tensor& norm) const;
+  Rotations rotations(const at::Tensor& positions, bool stretched) const;
   /// Rows [first, end) of a packed model's weight, in the memory called `room` until that is used
   /// again.
   at::Tensor packed(const std::string& name, const std::vector<std::int64_t>& shape,
@@ -136,6 +176,7 @@ class Transformer {
   at::TensorOptions options_;
   std::vector<LayerWeights> layers_;  // none of a packed model
   at::Tensor embedding_, last_norm_;
+  std::vector<at::Tensor> sink_logits_;         // [L] of float32 [Hq], or none
   std::shared_ptr<const WeightSource> source_;  // of a packed model
   mutable std::map<std::string, at::Tensor> rooms_;
   mutable LayerWeights expanded_;  // of the layer whose turn it is
@@ -144,8 +185,13 @@ class Transformer {
   mutable int output_turn_ = -1;
 };
 
-/// Causal softmax rows of whole sequences, float32 [b,Hq,m,m]: row = query, oldest first. Each
-/// query sees the last `window` keys up to its own; 0: all of them.
-at::Tensor causal_attention(const StateTensors& states, double scale, std::int64_t window = 0);
+/// Causal softmax rows of whole sequences, float32 [b,Hq,m,m]: row = query, oldest first. With sink
+/// logits a row sums to less than 1.
+at::Tensor causal_attention(const StateTensors& states, const AttentionRule& rule);
+/// The same with a scale alone. Each query sees the last `window` keys up to its own; 0: all.
+inline at::Tensor causal_attention(const StateTensors& states, double scale,
+                                   std::int64_t window = 0) {
+  return causal_attention(states, AttentionRule{scale, 0.0, window, {}});
+}
 
 }  // namespace kvloupe

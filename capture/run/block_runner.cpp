@@ -7,8 +7,8 @@ namespace kvloupe {
 BlockRunner::BlockRunner(const Transformer& model, const Options& options) : model_(model) {
   const ModelConfig& config = model.config();
   const at::TensorOptions like = model.options();
-  attention_ = {model.attention_scale(), options.storage, options.keep_rows, nullptr,
-                config.sliding_window};
+  storage_ = options.storage;
+  keep_rows_ = options.keep_rows;
   compact_ = options.positions == Positions::compact;
   most_tokens_ = options.most_tokens;
   const int capacity =
@@ -26,25 +26,31 @@ at::Tensor ids_tensor(std::span<const std::int32_t> ids) {
   return tokens;
 }
 
-/// ‖h‖₂ of what the layer's attention reads of hidden [1,m,D], h = w · x / √(mean(x²) + eps):
-/// float32 [m].
+/// ‖h‖₂ of what the layer's attention reads of hidden [1,m,D]: float32 [m].
 at::Tensor input_norm(const Transformer& model, int layer, const at::Tensor& hidden) {
-  const at::Tensor x = hidden[0].to(at::kFloat);
-  const at::Tensor w = model.input_norm_weight(layer);
-  const at::Tensor scale =
-      (x.square().mean(-1, /*keepdim=*/true) + model.config().rms_norm_eps).rsqrt();
-  return (x * scale * w.to(at::kFloat)).norm(2, /*dim=*/-1);
+  return model.attention_input(layer, hidden[0].to(at::kFloat)).norm(2, /*dim=*/-1);
 }
 }  // namespace
 
+AttentionOptions BlockRunner::attention_of(int layer) const {
+  const AttentionRule rule = model_.attention(layer);
+  AttentionOptions options;
+  options.scale = rule.scale;
+  options.softcap = rule.softcap;
+  options.sink_logits = rule.sink_logits;
+  options.window = rule.window;
+  options.storage = storage_;
+  return options;
+}
+
 void BlockRunner::turn_back_from(int tokens) {
-  const std::int64_t known = backward_.cosine.defined() ? backward_.cosine.size(0) : 0;
+  const std::int64_t known = turned_back_;
   if (tokens <= known) return;
   constexpr std::int64_t kFirst = 4096;
   const std::int64_t wanted =
       std::min<std::int64_t>(most_tokens_, std::max({std::int64_t{tokens}, 2 * known, kFirst}));
-  backward_ = model_.turn(
-      -at::arange(std::max<std::int64_t>(wanted, tokens), model_.options().dtype(at::kLong)));
+  turned_back_ = std::max<std::int64_t>(wanted, tokens);
+  backward_ = model_.turns(-at::arange(turned_back_, model_.options().dtype(at::kLong)));
 }
 
 at::Tensor BlockRunner::run(std::span<const std::int32_t> ids,
@@ -54,17 +60,21 @@ at::Tensor BlockRunner::run(std::span<const std::int32_t> ids,
   const Block block{length_, length_ + m};
   if (compact_) turn_back_from(block.end);
   const at::Device device = model_.options().device();
-  const Rotation rotation =
-      model_.rotation(at::arange(block.first, block.end, at::dtype(at::kLong).device(device)));
+  const Rotations rotations =
+      model_.rotations(at::arange(block.first, block.end, at::dtype(at::kLong).device(device)));
 
   at::Tensor hidden = model_.embed(ids_tensor(ids).to(device));
   for (int layer = 0; layer < model_.config().num_layers; ++layer) {
     progress.check();
-    const StateTensors states = model_.states(layer, hidden, rotation);
+    const StateTensors states = model_.states(layer, hidden, rotations);
     LayerCache& cache = caches_[static_cast<std::size_t>(layer)];
     cache.append(states.key[0], states.value[0]);
-    AttentionOptions options = attention_;
-    if (backward_.cosine.defined()) options.backward = &backward_;
+    AttentionOptions options = attention_of(layer);
+    options.keep_rows = keep_rows_;
+    if (!backward_.empty()) {
+      const Rotation& own = backward_[static_cast<std::size_t>(layer)];
+      if (own.cosine.defined()) options.backward = &own;  // else no position is to be turned
+    }
     const BlockAttention attention = attend_block(states.query[0], cache, options, progress);
     on_layer({steps_, layer, block, states, attention, cache});
     hidden = model_.finish_layer(layer, hidden, attention.outputs.unsqueeze(0));
@@ -80,15 +90,12 @@ void BlockRunner::run_aside(std::span<const std::int32_t> ids, int context,
   const ModelConfig& config = model_.config();
   const std::int64_t m = std::ssize(ids);
   const at::TensorOptions like = model_.options();
-  const Rotation rotation =
-      model_.rotation(at::arange(context, context + m, at::dtype(at::kLong).device(like.device())));
-  // If the cache holds its whole sequence, places in it are positions.
-  AttentionOptions options = attention_;
-  options.keep_rows = false;
+  const Rotations rotations = model_.rotations(
+      at::arange(context, context + m, at::dtype(at::kLong).device(like.device())));
   at::Tensor hidden = model_.embed(ids_tensor(ids).to(like.device()));
   for (int layer = 0; layer < config.num_layers; ++layer) {
     progress.check();
-    const StateTensors states = model_.states(layer, hidden, rotation);
+    const StateTensors states = model_.states(layer, hidden, rotations);
     const at::Tensor norm = input_norm(model_, layer, hidden);
     on_layer(layer, states, norm);
     LayerCache both(config.num_kv_heads, config.head_dim, context + m, like);
@@ -100,7 +107,9 @@ void BlockRunner::run_aside(std::span<const std::int32_t> ids, int context,
     }
     both.append(at::stack(keys), at::stack(values));
     both.append(states.key[0], states.value[0]);
-    const BlockAttention attention = attend_block(states.query[0], both, options, progress);
+    // As the cache holds its whole sequence, places in it are positions.
+    const BlockAttention attention =
+        attend_block(states.query[0], both, attention_of(layer), progress);
     hidden = model_.finish_layer(layer, hidden, attention.outputs.unsqueeze(0));
   }
 }

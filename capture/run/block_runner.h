@@ -72,14 +72,18 @@ class BlockRunner {
               const Progress& progress);
 
  private:
-  const Transformer& model_;
-  AttentionOptions attention_;
+  /// How a layer attends, without rows and at original positions.
+  AttentionOptions attention_of(int layer) const;
   /// Makes backward_ reach as far as a sequence of so many tokens needs.
   void turn_back_from(int tokens);
 
+  const Transformer& model_;
+  Storage storage_ = Storage::float32;
+  bool keep_rows_ = false;
   bool compact_ = false;
   int most_tokens_ = 0;
-  Rotation backward_;  // compact positions only; grows, as tokens may never be generated
+  Rotations backward_;  // [L], compact positions only; grows, as tokens may never be generated
+  std::int64_t turned_back_ = 0;  // its tokens
   std::vector<LayerCache> caches_;
   int length_ = 0;
   int steps_ = 0;

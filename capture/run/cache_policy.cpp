@@ -8,6 +8,7 @@
 #include "analysis/parallel_loop.h"
 #include "analysis/policy/policy_catalog.h"
 #include "capture/run/layer_writer.h"
+#include "capture/run/model_description.h"
 
 namespace kvloupe {
 
@@ -35,13 +36,13 @@ std::vector<MatrixView> views_of(const at::Tensor& x) {
 
 }  // namespace
 
-void check_positions(const ModelInfo& model, Positions positions, int most_tokens) {
+void check_positions(const ModelConfig& model, Positions positions, int most_tokens) {
   if (positions == Positions::original) return;
-  if (model.sliding_window == 0 || most_tokens <= model.sliding_window) return;
+  const std::int64_t window = model.narrowest_window();
+  if (window == 0 || most_tokens <= window) return;
   throw WorkError("compact positions are not defined beyond the model's sliding window of " +
-                  std::to_string(model.sliding_window) +
-                  " tokens: run at most this number of tokens, not " + std::to_string(most_tokens) +
-                  ", or use original positions");
+                  std::to_string(window) + " tokens: run at most this number of tokens, not " +
+                  std::to_string(most_tokens) + ", or use original positions");
 }
 
 CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const ClosedLoop& loop,
@@ -57,8 +58,8 @@ CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const 
     }
     LayerContext context;
     context.layer = index;
-    context.model = info;
-    context.attention = model.attention_scale();
+    context.model = layer_model(info, model.config(), index);
+    context.attention = layer_attention(model, index);
     context.budget = loop.budget;
     context.sequence = loop.twice;
     context.output_weights = layer.output_weights;

@@ -20,11 +20,11 @@ struct ClosedLoop {
 };
 
 /// Throws WorkError if positions are compact and a run of this many tokens is longer than the
-/// model's sliding window: with a window, places in the cache are not defined.
-void check_positions(const ModelInfo& model, Positions positions, int most_tokens);
+/// window of a layer: with a window, places in the cache are not defined.
+void check_positions(const ModelConfig& model, Positions positions, int most_tokens);
 
 /// The policy of a running model: it evicts from each layer's cache after each block, before the
-/// next layer runs. Entries that no later query sees through the model's window leave as well. It
+/// next layer runs. Entries that no later query sees through the layer's window leave as well. It
 /// decides with the same code as a replay, on the CPU in float32, from the states as a trace stores
 /// them; so a replay of the written trace decides the same (with original positions).
 class CachePolicy {

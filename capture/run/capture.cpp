@@ -105,7 +105,9 @@ class Run {
     const at::Tensor normed = model_.last_norm(hidden)[0].to(at::kCPU, at::kFloat).contiguous();
     writer_.write_final_hidden(
         first, end - first, {normed.data_ptr<float>(), static_cast<std::size_t>(normed.numel())});
-    writer_.write_final_rms(first, end - first, final_rms(hidden));
+    if (model_.config().has_plain_residual()) {
+      writer_.write_final_rms(first, end - first, final_rms(hidden));
+    }
     loss_.insert(loss_.end(), predictions.loss.begin(), predictions.loss.end());
     blocks_.push_back({first, end});
     observer_.on_tokens(end, prompt_length_, most_tokens_);
@@ -294,7 +296,7 @@ Preparation prepare(const CaptureRequest& request, Progress& progress, CaptureOb
   run.generated = made.forced + request.generate;  // at most
   if (request.policy) {
     check_closed_loop(*request.policy, true);
-    check_positions(made.info, request.positions, run.tokens());
+    check_positions(made.config, request.positions, run.tokens());
     run.policy = request.policy->text();
     run.budget = request.budget.resolve(input.prompt_length);
     run.compression = request.compression;
@@ -390,9 +392,11 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
     CacheFolder(cache_folder()).keep_below(cache_limit(), {plan.weights.file, request.target});
 
   if (plan.contents.lm_head) write_lm_head(model, writer);
-  const at::Tensor last_norm = model.last_norm_weight().to(at::kCPU, at::kFloat).contiguous();
-  writer.write_final_norm(
-      {last_norm.data_ptr<float>(), static_cast<std::size_t>(last_norm.numel())});
+  if (config.has_plain_residual()) {
+    const at::Tensor last_norm = model.last_norm_weight().to(at::kCPU, at::kFloat).contiguous();
+    writer.write_final_norm(
+        {last_norm.data_ptr<float>(), static_cast<std::size_t>(last_norm.numel())});
+  }
   if (input.tokenizer) write_vocabulary(*input.tokenizer, info, writer);
   BlockRunner::Options running;
   running.most_tokens = run.tokens();

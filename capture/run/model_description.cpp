@@ -1,5 +1,9 @@
 #include "capture/run/model_description.h"
 
+#include <utility>
+
+#include "capture/model/transformer.h"
+
 namespace kvloupe {
 
 ModelInfo describe_model(const ModelConfig& config, const std::filesystem::path& folder) {
@@ -21,6 +25,52 @@ ModelInfo describe_model(const ModelConfig& config, const std::filesystem::path&
   info.weights_type = config.weights_type;
   info.weights_file = config.weights_file;
   return info;
+}
+
+std::vector<LayerAttributes> layer_attributes(const ModelConfig& config,
+                                              std::vector<std::vector<float>> sink_logits) {
+  std::vector<LayerAttributes> all;
+  bool differ = false;
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    const LayerConfig& layer = config.layers[i];
+    LayerAttributes own;
+    own.attention_softcap = config.attention_softcap;
+    if (layer.sliding_window != config.sliding_window) {
+      own.sliding_window = static_cast<int>(layer.sliding_window);
+    }
+    if (!layer.rotates) {
+      own.rope_theta = 0.0;
+    } else if (layer.rope_theta != config.rope_theta || layer.rope_scaling != config.rope_scaling) {
+      own.rope_theta = layer.rope_theta;
+      own.rope_scaling = rope_scaling_json(layer.rope_scaling);
+    }
+    if (!sink_logits.empty()) own.sink_logits = std::move(sink_logits.at(i));
+    differ = differ || own.attention_softcap > 0.0 || own.sliding_window || own.rope_theta ||
+             !own.sink_logits.empty();
+    all.push_back(std::move(own));
+  }
+  return differ ? all : std::vector<LayerAttributes>();
+}
+
+ModelInfo layer_model(const ModelInfo& model, const ModelConfig& config, int layer) {
+  const LayerConfig& own = config.layer(layer);
+  ModelInfo result = model;
+  result.sliding_window = static_cast<int>(own.sliding_window);
+  result.rope_theta = own.rope_theta;
+  result.rope_scaling = own.rotates ? rope_scaling_json(own.rope_scaling) : kNoRotation;
+  return result;
+}
+
+LayerAttention layer_attention(const Transformer& model, int layer) {
+  const AttentionRule rule = model.attention(layer);
+  LayerAttention attention(rule.scale);
+  attention.softcap = rule.softcap;
+  if (rule.sink_logits.defined()) {
+    const at::Tensor sinks = rule.sink_logits.to(at::kCPU, at::kFloat).contiguous();
+    const auto* const first = sinks.data_ptr<float>();
+    attention.sink_logits.assign(first, first + sinks.numel());
+  }
+  return attention;
 }
 
 }  // namespace kvloupe

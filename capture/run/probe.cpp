@@ -7,6 +7,7 @@
 #include "analysis/error.h"
 #include "capture/run/block_runner.h"
 #include "capture/run/layer_writer.h"
+#include "capture/run/model_description.h"
 
 namespace kvloupe {
 
@@ -106,8 +107,8 @@ LayerProbe ModelProbe::layer(int layer, LayerProbeParts parts) const {
     return heads;
   };
   LayerProbe result;
-  result.model = model_info_;
-  result.attention = model_.attention_scale();
+  result.model = layer_model(model_info_, model_.config(), layer);
+  result.attention = layer_attention(model_, layer);
   result.queries = heads_of(at::cat(entry.queries, 1));
   result.own_keys = heads_of(at::cat(entry.own_keys, 1));
   result.keys = heads_of(entry.keys);

@@ -64,6 +64,10 @@ double prompt_work(const ModelConfig& config, const RunInfo& run) {
   for (const WeightShape& weight : weight_shapes(config)) {
     double numbers = 1.0;
     for (const std::int64_t size : weight.shape) numbers *= static_cast<double>(size);
+    if (is_of_expert(weight.name)) {  // a token takes some of them
+      numbers *=
+          static_cast<double>(config.experts.per_token) / static_cast<double>(config.experts.count);
+    }
     weights += numbers;
   }
   // A token's embedding is looked up; only where it is the output head, too, is it a factor.

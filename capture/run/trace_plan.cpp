@@ -11,6 +11,7 @@
 #include "capture/checkpoint/weight_source.h"
 #include "capture/model/load_transformer.h"
 #include "capture/model/transformer.h"
+#include "capture/run/model_description.h"
 
 namespace kvloupe {
 
@@ -42,7 +43,7 @@ int most_different(std::span<const std::int32_t> ids, int generate, const ModelI
 }  // namespace
 
 bool has_half_projections(const std::filesystem::path& model, const ModelConfig& config) {
-  const std::shared_ptr<const WeightSource> weights = open_weights(model);
+  const std::shared_ptr<const WeightSource> weights = open_weights(model, config);
   for (const WeightShape& weight : weight_shapes(config)) {
     if (weight.name.ends_with(".o_proj.weight") && !weights->is_half(weight.name)) return false;
   }
@@ -61,9 +62,10 @@ TracePlan plan_trace(const CaptureRequest& request, const ModelConfig& config,
   options.store_attention = stores_attention(request.attention, model, run.tokens());
   options.top_k = static_cast<int>(std::min<std::int64_t>(kTopPredictions, config.vocab_size));
   if (weights) options.shared_weights = weights.form;
+  options.layers = layer_attributes(config, read_sink_logits(request.model.path, config));
   plan.contents.lm_head =
       !weights && (request.lm_head || holds_lm_head(model, run.tokens(), options.store_f32));
-  if (!plan.contents.lm_head) {
+  if (!plan.contents.lm_head && config.has_plain_residual()) {
     plan.contents.lm_head_rows =
         held_lm_head_rows(model, most_different(ids, request.generate, model));
   }

@@ -44,17 +44,17 @@ at::Tensor attention_back(const at::Tensor& attention, std::int64_t tokens) {
 /// Whole sequences: the transformer's parts in the order of Transformer::forward.
 ForwardResult forward(const Transformer& model, const at::Tensor& ids,
                       std::int64_t look_back_tokens) {
-  const Rotation rotation = model.rotation(at::arange(ids.size(1), ids.options()));
+  const Rotations rotations = model.rotations(at::arange(ids.size(1), ids.options()));
   const bool long_enough = ids.size(1) > kFirstResting;
   ForwardResult result;
   at::Tensor hidden = model.embed(ids);
   for (int layer = 0; layer < model.config().num_layers; ++layer) {
-    const StateTensors states = model.states(layer, hidden, rotation);
+    const StateTensors states = model.states(layer, hidden, rotations);
     const at::Tensor attention = causal_attention(states, model.attention_scale());  // [b,Hq,m,m]
     const std::int64_t group = states.query.size(1) / states.key.size(1);
     const at::Tensor values = states.value.repeat_interleave(group, 1);
-    hidden = model.finish_layer(layer, hidden,
-                                at::matmul(attention.to(values.scalar_type()), values));
+    hidden =
+        model.finish_layer(layer, hidden, at::matmul(attention.to(values.scalar_type()), values));
     if (layer == 0 && look_back_tokens > 0) {
       const at::Tensor back = attention_back(attention, look_back_tokens).to(at::kFloat);
       result.back_loss = -back.clamp_min(1e-9).log().mean();

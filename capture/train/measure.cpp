@@ -30,10 +30,10 @@ double later_loss(const at::Tensor& logits, const at::Tensor& ids) {
 at::Tensor forward_without_first(const Transformer& model, const at::Tensor& ids) {
   const ModelConfig& config = model.config();
   const std::int64_t length = ids.size(1);
-  const Rotation rotation = model.rotation(at::arange(length, ids.options()));
+  const Rotations rotations = model.rotations(at::arange(length, ids.options()));
   at::Tensor hidden = model.embed(ids);
   for (int layer = 0; layer < config.num_layers; ++layer) {
-    const StateTensors states = model.states(layer, hidden, rotation);
+    const StateTensors states = model.states(layer, hidden, rotations);
     const at::Tensor attention = attention_without_first(states, model.attention_scale());
     const at::Tensor values = states.value.repeat_interleave(config.group_size(), 1);
     hidden =

@@ -74,10 +74,16 @@ NaiveRow naive_row(const Made& made, int query_head, int i, const AttentionOptio
     }
     double& logit = logits[static_cast<std::size_t>(e)];
     logit = product * options.scale;
+    if (options.softcap > 0.0) logit = options.softcap * std::tanh(logit / options.softcap);
     if (sizes.defined()) logit += static_cast<double>(sizes.data_ptr<float>()[e]);
     largest = std::max(largest, logit);
   }
   double sum = 0.0;
+  if (options.sink_logits.defined()) {
+    const auto sink = options.sink_logits[query_head].item<double>();
+    largest = std::max(largest, sink);
+    sum = std::exp(sink - largest);
+  }
   for (const double logit : logits) sum += std::exp(logit - largest);
   NaiveRow row;
   row.logsumexp = largest + std::log(sum);
@@ -170,6 +176,30 @@ TEST(BlockAttention, IsTheFormulaOverCutCachesAndThroughWindows) {
       options.window = window;
       options.plain = plain;
       expect_as_the_formula(made, options, 3e-6);
+    }
+  }
+}
+
+TEST(BlockAttention, IsTheFormulaWithCapsAndSinkLogits) {
+  for (const double softcap : {0.0, 1.5, 50.0}) {
+    for (const char* sinks : {"none", "usual", "far above", "far below"}) {
+      for (const bool plain : {false, true}) {
+        SCOPED_TRACE(testing::Message()
+                     << "cap " << softcap << ", sinks " << sinks << (plain ? ", in tensors" : ""));
+        const Shape shape;
+        Made made = make(shape, 2.0);
+        cut(made);
+        AttentionOptions options = options_of(shape, Storage::float16, true);
+        options.plain = plain;
+        options.softcap = softcap;
+        options.window = 20;
+        const std::string kind = sinks;
+        if (kind != "none") {
+          const double middle = kind == "usual" ? 0.0 : kind == "far above" ? 900.0 : -900.0;
+          options.sink_logits = at::randn({shape.heads * shape.group}) + middle;
+        }
+        expect_as_the_formula(made, options, 6e-6);
+      }
     }
   }
 }

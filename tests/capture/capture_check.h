@@ -24,7 +24,9 @@ void expect_like_naive(const Trace& trace, const NaiveModel& model, double toler
 void expect_like_naive(const Trace& trace, const NaiveModel::Result& naive, double tolerance);
 
 /// Log-sum-exp, attention rows and value norms of a trace against recomputation in double from the
-/// states in the trace.
+/// states in the trace, with each layer's window, cap and sink logits. `scale`: of the products
+/// q·k; if not given 1/√d.
 void expect_consistent(const Trace& trace);
+void expect_consistent(const Trace& trace, double scale);
 
 }  // namespace kvloupe::test

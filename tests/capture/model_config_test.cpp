@@ -75,9 +75,9 @@ TEST(ModelConfig, WhatIsNotSupportedIsRefusedByName) {
 TEST(ModelConfig, AnUnknownFamilyIsToldTheKnownOnes) {
   EXPECT_THAT(
       problem_with("architectures", {"GemmaForCausalLM"}),
-      HasSubstr("GemmaForCausalLM is not among those that kvloupe-capture runs (LlamaForCausalLM, "
-                "MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM); the Python package "
-                "captures most decoders of transformers: python -m kvloupe capture"));
+      HasSubstr("GemmaForCausalLM is not among those that kvloupe-capture runs (Llama, Mistral, "
+                "Qwen2, Qwen3, Phi3, Granite, SmolLM3, Olmo2, Gemma2, Gemma3, Mixtral, Qwen3Moe, "
+                "GptOss); the Python package captures most others: python -m kvloupe capture"));
 }
 
 const nlohmann::json kLlama3{{"rope_type", "llama3"},
@@ -205,8 +205,8 @@ TEST(ModelConfig, WhatAFieldsAbsenceMeansIsTheFamilysOwn) {
   EXPECT_FALSE(read(kQwen3, "", "{}").qkv_bias);
   EXPECT_FALSE(read("LlamaForCausalLM", "", "{}").qkv_bias);
   EXPECT_FALSE(read(kMistral, "", R"({"attention_bias": true})").qkv_bias);  // the class has none
-  EXPECT_TRUE(read(kQwen3, "", "{}").query_key_norm);
-  EXPECT_FALSE(read(kQwen2, "", "{}").query_key_norm);
+  EXPECT_EQ(read(kQwen3, "", "{}").query_key_norm, QueryKeyNorm::heads);
+  EXPECT_EQ(read(kQwen2, "", "{}").query_key_norm, QueryKeyNorm::none);
   EXPECT_EQ(read(kQwen3, "head_dim", "{}").head_dim, 128);
   for (const char* family : {kMistral, kQwen2, kQwen3}) {
     EXPECT_THAT(problem_of(config(family, "num_key_value_heads", "{}")),
@@ -230,6 +230,103 @@ TEST(ModelConfig, WhatAFieldsAbsenceMeansIsTheFamilysOwn) {
       EXPECT_THAT(problem_of(config(family, "", more)), HasSubstr("use_sliding_window")) << more;
     }
   }
+}
+
+/// A tiny config of a family with more fields.
+std::string config_of(const char* architecture, const nlohmann::json& more) {
+  TinyCheckpoint tiny;
+  tiny.architecture = architecture + std::string("ForCausalLM");
+  tiny.layers = 6;
+  tiny.more = more.dump();
+  return tiny.config_text();
+}
+
+TEST(ModelConfig, LayersHaveTheirOwnWindowsAndRotations) {
+  const auto read = [](const char* architecture, const nlohmann::json& more) {
+    return parse_model_config(config_of(architecture, more), "c");
+  };
+  const auto windows = [](const ModelConfig& config) {
+    std::vector<std::int64_t> all;
+    for (const LayerConfig& layer : config.layers) all.push_back(layer.sliding_window);
+    return all;
+  };
+  using List = std::vector<std::int64_t>;
+  EXPECT_EQ(windows(read("Gemma2", {{"sliding_window", 8}})), (List{8, 0, 8, 0, 8, 0}));
+  EXPECT_EQ(windows(read("Gemma2", nlohmann::json::object())), (List{4096, 0, 4096, 0, 4096, 0}));
+  EXPECT_EQ(windows(read("Gemma2", {{"sliding_window", nullptr}})), List(6, 0));
+  const ModelConfig gemma = read("Gemma3", {{"sliding_window", 8}, {"rope_local_base_freq", 50.0}});
+  EXPECT_EQ(windows(gemma), (List{8, 8, 8, 8, 8, 0}));
+  EXPECT_EQ(gemma.sliding_window, 0);
+  EXPECT_EQ(gemma.narrowest_window(), 8);
+  EXPECT_EQ(gemma.rope_theta, 500.0);
+  EXPECT_EQ(gemma.layer(5).rope_theta, 500.0);
+  EXPECT_EQ(gemma.layer(4).rope_theta, 50.0);
+  EXPECT_EQ(windows(read("Gemma3", {{"sliding_window", 8}, {"sliding_window_pattern", 3}})),
+            (List{8, 8, 0, 8, 8, 0}));
+  // Newer configs keep the rotations by type of layer.
+  const ModelConfig newer =
+      read("Gemma3",
+           {{"rope_parameters",
+             {{"full_attention", {{"rope_type", "linear"}, {"factor", 8.0}, {"rope_theta", 700.0}}},
+              {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 60.0}}}}}});
+  EXPECT_EQ(newer.layer(5).rope_scaling.factor, 8.0);
+  EXPECT_EQ(newer.layer(5).rope_theta, 700.0);
+  EXPECT_EQ(newer.layer(0).rope_theta, 60.0);
+  EXPECT_EQ(newer.layer(0).rope_scaling, RopeScaling());
+  const ModelConfig smol = read("SmolLM3", nlohmann::json::object());
+  EXPECT_TRUE(smol.layer(2).rotates);
+  EXPECT_FALSE(smol.layer(3).rotates);
+  const ModelConfig oss = read("GptOss", {{"num_local_experts", 4}, {"num_experts_per_tok", 2}});
+  EXPECT_EQ(windows(oss), (List{128, 0, 128, 0, 128, 0}));
+  EXPECT_EQ(oss.rope_scaling.factor, 32.0);  // the family's own, where the config has none
+  EXPECT_TRUE(oss.qkv_bias);
+  const ModelConfig moe = read("Qwen3Moe", {{"num_experts", 4},
+                                            {"num_experts_per_tok", 2},
+                                            {"moe_intermediate_size", 8},
+                                            {"decoder_sparse_step", 2},
+                                            {"mlp_only_layers", {3}}});
+  std::vector<bool> experts;
+  for (const LayerConfig& layer : moe.layers) experts.push_back(layer.experts);
+  EXPECT_EQ(experts, (std::vector<bool>{false, true, false, false, false, true}));
+}
+
+TEST(ModelConfig, WhatAFamilyDoesNotHaveIsRefusedByName) {
+  const auto problem = [](const char* architecture, const nlohmann::json& more) {
+    return problem_of(config_of(architecture, more));
+  };
+  EXPECT_THAT(problem("Phi3", {{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}),
+              HasSubstr("rope_scaling is not supported in this family"));
+  EXPECT_THAT(problem("Phi3", {{"partial_rotary_factor", 0.75}}), HasSubstr("partial_rotary"));
+  EXPECT_THAT(problem("Gemma2", {{"layer_types", {"sliding_attention"}}}),
+              HasSubstr("layer_types must be a list of 6 texts"));
+  EXPECT_THAT(problem("Gemma2", {{"layer_types", std::vector<std::string>(6, "chunked")}}),
+              HasSubstr("chunked"));
+  EXPECT_THAT(problem("Gemma2", {{"hidden_activation", "gelu"}}), HasSubstr("hidden_activation"));
+  EXPECT_THAT(problem("Gemma2", {{"final_logit_softcapping", -1.0}}),
+              HasSubstr("final_logit_softcapping must be"));
+  EXPECT_THAT(problem("Gemma3", {{"attn_logit_softcapping", 50.0}}),
+              HasSubstr("attn_logit_softcapping"));
+  EXPECT_THAT(problem("Gemma3", {{"use_bidirectional_attention", true}}),
+              HasSubstr("use_bidirectional_attention"));
+  EXPECT_THAT(problem("SmolLM3", {{"no_rope_layers", {1, 0}}}), HasSubstr("no_rope_layers"));
+  EXPECT_THAT(problem("SmolLM3", {{"no_rope_layers", {1, 0, 2, 1, 1, 1}}}),
+              HasSubstr("numbers 0 and 1"));
+  EXPECT_THAT(problem("SmolLM3", {{"use_sliding_window", true}, {"sliding_window", 9}}),
+              HasSubstr("use_sliding_window"));
+  EXPECT_THAT(problem("Mixtral", nlohmann::json::object()),
+              HasSubstr("num_local_experts is missing"));
+  EXPECT_THAT(problem("Mixtral", {{"num_local_experts", 2}, {"num_experts_per_tok", 3}}),
+              HasSubstr("num_experts_per_tok is greater"));
+  EXPECT_THAT(problem("Mixtral", {{"num_hidden_layers", 4096},
+                                  {"num_local_experts", 4096},
+                                  {"num_experts_per_tok", 3}}),
+              HasSubstr("more than any model has"));
+  EXPECT_THAT(problem("Granite", {{"residual_multiplier", 0}}), HasSubstr("residual_multiplier"));
+  const nlohmann::json packed{{"num_local_experts", 2},
+                              {"num_experts_per_tok", 1},
+                              {"quantization_config", {{"quant_method", "mxfp4"}}}};
+  EXPECT_EQ(problem("GptOss", packed), "");
+  EXPECT_THAT(problem("Mixtral", packed), HasSubstr("quantised"));
 }
 
 TEST(ModelConfig, ImpossibleSizesAreRefused) {
@@ -280,12 +377,19 @@ TEST(ModelConfig, DamagedTextGivesAConfigOrOneClearError) {
   TinyCheckpoint scaled;
   scaled.architecture = "Qwen3ForCausalLM";
   scaled.more = nlohmann::json{{"rope_scaling", kLlama3}, {"max_window_layers", 2}}.dump();
-  const std::string whole[] = {good_config().dump(), windowed.config_text(), scaled.config_text()};
+  const nlohmann::json experts{{"num_local_experts", 4}, {"num_experts_per_tok", 2}};
+  const std::string whole[] = {
+      good_config().dump(),
+      windowed.config_text(),
+      scaled.config_text(),
+      config_of("Gemma3", {{"rope_parameters", {{"full_attention", kLlama3}}}}),
+      config_of("SmolLM3", {{"no_rope_layers", {1, 0, 1, 1, 0, 1}}}),
+      config_of("GptOss", experts)};
   for (const std::string& text : whole) ASSERT_EQ(problem_of(text), "");
   std::mt19937 random(23);
   int refused = 0;
   for (int round = 0; round < 6000; ++round) {
-    std::string damaged = whole[round % 3];
+    std::string damaged = whole[round % 6];
     for (int change = 0; change < 3; ++change) {
       const char letters[] = "0123456789-e.,:[]{}\"an\xFF";
       damaged[random() % damaged.size()] = letters[random() % (sizeof letters - 1)];

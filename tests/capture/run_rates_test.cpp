@@ -26,6 +26,7 @@ class RunRates : public testing::Test {
     config_.hidden_size = 32;
     config_.intermediate_size = 64;
     config_.vocab_size = 100;
+    config_.layers.resize(2);
     run_.dtype = "f32";
     run_.device = "cpu";
     run_.threads = 2;
@@ -51,6 +52,16 @@ TEST_F(RunRates, WorkIsThatOfTheWeightsAndOfTheAttention) {
   closed.budget = 15;
   EXPECT_DOUBLE_EQ(prompt_work(config_, closed),
                    100 * (weights + 2.0 * 2 * 4 * 8 * 25));  // budget and block
+}
+
+TEST_F(RunRates, ATokenWorksWithTheExpertsThatItTakes) {
+  const double dense = prompt_work(config_, run_);
+  for (LayerConfig& layer : config_.layers) layer.experts = true;
+  config_.experts.count = 8;
+  config_.experts.per_token = 1;
+  config_.experts.intermediate_size = 64;
+  // One expert is as large as the MLP; the router is added.
+  EXPECT_NEAR(prompt_work(config_, run_) - dense, 100.0 * 2 * 8 * 32, 1e-6 * dense);
 }
 
 TEST_F(RunRates, TheLastRunTellsTheNextOne) {

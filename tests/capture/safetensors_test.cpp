@@ -339,6 +339,43 @@ TEST_F(CheckpointFolder, DamagedIndexesGiveAModelOrOneClearError) {
   EXPECT_GT(refused, 800);
 }
 
+/// A gpt-oss with experts in MXFP4.
+TinyCheckpoint packed_experts() {
+  TinyCheckpoint tiny;
+  tiny.architecture = "GptOssForCausalLM";
+  tiny.hidden_size = 32;
+  tiny.more = R"({"intermediate_size": 32, "num_local_experts": 3, "num_experts_per_tok": 2,
+                  "quantization_config": {"quant_method": "mxfp4"}})";
+  return tiny;
+}
+
+TEST_F(CheckpointFolder, PackedExpertsThatDoNotFitAreRefused) {
+  const TinyCheckpoint good = packed_experts();
+  good.write(folder_.path());
+  EXPECT_EQ(problem(), "");
+  const std::string whole = read_file_bytes(folder_ / "model.safetensors");
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string bytes = whole;
+    const std::size_t at = bytes.find(from);
+    bytes.replace(at, from.size(), to);
+    write_file(folder_ / "model.safetensors", bytes);
+    return problem();
+  };
+  EXPECT_THAT(
+      with("layers.1.mlp.experts.down_proj_scales", "layers.1.mlp.experts.down_proj_scalez"),
+      HasSubstr("down_proj_scale"));
+  EXPECT_THAT(
+      with("layers.1.mlp.experts.down_proj_blocks", "layers.1.mlp.experts.down_proj_blockz"),
+      HasSubstr("down_proj"));
+  EXPECT_THAT(
+      with("[3,64,1,16]", "[3,1,64,16]"),
+      testing::AllOf(HasSubstr("gate_up_proj_blocks"), HasSubstr("requires U8 [3,64,1,16]")));
+  TinyCheckpoint odd = good;
+  odd.hidden_size = 20;
+  odd.write(folder_.path());
+  EXPECT_THAT(problem(), HasSubstr("not whole blocks of MXFP4"));
+}
+
 TEST_F(CheckpointFolder, ShardsStayMapped) {
   TinyCheckpoint tiny;
   tiny.write_sharded(folder_.path(), 2);

@@ -45,10 +45,14 @@ std::string read_file_bytes(const std::filesystem::path& path) {
 
 std::vector<TinyCheckpoint::Weight> TinyCheckpoint::weights() const {
   const auto config = nlohmann::json::parse(config_text());
-  const bool query_bias =
-      architecture == "Qwen2ForCausalLM" || config.value("attention_bias", false);
-  const bool output_bias = config.value("attention_bias", false);
+  const auto is = [&](const char* name) {
+    return architecture == name + std::string("ForCausalLM");
+  };
+  const bool gemma = is("Gemma2") || is("Gemma3");
+  const bool all_biases = config.value("attention_bias", is("GptOss"));
+  const bool query_bias = is("Qwen2") || all_biases;
   const bool mlp_bias = config.value("mlp_bias", false);
+  const int intermediate = config["intermediate_size"];
 
   std::mt19937 random(seed);
   std::vector<Weight> all;
@@ -64,28 +68,98 @@ std::vector<TinyCheckpoint::Weight> TinyCheckpoint::weights() const {
     all.push_back({name, std::move(shape), std::move(bytes)});
   };
   const auto norm = [&](const std::string& name, int size) {
-    add(name + ".weight", {size}, 1.0F, 0.2F);
+    add(name + ".weight", {size}, gemma ? 0.0F : 1.0F, 0.2F);  // Gemma's are stored less 1
   };
+  const auto spread_of = [](int in) { return 1.5F / std::sqrt(static_cast<float>(in)); };
   const auto matrix = [&](const std::string& name, int out, int in, bool bias = false) {
-    add(name + ".weight", {out, in}, 0.0F, 1.5F / std::sqrt(static_cast<float>(in)));
+    add(name + ".weight", {out, in}, 0.0F, spread_of(in));
     if (bias) add(name + ".bias", {out}, 0.0F, 0.5F);
+  };
+  // Rows of `in` numbers in MXFP4: two of them in a byte, a scale near `spread` for each 32.
+  const auto packed = [&](const std::string& name, std::vector<int> shape) {
+    shape.back() /= 32;
+    std::size_t blocks = 1;
+    for (const int size : shape) blocks *= static_cast<std::size_t>(size);
+    std::string scales, numbers;
+    for (std::size_t i = 0; i < blocks; ++i) {
+      scales += static_cast<char>(124 + random() % 2);
+      for (int byte = 0; byte < 16; ++byte) numbers += static_cast<char>(random() % 256);
+    }
+    all.push_back({name + "_scales", shape, std::move(scales), "U8"});
+    shape.push_back(16);
+    all.push_back({name + "_blocks", shape, std::move(numbers), "U8"});
+  };
+  const auto gpt_oss_experts = [&](const std::string& name, int count) {
+    matrix(name + "mlp.router", count, hidden_size, true);
+    const std::string experts = name + "mlp.experts.";
+    if (config.contains("quantization_config")) {
+      packed(experts + "gate_up_proj", {count, 2 * intermediate, hidden_size});
+      packed(experts + "down_proj", {count, hidden_size, intermediate});
+    } else {
+      add(experts + "gate_up_proj", {count, hidden_size, 2 * intermediate}, 0.0F,
+          spread_of(hidden_size));
+      add(experts + "down_proj", {count, intermediate, hidden_size}, 0.0F, spread_of(intermediate));
+    }
+    add(experts + "gate_up_proj_bias", {count, 2 * intermediate}, 0.0F, 0.5F);
+    add(experts + "down_proj_bias", {count, hidden_size}, 0.0F, 0.5F);
+  };
+  const auto mlp = [&](const std::string& name, int layer) {
+    const bool dense =
+        config.contains("mlp_only_layers") && config["mlp_only_layers"].front() == layer;
+    if (is("GptOss")) {
+      gpt_oss_experts(name, config["num_local_experts"]);
+    } else if (is("Mixtral")) {
+      matrix(name + "block_sparse_moe.gate", config["num_local_experts"], hidden_size);
+      for (int i = 0; i < config["num_local_experts"]; ++i) {
+        const std::string expert = name + "block_sparse_moe.experts." + std::to_string(i);
+        matrix(expert + ".w1", intermediate, hidden_size);
+        matrix(expert + ".w2", hidden_size, intermediate);
+        matrix(expert + ".w3", intermediate, hidden_size);
+      }
+    } else if (is("Qwen3Moe") && !dense) {
+      matrix(name + "mlp.gate", config["num_experts"], hidden_size);
+      const int size = config["moe_intermediate_size"];
+      for (int i = 0; i < config["num_experts"]; ++i) {
+        const std::string expert = name + "mlp.experts." + std::to_string(i);
+        matrix(expert + ".gate_proj", size, hidden_size);
+        matrix(expert + ".up_proj", size, hidden_size);
+        matrix(expert + ".down_proj", hidden_size, size);
+      }
+    } else {
+      if (is("Phi3")) {
+        matrix(name + "mlp.gate_up_proj", 2 * intermediate, hidden_size);
+      } else {
+        matrix(name + "mlp.gate_proj", intermediate, hidden_size, mlp_bias);
+        matrix(name + "mlp.up_proj", intermediate, hidden_size, mlp_bias);
+      }
+      matrix(name + "mlp.down_proj", hidden_size, intermediate, mlp_bias);
+    }
   };
   matrix("model.embed_tokens", vocab_size, hidden_size);
   for (int layer = 0; layer < layers; ++layer) {
     const std::string name = "model.layers." + std::to_string(layer) + ".";
-    norm(name + "input_layernorm", hidden_size);
-    matrix(name + "self_attn.q_proj", heads * head_dim, hidden_size, query_bias);
-    matrix(name + "self_attn.k_proj", kv_heads * head_dim, hidden_size, query_bias);
-    matrix(name + "self_attn.v_proj", kv_heads * head_dim, hidden_size, query_bias);
-    if (architecture == "Qwen3ForCausalLM") {
+    if (!is("Olmo2")) norm(name + "input_layernorm", hidden_size);
+    if (is("Phi3")) {
+      matrix(name + "self_attn.qkv_proj", (heads + 2 * kv_heads) * head_dim, hidden_size);
+    } else {
+      matrix(name + "self_attn.q_proj", heads * head_dim, hidden_size, query_bias);
+      matrix(name + "self_attn.k_proj", kv_heads * head_dim, hidden_size, query_bias);
+      matrix(name + "self_attn.v_proj", kv_heads * head_dim, hidden_size, query_bias);
+    }
+    if (is("Qwen3") || is("Qwen3Moe") || is("Gemma3")) {
       norm(name + "self_attn.q_norm", head_dim);
       norm(name + "self_attn.k_norm", head_dim);
     }
-    matrix(name + "self_attn.o_proj", hidden_size, heads * head_dim, output_bias);
+    if (is("Olmo2")) {
+      norm(name + "self_attn.q_norm", heads * head_dim);
+      norm(name + "self_attn.k_norm", kv_heads * head_dim);
+    }
+    if (is("GptOss")) add(name + "self_attn.sinks", {heads}, 0.5F, 1.0F);
+    matrix(name + "self_attn.o_proj", hidden_size, heads * head_dim, all_biases);
     norm(name + "post_attention_layernorm", hidden_size);
-    matrix(name + "mlp.gate_proj", intermediate_size, hidden_size, mlp_bias);
-    matrix(name + "mlp.up_proj", intermediate_size, hidden_size, mlp_bias);
-    matrix(name + "mlp.down_proj", hidden_size, intermediate_size, mlp_bias);
+    if (gemma) norm(name + "pre_feedforward_layernorm", hidden_size);
+    if (gemma || is("Olmo2")) norm(name + "post_feedforward_layernorm", hidden_size);
+    mlp(name, layer);
   }
   norm("model.norm", hidden_size);
   if (!tied) matrix("lm_head", vocab_size, hidden_size);
@@ -107,8 +181,9 @@ void TinyCheckpoint::write_sharded(const std::filesystem::path& folder, int shar
   for (const Weight& weight : weights()) {
     const std::size_t begin = data[shard].size();
     data[shard] += weight.bytes;
-    headers[shard][weight.name] = {
-        {"dtype", "F32"}, {"shape", weight.shape}, {"data_offsets", {begin, data[shard].size()}}};
+    headers[shard][weight.name] = {{"dtype", weight.dtype},
+                                   {"shape", weight.shape},
+                                   {"data_offsets", {begin, data[shard].size()}}};
     index["weight_map"][weight.name] = "model-" + std::to_string(shard + 1) + ".safetensors";
     shard = (shard + 1) % headers.size();
   }

@@ -9,8 +9,8 @@
 
 namespace kvloupe::test {
 
-/// A small random checkpoint of one of the families, written without capture's code. The same
-/// options give the same weights.
+/// A small random checkpoint of one of the families, written without capture's code, under the
+/// names that the family's files have. The same options give the same weights.
 struct TinyCheckpoint {
   std::string architecture = "LlamaForCausalLM";
   int layers = 2;
@@ -39,6 +39,7 @@ struct TinyCheckpoint {
     std::string name;
     std::vector<int> shape;
     std::string bytes;
+    std::string dtype = "F32";
   };
   std::vector<Weight> weights() const;
 };

@@ -49,7 +49,7 @@ def models() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "ids.txt").write_text(" ".join(map(str, ids)))
-        for family in witness.FAMILIES:
+        for family in [*witness.FAMILIES, *witness.MORE]:
             own = folder / family.replace(" ", "-")
             model = witness.made(family, own)
             for dtype, blocks in (("f32", BLOCKS), ("bf16", {"64": 64})):
@@ -283,7 +283,8 @@ among the five most probable and the most probable next tokens. In float32:
             if dtype == "bf16":
                 text.append("""
 In bfloat16, blocks of 64 tokens. Both programs round to 8 bits, in another order of operations, and these random
-weights amplify rounding from layer to layer. The last two columns say how far the queries of each are from those in float32: about as far as they are from each other.
+weights amplify rounding from layer to layer. With experts (mixtral, qwen3 moe, gpt-oss) a token near the border between
+two experts may also go another way. The last two columns say how far the queries of each are from those in float32: about as far as they are from each other.
 
 """)
             far = ["query, transformers from float32", "query, kvloupe from float32"] if dtype == "bf16" else []

@@ -70,21 +70,49 @@ VOCABULARY = 267
 Values = dict[str, tuple]  # value, its kind, and of arrays the elements' kind
 Tensors = dict[str, tuple[np.ndarray, str]]  # rows as bytes or float32, and the type's name
 
-_PARTS = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q",
-          "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
-          "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate",
-          "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+_NAMES = {"gpt-oss": "GPT_OSS"}  # of the package's architectures; the others are written alike
 
 
-def name_of(weight: str) -> str:
-    """The file's name of a weight of Hugging Face."""
-    whole = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
-             "lm_head.weight": "output.weight"}
-    if weight in whole:
-        return whole[weight]
-    layer, part = weight.removeprefix("model.layers.").split(".", 1)
-    part, kind = part.rsplit(".", 1)
-    return f"blk.{layer}.{_PARTS[part]}.{kind}"
+def names_of(architecture: str, layers: int) -> Callable[[str], str]:
+    """The file's name of a weight of Hugging Face, as the package gguf has it."""
+    found = gguf.get_tensor_name_map(gguf.MODEL_ARCH[_NAMES.get(architecture, architecture.upper())], layers)
+
+    def name_of(weight: str) -> str:
+        if weight.endswith(".sinks"):
+            weight += ".weight"
+        stem, kind = weight.rsplit(".", 1)
+        return f"{found.get_name(stem)}.{kind}"
+    return name_of
+
+
+def parts_of(name: str, rows: np.ndarray, architecture: str) -> dict[str, np.ndarray]:
+    """The tensors that a weight of transformers is in a file, as views of it: experts are stacked, gate and up apart."""
+    if ".mlp.experts." not in name:
+        return {name: rows}
+    experts, part = name.rsplit(".", 1)
+    kind = "bias" if part.endswith("_bias") else "weight"
+    both = part.startswith("gate_up")
+    if architecture == "gpt-oss":  # [E, in, out], gate and up in turns
+        rows = rows if kind == "bias" else rows.swapaxes(1, 2)
+        pair = (rows[:, 0::2], rows[:, 1::2])
+    else:
+        pair = (rows[:, :rows.shape[1] // 2], rows[:, rows.shape[1] // 2:])
+    if not both:
+        return {f"{experts}.down_proj.{kind}": rows}
+    return {f"{experts}.gate_proj.{kind}": pair[0], f"{experts}.up_proj.{kind}": pair[1]}
+
+
+_OWN_VALUES = {  # fields that a config may have
+    "sliding_window": (gguf.Keys.Attention.SLIDING_WINDOW, Kind.UINT32),
+    "attn_logit_softcapping": (gguf.Keys.LLM.ATTN_LOGIT_SOFTCAPPING, Kind.FLOAT32),
+    "final_logit_softcapping": (gguf.Keys.LLM.FINAL_LOGIT_SOFTCAPPING, Kind.FLOAT32),
+    "attention_multiplier": (gguf.Keys.Attention.SCALE, Kind.FLOAT32),
+    "embedding_multiplier": (gguf.Keys.LLM.EMBEDDING_SCALE, Kind.FLOAT32),
+    "residual_multiplier": (gguf.Keys.LLM.RESIDUAL_SCALE, Kind.FLOAT32),
+    "logits_scaling": (gguf.Keys.LLM.LOGIT_SCALE, Kind.FLOAT32),
+    "num_experts": (gguf.Keys.LLM.EXPERT_COUNT, Kind.UINT32),
+    "num_experts_per_tok": (gguf.Keys.LLM.EXPERT_USED_COUNT, Kind.UINT32),
+    "moe_intermediate_size": (gguf.Keys.LLM.EXPERT_FEED_FORWARD_LENGTH, Kind.UINT32)}
 
 
 def values_of(config: Any, architecture: str, rope: dict[str, Any]) -> Values:
@@ -103,6 +131,11 @@ def values_of(config: Any, architecture: str, rope: dict[str, Any]) -> Values:
         f"{a}.rope.dimension_count": (config.head_dim, Kind.UINT32),
         f"{a}.attention.key_length": (config.head_dim, Kind.UINT32),
         f"{a}.attention.value_length": (config.head_dim, Kind.UINT32)}
+    for field, (key, kind) in _OWN_VALUES.items():
+        if getattr(config, field, None) is not None:
+            found[key.format(arch=a)] = (getattr(config, field), kind)
+    if a == "gpt-oss":
+        found[gguf.Keys.LLM.EXPERT_FEED_FORWARD_LENGTH.format(arch=a)] = (config.intermediate_size, Kind.UINT32)
     if rope.get("rope_type") in ("linear", "yarn"):
         found[f"{a}.rope.scaling.type"] = (rope["rope_type"], Kind.STRING)
         found[f"{a}.rope.scaling.factor"] = (rope["factor"], Kind.FLOAT32)
@@ -129,28 +162,36 @@ def rope_freqs(rope: dict[str, Any], width: int) -> np.ndarray:
     return np.array(found, np.float32)
 
 
-def converted(model: Any, architecture: str, kinds: Callable[[str], str], rope: dict[str, Any]) -> tuple[Values, Tensors]:
+def converted(model: Any, architecture: str, kinds: Callable[[str], str]) -> tuple[Values, Tensors]:
     """A model of transformers as a GGUF file has it. Its matrices become what their types can say."""
     import torch
 
     config, tensors = model.config, {}
-    rope = {"rope_theta": 10000.0} | rope
-    for at, (name, weight) in enumerate(model.named_parameters()):
-        rows = weight.detach().numpy()
-        kind = "F32" if rows.ndim == 1 else kinds(name)
-        if kind not in ("F32", "F16", "BF16"):
-            data = drawn(kind, *rows.shape, seed=at)
-        elif rows.ndim == 1:
-            data = rows.astype(np.float32)
-        else:
-            data = gguf.quants.quantize(rows, Type[kind])
+    rope = dict(config.rope_parameters)
+    rope = dict(rope.get("full_attention", rope))
+    name_of = names_of(architecture, config.num_hidden_layers)
+    interleaved = architecture in ("llama", "granite", "smollm3")
+    for at, (whole, weight) in enumerate(model.named_parameters()):
+        own = weight.detach().numpy().copy()
+        more = 1.0 if architecture.startswith("gemma") and own.ndim == 1 else 0.0  # Gemma's norms, as they multiply
+        for name, rows in parts_of(whole, own, architecture).items():
+            kind = "F32" if rows.ndim == 1 or name.endswith("bias") else kinds(name)
+            if kind not in ("F32", "F16", "BF16"):
+                data = drawn(kind, rows.size // rows.shape[-1], rows.shape[-1], seed=at)
+            elif kind == "F32":
+                data = np.ascontiguousarray(rows, np.float32) + np.float32(more)
+            else:
+                data = gguf.quants.quantize(np.ascontiguousarray(rows), Type[kind])
+            if kind != "F32":
+                data = data.reshape(*rows.shape[:-1], -1)
+                rows[...] = expanded(data, kind).reshape(rows.shape)
+            if interleaved and ".q_proj." in name:
+                data = turned(data, config.num_attention_heads)
+            if interleaved and ".k_proj." in name:
+                data = turned(data, config.num_key_value_heads)
+            tensors[name_of(name)] = (data, kind)
         with torch.no_grad():
-            weight.copy_(torch.from_numpy(rows.copy() if kind == "F32" else expanded(data, kind)))
-        if architecture == "llama" and ".q_proj." in name:
-            data = turned(data, config.num_attention_heads)
-        if architecture == "llama" and ".k_proj." in name:
-            data = turned(data, config.num_key_value_heads)
-        tensors[name_of(name)] = (data, kind)
+            weight.copy_(torch.from_numpy(own))
     if rope.get("rope_type") == "llama3":
         tensors["rope_freqs.weight"] = (rope_freqs(rope, config.head_dim), "F32")
     return values_of(config, architecture, rope) | tokenizer(), tensors

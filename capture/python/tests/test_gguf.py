@@ -164,6 +164,21 @@ FAMILIES = {
     "qwen2 yarn": ("qwen2", "Qwen2", dict(use_sliding_window=False, head_dim=None, rope_parameters=YARN)),
     "qwen3": ("qwen3", "Qwen3", dict(use_sliding_window=False, head_dim=32)),
     "qwen3 tied": ("qwen3", "Qwen3", dict(use_sliding_window=False, head_dim=32, tie_word_embeddings=True)),
+    "phi3": ("phi3", "Phi3", dict(pad_token_id=0, sliding_window=20)),
+    "granite": ("granite", "Granite", dict(attention_multiplier=0.2, embedding_multiplier=3.0, residual_multiplier=0.6,
+                                           logits_scaling=2.5)),
+    "smollm3": ("smollm3", "SmolLM3", dict(num_hidden_layers=4, pad_token_id=0)),
+    "olmo2": ("olmo2", "Olmo2", {}),
+    "gemma 2": ("gemma2", "Gemma2", dict(query_pre_attn_scalar=16, sliding_window=20, tie_word_embeddings=True)),
+    "gemma 3": ("gemma3", "Gemma3Text", dict(
+        num_hidden_layers=6, query_pre_attn_scalar=16, sliding_window=20, tie_word_embeddings=True, rope_parameters={
+            "sliding_attention": dict(rope_type="default", rope_theta=10000.0),
+            "full_attention": dict(rope_type="linear", factor=8.0, rope_theta=1000000.0)})),
+    "mixtral": ("llama", "Mixtral", dict(num_local_experts=4)),
+    "qwen3 moe": ("qwen3moe", "Qwen3Moe", dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32,
+                                               norm_topk_prob=True)),
+    "gpt-oss": ("gpt-oss", "GptOss", dict(num_local_experts=4, num_experts_per_tok=2, sliding_window=20,
+                                          rope_parameters=YARN | dict(truncate=False))),
 }
 
 
@@ -174,14 +189,14 @@ def both(family: str, folder: Path, quantised: bool) -> tuple[Path, files.Values
     shape = {key: value for key, value in (TINY | change).items() if value is not None}
     model = transformers.AutoModelForCausalLM.from_config(getattr(transformers, f"{name}Config")(**shape)).eval()
     with torch.no_grad():
-        for parameter in model.parameters():  # norms and biases are ones and zeros: give them values
-            if parameter.dim() == 1:
+        for part, parameter in model.named_parameters():  # norms and biases are ones and zeros: give them values
+            if parameter.dim() == 1 or part.endswith("bias"):
                 parameter.add_(torch.randn_like(parameter) * 0.2)
     if getattr(model.config, "head_dim", None) is None:
         model.config.head_dim = model.config.hidden_size // model.config.num_attention_heads
     turn = iter(range(1000))
     kinds = (lambda _: files.SHORT[next(turn) % len(files.SHORT)]) if quantised else (lambda _: "F32")
-    values, tensors = files.converted(model, architecture, kinds, change.get("rope_parameters", {}))
+    values, tensors = files.converted(model, architecture, kinds)
     model.save_pretrained(folder)
     return folder, values, tensors
 
@@ -206,7 +221,7 @@ def test_the_trace_is_that_of_the_same_weights_from_safetensors(family: str, qua
 
 
 def test_weights_that_are_expanded_layer_by_layer(tmp_path: Path) -> None:
-    for family in ("llama", "qwen3 tied"):
+    for family in ("llama", "qwen3 tied", "phi3", "qwen3 moe", "gpt-oss"):
         _, values, tensors = both(family, tmp_path / family, True)
         file = files.write(tmp_path / f"{family}.gguf", values, tensors)
         traces = [run(file, IDS, tmp_path / f"{how}.h5", "--generate", 3, "--weights", how)
@@ -442,7 +457,7 @@ def test_a_trace_of_the_real_model_has_an_honest_size(real: Path, tmp_path: Path
 def base() -> files.Raw:
     config = transformers.LlamaConfig(**(TINY | dict(num_hidden_layers=1)))
     torch.manual_seed(7)
-    return files.Raw(*files.converted(transformers.LlamaForCausalLM(config), "llama", lambda _: "Q8_0", {}))
+    return files.Raw(*files.converted(transformers.LlamaForCausalLM(config), "llama", lambda _: "Q8_0"))
 
 
 def refused(file: Path, tmp_path: Path, *named: str, words: tuple = ("--ids",)) -> str:

@@ -58,8 +58,8 @@ def made(family: str | tuple, folder: Path, shard: str = "5GB"):
     config = getattr(transformers, f"{name}Config")(**(SHAPE | change))
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
     with torch.no_grad():
-        for parameter in model.parameters():  # norms and biases are ones and zeros: give them values
-            if parameter.dim() == 1:
+        for part, parameter in model.named_parameters():  # norms and biases are ones and zeros: give them values
+            if parameter.dim() == 1 or part.endswith("bias"):
                 parameter.add_(torch.randn_like(parameter) * 0.2)
     model.save_pretrained(folder, max_shard_size=shard)
     return type(model).from_pretrained(folder, dtype=torch.float32).eval()
@@ -72,15 +72,14 @@ def difference(a: h5py.File, b: h5py.File, path: str) -> float:
     return float(np.nanmax(np.abs(x - y) / np.maximum(1.0, np.abs(y))))
 
 
-@pytest.mark.parametrize("block", [1, 7, 64, 90])
-@pytest.mark.parametrize("family", list(FAMILIES))
-def test_states_and_predictions_agree(family: str, block: int, tmp_path: Path) -> None:
-    model = made(family, tmp_path / "model", "60KB" if block == 7 else "5GB")
+def compare(model: Any, folder: Path, block: int, tmp_path: Path) -> None:
+    """Captures the model in Python, and the folder with the program, and compares every number of the traces; those of
+    the program also with the logits of the model's own attention."""
     ids = np.random.default_rng(3).integers(3, SHAPE["vocab_size"], 90)
     kvloupe.capture(model, None, ids, tmp_path / "python.h5", block=block, generate=6, store="f32")
     (tmp_path / "ids.txt").write_text(" ".join(map(str, ids)))
     done = subprocess.run(
-        [program(), "run", "--model", str(tmp_path / "model"), "--ids", str(tmp_path / "ids.txt"), "--block",
+        [program(), "run", "--model", str(folder), "--ids", str(tmp_path / "ids.txt"), "--block",
          str(block), "--generate", "6", "--dtype", "f32", "--store", "f32", "--attention", "none", "--progress",
          "none", "-o", str(tmp_path / "cpp.h5")], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -88,25 +87,51 @@ def test_states_and_predictions_agree(family: str, block: int, tmp_path: Path) -
         assert ours["tokens/ids"][:].tolist() == theirs["tokens/ids"][:].tolist(), "greedy texts differ"
         assert ours["run/blocks"][:].tolist() == theirs["run/blocks"][:].tolist()
         for name in ("num_layers", "num_heads", "num_kv_heads", "head_dim", "hidden_size", "vocab_size",
-                     "rope_theta", "sliding_window", "fingerprint"):
+                     "rope_theta", "sliding_window"):
             assert ours["model"].attrs[name] == theirs["model"].attrs[name], name
         assert np.isclose(ours["run"].attrs["attention_scale"], theirs["run"].attrs["attention_scale"])
         for layer in range(SHAPE["num_hidden_layers"]):
+            a, b = ours[f"layers/{layer}"], theirs[f"layers/{layer}"]
+            for name in ("sliding_window", "attention_softcap", "attention_scale", "rope_theta"):
+                assert a.attrs.get(name) == b.attrs.get(name), (layer, name)
+            assert ("sink_logits" in a) == ("sink_logits" in b)
+            assert "sink_logits" not in a or a["sink_logits"][:].tolist() == b["sink_logits"][:].tolist()
             for name in ("query", "key", "value", "attention_logsumexp", "output_weight", "value_out_norm_l1",
                          "value_out_norm_l2"):
                 assert difference(ours, theirs, f"layers/{layer}/{name}") < 1e-4, (layer, name)
-        for name in ("logprob", "hidden", "loss", "final_rms"):
-            assert difference(ours, theirs, f"predictions/{name}") < 1e-4, name
-        assert difference(ours, theirs, "model/final_norm") < 1e-6
+        for name in ("predictions/logprob", "predictions/hidden", "predictions/loss"):
+            assert difference(ours, theirs, name) < 1e-4, name
+        for name in ("predictions/final_rms", "model/final_norm"):
+            assert (name in ours) == (name in theirs), name
+            assert name not in ours or difference(ours, theirs, name) < 1e-4, name
         for name in ("lm_head", "lm_head_rows", "lm_head_row_ids"):
             assert (name in ours["model"]) == (name in theirs["model"]), name
             assert name not in ours["model"] or difference(ours, theirs, f"model/{name}") < 1e-6, name
+        model.set_attn_implementation("eager")
+        with torch.inference_mode():
+            logits = model(torch.tensor(theirs["tokens/ids"][:][None]), use_cache=False).logits[0].double()
+        named = torch.tensor(theirs["predictions/token_ids"][:]).long()
+        eager = torch.log_softmax(logits, -1).gather(-1, named).numpy()
+        assert np.abs(theirs["predictions/logprob"][:] - eager).max() < 1e-4
         # Of equal probabilities either order will do.
         same = ours["predictions/token_ids"][:] == theirs["predictions/token_ids"][:]
         assert same.mean() > 0.99
 
 
-@pytest.mark.parametrize("family", ["llama", "mistral window", "qwen3"])
+def same_fingerprint(tmp_path: Path) -> bool:
+    with h5py.File(tmp_path / "python.h5") as ours, h5py.File(tmp_path / "cpp.h5") as theirs:
+        return ours["model"].attrs["fingerprint"] == theirs["model"].attrs["fingerprint"]
+
+
+@pytest.mark.parametrize("block", [1, 7, 64, 90])
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_states_and_predictions_agree(family: str, block: int, tmp_path: Path) -> None:
+    model = made(family, tmp_path / "model", "60KB" if block == 7 else "5GB")
+    compare(model, tmp_path / "model", block, tmp_path)
+    assert same_fingerprint(tmp_path)
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral window", "qwen3", "olmo2", "gemma 3", "gpt-oss"])
 def test_probes_agree(family: str, tmp_path: Path) -> None:
     model = made(family, tmp_path / "model")
     ids = np.random.default_rng(3).integers(3, SHAPE["vocab_size"], 70)
@@ -132,9 +157,13 @@ OTHERS = {
     "phi3": ("Phi3", dict(pad_token_id=0)),
     "gemma": ("Gemma", {}),
     "granite": ("Granite", dict(attention_multiplier=0.2)),
+    "granite factors": ("Granite", dict(attention_multiplier=0.2, embedding_multiplier=3.0, residual_multiplier=0.6,
+                                        logits_scaling=2.5, attention_bias=True, mlp_bias=True)),
     "mixtral": ("Mixtral", dict(num_local_experts=4)),
     "qwen2 moe": ("Qwen2Moe", dict(num_experts=4, moe_intermediate_size=16, shared_expert_intermediate_size=16)),
     "qwen3 moe": ("Qwen3Moe", dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16)),
+    "qwen3 moe sums": ("Qwen3Moe", dict(num_experts=6, num_experts_per_tok=3, moe_intermediate_size=16,
+                                        norm_topk_prob=True, mlp_only_layers=[1])),
     "cohere": ("Cohere", {}),
     "stablelm": ("StableLm", dict(partial_rotary_factor=0.5)),
 }
@@ -161,6 +190,42 @@ SPECIAL = {
     "glm": ("Glm", dict(pad_token_id=0, partial_rotary_factor=0.5)),
 }
 EVERY.update(SPECIAL)
+
+
+# Of those, the ones that kvloupe-capture runs: layers that differ, other norms, factors, experts.
+MORE = ["phi3", "phi3 window", "granite", "granite factors", "smollm3", "olmo2", "gemma 2", "gemma 3", "mixtral",
+        "mixtral window", "qwen3 moe", "qwen3 moe sums", "gpt-oss"]
+
+
+@pytest.mark.parametrize("family", MORE)
+def test_more_families_agree(family: str, tmp_path: Path) -> None:
+    compare(made(family, tmp_path / "model"), tmp_path / "model", 23, tmp_path)
+    assert same_fingerprint(tmp_path)
+
+
+def test_experts_in_mxfp4_agree(tmp_path: Path) -> None:
+    """Against a model with the weights that transformers expands the same blocks and scales to."""
+    from safetensors.torch import load_file, save_file
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+    EVERY["gpt-oss 64"] = ("GptOss", EVERY["gpt-oss"][1] | dict(hidden_size=64))
+    model, folder = made("gpt-oss 64", tmp_path / "plain"), tmp_path / "packed"
+    folder.mkdir()
+    weights = load_file(tmp_path / "plain" / "model.safetensors")
+    random = torch.Generator().manual_seed(5)
+    for name in [name for name in weights if name.endswith(("gate_up_proj", "down_proj"))]:
+        experts, inputs, outputs = weights.pop(name).shape
+        blocks = torch.randint(0, 256, (experts, outputs, inputs // 32, 16), generator=random, dtype=torch.uint8)
+        scales = torch.randint(123, 126, (experts, outputs, inputs // 32), generator=random, dtype=torch.uint8)
+        weights |= {f"{name}_blocks": blocks, f"{name}_scales": scales}
+        part = model.get_parameter(name)
+        with torch.no_grad():
+            part.copy_(convert_moe_packed_tensors(blocks, scales, dtype=torch.float32))
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((tmp_path / "plain" / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4"}
+    (folder / "config.json").write_text(json.dumps(config))
+    compare(model, folder, 23, tmp_path)
 
 
 def rotations(model: Any) -> tuple[dict[int, np.ndarray], list[Any]]:

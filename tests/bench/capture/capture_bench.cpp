@@ -5,6 +5,7 @@
 #include <c10/core/InferenceMode.h>
 #include <time.h>
 
+#include <cmath>
 #include <filesystem>
 #include <optional>
 
@@ -31,6 +32,9 @@ ModelConfig config() {
   config.intermediate_size = 512;
   config.vocab_size = 1350;
   config.rope_theta = 500000.0;
+  config.layers.resize(4);
+  for (LayerConfig& layer : config.layers) layer.rope_theta = config.rope_theta;
+  config.attention_scale = 1.0 / std::sqrt(32.0);
   config.tied_head = true;
   return config;
 }

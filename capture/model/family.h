@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "capture/model/config_reader.h"
+#include "capture/model/model_config.h"
+
+namespace kvloupe {
+
+/// Which projections of the attention have a bias.
+enum class AttentionBias {
+  none,
+  query_key_value,  // always, although no field says so (Qwen2)
+  by_field,         // all four, where attention_bias is true
+};
+
+/// Which layers have a sliding window, and where the config says so.
+struct WindowRule {
+  enum class Kind {
+    none,         // no layer
+    every_layer,  // all layers, with the field sliding_window
+    layer_types,  // the layers that layer_types names; without this field all but every n-th layer
+    off,          // use_sliding_window must leave all layers without one (Qwen)
+    if_used,      // all layers, where use_sliding_window is true (Qwen3-MoE)
+  };
+  Kind kind = Kind::none;
+  std::int64_t absent = 0;  // the window if sliding_window is absent; 0: none. null is always none
+  std::int64_t full_every = 0;  // n; 0: no layer has a window
+};
+
+/// A model family as data: what its config leaves out, and what it computes. Every family is a
+/// decoder with RMS norms, grouped-query attention with rotary positions (pairs j and j + d/2) and
+/// gated MLPs. Defaults are those of the family's config class in Hugging Face Transformers.
+struct Family {
+  std::string_view name;  // in config.json's "architectures"
+  // --- what a config without the field means
+  double rms_norm_eps = 1e-6;
+  double rope_theta = 10000.0;
+  const char* rope_scaling = "null";  // JSON
+  std::int64_t head_dim = 0;          // 0: hidden_size / num_attention_heads
+  bool own_kv_heads = false;          // without num_key_value_heads each query head has its own
+  bool tied_head = false;
+  WindowRule window = {};
+  bool attention_bias_absent = false;  // attention_bias, where it is by_field
+  // --- what the family computes
+  AttentionBias attention_bias = AttentionBias::none;
+  bool mlp_bias = false;  // where mlp_bias is true
+  QueryKeyNorm query_key_norm = QueryKeyNorm::none;
+  NormPlaces norms = NormPlaces::before;
+  double norm_offset = 0.0;
+  Activation activation = Activation::silu;
+  bool scaled_embedding = false;  // by √D (Gemma)
+  bool sink_logits = false;
+  /// The base of the rotation in layers with a window, where these have a rotation of their own
+  /// (Gemma 3): without rope_parameters by type of layer, the field rope_local_base_freq, or else
+  /// this. 0: all layers have the same rotation.
+  double window_rope_theta = 0.0;
+  WeightLayout layout = WeightLayout::plain;
+  /// Reads the fields that only this family has; null: none. The layers are filled in by then.
+  void (*own_fields)(const ConfigReader& reader, ModelConfig& config) = nullptr;
+};
+
+}  // namespace kvloupe
