@@ -46,14 +46,14 @@ CutRow cut_row(std::span<const float> logits, std::span<const double> full,
 
 AskedLayer::AskedLayer(const LayerStates& states, const LayerContext& context,
                        std::span<const int> queries, const Eigen::MatrixXd* effects,
-                       std::size_t replays)
-    : states_(states), context_(context), queries_(queries), effects_(effects) {
+                       std::size_t replays, const QueryRows* rows)
+    : states_(states), context_(context), queries_(queries), effects_(effects), rows_(rows) {
   whole_.resize(static_cast<std::size_t>(context.model.num_kv_heads));
   sums_.resize(replays * whole_.size());
   if (states.output_weights.empty()) return;
-  const auto rows = static_cast<Eigen::Index>(queries.size());
-  for (Whole& whole : whole_) whole.output.setZero(rows, context.model.hidden_size);
-  for (Sums& sums : sums_) sums.change.setZero(rows, context.model.hidden_size);
+  const auto count = static_cast<Eigen::Index>(queries.size());
+  for (Whole& whole : whole_) whole.output.setZero(count, context.model.hidden_size);
+  for (Sums& sums : sums_) sums.change.setZero(count, context.model.hidden_size);
 }
 
 void AskedLayer::add(int head, std::size_t first, std::size_t count,
@@ -132,6 +132,15 @@ Matrix AskedLayer::changes_of(int query_head, std::span<const FullRow> asked,
   return changes;
 }
 
+std::span<const float> AskedLayer::asking(std::size_t query_head, int query) const {
+  const auto of = [](const Matrix& matrix, Eigen::Index row) {
+    return std::span(matrix.data() + row * matrix.cols(), static_cast<std::size_t>(matrix.cols()));
+  };
+  if (rows_ == nullptr) return of(states_.queries[query_head], query);
+  return of(rows_->rows,
+            static_cast<Eigen::Index>(query_head) * rows_->count + (query - rows_->first));
+}
+
 void AskedLayer::multiply_by_gate(int query_head, std::span<const FullRow> asked,
                                   Matrix& outputs) const {
   for (Eigen::Index r = 0; r < outputs.rows() && !states_.gates.empty(); ++r) {
@@ -169,7 +178,7 @@ void AskedLayer::add_query_head(int query_head, std::size_t first, std::size_t c
     FullRow& one = asked[static_cast<std::size_t>(r)];
     one.query = queries_[first + static_cast<std::size_t>(r)];
     one.seen = first_seen(one.query, model.sliding_window);
-    one.asked = {states_.queries[q].row(one.query).data(), static_cast<std::size_t>(keys.cols())};
+    one.asked = asking(q, one.query);
     one.logits = attention_logits(
         one.asked, kvloupe::rows(view(keys), one.seen, one.query + 1 - one.seen), rule);
     one.full = softmax(one.logits, rule.sink);

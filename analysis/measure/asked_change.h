@@ -23,6 +23,13 @@ struct FoundEntries {
   const CacheView* merged = nullptr;
 };
 
+/// The queries of neighbouring tokens [first, first + count), of all query heads one after the
+/// other: [Hq·count,d]. Where few ask, these take much less than all queries of the layer.
+struct QueryRows {
+  Matrix rows;
+  int first = 0, count = 0;
+};
+
 /// The change in one head, means over the queries and over the head's query heads. o: attention
 /// output of a query head with the full cache, o': with what the cache holds.
 struct AskedHead {
@@ -44,10 +51,11 @@ class AskedLayer {
  public:
   /// `queries`: tokens, ascending, Q of them. `effects` [Q,D] or empty: the change of a quantity
   /// per change of the residual stream at each query. States, context and queries are borrowed; the
-  /// states need keys, queries and values, and output weights with their norms where the trace has
-  /// them. `context.model.sliding_window` is what a query sees.
+  /// states need keys and values, output weights with their norms where the trace has them, and
+  /// queries unless `rows` has those that ask. `context.model.sliding_window` is what a query sees.
   AskedLayer(const LayerStates& states, const LayerContext& context, std::span<const int> queries,
-             const Eigen::MatrixXd* effects = nullptr, std::size_t replays = 1);
+             const Eigen::MatrixXd* effects = nullptr, std::size_t replays = 1,
+             const QueryRows* rows = nullptr);
 
   /// A head's caches, one for each replay, at the queries [first, first + count) of those asked,
   /// which are in one block. Call it for each head and query exactly once; different heads may be
@@ -80,6 +88,8 @@ class AskedLayer {
     std::vector<double> full;      // [seen]
     std::span<const float> asked;  // [d]
   };
+  /// [d] of a query head at one of the tokens that ask.
+  std::span<const float> asking(std::size_t query_head, int query) const;
   /// One query head.
   void add_query_head(int query_head, std::size_t first, std::size_t count,
                       std::span<const FoundEntries> found);
@@ -98,6 +108,7 @@ class AskedLayer {
   const LayerContext& context_;
   std::span<const int> queries_;
   const Eigen::MatrixXd* effects_;
+  const QueryRows* rows_;
   std::vector<Whole> whole_;  // [Hk]
   std::vector<Sums> sums_;    // [replays] of [Hk]
 };

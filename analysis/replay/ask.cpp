@@ -156,7 +156,26 @@ std::vector<LayerAnswer> ask_layer(const Trace& trace, const std::vector<Asking>
                                    const AskedTogether& group, const AskedHeads& heads,
                                    const AskOptions& options, const HeadLoop& for_heads,
                                    std::vector<AskedReplay>& results, Progress& progress) {
-  const auto states = layer_states(options.states, trace, heads.layer, StateParts(), progress);
+  const auto is_merged = [&](std::size_t member) {
+    const Replay& replay = all[group.members[member]].replay;
+    return std::any_of(heads.places.begin(), heads.places.end(),
+                       [&](std::size_t place) { return merges(replay.heads[place]); });
+  };
+  bool any_merged = false;
+  for (std::size_t member = 0; member < group.members.size(); ++member)
+    any_merged = any_merged || is_merged(member);
+  // Of the queries only those that ask, where they are few and side by side: in a long trace all of
+  // a layer's are most of what is read. A replay of merges needs them all.
+  const Block asking{group.queries.front(), group.queries.back() + 1};
+  const bool few = !any_merged && asking.size() <= trace.length() / 4;
+  StateParts parts;
+  parts.queries = !few;
+  const auto states = layer_states(options.states, trace, heads.layer, parts, progress);
+  std::optional<QueryRows> rows;
+  if (states->queries.empty()) {
+    rows.emplace(QueryRows{trace.queries(heads.layer, asking), asking.first, asking.size()});
+  }
+  const QueryRows* const query_rows = rows ? &*rows : nullptr;
   LayerContext context;
   context.layer = heads.layer;
   context.model = trace.layer_model(heads.layer);
@@ -177,10 +196,7 @@ std::vector<LayerAnswer> ask_layer(const Trace& trace, const std::vector<Asking>
   std::vector<std::size_t> members;  // of `of_records`
   for (std::size_t member = 0; member < group.members.size(); ++member) {
     const Asking& one = all[group.members[member]];
-    const bool merged =
-        std::any_of(heads.places.begin(), heads.places.end(),
-                    [&](std::size_t place) { return merges(one.replay.heads[place]); });
-    if (!merged) {
+    if (!is_merged(member)) {
       of_records.push_back(&one);
       members.push_back(member);
       continue;
@@ -189,13 +205,14 @@ std::vector<LayerAnswer> ask_layer(const Trace& trace, const std::vector<Asking>
     for (const std::size_t place : heads.places) {
       wanted[static_cast<std::size_t>(one.replay.heads[place].head)] = 1;
     }
-    AskedLayer asked(*states, context, group.queries, &group.gradients);
+    AskedLayer asked(*states, context, group.queries, &group.gradients, 1, query_rows);
     const DecidingLayer deciding(trace, heads.layer, options.states, context, progress);
     add_replayed(one, group.steps, *states, context, deciding.get(), wanted, asked, progress);
     take(asked, 0, member);
   }
   if (of_records.empty()) return answers;
-  AskedLayer asked(*states, context, group.queries, &group.gradients, of_records.size());
+  AskedLayer asked(*states, context, group.queries, &group.gradients, of_records.size(),
+                   query_rows);
   add_records(of_records, heads, group.steps, for_heads, asked, progress);
   for (std::size_t i = 0; i < members.size(); ++i) take(asked, i, members[i]);
   return answers;

@@ -75,27 +75,13 @@ std::vector<std::string> layer_kinds_notes(const Trace& trace) {
     latent = latent || own.kind == LayerKind::latent;
     gated = gated || trace.has_gate(layer);
     if (own.shares_with >= 0)
-      shared += fmt::format("{}{} that of {}", shared.empty() ? "" : ", ", layer, own.shares_with);
+      shared += fmt::format("{}layer {} reads {}", shared.empty() ? "" : ", ", layer, own.shares_with);
   }
-  if (latent) {
-    notes.emplace_back(
-        "latent attention (MLA): one key-value head per layer, whose key is the latent with the "
-        "rotated part beside it and whose value is the latent; scores of keys see both parts");
-  }
-  if (trace.model().expanded_latent) {
-    notes.emplace_back(
-        "latent attention captured as expanded heads: not realisable, because all heads of a layer "
-        "share one cache and cannot evict on their own");
-  }
-  if (!shared.empty()) {
-    notes.push_back("layers that read another layer's cache: " + shared +
-                    "; the layer that stores decides for both");
-  }
-  if (gated) {
-    notes.emplace_back(
-        "output gates: measures of outputs count them; policies decide without, as their authors' "
-        "code does");
-  }
+  if (latent) notes.emplace_back("keys and their scores are latents (MLA), one head per layer");
+  if (trace.model().expanded_latent)
+    notes.emplace_back("MLA as expanded heads: not realisable, all heads share one cache");
+  if (!shared.empty()) notes.push_back("shared caches: " + shared);
+  if (gated) notes.emplace_back("measures count the output gates, policies do not");
   return notes;
 }
 

@@ -299,6 +299,7 @@ TEST_F(PythonPolicy, AFunctionThatNeverReturnsEndsWithTheProgramThatAsked) {
                                       {"attention_scale", 1.0},
                                       {"n", 1},
                                       {"d", 1},
+                                      {"value_dim", 1},
                                       {"m", 1},
                                       {"tokens", 0},
                                       {"keys", 64},

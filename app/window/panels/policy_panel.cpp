@@ -230,18 +230,19 @@ struct Column {
   }
 };
 
-/// What the numbers are worth: a replay above layer 0 is an approximation.
+/// What the numbers are worth: a replay above the first layer with a cache is an approximation.
 void draw_loop_badge(const PanelContext& c) {
   const RunInfo& run = c.results.trace()->run();
   const bool closed = run.closed_loop();
-  const bool exact = closed || c.state.selection.layer == 0;
+  const int first_cache = c.results.trace()->storing_layers().front();
+  const bool exact = closed || c.state.selection.layer == first_cache;
   // Where the policy has run in the model, too: how far the replay is off in this layer.
   const auto agreement = closed ? nullptr : c.results.agreement();
   const std::string text = closed  ? "closed loop"
                            : exact ? "open loop: exact here"
                            : agreement
                                ? fmt::format("open loop: Jaccard {:.2f} to closed", *agreement)
-                               : "open loop: exact for layer 0";
+                               : fmt::format("open loop: exact for layer {}", first_cache);
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const float radius = c.px(3);
   const ImVec2 centre{at.x + radius, at.y + c.fonts.secondary->FontSize / 2};

@@ -58,7 +58,7 @@ void draw_facts(const PanelContext& c, const Trace& trace) {
     row(c, "model", model.name.empty() ? model.architecture : model.name);
     const std::string kinds = layer_kinds_text(trace);
     row(c, "layers",
-        kinds.empty() ? count_text(model.num_layers)
+        model.caches() == model.num_layers ? count_text(model.num_layers)
                       : fmt::format("{}, {} with a cache", count_text(model.num_layers),
                                     count_text(model.caches())),
         kinds);
