@@ -11,10 +11,11 @@ namespace {
 /// How many tokens are read at a time: whole chunks of a trace as kvloupe writes it.
 int tokens_at_a_time(const Trace& trace, int layer, const StateParts& parts, std::size_t bytes) {
   const ModelInfo& model = trace.layer_model(layer);
-  const int numbers =
-      model.num_kv_heads * (model.head_dim + (parts.values ? model.value_width() : 0)) +
-      (parts.queries ? model.num_heads * model.head_dim : 0);
-  const std::size_t a_token = static_cast<std::size_t>(numbers) * sizeof(float);
+  const auto count = [](int number) { return static_cast<std::size_t>(number); };
+  std::size_t numbers = count(model.num_kv_heads) * count(model.head_dim);
+  if (parts.values) numbers += count(model.num_kv_heads) * count(model.value_width());
+  if (parts.queries) numbers += count(model.num_heads) * count(model.head_dim);
+  const std::size_t a_token = numbers * sizeof(float);
   const auto chunks = static_cast<int>(bytes / (a_token * layout::kStateChunk));
   return layout::kStateChunk * std::max(chunks, 1);
 }

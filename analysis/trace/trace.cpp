@@ -352,11 +352,10 @@ bool Trace::has_gate(int layer) const { return impl_->layer_at(layer).gate; }
 Matrix Trace::gate(int layer) const {
   const ModelInfo& own = impl_->attending(layer);
   if (!has_gate(layer)) return {};
-  Matrix gate = impl_->datasets.read_part(
-      layout::layer_dataset(layer, layout::kGate),
-      {hdf5::extent(length()), hdf5::extent(own.num_heads * own.value_width())}, {0, 0},
-      {hdf5::extent(length()), hdf5::extent(own.num_heads * own.value_width())}, length(),
-      own.num_heads * own.value_width());
+  const Eigen::Index width = Eigen::Index{own.num_heads} * own.value_width();
+  const Shape shape{hdf5::extent(length()), static_cast<hsize_t>(width)};
+  Matrix gate = impl_->datasets.read_part(layout::layer_dataset(layer, layout::kGate), shape,
+                                          {0, 0}, shape, length(), width);
   for (Eigen::Index token = 0; token < gate.rows(); ++token) {
     for (Eigen::Index at = 0; at < gate.cols(); ++at) {
       if (std::isfinite(gate(token, at))) continue;

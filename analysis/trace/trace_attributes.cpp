@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/one_line.h"
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/trace_layout.h"
 
@@ -15,6 +16,7 @@ namespace {
 constexpr std::int64_t kMostLayers = 10'000;
 constexpr std::int64_t kMostHeads = 100'000;
 constexpr std::int64_t kMostWidth = 10'000'000;  // of one head or the hidden state
+constexpr std::size_t kMostMixer = 60;           // characters shown of a name
 constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
 
 /// Attributes of one group, with their group's name in every message.
@@ -118,8 +120,8 @@ ModelInfo read_model(const Attributes& attributes, int version) {
     model.rotary_start = attributes.integer_or("rotary_start", 0, 0, kMostWidth);
     const std::string mla = attributes.text_or("mla", "latent");
     if (mla != "latent" && mla != "expanded") {
-      throw hdf5::Failure(
-          fmt::format("attribute 'mla' is '{}', but must be latent or expanded", mla));
+      throw hdf5::Failure(fmt::format("attribute 'mla' is '{}', but must be latent or expanded",
+                                      in_one_line(mla, kMostMixer)));
     }
     model.expanded_latent = mla == "expanded";
   }
@@ -167,7 +169,7 @@ LayerKind kind_of(const std::string& name, int layer) {
       fmt::format("attribute 'kind' of layer {} is '{}', but must be attention, none, shared or "
                   "latent: a newer "
                   "kvloupe may know it",
-                  layer, name));
+                  layer, in_one_line(name, kMostMixer)));
 }
 
 /// What version 2 says of a layer.
@@ -179,7 +181,7 @@ void read_shape(const Attributes& attributes, int layer, LayerAttributes& result
     return attributes.integer(name, least, most);
   };
   result.kind = kind_of(attributes.text_or("kind", "attention"), layer);
-  result.mixer = attributes.text_or("mixer", "");
+  result.mixer = in_one_line(attributes.text_or("mixer", ""), kMostMixer);
   result.num_heads = optional("num_heads", 1, kMostHeads);
   result.num_kv_heads = optional("num_kv_heads", 1, kMostHeads);
   result.key_dim = optional("key_dim", 1, kMostWidth);
