@@ -255,7 +255,14 @@ std::vector<ModelInfo> layer_models(const ModelInfo& model,
                              "has a cache of its own",
                              own.shares_with));
       }
-      take_shape(own, result[static_cast<std::size_t>(own.shares_with)], said, layer);
+      const ModelInfo& from = result[static_cast<std::size_t>(own.shares_with)];
+      if (own.sliding_window != from.sliding_window) {
+        disagree(layer,
+                 fmt::format("attribute 'sliding_window' is {}, but layer {}, whose cache it "
+                             "reads, has {} (0: none)",
+                             own.sliding_window, own.shares_with, from.sliding_window));
+      }
+      take_shape(own, from, said, layer);
     } else {
       own.num_kv_heads =
           said.num_kv_heads.value_or(said.kind == LayerKind::latent ? 1 : own.num_kv_heads);

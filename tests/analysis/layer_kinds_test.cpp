@@ -415,6 +415,7 @@ TEST_F(LayerKinds, WhatDoesNotFitIsRefusedWithLayerAndAttribute) {
   expect("/layers/4", "shares_with", 0, nullptr, {"layer 4", "shares_with"});
   expect("/layers/4", "shares_with", 9, nullptr, {"layer 4", "shares_with"});
   expect("/layers/4", "key_dim", 9, nullptr, {"layer 4", "key_dim", "layer 1"});
+  expect("/layers/4", "sliding_window", 9, nullptr, {"layer 4", "sliding_window", "layer 1"});
   expect("/layers/1", "shares_with", 0, nullptr, {"layer 1", "shares_with"});
   expect("/layers/1", "kind", 0, "indexed", {"layer 1", "kind", "indexed", "newer"});
   expect("/layers/2", "value_dim", 13, nullptr, {"layer 2", "13", "12"});
