@@ -66,7 +66,10 @@ const nlohmann::json* ConfigReader::find(const char* field) const {
 
 std::int64_t ConfigReader::size(const char* field, std::int64_t largest) const {
   const nlohmann::json* value = find(field);
-  if (value == nullptr) fail(std::string("the field ") + field + " is missing");
+  if (value == nullptr) {
+    fail(std::string("the field ") + field +
+         " is missing; take the config.json that came with the model, or that transformers writes");
+  }
   const bool fits = value->is_number_unsigned()
                         ? value->get<std::uint64_t>() >= 1 &&
                               value->get<std::uint64_t>() <= static_cast<std::uint64_t>(largest)
