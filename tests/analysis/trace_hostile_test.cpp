@@ -695,6 +695,19 @@ class DamagedTrace : public ::testing::Test {
                                  std::filesystem::copy_options::overwrite_existing);
     if (WIFEXITED(status)) ++(WEXITSTATUS(status) == kRead ? read_ : refused_);
   }
+  /// Changes up to 16 bytes of it, so many times.
+  void expect_survives_damage(const std::string& good, int times, std::uint32_t seed,
+                              const std::string& what) {
+    std::mt19937 random(seed);
+    for (int i = 0; i < times; ++i) {
+      std::string bytes = good;
+      const int changes = 1 << (random() % 5);
+      for (int change = 0; change < changes; ++change) {
+        bytes[random() % bytes.size()] = static_cast<char>(random() % 256);
+      }
+      expect_survives(bytes, what + std::to_string(i));
+    }
+  }
   test::TemporaryFolder folder_;
   std::string good_;
   int read_ = 0, refused_ = 0;
@@ -709,15 +722,7 @@ TEST_F(DamagedTrace, TruncatedAnywhereIsRefused) {
 }
 
 TEST_F(DamagedTrace, AnyDamagedBytesAreReadOrRefusedButNeverCrash) {
-  std::mt19937 random(20240607);
-  for (int i = 0; i < 400; ++i) {
-    std::string bytes = good_;
-    const int changes = 1 << (random() % 5);
-    for (int change = 0; change < changes; ++change) {
-      bytes[random() % bytes.size()] = static_cast<char>(random() % 256);
-    }
-    expect_survives(bytes, "case " + std::to_string(i));
-  }
+  expect_survives_damage(good_, 400, 20240607, "case ");
   EXPECT_GT(refused_, 50);
 }
 
@@ -725,16 +730,7 @@ TEST_F(DamagedTrace, AnyDamagedBytesAreReadOrRefusedButNeverCrash) {
 TEST_F(DamagedTrace, SoAreThoseOfLayersOfEveryKind) {
   const Path kinds = Path(KVLOUPE_SOURCE_DIR) / "tests/fuzz/seeds/trace/good-kinds";
   ASSERT_EQ(read_in_child(kinds), 0);
-  const std::string good = bytes_of(kinds);
-  std::mt19937 random(20261127);
-  for (int i = 0; i < 200; ++i) {
-    std::string bytes = good;
-    const int changes = 1 << (random() % 5);
-    for (int change = 0; change < changes; ++change) {
-      bytes[random() % bytes.size()] = static_cast<char>(random() % 256);
-    }
-    expect_survives(bytes, "kinds " + std::to_string(i));
-  }
+  expect_survives_damage(bytes_of(kinds), 200, 20261127, "kinds ");
   EXPECT_GT(refused_, 25);
 }
 
