@@ -10,9 +10,6 @@
 namespace kvloupe {
 
 namespace {
-/// Rows of a tile are so many queries, each with all keys before it.
-constexpr std::size_t kTile = 64;
-
 /// What becomes of a query's attention A: A' − A over the tokens that it sees.
 struct CutRow {
   double kept = 0.0;           // S: with the sink's share
@@ -56,41 +53,46 @@ AskedLayer::AskedLayer(const LayerStates& states, const LayerContext& context,
   for (Sums& sums : sums_) sums.change.setZero(count, context.model.hidden_size);
 }
 
-void AskedLayer::add(int head, std::size_t first, std::size_t count,
-                     std::span<const FoundEntries> found) {
-  for (std::size_t replay = 0; replay < found.size(); ++replay) {
-    sums_of(replay, static_cast<std::size_t>(head)).merged |= found[replay].merged != nullptr;
+void AskedLayer::add(int head, std::span<const FoundAt> blocks) {
+  std::vector<const FoundAt*> of_query;
+  for (const FoundAt& block : blocks) {
+    of_query.insert(of_query.end(), block.count, &block);
+    for (std::size_t replay = 0; replay < block.found.size(); ++replay) {
+      sums_of(replay, static_cast<std::size_t>(head)).merged |=
+          block.found[replay].merged != nullptr;
+    }
   }
   const int group = context_.model.group_size();
-  for (std::size_t begin = first; begin < first + count; begin += kTile) {
-    const std::size_t rows = std::min(kTile, first + count - begin);
-    for (int i = 0; i < group; ++i) add_query_head(head * group + i, begin, rows, found);
+  for (std::size_t begin = 0; begin < of_query.size(); begin += kTile) {
+    const auto tile = std::span(of_query).subspan(begin, std::min(kTile, of_query.size() - begin));
+    for (int i = 0; i < group; ++i) {
+      add_query_head(head * group + i, blocks.front().first + begin, tile);
+    }
   }
 }
 
-Matrix AskedLayer::changes_of(int query_head, std::span<const FullRow> asked,
-                              const FoundEntries& found, Sums& sums) const {
+Matrix AskedLayer::changes_of(int query_head, std::span<const FullRow> asked, std::size_t replay,
+                              Sums& sums) const {
   const auto q = static_cast<std::size_t>(query_head);
   const auto head = static_cast<std::size_t>(context_.model.head_of(query_head));
   const LogitRule rule = context_.attention.of(query_head);
   const Matrix& values = states_.values[head];
-  const bool bounded =
-      !states_.output_weights.empty() && found.merged == nullptr && !states_.value_norms_l1.empty();
+  const bool norms = !states_.output_weights.empty() && !states_.value_norms_l1.empty();
   const int begin = asked.front().seen, end = asked.back().query + 1;
   Matrix change = Matrix::Zero(std::ssize(asked), end - begin);
-  Matrix changes(std::ssize(asked), values.cols());
+  Matrix changes = Matrix::Zero(std::ssize(asked), values.cols());
+  bool any_unmerged = false;
   for (Eigen::Index r = 0; r < std::ssize(asked); ++r) {
-    const auto& [query, seen, logits, full, own_query] = asked[static_cast<std::size_t>(r)];
+    const auto& [at_block, query, seen, logits, full, own_query] =
+        asked[static_cast<std::size_t>(r)];
+    const FoundEntries& found = at_block->found[replay];
     const auto from = std::lower_bound(found.tokens.begin(), found.tokens.end(), seen);
     const auto to = std::upper_bound(from, found.tokens.end(), query);
     std::vector<std::int32_t> kept(from, to);
     for (std::int32_t& token : kept) token -= seen;
     const CutRow row = cut_row(logits, full, kept, rule.sink);
     sums.kept += row.kept;
-    for (std::size_t i = 0; i < full.size(); ++i) {
-      change(r, seen - begin + static_cast<Eigen::Index>(i)) = static_cast<float>(row.change[i]);
-    }
-    if (bounded) {
+    if (norms && found.merged == nullptr) {
       const std::vector<float> gated =
           states_.gates.empty() ? std::vector<float>()
                                 : gated_norms(query_head, asked[static_cast<std::size_t>(r)]);
@@ -105,7 +107,13 @@ Matrix AskedLayer::changes_of(int query_head, std::span<const FullRow> asked,
         sums.theta += norm * (stays ? (1.0 - row.kept) * (full[i] + row.change[i]) : full[i]);
       }
     }
-    if (found.merged == nullptr) continue;
+    if (found.merged == nullptr) {
+      any_unmerged = true;
+      for (std::size_t i = 0; i < full.size(); ++i) {
+        change(r, seen - begin + static_cast<Eigen::Index>(i)) = static_cast<float>(row.change[i]);
+      }
+      continue;
+    }
     // The cache's own keys and values are none of the trace's.
     const auto at = static_cast<Eigen::Index>(from - found.tokens.begin());
     const auto held = static_cast<Eigen::Index>(kept.size());
@@ -126,9 +134,7 @@ Matrix AskedLayer::changes_of(int query_head, std::span<const FullRow> asked,
     }
     changes.row(r) = moved.cast<float>().transpose();
   }
-  if (found.merged == nullptr) {
-    changes.noalias() = change * kvloupe::rows(view(values), begin, end - begin);
-  }
+  if (any_unmerged) changes.noalias() += change * kvloupe::rows(view(values), begin, end - begin);
   return changes;
 }
 
@@ -159,8 +165,8 @@ std::vector<float> AskedLayer::gated_norms(int query_head, const FullRow& asked)
                       Norm::l1);
 }
 
-void AskedLayer::add_query_head(int query_head, std::size_t first, std::size_t count,
-                                std::span<const FoundEntries> found) {
+void AskedLayer::add_query_head(int query_head, std::size_t first,
+                                std::span<const FoundAt* const> found) {
   const auto q = static_cast<std::size_t>(query_head);
   const ModelInfo& model = context_.model;
   const auto head = static_cast<std::size_t>(model.head_of(query_head));
@@ -169,18 +175,28 @@ void AskedLayer::add_query_head(int query_head, std::size_t first, std::size_t c
   const Matrix& values = states_.values[head];
   const bool weights = !states_.output_weights.empty();
   // Attention of all queries at once over the tokens up to the last query's.
+  const std::size_t count = found.size();
   const int end = queries_[first + count - 1] + 1;
   const int begin = first_seen(queries_[first], model.sliding_window);
   const auto rows = static_cast<Eigen::Index>(count);
   std::vector<FullRow> asked(count);
-  Matrix full = Matrix::Zero(rows, end - begin);
+  Matrix queries(rows, keys.cols());
   for (Eigen::Index r = 0; r < rows; ++r) {
     FullRow& one = asked[static_cast<std::size_t>(r)];
+    one.at = found[static_cast<std::size_t>(r)];
     one.query = queries_[first + static_cast<std::size_t>(r)];
     one.seen = first_seen(one.query, model.sliding_window);
     one.asked = asking(q, one.query);
-    one.logits = attention_logits(
-        one.asked, kvloupe::rows(view(keys), one.seen, one.query + 1 - one.seen), rule);
+    queries.row(r) = Eigen::Map<const Eigen::RowVectorXf>(one.asked.data(), keys.cols());
+  }
+  // One product reads the keys once for all queries, not once for each.
+  Matrix logits = queries * kvloupe::rows(view(keys), begin, end - begin).transpose();
+  to_logits(logits, rule);
+  Matrix full = Matrix::Zero(rows, end - begin);
+  for (Eigen::Index r = 0; r < rows; ++r) {
+    FullRow& one = asked[static_cast<std::size_t>(r)];
+    one.logits = std::span(logits.data() + r * logits.cols() + (one.seen - begin),
+                           static_cast<std::size_t>(one.query + 1 - one.seen));
     one.full = softmax(one.logits, rule.sink);
     for (std::size_t i = 0; i < one.full.size(); ++i) {
       full(r, one.seen - begin + static_cast<Eigen::Index>(i)) = static_cast<float>(one.full[i]);
@@ -194,9 +210,9 @@ void AskedLayer::add_query_head(int query_head, std::size_t first, std::size_t c
   const Matrix* weight = weights ? &states_.output_weights[q].floats(room) : nullptr;
   const auto place = static_cast<Eigen::Index>(first);
   if (weights) whole.output.middleRows(place, rows) += (outputs * *weight).cast<double>();
-  for (std::size_t replay = 0; replay < found.size(); ++replay) {
+  for (std::size_t replay = 0; replay < found.front()->found.size(); ++replay) {
     Sums& sums = sums_of(replay, head);
-    Matrix changes = changes_of(query_head, asked, found[replay], sums);
+    Matrix changes = changes_of(query_head, asked, replay, sums);
     multiply_by_gate(query_head, asked, changes);
     sums.error += changes.cast<double>().squaredNorm();
     if (!weights) continue;

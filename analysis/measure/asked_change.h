@@ -23,6 +23,13 @@ struct FoundEntries {
   const CacheView* merged = nullptr;
 };
 
+/// What the queries [first, first + count) of those asked, which are in one block, find in a head's
+/// caches: one for each replay.
+struct FoundAt {
+  std::size_t first = 0, count = 0;
+  std::vector<FoundEntries> found;
+};
+
 /// The queries of neighbouring tokens [first, first + count), of all query heads one after the
 /// other: [Hq·count,d]. Where few ask, these take much less than all queries of the layer.
 struct QueryRows {
@@ -57,10 +64,13 @@ class AskedLayer {
              const Eigen::MatrixXd* effects = nullptr, std::size_t replays = 1,
              const QueryRows* rows = nullptr);
 
-  /// A head's caches, one for each replay, at the queries [first, first + count) of those asked,
-  /// which are in one block. Call it for each head and query exactly once; different heads may be
-  /// added at the same time.
-  void add(int head, std::size_t first, std::size_t count, std::span<const FoundEntries> found);
+  /// A head's caches at the queries of these blocks, one block after the other. Call it for each
+  /// head and query exactly once; different heads may be added at the same time. The keys are read
+  /// once for many queries, so a call for several blocks is much faster than one for each.
+  void add(int head, std::span<const FoundAt> blocks);
+
+  /// Queries whose logits and attention are held at a time; more in one call gain nothing.
+  static constexpr std::size_t kTile = 64;
 
   /// All queries of the head must have been added.
   AskedHead head(int head, std::size_t replay = 0) const;
@@ -83,18 +93,18 @@ class AskedLayer {
   };
   /// A query's logits and attention with the full cache, over the tokens that it sees.
   struct FullRow {
-    int query = 0, seen = 0;       // tokens: the query, and the first that it sees
-    std::vector<float> logits;     // [seen]
-    std::vector<double> full;      // [seen]
-    std::span<const float> asked;  // [d]
+    const FoundAt* at = nullptr;    // what its block finds
+    int query = 0, seen = 0;        // tokens: the query, and the first that it sees
+    std::span<const float> logits;  // [seen]
+    std::vector<double> full;       // [seen]
+    std::span<const float> asked;   // [d]
   };
   /// [d] of a query head at one of the tokens that ask.
   std::span<const float> asking(std::size_t query_head, int query) const;
-  /// One query head.
-  void add_query_head(int query_head, std::size_t first, std::size_t count,
-                      std::span<const FoundEntries> found);
+  /// One query head, at most kTile queries from `first` on, each with what its block finds.
+  void add_query_head(int query_head, std::size_t first, std::span<const FoundAt* const> found);
   /// The same in one replay: o' − o of the rows [rows,d].
-  Matrix changes_of(int query_head, std::span<const FullRow> asked, const FoundEntries& found,
+  Matrix changes_of(int query_head, std::span<const FullRow> asked, std::size_t replay,
                     Sums& sums) const;
   /// Rows of outputs, or of their changes, times the query's gate.
   void multiply_by_gate(int query_head, std::span<const FullRow> asked, Matrix& outputs) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -103,8 +104,8 @@ void add_replayed(const Asking& what, const std::vector<OfStep>& steps, const La
                                  [&](const OfStep& one) { return one.step == step; });
     if (of == steps.end() || wanted[static_cast<std::size_t>(head)] == 0) return;
     const CacheView held = cache.whole();
-    const FoundEntries found{held.tokens, cache.merged() ? &held : nullptr};
-    asked.add(head, of->first, of->count, {&found, 1});
+    const FoundAt at{of->first, of->count, {{held.tokens, cache.merged() ? &held : nullptr}}};
+    asked.add(head, {&at, 1});
   };
   Progress part(progress, 0);
   context.budget = what.replay.budget;
@@ -131,16 +132,22 @@ void add_records(const std::vector<const Asking*>& replays, const AskedHeads& he
                  Progress& progress) {
   for_heads(static_cast<int>(heads.places.size()), [&](int i) {
     const std::size_t place = heads.places[static_cast<std::size_t>(i)];
-    for (const OfStep& of : steps) {
+    // As many steps at once as AskedLayer gains from.
+    for (std::size_t begin = 0, next = 0; begin < steps.size(); begin = next) {
       progress.check();
-      std::vector<std::vector<std::int32_t>> tokens;
-      std::vector<FoundEntries> found;
-      for (const Asking* one : replays) {
-        tokens.push_back(found_at(one->replay.heads[place], of.step,
-                                  one->replay.blocks[static_cast<std::size_t>(of.step)]));
+      std::size_t count = 0;
+      std::deque<std::vector<std::int32_t>> tokens;
+      std::vector<FoundAt> blocks;
+      for (; next < steps.size() && count < AskedLayer::kTile; count += steps[next++].count) {
+        const OfStep& of = steps[next];
+        FoundAt& at = blocks.emplace_back(FoundAt{of.first, of.count, {}});
+        for (const Asking* one : replays) {
+          at.found.push_back({tokens.emplace_back(
+              found_at(one->replay.heads[place], of.step,
+                       one->replay.blocks[static_cast<std::size_t>(of.step)]))});
+        }
       }
-      for (const std::vector<std::int32_t>& own : tokens) found.push_back({own});
-      asked.add(replays.front()->replay.heads[place].head, of.first, of.count, found);
+      asked.add(replays.front()->replay.heads[place].head, blocks);
     }
   });
 }
