@@ -15,7 +15,7 @@ constexpr Eigen::Index kFewRows = 8;    // for fewer, keys are not laid out anew
 CacheAttention::CacheAttention(const ModelInfo& model, const LayerAttention& attention,
                                HeadLoop for_heads)
     : group_size_(model.group_size()),
-      window_(model.sliding_window),
+      reach_(model.reach()),
       for_heads_(std::move(for_heads)),
       heads_(static_cast<std::size_t>(model.num_heads)) {
   for (int head = 0; head < model.num_heads; ++head) rules_.push_back(attention.of(head));
@@ -42,10 +42,9 @@ const KeyPanels& CacheAttention::panels_of(int head) {
 }
 
 Eigen::Index CacheAttention::first_entry(const CacheView& cache, std::int32_t query) const {
-  if (window_ == 0) return 0;
+  if (reach_.all()) return 0;
   const auto& tokens = cache.tokens;
-  return std::lower_bound(tokens.begin(), tokens.end(), first_seen(query, window_)) -
-         tokens.begin();
+  return std::lower_bound(tokens.begin(), tokens.end(), first_seen(query, reach_)) - tokens.begin();
 }
 
 template <typename Row>

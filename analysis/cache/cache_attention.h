@@ -62,7 +62,7 @@ class CacheAttention : public StepAttention {
                         const Row& row);
 
   int group_size_;
-  int window_;
+  Reach reach_;
   HeadLoop for_heads_;
   std::vector<LogitRule> rules_;  // [Hq]
   const std::vector<CacheView>* caches_ = nullptr;

@@ -10,7 +10,7 @@ EvictingLayer::EvictingLayer(const PolicySpec& policy, const LayerContext& conte
                              PolicyOptions options, Positions positions)
     : policy_(make_layer_policy(policy, context, options)),
       group_size_(context.model.group_size()),
-      window_(context.model.sliding_window),
+      reach_(context.model.reach()),
       attention_(context.model, context.attention, context.for_heads) {
   const bool with_values = policy_->needs_values() || policy_->merges();
   for (int head = 0; head < context.model.num_kv_heads; ++head) {
@@ -24,7 +24,7 @@ EvictingLayer::EvictingLayer(const PolicySpec& policy, const LayerContext& conte
 
 int EvictingLayer::append(const BlockStates& states) {
   const int end = states.block.end;
-  const int first = states.last && end <= window_ ? 0 : first_seen(end, window_);
+  const int first = states.last && end <= reach_.window ? 0 : first_seen(end, reach_);
   if (first > 0 && states.acts) {
     std::vector<CacheView> caches;
     std::vector<int> counts;

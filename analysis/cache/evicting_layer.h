@@ -64,7 +64,7 @@ class EvictingLayer {
 
   std::unique_ptr<LayerPolicy> policy_;
   int group_size_;
-  int window_;
+  Reach reach_;
   CacheAttention attention_;
   std::vector<HeadCache> heads_;  // [Hk]
   std::vector<CacheView> whole_;  // [Hk]: the entries that the step's queries attend to

@@ -177,7 +177,7 @@ void AskedLayer::add_query_head(int query_head, std::size_t first,
   // Attention of all queries at once over the tokens up to the last query's.
   const std::size_t count = found.size();
   const int end = queries_[first + count - 1] + 1;
-  const int begin = first_seen(queries_[first], model.sliding_window);
+  const int begin = first_seen(queries_[first], model.reach());
   const auto rows = static_cast<Eigen::Index>(count);
   std::vector<FullRow> asked(count);
   Matrix queries(rows, keys.cols());
@@ -185,7 +185,7 @@ void AskedLayer::add_query_head(int query_head, std::size_t first,
     FullRow& one = asked[static_cast<std::size_t>(r)];
     one.at = found[static_cast<std::size_t>(r)];
     one.query = queries_[first + static_cast<std::size_t>(r)];
-    one.seen = first_seen(one.query, model.sliding_window);
+    one.seen = first_seen(one.query, model.reach());
     one.asked = asking(q, one.query);
     queries.row(r) = Eigen::Map<const Eigen::RowVectorXf>(one.asked.data(), keys.cols());
   }

@@ -59,7 +59,7 @@ class AskedLayer {
   /// `queries`: tokens, ascending, Q of them. `effects` [Q,D] or empty: the change of a quantity
   /// per change of the residual stream at each query. States, context and queries are borrowed; the
   /// states need keys and values, output weights with their norms where the trace has them, and
-  /// queries unless `rows` has those that ask. `context.model.sliding_window` is what a query sees.
+  /// queries unless `rows` has those that ask. `context.model.reach()` is what a query sees.
   AskedLayer(const LayerStates& states, const LayerContext& context, std::span<const int> queries,
              const Eigen::MatrixXd* effects = nullptr, std::size_t replays = 1,
              const QueryRows* rows = nullptr);

@@ -45,7 +45,7 @@ MeasureFamily attention_entropy() {
           kvloupe::attention_entropy(view(head.states.queries[query_head]),
                                      view(head.states.keys[static_cast<std::size_t>(head.head)]),
                                      head.context.attention.of(static_cast<int>(query_head)),
-                                     head.context.model.sliding_window, part);
+                                     head.context.model.reach(), part);
       for (const double h : entropy) {
         values[0] += h / static_cast<double>(entropy.size()) / group;
         values[1] += std::exp(h) / static_cast<double>(entropy.size()) / group;

@@ -62,10 +62,10 @@ void of_query_head(MeasuredStep& step, int query_head, std::span<double> values)
   const std::span<const float> logits = step.logits(query_head);
   std::vector<std::int32_t> tokens(step.present().begin(), step.present().end());
   std::vector<std::int32_t> gone = evicted_rows(step);
-  if (step.leaving().token >= 0) {  // the query still has it
-    tokens.insert(tokens.begin(), step.leaving().token);
-    for (std::int32_t& row : gone) ++row;
-  }
+  // The query still has what leaves.
+  const std::vector<std::int32_t>& leaving = step.leaving().tokens;
+  tokens.insert(tokens.begin(), leaving.begin(), leaving.end());
+  for (std::int32_t& row : gone) row += static_cast<std::int32_t>(leaving.size());
   std::vector<float> present;
   for (const std::int32_t token : tokens) {
     present.push_back(logits[static_cast<std::size_t>(token - step.first_token())]);

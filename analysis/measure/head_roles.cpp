@@ -52,7 +52,7 @@ MeasureFamily head_roles() {
                               view(head.states.keys[static_cast<std::size_t>(head.head)]),
                               head.states.logsumexp[query_head],
                               head.context.attention.of(static_cast<int>(query_head)),
-                              head.context.model.sliding_window, *head.tokens, part));
+                              head.context.model.reach(), *head.tokens, part));
     }
     for (std::size_t role = 0; role < values.size(); ++role) {
       values[role] = 0.0;

@@ -32,7 +32,7 @@ MeasureFamily key_attention() {
                     std::span(head.states.queries).subspan(index * group, group),
                     head.context.attention.of_heads(head.head * head.context.model.group_size(),
                                                     head.context.model.group_size()),
-                    head.context.model.sliding_window, part)
+                    head.context.model.reach(), part)
                     .correlation;
   };
   return family;

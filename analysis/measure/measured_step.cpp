@@ -1,5 +1,6 @@
 #include "analysis/measure/measured_step.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "analysis/metric/attention.h"
@@ -9,28 +10,32 @@
 
 namespace kvloupe {
 
-LeavingEntry leaving_entry(const HeadCache& cache, int last_query, int window) {
-  LeavingEntry leaving;
-  // The hidden entries are the first, and of them only the last can lie within the window.
-  const int row = cache.hidden() - 1;
+LeavingEntries leaving_entries(const HeadCache& cache, int last_query, const Reach& reach) {
+  LeavingEntries leaving;
+  // The hidden entries are the first; the last of them may lie within the reach.
   const CacheView whole = cache.whole();
-  if (row < 0 || whole.tokens[static_cast<std::size_t>(row)] < first_seen(last_query, window)) {
-    return leaving;
+  const auto hidden = whole.tokens.first(static_cast<std::size_t>(cache.hidden()));
+  const auto seen = std::lower_bound(hidden.begin(), hidden.end(), first_seen(last_query, reach));
+  leaving.tokens.assign(seen, hidden.end());
+  if (leaving.tokens.empty()) return leaving;
+  const Eigen::Index first = seen - hidden.begin(), count = leaving.count();
+  leaving.keys = rows(whole.keys, first, count);
+  if (whole.values.rows() > 0) leaving.values = rows(whole.values, first, count);
+  if (!whole.log_sizes.empty()) {
+    const auto sizes =
+        whole.log_sizes.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+    leaving.log_sizes.assign(sizes.begin(), sizes.end());
   }
-  leaving.token = whole.tokens[static_cast<std::size_t>(row)];
-  leaving.key = rows(whole.keys, row, 1);
-  if (whole.values.rows() > 0) leaving.value = rows(whole.values, row, 1);
-  if (!whole.log_sizes.empty()) leaving.log_size = whole.log_sizes[static_cast<std::size_t>(row)];
   return leaving;
 }
 
 MeasuredStep::MeasuredStep(Input input)
     : input_(std::move(input)),
-      first_token_(first_seen(input_.block.end - 1, input_.context.model.sliding_window)),
+      first_token_(first_seen(input_.block.end - 1, input_.context.model.reach())),
       logits_(static_cast<std::size_t>(group())),
       attention_(static_cast<std::size_t>(group())),
       shared_(static_cast<std::size_t>(group())) {
-  if (leaving().token >= 0) kept_.push_back(leaving().token - first_token_);
+  for (const std::int32_t token : leaving().tokens) kept_.push_back(token - first_token_);
   for (const std::int32_t token : cache().tokens()) kept_.push_back(token - first_token_);
 }
 
@@ -131,24 +136,27 @@ std::span<const double> MeasuredStep::attention(int query_head) {
 }
 
 std::vector<float> MeasuredStep::cache_logits(int query_head) const {
+  const auto of = [&](const MatrixView& keys, std::span<const float> log_sizes) {
+    std::vector<float> result = logits_over(keys, query_head);
+    for (std::size_t i = 0; i < log_sizes.size(); ++i) result[i] += log_sizes[i];
+    return result;
+  };
   const CacheView present = input_.cache.view();
-  std::vector<float> result = logits_over(present.keys, query_head);
-  for (std::size_t i = 0; i < present.log_sizes.size(); ++i) result[i] += present.log_sizes[i];
-  if (leaving().token >= 0) {
-    result.insert(result.begin(),
-                  logits_over(view(leaving().key), query_head).front() + leaving().log_size);
-  }
+  std::vector<float> result = of(present.keys, present.log_sizes);
+  if (leaving().tokens.empty()) return result;
+  const std::vector<float> first = of(view(leaving().keys), leaving().log_sizes);
+  result.insert(result.begin(), first.begin(), first.end());
   return result;
 }
 
 MatrixView MeasuredStep::cache_values(int query_head) {
   const MatrixView present = input_.cache.view().values;
   const std::span<const float> factors = gate(query_head);
-  const Eigen::Index leaves = leaving().token < 0 ? 0 : 1;
+  const Eigen::Index leaves = leaving().count();
   if (leaves == 0 && factors.empty()) return present;
   if (cache_values_.size() == 0 || !factors.empty()) {
     cache_values_.resize(leaves + present.rows(), present.cols());
-    if (leaves > 0) cache_values_.topRows(1) = leaving().value;
+    if (leaves > 0) cache_values_.topRows(leaves) = leaving().values;
     cache_values_.bottomRows(present.rows()) = present;
     multiply_columns(cache_values_, factors);
   }

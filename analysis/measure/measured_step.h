@@ -13,16 +13,18 @@
 
 namespace kvloupe {
 
-/// The entry that a step's last query saw in the cache and that no later query sees; a sliding
-/// window leaves at most one. Leaving the window is not an eviction, so the entry counts as kept
-/// for that query.
-struct LeavingEntry {
-  std::int32_t token = -1;  // −1: there is none
-  Matrix key, value;        // [1,d] as they stood in the cache; value [0,d] where it held none
-  float log_size = 0.0F;
+/// The entries that a step's last query saw in the cache and that no later query sees: at most one
+/// leaves a sliding window, all leave where a chunk ends. This is not an eviction, so they count as
+/// kept for that query.
+struct LeavingEntries {
+  std::vector<std::int32_t> tokens;  // [k], ascending
+  Matrix keys, values;  // [k,d] as they stood in the cache; values [0,d] where it held none
+  std::vector<float> log_sizes;  // [k]; empty: all 0
+
+  Eigen::Index count() const { return std::ssize(tokens); }
 };
-/// The leaving entry of a cache before the step's decision is carried out.
-LeavingEntry leaving_entry(const HeadCache& cache, int last_query, int window);
+/// Those of a cache before the step's decision is carried out.
+LeavingEntries leaving_entries(const HeadCache& cache, int last_query, const Reach& reach);
 
 /// The inputs of the measures of one head at one step: the captured states up to the step's last
 /// token (the prefix), the policy's decision, and the cache after it. The step's last query sees
@@ -40,7 +42,7 @@ class MeasuredStep {
     std::span<const std::int32_t> present;  // [n] tokens before the step's eviction, ascending
     const HeadDecision& decision;           // rows of `present`
     const HeadCache& cache;                 // after it
-    LeavingEntry leaving;
+    LeavingEntries leaving;
     MatrixView last_queries;  // [Hq,d], of the block's last token; not scaled
     SharedMeasures* shared =
         nullptr;  // what is known from other replays of the trace; null: nothing
@@ -94,9 +96,9 @@ class MeasuredStep {
   std::span<const double> attention(int query_head);
   /// How this query head makes attention of its products.
   LogitRule rule(int query_head) const { return input_.context.attention.of(query_head); }
-  const LeavingEntry& leaving() const { return input_.leaving; }
-  /// The entries that this query still has: the retained ones and the one that leaves the window,
-  /// as rows of what the query sees, ascending.
+  const LeavingEntries& leaving() const { return input_.leaving; }
+  /// The entries that this query still has: the retained ones and those that leave unseen, as rows
+  /// of what the query sees, ascending.
   std::span<const std::int32_t> kept_rows() const { return kept_; }
   /// Logits of the same query over these entries as they are in the cache, log sizes added: [kept].
   std::vector<float> cache_logits(int query_head) const;
@@ -113,7 +115,7 @@ class MeasuredStep {
   Input input_;
   int first_token_;
   std::vector<std::int32_t> kept_;
-  Matrix cache_values_;                // [kept,d], where an entry leaves or there is a gate
+  Matrix cache_values_;                // [kept,d], where entries leave or there is a gate
   Matrix gated_values_;                // [seen,d], of the query head below
   std::vector<float> gated_norms_[2];  // by norm, of the query head last asked for
   int gated_head_ = -1;

@@ -14,7 +14,7 @@ Eigen::VectorXd output_change(const LayerStates& states, const ModelInfo& model,
     const auto head = static_cast<std::size_t>(model.head_of(query_head));
     const auto index = static_cast<std::size_t>(query_head);
     const LogitRule rule = attention.of(query_head);
-    const int first = first_seen(query_token, model.sliding_window);
+    const int first = first_seen(query_token, model.reach());
     const auto query = states.queries[index].row(query_token);
     const std::vector<float> logits =
         attention_logits({query.data(), static_cast<std::size_t>(query.size())},

@@ -27,7 +27,7 @@ void measure(MeasuredStep& step, std::span<double> values) {
     const std::vector<double> own = later_attention(
         view(states.queries[index]), view(states.keys[static_cast<std::size_t>(step.head())]),
         states.logsumexp[index], step.present(), step.block().end, step.rule(query_head),
-        step.context().model.sliding_window, progress);
+        step.context().model.reach(), progress);
     for (std::size_t entry = 0; entry < own.size(); ++entry) attention[entry] += own[entry];
   }
   values[0] = spearman(std::vector<double>(scores.begin(), scores.end()), attention);

@@ -16,7 +16,7 @@ void measure(MeasuredStep& step, int query_head, std::span<double> values) {
   if (fates.empty() || step.cache().merged()) return;
   // As rows of what the query sees. What leaves unseen is there whatever the stages choose.
   std::vector<std::int32_t> one, two;
-  if (step.leaving().token >= 0) one.push_back(step.leaving().token - step.first_token());
+  for (const std::int32_t token : step.leaving().tokens) one.push_back(token - step.first_token());
   for (std::size_t row = 0; row < fates.size(); ++row) {
     const std::int32_t seen = step.present()[row] - step.first_token();
     if (fates[row] == Fate::by_second_stage) {

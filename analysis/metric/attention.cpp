@@ -16,20 +16,20 @@ struct Seen {
   Eigen::Index first = 0, end = 0;
   Eigen::Index size() const { return end - first; }
 };
-Seen seen_by(Eigen::Index own, int window) {
-  return {window > 0 ? std::max<Eigen::Index>(own - window + 1, 0) : 0, own + 1};
+Seen seen_by(Eigen::Index own, const Reach& reach) {
+  return {first_seen(static_cast<int>(own), reach), own + 1};
 }
 
 /// Calls visit(first, logits, from) for tiles of queries: logits [count, width] of the entries from
 /// `from` on that any of the tile's queries sees.
 template <typename Visit>
 void for_each_tile(const MatrixView& queries, const MatrixView& keys, const LogitRule& rule,
-                   int window, Visit visit) {
+                   const Reach& reach, Visit visit) {
   const Eigen::Index m = queries.rows(), before = keys.rows() - m;
   Matrix logits;
   for (Eigen::Index first = 0; first < m; first += kTileQueries) {
     const Eigen::Index count = std::min(kTileQueries, m - first);
-    const Eigen::Index from = seen_by(before + first, window).first;
+    const Eigen::Index from = seen_by(before + first, reach).first;
     const Eigen::Index width = before + first + count - from;
     logits.noalias() = queries.middleRows(first, count) * keys.middleRows(from, width).transpose();
     to_logits(logits, rule);
@@ -64,7 +64,7 @@ float logsumexp(Row&& row, const LogitRule& rule) {
 }  // namespace
 
 Matrix attention_rows(const MatrixView& queries, const MatrixView& keys, const LogitRule& rule,
-                      int window, std::span<const float> log_sizes) {
+                      const Reach& reach, std::span<const float> log_sizes) {
   const Eigen::Index m = queries.rows(), n = keys.rows();
   Matrix rows(m, n);
   rows.noalias() = queries * keys.transpose();
@@ -73,7 +73,7 @@ Matrix attention_rows(const MatrixView& queries, const MatrixView& keys, const L
     rows.rowwise() += Eigen::Map<const Eigen::RowVectorXf>(log_sizes.data(), n);
   }
   for (Eigen::Index r = 0; r < m; ++r) {
-    const Seen seen = seen_by(n - m + r, window);
+    const Seen seen = seen_by(n - m + r, reach);
     auto visible = rows.row(r).segment(seen.first, seen.size());
     visible *= static_cast<float>(1.0 / exponential_sum(visible, rule));
     rows.row(r).head(seen.first).setZero();
@@ -93,14 +93,15 @@ std::vector<float> attention_logits(std::span<const float> query, const MatrixVi
 }
 
 std::vector<float> attention_logsumexp(const MatrixView& queries, const MatrixView& keys,
-                                       const LogitRule& rule, int window, Progress& progress) {
+                                       const LogitRule& rule, const Reach& reach,
+                                       Progress& progress) {
   const Eigen::Index before = keys.rows() - queries.rows();
   std::vector<float> result(static_cast<std::size_t>(queries.rows()));
-  for_each_tile(queries, keys, rule, window,
+  for_each_tile(queries, keys, rule, reach,
                 [&](Eigen::Index first, Matrix& logits, Eigen::Index from) {
                   progress.check();
                   for (Eigen::Index r = 0; r < logits.rows(); ++r) {
-                    const Seen seen = seen_by(before + first + r, window);
+                    const Seen seen = seen_by(before + first + r, reach);
                     result[static_cast<std::size_t>(first + r)] =
                         logsumexp(logits.row(r).segment(seen.first - from, seen.size()), rule);
                   }
@@ -109,10 +110,10 @@ std::vector<float> attention_logsumexp(const MatrixView& queries, const MatrixVi
 }
 
 std::vector<float> trusted_logsumexp(std::vector<float> stored, const MatrixView& queries,
-                                     const MatrixView& keys, const LogitRule& rule, int window,
-                                     Progress& progress) {
+                                     const MatrixView& keys, const LogitRule& rule,
+                                     const Reach& reach, Progress& progress) {
   const auto agrees = [&](Eigen::Index row) {
-    const Seen seen = seen_by(row, window);
+    const Seen seen = seen_by(row, reach);
     Eigen::RowVectorXf logits =
         queries.row(row) * keys.middleRows(seen.first, seen.size()).transpose();
     to_logits(logits, rule);
@@ -125,7 +126,7 @@ std::vector<float> trusted_logsumexp(std::vector<float> stored, const MatrixView
     trusted = agrees((queries.rows() - 1) * check / (kChecks - 1));
   }
   if (trusted) return stored;
-  return attention_logsumexp(queries, keys, rule, window, progress);
+  return attention_logsumexp(queries, keys, rule, reach, progress);
 }
 
 std::vector<float> attention_logsumexp(const Trace& trace, int layer, int query_head,
@@ -133,19 +134,20 @@ std::vector<float> attention_logsumexp(const Trace& trace, int layer, int query_
   const Matrix queries = trace.query(layer, query_head);
   const Matrix keys = trace.key(layer, trace.layer_model(layer).head_of(query_head));
   return trusted_logsumexp(trace.attention_logsumexp(layer, query_head), view(queries), view(keys),
-                           trace.attention(layer).of(query_head), trace.window(layer), progress);
+                           trace.attention(layer).of(query_head), trace.reach(layer), progress);
 }
 
 std::vector<double> attention_entropy(const MatrixView& queries, const MatrixView& keys,
-                                      const LogitRule& rule, int window, Progress& progress) {
+                                      const LogitRule& rule, const Reach& reach,
+                                      Progress& progress) {
   const Eigen::Index before = keys.rows() - queries.rows();
   std::vector<double> result(static_cast<std::size_t>(queries.rows()));
   Eigen::RowVectorXf weights;
   for_each_tile(
-      queries, keys, rule, window, [&](Eigen::Index first, Matrix& logits, Eigen::Index from) {
+      queries, keys, rule, reach, [&](Eigen::Index first, Matrix& logits, Eigen::Index from) {
         progress.check();
         for (Eigen::Index r = 0; r < logits.rows(); ++r) {
-          const Seen seen = seen_by(before + first + r, window);
+          const Seen seen = seen_by(before + first + r, reach);
           const auto row = logits.row(r).segment(seen.first - from, seen.size());
           weights = row;
           float shift = 0.0F;
@@ -163,16 +165,17 @@ std::vector<double> attention_entropy(const MatrixView& queries, const MatrixVie
 }
 
 std::vector<float> attention_column_sums(const MatrixView& queries, const MatrixView& keys,
-                                         const LogitRule& rule, int window, Progress& progress) {
+                                         const LogitRule& rule, const Reach& reach,
+                                         Progress& progress) {
   const Eigen::Index before = keys.rows() - queries.rows();
   Eigen::VectorXd sums = Eigen::VectorXd::Zero(keys.rows());
   Eigen::RowVectorXf tile_sums;
-  for_each_tile(queries, keys, rule, window,
+  for_each_tile(queries, keys, rule, reach,
                 [&](Eigen::Index first, Matrix& logits, Eigen::Index from) {
                   progress.check();
                   tile_sums.setZero(logits.cols());
                   for (Eigen::Index r = 0; r < logits.rows(); ++r) {
-                    const Seen seen = seen_by(before + first + r, window);
+                    const Seen seen = seen_by(before + first + r, reach);
                     auto visible = logits.row(r).segment(seen.first - from, seen.size());
                     const double sum = exponential_sum(visible, rule);
                     tile_sums.segment(seen.first - from, seen.size()) +=
@@ -186,11 +189,13 @@ std::vector<float> attention_column_sums(const MatrixView& queries, const Matrix
 }
 
 std::vector<float> received_attention(const MatrixView& queries, const MatrixView& keys,
-                                      const LogitRule& rule, int window, Progress& progress) {
-  std::vector<float> result = attention_column_sums(queries, keys, rule, window, progress);
-  const std::size_t most = window > 0 ? static_cast<std::size_t>(window) : result.size();
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    result[i] /= static_cast<float>(std::min(result.size() - i, most));
+                                      const LogitRule& rule, const Reach& reach,
+                                      Progress& progress) {
+  std::vector<float> result = attention_column_sums(queries, keys, rule, reach, progress);
+  const int tokens = static_cast<int>(result.size());
+  for (int token = 0; token < tokens; ++token) {
+    result[static_cast<std::size_t>(token)] /=
+        static_cast<float>(first_unseeing(token, reach, tokens) - token);
   }
   return result;
 }

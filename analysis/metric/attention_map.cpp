@@ -88,7 +88,7 @@ class PixelRow {
     double cells = 0.0;
     for (Eigen::Index key = keys.first; key < keys.end; ++key) {
       const Eigen::Index end =
-          window_.seen > 0 ? std::min(queries_.end, key + window_.seen) : queries_.end;
+          first_unseeing(static_cast<int>(key), window_.seen, static_cast<int>(queries_.end));
       cells += static_cast<double>(std::max<Eigen::Index>(0, end - std::max(queries_.first, key)));
     }
     return cells;

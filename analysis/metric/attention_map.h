@@ -5,6 +5,7 @@
 #include "analysis/matrix.h"
 #include "analysis/numeric/logit_rule.h"
 #include "analysis/progress.h"
+#include "analysis/trace/model_info.h"
 
 namespace kvloupe {
 
@@ -18,7 +19,7 @@ struct AttentionWindow {
   int height = 0, width = 0;           // pixels
   Pooling pooling = Pooling::max;      // only max keeps a sink or a needle, one column, visible
   AttentionUnit unit = AttentionUnit::probability;
-  int seen = 0;  // a query sees this many tokens, its own included (Trace::window); 0: all
+  Reach seen = {};  // what a query sees (Trace::reach)
 };
 
 /// The window at reduced resolution, exact: pixel (y, x) pools the cells of rows [⌊y·R/height⌋,

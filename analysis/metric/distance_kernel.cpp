@@ -52,41 +52,50 @@ std::vector<double> kernel_logits(const Eigen::VectorXd& query, const Eigen::Vec
   return logits;
 }
 
-/// Softmax over the distances that each of `tokens` queries sees; for each distance the mean over
-/// the queries that see so far.
-std::vector<double> kernel_attention(const std::vector<double>& logits, int tokens,
-                                     const LogitRule& rule) {
-  const int count = static_cast<int>(logits.size());
+/// How many of the queries see a token at each distance: pairs of tokens.
+std::vector<double> pairs_at(int distances, int tokens, const Reach& reach) {
+  std::vector<double> pairs(static_cast<std::size_t>(distances), 0.0);
+  for (int query = 0; query < tokens; ++query) {
+    ++pairs[static_cast<std::size_t>(query - first_seen(query, reach))];  // its farthest
+  }
+  for (std::size_t i = pairs.size(); i-- > 1;) pairs[i - 1] += pairs[i];
+  return pairs;
+}
+
+/// Softmax over the distances that each query sees; for each distance the mean over the queries
+/// that see so far.
+std::vector<double> kernel_attention(const std::vector<double>& logits,
+                                     const std::vector<double>& pairs, const LogitRule& rule) {
   double shift = rule.sink;
   for (const double logit : logits) shift = std::max(shift, logit);
-  // Queries see 1, 2 … count distances, and from then on all of them.
-  std::vector<double> inverse;  // 1 / their sums
+  std::vector<double> inverse;  // 1 / the sum of a query that sees so far
   double sum = 0.0;
   for (const double logit : logits) {
     sum += std::exp(logit - shift);
     inverse.push_back(1.0 / with_sink(sum, shift, rule));
   }
   std::vector<double> attention(logits.size());
-  double sums = inverse.empty() ? 0.0 : inverse.back() * (tokens - count);
-  for (int distance = count - 1; distance >= 0; --distance) {
-    const auto i = static_cast<std::size_t>(distance);
-    sums += inverse[i];
-    attention[i] = std::exp(logits[i] - shift) * sums / (tokens - distance);
+  double sums = 0.0, seen_so_far = 0.0;
+  for (std::size_t i = logits.size(); i-- > 0;) {
+    sums += inverse[i] * (pairs[i] - seen_so_far);
+    seen_so_far = pairs[i];
+    attention[i] = std::exp(logits[i] - shift) * sums / pairs[i];
   }
   return attention;
 }
 }  // namespace
 
 DistanceKernel distance_kernel(const MatrixView& queries, const MatrixView& keys, const Rope& rope,
-                               const LogitRule& rule, int window, Progress& progress) {
+                               const LogitRule& rule, const Reach& reach, Progress& progress) {
   const int tokens = static_cast<int>(queries.rows());
-  const int distances = window > 0 ? std::min(window, tokens) : tokens;
+  const int distances = reach.all() ? tokens : std::min(reach.span(), tokens);
   const auto size = static_cast<std::size_t>(distances);
   DistanceKernel kernel;
   progress.check();
   kernel.logit = kernel_logits(unrotated_mean(queries, rope), unrotated_mean(keys, rope), rope,
                                rule, distances);
-  kernel.attention = kernel_attention(kernel.logit, tokens, rule);
+  const std::vector<double> pairs = pairs_at(distances, tokens, reach);
+  kernel.attention = kernel_attention(kernel.logit, pairs, rule);
   kernel.mean_logit.assign(size, 0.0);
   kernel.mean_attention.assign(size, 0.0);
   kernel.to_others.assign(size, 0.0);
@@ -94,11 +103,11 @@ DistanceKernel distance_kernel(const MatrixView& queries, const MatrixView& keys
   for (int begin = 0; begin < tokens; begin += kTile) {
     progress.check();
     const int end = std::min(begin + kTile, tokens);
-    const int from = first_seen(begin, window);
+    const int from = first_seen(begin, reach);
     logits.noalias() = rows(queries, begin, end - begin) * rows(keys, from, end - from).transpose();
     to_logits(logits, rule);
     for (int query = begin; query < end; ++query) {
-      const int first = first_seen(query, window);
+      const int first = first_seen(query, reach);
       const std::span<float> seen(logits.row(query - begin).data() + (first - from),
                                   static_cast<std::size_t>(query + 1 - first));
       for (int token = first; token <= query; ++token) {
@@ -118,9 +127,8 @@ DistanceKernel distance_kernel(const MatrixView& queries, const MatrixView& keys
   }
   for (int distance = 0; distance < distances; ++distance) {
     const auto i = static_cast<std::size_t>(distance);
-    const double pairs = tokens - distance;
-    kernel.mean_logit[i] /= pairs;
-    kernel.mean_attention[i] /= pairs;
+    kernel.mean_logit[i] /= pairs[i];
+    kernel.mean_attention[i] /= pairs[i];
     kernel.to_others[i] /= tokens;
   }
   kernel.to_sinks /= std::max(tokens, 1);

@@ -7,12 +7,13 @@
 #include "analysis/metric/rope.h"
 #include "analysis/numeric/logit_rule.h"
 #include "analysis/progress.h"
+#include "analysis/trace/model_info.h"
 
 namespace kvloupe {
 
 /// One query head's attention at each distance Δ (query position less key position): as its mean
 /// query and mean key before RoPE say, and as the states have it. All vectors are by distance: [D],
-/// D = T, or the window where that is shorter.
+/// D = T, or the window or chunk where that is shorter.
 ///
 /// The mean query q̄ and the mean key k̄ are over all T tokens, with the rotation undone. RoPE turns
 /// their product into a function of Δ alone, Σ_f Re(q̄_f k̄_f* e^{iΔω_f}) over the pairs of
@@ -35,7 +36,7 @@ inline constexpr int kKernelSinks = 4;
 /// queries, keys [T,d] of one query head and the head it reads, rotated to their token index.
 /// O(T²·d) in tiles. Checks progress.
 DistanceKernel distance_kernel(const MatrixView& queries, const MatrixView& keys, const Rope& rope,
-                               const LogitRule& rule, int window, Progress& progress);
+                               const LogitRule& rule, const Reach& reach, Progress& progress);
 
 /// The shortest window w that, with the sinks, holds this share of the measured attention: to_sinks
 /// + Σ_{Δ<w} to_others[Δ] ≥ share · all, means over the query heads. At most D; 0 where the sinks

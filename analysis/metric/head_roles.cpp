@@ -33,12 +33,12 @@ constexpr RoleInfo kRoles[] = {
 class Cells {
  public:
   Cells(const MatrixView& queries, const MatrixView& keys, std::span<const float> logsumexp,
-        const LogitRule& rule, int window)
-      : queries_(queries), keys_(keys), logsumexp_(logsumexp), rule_(rule), window_(window) {}
+        const LogitRule& rule, const Reach& reach)
+      : queries_(queries), keys_(keys), logsumexp_(logsumexp), rule_(rule), reach_(reach) {}
 
   int count() const { return static_cast<int>(queries_.rows()); }
   bool sees(int query, int token) const {
-    return token <= query && token >= first_seen(query, window_);
+    return token <= query && token >= first_seen(query, reach_);
   }
   double cell(int query, int token) const {
     if (!sees(query, token)) return 0.0;
@@ -56,7 +56,7 @@ class Cells {
           queries_.middleRows(begin, end - begin) * keys_.middleRows(low, high - low).transpose();
       for (int query = begin; query < end; ++query) {
         double sum = 0.0;
-        for (int token = std::max(from(query), first_seen(query, window_));
+        for (int token = std::max(from(query), first_seen(query, reach_));
              token < std::min(to(query), query + 1); ++token) {
           sum += from_product(query, products(query - begin, token - low));
         }
@@ -66,7 +66,7 @@ class Cells {
   }
   /// The token that a query gives its largest attention; of equals the first.
   int strongest(int query) const {
-    const int first = first_seen(query, window_);
+    const int first = first_seen(query, reach_);
     const Eigen::VectorXf products =
         keys_.middleRows(first, query + 1 - first) * queries_.row(query).transpose();
     Eigen::Index at = 0;
@@ -85,7 +85,7 @@ class Cells {
   const MatrixView& keys_;
   std::span<const float> logsumexp_;
   LogitRule rule_;
-  int window_;
+  Reach reach_;
 };
 
 /// A mean that is unknown without a value.
@@ -174,9 +174,9 @@ RoleTokens role_tokens(const TokenTable& tokens, const RunInfo& run) {
 }
 
 HeadRoles head_roles(const MatrixView& queries, const MatrixView& keys,
-                     std::span<const float> logsumexp, const LogitRule& rule, int window,
+                     std::span<const float> logsumexp, const LogitRule& rule, const Reach& reach,
                      const RoleTokens& tokens, Progress& progress) {
-  const Cells cells(queries, keys, logsumexp, rule, window);
+  const Cells cells(queries, keys, logsumexp, rule, reach);
   HeadRoles roles;
   Mean sink, previous, recent, question;
   for (int query = 1; query < cells.count(); ++query) {
@@ -196,7 +196,7 @@ HeadRoles head_roles(const MatrixView& queries, const MatrixView& keys,
         tokens.question.end, [&](int) { return tokens.question.first; },
         [&](int) { return tokens.question.end; }, progress,
         [&](int query, double sum) {
-          if (first_seen(query, window) < tokens.question.end) question.add(sum);
+          if (first_seen(query, reach) < tokens.question.end) question.add(sum);
         });
   }
   roles.question = question.value();

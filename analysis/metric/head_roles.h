@@ -10,6 +10,7 @@
 #include "analysis/matrix.h"
 #include "analysis/numeric/logit_rule.h"
 #include "analysis/progress.h"
+#include "analysis/trace/model_info.h"
 #include "analysis/trace/segments.h"
 
 namespace kvloupe {
@@ -70,7 +71,7 @@ int heads_reaching(std::span<const HeadRoles> heads, std::size_t role, double fa
 /// The roles of one query head. queries, keys [T,d]; logsumexp [T] of the logits that each query
 /// sees. O(T · d) and the pairs of equal tokens. Checks progress.
 HeadRoles head_roles(const MatrixView& queries, const MatrixView& keys,
-                     std::span<const float> logsumexp, const LogitRule& rule, int window,
+                     std::span<const float> logsumexp, const LogitRule& rule, const Reach& reach,
                      const RoleTokens& tokens, Progress& progress);
 
 }  // namespace kvloupe

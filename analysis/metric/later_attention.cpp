@@ -28,7 +28,7 @@ MatrixView rows_of(const MatrixView& keys, std::span<const std::int32_t> tokens,
 std::vector<double> later_attention(const MatrixView& queries, const MatrixView& keys,
                                     std::span<const float> logsumexp,
                                     std::span<const std::int32_t> tokens, int first_query,
-                                    const LogitRule& rule, int window, Progress& progress) {
+                                    const LogitRule& rule, const Reach& reach, Progress& progress) {
   const int last = static_cast<int>(queries.rows());
   if (first_query >= last)
     return std::vector<double>(tokens.size(), std::numeric_limits<double>::quiet_NaN());
@@ -46,7 +46,7 @@ std::vector<double> later_attention(const MatrixView& queries, const MatrixView&
     for (int r = 0; r < count; ++r) {
       const int query = begin + r;
       const auto from = static_cast<std::size_t>(
-          std::lower_bound(tokens.begin(), tokens.end(), first_seen(query, window)) -
+          std::lower_bound(tokens.begin(), tokens.end(), first_seen(query, reach)) -
           tokens.begin());
       if (from == tokens.size()) continue;
       float* row = logits.row(r).data() + from;

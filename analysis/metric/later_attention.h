@@ -7,6 +7,7 @@
 #include "analysis/matrix.h"
 #include "analysis/numeric/logit_rule.h"
 #include "analysis/progress.h"
+#include "analysis/trace/model_info.h"
 
 namespace kvloupe {
 
@@ -20,6 +21,6 @@ namespace kvloupe {
 std::vector<double> later_attention(const MatrixView& queries, const MatrixView& keys,
                                     std::span<const float> logsumexp,
                                     std::span<const std::int32_t> tokens, int first_query,
-                                    const LogitRule& rule, int window, Progress& progress);
+                                    const LogitRule& rule, const Reach& reach, Progress& progress);
 
 }  // namespace kvloupe

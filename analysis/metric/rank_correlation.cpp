@@ -26,14 +26,15 @@ double spearman(std::span<const double> a, std::span<const double> b) {
 }
 
 KeyAttention key_attention(const MatrixView& keys, std::span<const Matrix> queries,
-                           const LayerAttention& attention, int window, Progress& progress) {
+                           const LayerAttention& attention, const Reach& reach,
+                           Progress& progress) {
   KeyAttention result;
   result.mean_cosines = mean_cosines_to_others(keys);
   result.received.assign(static_cast<std::size_t>(keys.rows()), 0.0);
   for (std::size_t query_head = 0; query_head < queries.size(); ++query_head) {
     const std::vector<float> one =
         received_attention(view(queries[query_head]), keys,
-                           attention.of(static_cast<int>(query_head)), window, progress);
+                           attention.of(static_cast<int>(query_head)), reach, progress);
     for (std::size_t i = 0; i < one.size(); ++i) {
       result.received[i] += static_cast<double>(one[i]) / static_cast<double>(queries.size());
     }

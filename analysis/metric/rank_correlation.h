@@ -25,6 +25,6 @@ struct KeyAttention {
 /// heads, numbered from 0.
 /// O(T·d) for the cosines, O(T²·d) in tiles for the attention. Throws Cancelled through progress.
 KeyAttention key_attention(const MatrixView& keys, std::span<const Matrix> queries,
-                           const LayerAttention& attention, int window, Progress& progress);
+                           const LayerAttention& attention, const Reach& reach, Progress& progress);
 
 }  // namespace kvloupe

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "analysis/metric/attention.h"
@@ -18,9 +19,7 @@ float sink_strength(const Trace& trace, int layer, int query_head, int token, Pr
     throw UsageError(fmt::format("token {}: {} has tokens 0 to {}", token, trace.path().string(),
                                  trace.length() - 1));
   }
-  // Queries beyond the window do not see the token.
-  const int window = trace.window(layer) > 0 ? trace.window(layer) : trace.length();
-  const int later = std::min(trace.length() - token, window) - 1;
+  const int later = first_unseeing(token, trace.reach(layer), trace.length()) - token - 1;
   if (later == 0) return 0.0F;
   const std::vector<float> logsumexp = attention_logsumexp(trace, layer, query_head, progress);
   const Matrix queries = trace.query(layer, query_head);
@@ -38,14 +37,14 @@ float sink_strength(const Trace& trace, int layer, int query_head, int token, Pr
 
 float sink_strength(const Trace& trace, int layer, int query_head, int token,
                     std::span<const int> queries, Progress& progress) {
-  const int window = trace.window(layer);
+  const Reach reach = trace.reach(layer);
   std::vector<int> rows;
   for (const int query : queries) {
     if (query < 0 || query >= trace.length() || token < 0 || token >= trace.length()) {
       throw UsageError(fmt::format("token {}, query {}: {} has tokens 0 to {}", token, query,
                                    trace.path().string(), trace.length() - 1));
     }
-    if (query > token && token >= first_seen(query, window)) rows.push_back(query);
+    if (query > token && token >= first_seen(query, reach)) rows.push_back(query);
   }
   if (rows.empty()) return 0.0F;
   constexpr std::size_t kTogether = 64;  // rows of one product
@@ -61,7 +60,7 @@ float sink_strength(const Trace& trace, int layer, int query_head, int token,
     Matrix logits = all(some, Eigen::all) * keys.transpose();
     to_logits(logits, rule);
     for (std::size_t i = 0; i < some.size(); ++i) {
-      const int first = first_seen(some[i], window);
+      const int first = first_seen(some[i], reach);
       const Eigen::VectorXd row = logits.row(static_cast<Eigen::Index>(i))
                                       .segment(first, some[i] + 1 - first)
                                       .cast<double>();
@@ -162,7 +161,7 @@ double dropped_token_error(const Trace& trace, int layer, int query_head, int to
   const LogitRule rule = trace.attention(layer).of(query_head);
   double sum = 0.0;
   for (const int query : queries) {
-    const int first = first_seen(query, trace.window(layer));
+    const int first = first_seen(query, trace.reach(layer));
     if (token > query || token < first) continue;
     const int seen = query + 1 - first;
     Eigen::VectorXd logits =
@@ -192,11 +191,15 @@ MeanAttention mean_attention(const Trace& trace, std::span<const int> layers, in
   long count = 0;  // of query heads
   for (const int layer : layers) count += trace.layer_model(layer).num_heads;
   progress.set_total(count);
-  int window = trace.window(layers.front());
+  // Keys that some layer sees are shown; a layer that does not see one gives it no attention.
+  std::vector<int> shown(static_cast<std::size_t>(n));
+  std::iota(shown.begin(), shown.end(), 0);
   for (const int layer : layers) {
-    // Keys that some layer sees are shown; a layer that does not see one gives it no attention.
-    const int own = trace.window(layer);
-    window = window == 0 || own == 0 ? 0 : std::max(window, own);
+    const Reach own = trace.reach(layer);
+    for (int q = 0; q < n; ++q) {
+      int& first = shown[static_cast<std::size_t>(q)];
+      first = std::min(first, first_seen(q, own));
+    }
     for (int query_head = 0; query_head < trace.layer_model(layer).num_heads; ++query_head) {
       const Matrix queries = trace.query(layer, query_head).topRows(n);
       const Matrix keys = trace.key(layer, trace.layer_model(layer).head_of(query_head)).topRows(n);
@@ -219,7 +222,7 @@ MeanAttention mean_attention(const Trace& trace, std::span<const int> layers, in
   const auto all = static_cast<double>(count);
   MeanAttention mean{(logits / all).cast<float>(), (probabilities / all).cast<float>()};
   for (int q = 0; q < n; ++q) {
-    const int first = first_seen(q, window);
+    const int first = shown[static_cast<std::size_t>(q)];
     for (int k = 0; k < n; ++k) {
       if (k >= first && k <= q) continue;
       mean.logits(q, k) = mean.probabilities(q, k) = std::numeric_limits<float>::quiet_NaN();

@@ -91,6 +91,7 @@ PluginScore::PluginScore(std::shared_ptr<const PluginScoreType> type, const Laye
   layer_.query_heads = model_.num_heads;
   layer_.head_dim = model_.head_dim;
   layer_.sliding_window = model_.sliding_window;
+  layer_.chunk_size = model_.chunk_size;
   layer_.budget = context.budget;
   layer_.attention_scale = context.attention.scale;
   layer_.unrotate = unrotate;

@@ -144,10 +144,13 @@ void check_limits(const PolicySpec& spec, const ModelInfo& model, int budget, in
 }
 
 namespace {
-/// Notes about a sliding window for a policy that decides by a budget.
-void note_window(const PolicySpec& spec, const Protection& protection, int window, int budget,
-                 std::vector<std::string>& notes) {
-  notes.push_back("the model sees the last " + std::to_string(window) +
+/// Notes about a sliding window or chunks for a policy that decides by a budget.
+void note_window(const PolicySpec& spec, const Protection& protection, const Reach& reach,
+                 int budget, std::vector<std::string>& notes) {
+  const int window = reach.span();
+  notes.push_back((reach.chunk > 0 ? "the model sees the tokens of a query's own chunk of "
+                                   : std::string("the model sees the last ")) +
+                  std::to_string(window) +
                   " tokens: entries that no later query sees leave the cache before the policy "
                   "decides; this is not an eviction");
   if (budget >= window - 1) {
@@ -157,7 +160,7 @@ void note_window(const PolicySpec& spec, const Protection& protection, int windo
   }
   if (protection.sink_tokens > 0) {
     notes.push_back(spec.text() + " protects the first " + std::to_string(protection.sink_tokens) +
-                    " tokens only while they are in the window");
+                    " tokens only while they are in the " + reach.name());
   }
 }
 
@@ -202,8 +205,8 @@ std::vector<std::string> policy_notes(const PolicySpec& spec, const ModelInfo& m
     const std::string note = protection_note(spec, protection, budget);
     if (!note.empty()) notes.push_back(note);
   }
-  if (model.sliding_window > 0 && tokens > model.sliding_window) {
-    note_window(spec, protection, model.sliding_window, budget, notes);
+  if (const Reach reach = model.reach(); !reach.all() && tokens > reach.span()) {
+    note_window(spec, protection, reach, budget, notes);
   }
   return notes;
 }

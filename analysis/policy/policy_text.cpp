@@ -80,7 +80,8 @@ If the model has a sliding window of W tokens, an entry that no later query sees
 the block has attended and before the policy decides, as in a model's own rolling cache: at most W - 1 entries
 are left. The entries that leave are not candidates and do not use budget; they are not part of n, of anchors or of
 merging sets, and do not receive merged values. Leaving the window is not an eviction. A token that `sink` or
-`sinks` protects leaves the window like any other. A query keeps the attention that it paid when it ran, so
+`sinks` protects leaves the window like any other. If a layer attends in chunks, the same holds where a chunk
+ends: all its entries leave. A query keeps the attention that it paid when it ran, so
 the rows of A may sum to less than 1 over the entries left.
 
 ## Comparing policies

@@ -82,7 +82,7 @@ LayerStates load_head_states(const Trace& trace, int layer, int head, const Stat
       const Matrix& queries = parts.queries ? states.queries[index] : own;
       states.logsumexp[index] = trusted_logsumexp(
           trace.attention_logsumexp(layer, query_head), view(queries), view(states.keys[h]),
-          trace.attention(layer).of(query_head), trace.window(layer), progress);
+          trace.attention(layer).of(query_head), trace.reach(layer), progress);
     }
   }
   return states;

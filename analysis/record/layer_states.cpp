@@ -88,7 +88,7 @@ LayerStates load_layer_states(const Trace& trace, int layer, const StateParts& a
       const Matrix& queries = parts.queries ? states.queries.back() : own;
       states.logsumexp.push_back(
           trusted_logsumexp(trace.attention_logsumexp(layer, query_head), view(queries), view(keys),
-                            trace.attention(layer).of(query_head), trace.window(layer), progress));
+                            trace.attention(layer).of(query_head), trace.reach(layer), progress));
     }
   }
   return states;

@@ -53,17 +53,18 @@ std::vector<std::int32_t> Replay::retained_at(const HeadReplay& head, int step) 
 
 std::vector<std::int32_t> Replay::seen_at(const HeadReplay& head, int step) const {
   std::vector<std::int32_t> tokens = retained_at(head, step);
-  const int oldest = first_seen(blocks.at(static_cast<std::size_t>(step)).end - 1, head.window);
-  // It leaves with this step unless an earlier one evicted it.
-  if (oldest < first_token(head, step) &&
-      head.evicted_at[static_cast<std::size_t>(oldest)] == step) {
-    tokens.insert(tokens.begin(), oldest);
+  const int oldest = first_seen(blocks.at(static_cast<std::size_t>(step)).end - 1, head.reach);
+  // They leave with this step unless an earlier one evicted them.
+  std::vector<std::int32_t> leaving;
+  for (int token = oldest; token < first_token(head, step); ++token) {
+    if (head.evicted_at[static_cast<std::size_t>(token)] == step) leaving.push_back(token);
   }
+  tokens.insert(tokens.begin(), leaving.begin(), leaving.end());
   return tokens;
 }
 
 int Replay::first_token(const HeadReplay& head, int step) const {
-  return first_seen(blocks.at(static_cast<std::size_t>(step)).end, head.window);
+  return first_seen(blocks.at(static_cast<std::size_t>(step)).end, head.reach);
 }
 
 bool Replay::acts_at(int step) const {

@@ -65,7 +65,7 @@ struct HeadReplay {
   int layer = 0;
   int head = 0;
   int shares_with = -1;  // the layer whose cache this is and which decides; -1: its own
-  int window = 0;        // how many tokens a query of the layer sees (Trace::window); 0: all
+  Reach reach;           // what a query of the layer sees (Trace::reach)
   std::vector<std::int32_t> evicted_at;  // [T]; -1: never. Also of tokens that left unseen
   std::vector<StepRecord> steps;         // [S]
   std::vector<double> trace_values;  // of the scope trace, see measure_of(); empty: not measured
@@ -99,8 +99,8 @@ struct Replay {
   /// Neither has the tokens that no later query sees.
   std::vector<std::int32_t> tokens_at(const HeadReplay& head, int step) const;
   std::vector<std::int32_t> retained_at(const HeadReplay& head, int step) const;
-  /// The tokens that the step's last query has when the step is over: the retained ones, and the
-  /// one token that it saw and no later query does, where the cache still had that.
+  /// The tokens that the step's last query has when the step is over: the retained ones, and those
+  /// that it saw and no later query does, where the cache still had them.
   std::vector<std::int32_t> seen_at(const HeadReplay& head, int step) const;
   /// The first token that queries of the head's layer after the step see: what came before has left
   /// unseen.

@@ -44,7 +44,7 @@ std::vector<double> mean_later_attention(const LayerStates& states, const LayerC
     const std::vector<double> own = later_attention(
         view(states.queries[index]), view(states.keys[static_cast<std::size_t>(head)]),
         states.logsumexp[index], tokens, request.prefix, context.attention.of(query_head),
-        context.model.sliding_window, progress);
+        context.model.reach(), progress);
     for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += own[i] / count;
   }
   return mean;

@@ -84,19 +84,20 @@ std::optional<Refusal> refusal(const Trace& full, const Trace& closed) {
             token, text(closed, token), full.path().string(), text(full, token))};
   }
   for (int layer = 0; layer < a.num_layers; ++layer) {
-    if (full.window(layer) == closed.window(layer)) continue;
+    const Reach a = full.reach(layer), b = closed.reach(layer);
+    if (a == b) continue;
     return Refusal{
         &closed,
         fmt::format(
-            "sees a window of {} tokens, {} one of {} (0: all); compare runs of the same model",
-            closed.window(layer), full.path().string(), full.window(layer))};
+            "sees a {} of {} tokens, {} a {} of {} (0: all); compare runs of the same model",
+            b.name(), b.span(), full.path().string(), a.name(), a.span())};
   }
-  if (const int window = closed.narrowest_window();
-      window > 0 && closed.run().positions == "compact") {
+  if (const Reach reach = closed.narrowest_reach();
+      !reach.all() && closed.run().positions == "compact") {
     return Refusal{&closed,
-                   fmt::format("ran with compact positions beyond its model's window of {} tokens, "
+                   fmt::format("ran with compact positions beyond its model's {} of {} tokens, "
                                "where places are not defined; run it with original positions",
-                               window)};
+                               reach.name(), reach.span())};
   }
   if (full.run().prompt_length != closed.run().prompt_length) {
     return Refusal{
@@ -136,7 +137,7 @@ int first_eviction(const Trace& closed, int layer, const std::vector<std::int32_
     const std::int32_t step = evicted_at[token];
     if (step < 0 || step >= none) continue;
     const int end = closed.blocks()[static_cast<std::size_t>(step)].end;
-    if (static_cast<int>(token) >= first_seen(end, closed.window(layer))) none = step;
+    if (static_cast<int>(token) >= first_seen(end, closed.reach(layer))) none = step;
   }
   return none;
 }
@@ -177,7 +178,7 @@ HeadRun head_run(const Trace& trace, int layer, int head, std::vector<std::int32
 std::vector<Matrix> outputs_of(const HeadRun& run, const ModelInfo& model,
                                const LayerAttention& of_head, int step, const Block& block,
                                PlaceTurns* turns) {
-  const int oldest = first_seen(block.first, model.sliding_window);  // of any of the queries
+  const int oldest = first_seen(block.first, model.reach());  // of any of the queries
   const std::vector<std::int32_t> held =
       retained_after(run.evicted_at, oldest, block.end, step - 1);
   const auto n = static_cast<Eigen::Index>(held.size());
@@ -314,11 +315,11 @@ double mean_over(const std::vector<TokenDrift>& tokens, Of of) {
 
 std::vector<double> retained_jaccard(const std::vector<std::int32_t>& a,
                                      const std::vector<std::int32_t>& b,
-                                     const std::vector<Block>& blocks, int window) {
+                                     const std::vector<Block>& blocks, const Reach& reach) {
   std::vector<double> values;
   for (int step = 0; step < static_cast<int>(blocks.size()); ++step) {
     const int end = blocks[static_cast<std::size_t>(step)].end;
-    const int first = first_seen(end, window);
+    const int first = first_seen(end, reach);
     const auto retains = [step](const std::vector<std::int32_t>& evicted_at) {
       return [&evicted_at, step](std::int32_t token) {
         const std::int32_t left = evicted_at[static_cast<std::size_t>(token)];
@@ -346,7 +347,7 @@ double layer_agreement(const Replay& open, const Trace& closed, int layer, Progr
     if (replayed == nullptr) throw WorkError(fmt::format("layer {} was not replayed", layer));
     const HeadDrift one{layer, head,
                         retained_jaccard(replayed->evicted_at, evictions(closed, layer, head),
-                                         open.blocks, closed.window(layer))};
+                                         open.blocks, closed.reach(layer))};
     sum += Drift::mean_jaccard(one, first) / model.num_kv_heads;
   }
   return sum;
@@ -438,7 +439,7 @@ Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) 
     drift.first_eviction = first_eviction(closed, head.layer, evicted_at, drift.first_eviction);
     drift.heads.push_back(
         {head.layer, head.head,
-         retained_jaccard(head.evicted_at, evicted_at, drift.blocks, full.window(head.layer))});
+         retained_jaccard(head.evicted_at, evicted_at, drift.blocks, full.reach(head.layer))});
   }
 
   const auto layers = static_cast<std::size_t>(full.model().num_layers);

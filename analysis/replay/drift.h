@@ -69,7 +69,7 @@ struct Drift {
 /// the step at which each token left, −1 if it stayed.
 std::vector<double> retained_jaccard(const std::vector<std::int32_t>& a,
                                      const std::vector<std::int32_t>& b,
-                                     const std::vector<Block>& blocks, int window);
+                                     const std::vector<Block>& blocks, const Reach& reach);
 
 /// For a layer of `open`, a replay on the full run: the mean over its heads of the mean Jaccard
 /// index, as in measure_drift(), with the sets that `closed` retains. Throws FileError if `closed`

@@ -99,7 +99,7 @@ void add_reads(const Reading& what, int layer, int query_head, const MatrixView&
                const Matrix& followed, const std::vector<float>& logsumexp, Sums& sums) {
   const LogitRule rule = what.trace.attention(layer).of(query_head);
   const std::vector<int>& tokens = what.request.tokens;
-  const int window = what.trace.window(layer);
+  const Reach reach = what.trace.reach(layer);
   const int first = tokens.back() + 1;
   Matrix products;
   for (Eigen::Index begin = first; begin < queries.rows(); begin += kTile) {
@@ -110,7 +110,7 @@ void add_reads(const Reading& what, int layer, int query_head, const MatrixView&
       const double sum_of_row = logsumexp[static_cast<std::size_t>(query)];
       double attention = 0.0;
       for (std::size_t i = 0; i < tokens.size(); ++i) {
-        if (tokens[i] < first_seen(query, window)) continue;
+        if (tokens[i] < first_seen(query, reach)) continue;
         const auto product = static_cast<double>(products(row, static_cast<Eigen::Index>(i)));
         attention += std::exp(rule.logit(product) - sum_of_row);
       }
@@ -144,13 +144,13 @@ TokenReads reads_of_head(const Reading& what, const LayerStates& states, int lay
     if (what.request.effective_tokens) {
       const std::vector<double> entropy = attention_entropy(
           queries, view(keys), what.trace.attention(layer).of(static_cast<int>(query_head)),
-          what.trace.window(layer), progress);
+          what.trace.reach(layer), progress);
       for (const double one : entropy) sums.effective.add(std::exp(one));
     }
     if (!what.request.roles) continue;
     reads.roles.push_back(head_roles(queries, view(keys), states.logsumexp[query_head],
                                      what.trace.attention(layer).of(static_cast<int>(query_head)),
-                                     what.trace.window(layer), what.roles, progress));
+                                     what.trace.reach(layer), what.roles, progress));
   }
   reads.question = sums.question.mean();
   reads.answer = sums.answer.mean();

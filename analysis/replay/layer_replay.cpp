@@ -98,7 +98,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
     replay.layer = input.context.layer;
     replay.head = head;
     replay.shares_with = model.shares_with;
-    replay.window = model.sliding_window;
+    replay.reach = model.reach();
     replay.evicted_at.assign(static_cast<std::size_t>(tokens), -1);
     replay.steps.resize(input.blocks.size());
     if (head == input.scores_head) {
@@ -163,7 +163,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
                                              evicted[static_cast<std::size_t>(head)] != 0);
       record.cache_size = static_cast<int>(present.size());
       record.retained = static_cast<int>(decision.kept.size());
-      record.seen = block.end - first_seen(block.end, model.sliding_window);
+      record.seen = block.end - first_seen(block.end, model.reach());
       record.threshold = decision.threshold;
       record.ties = decision.ties;
       record.second_threshold = decision.second_threshold;
@@ -173,8 +173,8 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
       add_losses(input.followed, decision, present, states.step, replay.losses);
       if (measured) record.merge_measures = measure_merges(cache, decision.merges);
       record_merges(decision.merges, present, record);
-      LeavingEntry leaving;
-      if (measured) leaving = leaving_entry(cache, block.end - 1, model.sliding_window);
+      LeavingEntries leaving;
+      if (measured) leaving = leaving_entries(cache, block.end - 1, model.reach());
       layer.carry_out(head, decision);
       if (measured) {
         MeasuredStep of({input.states, input.context, input.policy, head, states.step, block,

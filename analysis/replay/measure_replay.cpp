@@ -51,15 +51,15 @@ bool merged_by(const HeadReplay& head, int step) {
       [](const StepRecord& record) { return !record.merges.empty() || !record.gifts.empty(); });
 }
 
-/// The entry that the step's last query had and no later one sees; none was ever merged.
-LeavingEntry leaving_entry_of(const Measuring& what, const LayerStates& states,
-                              const HeadReplay& head, int step) {
-  LeavingEntry leaving;
-  const std::vector<std::int32_t> seen = what.replay.seen_at(head, step);
-  if (seen.empty() || seen.front() >= what.replay.first_token(head, step)) return leaving;
-  const MatrixView keys = view(states.keys[static_cast<std::size_t>(head.head)]);
-  leaving.token = seen.front();
-  leaving.key = rows(keys, leaving.token, 1);
+/// The entries that the step's last query had and no later one sees; none was ever merged.
+LeavingEntries leaving_entries_of(const Measuring& what, const LayerStates& states,
+                                  const HeadReplay& head, int step) {
+  LeavingEntries leaving;
+  for (const std::int32_t token : what.replay.seen_at(head, step)) {
+    if (token < what.replay.first_token(head, step)) leaving.tokens.push_back(token);
+  }
+  if (leaving.tokens.empty()) return leaving;
+  leaving.keys = states.keys[static_cast<std::size_t>(head.head)](leaving.tokens, Eigen::all);
   return leaving;
 }
 
@@ -89,7 +89,7 @@ void measure_record(const Measuring& what, const LayerStates& states, const Laye
     begin = end;
   }
   MeasuredStep measured({states, context, what.policy, head.head, step, block, present, decision,
-                         cache, leaving_entry_of(what, states, head, step), last_queries,
+                         cache, leaving_entries_of(what, states, head, step), last_queries,
                          what.shared});
   const bool last = step + 1 == static_cast<int>(what.replay.blocks.size());
   measure_step(measured, what.choice, last, head.steps[static_cast<std::size_t>(step)]);

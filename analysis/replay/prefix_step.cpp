@@ -10,7 +10,7 @@ PrefixStep::PrefixStep(const LayerStates& states, const LayerContext& context, i
       attention_(context.model, context.attention) {
   const Block block{0, tokens};
   view_.block = block;
-  view_.first_token = first_seen(tokens, context.model.sliding_window);
+  view_.first_token = first_seen(tokens, context.model.reach());
   std::vector<int> hidden;
   for (std::size_t head = 0; head < states.keys.size(); ++head) {
     HeadCache& cache =

@@ -128,11 +128,16 @@ void write_replay_json(const Replay& replay, const std::string& trace,
                        const std::function<void(std::string_view)>& write) {
   write("{\"trace\":" + quoted(trace) + ",\n\"policy\":" + quoted(replay.policy) +
         fmt::format(",\n\"budget\":{},\n\"block\":{},\n", replay.budget, replay.block));
-  const int window = replay.heads.empty() ? 0 : replay.heads.front().window;
-  const bool same_window =
-      std::all_of(replay.heads.begin(), replay.heads.end(),
-                  [&](const HeadReplay& head) { return head.window == window; });
-  if (same_window && window > 0) write(fmt::format("\"window\":{},\n", window));
+  const Reach reach = replay.heads.empty() ? Reach() : replay.heads.front().reach;
+  const bool same_reach = std::all_of(replay.heads.begin(), replay.heads.end(),
+                                      [&](const HeadReplay& head) { return head.reach == reach; });
+  if (same_reach && !reach.all()) {
+    write(fmt::format("\"{}\":{},\n", reach.name(), reach.span()));
+  }
+  if (options.bytes) {
+    write(fmt::format("\"bytes\":{{\"held\":{},\"full\":{},\"states\":{}}},\n", options.bytes->held,
+                      options.bytes->full, options.bytes->states));
+  }
   if (replay.compression == Compression::context_only) {
     write(
         fmt::format("\"compression\":\"context-only\",\n\"acts_until\":{},\n", replay.acts_until));
@@ -153,7 +158,7 @@ void write_replay_json(const Replay& replay, const std::string& trace,
         "{}\n{{\"layer\":{},\"head\":{},{}\"steps\":[", first_head ? "" : ",", head.layer,
         head.head,
         (head.shares_with >= 0 ? fmt::format("\"shares_with\":{},", head.shares_with) : "") +
-            (same_window ? "" : fmt::format("\"window\":{},", head.window))));
+            (same_reach ? "" : fmt::format("\"{}\":{},", head.reach.name(), head.reach.span()))));
     first_head = false;
     const int steps = static_cast<int>(head.steps.size());
     const int first = options.last_step_only ? std::max(steps - 1, 0) : 0;

@@ -10,14 +10,17 @@ namespace kvloupe {
 
 ModelInfo noted_model(const Trace& trace) {
   ModelInfo model = trace.model();
-  model.sliding_window = trace.same_window() ? trace.window(trace.storing_layers().front()) : 0;
+  const Reach reach = trace.same_reach() ? trace.reach(trace.storing_layers().front()) : Reach();
+  model.sliding_window = reach.window;
+  model.chunk_size = reach.chunk;
+  model.chunked_tokens = reach.tokens;
   return model;
 }
 
 std::vector<std::string> replay_notes(const Trace& trace, const PolicySpec& policy, int budget) {
   std::vector<std::string> notes = policy_notes(policy, noted_model(trace), budget, trace.length());
-  if (!trace.same_window()) {
-    notes.push_back("layers see a window of " + window_text(trace) +
+  if (!trace.same_reach()) {
+    notes.push_back("layers see " + window_text(trace) +
                     ": entries that no later query sees leave these caches before the policy "
                     "decides; this is not an eviction");
   }

@@ -65,7 +65,7 @@ RestoredHead restore(const Trace& trace, const HeadReplay& head, const LayerStat
   result.layer = head.layer;
   result.head = head.head;
   if (queries.empty() || states.output_weights.empty()) return result;
-  const int window = trace.window(head.layer);
+  const Reach reach = trace.reach(head.layer);
   const int group = trace.layer_model(head.layer).group_size();
   const LayerAttention attention = trace.attention(head.layer);
   const MatrixView keys = view(states.keys[static_cast<std::size_t>(head.head)]);
@@ -74,7 +74,7 @@ RestoredHead restore(const Trace& trace, const HeadReplay& head, const LayerStat
   for (std::size_t i = 0; i < queries.size(); ++i) {
     progress.check();
     const RestoreAsking& query = queries[i];
-    const int first = first_seen(query.token, window);
+    const int first = first_seen(query.token, reach);
     const Eigen::Index seen = query.token + 1 - first;
     std::vector<char> holds(static_cast<std::size_t>(seen));
     for (std::size_t row = 0; row < holds.size(); ++row) {

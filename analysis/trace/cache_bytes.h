@@ -10,5 +10,7 @@ struct CacheBytes {
   double states = 0.0;     // states of fixed size, in the model's own type
 };
 CacheBytes cache_bytes(const Trace& trace);
+/// The same of one entry, the key and the value of a token in one head of this layer's own cache.
+double bytes_of_entry(const ModelInfo& layer);
 
 }  // namespace kvloupe

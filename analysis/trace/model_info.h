@@ -27,6 +27,43 @@ enum class LayerKind {
 /// "attention", "none", "shared" or "latent".
 const char* layer_kind_name(LayerKind kind);
 
+/// Which tokens the query of a token sees, its own included: all up to it, the last of them through
+/// a sliding window, or those of its chunk.
+struct Reach {
+  int window = 0;  // W: the W tokens up to its own; 0: without a window
+  int chunk = 0;   // C: those from a multiple of C on; 0: without chunks
+  int tokens = 0;  // T, where known: a token after the last sees what the last one sees
+
+  constexpr Reach() = default;
+  constexpr Reach(int window) : window(window) {}
+  constexpr Reach(int window, int chunk, int tokens)
+      : window(window), chunk(chunk), tokens(tokens) {}
+  constexpr bool all() const { return window == 0 && chunk == 0; }
+  /// The most tokens that a query sees; 0: all.
+  constexpr int span() const { return chunk > 0 ? chunk : window; }
+  /// What holds these tokens, in a word.
+  constexpr const char* name() const { return chunk > 0 ? "chunk" : "window"; }
+  bool operator==(const Reach&) const = default;
+};
+
+/// The first token that the query of token `query` sees.
+constexpr int first_seen(int query, const Reach& reach) {
+  if (reach.chunk > 0) {
+    const int asking = reach.tokens > 0 && query >= reach.tokens ? reach.tokens - 1 : query;
+    return asking - asking % reach.chunk;
+  }
+  return reach.window > 0 && query >= reach.window ? query - reach.window + 1 : 0;
+}
+/// The first token after `token` whose query does not see it; at most `tokens`.
+constexpr int first_unseeing(int token, const Reach& reach, int tokens) {
+  int end = tokens;
+  if (reach.window > 0 && token < tokens - reach.window) end = token + reach.window;
+  if (reach.chunk > 0 && token - token % reach.chunk < tokens - reach.chunk) {
+    end = token - token % reach.chunk + reach.chunk;
+  }
+  return end;
+}
+
 /// `/model` of a trace; or what holds in one of its layers (Trace::layer_model).
 struct ModelInfo {
   std::string name;
@@ -47,7 +84,10 @@ struct ModelInfo {
   /// W: a query sees the W tokens up to its own; 0: all of them. A layer may have its own
   /// (Trace::window).
   int sliding_window = 0;
-  std::string config;  // the whole config.json
+  /// Of one layer: a query sees the tokens of its own chunk of so many; 0: without chunks.
+  int chunk_size = 0;
+  int chunked_tokens = 0;  // T of a trace with chunks (Reach::tokens)
+  std::string config;      // the whole config.json
   // How the file of the weights stores them, where that says something: "GGUF", its most common
   // type such as "Q4_K", and the file's name. Else empty.
   std::string weights_format, weights_type, weights_file;
@@ -67,6 +107,7 @@ struct ModelInfo {
   bool attends() const { return kind != LayerKind::none; }
   /// Whether the layer holds a cache of its own, in which a policy decides.
   bool stores() const { return kind == LayerKind::attention || kind == LayerKind::latent; }
+  Reach reach() const { return {sliding_window, chunk_size, chunked_tokens}; }
   int value_width() const { return value_dim > 0 ? value_dim : head_dim; }
   /// Heads of the cache of one layer: 0 where the layer has none of its own.
   int heads_in(int layer) const {
@@ -83,12 +124,6 @@ struct ModelInfo {
   /// The key-value head that serves a query head.
   int head_of(int query_head) const { return query_head / group_size(); }
 };
-
-/// The first token that the query of token `query` sees through a window of this many tokens, its
-/// own included; 0 without a window (0).
-constexpr int first_seen(int query, int window) {
-  return window > 0 && query >= window ? query - window + 1 : 0;
-}
 
 /// Whether a policy sees the question of its prompt.
 enum class Compression {

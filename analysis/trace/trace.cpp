@@ -138,14 +138,11 @@ void Trace::Impl::check_layers() {
     Layer found_here;
     found_here.attributes = std::move(said[static_cast<std::size_t>(layer)]);
     found_here.model = std::move(models[static_cast<std::size_t>(layer)]);
-    // A window that is as long as the trace hides nothing.
-    if (found_here.model.sliding_window >= length()) found_here.model.sliding_window = 0;
-    if (const int chunk = found_here.attributes.chunk_size; chunk > 0 && length() > chunk) {
-      throw hdf5::Failure(
-          fmt::format("layer {} attends in chunks of {} tokens, and the trace has {}: this kvloupe "
-                      "cannot replay attention that begins anew; use at most {} tokens",
-                      layer, chunk, length(), chunk));
-    }
+    // A window or a chunk that is as long as the trace hides nothing.
+    ModelInfo& own = found_here.model;
+    if (own.sliding_window >= length()) own.sliding_window = 0;
+    if (own.chunk_size >= length()) own.chunk_size = 0;
+    if (own.chunk_size > 0) own.chunked_tokens = length();
     if (found_here.model.attends()) check_states(layer, found_here);
     if (found_here.model.stores()) storing.push_back(layer);
     layers.push_back(std::move(found_here));
@@ -274,19 +271,18 @@ const std::string& Trace::generator() const { return impl_->attributes.generator
 const std::string& Trace::created() const { return impl_->attributes.created; }
 
 int Trace::window(int layer) const { return layer_model(layer).sliding_window; }
-int Trace::narrowest_window() const {
-  int narrowest = 0;
+Reach Trace::reach(int layer) const { return layer_model(layer).reach(); }
+Reach Trace::narrowest_reach() const {
+  Reach narrowest;
   for (const int layer : impl_->storing) {
-    const int own = window(layer);
-    if (own > 0 && (narrowest == 0 || own < narrowest)) narrowest = own;
+    const Reach own = reach(layer);
+    if (!own.all() && (narrowest.all() || own.span() < narrowest.span())) narrowest = own;
   }
   return narrowest;
 }
-bool Trace::same_window() const {
-  for (const int layer : impl_->storing) {
-    if (window(layer) != window(impl_->storing.front())) return false;
-  }
-  return true;
+bool Trace::same_reach() const {
+  return std::all_of(impl_->storing.begin(), impl_->storing.end(),
+                     [&](int layer) { return reach(layer) == reach(impl_->storing.front()); });
 }
 LayerAttention Trace::attention(int layer) const {
   const LayerAttributes& own = impl_->layer_at(layer).attributes;

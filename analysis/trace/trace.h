@@ -44,10 +44,12 @@ class Trace {
   /// How many tokens a query of the layer sees, its own included: its sliding window; 0 if it has
   /// none, or if the window hides nothing because the trace is not longer than the window.
   int window(int layer) const;
-  /// The smallest window of any layer; 0 if no layer's window hides anything.
-  int narrowest_window() const;
-  /// Whether all layers have the same window.
-  bool same_window() const;
+  /// What a query of the layer sees: all tokens up to its own, its window or its chunk.
+  Reach reach(int layer) const;
+  /// That of the layer whose queries see the fewest tokens.
+  Reach narrowest_reach() const;
+  /// Whether all layers have the same reach.
+  bool same_reach() const;
   /// How the queries of the layer attend.
   LayerAttention attention(int layer) const;
   /// What holds in one layer: model() with the layer's own kind, heads, widths and rotation, and

@@ -232,6 +232,7 @@ std::vector<ModelInfo> layer_models(const ModelInfo& model,
     if (own.sliding_window > 0 && said.chunk_size > 0) {
       disagree(layer, "has a sliding window and chunks; a layer has one of them");
     }
+    own.chunk_size = said.chunk_size;
     own.rope_theta = said.rope_theta.value_or(own.rope_theta);
     own.rope_scaling = said.rope_scaling.value_or(own.rope_scaling);
     if (said.rope_theta == 0.0) own.rope_scaling = kNoRotation;
@@ -261,6 +262,11 @@ std::vector<ModelInfo> layer_models(const ModelInfo& model,
                  fmt::format("attribute 'sliding_window' is {}, but layer {}, whose cache it "
                              "reads, has {} (0: none)",
                              own.sliding_window, own.shares_with, from.sliding_window));
+      }
+      if (own.chunk_size != from.chunk_size) {
+        disagree(layer, fmt::format("attribute 'chunk_size' is {}, but layer {}, whose cache it "
+                                    "reads, has {} (0: none)",
+                                    own.chunk_size, own.shares_with, from.chunk_size));
       }
       take_shape(own, from, said, layer);
     } else {

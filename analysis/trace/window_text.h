@@ -6,8 +6,8 @@
 
 namespace kvloupe {
 
-/// The sliding windows of a trace's layers in words: "1024 tokens", or "1024 tokens in 12 of 24
-/// layers" where some layers see everything; empty if no window hides anything.
+/// The sliding windows and chunks of a trace's layers in words: "a window of 1024 tokens", or "a
+/// chunk of 1024 tokens in 12 of 24 layers" where some layers see everything; empty if all do.
 std::string window_text(const Trace& trace);
 
 }  // namespace kvloupe

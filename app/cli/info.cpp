@@ -104,10 +104,10 @@ std::vector<std::string> notes_of(const Trace& trace,
         "a probe ({}): a second reading of the first {} tokens, for policies such as kvzip",
         probe->kind.empty() ? "of no kind" : in_one_line(probe->kind, 40), probe->context_end));
   }
-  if (trace.narrowest_window() > 0) {
+  if (!trace.narrowest_reach().all()) {
     notes.push_back(
-        fmt::format("the model attends within a window of {}, fewer than the trace "
-                    "has: entries beyond the window leave a cache without an eviction",
+        fmt::format("the model attends within {}, fewer than the trace "
+                    "has: entries beyond leave a cache without an eviction",
                     window_text(trace)));
   }
   for (std::string& note : layer_kinds_notes(trace)) notes.push_back(std::move(note));
@@ -318,6 +318,7 @@ json layers_json(const Trace& trace) {
       one["key_dim"] = model.head_dim;
       one["value_dim"] = model.value_width();
       one["sliding_window"] = model.sliding_window;
+      if (model.chunk_size > 0) one["chunk_size"] = model.chunk_size;
       one["gate"] = trace.has_gate(layer);
     }
     if (model.shares_with >= 0) one["shares_with"] = model.shares_with;

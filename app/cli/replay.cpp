@@ -17,6 +17,7 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/output_file.h"
 #include "analysis/replay/ask.h"
+#include "analysis/replay/held_bytes.h"
 #include "analysis/replay/measure_replay.h"
 #include "analysis/replay/replay_json.h"
 #include "app/cli/commands.h"
@@ -84,7 +85,8 @@ std::optional<Whole> ask_whole(const Trace& trace, const Replay& replay) {
   return whole;
 }
 
-void write_table(const Replay& replay, const std::optional<Whole>& whole, const Options& options,
+void write_table(const Replay& replay, const std::optional<Whole>& whole,
+                 const std::optional<HeldBytes>& held, const Options& options,
                  const ReplayJsonOptions& shown, OutputFile& out) {
   out.write(fmt::format("{}: {}, budget {}, block {}, {} steps\n", options.trace, replay.policy,
                         replay.budget, replay.block, replay.blocks.size()));
@@ -92,6 +94,7 @@ void write_table(const Replay& replay, const std::optional<Whole>& whole, const 
     out.write(fmt::format("the policy acts up to token {} and no more\n", replay.acts_until - 1));
   }
   for (const std::string& note : replay.notes) out.write("note: " + note + "\n");
+  if (held) out.write("the caches hold " + held_bytes_text(*held) + "\n");
   if (whole) out.write(whole_text(*whole));
   out.write(
       "for the last query of each step, mean over the query heads: retained attention mass, output "
@@ -149,14 +152,15 @@ int run_replay(const Options& options) {
   if (options.json.empty()) {
     const Replay result = replay_for_table(trace, request, shown.last_step_only);
     OutputFile out("-");
-    write_table(result, request.metrics ? ask_whole(trace, result) : std::nullopt, options, shown,
-                out);
+    write_table(result, request.metrics ? ask_whole(trace, result) : std::nullopt,
+                held_bytes(trace, result), options, shown, out);
     out.finish();
     return 0;
   }
   Progress progress;
   OutputFile out(options.json);  // first: an unwritable target is known before the work
   const Replay result = replay(trace, request, progress);
+  shown.bytes = held_bytes(trace, result);
   write_replay_json(result, options.trace, shown, [&](std::string_view text) { out.write(text); });
   out.finish();
   return 0;

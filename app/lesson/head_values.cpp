@@ -45,8 +45,8 @@ double attention_of(const LessonState& s, const Value& query, const Value& key) 
 double error_without(const LessonState& s, const Value& token) {
   const int t = index(token, s.trace->length());
   if (t < 0 || t + 1 >= s.trace->length()) return kNone;
-  const int window = s.trace->window(s.workspace.selection.layer);
-  const int last = window > 0 ? std::min(s.trace->length(), t + window) : s.trace->length();
+  const int last =
+      first_unseeing(t, s.trace->reach(s.workspace.selection.layer), s.trace->length());
   std::vector<int> queries(static_cast<std::size_t>(last - t - 1));
   if (queries.empty()) return kNone;
   std::iota(queries.begin(), queries.end(), t + 1);

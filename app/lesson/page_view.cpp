@@ -216,6 +216,12 @@ window::WorkspaceState page_workspace(const Lesson& lesson, std::size_t page,
   const Page& shown = lesson.pages.at(page);
   window::WorkspaceState workspace = window::default_state();
   const Trace& trace = *traces.trace;
+  // Lessons are written for any model: where a layer has no cache, its neighbour is shown.
+  const auto with_cache = [&](int layer) {
+    const bool there = layer >= 0 && layer < trace.model().num_layers;
+    return there ? figure::nearest_layer(trace, layer) : layer;
+  };
+  workspace.selection.layer = with_cache(workspace.selection.layer);
   try {
     if (!shown.view_json.empty()) {
       const LessonState before = lesson_state(traces, workspace);
@@ -227,6 +233,7 @@ window::WorkspaceState page_workspace(const Lesson& lesson, std::size_t page,
           read_filled(filled(shown.view_json, shown.view_line, value), shown.view_line).workspace;
     }
     workspace.trace = trace.path().string();
+    workspace.selection.layer = with_cache(workspace.selection.layer);
     workspace.block = std::min(workspace.block, trace.run().prompt_length);
     figure::resolve(
         workspace.selection, trace,

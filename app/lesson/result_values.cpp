@@ -83,6 +83,7 @@ double kept_share(const LessonState& s, Side side, bool all_heads, int first, in
   long kept = 0, all = 0;
   for (const HeadReplay& head : replay->heads) {
     if (!all_heads && head.head != s.workspace.selection.head) continue;
+    if (all_heads && head.shares_with >= 0) continue;  // another layer's cache, counted there
     for (int token = first; token <= last; ++token) {
       kept += is_kept(head, token, step) ? 1 : 0;
       ++all;

@@ -220,16 +220,17 @@ void add_sink_columns(Scene& scene, const Style& style, const MapPlot& plot, con
   scene.add(std::move(outlines));
 }
 
-int first_uncertain(int length, int window) {
-  // Through a window of few tokens all keys are seen by few.
+int first_uncertain(int length, const Reach& reach) {
+  // Through a window or chunk of few tokens all keys are seen by few.
   constexpr int few = 8;
-  if (window > 0 && window < few) return 0;
+  if (!reach.all() && reach.span() < few) return 0;
   return std::max(0, length - std::max(few, length / 20) + 1);
 }
 
-std::vector<int> sinks_among(const std::vector<double>& received, int first, int last, int window) {
+std::vector<int> sinks_among(const std::vector<double>& received, int first, int last,
+                             const Reach& reach) {
   std::vector<int> sinks;
-  const int end = std::min(last + 1, first_uncertain(static_cast<int>(received.size()), window));
+  const int end = std::min(last + 1, first_uncertain(static_cast<int>(received.size()), reach));
   for (int t = first; t < end; ++t) {
     if (received[static_cast<std::size_t>(t)] > static_cast<double>(kSinkHead)) sinks.push_back(t);
   }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "analysis/trace/model_info.h"
 #include "app/plot/map_plot.h"
 
 namespace kvloupe::figure {
@@ -44,11 +45,12 @@ void add_sink_columns(Scene& scene, const Style& style, const MapPlot& plot, con
 
 /// The tokens of [first, last] that receive more than kSinkHead on average from the queries that
 /// see them, without the last tokens, which too few queries see (`pale_from` of a strip).
-std::vector<int> sinks_among(const std::vector<double>& received, int first, int last, int window);
+std::vector<int> sinks_among(const std::vector<double>& received, int first, int last,
+                             const Reach& reach);
 /// The sinks of a strip whose columns are drawn beside the map, as many as leave enough room for
 /// the map; ascending.
 std::vector<int> strongest_sinks(const KeyStrip& strip);
 /// The first of `length` tokens that too few queries see for a meaningful mean.
-int first_uncertain(int length, int window);
+int first_uncertain(int length, const Reach& reach);
 
 }  // namespace kvloupe::figure

@@ -135,6 +135,17 @@ TEST_F(AskTest, WindowsAndSinksOfLayersCount) {
   for (const Asked asked : kAllAsked) expect_as_naive(replay, asked);
 }
 
+TEST_F(AskTest, ChunksOfLayersCount) {
+  options_.logsumexp = false;
+  options_.layer_attributes.resize(2);
+  options_.layer_attributes[1].chunk_size = 40;
+  for (const char* spec : {"keydiff", "tova+cam"}) {
+    SCOPED_TRACE(spec);
+    const Replay replay = run(spec, 12);
+    for (const Asked asked : kAllAsked) expect_as_naive(replay, asked);
+  }
+}
+
 TEST_F(AskTest, SeveralReplaysAreAskedAsEachAlone) {
   std::vector<Replay> replays;
   for (const char* spec : {"h2o", "tova", "h2o+kvmerger(auto)", "snapkv"}) {

@@ -194,9 +194,9 @@ TEST_F(LayerAttentionTrace, WhatIsWrittenIsRead) {
   EXPECT_EQ(open->window(0), 20);
   EXPECT_EQ(open->window(1), 0);
   EXPECT_EQ(open->window(2), 7);
-  EXPECT_EQ(open->narrowest_window(), 7);
-  EXPECT_FALSE(open->same_window());
-  EXPECT_EQ(window_text(*open), "7 tokens in 1 of 3 layers, 20 tokens in 1 of 3 layers");
+  EXPECT_EQ(open->narrowest_reach(), Reach(7));
+  EXPECT_FALSE(open->same_reach());
+  EXPECT_EQ(window_text(*open), "a window of 7 tokens in 1 of 3 layers, a window of 20 tokens in 1 of 3 layers");
   EXPECT_TRUE(open->attention(0).of(1).plain());
   EXPECT_EQ(open->attention(0).scale, open->run().attention_scale);
   EXPECT_EQ(open->attention(1).softcap, 30.0);
@@ -228,7 +228,7 @@ TEST_F(LayerAttentionTrace, ALayerReplaysAsInATraceWhoseLayersAreAllLikeIt) {
       const Replay a = replayed(*open, policy), b = replayed(*alike, policy);
       for (int head = 0; head < 2; ++head) {
         const HeadReplay &one = *a.find(layer, head), &other = *b.find(layer, head);
-        EXPECT_EQ(one.window, layer == 1 ? 9 : 0);
+        EXPECT_EQ(one.reach, Reach(layer == 1 ? 9 : 0));
         EXPECT_EQ(one.evicted_at, other.evicted_at);
         for (std::size_t step = 0; step < one.steps.size(); ++step) {
           const auto& of = one.steps[step].query_heads;

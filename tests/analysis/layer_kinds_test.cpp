@@ -11,13 +11,16 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/ask.h"
+#include "analysis/replay/held_bytes.h"
 #include "analysis/replay/measure_replay.h"
+#include "analysis/replay/reached_share.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/cache_bytes.h"
 #include "analysis/trace/layer_kinds_text.h"
 #include "analysis/trace/trace_writer.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/naive/naive_asked.h"
+#include "tests/support/kinds_trace.h"
 #include "tests/support/made_layer.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -25,118 +28,17 @@
 namespace kvloupe {
 namespace {
 
-constexpr int kKindsPrompt = 64, kKindsGenerated = 4, kKindsTokens = kKindsPrompt + kKindsGenerated;
-
-/// One layer of the made-up trace; `made`: its states, of one layer.
-struct MadeLayer {
-  LayerAttributes attributes;
-  test::SyntheticStates made;
-};
-
-test::SyntheticTraceOptions options_of(int query_heads, int heads, int key_dim, int value_dim,
-                                       std::uint64_t seed) {
-  test::SyntheticTraceOptions options;
-  options.layers = 1;
-  options.query_heads = query_heads;
-  options.heads = heads;
-  options.head_dim = key_dim;
-  options.value_dim = value_dim;
-  options.hidden_size = 12;
-  options.prompt_length = kKindsPrompt;
-  options.generated = kKindsGenerated;
-  options.seed = seed;
-  return options;
-}
-
-/// 0: Mamba; 1: attention as in /model; 2: latent; 3: other heads and widths, with a gate; 4: reads
-/// the cache of 1.
-std::vector<MadeLayer> made_layers() {
-  std::vector<MadeLayer> layers(5);
-  layers[0].attributes.kind = LayerKind::none;
-  layers[0].attributes.mixer = "Mamba-2";
-  layers[0].attributes.state_bytes = 4096;
-  layers[1].made = test::make_synthetic_states(options_of(4, 2, 8, 0, 11));
-  layers[2].made = test::make_synthetic_states(options_of(4, 1, 12, 8, 12));
-  layers[2].made.value[0][0] = layers[2].made.key[0][0].leftCols(8);
-  LayerAttributes& latent = layers[2].attributes;
-  latent.kind = LayerKind::latent;
-  latent.key_dim = 12;
-  latent.value_dim = 8;
-  latent.value_is_key_prefix = true;
-  latent.rotary_start = 8;
-  latent.rotary_dim = 4;
-  latent.attention_scale = layers[2].made.run.attention_scale;
-  layers[3].made = test::make_synthetic_states(options_of(6, 3, 6, 10, 13));
-  LayerAttributes& wide = layers[3].attributes;
-  wide.num_heads = 6;
-  wide.num_kv_heads = 3;
-  wide.key_dim = 6;
-  wide.value_dim = 10;
-  wide.gate = true;
-  wide.attention_scale = layers[3].made.run.attention_scale;
-  layers[4].made = test::make_synthetic_states(options_of(4, 2, 8, 0, 14));
-  layers[4].made.key = layers[1].made.key;
-  layers[4].made.value = layers[1].made.value;
-  layers[4].attributes.kind = LayerKind::shared;
-  layers[4].attributes.shares_with = 1;
-  return layers;
-}
-
-std::vector<float> slab(const std::vector<Matrix>& heads, int first, int m) {
-  std::vector<float> result;
-  for (const Matrix& head : heads) {
-    const float* begin = head.data() + first * head.cols();
-    result.insert(result.end(), begin, begin + m * head.cols());
-  }
-  return result;
-}
-
-void write(const std::filesystem::path& target, const std::vector<MadeLayer>& layers) {
-  const test::SyntheticStates plain = test::make_synthetic_states(options_of(4, 2, 8, 0, 11));
-  ModelInfo model = plain.model;
-  model.num_layers = static_cast<int>(layers.size());
-  const RunInfo& run = plain.run;
-  TraceWriterOptions options;
-  options.store_f32 = true;
-  for (const MadeLayer& layer : layers) options.layers.push_back(layer.attributes);
-  TraceWriter writer(target, model, run, options);
-  const std::vector<Block> blocks = make_blocks(kKindsPrompt, kKindsGenerated, 16);
-  for (int l = 0; l < model.num_layers; ++l) {
-    const MadeLayer& layer = layers[static_cast<std::size_t>(l)];
-    const LayerAttributes& said = layer.attributes;
-    if (said.kind == LayerKind::none) continue;
-    writer.write_output_weight(
-        l, slab(layer.made.output_weight[0], 0, layer.made.model.value_width()));
-    for (const Block& block : blocks) {
-      const int m = block.size();
-      const bool stores = said.kind != LayerKind::shared;
-      const auto states = [&](const std::vector<Matrix>& heads, bool there) {
-        return there ? slab(heads, block.first, m) : std::vector<float>();
-      };
-      writer.write_states(l, block.first, m, states(layer.made.query[0], true),
-                          states(layer.made.key[0], stores),
-                          states(layer.made.value[0], stores && !said.value_is_key_prefix));
-      if (!said.gate) continue;
-      std::vector<float> gate;
-      for (int token = block.first; token < block.end; ++token) {
-        for (int q = 0; q < *said.num_heads; ++q) {
-          const Matrix one = test::made_gate(kKindsTokens, *said.value_dim, q);
-          gate.insert(gate.end(), one.row(token).begin(), one.row(token).end());
-        }
-      }
-      writer.write_gate(l, block.first, m, gate);
-    }
-  }
-  TokenTable tokens;
-  for (int i = 0; i < kKindsTokens; ++i) tokens.ids.push_back(i % 50);
-  writer.finish(run, tokens, blocks, {});
-}
+using test::kKindsGenerated;
+using test::kKindsPrompt;
+using test::kKindsTokens;
+using test::made_layers;
+using test::MadeLayer;
 
 class LayerKinds : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new test::TemporaryFolder;
-    write(path(), made_layers());
+    test::write_kinds_trace(path(), made_layers());
     trace_ = new Trace(path());
   }
   static void TearDownTestSuite() {
@@ -266,7 +168,7 @@ TEST_F(LayerKinds, EveryPolicyAgreesWithItsTwinInEachLayer) {
 TEST_F(LayerKinds, OtherLayersAreReplayedAsIfTheyStoodAlone) {
   const std::vector<MadeLayer> layers = made_layers();
   const auto plain = *folder_ / "plain.h5";
-  write(plain, {layers[1], layers[2], layers[3]});
+  test::write_kinds_trace(plain, {layers[1], layers[2], layers[3]});
   const Trace a(plain);
   const Trace& b = *trace_;
   int compared = 0;
@@ -352,7 +254,7 @@ TEST_F(LayerKinds, TheGateCountsInEveryMeasureOfOutputs) {
   std::vector<MadeLayer> without = made_layers();
   without[3].attributes.gate = false;
   const auto plain = *folder_ / "ungated.h5";
-  write(plain, without);
+  test::write_kinds_trace(plain, without);
   const Trace ungated(plain);
   const Replay a = replayed(*trace_, parse_policy("h2o"), 12, true);
   const Replay b = replayed(ungated, parse_policy("h2o"), 12, true);
@@ -424,16 +326,39 @@ TEST_F(LayerKinds, WhatDoesNotFitIsRefusedWithLayerAndAttribute) {
   expect("/layers/3", "value_dim", 9, nullptr, {"/layers/3"});
   expect("/layers/3", "key_dim", 7, nullptr, {"/layers/3/query"});
   expect("/layers/0", "state_bytes", -1, nullptr, {"layer 0", "state_bytes"});
-  expect("/layers/1", "chunk_size", 16, nullptr, {"layer 1", "chunks of 16"});
   expect("/", "format_version", 3, nullptr, {"format_version 3", "newer"});
-  EXPECT_EQ(refusal(path(), copy, "/layers/1", "chunk_size", kKindsTokens), "");  // hides nothing
+  expect("/layers/1", "chunk_size", -1, nullptr, {"layer 1", "chunk_size"});
+  expect("/layers/4", "chunk_size", 16, nullptr, {"layer 4", "chunk_size", "layer 1"});
+}
+
+// What stays is counted in bytes over all layers, each with its own widths, a shared cache once.
+TEST_F(LayerKinds, BytesAreThoseOfEveryCacheOnce) {
+  ReplayRequest request;
+  request.policy = parse_policy("keydiff");
+  request.budget = 17;
+  request.metrics = false;
+  Progress progress;
+  const Replay all = replay(*trace_, request, progress);
+  const auto bytes = held_bytes(*trace_, all);
+  ASSERT_TRUE(bytes);
+  // Layer 1: 2 heads of 8 + 8 numbers; 2: one of 12, with the values in it; 3: 3 of 6 + 10.
+  const double entry = 2.0 * (2 * 16 + 12 + 3 * 16);
+  EXPECT_EQ(bytes->held, entry * 17);
+  EXPECT_EQ(bytes->full, entry * kKindsTokens);
+  EXPECT_EQ(bytes->full, cache_bytes(*trace_).per_token * kKindsTokens);
+  EXPECT_EQ(bytes->states, 4096.0);
+  EXPECT_EQ(held_bytes_text(*bytes),
+            "0.00313 of 0.0125 MB in 16 bits, and 0.0041 MB of fixed states");
+  EXPECT_EQ(reached_share(all), "25.0 % of the entries");
+  request.layers = {1, 4};
+  EXPECT_FALSE(held_bytes(*trace_, replay(*trace_, request, progress)));
 }
 
 TEST_F(LayerKinds, ATraceThatNeedsNothingNewIsVersionOne) {
   const auto plain = *folder_ / "one.h5";
   test::write_synthetic_trace(plain, {});
   const auto kinds = *folder_ / "two.h5";
-  write(kinds, made_layers());
+  test::write_kinds_trace(kinds, made_layers());
   const auto version = [](const std::filesystem::path& path) {
     const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
     std::int64_t number = 0;

@@ -117,7 +117,8 @@ TEST(Global, ByHand) {
   EXPECT_THAT(scores.places_of_heads(1, 1), ElementsAre(ElementsAre(1, 1), ElementsAre(1, 1)));
   EXPECT_THAT(scores.places_of_heads(5, 1), ElementsAre(ElementsAre(1, 1), ElementsAre(1, 1)));
   // A layer that sees two tokens: after four its next query sees one of them.
-  const KnownScores seen({{{0.9F, 0.9F, 0.9F, 0.2F}}, {{0.1F, 0.5F, 0.1F, 0.1F}}}, {2, 0});
+  const KnownScores seen({{{0.9F, 0.9F, 0.9F, 0.2F}}, {{0.1F, 0.5F, 0.1F, 0.1F}}},
+                         {Reach(2), Reach()});
   EXPECT_THAT(seen.places_of_heads(4, 2), ElementsAre(ElementsAre(1), ElementsAre(3)));
 }
 

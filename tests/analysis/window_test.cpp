@@ -112,7 +112,7 @@ TEST_F(WindowTest, ABudgetThatHoldsWhatIsLeftOfItLosesNothing) {
     const int budget = std::max(window - 1, 1);
     for (const std::string& spec : catalogue_specs()) {
       const Replay result = run(trace(window), spec, budget);
-      EXPECT_EQ(result.heads.front().window, window);
+      EXPECT_EQ(result.heads.front().reach, Reach(window));
       for (const HeadReplay& head : result.heads) {
         for (std::size_t s = 0; s < head.steps.size(); ++s) {
           const StepRecord& record = head.steps[s];

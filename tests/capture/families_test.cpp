@@ -296,7 +296,7 @@ TEST_P(Families, ATraceIsReplayedWithinItsWindow) {
   const Replay replayed = replay(trace, wanted, progress);
   EXPECT_EQ(replayed.heads.size(), static_cast<std::size_t>(tiny_.layers * tiny_.kv_heads));
   const NaiveModel naive(folder_.path());
-  EXPECT_EQ(replayed.heads.front().window, naive.windows.front());
+  EXPECT_EQ(replayed.heads.front().reach, Reach(naive.windows.front()));
   EXPECT_EQ(windowed(), *std::max_element(naive.windows.begin(), naive.windows.end()) > 0);
   for (int layer = 0; layer < tiny_.layers; ++layer) {
     if (naive.windows[static_cast<std::size_t>(layer)] == 0) continue;

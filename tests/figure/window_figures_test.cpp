@@ -1,5 +1,5 @@
-// Figures of a model with a sliding window, of traces longer than it: every figure of the catalogue
-// draws, and what lies beyond the window is nowhere counted as evicted or attended to.
+// Figures of a model with a sliding window or chunks, of traces longer than it: every figure of the
+// catalogue draws, and what lies beyond is nowhere counted as evicted or attended to.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,6 +16,7 @@
 #include "app/request/figure_service.h"
 #include "tests/figure/csv_rows.h"
 #include "tests/figure/text_dump.h"
+#include "tests/naive/naive_mask.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -28,20 +29,28 @@ using Row = test::CsvRow;
 
 constexpr int kTokens = 104;
 
-/// Tests with a window of this length.
-class WindowFigures : public ::testing::TestWithParam<int> {
+/// Tests with this window or these chunks.
+class WindowFigures : public ::testing::TestWithParam<Reach> {
  protected:
   WindowFigures() {
     test::SyntheticTraceOptions options;
     options.clusters = 4;
     options.lm_head = true;
-    options.sliding_window = GetParam();
+    options.sliding_window = GetParam().window;
+    options.chunk_size = GetParam().chunk;
     test::write_synthetic_trace(folder_ / "full.h5", options);
     test::write_synthetic_closed_loop(folder_ / "closed.h5", options, "h2o", 8);
     full = std::make_shared<const Trace>(folder_ / "full.h5");
     closed = std::make_shared<const Trace>(folder_ / "closed.h5");
   }
-  static int window() { return GetParam(); }
+  static int window() { return GetParam().span(); }
+  static std::string name() { return GetParam().name(); }
+  static bool sees(int query, int key) {
+    ModelInfo model;
+    model.sliding_window = GetParam().window;
+    model.chunk_size = GetParam().chunk;
+    return naive::sees(model, query, key);
+  }
   static request::FigureSettings settings(const std::string& policy) {
     request::FigureSettings settings;
     settings.policy = parse_policy(policy);
@@ -141,16 +150,18 @@ TEST_P(WindowFigures, AttentionIsASoftmaxOverTheWindow) {
   std::map<int, int> first;
   for (const Row& row : rows("attention", wanted)) {
     const int query = std::stoi(row.at("query_token")), key = std::stoi(row.at("key_token"));
-    EXPECT_TRUE(key <= query && query - key < window()) << query << " " << key;
+    EXPECT_TRUE(sees(query, key)) << query << " " << key;
     sums[query] += test::csv_number(row, "attention");
     if (first.count(query) == 0) first[query] = key;
   }
   ASSERT_EQ(sums.size(), static_cast<std::size_t>(kTokens));
   for (const auto& [query, sum] : sums) EXPECT_NEAR(sum, 1.0, 1e-3) << query;
-  for (const auto& [query, key] : first) EXPECT_EQ(key, std::max(0, query - window() + 1));
+  for (const auto& [query, key] : first) {
+    EXPECT_TRUE(key == 0 || !sees(query, key - 1)) << query << " " << key;
+  }
 
   const MadeFigure made = make("attention", wanted);
-  EXPECT_THAT(made.figure->caption(), HasSubstr("beyond the model's window"));
+  EXPECT_THAT(made.figure->caption(), HasSubstr("beyond the model's " + name()));
   const std::string beyond = made.figure->value_text({.token = 0, .other_token = kTokens - 1});
   EXPECT_THAT(beyond, HasSubstr("not seen"));
   EXPECT_EQ(made.figure->value_text({.token = 5, .other_token = 4}), "");
@@ -173,8 +184,8 @@ TEST_P(WindowFigures, TheFilmStripEndsAtTheWindowAndEvictsWhatThePolicyDid) {
     EXPECT_EQ(evicted[step], gone);
   }
   const MadeFigure made = make("filmstrip", settings("h2o"));
-  EXPECT_THAT(made.figure->caption(), HasSubstr("have left the model's window"));
-  EXPECT_EQ(made.figure->value_text({.token = 0, .step = 10}), "beyond the window");
+  EXPECT_THAT(made.figure->caption(), HasSubstr("have left the model's " + name()));
+  EXPECT_EQ(made.figure->value_text({.token = 0, .step = 10}), "beyond the " + name());
 }
 
 TEST_P(WindowFigures, TokensBeyondTheWindowAreNeitherKeptNorEvicted) {
@@ -201,17 +212,18 @@ TEST_P(WindowFigures, TokensBeyondTheWindowAreNeitherKeptNorEvicted) {
 TEST_P(WindowFigures, SinksAreOfTheQueriesThatSeeTheFirstToken) {
   request::FigureSettings wanted = settings("h2o");
   const std::string caption = make("sinks", wanted).figure->caption();
-  EXPECT_THAT(caption, HasSubstr("that see it within the model's window"));
+  EXPECT_THAT(caption, HasSubstr("that see it within the model's " + name()));
   wanted.choices["show"] = "averages";
   for (const Row& row : rows("sinks", wanted)) {
     const int query = std::stoi(row.at("query")), key = std::stoi(row.at("key"));
-    EXPECT_TRUE(key <= query && query - key < window());
+    EXPECT_TRUE(sees(query, key));
   }
 }
 
 // Windows for 104 tokens in blocks of 32: one, below the block, not a multiple of it, longer than
-// two blocks.
+// two blocks. Chunks that end within blocks.
 INSTANTIATE_TEST_SUITE_P(Windows, WindowFigures, ::testing::Values(1, 20, 45, 70));
+INSTANTIATE_TEST_SUITE_P(Chunks, WindowFigures, ::testing::Values(Reach(0, 40, kTokens)));
 
 }  // namespace
 }  // namespace kvloupe::figure

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "analysis/policy/kit/spec.h"
+#include "tests/naive/naive_mask.h"
 #include "tests/naive/naive_replay.h"
 
 namespace kvloupe::naive {
@@ -88,7 +89,7 @@ std::vector<NaiveAsked> asked(const LayerStates& states, const ModelInfo& model,
         if (query < block.first || query >= block.end) continue;
         std::map<int, Entry> all, found;
         for (int token = 0; token <= query; ++token) {
-          if (model.sliding_window > 0 && query - token >= model.sliding_window) continue;
+          if (!sees(model, query, token)) continue;
           all[token] = {row_of(states.keys[h], token), row_of(states.values[h], token)};
           if (caches[h].count(token) > 0) found[token] = caches[h][token];
         }

@@ -1,4 +1,5 @@
 #include "tests/naive/naive_measures.h"
+#include "tests/naive/naive_mask.h"
 
 #include <algorithm>
 #include <cmath>
@@ -69,7 +70,7 @@ namespace {
 std::vector<int> prefix(const ModelInfo& model, int token) {
   std::vector<int> tokens;
   for (int i = 0; i <= token; ++i) {
-    if (model.sliding_window == 0 || token - i < model.sliding_window) tokens.push_back(i);
+    if (sees(model, token, i)) tokens.push_back(i);
   }
   return tokens;
 }

@@ -1,4 +1,5 @@
 #include "tests/naive/naive_probe.h"
+#include "tests/naive/naive_mask.h"
 
 #include <algorithm>
 #include <cmath>
@@ -24,21 +25,20 @@ double logit(const LayerProbe& states, int query_head, const Matrix& queries, in
 std::vector<double> row_of(const ProbeInfo& probe, const LayerProbe& states, const ProbePass& pass,
                            int query_head, int query, const std::vector<int>& tokens) {
   const int head = query_head / (states.model.num_heads / states.model.num_kv_heads);
-  const int window = states.model.sliding_window;
   const int position = probe.context_end + query - pass.tokens.first;
-  const auto sees = [&](int other) { return window == 0 || position - other < window; };
+  const auto seen = [&](int other) { return sees(states.model, position, other); };
   std::vector<double> row(probe.context_end, 0.0);
   double sum = 0.0;
   const LogitRule rule = states.attention.of(query_head);
   if (rule.has_sink()) sum += std::exp(rule.sink);
   for (const int token : tokens) {
-    if (!sees(token)) continue;
+    if (!seen(token)) continue;
     row[token] = std::exp(
         logit(states, query_head, states.queries[query_head], query, states.keys[head], token));
     sum += row[token];
   }
   for (int own = pass.tokens.first; own <= query; ++own) {
-    if (!sees(probe.context_end + own - pass.tokens.first)) continue;
+    if (!seen(probe.context_end + own - pass.tokens.first)) continue;
     sum += std::exp(
         logit(states, query_head, states.queries[query_head], query, states.own_keys[head], own));
   }

@@ -20,11 +20,13 @@ NaiveReplay::NaiveReplay(const LayerStates& states, const ModelInfo& model,
       layer_(layer),
       policy_(std::move(policy)),
       budget_(budget),
-      window_(states.keys.front().rows() > model.sliding_window ? model.sliding_window : 0),
       caches_(states.keys.size()),
       leaving_(states.keys.size()),
       received_(states.keys.size()),
-      merged_(states.keys.size()) {}
+      merged_(states.keys.size()) {
+  // A window that hides nothing of the sequence is none.
+  if (states.keys.front().rows() <= model_.sliding_window) model_.sliding_window = 0;
+}
 
 const NaiveReplay::Merged* NaiveReplay::merged(int head, int token) const {
   const auto found = merged_[head].find(token);

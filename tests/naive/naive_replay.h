@@ -15,6 +15,7 @@
 #include "analysis/record/layer_states.h"
 #include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"
+#include "tests/naive/naive_mask.h"
 
 namespace kvloupe::naive {
 
@@ -101,10 +102,8 @@ class NaiveReplay {
   double logit(int query_head, int query_token, int key_token) const;
   double captured_logit(int query_head, int query_token, int key_token) const;
   using Logit = double (NaiveReplay::*)(int, int, int) const;
-  /// The mask, as the formula has it: 0 <= query − key < W.
   bool sees(int query_token, int key_token) const {
-    const int distance = query_token - key_token;
-    return distance >= 0 && (window_ == 0 || distance < window_);
+    return naive::sees(model_, query_token, key_token);
   }
   /// Softmax of one query over a set of tokens; those it does not see get nothing.
   Scores attention(int query_head, int query_token, const std::vector<int>& tokens,
@@ -180,7 +179,6 @@ class NaiveReplay {
   PolicySpec policy_;
   int budget_;
   std::vector<Block> blocks_;                    // so far
-  int window_;                                   // W; 0 where it hides nothing of the sequence
   std::vector<std::vector<int>> caches_;         // [Hk]
   std::vector<std::vector<int>> present_;        // [Hk]: when the last step's queries ran
   std::vector<std::set<int>> leaving_;           // [Hk]: what left then, seen by no later query

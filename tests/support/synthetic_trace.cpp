@@ -65,12 +65,17 @@ ModelInfo make_model(const SyntheticTraceOptions& options) {
   model.hidden_size = options.hidden_size;
   model.vocab_size = options.vocab_size;
   model.sliding_window = options.sliding_window;
+  if (options.chunk_size > 0 && options.chunk_size < options.tokens()) {
+    model.chunk_size = options.chunk_size;
+    model.chunked_tokens = options.tokens();
+  }
   model.rope_scaling = "null";
   model.config = "{}";
   return model;
 }
 
-/// Causal softmax rows [Hq,m,n] of a block, within the window, and their log-sum-exp [Hq,m].
+/// Causal softmax rows [Hq,m,n] of a block, within the window or chunk, and their log-sum-exp
+/// [Hq,m].
 void attend(const SyntheticStates& states, int layer, const Block& block,
             std::vector<float>& attention, std::vector<float>& logsumexp) {
   for (int query_head = 0; query_head < states.model.num_heads; ++query_head) {
@@ -79,9 +84,7 @@ void attend(const SyntheticStates& states, int layer, const Block& block,
     for (int row = block.first; row < block.end; ++row) {
       Eigen::VectorXf logits = keys.topRows(row + 1) * states.query[l][q].row(row).transpose() *
                                static_cast<float>(states.run.attention_scale);
-      for (int i = 0; i <= row && states.model.sliding_window > 0; ++i) {
-        if (row - i >= states.model.sliding_window) logits[i] = -1e30F;
-      }
+      logits.head(first_seen(row, states.model.reach())).setConstant(-1e30F);
       const float largest = logits.maxCoeff();
       const float sum = (logits.array() - largest).exp().sum();
       logsumexp.push_back(largest + std::log(sum));
@@ -256,6 +259,10 @@ void write_states(const std::filesystem::path& target, const SyntheticTraceOptio
   writer_options.store_attention = options.attention;
   writer_options.top_k = 3;
   writer_options.layers = options.layer_attributes;
+  if (options.chunk_size > 0) {
+    writer_options.layers.resize(static_cast<std::size_t>(options.layers));
+    for (LayerAttributes& layer : writer_options.layers) layer.chunk_size = options.chunk_size;
+  }
   TraceWriter writer(target, states.model, run, writer_options);
   Random random(options.seed + 1);
   const std::vector<Block> blocks =

@@ -26,6 +26,7 @@ struct SyntheticTraceOptions {
   int question = 0;  // the last tokens of the prompt: a segment of that name
   int block = 32;
   int sliding_window = 0;  // W; 0: none
+  int chunk_size = 0;      // C, of all layers; 0: none
   /// [L] or empty. Stored attention and log-sum-exps would be those of plain layers: leave them
   /// out.
   std::vector<LayerAttributes> layer_attributes = {};

@@ -101,6 +101,8 @@ typedef struct kvloupe_layer {
   /* Turns a key or query of head_dim numbers back to what it was before RoPE at this token. */
   int32_t (*unrotate)(const struct kvloupe_layer* layer, int32_t token, float* row, char* error);
   const void* host; /* kvloupe's own */
+  /* Since 0.3. */
+  int32_t chunk_size; /* a query sees the tokens of its own chunk of so many; 0: without chunks */
 } kvloupe_layer;
 
 /* Entries that a score keeps by its own definition, inside the budget. */

@@ -50,6 +50,7 @@ class Layer {
   int group() const { return layer_->query_heads / layer_->heads; }
   int head_dim() const { return layer_->head_dim; }
   int sliding_window() const { return layer_->sliding_window; }  // 0: none
+  int chunk_size() const { return layer_->chunk_size; }          // 0: none
   int budget() const { return layer_->budget; }
   double attention_scale() const { return layer_->attention_scale; }
   /// Turns a key or query of this token back to what it was before RoPE.

@@ -12,8 +12,8 @@ constexpr std::size_t kMostKept = 256;
 }  // namespace
 
 KnownScores::KnownScores(std::vector<std::vector<std::vector<float>>> scores,
-                         std::vector<int> windows)
-    : scores_(std::move(scores)), windows_(std::move(windows)) {
+                         std::vector<Reach> reaches)
+    : scores_(std::move(scores)), reaches_(std::move(reaches)) {
   for (const auto& layer : scores_) {
     for (const std::vector<float>& head : layer) {
       for (const float score : head) top_ = std::max(top_, score);
@@ -22,8 +22,7 @@ KnownScores::KnownScores(std::vector<std::vector<std::vector<float>>> scores,
 }
 
 int KnownScores::first_seen_later(int layer, int end) const {
-  const int window = windows_[static_cast<std::size_t>(layer)];
-  return window > 0 ? std::max(end + 1 - window, 0) : 0;
+  return first_seen(end, reaches_[static_cast<std::size_t>(layer)]);
 }
 
 KnownScores::Places KnownScores::no_places() const {

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/trace/model_info.h"
+
 namespace kvloupe {
 
 /// Scores of all entries of a sequence that are known before the first step, of all heads of all
@@ -13,9 +15,9 @@ namespace kvloupe {
 /// they are younger than all that is scored. Thread-safe once made.
 class KnownScores {
  public:
-  /// `scores` [L][Hk] of [length], empty for a layer without a cache; `windows` [L]: of each
+  /// `scores` [L][Hk] of [length], empty for a layer without a cache; `reaches` [L]: of each
   /// layer, 0 for none.
-  KnownScores(std::vector<std::vector<std::vector<float>>> scores, std::vector<int> windows);
+  KnownScores(std::vector<std::vector<std::vector<float>>> scores, std::vector<Reach> reaches);
 
   int layers() const { return static_cast<int>(scores_.size()); }
   /// Heads of the layer's cache; 0 where it has none.
@@ -51,7 +53,7 @@ class KnownScores {
   Places once(int kind, int end, int places, const Make& make) const;
 
   std::vector<std::vector<std::vector<float>>> scores_;
-  std::vector<int> windows_;
+  std::vector<Reach> reaches_;
   float top_ = 1.0F;
   mutable std::mutex mutex_;
   mutable std::map<std::pair<int, std::pair<int, int>>, Places> kept_;

@@ -19,7 +19,7 @@ void probe_rows(const ProbeInfo& probe, const LayerProbe& states, const ProbePas
   const Matrix& queries = states.queries[static_cast<std::size_t>(query_head)];
   const Matrix& keys = states.keys[head];
   const LogitRule rule = states.attention.of(query_head);
-  const int window = states.model.sliding_window;
+  const Reach reach = states.model.reach();
   const int seen = columns.end - columns.first;
   const int before = columns.sinks + seen;  // columns of the context
   Matrix logits;
@@ -39,9 +39,9 @@ void probe_rows(const ProbeInfo& probe, const LayerProbe& states, const ProbePas
       auto row = logits.row(query - first);
       const int at = query - pass.tokens.first;
       row.segment(before + at + 1, own - at - 1).setConstant(kUnseen);
-      if (window > 0) {
+      if (!reach.all()) {
         // The oldest position that the query sees, of the context and of the pass.
-        const int oldest = std::max(probe.context_end + at + 1 - window, 0);
+        const int oldest = first_seen(probe.context_end + at, reach);
         row.head(std::min(columns.sinks, oldest)).setConstant(kUnseen);
         row.segment(columns.sinks, std::clamp(oldest - columns.first, 0, seen))
             .setConstant(kUnseen);

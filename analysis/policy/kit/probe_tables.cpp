@@ -93,20 +93,20 @@ std::shared_ptr<const KnownScores> ProbeTables::once(const SpecPart& part, Layer
   Progress none;
   Progress& progress = progress_ != nullptr ? *progress_ : none;
   std::vector<std::vector<std::vector<float>>> scores;
-  std::vector<int> windows;
+  std::vector<Reach> reaches;
   for (int layer = 0; layer < source_.model().num_layers; ++layer) {
     progress.check();
     if (source_.model().heads_in(layer) == 0) {  // no cache of its own
       scores.emplace_back();
-      windows.push_back(0);
+      reaches.emplace_back();
       continue;
     }
     const LayerProbe states = source_.layer(layer, parts);
     scores.push_back(of_layer(*info, states, progress));
-    windows.push_back(states.model.sliding_window);
+    reaches.push_back(states.model.reach());
   }
   put_above_all(scores);
-  table = std::make_shared<const KnownScores>(std::move(scores), std::move(windows));
+  table = std::make_shared<const KnownScores>(std::move(scores), std::move(reaches));
   return table;
 }
 

@@ -19,7 +19,7 @@ Eigen::MatrixXd window_attention(const Trace& trace, int layer, int query_head, 
   Eigen::MatrixXd rows = Eigen::MatrixXd::Zero(count, end);
   for (int row = 0; row < count; ++row) {
     const int token = end - count + row;
-    const int first = model.sliding_window > 0 ? std::max(token + 1 - model.sliding_window, 0) : 0;
+    const int first = first_seen(token, model.reach());
     const auto seen = logits.row(row).segment(first, token + 1 - first).cast<double>().array();
     double shift = seen.maxCoeff();
     if (rule.has_sink()) shift = std::max(shift, rule.sink);

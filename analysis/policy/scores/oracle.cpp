@@ -42,7 +42,7 @@ class OracleScore : public Score {
     if (!finite(queries, values, scores)) return scores;
     for (std::size_t i = 0; i < queries.size(); ++i) {
       const int token = asked.first + static_cast<int>(i) % asked.size();
-      hide_before(first_seen(token, model_.sliding_window), cache.tokens, queries[i]);
+      hide_before(first_seen(token, model_.reach()), cache.tokens, queries[i]);
     }
     const std::vector<int> order = greedy_removal_order(queries, values, removable, n - room);
     for (std::size_t place = 0; place < order.size(); ++place) {
@@ -120,7 +120,7 @@ class OracleScore : public Score {
     // The true output: everything the query could see.
     Eigen::MatrixXd weights = Eigen::MatrixXd::Zero(logits.rows(), logits.cols());
     for (Eigen::Index column = 0; column < logits.cols(); ++column) {
-      const int from = first_seen(query_at(column), model_.sliding_window);
+      const int from = first_seen(query_at(column), model_.reach());
       const Eigen::Index seen = query_at(column) + 1 - from;
       const auto own = logits.col(column).segment(from, seen).array();
       const LogitRule rule = rule_of(column);
@@ -136,7 +136,7 @@ class OracleScore : public Score {
       query.target = targets.col(column);
       // Tokens after the step will be in the cache by then.
       const Eigen::Index from =
-          std::max(view.block.end, first_seen(query_at(column), model_.sliding_window));
+          std::max(view.block.end, first_seen(query_at(column), model_.reach()));
       const Eigen::Index later = std::max<Eigen::Index>(query_at(column) + 1 - from, 0);
       const LogitRule rule = rule_of(column);
       const Eigen::Index sinks = rule.has_sink() ? 1 : 0;  // a sink logit stays, its value is zero

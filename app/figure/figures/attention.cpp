@@ -21,8 +21,8 @@ constexpr int most_pixels = 1024;
 class Attention final : public Figure {
  public:
   Selection selection;
-  Matrix map;      // [pixels,pixels] of the selected range; NaN where no query sees a key
-  int window = 0;  // of the model, where it hides anything of the trace; 0: none
+  Matrix map;   // [pixels,pixels] of the selected range; NaN where no query sees a key
+  Reach reach;  // of the layer's queries
   KeyStrip strip;
   std::vector<SinkColumn> columns;  // of the strip's sinks
   bool logits = false;
@@ -78,8 +78,10 @@ class Attention final : public Figure {
         value = sink.values[static_cast<std::size_t>(row * map.rows() / count)];
     }
     if (std::isnan(value)) {
-      const bool beyond = target.token < first_seen(target.other_token, window);
-      return beyond ? fmt::format("not seen: beyond the window of {} tokens", window) : "";
+      const bool beyond = target.token < first_seen(target.other_token, reach);
+      return beyond ? fmt::format("not seen: beyond the {} of {} tokens", reach.name(),
+                                  format_count(reach.span()))
+                    : "";
     }
     return std::string(logits ? "logit " : "attention ") +
            format_number(static_cast<double>(value));
@@ -93,9 +95,9 @@ class Attention final : public Figure {
       text += pooling == Pooling::max ? "; each pixel is the largest value of its tile"
                                       : "; each pixel is the mean of its tile";
     }
-    if (window > 0 && selection.last_token - selection.first_token >= window) {
-      text += fmt::format("; blank below the diagonal: beyond the model's window of {} tokens",
-                          format_count(window));
+    if (!reach.all() && selection.last_token - selection.first_token >= reach.span()) {
+      text += fmt::format("; blank below the diagonal: beyond the model's {} of {} tokens",
+                          reach.name(), format_count(reach.span()));
     }
     text +=
         ". Above, the mean attention that each key receives from the queries that see it, paler "
@@ -187,7 +189,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   window.width = window.height = std::min(window.query_end - window.query_first, most_pixels);
   window.pooling = figure->pooling;
   window.unit = figure->logits ? AttentionUnit::logit : AttentionUnit::probability;
-  window.seen = figure->window = trace.window(s.layer);
+  window.seen = figure->reach = trace.reach(s.layer);
 
   const int group = trace.layer_model(s.layer).group_size();
   const int first = s.query_head >= 0 ? s.query_head : s.head * group;

@@ -23,7 +23,7 @@ std::vector<double> gathered(const LayerStates& states, const Trace& trace, int 
       states.keys[static_cast<std::size_t>(trace.layer_model(layer).head_of(query_head))];
   const Matrix& queries = states.queries[static_cast<std::size_t>(query_head)];
   const LogitRule rule = trace.attention(layer).of(query_head);
-  const int first = first_seen(token, trace.window(layer));
+  const int first = first_seen(token, trace.reach(layer));
   const auto query = queries.row(token);
   std::vector<double> attention =
       softmax(attention_logits({query.data(), static_cast<std::size_t>(query.size())},

@@ -26,7 +26,7 @@ std::vector<LayerCompression> sets_alone(const Trace& trace, double threshold, P
   std::vector<LayerCompression> layers;
   for (const int layer : trace.storing_layers()) {
     const int heads = trace.layer_model(layer).num_kv_heads;
-    const int first = std::min(first_seen(prompt, trace.window(layer)), prompt - 1);
+    const int first = std::min(first_seen(prompt, trace.reach(layer)), prompt - 1);
     const int tokens = prompt - first;
     std::vector<int> candidates(static_cast<std::size_t>(tokens));
     std::iota(candidates.begin(), candidates.end(), first);

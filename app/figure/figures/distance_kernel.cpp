@@ -82,7 +82,7 @@ std::vector<DistanceKernel> kernels_of(const FigureInput& input, const std::vect
   for (const int head : heads) {
     const Matrix queries = trace.query(s.layer, head);
     kernels.push_back(distance_kernel(view(queries), view(keys), rope,
-                                      trace.attention(s.layer).of(head), trace.window(s.layer),
+                                      trace.attention(s.layer).of(head), trace.reach(s.layer),
                                       progress));
     progress.advance();
   }

@@ -28,7 +28,7 @@ class Filmstrip final : public Figure {
   int tokens = 0;
   int steps = 0;
   int prompt_steps = 0;
-  int window = 0;  // of the model, where it hides anything; 0: none
+  Reach reach;  // of the layer's queries
   std::vector<Block> blocks;
   std::vector<TokenState> cells;  // [S,T]
   std::vector<std::uint8_t>
@@ -115,7 +115,8 @@ class Filmstrip final : public Figure {
     if (is_kept(cells[i])) return state_name(cells[i]);
     if (cells[i] != kAbsent) return std::string(state_name(cells[i])) + " at this step";
     if (blocks[static_cast<std::size_t>(target.step)].end <= target.token) return "not yet read";
-    return target.token < first_token(target.step) ? "beyond the window" : "gone";
+    return target.token < first_token(target.step) ? fmt::format("beyond the {}", reach.name())
+                                                   : "gone";
   }
 
   std::string caption() const override {
@@ -123,10 +124,10 @@ class Filmstrip final : public Figure {
         "Cache of layer {}, head {} under {}: each row is a step, each column a token.{}",
         selection.layer, selection.head, policy,
         std::string(scored ? " Lighter cells have lower scores." : "") +
-            (window > 0 ? fmt::format(" Tokens left of the dashed line have left the model's "
-                                      "window of {} tokens: no later query sees them.",
-                                      format_count(window))
-                        : "") +
+            (reach.all() ? ""
+                         : fmt::format(" Tokens left of the dashed line have left the model's "
+                                       "{} of {} tokens: no later query sees them.",
+                                       reach.name(), format_count(reach.span()))) +
             (sink > 0.0 ? fmt::format(" Left, outlined: token 0, a sink, which receives {}{} of "
                                       "the attention; enlarged.",
                                       sink_estimated ? "about " : "", format_number(sink, 2))
@@ -193,7 +194,7 @@ class Filmstrip final : public Figure {
 
   /// The first token that queries after a step see.
   int first_token(int step) const {
-    return first_seen(blocks[static_cast<std::size_t>(step)].end, window);
+    return first_seen(blocks[static_cast<std::size_t>(step)].end, reach);
   }
 
   static double row_height(const Axes& axes, int step) {
@@ -237,9 +238,9 @@ class Filmstrip final : public Figure {
     entries.push_back(std::move(evicted));
     if (any_shield) entries.push_back(std::move(shield));
     if (any_merged) entries.push_back(std::move(merged));
-    if (window > 0) {
-      entries.push_back({"beyond the window", MarkerShape::square, std::nullopt,
-                         Stroke{c.faint, 0.6, {2.0, 1.5}, Cap::butt}});
+    if (!reach.all()) {
+      entries.push_back({fmt::format("beyond the {}", reach.name()), MarkerShape::square,
+                         std::nullopt, Stroke{c.faint, 0.6, {2.0, 1.5}, Cap::butt}});
     }
     return entries;
   }
@@ -449,7 +450,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->tokens = static_cast<int>(head->evicted_at.size());
   figure->steps = static_cast<int>(replay.blocks.size());
   figure->blocks = replay.blocks;
-  figure->window = head->window;
+  figure->reach = head->reach;
   const int prompt_length = input.trace->run().prompt_length;
   figure->prompt_steps = static_cast<int>(
       std::count_if(replay.blocks.begin(), replay.blocks.end(),

@@ -132,8 +132,8 @@ std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool on
   const int heads = input.trace->layer_model(input.selection.layer).num_kv_heads;
   std::vector<std::vector<std::int32_t>> left;
   if (one_token) {
-    const int window = input.trace->window(s.layer);
-    const int first = first_seen(query, window);
+    const Reach reach = input.trace->reach(s.layer);
+    const int first = first_seen(query, reach);
     const int token = s.token >= 0 ? s.token : first;
     if (token > query) {
       throw WorkError(
@@ -143,9 +143,9 @@ std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool on
     }
     if (token < first) {
       throw WorkError(
-          fmt::format("token {} is beyond the window of {} tokens of the step's last "
+          fmt::format("token {} is beyond the {} of {} tokens of the step's last "
                       "query, token {}; choose an earlier step or a later token",
-                      token, window, query));
+                      token, reach.name(), reach.span(), query));
     }
     if (query == first)
       throw WorkError("the query sees only one token, which cannot leave; choose a later step");
@@ -183,7 +183,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const int query = input.policy_a->blocks.at(static_cast<std::size_t>(s.step)).end - 1;
   auto figure = std::make_unique<LogitEffectFigure>();
   const auto left = left_of(input, one_token, query, figure->what);
-  const auto seen = static_cast<std::size_t>(query + 1 - first_seen(query, trace.window(s.layer)));
+  const auto seen = static_cast<std::size_t>(query + 1 - first_seen(query, trace.reach(s.layer)));
   const bool any_left = std::any_of(left.begin(), left.end(),
                                     [&](const auto& tokens) { return tokens.size() < seen; });
   const LogitPath path(trace, LogitsOf::vocabulary);

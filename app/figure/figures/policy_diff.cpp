@@ -55,7 +55,7 @@ class PolicyDiff final : public Figure {
   Layout layout = Layout::heads;
   std::string policy_a, policy_b;
   int budget = 0;
-  int window = 0;                // of the model, where it hides anything; 0: none
+  Reach reach;                   // of the layer's queries
   std::vector<HeadIndex> heads;  // of the rows, where they are heads: layer by layer
   int tokens = 0;
   std::vector<std::vector<Kept>> rows;  // [L·Hk], [S] or [1] of [T]
@@ -113,7 +113,7 @@ class PolicyDiff final : public Figure {
       case Kept::neither:
         return "kept by neither";
       case Kept::beyond_window:
-        return "beyond the window";
+        return fmt::format("beyond the {}", reach.name());
       case Kept::ahead:
         break;
     }
@@ -130,9 +130,10 @@ class PolicyDiff final : public Figure {
             ? fmt::format("in layer {}, head {}", selection.layer, selection.head)
             : fmt::format("in layer {}, head {} after step {}", selection.layer, selection.head,
                           selection.step);
-    return fmt::format("{}: kept by A ({}), by B ({}), by both or by neither, {} with N = {}{}.",
-                       what, policy_a, policy_b, where, format_count(budget),
-                       window > 0 ? "; blank: beyond the model's window" : "");
+    return fmt::format(
+        "{}: kept by A ({}), by B ({}), by both or by neither, {} with N = {}{}.", what, policy_a,
+        policy_b, where, format_count(budget),
+        reach.all() ? "" : fmt::format("; blank: beyond the model's {}", reach.name()));
   }
 
  private:
@@ -404,7 +405,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->policy_a = a.policy;
   figure->policy_b = b.policy;
   figure->budget = a.budget;
-  figure->window = input.trace->window(s.layer);
+  figure->reach = input.trace->reach(s.layer);
   figure->tokens = input.trace->length();
   const auto add = [&](int layer, int head, int step) {
     progress.check();

@@ -45,9 +45,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   for (const auto& trace : input.traces) {
     const int length = trace->run().prompt_length;
     lengths.push_back(length);
-    // If windows differ, layers hold different numbers; a layer that sees everything holds most.
-    const int window = trace->same_window() ? trace->window(trace->storing_layers().front()) : 0;
-    most.push_back(std::max(1, length - first_seen(length, window)));
+    // If layers see differently, they hold different numbers; one that sees everything holds most.
+    const Reach reach = trace->same_reach() ? trace->reach(trace->storing_layers().front()) : 0;
+    most.push_back(std::max(1, length - first_seen(length, reach)));
   }
   LinePanels::Panel panel;
   panel.title = "Retained";

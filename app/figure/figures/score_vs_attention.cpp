@@ -239,7 +239,7 @@ std::vector<double> later_attention_of(const FigureInput& input, const LayerStat
     const std::vector<double> own = later_attention(
         view(states.queries[index]), view(states.keys[static_cast<std::size_t>(s.head)]),
         states.logsumexp[index], tokens, first_query, trace.attention(s.layer).of(query_head),
-        trace.window(s.layer), progress);
+        trace.reach(s.layer), progress);
     for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += own[i] / count;
   }
   return mean;

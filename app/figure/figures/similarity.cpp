@@ -23,8 +23,8 @@ constexpr int most_pixels = 1024;
 
 /// The attention map that stands beside, of the same tokens.
 struct AttentionBeside {
-  Matrix map;      // [pixels,pixels]; NaN where no query sees a key
-  int window = 0;  // of the model, where it hides anything of the trace; 0: none
+  Matrix map;   // [pixels,pixels]; NaN where no query sees a key
+  Reach reach;  // of the layer's queries
   std::string of;
   KeyStrip likeness, received;  // of every key: mean cosine to the others, mean attention
   std::vector<SinkColumn> columns;
@@ -100,9 +100,10 @@ class Similarity final : public Figure {
                "cosine to the others and the attention it receives; over all tokens Spearman's ρ "
                "of the two is {}.{}",
                attention->of, pooled() ? ", largest of each tile" : "",
-               attention->window > 0 ? fmt::format(", within the model's window of {} tokens",
-                                                   format_count(attention->window))
-                                     : "",
+               attention->reach.all()
+                   ? ""
+                   : fmt::format(", within the model's {} of {} tokens", attention->reach.name(),
+                                 format_count(attention->reach.span())),
                format_number(attention->correlation, 2),
                attention->received.sinks.empty() ? ""
                                                  : " Triangles: sinks, which receive more than "
@@ -226,14 +227,14 @@ AttentionBeside attention_beside(const Trace& trace, const Selection& s, Progres
   window.query_first = window.key_first = s.first_token;
   window.query_end = window.key_end = s.last_token + 1;
   window.width = window.height = std::min(window.query_end - window.query_first, most_pixels);
-  window.seen = trace.window(s.layer);
+  window.seen = trace.reach(s.layer);
   const int group = trace.layer_model(s.layer).group_size();
   const int first = s.query_head >= 0 ? s.query_head : s.head * group;
   const int count = s.query_head >= 0 ? 1 : group;
   const LayerAttention attention = trace.attention(s.layer).of_heads(first, count);
   const Matrix keys = trace.key(s.layer, s.head);
   AttentionBeside result;
-  result.window = window.seen;
+  result.reach = window.seen;
   result.of = s.query_head >= 0 ? fmt::format("query head {}", s.query_head)
               : group > 1       ? fmt::format("mean over the {} query heads", group)
                                 : fmt::format("head {}", s.head);

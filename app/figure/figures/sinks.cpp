@@ -269,9 +269,9 @@ std::vector<int> spread_queries(int last) {
 }
 
 std::unique_ptr<const Figure> heads_figure(const FigureInput& input, int last, Progress& progress) {
-  const int window = input.trace->narrowest_window();
-  // No query beyond the window would miss token 0.
-  if (window > 0) last = std::min(last, std::max(window - 1, 1));
+  const Reach reach = input.trace->narrowest_reach();
+  // No query beyond it would miss token 0.
+  if (!reach.all()) last = std::min(last, std::max(reach.span() - 1, 1));
   auto figure = std::make_unique<CellMaps>();
   figure->panels.push_back(head_panel(*input.trace, sink_strengths(*input.trace, 0, progress),
                                       "Sink strength of token 0", "Mean attention"));
@@ -290,9 +290,9 @@ std::unique_ptr<const Figure> heads_figure(const FigureInput& input, int last, P
       "a, mean attention on token 0 from all later queries{}, per query head, outlined above 0.3; "
       "b, relative error of the head's output (before W_O) if token 0 alone is evicted, mean over "
       "{} queries between tokens 1 and {}.",
-      window > 0
-          ? fmt::format(" that see it within the model's window of {} tokens", format_count(window))
-          : "",
+      reach.all() ? ""
+                  : fmt::format(" that see it within the model's {} of {} tokens", reach.name(),
+                                format_count(reach.span())),
       queries.size(), last);
   return figure;
 }
@@ -354,7 +354,7 @@ std::unique_ptr<const Figure> norms_figure(const FigureInput& input, Progress& p
     const Matrix queries = trace.query(s.layer, s.head * group + g);
     const std::vector<float> received = received_attention(
         view(queries), view(keys), trace.attention(s.layer).of(s.head * group + g),
-        trace.window(s.layer), progress);
+        trace.reach(s.layer), progress);
     for (std::size_t t = 0; t < received.size(); ++t)
       figure->received[t] += static_cast<double>(received[t]) / group;
   }

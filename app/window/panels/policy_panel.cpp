@@ -16,6 +16,7 @@
 #include "analysis/policy/kit/spec.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/compresses_at_once.h"
+#include "analysis/replay/held_bytes.h"
 #include "analysis/trace/cache_bytes.h"
 #include "app/window/panels/panels.h"
 #include "app/window/state/panel_context.h"
@@ -169,7 +170,8 @@ void draw_variants(const PanelContext& c) {
 
 /// What a comparison has to know of a policy here: the question, the prompt, the budget.
 /// `steady`: two lines high, whatever it says.
-void draw_terms(const PanelContext& c, const PolicySpec& policy, bool steady) {
+void draw_terms(const PanelContext& c, const PolicySpec& policy, const Replay* replay,
+                bool steady) {
   const TracePointer trace = c.results.trace();
   const RunInfo& run = trace->run();
   const std::optional<Compression> wanted =
@@ -190,6 +192,9 @@ void draw_terms(const PanelContext& c, const PolicySpec& policy, bool steady) {
         " States of a fixed size, which no policy changes, take {} kB more, however long the text "
         "is.",
         three_digits(bytes.states / 1000.0));
+  }
+  if (const auto held = replay != nullptr ? held_bytes(*trace, *replay) : std::nullopt) {
+    help += " After the last step the caches hold " + held_bytes_text(*held) + ".";
   }
   ImGui::PushFont(c.fonts.secondary);
   ImGui::PushStyleColor(ImGuiCol_Text, c.colours().secondary);
@@ -455,7 +460,7 @@ void draw_policy_panel(const PanelContext& c, PolicyEditors& editors) {
   draw_budget(c, trace->run().prompt_length, trace->run().block_size);
   ImGui::Dummy({0, c.px(4)});
   heading(c, "Policy A", c.colours().retained, false);
-  draw_terms(c, c.state.policy_a, roomy);
+  draw_terms(c, c.state.policy_a, c.shown.of_all_layers(0), roomy);
   draw_editor(c, editors.a, PolicySide::a);
   draw_notes(c, 0);
   ImGui::Dummy({0, c.px(4)});
@@ -465,7 +470,7 @@ void draw_policy_panel(const PanelContext& c, PolicyEditors& editors) {
   checkbox("##b", c.state.policy_b_on, c.colours());
   help_tooltip(c.fonts, "A second policy to compare with (B)");
   if (c.state.policy_b_on) {
-    draw_terms(c, c.state.policy_b, roomy);
+    draw_terms(c, c.state.policy_b, c.shown.of_all_layers(1), roomy);
     draw_editor(c, editors.b, PolicySide::b);
     draw_notes(c, 1);
   }

@@ -58,9 +58,10 @@ void draw_facts(const PanelContext& c, const Trace& trace) {
     row(c, "model", model.name.empty() ? model.architecture : model.name);
     const std::string kinds = layer_kinds_text(trace);
     row(c, "layers",
-        model.caches() == model.num_layers ? count_text(model.num_layers)
-                      : fmt::format("{}, {} with a cache", count_text(model.num_layers),
-                                    count_text(model.caches())),
+        model.caches() == model.num_layers
+            ? count_text(model.num_layers)
+            : fmt::format("{}, {} with a cache", count_text(model.num_layers),
+                          count_text(model.caches())),
         kinds);
     if (kinds.empty()) {
       row(c, "heads",
@@ -78,9 +79,9 @@ void draw_facts(const PanelContext& c, const Trace& trace) {
                                         count_text(run.generated))
                           : count_text(run.prompt_length));
     row(c, "block", count_text(run.block_size), "Prompt tokens that are run at once, B");
-    if (trace.narrowest_window() > 0) {
-      row(c, "window", window_text(trace),
-          "Tokens that a query sees, including its own. Tokens beyond the window leave the cache; "
+    if (!trace.narrowest_reach().all()) {
+      row(c, "reach", window_text(trace),
+          "Tokens that a query sees, including its own. Tokens beyond them leave the cache; "
           "this is not an eviction");
     }
     if (const std::string precision = window::precision_text(run.dtype, stored_precision(trace));

@@ -148,7 +148,7 @@ std::pair<int, int> ShownResults::heads_keeping(int token) const {
   const auto at = static_cast<std::size_t>(token);
   if (!of_[0].all_now || of_[0].all_now->blocks.size() != blocks_.size()) return count;
   for (const HeadReplay& head : of_[0].all_now->heads) {
-    if (at >= head.evicted_at.size()) continue;
+    if (head.shares_with >= 0 || at >= head.evicted_at.size()) continue;
     ++count.second;
     if (head.evicted_at[at] < 0 || head.evicted_at[at] > step()) ++count.first;
   }

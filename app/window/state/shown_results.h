@@ -46,6 +46,8 @@ class ShownResults {
   /// The replay of the selected layer under policy A (0) or B (1), with the scores of the selected
   /// head; nullptr until it is there.
   const Replay* replay(int policy) const { return of_[policy].head_now.get(); }
+  /// Of all layers; null until it is there.
+  const Replay* of_all_layers(int policy) const { return of_[policy].all_now.get(); }
   /// Why it cannot be; else empty.
   std::string error(int policy) const { return of_[policy].head.error(); }
   /// The selected head in it.

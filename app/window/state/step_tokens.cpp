@@ -51,14 +51,17 @@ StepTokens step_tokens(const Replay& replay, const HeadReplay& head, int step) {
 std::vector<float> share_of_heads(const Replay& replay, int step) {
   const auto seen = static_cast<std::size_t>(replay.blocks.at(static_cast<std::size_t>(step)).end);
   std::vector<float> share;
+  int heads = 0;
   for (const HeadReplay& head : replay.heads) {
+    if (head.shares_with >= 0) continue;  // another layer's cache, counted there
+    ++heads;
     share.resize(std::max(share.size(), head.evicted_at.size()), 0.0F);
     for (std::size_t token = 0; token < std::min(seen, head.evicted_at.size()); ++token) {
       const std::int32_t gone = head.evicted_at[token];
       share[token] += gone < 0 || gone > step ? 1.0F : 0.0F;
     }
   }
-  for (float& of_token : share) of_token /= static_cast<float>(replay.heads.size());
+  for (float& of_token : share) of_token /= static_cast<float>(heads);
   return share;
 }
 
