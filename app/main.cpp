@@ -3,6 +3,8 @@
 #include "analysis/trace/trace_check.h"
 #include "analysis/unfinished_files.h"
 #include "app/cli/commands.h"
+#include "app/job/assets.h"
+#include "app/scene/font_config.h"
 #include "commit.h"
 
 int main(int argc, char** argv) {
@@ -11,5 +13,6 @@ int main(int argc, char** argv) {
   kvloupe::share_freed_memory();
   // Equal requests give equal pictures, whether or not a replay runs beside them.
   kvloupe::use_one_blas_thread();
+  kvloupe::figure::use_font_folder(kvloupe::job::assets_folder() / "fonts");
   return kvloupe::cli::run(argc, argv, KVLOUPE_COMMIT);
 }

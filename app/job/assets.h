@@ -5,6 +5,9 @@
 
 namespace kvloupe::job {
 
+/// The folder of what comes with the program, whether or not it is there.
+std::filesystem::path assets_folder();
+
 /// A file or folder that comes with the program, by its name below assets/, such as "lessons",
 /// "demo-model" or "prompts/needle.txt". An installed program looks in share/kvloupe of its prefix,
 /// a build folder in the source. Throws FileError if the file does not exist.

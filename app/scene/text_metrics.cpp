@@ -13,6 +13,7 @@
 
 #include "analysis/error.h"
 #include "analysis/utf8.h"
+#include "app/scene/font_config.h"
 #include "app/scene/text_shaper.h"
 
 namespace kvloupe::figure {
@@ -27,22 +28,14 @@ std::uint32_t next_character(std::string_view text, std::size_t& byte) {
 
 namespace {
 
-struct PatternCloser {
-  void operator()(FcPattern* pattern) const { FcPatternDestroy(pattern); }
-};
-using Pattern = std::unique_ptr<FcPattern, PatternCloser>;
-
 struct FoundFont {
   std::string path;
   int index = 0;
   std::string family;
 };
 
-std::optional<FoundFont> match(FcConfig* config, FcPattern* wanted) {
-  FcConfigSubstitute(config, wanted, FcMatchPattern);
-  FcDefaultSubstitute(wanted);
-  FcResult result = FcResultNoMatch;
-  const Pattern found(FcFontMatch(config, wanted, &result));
+std::optional<FoundFont> match(FcPattern* wanted) {
+  const FontPattern found = best_font(wanted);
   FcChar8* file = nullptr;
   FcChar8* family = nullptr;
   FoundFont font;
@@ -57,25 +50,25 @@ std::optional<FoundFont> match(FcConfig* config, FcPattern* wanted) {
 }
 
 /// The installed font of exactly this family.
-std::optional<FoundFont> find_family(FcConfig* config, const char* family, bool bold, bool italic) {
-  const Pattern wanted(FcPatternCreate());
+std::optional<FoundFont> find_family(const char* family, bool bold, bool italic) {
+  const FontPattern wanted(FcPatternCreate());
   FcPatternAddString(wanted.get(), FC_FAMILY, reinterpret_cast<const FcChar8*>(family));
   FcPatternAddInteger(wanted.get(), FC_WEIGHT, bold ? FC_WEIGHT_BOLD : FC_WEIGHT_REGULAR);
   FcPatternAddInteger(wanted.get(), FC_SLANT, italic ? FC_SLANT_ITALIC : FC_SLANT_ROMAN);
-  auto font = match(config, wanted.get());
+  auto font = match(wanted.get());
   if (!font || font->family != family) return std::nullopt;
   return font;
 }
 
 /// The installed font that has most of the characters.
-std::optional<FoundFont> find_characters(FcConfig* config, std::u32string_view wanted_characters) {
-  const Pattern wanted(FcPatternCreate());
+std::optional<FoundFont> find_characters(std::u32string_view wanted_characters) {
+  const FontPattern wanted(FcPatternCreate());
   FcCharSet* characters = FcCharSetCreate();
   for (const char32_t character : wanted_characters) FcCharSetAddChar(characters, character);
   FcPatternAddCharSet(wanted.get(), FC_CHARSET, characters);
   FcCharSetDestroy(characters);
   FcPatternAddBool(wanted.get(), FC_SCALABLE, FcTrue);
-  return match(config, wanted.get());
+  return match(wanted.get());
 }
 
 }  // namespace
@@ -86,7 +79,6 @@ struct TextMetrics::Impl {
     FT_Face face = nullptr;
   };
 
-  FcConfig* config = nullptr;
   FT_Library library = nullptr;
   std::vector<Loaded> faces;
   int first_face[4] = {0, 0, 0, 0};  // by Font
@@ -107,7 +99,6 @@ struct TextMetrics::Impl {
   ~Impl() {
     for (Loaded& loaded : faces) FT_Done_Face(loaded.face);
     if (library != nullptr) FT_Done_FreeType(library);
-    if (config != nullptr) FcConfigDestroy(config);
   }
 
   /// Index of the face, loaded if it is not yet; −1 where the file cannot be read.
@@ -148,7 +139,7 @@ struct TextMetrics::Impl {
       if (spare.index != 0) glyph = spare;
     }
     if (glyph.index == 0 && character >= 0x80) {
-      if (const auto other = find_characters(config, std::u32string(1, character))) {
+      if (const auto other = find_characters(std::u32string(1, character))) {
         const int face = load(*other, false);
         if (face >= 0 && glyph_in(face, character).index != 0) glyph = glyph_in(face, character);
       }
@@ -181,7 +172,7 @@ struct TextMetrics::Impl {
   int spare_face(std::u32string_view characters) {
     const auto [known_face, is_new] = spare_faces.try_emplace(std::u32string(characters), -1);
     if (!is_new) return known_face->second;
-    const auto found = find_characters(config, characters);
+    const auto found = find_characters(characters);
     const int face = found ? load(*found, false) : -1;
     if (face >= 0 && has(face, characters.front())) known_face->second = face;
     return known_face->second;
@@ -240,12 +231,11 @@ struct TextMetrics::Impl {
 };
 
 TextMetrics::TextMetrics() : impl_(std::make_unique<Impl>()) {
-  impl_->config = FcInitLoadConfigAndFonts();
-  if (impl_->config == nullptr || FT_Init_FreeType(&impl_->library) != 0) {
-    throw WorkError("fonts: Fontconfig or FreeType cannot start; check the fontconfig package");
+  if (FT_Init_FreeType(&impl_->library) != 0) {
+    throw WorkError("fonts: FreeType cannot start; check its package, libfreetype6");
   }
   const auto load = [&](const char* family, bool bold, bool italic = false) {
-    const auto font = find_family(impl_->config, family, bold, italic);
+    const auto font = find_family(family, bold, italic);
     return font ? impl_->load(*font, bold) : -1;
   };
   impl_->dejavu = load("DejaVu Sans", false);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/error.h"
+#include "app/scene/font_config.h"
 
 namespace kvloupe::window {
 
@@ -17,10 +18,7 @@ namespace {
 constexpr std::string_view kSymbols =
     "ℒΣθσαβεμκλΔ‖₀₁₂₊₋⁰¹²³⁻ᵀ−×·÷±≤≥≈≠∈∪∩∞√∅ℓ⌊⌋–—…‘’“”•′←→↑↓↔↵⌫⏎⇧✓★▲△◆◇●○■□\u2009\u202F⁴⁵⁶⁷⁸⁹";
 
-struct PatternDelete {
-  void operator()(FcPattern* pattern) const { FcPatternDestroy(pattern); }
-};
-using Pattern = std::unique_ptr<FcPattern, PatternDelete>;
+using figure::FontPattern;
 
 struct FontFile {
   std::string path;
@@ -32,10 +30,7 @@ struct FontFile {
 
 /// The file of the best match; an empty path where there is none.
 FontFile match(FcPattern* pattern) {
-  FcConfigSubstitute(nullptr, pattern, FcMatchPattern);
-  FcDefaultSubstitute(pattern);
-  FcResult result = FcResultNoMatch;
-  const Pattern found(FcFontMatch(nullptr, pattern, &result));
+  const FontPattern found = figure::best_font(pattern);
   FcChar8* path = nullptr;
   FontFile file;
   if (found && FcPatternGetString(found.get(), FC_FILE, 0, &path) == FcResultMatch) {
@@ -47,7 +42,7 @@ FontFile match(FcPattern* pattern) {
 }
 
 FontFile find_family(const char* family, int weight, int slant = FC_SLANT_ROMAN) {
-  const Pattern pattern(FcPatternCreate());
+  const FontPattern pattern(FcPatternCreate());
   FcPatternAddString(pattern.get(), FC_FAMILY, reinterpret_cast<const FcChar8*>(family));
   FcPatternAddInteger(pattern.get(), FC_WEIGHT, weight);
   FcPatternAddInteger(pattern.get(), FC_SLANT, slant);
@@ -65,7 +60,7 @@ FontFile find_character(char32_t character) {
   const std::unique_ptr<FcCharSet, decltype(&FcCharSetDestroy)> set(FcCharSetCreate(),
                                                                     &FcCharSetDestroy);
   FcCharSetAddChar(set.get(), character);
-  const Pattern pattern(FcPatternCreate());
+  const FontPattern pattern(FcPatternCreate());
   FcPatternAddCharSet(pattern.get(), FC_CHARSET, set.get());
   FcPatternAddBool(pattern.get(), FC_SCALABLE, FcTrue);
   return match(pattern.get());

@@ -9,7 +9,7 @@ from .errors import KvloupeError, KvloupeWarning
 from .external import external
 from .from_kvpress import from_kvpress
 from .layout import Layer, Model
-from .program import Figure, figure, follow, replay, sweep, view
+from .program import Figure, demo, figure, follow, replay, sweep, view
 from .prompt_file import read_prompt
 from .reader import Trace, open_trace
 from .reader import open_trace as open  # noqa: A001 - kvloupe.open(path), as h5py has it
@@ -17,5 +17,5 @@ from .tokenizer import Tokenizer
 from .writer import TraceWriter
 
 __all__ = ["Figure", "KvloupeError", "KvloupeWarning", "Layer", "Model", "Tokenizer", "Trace", "TraceWriter",
-           "capture", "external", "figure", "follow", "from_kvpress", "open", "open_trace", "read_prompt", "replay",
-           "sweep", "view"]
+           "capture", "demo", "external", "figure", "follow", "from_kvpress", "open", "open_trace", "read_prompt",
+           "replay", "sweep", "view"]

@@ -1,5 +1,5 @@
-"""The programs kvloupe and kvloupe-capture: found in $KVLOUPE and $KVLOUPE_CAPTURE, in $PATH, or in a build folder
-above this package."""
+"""The programs kvloupe and kvloupe-capture: found in $KVLOUPE and $KVLOUPE_CAPTURE, in this package (the wheel has them),
+in $PATH, or in a build folder above this package."""
 from __future__ import annotations
 
 import csv
@@ -20,10 +20,15 @@ def find(name: str = "kvloupe") -> str:
     named = os.environ.get(variable)
     if named:
         return named
-    beside = [folder / "build" / "bin" / name for folder in Path(__file__).resolve().parents]
+    here = Path(__file__).resolve()
+    inside = here.parent / "bin" / name
+    if inside.is_file():
+        return str(inside)
+    beside = [folder / "build" / "bin" / name for folder in here.parents]
     found = shutil.which(name) or next((str(path) for path in beside if path.is_file()), None)
     if found is None:
-        raise KvloupeError(f"the program {name} was not found; put it in $PATH, or its path in ${variable}")
+        raise KvloupeError(f"the program {name} was not found; install the wheel that has it (docs/python.md), put it in "
+                           f"$PATH, or its path in ${variable}")
     return found
 
 
@@ -114,6 +119,12 @@ def _columns(file: Path) -> dict[str, list[Any]]:
 def view(*paths: Any, **settings: Any) -> "subprocess.Popen[bytes]":
     """Opens the window with these traces, and returns at once; the window stays when Python ends."""
     return subprocess.Popen([find(), *map(str, paths), *_options(settings)], start_new_session=True)
+
+
+def demo(**settings: Any) -> "subprocess.Popen[bytes]":
+    """Opens the window with a run of the demo model, which the first call captures, and returns at once. Settings are
+    the options of `kvloupe demo`: screenshot="demo.png" writes a picture instead."""
+    return subprocess.Popen([find(), "demo", *_options(settings)], start_new_session=True)
 
 
 class Figure:

@@ -143,6 +143,25 @@ def need_program() -> None:
         pytest.skip("kvloupe is not built")
 
 
+def test_programs_inside_the_package_come_before_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KVLOUPE", "KVLOUPE_CAPTURE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(program, "__file__", str(tmp_path / "kvloupe" / "program.py"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(kvloupe.KvloupeError, match="kvloupe was not found; install the wheel"):
+        program.find()
+    for place in (tmp_path, tmp_path / "kvloupe" / "bin"):
+        place.mkdir(parents=True, exist_ok=True)
+        found = place / ("kvloupe-capture" if place == tmp_path else "kvloupe")
+        found.write_text("#!/bin/sh\necho \"$@\"\n")
+        found.chmod(0o755)
+    assert program.find() == str(tmp_path / "kvloupe" / "bin" / "kvloupe")
+    assert program.find("kvloupe-capture") == str(tmp_path / "kvloupe-capture")  # in $PATH: the package has none
+    window = kvloupe.demo(screenshot="demo.png", size="1200x800")
+    assert window.args[1:] == ["demo", "--screenshot", "demo.png", "--size", "1200x800"]
+    assert window.wait() == 0
+
+
 def test_the_program_reads_what_was_written(trace: Path, tmp_path: Path) -> None:
     need_program()
     assert "written by      kvloupe (Python)" in program.run("info", trace)
