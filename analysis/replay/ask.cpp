@@ -104,7 +104,8 @@ void add_replayed(const Asking& what, const std::vector<OfStep>& steps, const La
     if (of == steps.end() || wanted[static_cast<std::size_t>(head)] == 0) return;
     const CacheView held = cache.whole();
     const FoundEntries found{held.tokens, cache.merged() ? &held : nullptr};
-    asked.add(head, of->first, of->count, {&found, 1});
+    const AskedBlock block{of->first, of->count, {&found, 1}};
+    asked.add(head, {&block, 1});
   };
   Progress part(progress, 0);
   context.budget = what.replay.budget;
@@ -131,16 +132,24 @@ void add_records(const std::vector<const Asking*>& replays, const AskedHeads& he
                  Progress& progress) {
   for_heads(static_cast<int>(heads.places.size()), [&](int i) {
     const std::size_t place = heads.places[static_cast<std::size_t>(i)];
-    for (const OfStep& of : steps) {
+    // Some steps at a time, so that the entries that all replays have there take little memory.
+    constexpr std::size_t kSteps = 64;
+    for (std::size_t first = 0; first < steps.size(); first += kSteps) {
       progress.check();
-      std::vector<std::vector<std::int32_t>> tokens;
-      std::vector<FoundEntries> found;
-      for (const Asking* one : replays) {
-        tokens.push_back(found_at(one->replay.heads[place], of.step,
-                                  one->replay.blocks[static_cast<std::size_t>(of.step)]));
+      const std::size_t count = std::min(kSteps, steps.size() - first);
+      std::vector<std::vector<std::vector<std::int32_t>>> tokens(count);  // [steps][replays]
+      std::vector<std::vector<FoundEntries>> found(count);
+      std::vector<AskedBlock> blocks;
+      for (std::size_t step = 0; step < count; ++step) {
+        const OfStep& of = steps[first + step];
+        for (const Asking* one : replays) {
+          tokens[step].push_back(found_at(one->replay.heads[place], of.step,
+                                          one->replay.blocks[static_cast<std::size_t>(of.step)]));
+        }
+        for (const std::vector<std::int32_t>& own : tokens[step]) found[step].push_back({own});
+        blocks.push_back({of.first, of.count, found[step]});
       }
-      for (const std::vector<std::int32_t>& own : tokens) found.push_back({own});
-      asked.add(replays.front()->replay.heads[place].head, of.first, of.count, found);
+      asked.add(replays.front()->replay.heads[place].head, blocks);
     }
   });
 }
@@ -345,6 +354,7 @@ std::vector<AskedReplay> ask(const Trace& trace, std::span<const Replay* const> 
                       next_token_gradients(trace, result.queries)});
   }
   progress.set_total(total);
+  if (!replays.empty()) progress.count("layers", total / std::ssize(replays), std::ssize(replays));
   for (const AskedTogether& group : groups)
     ask_together(trace, all, group, options, results, progress);
   return results;
