@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "analysis/numeric/exponentials.h"
+#include "analysis/policy/kit/shared_prefix.h"
 
 namespace kvloupe {
 
@@ -137,10 +138,26 @@ const std::vector<float>& CacheAttention::column_sums(int query_head) {
 void CacheAttention::sum_columns(int query_head) {
   QueryHead& head = heads_[static_cast<std::size_t>(query_head)];
   if (head.sums_known) return;
+  const std::span<const std::int32_t> tokens =
+      (*caches_)[static_cast<std::size_t>(query_head / group_size_)].tokens;
+  const auto m = static_cast<int>((*queries_)[static_cast<std::size_t>(query_head)].rows());
+  // All tokens up to the last one: nothing was evicted, nor merged, which takes an entry away. A
+  // few rows are summed sooner than looked up.
+  const bool whole = shared_ != nullptr && m >= kFewRows && hidden(query_head) == 0 &&
+                     std::ssize(tokens) == tokens.back() + 1;
+  const auto compute = [&] { return summed_columns(query_head); };
+  head.sums = whole ? shared_->column_sums(layer_, query_head,
+                                           {tokens.back() + 1 - m, tokens.back() + 1}, compute)
+                    : compute();
+  head.sums_known = true;
+}
+
+std::vector<float> CacheAttention::summed_columns(int query_head) {
+  QueryHead& head = heads_[static_cast<std::size_t>(query_head)];
   const CacheView& cache = (*caches_)[static_cast<std::size_t>(query_head / group_size_)];
   const Eigen::Index m = (*queries_)[static_cast<std::size_t>(query_head)].rows();
   const auto skip = static_cast<std::size_t>(hidden(query_head));
-  head.sums.assign(static_cast<std::size_t>(cache.keys.rows()) - skip, 0.0F);
+  std::vector<float> sums(static_cast<std::size_t>(cache.keys.rows()) - skip, 0.0F);
   // Rows of the block that come before all that is not hidden give nothing to it.
   const Eigen::Index before = cache.keys.rows() - m;
   for (Eigen::Index first = std::max<Eigen::Index>(hidden(query_head) - before, 0); first < m;
@@ -148,11 +165,11 @@ void CacheAttention::sum_columns(int query_head) {
     exponential_rows(query_head, first, std::min(kTileRows, m - first), head.tile,
                      [&](const float* values, std::size_t from, std::size_t end, double sum) {
                        const std::size_t begin = std::max(from, skip);
-                       add_scaled(head.sums.data() + (begin - skip), values + begin, end - begin,
+                       add_scaled(sums.data() + (begin - skip), values + begin, end - begin,
                                   static_cast<float>(1.0 / sum));
                      });
   }
-  head.sums_known = true;
+  return sums;
 }
 
 }  // namespace kvloupe

@@ -9,6 +9,8 @@
 
 namespace kvloupe {
 
+class SharedPrefix;  // policy/kit/shared_prefix.h
+
 /// Softmax rows of one step's queries over the caches of one layer. The block's own entries are the
 /// last m of a cache, so row r sees the first n − m + r + 1 entries, except those beyond the
 /// layer's sliding window. Float32 products in tiles of rows; the buffers are reused in later
@@ -17,6 +19,13 @@ class CacheAttention : public StepAttention {
  public:
   /// `for_heads`: how query heads may be computed at the same time; empty: one after another.
   CacheAttention(const ModelInfo& model, const LayerAttention& attention, HeadLoop for_heads = {});
+
+  /// Takes column sums from `shared` (or null), and gives them, at the steps where the caches of
+  /// this layer of a trace are whole. Borrowed.
+  void share(int layer, SharedPrefix* shared) {
+    layer_ = layer;
+    shared_ = shared;
+  }
 
   /// Starts a new step and forgets the results of the last one. Both arguments must outlive the
   /// step. caches [Hk], queries [Hq]. Results leave out the columns of the first hidden[h] entries
@@ -48,6 +57,7 @@ class CacheAttention : public StepAttention {
   const KeyPanels& panels_of(int head);
 
   void sum_columns(int query_head);
+  std::vector<float> summed_columns(int query_head);
 
   Eigen::Index hidden(int query_head) const {
     return hidden_.empty() ? 0 : hidden_[static_cast<std::size_t>(query_head / group_size_)];
@@ -63,6 +73,8 @@ class CacheAttention : public StepAttention {
 
   int group_size_;
   Reach reach_;
+  int layer_ = 0;
+  SharedPrefix* shared_ = nullptr;
   HeadLoop for_heads_;
   std::vector<LogitRule> rules_;  // [Hq]
   const std::vector<CacheView>* caches_ = nullptr;

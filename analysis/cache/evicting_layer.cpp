@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "analysis/policy/kit/sequence_tables.h"
+
 namespace kvloupe {
 
 EvictingLayer::EvictingLayer(const PolicySpec& policy, const LayerContext& context,
@@ -16,7 +18,10 @@ EvictingLayer::EvictingLayer(const PolicySpec& policy, const LayerContext& conte
   for (int head = 0; head < context.model.num_kv_heads; ++head) {
     heads_.emplace_back(context.model.head_dim, context.model.value_width(), with_values);
   }
-  if (positions == Positions::original) return;
+  if (positions == Positions::original) {
+    if (context.sequence != nullptr) attention_.share(context.layer, context.sequence->shared());
+    return;
+  }
   turns_ = std::make_unique<PlaceTurns>(context.model);
   keys_.resize(heads_.size());
   queries_.resize(static_cast<std::size_t>(context.model.num_heads));

@@ -37,6 +37,12 @@ void gather_rows(Matrix& held, std::span<const std::int32_t> kept) {
 HeadCache::HeadCache(Eigen::Index key_dim, Eigen::Index value_dim, bool with_values)
     : keys_(0, key_dim), values_(0, value_dim), with_values_(with_values) {}
 
+void HeadCache::reserve(Eigen::Index entries) {
+  if (keys_.rows() < entries) keys_.conservativeResize(entries, Eigen::NoChange);
+  if (with_values_ && values_.rows() < entries)
+    values_.conservativeResize(entries, Eigen::NoChange);
+}
+
 void HeadCache::append(const Block& block, const MatrixView& keys, const MatrixView& values) {
   const auto present = static_cast<Eigen::Index>(tokens_.size());
   append_rows(keys_, present, keys);

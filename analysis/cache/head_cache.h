@@ -17,6 +17,8 @@ class HeadCache {
   /// Values are held only if asked for.
   HeadCache(Eigen::Index key_dim, Eigen::Index value_dim, bool with_values);
 
+  /// Takes room for so many entries at once.
+  void reserve(Eigen::Index entries);
   /// Appends tokens [block.first, block.end): their keys (rotated) and values [m,d of each].
   void append(const Block& block, const MatrixView& keys, const MatrixView& values);
   /// Number of entries of tokens before `first`.

@@ -338,13 +338,17 @@ std::optional<RescueResults> begun_rescue(const std::string& path) {
   return all;
 }
 
-void write_rescue(const RescueResults& results, const std::string& path) {
+std::string rescue_text(const RescueResults& results) {
   Json json = {{"format", kRescueFormat}, {"format_version", kRescueVersion}};
   Fields fields(&json);
   RescueResults all = results;
   describe_rescue(fields, all);
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+void write_rescue(const RescueResults& results, const std::string& path) {
   OutputFile out(path);
-  out.write(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  out.write(rescue_text(results));
   out.finish();
 }
 

@@ -115,6 +115,8 @@ RescueResults rescue_results(const nlohmann::ordered_json& json);
 /// FileError: it is another kind of file, or of a newer version.
 std::optional<RescueResults> begun_rescue(const std::string& path);
 
+/// What write_rescue() writes.
+std::string rescue_text(const RescueResults& results);
 /// Writes what is there, in full or not at all. Throws FileError.
 void write_rescue(const RescueResults& results, const std::string& path);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "analysis/metric/attention.h"
 #include "analysis/metric/gated_values.h"
@@ -10,33 +11,22 @@
 namespace kvloupe {
 
 namespace {
-/// What becomes of a query's attention A: A' − A over the tokens that it sees.
+/// Rows of a tile are so many queries, each with all keys before it.
+constexpr std::size_t kTile = 64;
+
+/// A' of what a query finds, and what it has of the whole attention.
 struct CutRow {
-  double kept = 0.0;           // S: with the sink's share
-  std::vector<double> change;  // [seen]
+  double kept = 0.0;        // S: with the sink's share
+  std::vector<double> cut;  // [kept]
 };
 
-/// Both softmaxes are made of the same exponentials; where all that is kept underflows beside the
-/// largest logit, its own largest takes that one's place.
 CutRow cut_row(std::span<const float> logits, std::span<const double> full,
                std::span<const std::int32_t> kept, double sink) {
   CutRow row;
-  row.change.resize(logits.size());
-  for (std::size_t i = 0; i < logits.size(); ++i) row.change[i] = -full[i];
-  std::vector<float> of_kept;
-  of_kept.reserve(kept.size());
-  for (const std::int32_t at : kept) of_kept.push_back(logits[static_cast<std::size_t>(at)]);
   row.kept = sink_share(logits, sink);
   for (const std::int32_t at : kept) row.kept += full[static_cast<std::size_t>(at)];
+  row.cut = renormalised(logits, full, kept, row.kept, sink);
   row.kept = std::min(row.kept, 1.0);
-  const std::vector<double> cut = softmax(of_kept, sink);
-  for (std::size_t j = 0; j < kept.size(); ++j) {
-    row.change[static_cast<std::size_t>(kept[j])] += cut[j];
-  }
-  if (kept.size() == logits.size()) {  // nothing is gone, whatever rounding says
-    row.kept = 1.0;
-    std::fill(row.change.begin(), row.change.end(), 0.0);
-  }
   return row;
 }
 }  // namespace
@@ -53,88 +43,114 @@ AskedLayer::AskedLayer(const LayerStates& states, const LayerContext& context,
   for (Sums& sums : sums_) sums.change.setZero(count, context.model.hidden_size);
 }
 
-void AskedLayer::add(int head, std::span<const FoundAt> blocks) {
-  std::vector<const FoundAt*> of_query;
-  for (const FoundAt& block : blocks) {
-    of_query.insert(of_query.end(), block.count, &block);
+void AskedLayer::add(int head, std::span<const AskedBlock> blocks) {
+  if (blocks.empty()) return;
+  FoundByRow found;
+  for (const AskedBlock& block : blocks) {
     for (std::size_t replay = 0; replay < block.found.size(); ++replay) {
       sums_of(replay, static_cast<std::size_t>(head)).merged |=
           block.found[replay].merged != nullptr;
     }
+    found.insert(found.end(), block.count, block.found);
   }
   const int group = context_.model.group_size();
-  for (std::size_t begin = 0; begin < of_query.size(); begin += kTile) {
-    const auto tile = std::span(of_query).subspan(begin, std::min(kTile, of_query.size() - begin));
-    for (int i = 0; i < group; ++i) {
-      add_query_head(head * group + i, blocks.front().first + begin, tile);
+  Matrix room;
+  for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
+    const Matrix* weight =
+        states_.output_weights.empty()
+            ? nullptr
+            : &states_.output_weights[static_cast<std::size_t>(query_head)].floats(room);
+    for (std::size_t begin = 0; begin < found.size(); begin += kTile) {
+      const auto from = found.begin() + static_cast<std::ptrdiff_t>(begin);
+      const auto rows = static_cast<std::ptrdiff_t>(std::min(kTile, found.size() - begin));
+      add_query_head(query_head, blocks.front().first + begin, {from, from + rows}, weight);
     }
   }
 }
 
-Matrix AskedLayer::changes_of(int query_head, std::span<const FullRow> asked, std::size_t replay,
-                              Sums& sums) const {
-  const auto q = static_cast<std::size_t>(query_head);
+double AskedLayer::bound_of(int query_head, const FullRow& asked,
+                            std::span<const std::int32_t> kept, const std::vector<double>& cut,
+                            double mass) const {
+  std::vector<float> gated;
+  if (!states_.gates.empty()) gated = gated_norms(query_head, asked);
+  const float* const norms =
+      gated.empty()
+          ? states_.value_norms_l1[static_cast<std::size_t>(query_head)].data() + asked.seen
+          : gated.data();
+  double evicted = 0.0, stays = 0.0;
+  std::size_t i = 0;
+  const auto evict_until = [&](std::size_t end) {
+    for (; i < end; ++i) evicted += static_cast<double>(norms[i]) * asked.full[i];
+  };
+  for (std::size_t j = 0; j < kept.size(); ++j) {
+    const auto row = static_cast<std::size_t>(kept[j]);
+    evict_until(row);
+    stays += static_cast<double>(norms[row]) * cut[j];
+    i = row + 1;
+  }
+  evict_until(asked.full.size());
+  return evicted + (1.0 - mass) * stays;
+}
+
+Eigen::RowVectorXf AskedLayer::merged_change(int query_head, const FullRow& asked,
+                                             const CacheView& held, Eigen::Index first,
+                                             Eigen::Index count) const {
+  const LogitRule rule = context_.attention.of(query_head);
+  const Matrix& values =
+      states_.values[static_cast<std::size_t>(context_.model.head_of(query_head))];
+  std::vector<float> own =
+      attention_logits(asked.asked, kvloupe::rows(held.keys, first, count), rule);
+  for (std::size_t j = 0; j < own.size() && !held.log_sizes.empty(); ++j) {
+    own[j] += held.log_sizes[static_cast<std::size_t>(first) + j];
+  }
+  const std::vector<double> attention = softmax(own, rule.sink);
+  Eigen::RowVectorXd moved = Eigen::RowVectorXd::Zero(values.cols());
+  for (std::size_t i = 0; i < asked.full.size(); ++i) {
+    moved -= asked.full[i] * values.row(asked.seen + static_cast<Eigen::Index>(i)).cast<double>();
+  }
+  for (std::size_t j = 0; j < attention.size(); ++j) {
+    moved += attention[j] * held.values.row(first + static_cast<Eigen::Index>(j)).cast<double>();
+  }
+  return moved.cast<float>();
+}
+
+Matrix AskedLayer::changes_of(int query_head, std::span<const FullRow> asked, const Matrix& full,
+                              const FoundByRow& found, std::size_t replay, Sums& sums) const {
   const auto head = static_cast<std::size_t>(context_.model.head_of(query_head));
   const LogitRule rule = context_.attention.of(query_head);
   const Matrix& values = states_.values[head];
   const bool norms = !states_.output_weights.empty() && !states_.value_norms_l1.empty();
-  const int begin = asked.front().seen, end = asked.back().query + 1;
-  Matrix change = Matrix::Zero(std::ssize(asked), end - begin);
-  Matrix changes = Matrix::Zero(std::ssize(asked), values.cols());
-  bool any_unmerged = false;
+  const int begin = asked.front().seen;
+  Matrix change = -full;  // A' − A over the tokens that any row sees
+  std::vector<std::pair<Eigen::Index, Eigen::RowVectorXf>> merged;
   for (Eigen::Index r = 0; r < std::ssize(asked); ++r) {
-    const auto& [at_block, query, seen, logits, full, own_query] =
-        asked[static_cast<std::size_t>(r)];
-    const FoundEntries& found = at_block->found[replay];
-    const auto from = std::lower_bound(found.tokens.begin(), found.tokens.end(), seen);
-    const auto to = std::upper_bound(from, found.tokens.end(), query);
+    const FullRow& one = asked[static_cast<std::size_t>(r)];
+    const FoundEntries& entries = found[static_cast<std::size_t>(r)][replay];
+    const auto from = std::lower_bound(entries.tokens.begin(), entries.tokens.end(), one.seen);
+    const auto to = std::upper_bound(from, entries.tokens.end(), one.query);
     std::vector<std::int32_t> kept(from, to);
-    for (std::int32_t& token : kept) token -= seen;
-    const CutRow row = cut_row(logits, full, kept, rule.sink);
+    for (std::int32_t& token : kept) token -= one.seen;
+    CutRow row = cut_row(one.logits, one.full, kept, rule.sink);
+    auto changed = change.row(r).segment(one.seen - begin, std::ssize(one.full));
+    if (kept.size() == one.full.size()) {  // nothing is gone, whatever rounding says
+      row = {1.0, one.full};
+      changed.setZero();
+    }
+    for (std::size_t j = 0; j < kept.size(); ++j) {
+      const std::int32_t at = kept[j];
+      changed[at] = static_cast<float>(row.cut[j] - one.full[static_cast<std::size_t>(at)]);
+    }
     sums.kept += row.kept;
-    if (norms && found.merged == nullptr) {
-      const std::vector<float> gated =
-          states_.gates.empty() ? std::vector<float>()
-                                : gated_norms(query_head, asked[static_cast<std::size_t>(r)]);
-      // θ = Σ over evicted of A_i‖v_i W_O‖ + (1 − S) Σ over kept of A'_i‖v_i W_O‖.
-      std::size_t next = 0;
-      for (std::size_t i = 0; i < full.size(); ++i) {
-        const double norm = gated.empty()
-                                ? states_.value_norms_l1[q][static_cast<std::size_t>(seen) + i]
-                                : gated[i];
-        const bool stays = next < kept.size() && kept[next] == static_cast<std::int32_t>(i);
-        if (stays) ++next;
-        sums.theta += norm * (stays ? (1.0 - row.kept) * (full[i] + row.change[i]) : full[i]);
-      }
+    if (entries.merged != nullptr) {
+      merged.emplace_back(r, merged_change(query_head, one, *entries.merged,
+                                           from - entries.tokens.begin(), std::ssize(kept)));
+    } else if (norms) {
+      sums.theta += bound_of(query_head, one, kept, row.cut, row.kept);
     }
-    if (found.merged == nullptr) {
-      any_unmerged = true;
-      for (std::size_t i = 0; i < full.size(); ++i) {
-        change(r, seen - begin + static_cast<Eigen::Index>(i)) = static_cast<float>(row.change[i]);
-      }
-      continue;
-    }
-    // The cache's own keys and values are none of the trace's.
-    const auto at = static_cast<Eigen::Index>(from - found.tokens.begin());
-    const auto held = static_cast<Eigen::Index>(kept.size());
-    std::vector<float> own =
-        attention_logits(own_query, kvloupe::rows(found.merged->keys, at, held), rule);
-    for (std::size_t j = 0; j < own.size() && !found.merged->log_sizes.empty(); ++j) {
-      own[j] += found.merged->log_sizes[static_cast<std::size_t>(at) + j];
-    }
-    const std::vector<double> attention = softmax(own, rule.sink);
-    Eigen::VectorXd moved = Eigen::VectorXd::Zero(values.cols());
-    for (std::size_t i = 0; i < full.size(); ++i) {
-      moved -= full[i] * values.row(seen + static_cast<Eigen::Index>(i)).cast<double>().transpose();
-    }
-    for (std::size_t j = 0; j < attention.size(); ++j) {
-      moved +=
-          attention[j] *
-          found.merged->values.row(at + static_cast<Eigen::Index>(j)).cast<double>().transpose();
-    }
-    changes.row(r) = moved.cast<float>().transpose();
   }
-  if (any_unmerged) changes.noalias() += change * kvloupe::rows(view(values), begin, end - begin);
+  Matrix changes(std::ssize(asked), values.cols());
+  changes.noalias() = change * kvloupe::rows(view(values), begin, change.cols());
+  for (const auto& [r, own] : merged) changes.row(r) = own;
   return changes;
 }
 
@@ -165,15 +181,14 @@ std::vector<float> AskedLayer::gated_norms(int query_head, const FullRow& asked)
                       Norm::l1);
 }
 
-void AskedLayer::add_query_head(int query_head, std::size_t first,
-                                std::span<const FoundAt* const> found) {
+void AskedLayer::add_query_head(int query_head, std::size_t first, const FoundByRow& found,
+                                const Matrix* weight) {
   const auto q = static_cast<std::size_t>(query_head);
   const ModelInfo& model = context_.model;
   const auto head = static_cast<std::size_t>(model.head_of(query_head));
   const LogitRule rule = context_.attention.of(query_head);
   const Matrix& keys = states_.keys[head];
   const Matrix& values = states_.values[head];
-  const bool weights = !states_.output_weights.empty();
   // Attention of all queries at once over the tokens up to the last query's.
   const std::size_t count = found.size();
   const int end = queries_[first + count - 1] + 1;
@@ -183,7 +198,6 @@ void AskedLayer::add_query_head(int query_head, std::size_t first,
   Matrix queries(rows, keys.cols());
   for (Eigen::Index r = 0; r < rows; ++r) {
     FullRow& one = asked[static_cast<std::size_t>(r)];
-    one.at = found[static_cast<std::size_t>(r)];
     one.query = queries_[first + static_cast<std::size_t>(r)];
     one.seen = first_seen(one.query, model.reach());
     one.asked = asking(q, one.query);
@@ -198,24 +212,23 @@ void AskedLayer::add_query_head(int query_head, std::size_t first,
     one.logits = std::span(logits.data() + r * logits.cols() + (one.seen - begin),
                            static_cast<std::size_t>(one.query + 1 - one.seen));
     one.full = softmax(one.logits, rule.sink);
-    for (std::size_t i = 0; i < one.full.size(); ++i) {
-      full(r, one.seen - begin + static_cast<Eigen::Index>(i)) = static_cast<float>(one.full[i]);
-    }
+    full.row(r).segment(one.seen - begin, std::ssize(one.full)) =
+        Eigen::Map<const Eigen::RowVectorXd>(one.full.data(), std::ssize(one.full)).cast<float>();
   }
   Matrix outputs = full * kvloupe::rows(view(values), begin, end - begin);
   multiply_by_gate(query_head, asked, outputs);
   Whole& whole = whole_[head];
   whole.norm += outputs.cast<double>().squaredNorm();
-  Matrix room;
-  const Matrix* weight = weights ? &states_.output_weights[q].floats(room) : nullptr;
   const auto place = static_cast<Eigen::Index>(first);
-  if (weights) whole.output.middleRows(place, rows) += (outputs * *weight).cast<double>();
-  for (std::size_t replay = 0; replay < found.front()->found.size(); ++replay) {
+  if (weight != nullptr) {
+    whole.output.middleRows(place, rows) += (outputs * *weight).cast<double>();
+  }
+  for (std::size_t replay = 0; replay < found.front().size(); ++replay) {
     Sums& sums = sums_of(replay, head);
-    Matrix changes = changes_of(query_head, asked, replay, sums);
+    Matrix changes = changes_of(query_head, asked, full, found, replay, sums);
     multiply_by_gate(query_head, asked, changes);
     sums.error += changes.cast<double>().squaredNorm();
-    if (!weights) continue;
+    if (weight == nullptr) continue;
     const Eigen::MatrixXd moved = (changes * *weight).cast<double>();
     sums.change.middleRows(place, rows) += moved;
     sums.l1 += moved.lpNorm<1>();

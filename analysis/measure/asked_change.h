@@ -23,11 +23,11 @@ struct FoundEntries {
   const CacheView* merged = nullptr;
 };
 
-/// What the queries [first, first + count) of those asked, which are in one block, find in a head's
-/// caches: one for each replay.
-struct FoundAt {
+/// The queries [first, first + count) of those asked, which are in one block, and what they find: a
+/// head's caches, one for each replay.
+struct AskedBlock {
   std::size_t first = 0, count = 0;
-  std::vector<FoundEntries> found;
+  std::span<const FoundEntries> found;
 };
 
 /// The queries of neighbouring tokens [first, first + count), of all query heads one after the
@@ -64,13 +64,10 @@ class AskedLayer {
              const Eigen::MatrixXd* effects = nullptr, std::size_t replays = 1,
              const QueryRows* rows = nullptr);
 
-  /// A head's caches at the queries of these blocks, one block after the other. Call it for each
-  /// head and query exactly once; different heads may be added at the same time. The keys are read
-  /// once for many queries, so a call for several blocks is much faster than one for each.
-  void add(int head, std::span<const FoundAt> blocks);
-
-  /// Queries whose logits and attention are held at a time; more in one call gain nothing.
-  static constexpr std::size_t kTile = 64;
+  /// One head, at blocks that follow one another without a gap in the queries. Add each head and
+  /// query exactly once; different heads may be added at the same time. What a call adds is
+  /// multiplied together: W_O is widened once, and values are read once for all of its queries.
+  void add(int head, std::span<const AskedBlock> blocks);
 
   /// All queries of the head must have been added.
   AskedHead head(int head, std::size_t replay = 0) const;
@@ -93,7 +90,6 @@ class AskedLayer {
   };
   /// A query's logits and attention with the full cache, over the tokens that it sees.
   struct FullRow {
-    const FoundAt* at = nullptr;    // what its block finds
     int query = 0, seen = 0;        // tokens: the query, and the first that it sees
     std::span<const float> logits;  // [seen]
     std::vector<double> full;       // [seen]
@@ -101,11 +97,21 @@ class AskedLayer {
   };
   /// [d] of a query head at one of the tokens that ask.
   std::span<const float> asking(std::size_t query_head, int query) const;
-  /// One query head, at most kTile queries from `first` on, each with what its block finds.
-  void add_query_head(int query_head, std::size_t first, std::span<const FoundAt* const> found);
-  /// The same in one replay: o' − o of the rows [rows,d].
-  Matrix changes_of(int query_head, std::span<const FullRow> asked, std::size_t replay,
-                    Sums& sums) const;
+  /// What each of some queries in a row finds, one for each replay.
+  using FoundByRow = std::vector<std::span<const FoundEntries>>;
+  /// One query head, at the queries [first, first + found.size()); its W_O, or null.
+  void add_query_head(int query_head, std::size_t first, const FoundByRow& found,
+                      const Matrix* weight);
+  /// The same in one replay: o' − o of the rows [rows,d]. `full`: their attention, over the tokens
+  /// that any of them sees.
+  Matrix changes_of(int query_head, std::span<const FullRow> asked, const Matrix& full,
+                    const FoundByRow& found, std::size_t replay, Sums& sums) const;
+  /// Σ over what is evicted of A_i‖v_i W_O‖ + (1 − S) Σ over what is kept of A'_i‖v_i W_O‖.
+  double bound_of(int query_head, const FullRow& asked, std::span<const std::int32_t> kept,
+                  const std::vector<double>& cut, double mass) const;
+  /// o' − o of one query whose cache holds merged entries, the rows [first, …) of `held`: [d].
+  Eigen::RowVectorXf merged_change(int query_head, const FullRow& asked, const CacheView& held,
+                                   Eigen::Index first, Eigen::Index count) const;
   /// Rows of outputs, or of their changes, times the query's gate.
   void multiply_by_gate(int query_head, std::span<const FullRow> asked, Matrix& outputs) const;
   /// ‖(g ⊙ v_i) W_O‖₁ of the tokens that the query sees: [seen].

@@ -1,11 +1,13 @@
 #include "analysis/measure/measured_step.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "analysis/metric/attention.h"
 #include "analysis/metric/gated_values.h"
 #include "analysis/metric/perturbation.h"
+#include "analysis/numeric/float_rows.h"
 #include "analysis/policy/policy_catalog.h"
 
 namespace kvloupe {
@@ -34,6 +36,7 @@ MeasuredStep::MeasuredStep(Input input)
       first_token_(first_seen(input_.block.end - 1, input_.context.model.reach())),
       logits_(static_cast<std::size_t>(group())),
       attention_(static_cast<std::size_t>(group())),
+      output_(static_cast<std::size_t>(group())),
       shared_(static_cast<std::size_t>(group())) {
   for (const std::int32_t token : leaving().tokens) kept_.push_back(token - first_token_);
   for (const std::int32_t token : cache().tokens()) kept_.push_back(token - first_token_);
@@ -115,6 +118,7 @@ const FullAttention* MeasuredStep::from_shared(int query_head) {
       FullAttention computed;
       computed.logits = logits_over(seen_keys(), query_head);
       computed.attention = softmax(computed.logits, rule(query_head).sink);
+      computed.output = output_of(query_head, computed.attention);
       return computed;
     });
   }
@@ -132,6 +136,23 @@ std::span<const double> MeasuredStep::attention(int query_head) {
   if (const FullAttention* known = from_shared(query_head)) return known->attention;
   std::vector<double>& own = attention_[static_cast<std::size_t>(query_head - first_query_head())];
   if (own.empty()) own = softmax(logits(query_head), rule(query_head).sink);
+  return own;
+}
+
+std::vector<double> MeasuredStep::output_of(int query_head, std::span<const double> attention) {
+  const MatrixView values = gated_values(query_head);
+  if (values.rows() == 0) return {};
+  std::vector<double> sum(static_cast<std::size_t>(values.cols()), 0.0);
+  std::vector<std::int32_t> all(attention.size());
+  std::iota(all.begin(), all.end(), 0);
+  add_rows(sum.data(), values.data(), values.outerStride(), all, attention, sum.size());
+  return sum;
+}
+
+std::span<const double> MeasuredStep::output(int query_head) {
+  if (const FullAttention* known = from_shared(query_head)) return known->output;
+  std::vector<double>& own = output_[static_cast<std::size_t>(query_head - first_query_head())];
+  if (own.empty()) own = output_of(query_head, attention(query_head));
   return own;
 }
 

@@ -96,6 +96,9 @@ class MeasuredStep {
   std::span<const double> attention(int query_head);
   /// How this query head makes attention of its products.
   LogitRule rule(int query_head) const { return input_.context.attention.of(query_head); }
+  /// A V: the query head's output with the full cache, before W_O and times the gate: [d]; empty
+  /// without values.
+  std::span<const double> output(int query_head);
   const LeavingEntries& leaving() const { return input_.leaving; }
   /// The entries that this query still has: the retained ones and those that leave unseen, as rows
   /// of what the query sees, ascending.
@@ -109,6 +112,7 @@ class MeasuredStep {
  private:
   /// Logits of the last query over these keys [n,d].
   std::vector<float> logits_over(const MatrixView& keys, int query_head) const;
+  std::vector<double> output_of(int query_head, std::span<const double> attention);
   /// From other replays; null where nothing is shared.
   const FullAttention* from_shared(int query_head);
 
@@ -121,6 +125,7 @@ class MeasuredStep {
   int gated_head_ = -1;
   std::vector<std::vector<float>> logits_;                    // [G]; empty until asked for
   std::vector<std::vector<double>> attention_;                // [G]
+  std::vector<std::vector<double>> output_;                   // [G]
   std::vector<std::shared_ptr<const FullAttention>> shared_;  // [G]; null until asked for
 };
 

@@ -53,13 +53,8 @@ MeasureFamily output_norm() {
        .reads = {.queries = false, .values = true, .output_weights = false, .value_norms = false}},
   };
   family.of_query_head = [](MeasuredStep& step, int query_head, std::span<double> values) {
-    const std::span<const double> attention = step.attention(query_head);
-    const MatrixView all = step.gated_values(query_head);
-    Eigen::VectorXd output = Eigen::VectorXd::Zero(all.cols());
-    for (Eigen::Index i = 0; i < all.rows(); ++i) {
-      output += attention[static_cast<std::size_t>(i)] * all.row(i).cast<double>().transpose();
-    }
-    values[0] = output.norm();
+    const std::span<const double> output = step.output(query_head);
+    values[0] = Eigen::Map<const Eigen::VectorXd>(output.data(), std::ssize(output)).norm();
   };
   return family;
 }

@@ -21,10 +21,11 @@ QueryHeadMetrics of_cache(MeasuredStep& step, int query_head) {
                                step.gated_values(query_head), step.cache_logits(query_head),
                                step.cache_values(query_head), weight, step.rule(query_head).sink);
   }
-  return output_perturbation(
-      step.logits(query_head), step.attention(query_head), step.kept_rows(),
-      step.gated_values(query_head), weight, step.value_out_norms(query_head, Norm::l1),
-      step.value_out_norms(query_head, Norm::l2), step.rule(query_head).sink);
+  return output_perturbation(step.logits(query_head), step.attention(query_head), step.kept_rows(),
+                             step.gated_values(query_head), weight,
+                             step.value_out_norms(query_head, Norm::l1),
+                             step.value_out_norms(query_head, Norm::l2), step.rule(query_head).sink,
+                             step.output(query_head));
 }
 }  // namespace
 

@@ -5,7 +5,7 @@ namespace kvloupe {
 namespace {
 std::size_t bytes(const std::vector<double>& values) { return values.size() * sizeof(double); }
 std::size_t bytes(const std::shared_ptr<const FullAttention>& one) {
-  return one->logits.size() * sizeof(float) + bytes(one->attention);
+  return one->logits.size() * sizeof(float) + bytes(one->attention) + bytes(one->output);
 }
 }  // namespace
 

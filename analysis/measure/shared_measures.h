@@ -11,10 +11,11 @@
 
 namespace kvloupe {
 
-/// Logits and attention of a step's last query with the full cache.
+/// Logits, attention and output of a step's last query with the full cache.
 struct FullAttention {
   std::vector<float> logits;      // [seen]
   std::vector<double> attention;  // [seen]
+  std::vector<double> output;     // [d] before W_O, times the gate; empty without values
 };
 
 /// Values that the measures of several replays of one trace share, whatever the policy, the budget

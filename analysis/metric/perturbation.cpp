@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
+#include <numeric>
 #include <vector>
 
 #include "analysis/numeric/float_rows.h"
@@ -12,12 +12,15 @@ namespace kvloupe {
 
 namespace {
 
+constexpr double kMuchEvicted = 1e-5;  // of the attention
+
 /// A of what is evicted, and A' of what is kept: all that ℒ and θ are made of. Nothing here is a
 /// difference of two large numbers: A' − A of a kept entry is A' times the evicted mass, so that
 /// both keep all their digits however little, or however much, is evicted.
 struct Split {
-  std::vector<double> evicted;  // [n] A where evicted, else 0
-  std::vector<double> kept;     // [n] A' where kept, else 0
+  std::vector<std::int32_t> evicted_rows;  // those with attention, ascending
+  std::vector<double> evicted;             // A of these
+  std::vector<double> kept;                // A' of the kept rows
   double evicted_mass = 0.0;
   double kept_mass = 0.0;  // S
 };
@@ -25,44 +28,57 @@ struct Split {
 Split split(std::span<const float> logits, std::span<const double> attention,
             std::span<const std::int32_t> kept, double sink) {
   Split result;
-  result.evicted.assign(attention.begin(), attention.end());
   result.kept_mass = sink_share(logits, sink);
-  result.kept.assign(logits.size(), 0.0);
-  std::vector<float> kept_logits;
-  for (const std::int32_t row : kept) {
-    const auto i = static_cast<std::size_t>(row);
-    kept_logits.push_back(logits[i]);
-    result.kept_mass += std::exchange(result.evicted[i], 0.0);
+  for (const std::int32_t row : kept) result.kept_mass += attention[static_cast<std::size_t>(row)];
+  result.kept = renormalised(logits, attention, kept, result.kept_mass, sink);
+  result.evicted_rows.reserve(attention.size() - kept.size());
+  result.evicted.reserve(attention.size() - kept.size());
+  std::int32_t row = 0;
+  const auto evict_until = [&](std::int32_t end) {
+    for (; row < end; ++row) {
+      const double a = attention[static_cast<std::size_t>(row)];
+      if (a == 0.0) continue;
+      result.evicted_rows.push_back(row);
+      result.evicted.push_back(a);
+      result.evicted_mass += a;
+    }
+  };
+  for (const std::int32_t stays : kept) {
+    evict_until(stays);
+    row = stays + 1;
   }
-  // From their own logits: what is kept may hold nothing of the whole that a double can tell.
-  const std::vector<double> renormalised = softmax(kept_logits, sink);
-  for (std::size_t j = 0; j < kept.size(); ++j) {
-    result.kept[static_cast<std::size_t>(kept[j])] = renormalised[j];
-  }
-  for (const double a : result.evicted) result.evicted_mass += a;
+  evict_until(static_cast<std::int32_t>(attention.size()));
   if (result.kept_mass > 0.5) result.kept_mass = 1.0 - result.evicted_mass;
   return result;
 }
 
 /// θ for one norm.
-double bound(const Split& a, std::span<const float> norms) {
+double bound(const Split& a, std::span<const std::int32_t> kept_rows,
+             std::span<const float> norms) {
   if (norms.empty()) return kUnknown;
-  double evicted = 0.0, kept = 0.0;
-  for (std::size_t i = 0; i < norms.size(); ++i) {
-    evicted += a.evicted[i] * static_cast<double>(norms[i]);
-    kept += a.kept[i] * static_cast<double>(norms[i]);
-  }
-  return evicted + a.evicted_mass * kept;
+  const auto sum = [&](std::span<const std::int32_t> rows, const std::vector<double>& weights) {
+    double all = 0.0;
+    for (std::size_t j = 0; j < rows.size(); ++j) {
+      all += weights[j] * static_cast<double>(norms[static_cast<std::size_t>(rows[j])]);
+    }
+    return all;
+  };
+  return sum(a.evicted_rows, a.evicted) + a.evicted_mass * sum(kept_rows, a.kept);
 }
 
-/// Adds Σ weights_i · values_i to `sum` [d].
+/// Adds Σ weights_j · values_rows[j] to `sum` [d].
+void add_weighted(Eigen::VectorXd& sum, std::span<const std::int32_t> rows,
+                  const std::vector<double>& weights, const MatrixView& values) {
+  add_rows(sum.data(), values.data(), values.outerStride(), rows, weights,
+           static_cast<std::size_t>(values.cols()));
+}
+
+/// The same over all rows.
 void add_weighted(Eigen::VectorXd& sum, const std::vector<double>& weights,
                   const MatrixView& values) {
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    if (weights[i] == 0.0) continue;
-    add_row(sum.data(), values.data() + static_cast<Eigen::Index>(i) * values.outerStride(),
-            weights[i], static_cast<std::size_t>(values.cols()));
-  }
+  std::vector<std::int32_t> all(weights.size());
+  std::iota(all.begin(), all.end(), 0);
+  add_weighted(sum, all, weights, values);
 }
 
 /// Norms of what the head's output lost [d], before and after W_O.
@@ -91,6 +107,24 @@ std::vector<double> softmax(std::span<const float> logits, double sink) {
   return attention;
 }
 
+std::vector<double> renormalised(std::span<const float> logits, std::span<const double> attention,
+                                 std::span<const std::int32_t> kept, double kept_mass,
+                                 double sink) {
+  // Far from the smallest double, a share of A over S has all its digits.
+  constexpr double kLeastMass = 1e-100;
+  std::vector<double> result(kept.size());
+  if (kept_mass >= kLeastMass) {
+    for (std::size_t j = 0; j < kept.size(); ++j) {
+      result[j] = attention[static_cast<std::size_t>(kept[j])] / kept_mass;
+    }
+    return result;
+  }
+  // What is kept may hold nothing of the whole that a double can tell.
+  std::vector<float> own(kept.size());
+  for (std::size_t j = 0; j < kept.size(); ++j) own[j] = logits[static_cast<std::size_t>(kept[j])];
+  return softmax(own, sink);
+}
+
 double sink_share(std::span<const float> logits, double sink) {
   if (sink == LogitRule::kNoSink) return 0.0;
   double largest = sink, sum = 0.0;
@@ -114,22 +148,29 @@ QueryHeadMetrics output_perturbation(std::span<const float> logits,
                                      std::span<const std::int32_t> kept, const MatrixView& values,
                                      const OutputWeight* output_weight,
                                      std::span<const float> value_norms_l1,
-                                     std::span<const float> value_norms_l2, double sink) {
+                                     std::span<const float> value_norms_l2, double sink,
+                                     std::span<const double> output) {
   QueryHeadMetrics result;
   const Split a = split(logits, attention, kept, sink);
   result.retained_mass = a.kept_mass;
   if (values.rows() > 0) {
-    // (A − A')V [d]: what is evicted, less what the others are given for it.
     Eigen::VectorXd head_error = Eigen::VectorXd::Zero(values.cols());
-    add_weighted(head_error, a.kept, values);
-    head_error *= -a.evicted_mass;
-    add_weighted(head_error, a.evicted, values);
+    add_weighted(head_error, kept, a.kept, values);
+    if (!output.empty() && a.evicted_mass > kMuchEvicted && a.kept.size() < a.evicted.size()) {
+      // o − A'V: a change of this size keeps ten digits, and what is evicted is most of the cache.
+      head_error =
+          Eigen::Map<const Eigen::VectorXd>(output.data(), std::ssize(output)) - head_error;
+    } else {
+      // (A − A')V [d]: what is evicted, less what the others are given for it.
+      head_error *= -a.evicted_mass;
+      add_weighted(head_error, a.evicted_rows, a.evicted, values);
+    }
     fill_norms(result, head_error, output_weight);
   } else {
     result.perturbation_l1 = result.perturbation_l2 = result.head_error_l2 = kUnknown;
   }
-  result.bound_l1 = bound(a, value_norms_l1);
-  result.bound_l2 = bound(a, value_norms_l2);
+  result.bound_l1 = bound(a, kept, value_norms_l1);
+  result.bound_l2 = bound(a, kept, value_norms_l2);
   return result;
 }
 

@@ -26,6 +26,12 @@ std::vector<double> softmax(std::span<const float> logits, double sink = LogitRu
 /// The share that the sink takes of it.
 double sink_share(std::span<const float> logits, double sink);
 
+/// A' [kept]: attention [n] = softmax(logits, sink) renormalised over `kept` (rows of it, not
+/// empty), which have the mass S = `kept_mass`, the sink's share included. From their own logits
+/// where S is so small that shares of it would lose digits.
+std::vector<double> renormalised(std::span<const float> logits, std::span<const double> attention,
+                                 std::span<const std::int32_t> kept, double kept_mass, double sink);
+
 /// How much one query's output changes when only some entries are kept, for one query head.
 ///
 /// A = softmax of `logits` [n] (scaled, over the whole prefix), A' = the same renormalised over
@@ -43,13 +49,15 @@ QueryHeadMetrics output_perturbation(std::span<const float> logits,
                                      std::span<const float> value_norms_l1,
                                      std::span<const float> value_norms_l2,
                                      double sink = LogitRule::kNoSink);
-/// The same where softmax(logits, sink) [n] is known.
+/// The same where softmax(logits, sink) [n] is known. `output` [d] = A V, if that is known, too:
+/// only what is kept is then summed, unless hardly anything is evicted.
 QueryHeadMetrics output_perturbation(std::span<const float> logits,
                                      std::span<const double> attention,
                                      std::span<const std::int32_t> kept, const MatrixView& values,
                                      const OutputWeight* output_weight,
                                      std::span<const float> value_norms_l1,
-                                     std::span<const float> value_norms_l2, double sink);
+                                     std::span<const float> value_norms_l2, double sink,
+                                     std::span<const double> output = {});
 
 /// The same for a cache with merged entries: the output of the cache, softmax of `cache_logits` [N]
 /// (scaled, log sizes added) over `cache_values` [N,d], compared with the output of the whole

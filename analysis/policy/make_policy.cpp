@@ -10,6 +10,7 @@
 #include "analysis/policy/kit/top_selection.h"
 #include "analysis/policy/kit/uniform_allocation.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/trace/window_text.h"
 
 namespace kvloupe {
 
@@ -148,11 +149,8 @@ namespace {
 void note_window(const PolicySpec& spec, const Protection& protection, const Reach& reach,
                  int budget, std::vector<std::string>& notes) {
   const int window = reach.span();
-  notes.push_back((reach.chunk > 0 ? "the model sees the tokens of a query's own chunk of "
-                                   : std::string("the model sees the last ")) +
-                  std::to_string(window) +
-                  " tokens: entries that no later query sees leave the cache before the policy "
-                  "decides; this is not an eviction");
+  notes.push_back(std::string(reach.name()) + " of " + std::to_string(window) + " tokens" +
+                  std::string(kLeavesTheWindow));
   if (budget >= window - 1) {
     notes.push_back("at most " + std::to_string(window - 1) +
                     " entries are then left, which fit the budget of " + std::to_string(budget) +

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -104,8 +103,9 @@ void add_replayed(const Asking& what, const std::vector<OfStep>& steps, const La
                                  [&](const OfStep& one) { return one.step == step; });
     if (of == steps.end() || wanted[static_cast<std::size_t>(head)] == 0) return;
     const CacheView held = cache.whole();
-    const FoundAt at{of->first, of->count, {{held.tokens, cache.merged() ? &held : nullptr}}};
-    asked.add(head, {&at, 1});
+    const FoundEntries found{held.tokens, cache.merged() ? &held : nullptr};
+    const AskedBlock block{of->first, of->count, {&found, 1}};
+    asked.add(head, {&block, 1});
   };
   Progress part(progress, 0);
   context.budget = what.replay.budget;
@@ -132,20 +132,22 @@ void add_records(const std::vector<const Asking*>& replays, const AskedHeads& he
                  Progress& progress) {
   for_heads(static_cast<int>(heads.places.size()), [&](int i) {
     const std::size_t place = heads.places[static_cast<std::size_t>(i)];
-    // As many steps at once as AskedLayer gains from.
-    for (std::size_t begin = 0, next = 0; begin < steps.size(); begin = next) {
+    // Some steps at a time, so that the entries that all replays have there take little memory.
+    constexpr std::size_t kSteps = 64;
+    for (std::size_t first = 0; first < steps.size(); first += kSteps) {
       progress.check();
-      std::size_t count = 0;
-      std::deque<std::vector<std::int32_t>> tokens;
-      std::vector<FoundAt> blocks;
-      for (; next < steps.size() && count < AskedLayer::kTile; count += steps[next++].count) {
-        const OfStep& of = steps[next];
-        FoundAt& at = blocks.emplace_back(FoundAt{of.first, of.count, {}});
+      const std::size_t count = std::min(kSteps, steps.size() - first);
+      std::vector<std::vector<std::vector<std::int32_t>>> tokens(count);  // [steps][replays]
+      std::vector<std::vector<FoundEntries>> found(count);
+      std::vector<AskedBlock> blocks;
+      for (std::size_t step = 0; step < count; ++step) {
+        const OfStep& of = steps[first + step];
         for (const Asking* one : replays) {
-          at.found.push_back({tokens.emplace_back(
-              found_at(one->replay.heads[place], of.step,
-                       one->replay.blocks[static_cast<std::size_t>(of.step)]))});
+          tokens[step].push_back(found_at(one->replay.heads[place], of.step,
+                                          one->replay.blocks[static_cast<std::size_t>(of.step)]));
         }
+        for (const std::vector<std::int32_t>& own : tokens[step]) found[step].push_back({own});
+        blocks.push_back({of.first, of.count, found[step]});
       }
       asked.add(replays.front()->replay.heads[place].head, blocks);
     }
@@ -352,6 +354,7 @@ std::vector<AskedReplay> ask(const Trace& trace, std::span<const Replay* const> 
                       next_token_gradients(trace, result.queries)});
   }
   progress.set_total(total);
+  if (!replays.empty()) progress.count("layers", total / std::ssize(replays), std::ssize(replays));
   for (const AskedTogether& group : groups)
     ask_together(trace, all, group, options, results, progress);
   return results;

@@ -146,6 +146,7 @@ std::vector<AttentionLost> attention_lost(const Trace& trace, const AttentionLos
   std::vector<int> layers = request.layers;
   if (layers.empty()) layers = trace.storing_layers();
   progress.set_total(static_cast<long>(layers.size()));
+  progress.count("layers", std::ssize(layers));
   // A policy may know nothing of the sequence but the part that is compressed.
   const SequenceTables tables(trace, request.prefix, &progress);
   std::vector<std::vector<AttentionLost>> parts(layers.size());

@@ -173,48 +173,71 @@ HeadRun head_run(const Trace& trace, int layer, int head, std::vector<std::int32
   return run;
 }
 
-/// Attention outputs of a block's queries over what the head held, per query head: [G] of [m,d].
-/// `turns`: to places in the cache, or null.
-std::vector<Matrix> outputs_of(const HeadRun& run, const ModelInfo& model,
-                               const LayerAttention& of_head, int step, const Block& block,
-                               PlaceTurns* turns) {
-  const int oldest = first_seen(block.first, model.reach());  // of any of the queries
-  const std::vector<std::int32_t> held =
-      retained_after(run.evicted_at, oldest, block.end, step - 1);
-  const auto n = static_cast<Eigen::Index>(held.size());
-  Matrix keys(n, run.keys.cols()), values(n, run.values.cols());
-  for (Eigen::Index i = 0; i < n; ++i) {
-    const auto token = held[static_cast<std::size_t>(i)];
-    keys.row(i) = run.keys.row(token);
-    values.row(i) = run.values.row(token);
+/// Attention of one head of one run, step by step; its room is used again at the next step.
+class HeadAttention {
+ public:
+  /// `turns`: to places in the cache, or null. All are borrowed.
+  HeadAttention(const HeadRun& run, const ModelInfo& model, const LayerAttention& of_head,
+                PlaceTurns* turns)
+      : run_(run), reach_(model.reach()), turns_(turns), attention_(alone(model), of_head) {}
+
+  /// Outputs of a block's queries over what the head held, per query head: [G] of [m,d].
+  std::vector<Matrix> outputs(int step, const Block& block) {
+    const int oldest = first_seen(block.first, reach_);  // of any of the queries
+    const std::vector<std::int32_t> held =
+        retained_after(run_.evicted_at, oldest, block.end, step - 1);
+    const auto n = static_cast<Eigen::Index>(held.size());
+    // What has no gap is read where it stands.
+    const bool whole = n == block.end - oldest;
+    if (!whole) {
+      gather(run_.keys, held, keys_);
+      gather(run_.values, held, values_);
+    }
+    const MatrixView present = whole ? rows(view(run_.keys), oldest, n) : view(keys_);
+    const MatrixView values = whole ? rows(view(run_.values), oldest, n) : view(values_);
+    std::vector<MatrixView> queries;
+    for (const Matrix& query : run_.queries) {
+      queries.push_back(rows(view(query), block.first, block.size()));
+    }
+    Matrix turned_keys;
+    std::vector<Matrix> turned(queries.size());
+    if (turns_ != nullptr) {
+      turns_->turn_last(present, held, turned_keys);
+      for (std::size_t i = 0; i < queries.size(); ++i) {
+        turns_->turn_last(queries[i], held, turned[i]);
+      }
+      queries.clear();
+      for (const Matrix& query : turned) queries.push_back(view(query));
+    }
+    const MatrixView keys = turns_ != nullptr ? view(turned_keys) : present;
+    const std::vector<CacheView> caches{{held, keys, values, {}}};
+    attention_.begin(caches, queries);
+    std::vector<Matrix> outputs;
+    for (int i = 0; i < static_cast<int>(queries.size()); ++i) {
+      outputs.emplace_back(attention_.last_rows(i, block.size()) * values);
+    }
+    return outputs;
   }
-  std::vector<Matrix> queries;
-  for (const Matrix& query : run.queries) {
-    queries.emplace_back(query.middleRows(block.first, block.size()));
+
+ private:
+  static ModelInfo alone(ModelInfo model) {
+    model.num_heads = model.group_size();
+    model.num_kv_heads = 1;
+    return model;
   }
-  if (turns != nullptr) {
-    Matrix turned;
-    turns->turn_last(view(keys), held, turned);
-    keys = turned;
-    for (Matrix& query : queries) {
-      turns->turn_last(view(query), held, turned);
-      query = turned;
+  static void gather(const Matrix& all, const std::vector<std::int32_t>& tokens, Matrix& some) {
+    some.resize(std::ssize(tokens), all.cols());
+    for (Eigen::Index i = 0; i < some.rows(); ++i) {
+      some.row(i) = all.row(tokens[static_cast<std::size_t>(i)]);
     }
   }
-  ModelInfo one_head = model;
-  one_head.num_heads = model.group_size();
-  one_head.num_kv_heads = 1;
-  CacheAttention attention(one_head, of_head);
-  const std::vector<CacheView> caches{{held, view(keys), view(values), {}}};
-  std::vector<MatrixView> views;
-  for (const Matrix& query : queries) views.push_back(view(query));
-  attention.begin(caches, views);
-  std::vector<Matrix> outputs;
-  for (int i = 0; i < one_head.num_heads; ++i) {
-    outputs.emplace_back(attention.last_rows(i, block.size()) * values);
-  }
-  return outputs;
-}
+
+  const HeadRun& run_;
+  Reach reach_;
+  PlaceTurns* turns_;
+  CacheAttention attention_;
+  Matrix keys_, values_;  // of a cache with gaps
+};
 
 LayerDrift layer_drift(const Trace& full, const Trace& closed, int layer, PlaceTurns* turns,
                        Progress& progress) {
@@ -230,15 +253,17 @@ LayerDrift layer_drift(const Trace& full, const Trace& closed, int layer, PlaceT
     value.add(a.values, b.values);
     for (std::size_t i = 0; i < a.queries.size(); ++i) query.add(a.queries[i], b.queries[i]);
     const std::vector<Block>& blocks = closed.blocks();
+    const int group = model.group_size();
+    const auto attention_in = [&](const Trace& trace) {
+      return trace.attention(layer).of_heads(head * group, group);
+    };
+    HeadAttention in_full(a, model, attention_in(full), nullptr);
+    HeadAttention in_closed(b, model, attention_in(closed), turns);
     for (int step = 0; !merged && step < static_cast<int>(blocks.size()); ++step) {
       progress.check();
       const Block& block = blocks[static_cast<std::size_t>(step)];
-      const int group = model.group_size();
-      const auto attention_in = [&](const Trace& trace) {
-        return trace.attention(layer).of_heads(head * group, group);
-      };
-      const auto of_full = outputs_of(a, model, attention_in(full), step, block, nullptr);
-      const auto of_closed = outputs_of(b, model, attention_in(closed), step, block, turns);
+      const auto of_full = in_full.outputs(step, block);
+      const auto of_closed = in_closed.outputs(step, block);
       for (std::size_t i = 0; i < of_full.size(); ++i) output.add(of_full[i], of_closed[i]);
     }
   }
@@ -446,6 +471,7 @@ Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) 
   drift.layers.resize(layers);
   Progress comparing(progress, kLayersWeight);
   comparing.set_total(static_cast<long>(layers));
+  comparing.count("layers", static_cast<long>(layers));
   LayerLoop loop;
   loop.most_at_once = layers_at_once(layer_bytes(full, kCompared), kLargeLayer);
   for_layers(layers, loop, [&](std::size_t layer, const HeadLoop&) {

@@ -177,6 +177,7 @@ std::vector<TokenReads> token_reads(
   parts.queries = parts.logsumexp = true;
   std::vector<std::vector<TokenReads>> layers(static_cast<std::size_t>(model.num_layers));
   progress.set_total(model.num_layers);
+  progress.count("layers", model.num_layers);
   std::mutex reporting;
   for_layers(layers.size(), {0, request.background, -1},
              [&](std::size_t index, const HeadLoop& for_heads) {

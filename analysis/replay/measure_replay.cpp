@@ -80,6 +80,7 @@ void measure_record(const Measuring& what, const LayerStates& states, const Laye
   }
   // A cache into which only what is retained came: the rows of a run of tokens at once.
   HeadCache cache(keys.cols(), 0, false);
+  cache.reserve(std::ssize(retained));
   for (std::size_t begin = 0; begin < retained.size();) {
     std::size_t end = begin + 1;
     while (end < retained.size() && retained[end] == retained[end - 1] + 1) ++end;
@@ -244,6 +245,7 @@ Replay measure_replay(const Trace& trace, const Replay& replay, const MeasureReq
   constexpr long kAskedPerLayer = 8;
   const long asked = kAskedPerLayer * std::ssize(layers) * std::ssize(asked_by(what.choice));
   progress.set_total(std::ssize(layers) + asked);
+  if (asked == 0) progress.count("layers", std::ssize(layers));
   std::mutex reporting;
   LayerLoop loop{request.threads, request.background};
   if (std::any_of(layers.begin(), layers.end(),

@@ -189,13 +189,15 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   result.acts_until = compression_end(trace.tokens(), trace.run(), result.compression);
   result.notes = replay_notes(trace, request.policy, request.budget);
   progress.set_total(static_cast<long>(order.size() * result.blocks.size()));
+  progress.count("layers", std::ssize(order), std::ssize(result.blocks));
   const std::vector<std::string> names =
       request.cheap ? request.measures : with_made_of(request.measures);
   const MeasureChoice measures{request.cheap, names, request.summary};
   LayerContext common;
   common.model = model;
   common.budget = request.budget;
-  const SequenceTables tables(trace, known_end(trace, result.acts_until), &progress);
+  const SequenceTables tables(trace, known_end(trace, result.acts_until), &progress,
+                              request.prefix);
   common.sequence = &tables;
   common.progress = &progress;
   const StateParts parts = request.metrics ? StateParts().with(parts_read(measures, request.policy))

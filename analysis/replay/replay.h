@@ -14,6 +14,7 @@ namespace kvloupe {
 
 class LayerStatesCache;  // record/layer_states.h
 class SharedMeasures;    // measure/shared_measures.h
+class SharedPrefix;      // policy/kit/shared_prefix.h
 
 /// A replay to run.
 struct ReplayRequest {
@@ -44,6 +45,7 @@ struct ReplayRequest {
   bool background = false;             // other replays that run at the same time come first
   LayerStatesCache* states = nullptr;  // states already read are taken from here
   SharedMeasures* shared = nullptr;    // and what other replays of the trace have measured
+  SharedPrefix* prefix = nullptr;      // or what their policies have computed
 };
 
 /// The block size that a replay of the trace has, in tokens: the capture's for 0, the prompt's

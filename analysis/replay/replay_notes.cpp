@@ -20,9 +20,7 @@ ModelInfo noted_model(const Trace& trace) {
 std::vector<std::string> replay_notes(const Trace& trace, const PolicySpec& policy, int budget) {
   std::vector<std::string> notes = policy_notes(policy, noted_model(trace), budget, trace.length());
   if (!trace.same_reach()) {
-    notes.push_back("layers see " + window_text(trace) +
-                    ": entries that no later query sees leave these caches before the policy "
-                    "decides; this is not an eviction");
+    notes.push_back(window_text(trace) + std::string(kLeavesTheWindow));
   }
   for (std::string& note : layer_kinds_notes(trace)) notes.push_back(std::move(note));
   return notes;

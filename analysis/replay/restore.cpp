@@ -145,6 +145,7 @@ std::vector<RestoredHead> restored_heads(const Trace& trace, const Replay& repla
   StateParts parts;
   parts.value_norms = false;
   progress.set_total(static_cast<long>(layers.size()));
+  progress.count("layers", std::ssize(layers));
   LayerLoop loop{options.threads, options.background};
   loop.most_at_once = layers_at_once(layer_bytes(trace, parts), kLargeLayer);
   for_layers(layers.size(), loop, [&](std::size_t index, const HeadLoop& for_heads) {

@@ -13,6 +13,7 @@
 #include "analysis/measure/shared_measures.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/comparison_terms.h"
+#include "analysis/policy/kit/shared_prefix.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/quoted.h"
 #include "analysis/read_line.h"
@@ -227,8 +228,10 @@ void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
                const std::vector<std::string>& measures) {
   constexpr std::size_t kMostStates = std::size_t{1} << 30U;
   constexpr std::size_t kMostShared = std::size_t{1} << 28U;
+  constexpr std::size_t kMostPrefix = std::size_t{1} << 26U;
   LayerStatesCache states(kMostStates);
   SharedMeasures shared(kMostShared);
+  SharedPrefix prefix(kMostPrefix);
   for (std::size_t i = 0; i < settings.size(); ++i) {
     progress.check();
     const SweepSetting& setting = settings[i];
@@ -244,6 +247,7 @@ void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
     request.summary = true;  // a row holds what measure_of() reads
     request.states = &states;
     request.shared = &shared;
+    request.prefix = &prefix;
     table.add(trace, setting, replay(trace, request, progress));
     table.save(path);
   }

@@ -19,6 +19,7 @@ namespace kvloupe {
 namespace {
 constexpr std::size_t kMostStates = std::size_t{1} << 30U;
 constexpr std::size_t kMostShared = std::size_t{1} << 28U;
+constexpr std::size_t kMostPrefix = std::size_t{1} << 26U;
 
 /// The mean of the numbers that are known; NaN where none is.
 class KnownMean {
@@ -80,6 +81,7 @@ void StudyWorker::open(const StudyTask& task) {
     trace_.reset();
     shared_.reset();
     trace_ = std::make_unique<Trace>(task.trace);
+    prefix_ = std::make_unique<SharedPrefix>(kMostPrefix);
   }
   if (trace_->identity() != task.identity) {
     trace_.reset();
@@ -105,6 +107,7 @@ std::vector<StudyValue> StudyWorker::values(const StudyTask& task) {
   request.threads = threads_;
   request.states = &states_;
   request.shared = shared_.get();
+  request.prefix = prefix_.get();
   request.cheap = false;
   // What is kept of a step, or only of all of them.
   request.summary = task.reduce == Reduce::all || task.reduce == Reduce::steps;

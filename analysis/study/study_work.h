@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/measure/shared_measures.h"
+#include "analysis/policy/kit/shared_prefix.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/study/study_plan.h"
 #include "analysis/trace/trace.h"
@@ -94,6 +95,7 @@ class StudyWorker final : public ItemWorker {
   std::unique_ptr<Trace> trace_;
   std::vector<std::string> measures_;  // that shared_ is of, with trace_
   std::unique_ptr<SharedMeasures> shared_;
+  std::unique_ptr<SharedPrefix> prefix_;  // of trace_
 };
 
 /// Task and outcome as bytes, for a process of the same program on a machine of the same kind.

@@ -5,6 +5,11 @@
 
 namespace kvloupe {
 
+std::string window_note_in_brief(const std::string& note) {
+  return note.ends_with(kLeavesTheWindow) ? note.substr(0, note.size() - kLeavesTheWindow.size())
+                                          : "";
+}
+
 std::string window_text(const Trace& trace) {
   std::map<std::pair<std::string, int>, int> layers;  // of each window or chunk
   const int count = static_cast<int>(trace.storing_layers().size());

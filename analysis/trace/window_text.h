@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "analysis/trace/trace.h"
 
@@ -9,5 +10,12 @@ namespace kvloupe {
 /// The sliding windows and chunks of a trace's layers in words: "a window of 1024 tokens", or "a
 /// chunk of 1024 tokens in 12 of 24 layers" where some layers see everything; empty if all do.
 std::string window_text(const Trace& trace);
+
+/// What a note about a window ends with: the same for all windows.
+inline constexpr std::string_view kLeavesTheWindow =
+    ": entries that no later query sees leave the cache before the policy decides; this is not an "
+    "eviction";
+/// Such a note without its end, for one line; any other note is to be read whole: empty.
+std::string window_note_in_brief(const std::string& note);
 
 }  // namespace kvloupe

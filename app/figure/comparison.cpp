@@ -8,6 +8,7 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/shared_measures.h"
+#include "analysis/policy/kit/shared_prefix.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/measure_replay.h"
 
@@ -61,7 +62,8 @@ std::vector<int> chosen_tokens(const FigureInfo& info, const FigureInput& input,
 }
 
 namespace {
-constexpr std::size_t kMostShared = std::size_t{1} << 28U;  // bytes of what replays share
+constexpr std::size_t kMostShared = std::size_t{1} << 28U;  // bytes of what measures share
+constexpr std::size_t kMostPrefix = std::size_t{1} << 26U;  // and policies
 
 /// What the measured replays of one trace share, by the trace and the measures.
 using SharedByTrace = std::map<std::pair<std::size_t, std::vector<std::string>>, SharedMeasures>;
@@ -79,10 +81,11 @@ std::shared_ptr<const Replay> measured(const FigureInput& input, const WantedRep
       measure_replay(*input.traces.at(wanted.trace), replay, request, progress));
 }
 
-/// A replay by WantedReplay, `shared` with others of the trace and the same measures; null:
-/// nothing.
+/// A replay by WantedReplay. `shared`: with others of the trace and the same measures; `prefix`:
+/// with others of the trace; null: nothing.
 std::shared_ptr<const Replay> make_replay(const FigureInput& input, const WantedReplay& wanted,
-                                          SharedMeasures* shared, Progress& progress) {
+                                          SharedMeasures* shared, SharedPrefix* prefix,
+                                          Progress& progress) {
   const Trace& trace = *input.traces.at(wanted.trace);
   ReplayRequest request;
   request.policy = wanted.policy;
@@ -91,6 +94,7 @@ std::shared_ptr<const Replay> make_replay(const FigureInput& input, const Wanted
   request.compression = input.compression;
   request.layers = wanted.layers;
   request.metrics = false;
+  request.prefix = prefix;
   if (wanted.scores) {
     request.scores_layer = input.selection.layer;
     request.scores_head = input.selection.head;
@@ -110,21 +114,25 @@ std::shared_ptr<const Replay> make_replay(const FigureInput& input, const Wanted
 
 std::shared_ptr<const Replay> replay_of(const FigureInput& input, const WantedReplay& wanted,
                                         Progress& progress) {
-  return make_replay(input, wanted, nullptr, progress);
+  return make_replay(input, wanted, nullptr, nullptr, progress);
 }
 
 std::vector<std::shared_ptr<const Replay>> replays_of(const FigureInput& input,
                                                       const std::vector<WantedReplay>& wanted,
                                                       Progress& progress, long more) {
   progress.set_total(static_cast<long>(wanted.size()) * kReplaySteps + more);
+  progress.count("replays", std::ssize(wanted), kReplaySteps);
   SharedByTrace shared;
+  std::map<std::size_t, SharedPrefix> prefixes;
   std::vector<std::shared_ptr<const Replay>> replays;
   for (const WantedReplay& one : wanted) {
     SharedMeasures* own = nullptr;
     if (!one.measures.empty() && wanted.size() > 1) {
       own = &shared.try_emplace({one.trace, one.measures}, kMostShared).first->second;
     }
-    replays.push_back(make_replay(input, one, own, progress));
+    SharedPrefix* prefix = nullptr;
+    if (wanted.size() > 1) prefix = &prefixes.try_emplace(one.trace, kMostPrefix).first->second;
+    replays.push_back(make_replay(input, one, own, prefix, progress));
   }
   return replays;
 }

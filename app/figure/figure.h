@@ -71,6 +71,12 @@ struct FigureInput {
   std::function<void(std::shared_ptr<const Figure>)> on_part;
 };
 
+/// Ranges of the axes of values of one panel.
+struct PanelLimits {
+  std::optional<std::pair<double, double>> x, y;
+  bool operator==(const PanelLimits&) const = default;
+};
+
 /// How to draw what was computed.
 struct DrawRequest {
   Style style;
@@ -81,6 +87,9 @@ struct DrawRequest {
   std::optional<std::pair<double, double>> y_range;
   /// Limits of the colour bar; absent: the figure's own.
   std::optional<std::pair<double, double>> limits;
+  /// Of the panels in their order, where they have as many: pictures side by side can be compared.
+  /// Figures of curves and distributions take them; empty: the figure's own.
+  std::vector<PanelLimits> panels;
   double pixels_per_point = 300.0 / 72.0;  // resolution of maps
   bool legend = true;
 };

@@ -31,7 +31,12 @@ std::string in_percent(double share) {
 std::string how_far(const JobProgress& progress) {
   if (!progress.begun()) return "waiting for another job";
   if (progress.fraction() >= 1.0) return "finishing";
-  const std::string share = in_percent(progress.fraction());
+  const auto counted = progress.counted();
+  // All are done while the whole is not: what goes on now is not counted.
+  const bool goes_on = counted && counted->of > 1 && counted->done < counted->of;
+  const std::string share =
+      goes_on ? fmt::format("{} of {} {}", counted->done, counted->of, counted->things)
+              : in_percent(progress.fraction());
   const std::optional<double> left = progress.seconds_left();
   return left ? share + ", " + duration_text(*left) + " left" : share;
 }

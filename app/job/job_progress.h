@@ -39,7 +39,8 @@ class JobProgress : public Progress {
   std::atomic<bool> stopped_{false};
 };
 
-/// "34 %, about 12 s left", "34 %", "finishing" or "waiting for another job".
+/// "17 of 80 layers, about 12 s left", "34 %" where nothing is counted, "finishing" or "waiting for
+/// another job".
 std::string how_far(const JobProgress& progress);
 /// Of a share done, from 0 to 1, where time is not known.
 std::string in_percent(double share);

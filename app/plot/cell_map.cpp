@@ -64,6 +64,12 @@ void add_cells(Scene& scene, const Style& style, const Axes& axes, std::span<con
   add_absent_rows(scene, style, axes.plot, present);
 }
 
+std::string absent_rows_text(std::span<const int> present) {
+  const bool any =
+      std::any_of(present.begin(), present.end(), [](int cells) { return cells <= 0; });
+  return any ? " A thin line is a layer without a cache." : "";
+}
+
 void add_absent_rows(Scene& scene, const Style& style, const Rect& plot,
                      std::span<const int> present) {
   const double height = plot.height / static_cast<double>(std::max<std::size_t>(present.size(), 1));

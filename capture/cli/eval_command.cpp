@@ -12,6 +12,7 @@
 #include "analysis/error.h"
 #include "analysis/trace/compression_words.h"
 #include "capture/cli/commands.h"
+#include "capture/cli/forecast_text.h"
 #include "capture/cli/interrupt.h"
 #include "capture/cli/progress_report.h"
 #include "capture/cli/shared_options.h"
@@ -26,6 +27,7 @@ struct EvalOptions {
   std::string policies, budgets, lengths = "512,1024", depths = "0,25,50,75,100";
   std::optional<Compression> compression;
   std::string progress = "bar";
+  bool dry_run = false;
 };
 
 std::vector<std::string> comma_list(std::string_view text) {
@@ -104,6 +106,10 @@ int run_eval(EvalOptions options) {
   };
   Progress progress;
   const InterruptGuard guard(progress);
+  if (options.dry_run) {
+    print_forecast(forecast_evaluation(request, progress), request.output, false, options.progress);
+    return 0;
+  }
   try {
     const Evaluation results = evaluate(request, progress, report);
     shown->clear();
@@ -164,6 +170,10 @@ void add(CLI::App& app, Action& action) {
       "as the prompt: repeat asks the model to repeat the context, reread reads it again as it is");
   add_dtype_option(*verb, request.dtype);
   add_device_options(*verb, request.device, request.threads);
+  verb->add_flag("--dry-run", options->dry_run,
+                 "Run nothing: say how many runs of the model are missing, about how large the "
+                 "results will be, where they go, in which precision the model computes, and how "
+                 "long the runs take at most");
   add_progress_option(*verb, options->progress);
   verb->callback([options, &action] { action = [options] { return run_eval(*options); }; });
 }

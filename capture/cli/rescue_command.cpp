@@ -11,6 +11,7 @@
 #include "analysis/duration_text.h"
 #include "analysis/error.h"
 #include "capture/cli/commands.h"
+#include "capture/cli/forecast_text.h"
 #include "capture/cli/interrupt.h"
 #include "capture/cli/progress_report.h"
 #include "capture/cli/shared_options.h"
@@ -25,6 +26,7 @@ struct RescueOptions {
   std::string policy, budget, prompt, trace, tokens, segment, expect;
   EvalCaseRequest from;  // --results and --row
   std::string progress = "bar";
+  bool dry_run = false;
   bool has_block = false, has_dtype = false;
 };
 
@@ -152,6 +154,11 @@ int run_rescue(RescueOptions options) {
   };
   Progress progress;
   const InterruptGuard guard(progress);
+  if (options.dry_run) {
+    print_forecast(forecast_rescue(request, progress, report), request.output, true,
+                   options.progress);
+    return 0;
+  }
   try {
     const RescueResults found = rescue(request, progress, report);
     shown->clear();
@@ -205,6 +212,10 @@ void add(CLI::App& app, Action& action) {
       "or as in the evaluation's run or the trace); needs --block as long as the context");
   CLI::Option* dtype = add_dtype_option(*verb, request.dtype);
   add_device_options(*verb, request.device, request.threads);
+  verb->add_flag("--dry-run", options->dry_run,
+                 "Run nothing: say how many runs of the model are missing, about how large the "
+                 "results will be, where they go, in which precision the model computes, and how "
+                 "long the runs take at most");
   add_progress_option(*verb, options->progress);
   verb->callback([options, block, dtype, &action] {
     options->has_block = block->count() > 0;

@@ -5,12 +5,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/free_space.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/unknown.h"
@@ -78,48 +83,132 @@ class Evaluator {
         settings_(settings_of(request)),
         tokenizer_(open_tokenizer(request.model.tokenizer_place())),
         template_(needle_template_of(request.model.path, request.needle_template, request.filler)),
-        haystack_(template_, *tokenizer_, request.seed) {
-    const at::Device device = parse_device(request.device);
-    type_ = parse_compute_type(request.dtype, device);
-    use_threads(request.threads, device, type_);
+        haystack_(template_, *tokenizer_, request.seed),
+        device_(parse_device(request.device)) {
+    type_ = parse_compute_type(request.dtype, device_);
+    threads_ = use_threads(request.threads, device_, type_);
     // A results file of other settings is found before the model is loaded.
     results_ = begun_evaluation(request.output, described());
     refuse_changed_policies();
     results_.fingerprint = model_fingerprint(request.model.path, progress);
     for (const std::string& prompt : results_.prompts) prompt_bytes_ += prompt.size();
-    model_ = std::make_unique<Transformer>(
-        load_transformer(request.model.path, config_, type_, device, request.model.weights));
-    running_ = {request.model.path,
-                &config_,
-                &info_,
-                tokenizer_.get(),
-                model_.get(),
-                request.block,
-                request.positions,
-                request.most_shared,
-                request.most_reference,
-                probe()};
   }
 
   Evaluation run() {
-    const auto cells = request_.task == Task::needle
-                           ? request_.lengths.size() * request_.depths.size()
-                           : request_.lengths.size();
-    total_ = static_cast<long>(cells * settings_.size()) * request_.samples;
-    for (const int length : request_.lengths) {
-      for (int sample = 0; sample < request_.samples; ++sample) {
-        if (request_.task == Task::perplexity) {
-          perplexity(length, sample);
-          continue;
-        }
-        for (const double depth : request_.depths) needle({length, depth, sample});
+    load();
+    total_ = static_cast<long>(cases().size() * settings_.size());
+    for (const NeedleCase& one : cases()) {
+      if (request_.task == Task::perplexity) {
+        perplexity(one.length, one.sample);
+      } else {
+        needle(one);
       }
     }
     write_evaluation(results_, request_.output);
     return std::move(results_);
   }
 
+  /// What run() would do.
+  RunsForecast forecast() {
+    RunsForecast forecast;
+    forecast.dtype = compute_type_name(type_);
+    std::error_code error;
+    if (std::filesystem::exists(request_.output))
+      forecast.bytes = std::filesystem::file_size(request_.output, error);
+    forecast.free = free_space(std::filesystem::path(request_.output).parent_path());
+    std::map<int, std::uint64_t> prompts;  // bytes, by length
+    std::map<std::tuple<int, std::string, std::string>, RunsAlike> alike;
+    for (const NeedleCase& one : cases()) {
+      progress_.check();
+      const EvaluationRun of_case = case_of_prompt(one);
+      const std::vector<EvalSetting> settings = missing(of_case);
+      if (settings.empty()) continue;
+      if (!prompts.contains(one.length)) prompts[one.length] = prompt_bytes(one);
+      forecast.bytes += prompts[one.length];
+      for (const EvalSetting& setting : settings) {
+        ++forecast.missing;
+        forecast.bytes += run_bytes(setting, of_case);
+        RunsAlike& same = alike[{one.length, setting.policy.text(), setting.named_run().budget}];
+        if (same.count++ == 0) same.run = run_of(setting, one.length);
+      }
+    }
+    std::vector<RunsAlike> runs;
+    for (const auto& [key, one] : alike) runs.push_back(one);
+    forecast.known = done_;
+    set_time(foreseen_time(results_.fingerprint, config_, runs), forecast);
+    return forecast;
+  }
+
  private:
+  void load() {
+    model_ = std::make_unique<Transformer>(
+        load_transformer(request_.model.path, config_, type_, device_, request_.model.weights));
+    running_ = {request_.model.path,
+                &config_,
+                &info_,
+                tokenizer_.get(),
+                model_.get(),
+                request_.block,
+                request_.positions,
+                request_.most_shared,
+                request_.most_reference,
+                probe()};
+  }
+
+  /// The prompts; those of a perplexity have no depth.
+  std::vector<NeedleCase> cases() const {
+    std::vector<NeedleCase> all;
+    for (const int length : request_.lengths) {
+      for (int sample = 0; sample < request_.samples; ++sample) {
+        if (request_.task == Task::perplexity) {
+          all.push_back({length, kUnknown, sample});
+          continue;
+        }
+        for (const double depth : request_.depths) all.push_back({length, depth, sample});
+      }
+    }
+    return all;
+  }
+  static EvaluationRun case_of_prompt(const NeedleCase& one) {
+    return case_of(one.length, one.sample, one.depth);
+  }
+
+  /// What a prompt takes in the results.
+  std::uint64_t prompt_bytes(const NeedleCase& one) const {
+    const TokenSequence tokens = request_.task == Task::needle
+                                     ? haystack_.needle(one, request_.needles).tokens
+                                     : haystack_.text(one.length, one.sample);
+    return prompt_text(case_of_prompt(one), tokens).size();
+  }
+  /// What a run takes there: its line, with numbers of full length.
+  std::uint64_t run_bytes(const EvalSetting& setting, const EvaluationRun& of_case) const {
+    constexpr double kNumber = 0.12345678901234567;
+    EvaluationRun run = with_case(setting.named_run(), of_case);
+    run.entries = run.tokens = of_case.length;
+    run.expected = run.answer = "12345";
+    run.loss = run.loss_difference = run.kl = run.same_top1 = run.seconds = kNumber;
+    if (setting.budget) {
+      run.hidden.layers.assign(static_cast<std::size_t>(info_.num_layers), kNumber);
+      run.hidden_cosine = run.hidden;
+    }
+    run.prompt = 10;
+    return run_json(run, request_.task).dump().size() + 2;
+  }
+  RunInfo run_of(const EvalSetting& setting, int length) const {
+    RunInfo run;
+    run.dtype = compute_type_name(type_);
+    run.device = device_.str();
+    run.threads = threads_;
+    run.block_size = request_.block;
+    run.prompt_length = length;
+    if (request_.task == Task::needle) run.generated = template_.answer_tokens;
+    if (setting.budget) {
+      run.policy = setting.policy.text();
+      run.budget = setting.budget->resolve(length);
+    }
+    return run;
+  }
+
   /// How the context is read a second time; not at all where no policy needs that.
   std::optional<ProbeKind> probe() const {
     for (const EvalSetting& setting : settings_) {
@@ -173,16 +262,21 @@ class Evaluator {
     return wanted;
   }
 
-  /// Keeps a prompt in the results: what it was made from, its tokens and their segments. Its
-  /// number, which its runs have; −1 where the results have become too large for it.
-  int stored(const EvaluationRun& of_case, const TokenSequence& tokens) {
+  /// A prompt as the results keep it.
+  std::string prompt_text(const EvaluationRun& of_case, const TokenSequence& tokens) const {
     nlohmann::ordered_json prompt{{"length", static_cast<int>(of_case.length)}};
     if (!std::isnan(of_case.depth)) prompt["depth"] = of_case.depth;
     prompt["sample"] = static_cast<int>(of_case.sample);
     prompt["filler"] = request_.filler ? request_.filler->filename().string() : "template";
     if (request_.task == Task::needle) prompt["answer_tokens"] = template_.answer_tokens;
     prompt.update(stored_prompt(tokens));
-    std::string text = prompt.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return prompt.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+
+  /// Keeps a prompt in the results: what it was made from, its tokens and their segments. Its
+  /// number, which its runs have; −1 where the results have become too large for it.
+  int stored(const EvaluationRun& of_case, const TokenSequence& tokens) {
+    std::string text = prompt_text(of_case, tokens);
     std::vector<std::string>& all = results_.prompts;
     const auto known = std::find(all.begin(), all.end(), text);
     if (known != all.end()) return static_cast<int>(known - all.begin());
@@ -257,7 +351,9 @@ class Evaluator {
   std::unique_ptr<Tokenizer> tokenizer_;
   NeedleTemplate template_;
   Haystack haystack_;
+  at::Device device_;
   at::ScalarType type_ = at::kFloat;
+  int threads_ = 0;
   Evaluation results_;
   std::size_t prompt_bytes_ = 0;
   std::unique_ptr<Transformer> model_;
@@ -271,6 +367,10 @@ class Evaluator {
 Evaluation evaluate(const EvalRequest& request, Progress& progress, const EvalReport& report) {
   const c10::InferenceMode no_gradients;
   return Evaluator(request, progress, report).run();
+}
+
+RunsForecast forecast_evaluation(const EvalRequest& request, Progress& progress) {
+  return Evaluator(request, progress, {}).forecast();
 }
 
 }  // namespace kvloupe

@@ -11,6 +11,7 @@
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/progress.h"
+#include "capture/eval/runs_forecast.h"
 #include "capture/model/model_choice.h"
 #include "capture/run/probe_kind.h"
 
@@ -56,5 +57,9 @@ struct EvalReport {
 /// is always among the policies. Returns the results. Throws UsageError, FileError, WorkError, and
 /// Cancelled through progress; the runs made until then are in the file.
 Evaluation evaluate(const EvalRequest& request, Progress& progress, const EvalReport& report);
+
+/// Foresees the runs without loading the model. Throws as evaluate() does before it loads the
+/// model, and Cancelled through progress.
+RunsForecast forecast_evaluation(const EvalRequest& request, Progress& progress);
 
 }  // namespace kvloupe

@@ -5,9 +5,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/free_space.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/trace/model_fingerprint.h"
@@ -108,25 +110,69 @@ void find_answers(const RescueRequest& request, const RescuePrompt& prompt, Resc
   if (policy.right && report.note)
     report.note("the answer is right with the policy: nothing has to be rescued");
 }
+
+/// All that is known before the model is loaded.
+struct Preparation {
+  ModelConfig config;
+  ModelInfo info;
+  RescuePrompt prompt;
+  at::Device device = at::kCPU;
+  at::ScalarType type = at::kFloat;
+  int threads = 0;
+  RescueResults results;
+};
+
+Preparation prepare(const RescueRequest& request, Progress& progress, const RescueReport& report) {
+  Preparation made;
+  made.config = read_model_config(request.model.path);
+  made.info = describe_model(made.config, request.model.path);
+  check_closed_loop(request.policy, true);
+  check_combination(request.policy);
+  made.prompt = read_rescue_prompt(request, made.config, report);
+  const RescuePrompt& prompt = made.prompt;
+  const int budget = request.budget.resolve(prompt.length());
+  check_limits(request.policy, made.info, budget, prompt.length());
+  check_limits(parse_policy(spec_keeping(request.policy, prompt.tokens)), made.info, budget,
+               prompt.length());
+  made.device = parse_device(request.device);
+  made.type = parse_compute_type(request.dtype, made.device);
+  made.threads = use_threads(request.threads, made.device, made.type);
+  made.results =
+      begin_or_go_on(request.output, settings_of(request, prompt, made.info, made.type, progress));
+  return made;
+}
+
+/// About what the results take with so many runs: their text with numbers of full length.
+std::uint64_t bytes_with(const Preparation& made, const RescueRequest& request, int runs) {
+  constexpr double kNumber = -0.12345678901234567;
+  RescueResults results = made.results;
+  const auto layers = static_cast<int>(made.info.num_layers);
+  const auto heads = static_cast<int>(made.info.num_kv_heads);
+  const std::string spec = spec_keeping(request.policy, made.prompt.tokens, {{layers - 1, 0}});
+  for (int run = static_cast<int>(results.runs.size()); run < runs; ++run) {
+    results.runs.emplace_back(spec + std::to_string(run), RescueOutcome{true, kNumber});
+  }
+  results.keep = results.drop = RescueSide::unknown(layers, heads);
+  for (RescueSide* side : {&results.keep, &results.drop}) {
+    for (std::vector<RescueEffect>* places : {&side->layers, &side->heads}) {
+      for (RescueEffect& place : *places) place.logprob = place.gain = kNumber;
+    }
+  }
+  for (const RescueEffect& head : results.keep.heads)
+    results.predictions.push_back({head.at, kNumber, kNumber, kNumber, kNumber, kNumber});
+  results.reached = Part::all;
+  return rescue_text(results).size();
+}
 }  // namespace
 
 RescueResults rescue(const RescueRequest& request, Progress& progress, const RescueReport& report) {
   const c10::InferenceMode no_gradients;
-  const ModelConfig config = read_model_config(request.model.path);
-  const ModelInfo info = describe_model(config, request.model.path);
-  check_closed_loop(request.policy, true);
-  check_combination(request.policy);
-  const RescuePrompt prompt = read_rescue_prompt(request, config, report);
-  const int budget = request.budget.resolve(prompt.length());
-  check_limits(request.policy, info, budget, prompt.length());
-  check_limits(parse_policy(spec_keeping(request.policy, prompt.tokens)), info, budget,
-               prompt.length());
-  const at::Device device = parse_device(request.device);
-  const at::ScalarType type = parse_compute_type(request.dtype, device);
-  use_threads(request.threads, device, type);
-  RescueResults results =
-      begin_or_go_on(request.output, settings_of(request, prompt, info, type, progress));
-  RescueRuns runs(request, prompt, config, info, device, type, progress, report, results);
+  Preparation made = prepare(request, progress, report);
+  const ModelInfo& info = made.info;
+  const RescuePrompt& prompt = made.prompt;
+  RescueResults& results = made.results;
+  RescueRuns runs(request, prompt, made.config, info, made.device, made.type, progress, report,
+                  results);
   find_answers(request, prompt, runs, report, results);
   results.keep = results.drop =
       RescueSide::unknown(static_cast<int>(info.num_layers), static_cast<int>(info.num_kv_heads));
@@ -137,7 +183,34 @@ RescueResults rescue(const RescueRequest& request, Progress& progress, const Res
   judge_blame(blame, results);
   results.reached = Part::all;
   write_rescue(results, request.output);
-  return results;
+  return std::move(results);
+}
+
+RunsForecast forecast_rescue(const RescueRequest& request, Progress& progress,
+                             const RescueReport& report) {
+  const Preparation made = prepare(request, progress, report);
+  const int most = most_rescue_runs(request, made.info);
+  RunsForecast forecast;
+  forecast.known = std::ssize(made.results.runs);
+  forecast.missing = std::max(most - static_cast<int>(forecast.known), 0);
+  forecast.bytes = bytes_with(made, request, most);
+  forecast.free = free_space(std::filesystem::path(request.output).parent_path());
+  forecast.dtype = compute_type_name(made.type);
+  RunInfo full;
+  full.dtype = forecast.dtype;
+  full.device = made.device.str();
+  full.threads = made.threads;
+  full.block_size = request.block;
+  full.prompt_length = made.prompt.length();
+  full.generated = request.answer_tokens;
+  RunInfo evicting = full;
+  evicting.policy = request.policy.text();
+  evicting.budget = made.results.budget;
+  // The full cache reads the prompt once more than its runs are counted; so does the policy.
+  set_time(foreseen_time(made.results.fingerprint, made.config,
+                         {{full, 1}, {evicting, forecast.missing + 1}}),
+           forecast);
+  return forecast;
 }
 
 }  // namespace kvloupe

@@ -11,6 +11,7 @@
 #include "analysis/evaluation/rescue_results.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/progress.h"
+#include "capture/eval/runs_forecast.h"
 #include "capture/model/model_choice.h"
 #include "capture/run/probe_kind.h"
 #include "capture/tokenizer/prompt.h"
@@ -70,5 +71,10 @@ struct RescueReport {
 /// Throws UsageError, FileError, WorkError (the full cache's answer is not the expected one), and
 /// Cancelled through progress; the runs made until then are in the file.
 RescueResults rescue(const RescueRequest& request, Progress& progress, const RescueReport& report);
+
+/// Foresees the search without loading the model. Throws as rescue() does before it loads the
+/// model, and Cancelled through progress.
+RunsForecast forecast_rescue(const RescueRequest& request, Progress& progress,
+                             const RescueReport& report);
 
 }  // namespace kvloupe

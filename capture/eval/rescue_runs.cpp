@@ -94,16 +94,22 @@ std::vector<HeadIndex> RescueRuns::all_heads() const {
   return all;
 }
 
-bool RescueRuns::exhaustive() const {
-  return request_.most_runs == 0 || (!request_.most_runs && layers() * (1 + heads()) <= kFewPlaces);
+bool runs_all_alone(const RescueRequest& request, const ModelInfo& info) {
+  return request.most_runs == 0 ||
+         (!request.most_runs && info.num_layers * (1 + info.num_kv_heads) <= kFewPlaces);
 }
 
-int RescueRuns::most_runs() const {
-  const int all = layers() * heads();
+int most_rescue_runs(const RescueRequest& request, const ModelInfo& info) {
+  const int layers = static_cast<int>(info.num_layers);
+  const int all = layers * static_cast<int>(info.num_kv_heads);
   // Everything alone on both sides, and room for the search.
-  if (exhaustive()) return 2 + 2 * (1 + layers() + all) + 4 * all;
-  return request_.most_runs.value_or(kMostRuns);
+  if (runs_all_alone(request, info)) return 2 + 2 * (1 + layers + all) + 4 * all;
+  return request.most_runs.value_or(kMostRuns);
 }
+
+bool RescueRuns::exhaustive() const { return runs_all_alone(request_, info_); }
+
+int RescueRuns::most_runs() const { return most_rescue_runs(request_, info_); }
 
 bool RescueRuns::may_ask(const std::string& spec) const {
   return asked_.contains(spec) || static_cast<int>(asked_.size()) < most_runs();

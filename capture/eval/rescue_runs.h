@@ -63,6 +63,11 @@ class RescueRuns {
   double seconds_ = 0.0;         // that these took
 };
 
+/// Whether a search runs all layers and heads alone, and the runs that it makes at most, those of
+/// the file included.
+bool runs_all_alone(const RescueRequest& request, const ModelInfo& info);
+int most_rescue_runs(const RescueRequest& request, const ModelInfo& info);
+
 /// The policy with these tokens kept in these heads; without heads: in all. Throws UsageError where
 /// it keeps tokens already.
 std::string spec_keeping(const PolicySpec& policy, const std::vector<int>& tokens,

@@ -255,7 +255,7 @@ TEST_F(ChunkedReplay, ABudgetThatHoldsAChunkLosesNothing) {
 TEST_F(ChunkedReplay, NothingOfItIsChargedToThePolicy) {
   const Trace& trace = this->trace(32);
   const Replay result = run(trace, "h2o+sinks(2)", 8);
-  EXPECT_THAT(result.notes, Contains(HasSubstr("own chunk of 32 tokens")));
+  EXPECT_THAT(result.notes, Contains(HasSubstr("chunk of 32 tokens")));
   EXPECT_THAT(result.notes, Contains(HasSubstr("only while they are in the chunk")));
   EXPECT_EQ(window_text(trace), "a chunk of 32 tokens");
   EXPECT_EQ(trace.narrowest_reach(), Reach(0, 32, kChunkTokens));

@@ -215,8 +215,12 @@ TEST_F(LayerAttentionTrace, ALayerReplaysAsInATraceWhoseLayersAreAllLikeIt) {
   mixed.layer_attributes[2].attention_softcap = 1.0;
   mixed.layer_attributes[2].sink_logits = {0.5F, -1.0F, 2.0F, 3.0F};
   const auto open = trace("mixed.h5", mixed);
-  EXPECT_THAT(replayed(*open, "h2o").notes,
-              testing::Contains(HasSubstr("layers see a window of 9 tokens in 1 of 3 layers")));
+  EXPECT_THAT(
+      replayed(*open, "h2o").notes,
+      testing::Contains(testing::StartsWith("window of 9 tokens in 1 of 3 layers: entries")));
+  EXPECT_EQ(window_note_in_brief(replayed(*open, "h2o").notes.back()),
+            "window of 9 tokens in 1 of 3 layers");
+  EXPECT_EQ(window_note_in_brief("h2o protects more: see there"), "");
   for (int layer = 0; layer < 3; ++layer) {
     SCOPED_TRACE(layer);
     test::SyntheticTraceOptions same = options();

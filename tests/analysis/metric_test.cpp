@@ -560,6 +560,33 @@ TEST(Perturbation, EqualsTheFormulaAndStaysBelowItsBound) {
   }
 }
 
+TEST(Perturbation, AKnownOutputChangesNothing) {
+  std::mt19937 random(22);
+  for (int round = 0; round < 40; ++round) {
+    const Matrix values = random_matrix(60, 6, random()), weight = random_matrix(6, 9, random());
+    const OutputWeight stored(weight);
+    std::vector<float> logits(60);
+    for (float& logit : logits) logit = static_cast<float>(random() % 1000) / 100.0F;
+    // Sometimes nearly all attention stays, sometimes nearly none.
+    if (round % 3 == 1) logits[0] = 30.0F;
+    if (round % 3 == 2) logits[1] = 60.0F;
+    const std::vector<std::int32_t> kept{0, 7, 8, 30, 59};
+    const std::vector<double> attention = softmax(logits);
+    const Eigen::VectorXd output =
+        values.cast<double>().transpose() *
+        Eigen::Map<const Eigen::VectorXd>(attention.data(), std::ssize(attention));
+    const auto metrics = [&](std::span<const double> known) {
+      return output_perturbation(logits, attention, kept, view(values), &stored, {}, {},
+                                 LogitRule::kNoSink, known);
+    };
+    const QueryHeadMetrics one = metrics({});
+    const QueryHeadMetrics two = metrics({output.data(), static_cast<std::size_t>(output.size())});
+    EXPECT_NEAR(two.head_error_l2, one.head_error_l2, 1e-9 * one.head_error_l2);
+    EXPECT_NEAR(two.perturbation_l1, one.perturbation_l1, 1e-9 * one.perturbation_l1);
+    EXPECT_EQ(two.retained_mass, one.retained_mass);
+  }
+}
+
 TEST(Perturbation, KeepingAllLosesNothingAndMissingWeightsAreNotNumbers) {
   const Matrix values = random_matrix(20, 4, 30), weight = random_matrix(4, 5, 31);
   const OutputWeight stored(weight);

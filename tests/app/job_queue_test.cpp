@@ -312,5 +312,32 @@ TEST(JobProgress, SaysHowFarAndHowLong) {
   EXPECT_THAT(how_far(progress), testing::StartsWith("50 %, about "));
 }
 
+TEST(JobProgress, CountsWhatAPersonCanCount) {
+  JobProgress progress;
+  progress.begin();
+  progress.set_total(3000);
+  Progress first(progress, 1000);
+  first.set_total(40);
+  first.count("layers", 4, 10);
+  EXPECT_EQ(how_far(progress), "0 of 4 layers");
+  first.advance(27);
+  EXPECT_EQ(how_far(progress), "2 of 4 layers");
+  first.advance(13);
+  EXPECT_EQ(how_far(progress), "33 %") << "what comes now is not counted";
+  progress.count("replays", 3, 1000);
+  EXPECT_EQ(how_far(progress), "1 of 3 replays");
+  Progress second(progress, 1000);
+  second.set_total(4);
+  second.count("layers", 4);
+  second.advance(3);
+  EXPECT_EQ(how_far(progress), "1 of 3 replays") << "the outermost count is told";
+  second.finish();
+  EXPECT_EQ(how_far(progress), "2 of 3 replays");
+  Progress one;
+  one.set_total(2);
+  one.count("layers", 1, 2);
+  EXPECT_EQ(one.counted()->of, 1);
+}
+
 }  // namespace
 }  // namespace kvloupe::job

@@ -6,6 +6,7 @@
 #include <imgui_internal.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <memory>
@@ -78,8 +79,7 @@ class Window : public testing::Test {
   std::vector<double> grid() {
     std::vector<double> values;
     const auto made = w().grid.figure();
-    for (const CsvRow& row :
-         made ? csv_rows(*made->figure) : std::vector<CsvRow>()) {
+    for (const CsvRow& row : made ? csv_rows(*made->figure) : std::vector<CsvRow>()) {
       for (const auto& [column, cell] : row) {
         if (column != "policy" && column != "layer" && column != "head" && column != "read")
           values.push_back(csv_number(row, column));
@@ -122,8 +122,7 @@ TEST_F(Window, TheGridShowsTheSinksWhateverThePolicy) {
   const std::vector<double> shown = grid();
   ASSERT_EQ(shown.size(), static_cast<std::size_t>(means.size()));
   for (Eigen::Index i = 0; i < means.size(); ++i) {
-    EXPECT_NEAR(shown[static_cast<std::size_t>(i)], means(i / means.cols(), i % means.cols()),
-                1e-6)
+    EXPECT_NEAR(shown[static_cast<std::size_t>(i)], means(i / means.cols(), i % means.cols()), 1e-6)
         << i;
   }
   const auto scene = w().grid.scene();
@@ -624,8 +623,8 @@ TEST_F(Window, ACurveNamesItsHeadAndAClickSelectsTheHeadEverywhere) {
   for (const figure::PickLine& line : scene->lines) {
     const figure::Point a = line.points[0], b = line.points[1];
     const figure::Point middle{(a.x + b.x) / 2, (a.y + b.y) / 2};
-    const bool selected = line.target.layer == state().selection.layer &&
-                          line.target.head == state().selection.head;
+    const bool selected =
+        line.target.layer == state().selection.layer && line.target.head == state().selection.head;
     if (selected || scene->pick(middle) != line.target) continue;
     place = middle;
     head = line.target;
@@ -718,7 +717,8 @@ TEST_F(Window, TheGridsScaleIsChosenAndKept) {
   EXPECT_GT(WindowDriver::difference(before, driver().picture(), 0, 200, 256, 700), 0.0);
   const auto made = w().grid.figure();
   ASSERT_NE(made, nullptr);
-  EXPECT_THAT(made->figure->value_text({.layer = 1, .head = 0}), HasSubstr("from its layer's mean"));
+  EXPECT_THAT(made->figure->value_text({.layer = 1, .head = 0}),
+              HasSubstr("from its layer's mean"));
 }
 
 TEST_F(Window, APinnedHeadStandsBesideTheSelectedOneInTheSameView) {
@@ -753,6 +753,27 @@ TEST_F(Window, APinnedHeadStandsBesideTheSelectedOneInTheSameView) {
   };
   EXPECT_NE(bar(0), std::pair(0.0, 0.0));
   EXPECT_EQ(bar(0), bar(1)) << "one colour means one value in both";
+  // So do curves and distributions: their axes of values are the same.
+  for (const char* view : {"norms", "distance-kernel"}) {
+    for (std::size_t tile : {0, 1}) state().tiles[tile].view = view;
+    driver().settle();
+    const auto own = [&](std::size_t tile) {
+      return w().tiles[tile].own_limits(w().metrics).panels;
+    };
+    const auto& a = w().tiles[0].scene()->axes;
+    const auto& b = w().tiles[1].scene()->axes;
+    ASSERT_EQ(a.size(), b.size()) << view;
+    bool differed = false;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const auto ends = [](const figure::Axes& one) {
+        return std::array{one.x.first, one.x.last, one.y.first, one.y.last};
+      };
+      EXPECT_EQ(ends(a[i]), ends(b[i])) << view << ", panel " << i;
+      differed = differed || ends(own(0)[i]) != ends(own(1)[i]);
+    }
+    EXPECT_TRUE(differed) << view << ": each by itself has other limits";
+  }
+  for (std::size_t tile : {0, 1}) state().tiles[tile].view = "attention";
   // One leads the other, whichever is active.
   state().active_tile = 1;
   driver().type("k");
@@ -1097,9 +1118,9 @@ TEST_F(Window, ATokenIsFollowedKeptAndDroppedFromItsCard) {
   EXPECT_EQ(state().policy_a.text(),
             "random+drop(\"" + std::to_string(token) + "\",heads=\"" + head + "\")");
   const int heads = w().results.trace()->model().num_kv_heads;
-  EXPECT_EQ(grid()[static_cast<std::size_t>(state().selection.layer * heads +
-                                            state().selection.head)],
-            0.0);
+  EXPECT_EQ(
+      grid()[static_cast<std::size_t>(state().selection.layer * heads + state().selection.head)],
+      0.0);
 }
 
 TEST_F(Window, TokensToFollowAreTyped) {

@@ -168,6 +168,36 @@ TEST_F(EvalTest, AWholeBudgetAnswersLikeTheFullCacheAndResultsGoOn) {
   EXPECT_THROW(run(other), FileError);
 }
 
+TEST_F(EvalTest, WhatItWillTakeIsForeseenAndNothingIsRun) {
+  Progress progress;
+  for (const auto task : {Evaluation::Task::needle, Evaluation::Task::perplexity}) {
+    EvalRequest request = needle_request();
+    request.task = task;
+    const bool needle = task == Evaluation::Task::needle;
+    request.output = (folder_ / (needle ? "needle.json" : "perplexity.json")).string();
+    const RunsForecast before = forecast_evaluation(request, progress);
+    EXPECT_FALSE(std::filesystem::exists(request.output));
+    EXPECT_EQ(before.known, 0);
+    EXPECT_EQ(before.dtype, "f32");
+    EXPECT_TRUE(before.free);
+    run(request);
+    EXPECT_EQ(before.missing, made_);
+    const auto bytes = static_cast<double>(std::filesystem::file_size(request.output));
+    EXPECT_NEAR(static_cast<double>(before.bytes), bytes, 0.2 * bytes);
+
+    const RunsForecast after = forecast_evaluation(request, progress);
+    EXPECT_EQ(after.missing, 0);
+    EXPECT_EQ(after.known, made_);
+    EXPECT_EQ(after.time_text, "no run is missing");
+    EXPECT_EQ(after.bytes, std::filesystem::file_size(request.output));
+    request.policies.push_back(parse_policy("sink"));
+    EXPECT_EQ(forecast_evaluation(request, progress).missing, needle ? 8 : 4)
+        << "two budgets of each prompt";
+    request.block = 64;
+    EXPECT_THROW(forecast_evaluation(request, progress), FileError) << "as the run itself says";
+  }
+}
+
 TEST_F(EvalTest, ARowIsCapturedAgainAndSaysTheSame) {
   EvalRequest request = needle_request();
   request.needles = 2;

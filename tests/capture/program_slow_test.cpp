@@ -332,6 +332,7 @@ TEST_F(Program, WrongEvaluationsAreRefused) {
   expect_failure(2, "does not ask a question",
                  eval({"--task", "perplexity", "--compression", "context-only"}));
   expect_failure(1, "tokenizer.model", eval({"--task", "needle"}));
+  expect_failure(1, "tokenizer.model", eval({"--task", "needle", "--dry-run"}));
 }
 
 TEST_F(Program, SilenceAndSummary) {

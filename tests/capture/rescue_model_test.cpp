@@ -155,6 +155,26 @@ TEST_F(RescueTest, FindsHeadsThatAreEnoughAndNoneTooMany) {
   }
 }
 
+TEST_F(RescueTest, WhatItWillTakeIsForeseenAndNothingIsRun) {
+  Progress progress;
+  RescueRequest wanted = request("snapkv", "r.json");
+  const RunsForecast all = forecast_rescue(wanted, progress, {});
+  EXPECT_FALSE(std::filesystem::exists(wanted.output));
+  wanted.most_runs = 40;
+  const RunsForecast before = forecast_rescue(wanted, progress, {});
+  EXPECT_EQ(before.missing, 40);
+  EXPECT_GT(all.missing, 42) << "both sides of 4 layers and 16 heads, and the search";
+  EXPECT_GT(all.bytes, before.bytes);
+  EXPECT_EQ(before.dtype, "f32");
+  run(wanted);
+  EXPECT_GE(before.missing, runs_);
+  const auto bytes = static_cast<double>(std::filesystem::file_size(wanted.output));
+  EXPECT_NEAR(static_cast<double>(before.bytes), bytes, 0.5 * bytes);
+  const RunsForecast after = forecast_rescue(wanted, progress, {});
+  EXPECT_EQ(after.known, runs_);
+  EXPECT_EQ(after.missing, 40 - runs_);
+}
+
 TEST_F(RescueTest, WithFewerRunsTheSetComesFirstAndTheRestIsLeftOut) {
   const Json all = run(request("snapkv", "all.json"));
   constexpr int kRuns = 26;

@@ -1,6 +1,7 @@
 // The time of a run, from how fast the last one was.
 #include "capture/run/run_rates.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <string>
 
 #include "analysis/trace/kept_files.h"
+#include "capture/eval/runs_forecast.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -84,6 +86,35 @@ TEST_F(RunRates, TheLastRunTellsTheNextOne) {
   RunInfo threads = run_;
   threads.threads = 4;
   EXPECT_FALSE(remembered_rate(rate_key("v1:a", threads)));
+}
+
+TEST_F(RunRates, ManyRunsLoadTheModelOnce) {
+  RunInfo closed = run_;
+  closed.policy = "h2o";
+  closed.budget = 15;
+  EXPECT_FALSE(foreseen_time("v1:a", config_, {{run_, 1}})) << "nothing ran yet";
+  remember_rate(rate_key("v1:a", run_), {prompt_work(config_, run_) / 4.0, 10.0, 1.0});
+  EXPECT_NEAR(foreseen_time("v1:a", config_, {{run_, 3}})->seconds, 3 * 4.0 + 1.0, 1e-3);
+  const double at_full = 4.0 * prompt_work(config_, closed) / prompt_work(config_, run_);
+  EXPECT_NEAR(foreseen_time("v1:a", config_, {{run_, 1}, {closed, 2}})->seconds,
+              4.0 + 2 * at_full + 1.0, 1e-3)
+      << "at the full cache's rate, as long as no policy ran";
+  remember_rate(rate_key("v1:a", closed), {prompt_work(config_, closed) / 8.0, 0.0, 2.0});
+  auto time = foreseen_time("v1:a", config_, {{run_, 1}, {closed, 2}});
+  EXPECT_NEAR(time->seconds, 4.0 + 2 * 8.0 + 2.0, 1e-3);
+  RunsForecast forecast;
+  forecast.missing = 3;
+  set_time(time, forecast);
+  EXPECT_EQ(forecast.time_text,
+            "at most about 30 s, as fast as the last capture of this model here");
+  closed.generated = 5;
+  time = foreseen_time("v1:a", config_, {{closed, 1}});
+  EXPECT_TRUE(time->at_least) << "how fast it generates is not known";
+  set_time(time, forecast);
+  EXPECT_THAT(forecast.time_text, testing::StartsWith("without the tokens of the answers"));
+  forecast.seconds.reset();
+  set_time(std::nullopt, forecast);
+  EXPECT_FALSE(forecast.seconds);
 }
 
 TEST_F(RunRates, ABrokenFileSaysNothing) {

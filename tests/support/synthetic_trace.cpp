@@ -269,6 +269,10 @@ void write_states(const std::filesystem::path& target, const SyntheticTraceOptio
       make_blocks(options.prompt_length, options.generated, options.block);
   for (int layer = 0; layer < options.layers; ++layer) {
     const auto l = static_cast<std::size_t>(layer);
+    if (l < options.layer_attributes.size() &&
+        options.layer_attributes[l].kind == LayerKind::none) {
+      continue;  // it has no states
+    }
     if (options.output_weight) {
       writer.write_output_weight(layer,
                                  slab(states.output_weight[l], 0, states.model.value_width()));

@@ -11,10 +11,12 @@
 
 namespace kvloupe {
 
-SequenceTables::SequenceTables(const Trace& trace, int end, Progress* progress)
+SequenceTables::SequenceTables(const Trace& trace, int end, Progress* progress,
+                               SharedPrefix* shared)
     : trace_(&trace),
       end_(end),
       progress_(progress),
+      shared_(shared),
       probe_source_(probe_of(trace)),
       probe_(*probe_source_, progress) {}
 

@@ -15,6 +15,8 @@
 
 namespace kvloupe {
 
+class SharedPrefix;  // shared_prefix.h
+
 /// A number for each head of the layers with a cache, or one for each of these layers: those of one
 /// layer after the other (ModelInfo::cache_heads_before, caches_before).
 using HeadTable = std::vector<double>;
@@ -24,8 +26,8 @@ using HeadTable = std::vector<double>;
 class SequenceTables {
  public:
   /// `end`: what comes after the first `end` tokens is not looked at. `progress` (or null) cancels.
-  /// Both are borrowed.
-  SequenceTables(const Trace& trace, int end, Progress* progress);
+  /// `shared` (or null): what other replays of the trace have computed. All are borrowed.
+  SequenceTables(const Trace& trace, int end, Progress* progress, SharedPrefix* shared = nullptr);
 
   /// For a running model that reads its context twice: only its probe, borrowed.
   SequenceTables(const ProbeSource& probe, Progress* progress);
@@ -34,6 +36,7 @@ class SequenceTables {
   bool has_trace() const { return trace_ != nullptr; }
   const Trace& trace() const { return *trace_; }
   int end() const { return end_; }
+  SharedPrefix* shared() const { return shared_; }
   /// The table of that name, which says all that it depends on beside the sequence; made by the
   /// first who asks.
   const HeadTable& once(const std::string& name,
@@ -50,6 +53,7 @@ class SequenceTables {
   const Trace* trace_;
   int end_;
   Progress* progress_;
+  SharedPrefix* shared_ = nullptr;
   std::unique_ptr<ProbeSource> probe_source_;  // of the trace
   ProbeTables probe_;
   mutable std::mutex mutex_;

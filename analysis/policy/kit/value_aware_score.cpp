@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "analysis/numeric/float_rows.h"
 #include "analysis/policy/kit/small_scores.h"
 #include "analysis/policy/policy_catalog.h"
 
@@ -23,15 +24,17 @@ double mass_without(std::span<const double> attention, std::size_t j, double all
 
 Eigen::VectorXd weighted_sum(std::span<const double> attention, const MatrixView& values) {
   Eigen::VectorXd sum = Eigen::VectorXd::Zero(values.cols());
-  for (std::size_t i = 0; i < attention.size(); ++i) {
-    if (attention[i] == 0.0) continue;
-    sum += attention[i] * values.row(static_cast<Eigen::Index>(i)).cast<double>().transpose();
-  }
+  std::vector<std::int32_t> all(attention.size());
+  std::iota(all.begin(), all.end(), 0);
+  add_rows(sum.data(), values.data(), values.outerStride(), all, attention,
+           static_cast<std::size_t>(values.cols()));
   return sum;
 }
 
 double distance(const Eigen::VectorXd& point, const MatrixView& values, std::size_t row) {
-  return (point - values.row(static_cast<Eigen::Index>(row)).cast<double>().transpose()).norm();
+  return std::sqrt(squared_distance(
+      point.data(), values.data() + static_cast<Eigen::Index>(row) * values.outerStride(),
+      static_cast<std::size_t>(values.cols())));
 }
 }  // namespace
 

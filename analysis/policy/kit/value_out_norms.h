@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -8,6 +9,8 @@
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe {
+
+class SharedPrefix;
 
 /// ‖v_i W_O‖ of the entries of one layer's caches, mean over each group's query heads (CriticalKV
 /// algorithm 1), kept across steps: only new rows are computed, when first asked for.
@@ -24,14 +27,20 @@ class ValueOutNorms {
   void retain(const StepView& view, int head, const HeadDecision& decision);
 
  private:
-  void compute(const MatrixView& values, int head, Eigen::Index first, Eigen::Index count);
+  void compute(const CacheView& cache, int head, Eigen::Index first, Eigen::Index count);
+  /// The tokens of some neighbouring rows, where other replays of the trace may have computed the
+  /// same: values as captured, without a gap.
+  std::optional<Block> shared_tokens(const CacheView& cache, int head, Eigen::Index first,
+                                     Eigen::Index count) const;
 
   std::span<const OutputWeight> output_weights_;  // [Hq] of [d,D]
   int layer_;
   int num_heads_;
   int group_size_;
   Norm norm_;
+  SharedPrefix* shared_;                   // with other replays of the trace; null: nothing
   std::vector<std::vector<float>> norms_;  // [Hk][n]; below 0: unknown
+  std::vector<char> merged_;               // [Hk]: some values are no longer those captured
 };
 
 }  // namespace kvloupe

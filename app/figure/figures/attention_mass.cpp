@@ -58,6 +58,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   median.look = 0;
   std::vector<double> smallest;
   progress.set_total(model.num_layers);
+  progress.count("layers", model.num_layers);
   for (int layer = 0; layer < model.num_layers; ++layer) {
     progress.check();
     if (!trace.attends(layer)) {

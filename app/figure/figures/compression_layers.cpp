@@ -56,6 +56,7 @@ std::vector<Curve> curves_of_sets(const FigureInput& input, double threshold, Pr
   long heads = 0;
   for (const auto& trace : input.traces) heads += trace->model().all_cache_heads();
   progress.set_total(heads);
+  progress.count("heads", heads);
   for (const auto& trace : input.traces) {
     curves.push_back({trace->path().stem().string(), sets_alone(*trace, threshold, progress)});
   }

@@ -79,6 +79,7 @@ std::vector<DistanceKernel> kernels_of(const FigureInput& input, const std::vect
   const Matrix keys = trace.key(s.layer, s.head);
   std::vector<DistanceKernel> kernels;
   progress.set_total(static_cast<long>(heads.size()));
+  progress.count("heads", std::ssize(heads));
   for (const int head : heads) {
     const Matrix queries = trace.query(s.layer, head);
     kernels.push_back(distance_kernel(view(queries), view(keys), rope,

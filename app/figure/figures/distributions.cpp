@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/metric/norms.h"
+#include "app/figure/panel_limits.h"
 #include "app/plot/line_plot.h"
 #include "app/plot/panels.h"
 #include "app/plot/ridge_plot.h"
@@ -49,7 +50,8 @@ double Distributions::natural_height(const DrawRequest& request) const {
 Scene Distributions::draw(const DrawRequest& request) const {
   const Style& style = request.style;
   Scene scene = make_scene(style, request.width, request.height);
-  const PanelGrid grid = grid_of(*this, style);
+  PanelGrid grid = grid_of(*this, style);
+  show_limits(request, grid);
   const std::vector<Axes> axes = add_panels(scene, style, grid);
   const double cap = style.fonts->cap_height() * style.small;
   for (std::size_t c = 0; c < columns.size(); ++c) {

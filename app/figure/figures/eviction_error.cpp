@@ -18,6 +18,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/panel_limits.h"
 #include "app/figure/token_state.h"
 #include "app/figure/top_legend.h"
 #include "app/plot/bar_plot.h"
@@ -68,6 +69,7 @@ class EvictionErrorFigure final : public Figure {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
     PanelGrid panels = grid(request);
+    show_limits(request, panels);
     add_top_legend(scene, request, panels, legend(style));
     const std::vector<Axes> axes = add_panels(scene, style, panels);
     draw_entries(scene, style, axes[0]);

@@ -471,6 +471,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->cells.assign(size, kAbsent);
   figure->ranks.assign(size, 255);
   progress.set_total(figure->steps);
+  progress.count("steps", figure->steps);
   for (int step = 0; step < figure->steps; ++step) {
     progress.advance();
     const std::size_t row =

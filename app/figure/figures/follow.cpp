@@ -141,7 +141,7 @@ class Follow final : public Figure {
     }
     text += fmt::format("; {}, the heads that read most, step by step (layer.head), under {}.",
                         static_cast<char>('a' + policies.size()), policies.front().policy);
-    return text;
+    return text + absent_rows_text(present);
   }
 
  private:

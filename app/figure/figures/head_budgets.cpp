@@ -92,7 +92,7 @@ class HeadBudgets final : public Figure {
                                                 static_cast<char>('a' + p), policies[p].policy)
                                   : ", " + policies[p].policy;
     }
-    return text + ".";
+    return text + "." + absent_rows_text(present);
   }
 
  private:

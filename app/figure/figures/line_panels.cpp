@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/figure/panel_limits.h"
 #include "app/figure/top_legend.h"
 #include "app/plot/dot_plot.h"
 #include "app/plot/line_plot.h"
@@ -90,6 +91,7 @@ PanelGrid grid_of(const LinePanels& figure, const DrawRequest& request) {
     }
     grid.panels.push_back(std::move(panel));
   }
+  show_limits(request, grid);
   return grid;
 }
 

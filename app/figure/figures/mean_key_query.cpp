@@ -21,6 +21,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   Strips::Series series;
   long negative = 0;
   progress.set_total(query_heads);
+  progress.count("query heads", query_heads);
   for (int layer = 0; layer < layers; ++layer) {
     const ModelInfo& model = trace.layer_model(layer);
     series.rows.emplace_back();

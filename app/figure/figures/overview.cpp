@@ -269,7 +269,7 @@ class Overview final : public Figure, public HeadValues {
           "; dots, with the full cache, the attention that reads the followed tokens: the "
           "answer's queries, else the question's, else all later ones";
     }
-    return text + "." + scale_in_words();
+    return text + "." + scale_in_words() + absent_rows_text(present);
   }
 
  private:

@@ -71,10 +71,13 @@ class PerturbationHeads final : public Figure {
       worse += value < 0.0F;
     }
     return fmt::format(
-        "Reduction of the output perturbation {} of every query head by the second stage, in "
-        "percent of the value without the stage, {}. Smaller in {} of {} query heads, larger in "
-        "{}.",
-        symbol, settings, better, reductions.size(), worse);
+               "Reduction of the output perturbation {} of every query head by the second stage, "
+               "in "
+               "percent of the value without the stage, {}. Smaller in {} of {} query heads, "
+               "larger in "
+               "{}.",
+               symbol, settings, better, reductions.size(), worse) +
+           absent_rows_text(present);
   }
 
  private:

@@ -96,7 +96,7 @@ class Roles final : public Figure {
           fmt::format(" {}, {} ({}; from {} on){}", static_cast<char>('a' + role), info.label,
                       info.formula, info.threshold, role + 1 < role_catalog().size() ? ";" : ".");
     }
-    return text;
+    return text + absent_rows_text(present);
   }
 
  private:

@@ -294,6 +294,7 @@ std::unique_ptr<const Figure> heads_figure(const FigureInput& input, int last, P
                   : fmt::format(" that see it within the model's {} of {} tokens", reach.name(),
                                 format_count(reach.span())),
       queries.size(), last);
+  figure->words += absent_rows_text(figure->panels.front().present);
   return figure;
 }
 

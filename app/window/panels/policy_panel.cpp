@@ -18,6 +18,7 @@
 #include "analysis/replay/compresses_at_once.h"
 #include "analysis/replay/held_bytes.h"
 #include "analysis/trace/cache_bytes.h"
+#include "analysis/trace/window_text.h"
 #include "app/window/panels/panels.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/state/policy_variants.h"
@@ -210,6 +211,14 @@ void draw_terms(const PanelContext& c, const PolicySpec& policy, const Replay* r
   ImGui::PopFont();
 }
 
+/// Of a note about a window the brief part, so that what stands below stays in sight; the rest is
+/// in its tooltip.
+void draw_note(const PanelContext& c, const std::string& note) {
+  const std::string brief = window_note_in_brief(note);
+  wrapped_text(c.colours().secondary, brief.empty() ? note : brief);
+  if (!brief.empty()) help_tooltip(c.fonts, note);
+}
+
 void draw_notes(const PanelContext& c, int policy) {
   const Replay* replay = c.shown.replay(policy);
   const std::string error = c.shown.error(policy);
@@ -217,9 +226,7 @@ void draw_notes(const PanelContext& c, int policy) {
   if (!error.empty()) {
     wrapped_text(c.colours().error, error);
   } else if (replay != nullptr) {
-    for (const std::string& note : replay->notes) {
-      wrapped_text(c.colours().secondary, note);
-    }
+    for (const std::string& note : replay->notes) draw_note(c, note);
   }
   ImGui::PopFont();
 }

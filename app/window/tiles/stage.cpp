@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "app/figure/panel_limits.h"
 #include "app/session/view_catalog.h"
 #include "app/window/state/layouts.h"
 #include "app/window/tiles/state_range.h"
@@ -475,6 +476,7 @@ void Stage::draw_tabs(const PanelContext& c, float width) {
 void Stage::share_limits(const PanelContext& c, std::span<Tile> tiles) {
   const bool is_pair = c.state.tile_count == 2 && pinned_tile(c.state) != nullptr;
   OwnLimits both;
+  std::vector<figure::PanelLimits> panels;
   if (is_pair) {
     const OwnLimits a = tiles[0].own_limits(c.metrics), b = tiles[1].own_limits(c.metrics);
     const auto around = [](const auto& one, const auto& other) {
@@ -483,9 +485,10 @@ void Stage::share_limits(const PanelContext& c, std::span<Tile> tiles) {
       const auto [low, high] = std::minmax({one->first, one->second, other->first, other->second});
       return one->first <= one->second ? Range({low, high}) : Range({high, low});
     };
-    both = {around(a.colours, b.colours), around(a.x, b.x), around(a.y, b.y)};
+    both = {around(a.colours, b.colours), around(a.x, b.x), around(a.y, b.y), {}};
+    panels = figure::shared_limits(a.panels, b.panels);
   }
-  for (Tile& tile : tiles) tile.share_limits(both);
+  for (Tile& tile : tiles) tile.share_limits(both, panels);
 }
 
 void Stage::draw_tiles(const PanelContext& c, std::span<Tile> tiles, float width, float height) {

@@ -36,6 +36,7 @@ figure::DrawRequest draw_request(const Look& look, const figure::TextMetrics& me
   draw.x_range = look.x_range;
   draw.y_range = look.y_range;
   draw.limits = look.limits;
+  draw.panels = look.panels;
   draw.pixels_per_point = look.scale;
   return draw;
 }
@@ -56,7 +57,8 @@ void mark_head(const MarkPlace& place, int layer, int head, int query_head, ImU3
     const bool other_query =
         query_head >= 0 && target.query_head >= 0 && target.query_head != query_head;
     // Not each of its tokens or steps, where a figure shows these.
-    return target.token < 0 && target.step < 0 && target.layer == layer && target.head == head && !other_query;
+    return target.token < 0 && target.step < 0 && target.layer == layer && target.head == head &&
+           !other_query;
   };
   for (const figure::PickLine& line : place.scene.lines) {
     if (shows(line.target)) along(place, line, colour);
@@ -205,9 +207,10 @@ OwnLimits Tile::own_limits(const figure::TextMetrics& metrics) const {
   request.pixels_per_point = 0.25;  // nobody sees it
   const figure::Scene scene = limits_of_->draw(request);
   own_limits_ = {};
+  own_limits_.panels = scene.axes;
   if (const figure::Axes* bar = colour_bar(scene); bar && view->limits)
-    own_limits_.colours = std::pair(std::min(bar->y.first, bar->y.last),
-                                   std::max(bar->y.first, bar->y.last));
+    own_limits_.colours =
+        std::pair(std::min(bar->y.first, bar->y.last), std::max(bar->y.first, bar->y.last));
   const figure::Axes* axes = main_axes(scene);
   if (!axes || view->zoom != figure::Zoom::both) return own_limits_;
   if (!counts_cells(axes->x)) own_limits_.x = {axes->x.first, axes->x.last};
@@ -281,6 +284,7 @@ Look Tile::look_of(const TileState& tile, const PanelContext& context, ImVec2 si
   look.x_range = tile.x_range ? tile.x_range : shared_limits_.x;
   look.y_range = tile.y_range ? tile.y_range : shared_limits_.y;
   look.limits = tile.limits ? tile.limits : shared_limits_.colours;
+  look.panels = shared_panels_;
   look.theme = context.state.theme;
   look.amounts = context.state.amounts;
   look.patterns = shows_patterns(context.state);
@@ -389,13 +393,13 @@ void Tile::draw_picture(TileState& tile, const TileContext& context, ImVec2 size
     const figure::Rect& press = waits->press;
     stop_button_ = press;
     ImGui::SetCursorScreenPos({static_cast<float>(press.x), static_cast<float>(press.y)});
-    if (ImGui::InvisibleButton("##stop", {static_cast<float>(press.width),
-                                          static_cast<float>(press.height)}))
+    if (ImGui::InvisibleButton("##stop",
+                               {static_cast<float>(press.width), static_cast<float>(press.height)}))
       stopped() ? go_on() : stop();
     over_button = ImGui::IsItemHovered();
-    help_tooltip(context.panel.fonts,
-                 stopped() ? "Computes the picture (Ctrl .)"
-                           : "Ends the computation; what is drawn stays (Ctrl .)");
+    help_tooltip(context.panel.fonts, stopped()
+                                          ? "Computes the picture (Ctrl .)"
+                                          : "Ends the computation; what is drawn stays (Ctrl .)");
   }
   ImGui::SetCursorScreenPos(origin_);
   ImGui::InvisibleButton("##picture", area);

@@ -27,12 +27,13 @@ namespace kvloupe::window {
 struct TileContext {
   const PanelContext& panel;
   figure::Selection& selection;  // what a click changes; every tile draws the one before
-  std::size_t tile = 0;        // which of the window's
+  std::size_t tile = 0;          // which of the window's
 };
 
 /// The limits of the colours and of the axes of values that a picture has by itself.
 struct OwnLimits {
   std::optional<std::pair<double, double>> colours, x, y;
+  std::vector<figure::Axes> panels;
 };
 
 /// How a figure is drawn.
@@ -40,6 +41,7 @@ struct Look {
   double width = 0.0, height = 0.0;  // points
   double scale = 0.0;                // pixels per point
   std::optional<std::pair<double, double>> x_range, y_range, limits;
+  std::vector<figure::PanelLimits> panels;
   Theme theme = Theme::light;
   figure::AmountMap amounts = figure::AmountMap::viridis;
   bool patterns = false;
@@ -73,7 +75,10 @@ class Tile {
   OwnLimits own_limits(const figure::TextMetrics& metrics) const;
   /// In place of the picture's own limits, until it is called again: so that two pictures side by
   /// side can be compared. What a person chose counts before it.
-  void share_limits(OwnLimits limits) { shared_limits_ = limits; }
+  void share_limits(OwnLimits limits, std::vector<figure::PanelLimits> panels) {
+    shared_limits_ = std::move(limits);
+    shared_panels_ = std::move(panels);
+  }
 
   /// Zooms the main axes around a place (shares of the plot's sides, 0 to 1); factor > 1 comes
   /// nearer. Pans by shares of the visible range.
@@ -129,7 +134,7 @@ class Tile {
   /// The words over the picture while it computes or is stopped, and their button.
   struct Wait {
     std::string text, button;
-    double share = 0.0;  // 0 to 1
+    double share = 0.0;       // 0 to 1
     figure::Rect box, press;  // in pixels
   };
   std::optional<Wait> wait(const PanelContext& context, ImVec2 area) const;
@@ -164,12 +169,13 @@ class Tile {
   float scale_ = 1.0F;
   std::optional<figure::Axis> full_x_, full_y_;  // the whole view's axes
   enum class Drag { none, pan, low_limit, high_limit, range } drag_ = Drag::none;
-  int range_from_ = 0;           // the token where a drag for a range began
+  int range_from_ = 0;  // the token where a drag for a range began
   mutable std::shared_ptr<const figure::Figure> aspect_of_;  // whose aspect is known
   mutable double aspect_ = 1.0;
   mutable std::shared_ptr<const figure::Figure> limits_of_;  // whose own limits are known
   mutable OwnLimits own_limits_;
   OwnLimits shared_limits_;
+  std::vector<figure::PanelLimits> shared_panels_;
   bool dragged_ = false;
 };
 

@@ -48,7 +48,7 @@ std::optional<Tile::Wait> Tile::wait(const PanelContext& c, ImVec2 area) const {
   const float whole =
       button + 3 * padding +
       std::max(ImGui::CalcTextSize(kComputing.earlier).x +
-                   ImGui::CalcTextSize("waiting for another job").x,
+                   ImGui::CalcTextSize("100 of 100 replays, about 10 min left").x,
                ImGui::CalcTextSize(kStopped.part).x + ImGui::CalcTextSize("100 %").x);
   const float width = std::max(std::min(whole, most), button);
   const float room = width - button - 3 * padding;

@@ -1,0 +1,93 @@
+// What pictures side by side share, and what captions say of layers without a cache.
+
+#include "app/figure/panel_limits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "app/figure/figures/figure_catalog.h"
+#include "app/plot/value_axis.h"
+#include "app/request/figure_service.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::figure {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::vector<Axes> axes_of(ValueRange x, ValueRange y, AxisScale scale = AxisScale::linear) {
+  return {{{}, x_axis("x", x), y_axis("y", y, scale)}};
+}
+
+TEST(PanelLimits, HoldTheValuesOfBothPictures) {
+  const auto shared = shared_limits(axes_of({0, 5}, {1, 2}), axes_of({2, 9}, {-3, 1.5}));
+  ASSERT_EQ(shared.size(), 1U);
+  EXPECT_EQ(shared[0].x, std::pair(0.0, 9.0));
+  EXPECT_EQ(shared[0].y, std::pair(2.0, -3.0)) << "as the axis runs, from the top";
+  const auto other =
+      shared_limits(axes_of({0, 5}, {1, 2}), axes_of({0, 5}, {1, 8}, AxisScale::log));
+  EXPECT_FALSE(other[0].y) << "another scale";
+  EXPECT_TRUE(shared_limits(axes_of({0, 5}, {1, 2}), {}).empty()) << "other panels";
+  std::vector<Axes> named = axes_of({0, 5}, {1, 2});
+  named[0].x.names = {"a", "b"};
+  EXPECT_FALSE(shared_limits(named, named)[0].x) << "names are no values";
+}
+
+TEST(PanelLimits, AreShownUnlessAPersonChoseAPart) {
+  PanelGrid grid;
+  grid.panels = {{"", x_axis("x", {0, 5}), y_axis("y", {1, 2})}};
+  DrawRequest request;
+  show_limits(request, grid);
+  EXPECT_EQ(grid.panels[0].y.first, 2.0) << "nothing is asked for";
+  request.panels = {{std::pair(0.0, 9.0), std::pair(7.0, -3.0)}};
+  show_limits(request, grid);
+  EXPECT_EQ(grid.panels[0].x.last, 9.0);
+  EXPECT_EQ(grid.panels[0].y.first, 7.0);
+  EXPECT_EQ(grid.panels[0].y.last, -3.0);
+  request.y_range = {0.0, 1.0};
+  grid.panels[0].y = y_axis("y", {0, 1});
+  show_limits(request, grid);
+  EXPECT_EQ(grid.panels[0].y.first, 1.0);
+}
+
+class HeadCaptions : public ::testing::Test {
+ protected:
+  /// The caption of a figure, of a trace of two layers.
+  std::string caption(const std::string& name, bool without_a_cache) {
+    test::SyntheticTraceOptions options;
+    options.layers = 2;
+    if (without_a_cache) {
+      options.layer_attributes.resize(2);
+      options.layer_attributes[0].kind = LayerKind::none;
+      options.layer_attributes[0].mixer = "Mamba-2";
+    }
+    const auto path = folder_ / (without_a_cache ? "hybrid.h5" : "plain.h5");
+    if (!std::filesystem::exists(path)) test::write_synthetic_trace(path, options);
+    const auto trace = std::make_shared<const Trace>(path);
+    request::FigureSettings settings;
+    settings.layer = 1;
+    settings.policy = parse_policy("h2o+critical");
+    if (name == "follow") settings.choices["tokens"] = "3-5";
+    Progress progress;
+    return request::FigureMaker(trace)
+        .make(find_figure(name), settings, progress)
+        .figure->caption();
+  }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(HeadCaptions, SayWhatAThinLineIsWhereThereIsOne) {
+  for (const char* name :
+       {"overview", "head-budgets", "follow", "perturbation-heads", "roles", "sinks"}) {
+    EXPECT_THAT(caption(name, true), HasSubstr(" A thin line is a layer without a cache.")) << name;
+    EXPECT_THAT(caption(name, false), Not(HasSubstr("thin line"))) << name;
+  }
+}
+
+}  // namespace
+}  // namespace kvloupe::figure
