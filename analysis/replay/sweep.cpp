@@ -18,11 +18,51 @@
 #include "analysis/read_line.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/compresses_at_once.h"
+#include "analysis/trace/asked_queries.h"
 #include "analysis/unknown.h"
 
 namespace kvloupe {
 
-namespace {}  // namespace
+namespace {
+/// The parts between commas.
+std::vector<std::string_view> comma_list(std::string_view text) {
+  std::vector<std::string_view> items;
+  for (std::size_t first = 0; first <= text.size();) {
+    const std::size_t end = std::min(text.find(',', first), text.size());
+    items.push_back(text.substr(first, end - first));
+    first = end + 1;
+  }
+  return items;
+}
+
+int parse_block(std::string_view text) {
+  if (text == "all") return kWholePrompt;
+  int block = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), block);
+  if (error != std::errc() || end != text.data() + text.size() || block < 1) {
+    throw UsageError("block '" + std::string(text) +
+                     "': write a number of tokens, at least 1, or all");
+  }
+  return block;
+}
+}  // namespace
+
+std::vector<Budget> parse_budgets(std::string_view text) {
+  std::vector<Budget> budgets;
+  for (const std::string_view item : comma_list(text)) budgets.push_back(parse_budget(item));
+  return budgets;
+}
+
+std::vector<int> parse_blocks(std::string_view text) {
+  std::vector<int> blocks;
+  for (const std::string_view item : comma_list(text)) blocks.push_back(parse_block(item));
+  return blocks;
+}
+
+std::vector<std::string> usual_measures(const Trace& trace) {
+  const std::string queries = asked_name(asked_first(trace.tokens(), trace.run()));
+  return {queries + (trace.has_output_weight() ? "_residual_change" : "_kept_attention")};
+}
 
 std::vector<SweepSetting> sweep_settings(const Trace& trace, const SweepRequest& request) {
   std::vector<SweepSetting> settings;
@@ -233,7 +273,7 @@ void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
     progress.check();
     const SweepSetting& setting = settings[i];
     const bool known = table.has(trace, setting);
-    report(i, settings.size(), setting, known);
+    if (report) report(i, settings.size(), setting, known);
     if (known) continue;
     ReplayRequest request;
     request.policy = setting.policy;
@@ -245,7 +285,7 @@ void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
     request.states = &states;
     request.shared = &shared;
     table.add(trace, setting, replay(trace, request, progress));
-    table.save(path);
+    if (!path.empty()) table.save(path);
   }
 }
 

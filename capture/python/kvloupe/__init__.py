@@ -9,13 +9,15 @@ from .errors import KvloupeError, KvloupeWarning
 from .external import external
 from .from_kvpress import from_kvpress
 from .layout import Layer, Model
-from .program import Figure, figure, follow, replay, sweep, view
+from .policy import Kept, Merge, Policy
+from .program import Figure, figure, view
 from .prompt_file import read_prompt
 from .reader import Trace, open_trace
 from .reader import open_trace as open  # noqa: A001 - kvloupe.open(path), as h5py has it
+from .replays import Replay, follow, replay, sweep
 from .tokenizer import Tokenizer
 from .writer import TraceWriter
 
-__all__ = ["Figure", "KvloupeError", "KvloupeWarning", "Layer", "Model", "Tokenizer", "Trace", "TraceWriter",
-           "capture", "external", "figure", "follow", "from_kvpress", "open", "open_trace", "read_prompt", "replay",
-           "sweep", "view"]
+__all__ = ["Figure", "Kept", "KvloupeError", "KvloupeWarning", "Layer", "Merge", "Model", "Policy", "Replay",
+           "Tokenizer", "Trace", "TraceWriter", "capture", "external", "figure", "follow", "from_kvpress", "open",
+           "open_trace", "read_prompt", "replay", "sweep", "view"]
