@@ -60,6 +60,11 @@ typedef struct kvloupe_engine_work kvloupe_engine_work;
 KVLOUPE_ENGINE_EXPORT kvloupe_engine_work* kvloupe_engine_work_create(void);
 KVLOUPE_ENGINE_EXPORT void kvloupe_engine_work_destroy(kvloupe_engine_work* work);
 KVLOUPE_ENGINE_EXPORT void kvloupe_engine_work_stop(kvloupe_engine_work* work);
+/* on = 1: from now on SIGINT (Ctrl-C) stops this work, and then goes to the handler that was there;
+   where there was none, nothing changes. on = 0: the handler is the old one again. For one work of
+   a process at a time, from one thread. */
+KVLOUPE_ENGINE_EXPORT void kvloupe_engine_work_stop_by_interrupt(kvloupe_engine_work* work,
+                                                                 int32_t on);
 /* How much is done: 0 to 1. */
 KVLOUPE_ENGINE_EXPORT double kvloupe_engine_work_fraction(const kvloupe_engine_work* work);
 

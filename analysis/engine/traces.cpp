@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,7 +17,9 @@
 #include "analysis/engine/calls.h"
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/measure/shared_measures.h"
 #include "analysis/policy/kit/allowed_python.h"
+#include "analysis/record/head_states.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/follow_json.h"
 #include "analysis/replay/followed_replay.h"
@@ -29,8 +32,42 @@
 
 namespace kvloupe::engine {
 
+/// A trace and, where it is small, what was read and measured of it: for a short trace, reading its
+/// states takes as long as a replay. Any number of threads may use it.
+class OpenTrace {
+ public:
+  explicit OpenTrace(const char* path) : trace(path), states_(kMostKept), kept_(is_small()) {}
+
+  const Trace trace;
+  /// States already read; null where the trace is large, and each call takes room of its own.
+  LayerStatesCache* states() const { return kept_ ? &states_ : nullptr; }
+  /// What was measured with this choice of measures; null as above.
+  std::shared_ptr<SharedMeasures> shared(const std::vector<std::string>& measures) const {
+    if (!kept_) return nullptr;
+    const std::lock_guard lock(mutex_);
+    if (!shared_ || measures != measures_) {
+      shared_ = std::make_shared<SharedMeasures>(kMostKept / 4);
+      measures_ = measures;
+    }
+    return shared_;
+  }
+
+ private:
+  static constexpr std::size_t kMostKept = std::size_t{64} << 20U;
+  bool is_small() const {
+    return layer_bytes(trace, StateParts()) * static_cast<std::size_t>(trace.model().num_layers) <=
+           kMostKept;
+  }
+
+  mutable LayerStatesCache states_;
+  const bool kept_;
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<SharedMeasures> shared_;
+  mutable std::vector<std::string> measures_;
+};
+
 /// A replay reads its trace again when a measure is asked for.
-using SharedTrace = std::shared_ptr<const Trace>;
+using SharedTrace = std::shared_ptr<const OpenTrace>;
 
 namespace {
 std::optional<Compression> compression_of(int32_t word) {
@@ -149,7 +186,8 @@ void fill_measure(const kvloupe_engine_replay& own, const char* name, bool per_s
     MeasureRequest request;
     request.measures = {measure.info->name};
     request.summary = !per_step;
-    made = measure_replay(*own.trace, own.replay, request, progress);
+    request.states = own.trace->states();
+    made = measure_replay(own.trace->trace, own.replay, request, progress);
     from = &made;
   }
   std::size_t at = 0;
@@ -216,7 +254,7 @@ int32_t kvloupe_engine_trace_open(const char* path, kvloupe_engine_trace** trace
     *trace = nullptr;
     require(path, "path");
     auto opened = std::make_unique<kvloupe_engine_trace>();
-    opened->trace = std::make_shared<const Trace>(path);
+    opened->trace = std::make_shared<const OpenTrace>(path);
     *trace = opened.release();
   });
 }
@@ -225,9 +263,9 @@ void kvloupe_engine_trace_close(kvloupe_engine_trace* trace) { delete trace; }
 
 void kvloupe_engine_trace_describe(const kvloupe_engine_trace* trace,
                                    kvloupe_engine_trace_facts* facts) {
-  const RunInfo& run = trace->trace->run();
-  *facts = {trace->trace->length(), run.prompt_length, run.generated, run.block_size,
-            trace->trace->model().num_layers};
+  const RunInfo& run = trace->trace->trace.run();
+  *facts = {trace->trace->trace.length(), run.prompt_length, run.generated, run.block_size,
+            trace->trace->trace.model().num_layers};
 }
 
 int32_t kvloupe_engine_trace_states(const kvloupe_engine_trace* trace, int32_t which, int32_t layer,
@@ -236,7 +274,7 @@ int32_t kvloupe_engine_trace_states(const kvloupe_engine_trace* trace, int32_t w
   return guarded(error, [&] {
     require(trace, "trace");
     require(columns, "columns");
-    const Trace& own = *trace->trace;
+    const Trace& own = trace->trace->trace;
     if (layer < 0 || layer >= own.model().num_layers) {
       throw UsageError("layer " + std::to_string(layer) + ": the trace has layers 0 to " +
                        std::to_string(own.model().num_layers - 1));
@@ -261,7 +299,7 @@ int32_t kvloupe_engine_replay_create(const kvloupe_engine_trace* trace,
     require(made, "replay");
     *made = nullptr;
     require(trace, "trace");
-    const Trace& own = *trace->trace;
+    const Trace& own = trace->trace->trace;
     ReplayRequest wanted = request_of(own, request);
     if (request->layers != nullptr) {
       wanted.layers = parse_index_list(request->layers, "layer", own.model().num_layers);
@@ -275,6 +313,7 @@ int32_t kvloupe_engine_replay_create(const kvloupe_engine_trace* trace,
     const OneBlasThread one_thread;
     auto result = std::make_unique<kvloupe_engine_replay>();
     result->trace = trace->trace;
+    wanted.states = trace->trace->states();
     result->replay = replay(own, wanted, work.progress());
     result->measured = wanted.metrics;
     result->measures = std::move(wanted.measures);
@@ -292,7 +331,7 @@ void kvloupe_engine_replay_describe(const kvloupe_engine_replay* replay,
             own.block,
             static_cast<int32_t>(own.heads.size()),
             static_cast<int32_t>(own.blocks.size()),
-            replay->trace->length()};
+            replay->trace->trace.length()};
 }
 
 void kvloupe_engine_replay_sets(const kvloupe_engine_replay* replay, int32_t* layer_head,
@@ -359,11 +398,11 @@ int32_t kvloupe_engine_replay_json(kvloupe_engine_replay* replay, const char* he
     require(bytes, "bytes");
     ReplayJsonOptions shown;
     if (heads != nullptr) {
-      shown.heads = parse_index_list(heads, "head", replay->trace->most_heads());
+      shown.heads = parse_index_list(heads, "head", replay->trace->trace.most_heads());
     }
     shown.last_step_only = last != 0;
     std::string json;
-    write_replay_json(replay->replay, replay->trace->path().string(), shown,
+    write_replay_json(replay->replay, replay->trace->trace.path().string(), shown,
                       [&](std::string_view piece) { json += piece; });
     replay->json = std::move(json);
     *text = replay->json.c_str();
@@ -385,7 +424,7 @@ int32_t kvloupe_engine_follow(const kvloupe_engine_trace* trace,
     require(made, "text");
     *made = nullptr;
     require(trace, "trace");
-    const Trace& own = *trace->trace;
+    const Trace& own = trace->trace->trace;
     const ReplayRequest wanted = request_of(own, request);
     const std::vector<int> followed =
         followed_tokens(own, tokens == nullptr ? "" : tokens, segment == nullptr ? "" : segment);
@@ -407,14 +446,18 @@ int32_t kvloupe_engine_sweep_create(const kvloupe_engine_trace* trace,
     require(trace, "trace");
     require(request, "request");
     require_size(request->size, sizeof *request, "kvloupe_engine_sweep_request");
-    const Trace& own = *trace->trace;
+    const Trace& own = trace->trace->trace;
     std::vector<std::string> measures = measures_of(request->measure_count, request->measures);
     const std::vector<SweepSetting> settings = sweep_settings(own, settings_of(*request));
     if (request->default_measures != 0) measures = usual_measures(own);
     auto sweep = std::make_unique<kvloupe_engine_sweep>();
     Work work(request->work);
     const OneBlasThread one_thread;
-    run_sweep(own, settings, "", sweep->table, work.progress(), {}, measures);
+    const std::shared_ptr<SharedMeasures> known = trace->trace->shared(measures);
+    std::optional<SweepShared> shared;
+    if (known) shared.emplace(SweepShared{*trace->trace->states(), *known});
+    run_sweep(own, settings, "", sweep->table, work.progress(), {}, measures,
+              shared ? &*shared : nullptr);
     fill_columns(*sweep);
     *made = sweep.release();
   });

@@ -264,11 +264,11 @@ void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
                const std::string& path, SweepTable& table, Progress& progress,
                const std::function<void(std::size_t place, std::size_t count,
                                         const SweepSetting& setting, bool known)>& report,
-               const std::vector<std::string>& measures) {
+               const std::vector<std::string>& measures, const SweepShared* shared) {
   constexpr std::size_t kMostStates = std::size_t{1} << 30U;
   constexpr std::size_t kMostShared = std::size_t{1} << 28U;
-  LayerStatesCache states(kMostStates);
-  SharedMeasures shared(kMostShared);
+  LayerStatesCache own_states(kMostStates);
+  SharedMeasures own_measures(kMostShared);
   for (std::size_t i = 0; i < settings.size(); ++i) {
     progress.check();
     const SweepSetting& setting = settings[i];
@@ -282,8 +282,8 @@ void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
     request.compression = setting.compression;
     request.measures = measures;
     request.summary = true;  // a row holds what measure_of() reads
-    request.states = &states;
-    request.shared = &shared;
+    request.states = shared != nullptr ? &shared->states : &own_states;
+    request.shared = shared != nullptr ? &shared->measures : &own_measures;
     table.add(trace, setting, replay(trace, request, progress));
     if (!path.empty()) table.save(path);
   }

@@ -77,6 +77,13 @@ class SweepTable {
   std::vector<SweepRow> rows_;
 };
 
+/// What several sweeps of one trace share: states already read, and what was measured with one
+/// choice of measures.
+struct SweepShared {
+  LayerStatesCache& states;
+  SharedMeasures& measures;
+};
+
 /// Replays what the table lacks and saves it to `path` after each replay, so that a sweep that was
 /// stopped goes on where it was; an empty path: nothing is saved. `report`, where there is one, is
 /// told before each setting: its place, how many there are, and whether it was there already.
@@ -86,7 +93,7 @@ void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
                const std::string& path, SweepTable& table, Progress& progress,
                const std::function<void(std::size_t place, std::size_t count,
                                         const SweepSetting& setting, bool known)>& report,
-               const std::vector<std::string>& measures = {});
+               const std::vector<std::string>& measures = {}, const SweepShared* shared = nullptr);
 
 /// The smallest budget of each head, per policy and block, at which a measure is at most `limit`;
 /// none where no budget of the table is enough.

@@ -9,6 +9,7 @@ import ctypes
 import functools
 import os
 import shutil
+import signal
 import threading
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_uint32, c_void_p
 from pathlib import Path
@@ -20,7 +21,6 @@ INTERFACE = 1
 _FILE = "libkvloupe_engine.so"
 _ERROR_BYTES = 2048
 _CANCELLED = 3
-_WAIT = 0.05  # seconds between two looks for Ctrl-C
 
 READS_QUERIES, READS_VALUES, READS_OUTPUT_WEIGHTS, MERGES = 1, 2, 4, 8
 
@@ -81,6 +81,7 @@ _OUT = POINTER(c_void_p)
 # name: (result, arguments without the last one, `error`); those that return c_int32 take it.
 _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "work_create": (c_void_p, ()), "work_destroy": (None, (c_void_p,)), "work_stop": (None, (c_void_p,)),
+    "work_stop_by_interrupt": (None, (c_void_p, c_int32)),
     "work_fraction": (c_double, (c_void_p,)),
     "spec_reads": (c_int32, (c_char_p, POINTER(c_uint32))),
     "budget": (c_int32, (c_char_p, c_int32, POINTER(c_int32))),
@@ -101,19 +102,20 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "sweep_describe": (None, (c_void_p, POINTER(SweepFacts)))}
 
 
-def _candidates() -> list[Path]:
+@functools.lru_cache(maxsize=4)
+def _find(named: str | None, program: str | None, places: str | None) -> str | None:
+    """Where the library is, with these values of $KVLOUPE_ENGINE, $KVLOUPE and $PATH."""
     package = Path(__file__).resolve().parent
     if (package / "lib" / _FILE).is_file():
-        return [package / "lib" / _FILE]
-    named = os.environ.get("KVLOUPE_ENGINE")
+        return str(package / "lib" / _FILE)
     if named:
-        return [Path(named)]
+        return named
     found = [folder / "build" / "lib" / _FILE for folder in package.parents]
-    program = os.environ.get("KVLOUPE") or shutil.which("kvloupe")
+    program = program or shutil.which("kvloupe", path=places)
     if program:
         prefix = Path(program).resolve().parent.parent
         found += [prefix / "lib" / _FILE, *sorted(prefix.glob(f"lib*/{_FILE}")), *sorted(prefix.glob(f"lib/*/{_FILE}"))]
-    return [path for path in found if path.is_file()]
+    return next((str(path) for path in found if path.is_file()), None)
 
 
 @functools.lru_cache(maxsize=None)
@@ -137,10 +139,9 @@ def _load(path: str) -> ctypes.CDLL:
 
 def library() -> ctypes.CDLL | None:
     """The engine, or None where there is none. Raises KvloupeError for one that cannot be loaded."""
-    if os.environ.get("KVLOUPE_ENGINE") == "none":
-        return None
-    found = _candidates()
-    return _load(str(found[0])) if found else None
+    named = os.environ.get("KVLOUPE_ENGINE")
+    found = None if named == "none" else _find(named, os.environ.get("KVLOUPE"), os.environ.get("PATH"))
+    return None if found is None else _load(found)
 
 
 def needed() -> ctypes.CDLL:
@@ -163,34 +164,19 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def stoppable(body: Callable[[c_void_p], None]) -> None:
-    """body(work), so that Ctrl-C stops the work: in the main thread it runs beside, and this one waits."""
+    """body(work), which Ctrl-C stops where Python itself would raise KeyboardInterrupt: in the main thread."""
     own = needed()
     work = c_void_p(own.kvloupe_engine_work_create())
     if not work:
         raise MemoryError
+    usual = (threading.current_thread() is threading.main_thread()
+             and signal.getsignal(signal.SIGINT) is signal.default_int_handler)
     try:
-        if threading.current_thread() is not threading.main_thread():
-            body(work)
-            return
-        failed: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                body(work)
-            except BaseException as error:  # handed over to the main thread
-                failed.append(error)
-        beside = threading.Thread(target=run, name="kvloupe", daemon=True)
-        beside.start()
-        try:
-            while beside.is_alive():
-                beside.join(_WAIT)
-        except BaseException:
-            own.kvloupe_engine_work_stop(work)
-            beside.join()
-            raise
-        if failed:
-            raise failed[0]
+        if usual:
+            own.kvloupe_engine_work_stop_by_interrupt(work, 1)
+        body(work)
     finally:
+        own.kvloupe_engine_work_stop_by_interrupt(work, 0)
         own.kvloupe_engine_work_destroy(work)
 
 
