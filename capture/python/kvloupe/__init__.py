@@ -3,6 +3,7 @@
     import kvloupe
     kvloupe.capture(model, tokenizer, "a prompt", "trace.h5")
     kvloupe.figure("trace.h5", "filmstrip", policy="keydiff", budget="25%")
+    model.generate(**inputs, cache=kvloupe.Cache("keydiff", 512, model=model))
 """
 from .capture import capture
 from .errors import KvloupeError, KvloupeWarning
@@ -21,3 +22,16 @@ from .writer import TraceWriter
 __all__ = ["Figure", "Kept", "KvloupeError", "KvloupeWarning", "Layer", "Merge", "Model", "Policy", "Replay",
            "Tokenizer", "Trace", "TraceWriter", "capture", "external", "figure", "follow", "from_kvpress", "open",
            "open_trace", "read_prompt", "replay", "sweep", "view"]
+
+
+def __getattr__(name: str) -> object:  # these need torch and transformers, which take seconds to import
+    if name not in ("Cache", "run"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        if name == "Cache":
+            from .cache import Cache
+            return Cache
+        from .closed_run import run
+        return run
+    except ImportError as error:
+        raise KvloupeError(f"kvloupe.{name} needs torch and transformers from 5 on ({error}); install them") from error
