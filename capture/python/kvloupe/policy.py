@@ -152,7 +152,7 @@ class Policy:
         rest may be None. last: no token follows. acts=False: nothing is evicted now, nor may it be later (compression
         of the context only). Raises KvloupeError, after which a new policy is needed.
         """
-        block = engine.Block(size=ctypes.sizeof(engine.Block), last=last, acts=acts)
+        block = engine.Block(size=ctypes.sizeof(engine.Block), last=bool(last), acts=bool(acts))
         alive = []
         for name, given, read in (("keys", keys, True), ("values", values, "values" in self.reads),
                                   ("queries", queries, "queries" in self.reads and acts)):

@@ -300,7 +300,7 @@ def test_a_policy_that_is_given_a_traces_states_decides_as_its_replay(trace: Pat
                 for step, (first, end) in enumerate(blocks):
                     part = slice(first, end)
                     kept = policy.step(key[:, part], value[:, part] if "values" in policy.reads else None,
-                                       query[:, part] if "queries" in policy.reads else None, last=step + 1 == len(blocks))
+                                       query[:, part] if "queries" in policy.reads else None, last=np.bool_(step + 1 == len(blocks)))
                     for head, one in enumerate(kept):
                         held[head] += range(first, end)
                         assert one.entries == len(held[head])
