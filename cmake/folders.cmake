@@ -82,6 +82,8 @@ function(kvloupe_folder folder)
     target_compile_options(${target} PRIVATE ${KVLOUPE_DRAWING_OPTIMISATION})
     kvloupe_precompile(${target} drawing)
   else()
+    # May become a part of the engine's shared library (analysis/engine), which exports its C functions and no more.
+    set_target_properties(${target} PROPERTIES ${KVLOUPE_OF_A_LIBRARY})
     kvloupe_precompile(${target} plain)
   endif()
   add_executable(arrows_${target} EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/no_program.cpp)

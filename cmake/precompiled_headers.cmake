@@ -10,6 +10,9 @@ set(KVLOUPE_HEADERS_torch <ATen/ATen.h> ${KVLOUPE_HEADERS_plain})
 set(KVLOUPE_HEADERS_test <gmock/gmock.h> <gtest/gtest.h> ${KVLOUPE_HEADERS_plain})
 set(KVLOUPE_HEADERS_torch_test <gmock/gmock.h> <gtest/gtest.h> ${KVLOUPE_HEADERS_torch})
 
+# Of code that a shared library may hold. Headers are parsed with the same.
+set(KVLOUPE_OF_A_LIBRARY POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+
 # kvloupe_precompile(TARGET KIND): the standard library's headers and those of the kind.
 function(kvloupe_precompile target kind)
   set(owner kvloupe_precompiled_${kind})
@@ -25,6 +28,9 @@ function(kvloupe_precompile target kind)
       if(Torch_VERSION VERSION_GREATER_EQUAL 2)
         target_compile_definitions(${owner} PRIVATE FMT_HEADER_ONLY)
       endif()
+    endif()
+    if(kind STREQUAL "plain")
+      set_target_properties(${owner} PROPERTIES ${KVLOUPE_OF_A_LIBRARY})
     endif()
     if(kind STREQUAL "drawing")  # parsed with the options of the files that use them
       target_compile_options(${owner} PRIVATE ${KVLOUPE_DRAWING_OPTIMISATION})

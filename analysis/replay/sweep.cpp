@@ -19,11 +19,51 @@
 #include "analysis/read_line.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/compresses_at_once.h"
+#include "analysis/trace/asked_queries.h"
 #include "analysis/unknown.h"
 
 namespace kvloupe {
 
-namespace {}  // namespace
+namespace {
+/// The parts between commas.
+std::vector<std::string_view> comma_list(std::string_view text) {
+  std::vector<std::string_view> items;
+  for (std::size_t first = 0; first <= text.size();) {
+    const std::size_t end = std::min(text.find(',', first), text.size());
+    items.push_back(text.substr(first, end - first));
+    first = end + 1;
+  }
+  return items;
+}
+
+int parse_block(std::string_view text) {
+  if (text == "all") return kWholePrompt;
+  int block = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), block);
+  if (error != std::errc() || end != text.data() + text.size() || block < 1) {
+    throw UsageError("block '" + std::string(text) +
+                     "': write a number of tokens, at least 1, or all");
+  }
+  return block;
+}
+}  // namespace
+
+std::vector<Budget> parse_budgets(std::string_view text) {
+  std::vector<Budget> budgets;
+  for (const std::string_view item : comma_list(text)) budgets.push_back(parse_budget(item));
+  return budgets;
+}
+
+std::vector<int> parse_blocks(std::string_view text) {
+  std::vector<int> blocks;
+  for (const std::string_view item : comma_list(text)) blocks.push_back(parse_block(item));
+  return blocks;
+}
+
+std::vector<std::string> usual_measures(const Trace& trace) {
+  const std::string queries = asked_name(asked_first(trace.tokens(), trace.run()));
+  return {queries + (trace.has_output_weight() ? "_residual_change" : "_kept_attention")};
+}
 
 std::vector<SweepSetting> sweep_settings(const Trace& trace, const SweepRequest& request) {
   std::vector<SweepSetting> settings;
@@ -225,18 +265,18 @@ void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
                const std::string& path, SweepTable& table, Progress& progress,
                const std::function<void(std::size_t place, std::size_t count,
                                         const SweepSetting& setting, bool known)>& report,
-               const std::vector<std::string>& measures) {
+               const std::vector<std::string>& measures, const SweepShared* shared) {
   constexpr std::size_t kMostStates = std::size_t{1} << 30U;
   constexpr std::size_t kMostShared = std::size_t{1} << 28U;
   constexpr std::size_t kMostPrefix = std::size_t{1} << 26U;
-  LayerStatesCache states(kMostStates);
-  SharedMeasures shared(kMostShared);
+  LayerStatesCache own_states(kMostStates);
+  SharedMeasures own_measures(kMostShared);
   SharedPrefix prefix(kMostPrefix);
   for (std::size_t i = 0; i < settings.size(); ++i) {
     progress.check();
     const SweepSetting& setting = settings[i];
     const bool known = table.has(trace, setting);
-    report(i, settings.size(), setting, known);
+    if (report) report(i, settings.size(), setting, known);
     if (known) continue;
     ReplayRequest request;
     request.policy = setting.policy;
@@ -245,11 +285,11 @@ void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
     request.compression = setting.compression;
     request.measures = measures;
     request.summary = true;  // a row holds what measure_of() reads
-    request.states = &states;
-    request.shared = &shared;
+    request.states = shared != nullptr ? &shared->states : &own_states;
+    request.shared = shared != nullptr ? &shared->measures : &own_measures;
     request.prefix = &prefix;
     table.add(trace, setting, replay(trace, request, progress));
-    table.save(path);
+    if (!path.empty()) table.save(path);
   }
 }
 

@@ -27,6 +27,15 @@ struct SweepSetting {
   bool operator==(const SweepSetting&) const = default;
 };
 
+/// "10%,128" and "32,128,all", each separated by commas. Throw UsageError, which names the one that
+/// is wrong.
+std::vector<Budget> parse_budgets(std::string_view text);
+std::vector<int> parse_blocks(std::string_view text);
+
+/// The measures on request that are shown first everywhere: of the answer's queries, where the
+/// trace has them, else of the question's, else of later ones.
+std::vector<std::string> usual_measures(const Trace& trace);
+
 /// Policies × budgets × blocks, none twice, in this order. Throws UsageError for a budget or block
 /// the trace cannot have, and for a policy whose parts make no sense together.
 std::vector<SweepSetting> sweep_settings(const Trace& trace, const SweepRequest& request);
@@ -68,15 +77,23 @@ class SweepTable {
   std::vector<SweepRow> rows_;
 };
 
+/// What several sweeps of one trace share: states already read, and what was measured with one
+/// choice of measures.
+struct SweepShared {
+  LayerStatesCache& states;
+  SharedMeasures& measures;
+};
+
 /// Replays what the table lacks and saves it to `path` after each replay, so that a sweep that was
-/// stopped goes on where it was. `report` is told before each setting: its place, how many there
-/// are, and whether it was there already. `measures`: those on request to compute too, or "all";
-/// what is known already is not computed again for them. Throws what replay() and save() throw.
+/// stopped goes on where it was; an empty path: nothing is saved. `report`, where there is one, is
+/// told before each setting: its place, how many there are, and whether it was there already.
+/// `measures`: those on request to compute too, or "all"; what is known already is not computed
+/// again for them. Throws what replay() and save() throw.
 void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
                const std::string& path, SweepTable& table, Progress& progress,
                const std::function<void(std::size_t place, std::size_t count,
                                         const SweepSetting& setting, bool known)>& report,
-               const std::vector<std::string>& measures = {});
+               const std::vector<std::string>& measures = {}, const SweepShared* shared = nullptr);
 
 /// The smallest budget of each head, per policy and block, at which a measure is at most `limit`;
 /// none where no budget of the table is enough.

@@ -1,6 +1,6 @@
 // kvloupe follow: what became of some tokens in every head, and which heads read them.
 
-#include "analysis/replay/follow.h"
+#include "analysis/replay/followed_replay.h"
 
 #include <fmt/format.h>
 
@@ -11,12 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/output_file.h"
-#include "analysis/record/layer_states.h"
 #include "analysis/replay/follow_json.h"
-#include "analysis/replay/replay.h"
 #include "app/cli/commands.h"
 #include "app/cli/replay_options.h"
 #include "app/plot/printable.h"
@@ -27,22 +24,6 @@ namespace {
 struct Options : ReplayOptions {
   std::string tokens, segment;
 };
-
-/// The tokens to follow, ascending.
-std::vector<int> tokens_of(const Options& options, const Trace& trace) {
-  if (options.tokens.empty() == options.segment.empty()) {
-    throw UsageError("follow: give either --tokens or --segment");
-  }
-  if (!options.tokens.empty()) return named_tokens(trace, options.tokens);
-  const std::vector<std::string>& names = trace.tokens().segment_names;
-  if (std::find(names.begin(), names.end(), options.segment) != names.end()) {
-    return named_tokens(trace, options.segment);
-  }
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-  throw UsageError("segment '" + in_one_line(options.segment) + "': the trace has " +
-                   (names.empty() ? "no segments; use --tokens instead" : "the segments " + list));
-}
 
 std::string share_text(double value) {
   return std::isfinite(value) ? fmt::format("{:.3f}", value) : "-";
@@ -121,31 +102,16 @@ void write_table(const Trace& trace, const Options& options, const Replay& repla
 
 int run(const Options& options) {
   std::optional<Trace> opened;
-  ReplayRequest request = options.open(opened);
+  const ReplayRequest request = options.open(opened);
   const Trace& trace = *opened;
-  request.metrics = false;
-  request.followed = tokens_of(options, trace);
+  const std::vector<int> tokens = followed_tokens(trace, options.tokens, options.segment);
   OutputFile out(options.json.empty() ? "-" : options.json);
-
-  constexpr std::size_t kMostStates = std::size_t{512} << 20U;
-  LayerStatesCache states(kMostStates);
-  request.states = &states;
-  ReadsRequest reads;
-  reads.tokens = request.followed;
-  reads.roles = true;
-  reads.states = &states;
   Progress progress;
-  const std::vector<TokenReads> read = token_reads(trace, reads, progress);
-  const Replay result = replay(trace, request, progress);
-  AskOptions asking;
-  asking.states = &states;
-  const std::vector<FollowedHead> heads =
-      follow(result, read, request.followed,
-             restored_heads(trace, result, request.followed, asking, progress));
+  const FollowedReplay result = follow_tokens(trace, request, tokens, progress);
   if (options.json.empty()) {
-    write_table(trace, options, result, request.followed, heads, out);
+    write_table(trace, options, result.replay, tokens, result.heads, out);
   } else {
-    out.write(follow_json(trace, options.trace, result, request.followed, heads));
+    out.write(follow_json(trace, options.trace, result.replay, tokens, result.heads));
   }
   out.finish();
   return 0;

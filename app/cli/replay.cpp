@@ -18,11 +18,11 @@
 #include "analysis/output_file.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/held_bytes.h"
+#include "analysis/replay/index_list.h"
 #include "analysis/replay/measure_replay.h"
 #include "analysis/replay/replay_json.h"
 #include "app/cli/commands.h"
 #include "app/cli/explain.h"
-#include "app/cli/index_list.h"
 #include "app/cli/replay_options.h"
 
 namespace kvloupe::cli::replay_verb {

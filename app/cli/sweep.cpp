@@ -7,7 +7,6 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,7 +18,6 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/kit/policy.h"
-#include "analysis/trace/asked_queries.h"
 #include "analysis/trace/compression_words.h"
 #include "app/cli/commands.h"
 
@@ -31,28 +29,6 @@ struct Options {
   std::vector<std::string> measures;
   std::optional<Compression> compression;
 };
-
-std::vector<std::string> comma_list(std::string_view text) {
-  std::vector<std::string> items(1);
-  for (const char c : text) {
-    if (c == ',') {
-      items.emplace_back();
-    } else {
-      items.back() += c;
-    }
-  }
-  return items;
-}
-
-int parse_block(const std::string& text) {
-  if (text == "all") return kWholePrompt;
-  int block = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), block);
-  if (error != std::errc() || end != text.data() + text.size() || block < 1) {
-    throw UsageError("block '" + text + "': write a number of tokens, at least 1, or all");
-  }
-  return block;
-}
 
 /// "perturbation_l1=0.5"
 std::pair<std::string, double> parse_limit(const std::string& text) {
@@ -86,28 +62,15 @@ int run(const Options& options) {
   }
   SweepRequest request;
   request.policies = parse_policy_list(options.policies);
-  for (const std::string& text : comma_list(options.budgets)) {
-    request.budgets.push_back(parse_budget(text));
-  }
+  request.budgets = parse_budgets(options.budgets);
   std::pair<std::string, double> limit;
   if (!options.limit.empty()) limit = parse_limit(options.limit);
   refuse_own_input(options.output, {options.trace});
   const Trace trace(options.trace);
-  if (options.blocks.empty()) {
-    request.blocks = {0};
-  } else {
-    for (const std::string& text : comma_list(options.blocks)) {
-      request.blocks.push_back(parse_block(text));
-    }
-  }
+  request.blocks = options.blocks.empty() ? std::vector<int>{0} : parse_blocks(options.blocks);
   request.compression = options.compression;
   std::vector<std::string> measures = none ? std::vector<std::string>() : options.measures;
-  if (options.measures.empty()) {
-    // The measure that is shown first everywhere: of the answer's queries, where the trace has
-    // them.
-    const std::string queries = asked_name(asked_first(trace.tokens(), trace.run()));
-    measures = {queries + (trace.has_output_weight() ? "_residual_change" : "_kept_attention")};
-  }
+  if (options.measures.empty()) measures = usual_measures(trace);
   const std::vector<SweepSetting> settings = sweep_settings(trace, request);
   SweepTable table = SweepTable::load(options.output);
   // A measure there is not is known before the work.

@@ -12,7 +12,7 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/policy_catalog.h"
 #include "app/cli/commands.h"
-#include "app/cli/index_list.h"
+#include "analysis/replay/index_list.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -199,10 +199,10 @@ TEST_F(CliReplay, WhatIsWrongWithAFileExitsOneAndLeavesNothing) {
 }
 
 TEST(IndexList, ListsAndRanges) {
-  EXPECT_THAT(cli::parse_index_list("0-3,7,2", "layer", 8), ElementsAre(0, 1, 2, 3, 7));
+  EXPECT_THAT(parse_index_list("0-3,7,2", "layer", 8), ElementsAre(0, 1, 2, 3, 7));
   for (const char* wrong :
        {"", ",", "a", "1,", "-1", "3-", "2-1", "8", "0-8", "1.5", "99999999999"}) {
-    EXPECT_THROW(cli::parse_index_list(wrong, "layer", 8), UsageError) << wrong;
+    EXPECT_THROW(parse_index_list(wrong, "layer", 8), UsageError) << wrong;
   }
 }
 

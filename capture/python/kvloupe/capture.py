@@ -20,7 +20,7 @@ from .layout import Layer, usual_scale
 from .linear import weight_of
 from .output_weight import output_weight_of
 from .own_attention import LogitsCheck, check_name, check_types, own_logits
-from .places import Clock, find_places, mixer_of, state_bytes
+from .places import Clock, Place, find_places, mixer_of, state_bytes
 from .probe import make_probe, run_probe
 from .progress import reporter
 from .prompt import encoded, pieces_of
@@ -29,11 +29,11 @@ from .writer import SEGMENTS, TraceWriter
 _TOP = 5
 _LARGEST_HEAD = 16_000_000  # bytes of an output head, or of its rows, that are stored unasked
 # Families that compute something else in blocks of several tokens than in one pass.
-_ONE_PASS = {"jamba": "Jamba's Mamba layers begin each block of several tokens anew"}
-_DTYPES = {"torch.float32": "f32", "torch.bfloat16": "bf16", "torch.float16": "f16"}
+ONE_PASS = {"jamba": "Jamba's Mamba layers begin each block of several tokens anew"}
+DTYPES = {"torch.float32": "f32", "torch.bfloat16": "bf16", "torch.float16": "f16"}
 
 
-class _Predictions:
+class Predictions:
     """The model's next tokens, losses and last hidden states, block by block."""
 
     def __init__(self, ids: list[int]) -> None:
@@ -82,7 +82,7 @@ def _head_rows(head: Any, hidden: Any, ids: np.ndarray) -> np.ndarray | str:
     return found if isinstance(found, str) else found.rows.T
 
 
-def _end_tokens(model: Any) -> set[int]:
+def end_tokens(model: Any) -> set[int]:
     found = getattr(model.generation_config, "eos_token_id", None)
     return set(found if isinstance(found, (list, tuple)) else [] if found is None else [found])
 
@@ -127,13 +127,13 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     context = ids[:segments.index("question") if "question" in segments else len(ids)]
     if probe is not None:
         make_probe(probe, context, tokenizer)  # refused before the model runs
-        if text_config(model).model_type in _ONE_PASS:
+        if text_config(model).model_type in ONE_PASS:
             raise KvloupeError(f"probe {probe}: {type(model).__name__} cannot read a second text after a first one, "
-                               f"because {_ONE_PASS[text_config(model).model_type]}; capture it without a probe")
+                               f"because {ONE_PASS[text_config(model).model_type]}; capture it without a probe")
     longest = getattr(text_config(model), "max_position_embeddings", 0) or 0
     if longest and len(ids) + generate > longest:
         raise KvloupeError(f"{len(ids) + generate} tokens, but the model has positions for {longest}; shorten the run")
-    start, prompt_length, ends = time.monotonic(), len(ids), _end_tokens(model)
+    start, prompt_length, ends = time.monotonic(), len(ids), end_tokens(model)
     device = first_device(model)
     head = model.get_output_embeddings()
     named = cache_argument(model)
@@ -155,7 +155,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     report, clear = reporter(progress)
     # How many tokens there will be is known only at the end: the file is made for the most and cut.
     with TraceWriter(path, shape, prompt_length + generate, store, shapes) as writer:
-        clock, predictions = Clock(modules), _Predictions(ids)
+        clock, predictions = Clock(modules), Predictions(ids)
         watch = BetweenWatch(places[:shape.layers], clock, lambda layer, gate: writer.add(
             layer, sink.first, "gate", gate.cpu().numpy()))
         sink = Sink(writer, places, clock, watch.heads)
@@ -228,41 +228,9 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
             if probe is not None:
                 run_probe(model, tokenizer, shape, writer, places, clock, probe, context, block, report)
             scale = usual_scale(writer.layers)
-            shape.sliding_window = _window(writer.layers)
-            without: dict[str, list[int]] = {}
-            for layer, described in enumerate(writer.layers):
-                report("writing", layer, shape.layers)
-                if not described.attends:
-                    continue
-                weight = output_weight_of(places[layer], writer, sink, watch)
-                if isinstance(weight, str):
-                    described.without_output_weight = weight
-                    without.setdefault(weight, []).append(layer)
-                    continue
-                writer.add_output_weight(layer, weight[0], _product, half=writer.half or weight[1] <= 16)
-            for why, where in without.items():
-                more = f" and {len(where) - 1} more" if len(where) > 1 else ""
-                writer.note(f"layer {where[0]}{more}: {why}; the trace has no W_O there")
-            head_bytes = 2 * shape.vocabulary * shape.hidden
-            whole = lm_head or (head_bytes <= _LARGEST_HEAD and head_bytes < writer.bytes_of_states())
-            if whole:
-                rows = _head_weight(head, inputs[0])
-                if isinstance(rows, str):
-                    writer.note(f"the output head {rows}; the trace has none")
-                else:
-                    writer.add_lm_head(rows)
-            final = norm.found()
-            if final is not None:
-                writer.add_final_norm(final.weight, final.bias, final.centred, final.rms)
-                used = np.unique(np.array(ids, np.int64))
-                if not whole and 2 * len(used) * shape.hidden <= _LARGEST_HEAD:
-                    rows = _head_rows(head, inputs[0], used)
-                    if isinstance(rows, str):
-                        writer.note(f"the output head {rows}; the trace has none of its rows")
-                    else:
-                        writer.add_lm_head_rows(used, rows)
-            elif lm_head:
-                writer.note(f"the effect of a change on the logits is not known of this model: {norm.why}")
+            shape.sliding_window = common_window(writer.layers)
+            write_output_weights(writer, places, sink, watch, report)
+            write_head(writer, head, inputs[0], norm, ids, lm_head)
             pieces = pieces_of(tokenizer, shape.vocabulary) if tokenizer is not None else None
             if pieces is not None:
                 writer.add_vocabulary(pieces)
@@ -272,7 +240,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                 np.array(ids), None if pieces is None else [pieces[token] for token in ids],
                 [names.index(segment) for segment in segments], blocks,
                 {"block_size": block, "prompt_length": prompt_length, "generated": len(ids) - prompt_length,
-                 "attention_scale": scale, "dtype": _DTYPES.get(str(dtype()), str(dtype())),
+                 "attention_scale": scale, "dtype": DTYPES.get(str(dtype()), str(dtype())),
                  "device": str(device), "threads": torch.get_num_threads(), "seed": 0,
                  "seconds": time.monotonic() - start}, names, spelled=True)
         finally:
@@ -291,13 +259,56 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     return Path(path)
 
 
+def write_output_weights(writer: TraceWriter, places: list[Place], sink: Any, watch: BetweenWatch, report: Any) -> None:
+    """W_O of every layer, or in the layer why there is none. `sink`: has output_kind and rows, as Sink."""
+    without: dict[str, list[int]] = {}
+    for layer, described in enumerate(writer.layers):
+        report("writing", layer, writer.model.layers)
+        if not described.attends:
+            continue
+        weight = output_weight_of(places[layer], writer, sink, watch)
+        if isinstance(weight, str):
+            described.without_output_weight = weight
+            without.setdefault(weight, []).append(layer)
+            continue
+        writer.add_output_weight(layer, weight[0], _product, half=writer.half or weight[1] <= 16)
+    for why, where in without.items():
+        more = f" and {len(where) - 1} more" if len(where) > 1 else ""
+        writer.note(f"layer {where[0]}{more}: {why}; the trace has no W_O there")
+
+
+def write_head(writer: TraceWriter, head: Any, hidden: Any, norm: FinalNormWatch, ids: list[int], lm_head: bool) -> None:
+    """The output head, or its rows of the trace's tokens, and the last norm. `hidden`: an input of the head."""
+    shape = writer.model
+    head_bytes = 2 * shape.vocabulary * shape.hidden
+    whole = lm_head or (head_bytes <= _LARGEST_HEAD and head_bytes < writer.bytes_of_states())
+    if whole:
+        rows = _head_weight(head, hidden)
+        if isinstance(rows, str):
+            writer.note(f"the output head {rows}; the trace has none")
+        else:
+            writer.add_lm_head(rows)
+    final = norm.found()
+    if final is not None:
+        writer.add_final_norm(final.weight, final.bias, final.centred, final.rms)
+        used = np.unique(np.array(ids, np.int64))
+        if not whole and 2 * len(used) * shape.hidden <= _LARGEST_HEAD:
+            rows = _head_rows(head, hidden, used)
+            if isinstance(rows, str):
+                writer.note(f"the output head {rows}; the trace has none of its rows")
+            else:
+                writer.add_lm_head_rows(used, rows)
+    elif lm_head:
+        writer.note(f"the effect of a change on the logits is not known of this model: {norm.why}")
+
+
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     import torch
 
     return torch.mm(torch.from_numpy(a), torch.from_numpy(b)).numpy()
 
 
-def _window(layers: list[Layer]) -> int:
+def common_window(layers: list[Layer]) -> int:
     """The window of all layers that attend; where they differ, 0, and each layer says its own."""
     windows = {layer.window or 0 for layer in layers if layer.attends}
     return windows.pop() if len(windows) == 1 else 0
@@ -305,7 +316,7 @@ def _window(layers: list[Layer]) -> int:
 
 def _block(config: Any, block: int, prompt: int) -> tuple[int, list[str]]:
     """The size of a block that the model can run, and a note where it is another than the one asked for."""
-    if config.model_type in _ONE_PASS and 1 < block < prompt:
-        return prompt, [f"the prompt runs as one block of {prompt} tokens: {_ONE_PASS[config.model_type]} (block=1 "
+    if config.model_type in ONE_PASS and 1 < block < prompt:
+        return prompt, [f"the prompt runs as one block of {prompt} tokens: {ONE_PASS[config.model_type]} (block=1 "
                         "works, too)"]
     return block, []

@@ -93,10 +93,15 @@ def sweep(path: str | os.PathLike[str], policies: str | Sequence[str], budgets: 
         file = Path(output) if output is not None else Path(folder) / "sweep.csv"
         run("sweep", path, "--policies", one(policies), "--budgets", one(budgets), "-o", file, *_options(settings))
         columns = _columns(file)
+    return table(columns)
+
+
+def table(columns: dict[str, Any]) -> Any:
+    """A pandas DataFrame of these columns where pandas is installed, else a dictionary of lists."""
     try:
         import pandas
     except ImportError:
-        return columns
+        return {name: column if isinstance(column, list) else column.tolist() for name, column in columns.items()}
     return pandas.DataFrame(columns)
 
 

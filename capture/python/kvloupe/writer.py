@@ -62,7 +62,7 @@ class TraceWriter:
             raise KvloupeError(f"{self.path}: is a folder; give a file")
         self._disk = Disk(self.path)
         # These call add(), at whose return datasets die: h5py would swallow an exception there
-        callers = (f"{__package__}.{one}" for one in ("attention", "between"))
+        callers = (f"{__package__}.{one}" for one in ("attention", "between", "cache", "closed_run"))
         self._interrupts = Interrupts(__name__, Disk.__module__, *callers)
         self._file: h5py.File | None = None
         self._probe_tokens = 0
@@ -266,6 +266,20 @@ class TraceWriter:
             self._file.create_dataset(f"layers/{layer}/value_out_norm_{name}", data=array)
         self._check()
 
+    def add_evictions(self, layer: int, evicted_at: np.ndarray, merges: Sequence[tuple[int, int, int, int, float]]) -> None:
+        """Of a closed-loop run: the step at which each token left each head, [Hk, T], -1 if it stayed; and each merge as
+        (head, step, into, from, weight), in the order of the steps."""
+        own = self.layers[layer]
+        if np.shape(evicted_at) != (own.kv_heads, self.tokens):
+            raise KvloupeError(f"layer {layer}: evicted_at has the shape {list(np.shape(evicted_at))} instead of "
+                               f"[{own.kv_heads}, {self.tokens}]: key-value heads, tokens")
+        group = self._file[f"layers/{layer}"]
+        group.create_dataset("evicted_at", data=np.asarray(evicted_at, np.int32))
+        if len(merges):
+            kind = [(name, np.int32) for name in ("head", "step", "into", "from")] + [("weight", np.float32)]
+            group.create_dataset("merges", data=np.array([tuple(one) for one in merges], np.dtype(kind)))
+        self._check()
+
     def add_vocabulary(self, pieces: Sequence[str]) -> None:
         """The piece of every token id, as shown() spells it."""
         encoded = [piece.encode("utf-8") for piece in pieces]
@@ -308,8 +322,9 @@ class TraceWriter:
                                    "scale of the model's attention")
             own.scale = float(given) if given is not None else float(own.key_dim) ** -0.5
 
-    def _complete(self) -> None:
-        """Refuses layers without all their states, and computes the log-sum-exps that were not given."""
+    def _complete(self, closed: bool) -> None:
+        """Refuses layers without all their states, and computes the log-sum-exps that were not given; a closed loop has
+        none."""
         for layer, own in enumerate(self.layers):
             if not own.attends:
                 continue
@@ -330,7 +345,7 @@ class TraceWriter:
                 if sinks.shape != (own.heads,):
                     raise KvloupeError(f"layer {layer}: {sinks.size} sink logits for {own.heads} query heads")
                 group.create_dataset("sink_logits", data=sinks)
-            if "attention_logsumexp" in group:
+            if closed or "attention_logsumexp" in group:
                 continue
             keys = self._file[f"layers/{self._source(layer)}/key"]
             result = np.empty((own.heads, self.tokens), np.float32)
@@ -368,7 +383,7 @@ class TraceWriter:
         run.setdefault("generated", self.tokens - prompt)
         self._fill_scales(run.get("attention_scale"))
         scale = run.setdefault("attention_scale", usual_scale(self.layers))
-        self._complete()
+        self._complete(run.get("policy", "full") != "full")
         attributes = [layer_attributes(self.model, scale, own) for own in self.layers]
         for layer, own in enumerate(attributes):
             self._file[f"layers/{layer}"].attrs.update(own)

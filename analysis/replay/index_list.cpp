@@ -1,4 +1,4 @@
-#include "app/cli/index_list.h"
+#include "analysis/replay/index_list.h"
 
 #include <charconv>
 #include <set>
@@ -6,7 +6,7 @@
 
 #include "analysis/error.h"
 
-namespace kvloupe::cli {
+namespace kvloupe {
 
 namespace {
 int parse_index(std::string_view text, std::string_view what, int count) {
@@ -47,4 +47,4 @@ std::vector<int> parse_index_list(std::string_view text, std::string_view what, 
   return {indices.begin(), indices.end()};
 }
 
-}  // namespace kvloupe::cli
+}  // namespace kvloupe

@@ -1,0 +1,41 @@
+#pragma once
+// The border between C++ and C: no exception crosses it.
+
+#include <cstdint>
+#include <string_view>
+
+#include "analysis/engine/kvloupe_engine.h"
+#include "analysis/progress.h"
+
+/// What kvloupe_engine_work stands for.
+struct kvloupe_engine_work {
+  kvloupe::Progress progress;
+};
+
+namespace kvloupe::engine {
+
+/// Writes one line into `error` (KVLOUPE_ENGINE_ERROR_BYTES bytes, or null); a text that does not
+/// fit ends with "..." after a whole character.
+void say(char* error, std::string_view text);
+
+/// Inside a catch-all handler: says what is in flight, and returns its status.
+int32_t failure(char* error);
+
+/// body(), as a status. It returns nothing and throws what goes wrong.
+template <typename Body>
+int32_t guarded(char* error, const Body& body) {
+  if (error != nullptr) *error = '\0';
+  try {
+    body();
+    return KVLOUPE_ENGINE_DONE;
+  } catch (...) {
+    return failure(error);
+  }
+}
+
+/// Throws UsageError where a pointer that must be given is null.
+void require(const void* pointer, const char* what);
+/// Throws UsageError where a struct of the caller is not of this interface's size.
+void require_size(uint32_t size, std::size_t wanted, const char* what);
+
+}  // namespace kvloupe::engine

@@ -1,0 +1,597 @@
+"""A cache of transformers in which a policy of kvloupe evicts and merges: the closed loop in any model of the registry.
+
+A policy decides about each layer by itself, and the layers between two attentions work on each token by itself. So a
+forward pass of many tokens is cut into blocks inside each layer's attention: a block is appended, attends, and then the
+policy evicts, as if the model had run block by block.
+"""
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+import weakref
+from ctypes import byref, c_int32, c_uint32
+from typing import Any, Callable, Iterator
+
+import numpy as np
+import torch
+from transformers import AttentionInterface, AttentionMaskInterface, DynamicCache
+from transformers.cache_utils import CacheLayerMixin, DynamicLayer, DynamicSlidingWindowLayer
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+
+from . import engine
+from .attention import captured
+from .describe import RotationCheck, describe, first_device, layer_rotations, layers_of, text_config
+from .errors import KvloupeError
+from .layout import Layer, resolved
+from .linear import weight_of
+from .own_attention import check_name, check_types
+from .places import Clock, Place, find_places
+from .policy import Kept, Policy
+from .rotation import frequencies
+
+_NAME = "kvloupe_cache"  # of the attention function
+_active: "Cache | None" = None  # whose model runs now
+_LARGEST_HALF = 65504.0
+
+
+@dataclasses.dataclass
+class _Call:
+    """What a layer's attention function was called with beside the states."""
+
+    module: Any
+    mask: Any
+    dropout: float
+    scaling: float | None
+    rest: dict[str, Any]
+    own: Callable[..., Any]  # the model's own attention function
+
+
+class _Entries:
+    """The entries of one layer after something was evicted. Heads may hold different numbers: slots that a head does not
+    use are masked."""
+
+    def __init__(self, keys: Any, values: Any, first: int) -> None:
+        """keys, values [1, heads, n, d] of the tokens from `first` on."""
+        heads, count = keys.shape[1], keys.shape[2]
+        self.keys, self.values = keys, values
+        self.tokens = torch.arange(first, first + count, device=keys.device).repeat(heads, 1)  # [heads, slots]; -1: unused
+        self.log_sizes: Any = None  # [heads, slots], added to the logits; None: all 0
+        self.slots = [np.arange(count) for _ in range(heads)]  # of each head, in the order of its entries
+
+    def append(self, keys: Any, values: Any, first: int) -> None:
+        before, count = self.tokens.shape[1], keys.shape[2]
+        self.keys = torch.cat([self.keys, keys], 2)
+        self.values = torch.cat([self.values, values], 2)
+        new = torch.arange(first, first + count, device=keys.device).repeat(len(self.slots), 1)
+        self.tokens = torch.cat([self.tokens, new], 1)
+        if self.log_sizes is not None:
+            self.log_sizes = torch.cat([self.log_sizes, torch.zeros_like(new, dtype=self.log_sizes.dtype)], 1)
+        self.slots = [np.concatenate([slots, np.arange(before, before + count)]) for slots in self.slots]
+
+    def apply(self, kept: list[Kept]) -> None:
+        """Merges, then drops what is not kept."""
+        for head, one in enumerate(kept):
+            for merge in one.merges:
+                slot = int(self.slots[head][merge.into])
+                self.values[0, head, slot] = torch.from_numpy(merge.value).to(self.values)
+                if merge.key is not None:
+                    self.keys[0, head, slot] = torch.from_numpy(merge.key).to(self.keys)
+        most = max(len(one.rows) for one in kept)
+        places = np.zeros((len(kept), most), np.int64)
+        used = np.zeros((len(kept), most), bool)
+        sizes = np.zeros((len(kept), most), np.float32)
+        for head, one in enumerate(kept):
+            count = len(one.rows)
+            places[head, :count] = self.slots[head][one.rows]
+            used[head, :count] = True
+            if one.log_sizes is not None:
+                sizes[head, :count] = one.log_sizes
+        index = torch.from_numpy(places).to(self.tokens.device)
+        rows = index[None, :, :, None]
+        self.keys = self.keys.gather(2, rows.expand(-1, -1, -1, self.keys.shape[3]))
+        self.values = self.values.gather(2, rows.expand(-1, -1, -1, self.values.shape[3]))
+        self.tokens = self.tokens.gather(1, index)
+        if not used.all():
+            self.tokens = self.tokens.masked_fill(~torch.from_numpy(used).to(index.device), -1)
+        if any(one.log_sizes is not None for one in kept):
+            self.log_sizes = torch.from_numpy(sizes).to(index.device)
+        self.slots = [np.arange(len(one.rows)) for one in kept]
+
+
+class _KeptLayer(CacheLayerMixin):
+    """One layer of a Cache: the model's own until its policy evicts something."""
+
+    def __init__(self, number: int, own: Any) -> None:
+        super().__init__()
+        self.number, self.own = number, own
+        self.is_sliding = own.is_sliding
+        self.seen = 0  # tokens so far
+        self.new: tuple[Any, Any] | None = None  # keys and values between update() and the attention
+        self.before: tuple[Any, Any] | None = None  # what the own layer held before them
+        self.whole: tuple[Any, Any] | None = None  # what the own layer gave the model
+        self.entries: _Entries | None = None  # once something was evicted
+        self.policy: Policy | None = None  # made when the shapes are known
+        self.window = 0
+        self.held: list[np.ndarray] = []  # [heads]: tokens in the cache, ascending
+        self.evicted_at: list[list[int]] = []  # [heads] of [seen]
+        self.merges: list[tuple[int, int, int, int, float]] = []  # head, step, into, from, weight
+        self.steps: list[tuple[int, int]] = []
+
+    def lazy_initialization(self, key_states: Any, value_states: Any) -> None:
+        self.is_initialized = True
+
+    def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        self.is_initialized = True
+        self.new = key_states, value_states
+        if self.entries is not None:
+            if self.is_sliding:
+                self.own.cumulative_length += key_states.shape[-2]
+            return key_states, value_states
+        self.before = (self.own.keys, self.own.values) if self.own.is_initialized and self.own.get_seq_length() else None
+        self.whole = self.own.update(key_states, value_states)
+        return self.whole
+
+    def get_seq_length(self) -> int:
+        return self.seen
+
+    def get_max_length(self) -> int:
+        return self.own.get_max_length()
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        if self.entries is None or self.is_sliding:
+            return self.own.get_mask_sizes(query_length)
+        return self.seen + query_length, 0  # of a mask that only layers without an eviction read
+
+    def reset(self) -> None:
+        self.own.reset()
+        self.__init__(self.number, self.own)  # type: ignore[misc]
+
+    def reorder_cache(self, beam_idx: Any) -> None:
+        raise KvloupeError("kvloupe.Cache: holds one sequence and no beams; use num_beams=1")
+
+
+def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, dropout: float = 0.0,
+               scaling: float | None = None, **rest: Any) -> Any:
+    if _active is None:
+        raise KvloupeError("the attention function of kvloupe.Cache was called outside its model; make the cache for this "
+                           "model: kvloupe.Cache(policy, budget, model=model)")
+    return _active._attend(module, query, attention_mask, dropout, scaling, rest)
+
+
+def _mask(*positional: Any, **named: Any) -> Any:
+    name = _active._implementation if _active is not None else "sdpa"
+    return ALL_MASK_ATTENTION_FUNCTIONS[name](*positional, **named)
+
+
+def _eager(module: Any) -> Any:
+    return getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
+
+
+class _LastKeys:
+    """Takes the keys of the last token of each layer."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.keys: dict[int, np.ndarray] = {}
+
+    def take(self, module: Any, query: Any, key: Any, *rest: Any) -> None:
+        self.keys[self.clock.now] = key[0, :, -1].float().cpu().numpy()
+
+
+class Cache(DynamicCache):
+    """A cache for `model` in which `policy` keeps at most `budget` entries of each head (under an allocation: in the mean).
+
+        cache = kvloupe.Cache("h2o+recent(25%)", 512, model=model)
+        model.generate(**tokenizer(text, return_tensors="pt"), past_key_values=cache, max_new_tokens=64)
+
+    One sequence, from its first token on. budget: entries, or a share such as "25%" of the prompt: of `prompt_length`
+    tokens, or else of the first forward pass. block: the prompt is read in blocks of so many tokens, however many a
+    forward pass has; a block ends where a forward pass ends. compression: "regular", or "context-only", where the policy
+    stops after the first `context` tokens (default: the first forward pass). positions: "original", or "compact", where
+    keys are rotated to their places in the cache. store: the policy decides from the states as a trace stores them, in
+    "f16" or "f32".
+
+    The cache has hooks on its model until close(), the end of a `with` block, or its own end; they act only while the
+    model runs with this cache. Raises KvloupeError for a policy that cannot run in a model, and for a model with another
+    attention than kvloupe knows; after an error in a forward pass the cache cannot be used again, and the model is as it was.
+    """
+
+    def __init__(self, policy: str, budget: int | str, *, model: Any, block: int = 128, compression: str = "regular",
+                 context: int | None = None, positions: str = "original", store: str = "f16",
+                 prompt_length: int | None = None) -> None:
+        if block < 1:
+            raise KvloupeError(f"block {block}: give at least 1 token")
+        for name, word, words in (("compression", compression, ("regular", "context-only")),
+                                  ("positions", positions, ("original", "compact")), ("store", store, ("f16", "f32"))):
+            if word not in words:
+                raise KvloupeError(f"{name}: {word!r} is not {' or '.join(words)}")
+        bits = c_uint32()
+        engine.call("spec_reads", str(policy).encode(), byref(bits))
+        if isinstance(budget, str) and budget.endswith("%"):  # a wrong one is known now
+            engine.call("budget", budget.encode(), 100, byref(c_int32()))
+        self.budget: int | None = self._entries(budget, prompt_length)
+        self._given, self._spec, self.block = (budget, prompt_length), str(policy), block
+        self._context_only, self._context, self._until = compression == "context-only", context, context
+        self._positions, self._half = positions, store == "f16"
+        self.crossed = 0  # bytes that the policies read from another device than the CPU
+        self.seen = 0
+        self.ended = False  # set before the last forward pass, if it is known to be that
+        self._now: int | None = None
+        self._broken = False
+        self.observer: Any = None  # gets (layer's number, window, query, key, value, call, output) of each attention
+        self._describe(model, bits.value)
+        super().__init__(config=model.config)
+        self._wrap(type(model).__name__)
+        self._close = weakref.finalize(self, _remove, self._hook(model))
+
+    # ---- the model ----
+
+    def _describe(self, model: Any, bits: int) -> None:
+        """Shapes and rotation of the layers. Raises KvloupeError for a model that cannot run with a policy."""
+        name, modules = type(model).__name__, layers_of(model)
+        check_types(text_config(model), name)
+        check_name(modules, name, str(model.config._attn_implementation))
+        device, config = first_device(model), text_config(model)
+        # Not the padding, whose embedding is 0: its keys do not show a rotation.
+        token = next(one for one in range(config.vocab_size) if one != getattr(config, "pad_token_id", None))
+        places, shapes = find_places(model, modules, token, device, "latent")
+        for at, own in enumerate(shapes):
+            if own.kind in ("shared", "latent"):
+                what = "reads another layer's keys" if own.kind == "shared" else "caches latents"
+                raise KvloupeError(f"layer {at} of {name} {what}, which kvloupe.Cache does not do; capture the model with the "
+                                   "full cache and replay the policy (kvloupe.capture)")
+        shape = describe(model, shapes)
+        layers = resolved(shape, shapes)
+        chunked = next((at for at, own in enumerate(layers) if own.chunk), None)
+        if chunked is not None:
+            raise KvloupeError(f"layer {chunked} of {name} attends in chunks, which kvloupe.Cache does not do; capture the model "
+                               "with the full cache and replay the policy (kvloupe.capture)")
+        layer_rotations(model, shape, layers)
+        clock = Clock(modules)
+        rotation, keys = RotationCheck(places, clock), _LastKeys(clock)
+        try:
+            with torch.inference_mode(), captured(model, keys):
+                model(torch.full((1, 2), token, device=device), use_cache=False)
+        finally:
+            rotation.close()
+            clock.close()
+        rotation.apply(shape, layers, keys.keys, 1)
+        self.model_shape, self.layer_shapes = shape, layers
+        self.places: list[Place] = places
+        self._reads_weights = bool(bits & engine.READS_OUTPUT_WEIGHTS)
+        configs = {id(place.attention.config): place.attention.config for place in places
+                   if place.attention is not None and hasattr(place.attention, "config")}
+        configs[id(text_config(model))] = text_config(model)
+        self._configs = list(configs.values())
+
+    def _wrap(self, name: str) -> None:
+        for at, own in enumerate(self.layer_shapes):
+            if not own.attends:
+                continue
+            if at >= len(self.layers) or type(self.layers[at]) not in (DynamicLayer, DynamicSlidingWindowLayer):
+                kind = type(self.layers[at]).__name__ if at < len(self.layers) else "nothing"
+                raise KvloupeError(f"layer {at} of {name}: transformers caches it in a {kind}, in which kvloupe.Cache cannot "
+                                   "evict; capture the model with the full cache and replay the policy (kvloupe.capture)")
+            self.layers[at] = _KeptLayer(at, self.layers[at])
+        self._attending = [at for at, own in enumerate(self.layer_shapes) if own.attends]
+
+    def _hook(self, model: Any) -> list[Any]:
+        cache = weakref.ref(self)
+        open_now: list[Any] = []
+
+        def enter(module: Any, arguments: Any, named: dict[str, Any]) -> None:
+            own = cache()
+            if own is None or not any(value is own for value in (*arguments, *named.values())):
+                return
+            running = own._running(named)
+            running.__enter__()
+            open_now.append(running)
+
+        def leave(module: Any, arguments: Any, named: dict[str, Any], output: Any) -> None:
+            own = cache()
+            if own is not None and open_now and any(value is own for value in (*arguments, *named.values())):
+                open_now.pop().__exit__(None, None, None)
+                own._after(output)
+        return [model.register_forward_pre_hook(enter, with_kwargs=True),
+                model.register_forward_hook(leave, with_kwargs=True, always_call=True)]
+
+    @contextlib.contextmanager
+    def _running(self, named: dict[str, Any]) -> Iterator[None]:
+        """While a forward pass runs: the attention function is kvloupe's."""
+        global _active
+        if self._broken:
+            raise KvloupeError("kvloupe.Cache: an earlier forward pass failed; make a new cache")
+        mask = named.get("attention_mask")
+        if isinstance(mask, torch.Tensor) and mask.ndim == 2 and not bool(mask.bool().all()):
+            raise KvloupeError("kvloupe.Cache: the attention mask hides tokens, as padding does; give one sequence without "
+                               "padding")
+        positions = named.get("position_ids")
+        if isinstance(positions, torch.Tensor) and positions.ndim == 2:
+            wanted = torch.arange(self.seen, self.seen + positions.shape[-1], device=positions.device)
+            if positions.shape[0] == 1 and not bool((positions[0] == wanted).all()):
+                raise KvloupeError(f"kvloupe.Cache: position_ids are {positions[0].tolist()[:4]}…, but the next token is "
+                                   f"{self.seen}; give the sequence from its first token on")
+        AttentionInterface.register(_NAME, _attention)
+        AttentionMaskInterface.register(_NAME, _mask)
+        before, names = _active, [config._attn_implementation for config in self._configs]
+        if _NAME in names:
+            raise KvloupeError("kvloupe.Cache: the model runs with another kvloupe.Cache now; run one after the other")
+        self._implementation = str(names[0])
+        self._broken = True  # until the pass has ended well
+        try:
+            for config in self._configs:
+                config._attn_implementation_internal = _NAME
+            _active = self
+            yield
+        finally:
+            _active = before
+            for config, name in zip(self._configs, names):
+                config._attn_implementation_internal = name
+
+    def _after(self, output: Any) -> None:
+        """The end of a forward pass; output is None after an exception."""
+        if output is None:
+            return
+        seen = {self.layers[at].seen for at in self._attending}
+        if len(seen) != 1 or self._now is not None:
+            raise KvloupeError("kvloupe.Cache: some layers did not call their attention function through transformers' registry; "
+                               "this model cannot run with a policy")
+        self.seen = seen.pop()
+        self._broken = False
+
+    def close(self) -> None:
+        """Takes the hooks off the model."""
+        self._close()
+
+    def __enter__(self) -> "Cache":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+    # ---- the cache ----
+
+    def update(self, key_states: Any, value_states: Any, layer_idx: int, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        if _active is not self:
+            raise KvloupeError("kvloupe.Cache: is made for another model, or is closed; make one for this model: "
+                               "kvloupe.Cache(policy, budget, model=model)")
+        if key_states.shape[0] != 1:
+            raise KvloupeError(f"kvloupe.Cache: holds one sequence, not a batch of {key_states.shape[0]}; run one after the other, "
+                               "each with a cache of its own")
+        if self._now is not None:
+            raise KvloupeError(f"layer {self._now}: did not call its attention function through transformers' registry; this "
+                               "model cannot run with a policy")
+        if isinstance(self.layers[layer_idx], _KeptLayer):
+            self._now = layer_idx
+        return super().update(key_states, value_states, layer_idx, *args, **kwargs)
+
+    def reset(self) -> None:
+        """Empties the cache, for another sequence."""
+        super().reset()
+        self.budget = self._entries(*self._given)
+        self.seen, self._until, self._now, self._broken, self.ended = 0, self._context, None, False, False
+
+    def crop(self, tokens_to_remove: int) -> None:
+        raise KvloupeError("kvloupe.Cache: cannot take tokens back, as assisted generation asks; generate without an assistant")
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        raise KvloupeError("kvloupe.Cache: holds one sequence; use num_return_sequences=1 and num_beams=1")
+
+    batch_select_indices = batch_repeat_interleave
+
+    def kept(self, layer: int, head: int) -> np.ndarray:
+        """int32, ascending: the tokens that a head holds now."""
+        own = self.layers[layer] if 0 <= layer < len(self.layers) else None
+        if not isinstance(own, _KeptLayer) or not 0 <= head < len(own.held):
+            raise KvloupeError(f"layer {layer}, head {head}: the cache has none, or no token has run yet")
+        return own.held[head].astype(np.int32)
+
+    def evicted_at(self, layer: int) -> np.ndarray:
+        """int32 [heads, tokens so far]: the step at which each token left, evicted or beyond the window; -1: it is there."""
+        return np.array(self.layers[layer].evicted_at, np.int32)
+
+    def merges(self, layer: int) -> list[tuple[int, int, int, int, float]]:
+        """(head, step, into, from, weight), as the trace format has them."""
+        return list(self.layers[layer].merges)
+
+    @property
+    def blocks(self) -> list[tuple[int, int]]:
+        """First and one-past-last token of each step so far."""
+        return list(self.layers[self._attending[0]].steps)
+
+    def attributes(self) -> dict[str, Any]:
+        """Those of `/run` in a closed-loop trace, once a token has run."""
+        return {"policy": self.layers[self._attending[0]].policy.spec, "budget": self.budget, "positions": self._positions,
+                "compression": "context-only" if self._context_only else "regular"}
+
+    # ---- the policy ----
+
+    def _entries(self, budget: int | str, prompt_length: int | None) -> int | None:
+        """Entries of a budget; None: they are a share of a prompt that is not known yet."""
+        text = str(budget)
+        if prompt_length is None and text.strip().endswith("%"):
+            return None
+        entries = c_int32()
+        engine.call("budget", text.encode(), 1 if prompt_length is None else prompt_length, byref(entries))
+        return entries.value
+
+    def _policy(self, layer: _KeptLayer, call: _Call, query: Any) -> Policy:
+        own, shape = self.layer_shapes[layer.number], self.model_shape
+        key, value = layer.new or (None, None)
+        if self.budget is None:
+            self.budget = self._entries(self._given[0], query.shape[2])
+        sinks = call.rest.get("s_aux")
+        rotation = own.rope_theta if own.rope_theta is not None else shape.rope_theta
+        scaling = own.rope_scaling if own.rope_theta is not None else shape.rope_scaling
+        start = shape.rotary_start if own.rotary_start is None else own.rotary_start
+        width = (shape.rotary_dim if own.rotary_dim is None else own.rotary_dim) or 0
+        if self._positions == "compact" and rotation:
+            frequencies(rotation, scaling, width or key.shape[3] - start)  # refused before the model runs on
+        return Policy(
+            self._spec, heads=key.shape[1], query_heads=query.shape[1], key_dim=key.shape[3], value_dim=value.shape[3],
+            budget=self.budget, layer=layer.number, layers=shape.layers, window=layer.window,
+            scale=query.shape[-1] ** -0.5 if call.scaling is None else float(call.scaling),
+            softcap=float(call.rest.get("softcap") or 0.0),
+            sink_logits=None if sinks is None else sinks.detach().float().cpu().numpy().reshape(-1),
+            rope_theta=rotation or 0.0, rope_scaling=scaling, rope_pairing=shape.rope_pairing, rotary_start=start,
+            rotary_dim=width, output_weight=self._output_weight(layer.number, query, value) if self._reads_weights else None,
+            positions=self._positions)
+
+    def _output_weight(self, number: int, query: Any, value: Any) -> np.ndarray:
+        place, inputs = self.places[number], query.shape[1] * value.shape[3]
+        found: Any = "has another name than kvloupe knows" if place.projection is None else weight_of(
+            place.projection, inputs, query.dtype, query.device)
+        if isinstance(found, str):
+            raise KvloupeError(f"layer {number}: {self._spec} reads its output projection, which {found}; take a policy that "
+                               "does not read it")
+        rows = found.rows.reshape(query.shape[1], value.shape[3], -1)
+        half = self._half and float(np.abs(rows).max(initial=0.0)) <= _LARGEST_HALF
+        return rows.astype(np.float16) if half else rows
+
+    def _stored(self, states: Any) -> Any:
+        """On the CPU, as a trace stores them: [heads, t, d]."""
+        states = states.detach()[0]
+        if self._half and states.dtype != torch.float16:
+            half = states.to(torch.float16)
+            states = torch.where(half.isinf(), states.float(), half.float()) if bool(half.isinf().any()) else half
+        if states.device.type != "cpu":
+            self.crossed += states.numel() * states.element_size()
+        return states.cpu()
+
+    def _step(self, layer: _KeptLayer, block: tuple[int, int], part: slice, query: Any, last: bool) -> list[Kept]:
+        """The policy's answer for a block of the pass; the records of the layer."""
+        policy, (key, value) = layer.policy, layer.new
+        acts = self._until is None or not self._context_only or block[1] <= self._until
+        read = lambda states, wanted: self._stored(states[:, :, part]) if wanted else None
+        kept = policy.step(read(key, True), read(value, "values" in policy.reads),
+                           read(query, "queries" in policy.reads and acts), last=last, acts=acts)
+        step = len(layer.steps)
+        layer.steps.append(block)
+        for head, one in enumerate(kept):
+            held = np.concatenate([layer.held[head], np.arange(*block)])
+            left = layer.evicted_at[head]
+            left += [-1] * (block[1] - len(left))
+            for token in np.delete(held, one.rows).tolist():
+                left[token] = step
+            for merge in one.merges:
+                layer.merges += [(head, step, int(held[merge.into]), int(held[row]), float(weight))
+                                 for row, weight in zip(merge.rows, merge.weights)]
+            layer.held[head] = held[one.rows]
+        return kept
+
+    def blocks_of(self, first: int, end: int) -> list[tuple[int, int]]:
+        """The blocks of a pass; none is a part of both the context and what follows it."""
+        border = self._until if self._context_only and self._until is not None and first < self._until < end else end
+        return [(at, min(at + self.block, stop)) for begin, stop in ((first, border), (border, end))
+                for at in range(begin, stop, self.block)]
+
+    # ---- the attention ----
+
+    def _attend(self, module: Any, query: Any, mask: Any, dropout: float, scaling: float | None,
+                rest: dict[str, Any]) -> Any:
+        if self._now is None:
+            raise KvloupeError(f"layer {getattr(module, 'layer_idx', '?')}: called its attention function without an update of the "
+                               "cache; this model cannot run with a policy")
+        layer: _KeptLayer = self.layers[self._now]
+        own = _eager(module) if self._implementation == "eager" else ALL_ATTENTION_FUNCTIONS[self._implementation]
+        call = _Call(module, mask, dropout, scaling, rest, own)
+        first, end = layer.seen, layer.seen + query.shape[2]
+        if layer.policy is None:
+            window = rest.get("sliding_window", getattr(module, "sliding_window", None)) or 0
+            layer.window = int(window) if layer.is_sliding or window else 0
+            layer.policy = self._policy(layer, call, query)
+            if self._context_only and self._until is None:
+                self._until = query.shape[2]
+            heads = layer.new[0].shape[1]
+            layer.held = [np.empty(0, np.int64) for _ in range(heads)]
+            layer.evicted_at = [[] for _ in range(heads)]
+        blocks = self.blocks_of(first, end)
+        parts = [slice(at - first, stop - first) for at, stop in blocks]
+        lasts = [self.ended and stop == end for _, stop in blocks]
+        kept = [self._step(layer, block, part, query, last) for block, part, last in zip(blocks, parts, lasts)]
+        if layer.entries is None and all(not one.merges and len(one.rows) + one.left_window == one.entries
+                                         for step in kept for one in step):
+            result = call.own(module, query, *layer.whole, mask, dropout=dropout, scaling=scaling, **rest)
+        else:
+            outputs = [self._after_block(layer, call, block, part, query, step)
+                       for block, part, step in zip(blocks, parts, kept)]
+            result = torch.cat(outputs, 1), None
+        if self.observer is not None:
+            self.observer(layer.number, layer.window, query, *layer.new, call, result[0])
+        layer.seen, layer.new, layer.before, layer.whole, self._now = end, None, None, None, None
+        return result
+
+    def _after_block(self, layer: _KeptLayer, call: _Call, block: tuple[int, int], part: slice, query: Any,
+                     kept: list[Kept]) -> Any:
+        """Appends the block, attends, and evicts: the block's output [1, t, query heads, value_dim]."""
+        key, value = (states[:, :, part] for states in layer.new)
+        if layer.entries is None:
+            before = layer.before or (key[:, :, :0], value[:, :, :0])
+            layer.entries = _Entries(*before, layer.seen - before[0].shape[2])
+            layer.own.keys = layer.own.values = None
+            layer.own.is_initialized = False
+        layer.entries.append(key, value, block[0])
+        output = self._block_attention(layer, call, block, query[:, :, part])
+        if not all(one.whole for one in kept):
+            layer.entries.apply(kept)
+        return output
+
+    def _block_attention(self, layer: _KeptLayer, call: _Call, block: tuple[int, int], query: Any) -> Any:
+        entries, heads = layer.entries, len(layer.entries.slots)
+        keys, group = entries.keys, query.shape[1] // heads
+        positions = torch.arange(*block, device=query.device)[None, :, None]
+        tokens = entries.tokens[:, None, :]
+        seen = (tokens >= 0) & (tokens <= positions)
+        if layer.window:
+            seen = seen & (positions - tokens < layer.window)
+        added = torch.zeros_like(seen, dtype=query.dtype)
+        if entries.log_sizes is not None:
+            added = added + entries.log_sizes[:, None, :].to(query.dtype)
+        mask = added.masked_fill(~seen, torch.finfo(query.dtype).min).repeat_interleave(group, 0)[None]
+        if self._positions == "compact":
+            places = torch.zeros_like(entries.tokens)
+            for head, slots in enumerate(entries.slots):
+                places[head, torch.from_numpy(slots)] = torch.arange(len(slots), device=places.device)
+            turns = (places - entries.tokens).masked_fill(entries.tokens < 0, 0)
+            keys = self._turned(layer, keys, turns)
+            query = self._turned(layer, query, turns[:, -query.shape[2]:].repeat_interleave(group, 0))
+        named = {name: value for name, value in call.rest.items() if name not in ("is_causal", "position_ids")}
+        if call.rest.get("softcap") or call.rest.get("s_aux") is not None:  # sdpa ignores or refuses them
+            own = _eager(call.module)
+            if own is None:
+                raise KvloupeError(f"layer {layer.number}: caps its logits or has sink logits, but its module has no "
+                                   "eager_attention_forward; this model cannot run with a policy")
+            return own(call.module, query, keys, entries.values, mask, scaling=call.scaling, dropout=call.dropout, **named)[0]
+        sdpa = ALL_ATTENTION_FUNCTIONS["sdpa"]
+        return sdpa(call.module, query, keys, entries.values, mask, dropout=call.dropout, scaling=call.scaling, **named)[0]
+
+    def _turned(self, layer: _KeptLayer, states: Any, by: Any) -> Any:
+        """states [1, heads, n, d] rotated on by [heads, n] positions; what stays is not changed by a bit."""
+        if not bool(by.any()):
+            return states
+        own, shape = self.layer_shapes[layer.number], self.model_shape
+        theta = own.rope_theta if own.rope_theta is not None else shape.rope_theta
+        if not theta:  # this layer does not rotate
+            return states
+        scaling = own.rope_scaling if own.rope_theta is not None else shape.rope_scaling
+        start = shape.rotary_start if own.rotary_start is None else own.rotary_start
+        width = (shape.rotary_dim if own.rotary_dim is None else own.rotary_dim) or states.shape[3] - start
+        angles = torch.from_numpy(frequencies(theta, scaling, width)[0]).to(states.device)
+        count = len(angles)
+        one, two = ((slice(start, start + 2 * count, 2), slice(start + 1, start + 2 * count, 2))
+                    if shape.rope_pairing == "interleaved" else
+                    (slice(start, start + count), slice(start + count, start + 2 * count)))
+        turn = by.double()[None, :, :, None] * angles
+        cosine, sine = torch.cos(turn), torch.sin(turn)
+        x, y = states[..., one].double(), states[..., two].double()
+        result = states.clone()
+        result[..., one] = (x * cosine - y * sine).to(states.dtype)
+        result[..., two] = (x * sine + y * cosine).to(states.dtype)
+        return torch.where((by == 0)[None, :, :, None], states, result)
+
+
+def _remove(hooks: list[Any]) -> None:
+    for hook in hooks:
+        hook.remove()

@@ -1,0 +1,161 @@
+"""Runs a model with a policy in its cache and writes the trace: kvloupe-capture run --policy, for models of transformers."""
+from __future__ import annotations
+
+import os
+import time
+import types
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from .between import BetweenWatch
+from .cache import Cache
+from .capture import DTYPES, Predictions, common_window, end_tokens, write_head, write_output_weights
+from .describe import cache_argument, first_device, positions_of, text_config
+from .errors import KvloupeError, KvloupeWarning
+from .final_norm import FinalNormWatch
+from .layout import usual_scale
+from .places import Clock, mixer_of, state_bytes
+from .progress import reporter
+from .prompt import encoded, pieces_of
+from .writer import SEGMENTS, TraceWriter
+
+
+class _States:
+    """Writes what each layer computed for a block: the states of its own tokens, rotated to their positions."""
+
+    def __init__(self, writer: TraceWriter, heads: dict[int, Any]) -> None:
+        self.output_kind: dict[int, tuple[Any, Any]] = {}  # dtype and device of what the output projection gets
+        self.rows: dict[int, np.ndarray] = {}  # the first block's first and last row of the attention: [2, Hq value_dim]
+        self.first = 0
+        self._writer, self._heads = writer, heads
+
+    def take(self, number: int, window: int, query: Any, key: Any, value: Any, call: Any, output: Any) -> None:
+        """query [1, Hq, t, d], key and value [1, Hk, t, d] of the block alone, output [1, t, Hq, value_dim]."""
+        own, fresh = self._writer.layers[number], query.shape[2]
+        if number not in self.output_kind:
+            own.scale = query.shape[-1] ** -0.5 if call.scaling is None else float(call.scaling)
+            own.softcap, own.window = float(call.rest.get("softcap") or 0.0), window
+            sinks = call.rest.get("s_aux")
+            own.sink_logits = None if sinks is None else sinks.detach().float().cpu().numpy().reshape(-1)
+            self.output_kind[number] = output.dtype, output.device
+            self.rows[number] = output[0, [0, fresh - 1]].detach().float().cpu().numpy().reshape(2, -1)
+        for name, states in (("query", query), ("key", key), ("value", value)):
+            self._writer.add(number, self.first, name, states[0].float().cpu().numpy())
+        self._heads[number] = output[0].detach().reshape(fresh, own.heads, -1)
+
+
+def run(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str], *, policy: str, budget: int | str,
+        block: int = 128, generate: int = 0, store: str = "f16", lm_head: bool = False, compression: str = "regular",
+        positions: str = "original", progress: Any = True) -> Path:
+    """Runs `prompt` through `model` with `policy` in its cache and writes the closed-loop trace `path`.
+
+    The prompt (a text, a list of (segment, text), or token ids) runs in blocks of `block` tokens; then up to `generate`
+    tokens are generated greedily, one at a time, an end token included. Each layer holds at most `budget` entries of each
+    head: a number, or a share of the prompt such as "25%". `compression`: with context-only the policy stops before the
+    segment `question`, or at the prompt's end. `positions`, `store`: as in kvloupe.Cache; `lm_head`, `progress`: as in
+    kvloupe.capture.
+
+    Raises KvloupeError with one line; the model is left as it was, and an unfinished file is gone. Warns if the trace lacks
+    a part.
+    """
+    if generate < 0:
+        raise KvloupeError(f"generate {generate}: give at least 0 tokens")
+    ids, segments = encoded(tokenizer, prompt)
+    if not ids:
+        raise KvloupeError("the prompt has no tokens; give some text")
+    config, count = text_config(model), len(ids)
+    if max(ids) >= config.vocab_size or min(ids) < 0:
+        wrong = max(ids) if max(ids) >= config.vocab_size else min(ids)
+        raise KvloupeError(f"token {wrong} is outside the model's vocabulary of {config.vocab_size}")
+    longest = getattr(config, "max_position_embeddings", 0) or 0
+    if longest and count + generate > longest:
+        raise KvloupeError(f"{count + generate} tokens, but the model has positions for {longest}; shorten the run")
+    context = segments.index("question") if "question" in segments else count
+    start, training = time.monotonic(), model.training
+    model.eval()
+    try:
+        with Cache(policy, budget, model=model, block=block, compression=compression, context=context, positions=positions,
+                   store=store, prompt_length=count) as cache:
+            notes = _written(model, tokenizer, ids, segments, cache, Path(path), generate, lm_head, store, start, reporter(progress))
+    finally:
+        model.train(training)
+    for note in notes:
+        warnings.warn(note, KvloupeWarning, stacklevel=2)
+    return Path(path)
+
+
+def _written(model: Any, tokenizer: Any, ids: list[int], segments: list[str], cache: Cache, path: Path, generate: int,
+             lm_head: bool, store: str, start: float, reports: Any) -> list[str]:
+    """Runs the model and writes the trace; what it lacks. `ids` and `segments` grow with the generated tokens."""
+    report, clear = reports
+    prompt_length, ends, device, named = len(ids), end_tokens(model), first_device(model), cache_argument(model)
+    shape, places, head = cache.model_shape, cache.places, model.get_output_embeddings()
+    attending = [place for place in places if place.attention is not None]
+    with TraceWriter(path, shape, prompt_length + generate, store, cache.layer_shapes) as writer:
+        clock, predictions = Clock([place.layer for place in places]), Predictions(ids)
+        watch = BetweenWatch(places, clock, lambda layer, gate: writer.add(layer, states.first, "gate", gate.cpu().numpy()))
+        states = _States(writer, watch.heads)
+        inputs: list[Any] = []
+        hook = head.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
+        norm = FinalNormWatch(model, attending[0], head)
+        cache.observer = states.take
+
+        def step(first: int, end: int, last: bool) -> None:
+            states.first, cache.ended = first, last
+            inputs.clear()
+            out = model(torch.tensor([ids[first:end]], device=device), use_cache=True, **{named: cache},
+                        **positions_of(model, first, end, device))
+            predictions.add(first, out.logits[0], inputs[0][0])
+            norm.add(inputs[0][0], out.logits[0])
+
+        try:
+            with torch.inference_mode():
+                for first, end in cache.blocks_of(0, prompt_length):
+                    report("prompt", first, prompt_length)
+                    step(first, end, generate == 0 and end == prompt_length)
+                for made in range(generate):
+                    report("answer", made, generate)
+                    token = int(predictions.last.argmax())
+                    ids.append(token)
+                    segments.append("answer")
+                    step(len(ids) - 1, len(ids), token in ends or made + 1 == generate)
+                    if token in ends:
+                        break
+            for at, described in enumerate(writer.layers):
+                described.state_bytes = state_bytes(cache, at)
+                if described.state_bytes and described.attends:
+                    described.mixer = mixer_of(places[at].layer, places[at].attention)
+            hook.remove()
+            norm.close()
+            watch.close()
+            writer.cut(len(ids))
+            shape.sliding_window = common_window(writer.layers)
+            write_output_weights(writer, places, states, watch, report)
+            write_head(writer, head, inputs[0], norm, ids, lm_head)
+            for place in attending:
+                writer.add_evictions(place.number, cache.evicted_at(place.number), cache.merges(place.number))
+            pieces = pieces_of(tokenizer, shape.vocabulary) if tokenizer is not None else None
+            if pieces is not None:
+                writer.add_vocabulary(pieces)
+            writer.add_predictions(**predictions.arrays())
+            kind = next(iter(states.output_kind.values()))[0]
+            names = list(dict.fromkeys([*SEGMENTS, *segments]))
+            writer.finish(
+                np.array(ids), None if pieces is None else [pieces[token] for token in ids],
+                [names.index(segment) for segment in segments], cache.blocks,
+                {"block_size": min(cache.block, prompt_length), "prompt_length": prompt_length,
+                 "generated": len(ids) - prompt_length, "attention_scale": usual_scale(writer.layers),
+                 "dtype": DTYPES.get(str(kind), str(kind)), "device": str(device), "threads": torch.get_num_threads(), "seed": 0,
+                 "seconds": time.monotonic() - start, **cache.attributes()}, names, spelled=True)
+        finally:
+            cache.observer = None
+            hook.remove()
+            norm.close()
+            watch.close()
+            clock.close()
+            clear()
+    return writer.notes

@@ -1,0 +1,220 @@
+"""libkvloupe_engine.so: found beside the package (kvloupe/lib/), by $KVLOUPE_ENGINE, or in a build folder or the prefix
+of the program kvloupe. With KVLOUPE_ENGINE=none the package does without it.
+
+The C interface is in kvloupe_engine.h; the structs here say the same. ctypes gives up Python's lock during each call.
+"""
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import shutil
+import signal
+import threading
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_uint32, c_void_p
+from pathlib import Path
+from typing import Any, Callable
+
+from .errors import KvloupeError
+
+INTERFACE = 1
+_FILE = "libkvloupe_engine.so"
+_ERROR_BYTES = 2048
+_CANCELLED = 3
+
+READS_QUERIES, READS_VALUES, READS_OUTPUT_WEIGHTS, MERGES = 1, 2, 4, 8
+
+
+class States(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("type", c_int32), ("heads", c_int32), ("rows", c_int64), ("columns", c_int64),
+                ("head_stride", c_int64), ("row_stride", c_int64)]
+
+
+class LayerShape(ctypes.Structure):
+    _fields_ = [("size", c_uint32), *((name, c_int32) for name in (
+        "layer", "layers", "heads", "query_heads", "key_dim", "value_dim", "sliding_window", "budget", "compact",
+        "rotary_start", "rotary_dim", "interleaved")),
+        ("rope_theta", c_double), ("rope_scaling", c_char_p), ("attention_scale", c_double), ("softcap", c_double),
+        ("sink_logits", POINTER(c_float)), ("output_weights", States)]
+
+
+class Block(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("first_new", c_int32), ("end_new", c_int32), ("last", c_int32), ("acts", c_int32),
+                ("queries", States), ("keys", States), ("values", States)]
+
+
+class Merge(ctypes.Structure):
+    _fields_ = [("into", c_int32), ("members", c_int32), ("from_", POINTER(c_int32)), ("key_changed", c_int32),
+                ("log_size", c_float), ("weights", POINTER(c_float)), ("key", POINTER(c_float)),
+                ("value", POINTER(c_float))]
+
+
+class Retained(ctypes.Structure):
+    _fields_ = [("entries", c_int32), ("left_window", c_int32), ("kept_count", c_int32), ("kept", POINTER(c_int32)),
+                ("tokens", POINTER(c_int32)), ("merge_count", c_int32), ("merges", POINTER(Merge)),
+                ("log_sizes", POINTER(c_float)), ("scores", POINTER(c_float)), ("threshold", c_float)]
+
+
+class ReplayRequest(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("block", c_int32), ("compression", c_int32), ("measured", c_int32),
+                ("policy", c_char_p), ("budget", c_char_p), ("layers", c_char_p), ("measure_count", c_int32),
+                ("measures", POINTER(c_char_p)), ("work", c_void_p)]
+
+
+class ReplayFacts(ctypes.Structure):
+    _fields_ = [("policy", c_char_p), ("budget", c_int32), ("block", c_int32), ("heads", c_int32), ("steps", c_int32),
+                ("tokens", c_int32)]
+
+
+class SweepRequest(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("compression", c_int32), ("policies", c_char_p), ("budgets", c_char_p),
+                ("blocks", c_char_p), ("default_measures", c_int32), ("measure_count", c_int32),
+                ("measures", POINTER(c_char_p)), ("work", c_void_p)]
+
+
+class SweepFacts(ctypes.Structure):
+    _fields_ = [("rows", c_int64), ("measures", c_int32), ("measure_names", POINTER(c_char_p)),
+                ("values", POINTER(c_double)), ("numbers", POINTER(c_int32)), ("texts", POINTER(c_char_p))]
+
+
+_OUT = POINTER(c_void_p)
+# name: (result, arguments without the last one, `error`); those that return c_int32 take it.
+_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "work_create": (c_void_p, ()), "work_destroy": (None, (c_void_p,)), "work_stop": (None, (c_void_p,)),
+    "work_stop_by_interrupt": (None, (c_void_p, c_int32)),
+    "work_fraction": (c_double, (c_void_p,)),
+    "spec_reads": (c_int32, (c_char_p, POINTER(c_uint32))),
+    "budget": (c_int32, (c_char_p, c_int32, POINTER(c_int32))),
+    "policy_create": (c_int32, (c_char_p, POINTER(LayerShape), _OUT)), "policy_destroy": (None, (c_void_p,)),
+    "policy_reads": (c_uint32, (c_void_p,)), "policy_spec": (c_char_p, (c_void_p,)),
+    "policy_step": (c_int32, (c_void_p, POINTER(Block), POINTER(POINTER(Retained)))),
+    "trace_open": (c_int32, (c_char_p, _OUT)), "trace_close": (None, (c_void_p,)),
+    "trace_states": (c_int32, (c_void_p, c_int32, c_int32, c_int32, c_void_p, c_int64, POINTER(c_int32))),
+    "replay_create": (c_int32, (c_void_p, POINTER(ReplayRequest), _OUT)), "replay_destroy": (None, (c_void_p,)),
+    "replay_describe": (None, (c_void_p, POINTER(ReplayFacts))),
+    "replay_sets": (None, (c_void_p, c_void_p, c_void_p, c_void_p)),
+    "replay_retained": (c_int32, (c_void_p, c_int32, c_int32, c_void_p, c_int32, POINTER(c_int32))),
+    "replay_measure": (c_int32, (c_void_p, c_char_p, c_int32, c_void_p, c_int64, c_void_p)),
+    "replay_json": (c_int32, (c_void_p, c_char_p, c_int32, _OUT, POINTER(c_int64))),
+    "text_data": (c_void_p, (c_void_p, POINTER(c_int64))), "text_destroy": (None, (c_void_p,)),
+    "follow": (c_int32, (c_void_p, POINTER(ReplayRequest), c_char_p, c_char_p, _OUT)),
+    "sweep_create": (c_int32, (c_void_p, POINTER(SweepRequest), _OUT)), "sweep_destroy": (None, (c_void_p,)),
+    "sweep_describe": (None, (c_void_p, POINTER(SweepFacts)))}
+
+
+@functools.lru_cache(maxsize=4)
+def _find(named: str | None, program: str | None, places: str | None) -> str | None:
+    """Where the library is, with these values of $KVLOUPE_ENGINE, $KVLOUPE and $PATH."""
+    package = Path(__file__).resolve().parent
+    if (package / "lib" / _FILE).is_file():
+        return str(package / "lib" / _FILE)
+    if named:
+        return named
+    found = [folder / "build" / "lib" / _FILE for folder in package.parents]
+    program = program or shutil.which("kvloupe", path=places)
+    if program:
+        prefix = Path(program).resolve().parent.parent
+        found += [prefix / "lib" / _FILE, *sorted(prefix.glob(f"lib*/{_FILE}")), *sorted(prefix.glob(f"lib/*/{_FILE}"))]
+    return next((str(path) for path in found if path.is_file()), None)
+
+
+@functools.lru_cache(maxsize=None)
+def _load(path: str) -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL(path)
+        library.kvloupe_engine_interface.restype = c_int32
+        own = library.kvloupe_engine_interface()
+    except (OSError, AttributeError) as error:
+        raise KvloupeError(f"{path}: is no engine that can be loaded ({error}); name another one in $KVLOUPE_ENGINE, or "
+                           "none") from error
+    if own != INTERFACE:
+        raise KvloupeError(f"{path}: has the interface {own}, and this package {INTERFACE}; install both of one version, "
+                           "or set KVLOUPE_ENGINE=none")
+    for name, (result, arguments) in _FUNCTIONS.items():
+        function = getattr(library, f"kvloupe_engine_{name}")
+        function.restype = result
+        function.argtypes = (*arguments, c_char_p) if result is c_int32 else arguments
+    return library
+
+
+def library() -> ctypes.CDLL | None:
+    """The engine, or None where there is none. Raises KvloupeError for one that cannot be loaded."""
+    named = os.environ.get("KVLOUPE_ENGINE")
+    found = None if named == "none" else _find(named, os.environ.get("KVLOUPE"), os.environ.get("PATH"))
+    return None if found is None else _load(found)
+
+
+def needed() -> ctypes.CDLL:
+    """The engine. Raises KvloupeError where there is none."""
+    found = library()
+    if found is None:
+        raise KvloupeError(f"{_FILE} was not found, or $KVLOUPE_ENGINE is none; build kvloupe, or put the library's path "
+                           "into $KVLOUPE_ENGINE")
+    return found
+
+
+def call(name: str, *arguments: Any) -> None:
+    """Calls a function that returns a status. Raises KvloupeError with its line; KeyboardInterrupt if it was stopped."""
+    error = ctypes.create_string_buffer(_ERROR_BYTES)
+    status = getattr(needed(), f"kvloupe_engine_{name}")(*arguments, error)
+    if status == _CANCELLED:
+        raise KeyboardInterrupt
+    if status != 0:
+        raise KvloupeError(error.value.decode("utf-8", "replace"))
+
+
+def stoppable(body: Callable[[c_void_p], None]) -> None:
+    """body(work), which Ctrl-C stops where Python itself would raise KeyboardInterrupt: in the main thread."""
+    own = needed()
+    work = c_void_p(own.kvloupe_engine_work_create())
+    if not work:
+        raise MemoryError
+    usual = (threading.current_thread() is threading.main_thread()
+             and signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+    try:
+        if usual:
+            own.kvloupe_engine_work_stop_by_interrupt(work, 1)
+        body(work)
+    finally:
+        own.kvloupe_engine_work_stop_by_interrupt(work, 0)
+        own.kvloupe_engine_work_destroy(work)
+
+
+class Handle:
+    """An object of the engine, destroyed with this one."""
+
+    def __init__(self, pointer: c_void_p, destroy: str) -> None:
+        self._as_parameter_ = pointer
+        self._destroy = getattr(needed(), f"kvloupe_engine_{destroy}")
+
+    def close(self) -> None:
+        pointer, self._as_parameter_ = self._as_parameter_, c_void_p()
+        if pointer:
+            self._destroy(pointer)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_destroy"):
+            self.close()
+
+
+_last: tuple[Any, Handle] | None = None  # the trace opened last, and which file it was
+_opening = threading.Lock()
+
+
+def open_trace(path: str | os.PathLike[str]) -> Handle:
+    """The trace of a file. The one opened last stays open while the file is the same: opening takes as long as a replay
+    of a short trace. It is not locked, and may be replaced or removed. Raises KvloupeError."""
+    global _last
+    with _opening:
+        try:
+            found = os.stat(path)
+            identity = (os.path.abspath(path), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        except (OSError, ValueError):
+            identity = None  # the engine says what is wrong
+        if _last is not None and identity is not None and _last[0] == identity:
+            return _last[1]
+        pointer = c_void_p()
+        call("trace_open", os.fsencode(path), ctypes.byref(pointer))
+        opened = Handle(pointer, "trace_close")
+        _last = (identity, opened)
+        return opened

@@ -1,0 +1,248 @@
+"""Replays, followed tokens and sweeps by the engine where it is there, else by the program; the numbers are the same."""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from ctypes import c_char_p, c_double, c_int32, c_int64, c_void_p
+from typing import Any, Sequence
+
+import numpy as np
+
+from . import engine, program
+from .errors import KvloupeError
+
+_COMPRESSION = {None: -1, "regular": 0, "context-only": 1}
+_STEPS = {None: False, "all": False, "last": True}
+
+
+class _Words:
+    """Options of a call as the engine takes them."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._given = {name: value for name, value in settings.items() if value is not None and value is not False}
+        self.alive: list[Any] = []
+
+    def fit(self, *names: str) -> bool:
+        """Whether the engine knows these options and their words; the program says what is wrong with others."""
+        given = self._given
+        return (set(given) <= set(names) and given.get("compression") in _COMPRESSION and given.get("steps") in _STEPS
+                and self.block is not None)
+
+    @property
+    def block(self) -> int | None:
+        """None: not a size of a block."""
+        block = self._given.get("block", 0)
+        if block == "all":
+            return -1
+        number = int(block) if str(block).isascii() and str(block).isdigit() else None
+        wrong = number is None or number >= 1 << 31 or (number == 0 and "block" in self._given)
+        return None if wrong else number
+
+    @property
+    def compression(self) -> int:
+        return _COMPRESSION[self._given.get("compression")]
+
+    @property
+    def last(self) -> bool:
+        return _STEPS[self._given.get("steps")]
+
+    def text(self, name: str) -> bytes | None:
+        """As on the command line: a list is joined by commas."""
+        value = self._given.get(name)
+        return None if value is None else _joined(value).encode()
+
+    def measures(self) -> tuple[bool, list[str]]:
+        """Whether anything is measured, and what beyond the cheap ones. Raises KvloupeError."""
+        text = self.text("measures")
+        names = [] if text is None else text.decode().split(",")
+        if "none" not in names:
+            return True, names
+        if names != ["none"]:
+            raise KvloupeError("--measures none: nothing else may stand beside none")
+        return False, []
+
+
+def _joined(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _names(names: Sequence[str]) -> Any:
+    return (c_char_p * len(names))(*(name.encode() for name in names))
+
+
+def _request(policy: str, budget: Any, words: _Words) -> engine.ReplayRequest:
+    return engine.ReplayRequest(size=ctypes.sizeof(engine.ReplayRequest), block=words.block,
+                                compression=words.compression, policy=str(policy).encode(), budget=str(budget).encode())
+
+
+class Replay(dict):
+    """The content of `kvloupe replay --json`, which is made when it is first read; beside it the sets and measures as
+    arrays. Heads are those of the layers asked for, layer by layer."""
+
+    def __init__(self, trace: engine.Handle, request: engine.ReplayRequest, heads: bytes | None, last: bool) -> None:
+        super().__init__(heads=None)  # until it is filled; C code takes an empty dictionary at its word
+        self._shown = heads, last
+        self._library = engine.needed()
+        pointer = c_void_p()
+
+        def make(work: c_void_p) -> None:
+            request.work = work
+            engine.call("replay_create", trace, ctypes.byref(request), ctypes.byref(pointer))
+        engine.stoppable(make)
+        self._handle = engine.Handle(pointer, "replay_destroy")
+        facts = engine.ReplayFacts()
+        self._library.kvloupe_engine_replay_describe(self._handle, ctypes.byref(facts))
+        self._shape = facts.heads, facts.steps, facts.tokens
+        self._filled = False
+        if heads is not None:  # a wrong list is known now
+            self._fill()
+
+    def _sets(self, place: int, *shape: int) -> np.ndarray:
+        array = np.empty(shape, np.int32)
+        places: list[Any] = [None, None, None]
+        places[place] = array.ctypes.data
+        self._library.kvloupe_engine_replay_sets(self._handle, *places)
+        return array
+
+    @property
+    def layer_head(self) -> np.ndarray:
+        """int32 [heads, 2]: layer and head of each row of the arrays."""
+        return self._sets(0, self._shape[0], 2)
+
+    @property
+    def ends(self) -> np.ndarray:
+        """int32 [steps]: one past the last token of each step."""
+        return self._sets(1, self._shape[1])
+
+    @property
+    def evicted_at(self) -> np.ndarray:
+        """int32 [heads, T]: the step at which a token left the head, -1 if it stayed."""
+        return self._sets(2, self._shape[0], self._shape[2])
+
+    def kept(self, layer: int, head: int, step: int = -1) -> np.ndarray:
+        """int32, ascending: the tokens that a head retains after a step; -1: the last. Raises KvloupeError."""
+        found = np.flatnonzero((self.layer_head == (layer, head)).all(1))
+        if not len(found):
+            raise KvloupeError(f"layer {layer}, head {head}: the replay has none; see Replay.layer_head")
+        step = step + self._shape[1] if step < 0 else step
+        count = c_int32()
+        engine.call("replay_retained", self._handle, int(found[0]), step, None, 0, ctypes.byref(count))
+        tokens = np.empty(count.value, np.int32)
+        engine.call("replay_retained", self._handle, int(found[0]), step, tokens.ctypes.data, len(tokens),
+                    ctypes.byref(count))
+        return tokens
+
+    def measure(self, name: str, per_step: bool = False) -> np.ndarray:
+        """float64: a measure by its name in `kvloupe measures`, computed now if the replay did not: [heads] by its own
+        summary, or [heads, steps], of a measure of query heads their mean; NaN where not known. Raises KvloupeError."""
+        values = np.empty(self._shape[:2] if per_step else self._shape[:1])
+        engine.stoppable(lambda work: engine.call("replay_measure", self._handle, name.encode(), per_step,
+                                                  values.ctypes.data, values.size, work))
+        return values
+
+    def _fill(self) -> None:
+        if self._filled:
+            return
+        text, size = c_void_p(), c_int64()
+        engine.call("replay_json", self._handle, *self._shown, ctypes.byref(text), ctypes.byref(size))
+        super().clear()
+        super().update(json.loads(ctypes.string_at(text.value or 0, size.value)))
+        self._filled = True
+
+    def __reduce__(self) -> Any:  # a copy in another process has the content alone
+        self._fill()
+        return dict, (dict(self.items()),)
+
+
+def _filled(name: str) -> Any:
+    own = getattr(dict, name)
+
+    def method(self: Replay, *arguments: Any, **named: Any) -> Any:
+        self._fill()
+        return own(self, *arguments, **named)
+    method.__name__ = name
+    return method
+
+
+for _name in ("__contains__", "__getitem__", "__iter__", "__len__", "__eq__", "__ne__", "__repr__", "__or__", "__ror__", "__ior__",
+              "__reversed__", "__setitem__", "__delitem__", "get", "items", "keys", "values", "copy", "pop", "popitem",
+              "setdefault", "update", "clear"):
+    setattr(Replay, _name, _filled(_name))
+
+
+def replay(path: str | os.PathLike[str], policy: str, budget: str | int, **settings: Any) -> dict[str, Any]:
+    """The JSON of `kvloupe replay`: the sets kept in every layer and head, and the measures. With the engine it is a
+    `Replay`, which has them as arrays, too. Raises KvloupeError."""
+    words = _Words(settings)
+    if engine.library() is None or not words.fit("block", "compression", "layers", "heads", "steps", "measures"):
+        return program.replay(path, policy, budget, **settings)
+    measured, measures = words.measures()
+    request = _request(policy, budget, words)
+    request.measured, request.measure_count, request.measures = measured, len(measures), _names(measures)
+    request.layers = words.text("layers")
+    return Replay(engine.open_trace(path), request, words.text("heads"), words.last)
+
+
+def follow(path: str | os.PathLike[str], policy: str, budget: str | int, **settings: Any) -> dict[str, Any]:
+    """The JSON of `kvloupe follow`; give `tokens` or `segment`. Raises KvloupeError."""
+    words = _Words(settings)
+    if engine.library() is None or not words.fit("block", "compression", "tokens", "segment"):
+        return program.follow(path, policy, budget, **settings)
+    trace, request, pointer = engine.open_trace(path), _request(policy, budget, words), c_void_p()
+
+    def make(work: c_void_p) -> None:
+        request.work = work
+        engine.call("follow", trace, ctypes.byref(request), words.text("tokens"), words.text("segment"),
+                    ctypes.byref(pointer))
+    engine.stoppable(make)
+    text, size = engine.Handle(pointer, "text_destroy"), c_int64()
+    data = engine.needed().kvloupe_engine_text_data(text, ctypes.byref(size))
+    return json.loads(ctypes.string_at(data, size.value))
+
+
+def sweep(path: str | os.PathLike[str], policies: str | Sequence[str], budgets: Any, *,
+          output: str | os.PathLike[str] | None = None, **settings: Any) -> Any:
+    """The measures of `kvloupe sweep`: one row for each policy, budget, block size, layer and head.
+
+    A pandas DataFrame where pandas is installed, else a dictionary of columns (lists). What is not known is NaN.
+    `policies`, `budgets` and, as a setting, `blocks` are one value or a list: ["25%", 128]. `output` keeps the CSV
+    file, which the program writes: rows that it already has are not computed again. Raises KvloupeError.
+    """
+    words = _Words(settings)
+    if output is not None or engine.library() is None or not words.fit("blocks", "compression", "measures"):
+        return program.sweep(path, policies, budgets, output=output, **settings)
+    measured, measures = words.measures()
+    request = engine.SweepRequest(size=ctypes.sizeof(engine.SweepRequest), compression=words.compression,
+                                  policies=_joined(policies).encode(), budgets=_joined(budgets).encode(),
+                                  blocks=words.text("blocks"), default_measures=measured and not measures,
+                                  measure_count=len(measures), measures=_names(measures))
+    trace, pointer = engine.open_trace(path), c_void_p()
+
+    def make(work: c_void_p) -> None:
+        request.work = work
+        engine.call("sweep_create", trace, ctypes.byref(request), ctypes.byref(pointer))
+    engine.stoppable(make)
+    return program.table(_sweep_columns(engine.Handle(pointer, "sweep_destroy")))
+
+
+def _sweep_columns(sweep_of: engine.Handle) -> dict[str, Any]:
+    """The columns of the CSV file of `kvloupe sweep`, in its order."""
+    facts = engine.SweepFacts()
+    engine.needed().kvloupe_engine_sweep_describe(sweep_of, ctypes.byref(facts))
+    rows, count = facts.rows, facts.measures
+    taken = lambda pointer, kind, width: np.frombuffer(
+        ctypes.string_at(pointer, rows * width * ctypes.sizeof(kind)), kind).reshape(rows, width)
+    numbers = taken(facts.numbers, c_int32, 4).astype(np.int64)
+    values = taken(facts.values, c_double, count)
+    texts = [text.decode() for text in facts.texts[:rows * 7]]
+    trace, identity, policy, compression, *terms = (texts[at::7] for at in range(7))
+    budget, block, layer, head = numbers.T
+    columns: dict[str, Any] = {"trace": trace, "identity": identity, "policy": policy, "budget": budget, "block": block,
+                               "compression": compression, "layer": layer, "head": head}
+    with np.errstate(invalid="ignore"):  # a column of whole numbers has those, as read from a CSV file
+        whole = (np.isfinite(values) & (values == np.floor(values)) & (np.abs(values) < 1e16)).all(0)
+    for at, name in enumerate(facts.measure_names[:count]):
+        column = values[:, at]
+        columns[name.decode()] = column.astype(np.int64) if whole[at] else column
+    return columns | dict(zip(("question", "prompt_compressed", "budget_counts"), terms))

@@ -1,0 +1,407 @@
+"""A policy in transformers' own cache decides as kvloupe-capture does in its model: two programs whose models share no line."""
+from __future__ import annotations
+
+import subprocess
+import types
+import warnings
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+if not hasattr(transformers.cache_utils, "DynamicSlidingWindowLayer"):
+    pytest.skip("this transformers has other caches", allow_module_level=True)
+
+import kvloupe  # noqa: E402
+import tiny_models as tiny  # noqa: E402
+from kvloupe import engine, program  # noqa: E402
+from kvloupe.describe import cache_argument  # noqa: E402
+
+IDS = np.random.default_rng(5).integers(3, tiny.VOCABULARY, 60).tolist()
+MIXED = ["sliding_attention", "full_attention"] * 2
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "Llama": ("Llama", dict(num_hidden_layers=3)),
+    "Qwen3": ("Qwen3", dict(num_hidden_layers=3, head_dim=8)),
+    "Mistral, a window": ("Mistral", dict(num_hidden_layers=2, sliding_window=20)),
+    "Gemma 2, capped logits": ("Gemma2", dict(num_hidden_layers=4, head_dim=8, sliding_window=16, query_pre_attn_scalar=8)),
+    "Gemma 3, two rotations": ("Gemma3", dict(num_hidden_layers=4, head_dim=8, sliding_window=16, layer_types=MIXED)),
+    "OLMo 2": ("Olmo2", dict(num_hidden_layers=2)),
+    "SmolLM3, layers without rotation": ("SmolLM3", dict(num_hidden_layers=4)),
+    "Phi-3": ("Phi3", dict(num_hidden_layers=2)),
+    "gpt-oss, sink logits": ("gpt-oss", {})}
+# One of each kind: attention, geometry, value-aware, an allocation, merging, selection; then schedules of people.
+KINDS = ["h2o", "keydiff", "h2o+caote", "snapkv(window=4)+adakv", "h2o+kvmerger(threshold=0.5)", "snapkv(window=4)+critical"]
+MORE = ["expected", "h2o+cam", "tova+recent(20%)+sinks(2)", 'keydiff+keep("3-5", heads="1.1")', 'h2o+drop("7-9", heads="0")',
+        "keydiff+tome", "lagkv", "snapkv(window=4)+pyramid"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def need_engine() -> None:
+    if engine.library() is None:
+        pytest.skip("the engine is not built")
+
+
+def made(name: str) -> Any:
+    kind, change = FAMILIES[name]
+    if kind == "gpt-oss":
+        return tiny.made(kind)
+    torch.manual_seed(3)
+    config = "Gemma3Text" if kind == "Gemma3" else kind
+    return getattr(transformers, f"{kind}ForCausalLM")(
+        getattr(transformers, f"{config}Config")(**(tiny.SHAPE | change))).eval()
+
+
+def forward(model: Any, ids: Any, cache: Any, **named: Any) -> Any:
+    return model(torch.as_tensor(ids).reshape(-1, np.shape(ids)[-1]), use_cache=True, **{cache_argument(model): cache}, **named)
+
+
+def greedy(model: Any, cache: Any, count: int, ids: list[int] = IDS) -> list[int]:
+    """Runs the prompt in one pass, then `count` tokens of the model's choice, the last one, too."""
+    new: list[int] = []
+    with torch.inference_mode():
+        out = forward(model, ids, cache)
+        for at in range(count):
+            new.append(int(out.logits[0, -1].argmax()))
+            cache.ended = at + 1 == count
+            out = forward(model, new[-1:], cache)
+    return new
+
+
+class Program:
+    """kvloupe-capture on models in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.path = folder, program.find("kvloupe-capture")
+        (folder / "ids.txt").write_text(" ".join(map(str, IDS)))
+
+    def run(self, name: str, model: Any, policy: str, budget: int | str = 12, **options: Any) -> Path:
+        if not (self.folder / name).is_dir():
+            model.save_pretrained(self.folder / name)
+        words = [word for key, value in options.items() for word in (f"--{key}", value)]
+        done = subprocess.run(
+            [self.path, "run", "--model", self.folder / name, "--ids", self.folder / "ids.txt", "--block", "9", "--generate", "6",
+             "--policy", policy, "--budget", str(budget), "--dtype", "f32", "--progress", "none", *words, "-o",
+             self.folder / "t.h5"], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise kvloupe.KvloupeError(done.stderr.strip().splitlines()[-1].removeprefix("kvloupe-capture: "))
+        return self.folder / "t.h5"
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    try:
+        return Program(tmp_path_factory.mktemp("models"))
+    except kvloupe.KvloupeError:
+        pytest.skip("kvloupe-capture is not built")
+
+
+def compare(trace: Path, model: Any, policy: str, **settings: Any) -> int:
+    """Every step at which every token left, every merge and the text; the number of merges."""
+    with h5py.File(trace) as file:
+        block, prompt = int(file["run"].attrs["block_size"]), int(file["run"].attrs["prompt_length"])
+        ids, text = file["tokens/ids"][:prompt].tolist(), file["tokens/ids"][prompt:].tolist()
+        layers = {at: file[f"layers/{at}/evicted_at"][:] for at in range(len(file["layers"]))}
+        merges = {at: [tuple(map(int, list(one)[:4])) for one in file[f"layers/{at}/merges"][:]]
+                  if f"layers/{at}/merges" in file else [] for at in layers}
+        blocks = [tuple(map(int, one)) for one in file["run/blocks"][:]]
+    with kvloupe.Cache(policy, **({"budget": 12} | settings), model=model, block=block) as cache:
+        assert greedy(model, cache, len(text), ids) == text, policy
+    assert cache.blocks == blocks
+    for at, gone in layers.items():
+        assert np.array_equal(cache.evicted_at(at), gone), (policy, at)
+        assert sorted(one[:4] for one in cache.merges(at)) == sorted(merges[at]), (policy, at)
+        for head in range(len(gone)):
+            assert cache.kept(at, head).tolist() == np.flatnonzero(gone[head] < 0).tolist()
+    return sum(map(len, merges.values()))
+
+
+@pytest.mark.parametrize("name", list(FAMILIES))
+def test_sets_merges_and_text_are_those_of_kvloupe_capture(name: str, capture: Program) -> None:
+    model, merged = made(name), 0
+    for policy in KINDS + (MORE if name == "Llama" else []):
+        merged += compare(capture.run(name, model, policy), model, policy)
+    assert merged > 0
+
+
+def test_so_they_are_in_the_demo_model(capture: Program, tmp_path: Path) -> None:
+    folder = Path(kvloupe.__file__).parents[3] / "assets/demo-model"
+    if not folder.is_dir():
+        pytest.skip("not in the repository")
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    # No text, and states of 32 bits: a repeated phrase has entries whose scores differ by less than the two models' rounding.
+    # So have they under the selection `critical`, which is left out.
+    ids = np.random.default_rng(4).choice(np.arange(10, model.config.vocab_size), 90, replace=False)
+    (tmp_path / "ids.txt").write_text(" ".join(map(str, ids)))
+    for policy in KINDS[:5]:
+        done = subprocess.run([capture.path, "run", "--model", folder, "--ids", tmp_path / "ids.txt", "--block", "16", "--generate", "12",
+                               "--policy", policy, "--budget", "30%", "--dtype", "f32", "--store", "f32", "--progress", "none", "-o",
+                               tmp_path / "t.h5"], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        compare(tmp_path / "t.h5", model, policy, budget="30%", store="f32")
+
+
+@pytest.mark.parametrize("name", ["Llama", "SmolLM3, layers without rotation"])
+def test_so_they_are_with_compact_positions(name: str, capture: Program) -> None:
+    model = made(name)
+    for policy in KINDS:
+        compare(capture.run(name, model, policy, positions="compact"), model, policy, positions="compact")
+
+
+def test_so_they_are_with_a_share_and_with_states_of_32_bits(capture: Program) -> None:
+    model = made("Llama")
+    compare(capture.run("Llama", model, "h2o", "30%"), model, "h2o", budget="30%")
+    compare(capture.run("Llama", model, "h2o", store="f32"), model, "h2o", store="f32")
+    compare(capture.run("Llama", model, "h2o", compression="context-only"), model, "h2o", compression="context-only")
+
+
+def test_in_bfloat16_a_replay_of_the_same_states_decides_the_same(tmp_path: Path) -> None:
+    model = made("Llama").bfloat16()
+    path = kvloupe.capture(model, None, IDS, tmp_path / "t.h5", block=9)
+    cache = kvloupe.Cache("h2o+recent(20%)", 12, model=model, block=9)
+    cache.ended = True
+    with torch.inference_mode():
+        forward(model, IDS, cache)
+    replay = kvloupe.replay(path, "h2o+recent(20%)", 12, measures="none")
+    assert np.array_equal(replay.evicted_at[:2], cache.evicted_at(0))  # below layer 0 the states differ
+
+
+@pytest.mark.parametrize("name", list(FAMILIES))
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_a_full_budget_gives_the_models_own_logits_bit_for_bit(name: str, attention: str) -> None:
+    model = made(name)
+    try:
+        model.set_attn_implementation(attention)
+    except ValueError:
+        pytest.skip(f"no {attention}")
+    kept = kvloupe.Cache("h2o", 100, model=model, block=9)
+    own = transformers.DynamicCache(config=model.config)
+    with torch.inference_mode():
+        for part in (IDS[:31], IDS[31:40], *([one] for one in IDS[40:])):
+            logits = [forward(model, part, cache).logits for cache in (kept, own)]
+            assert torch.equal(*logits)
+    for at, layer in enumerate(kept.layers):
+        assert layer.entries is None, at
+        for head in range(2):
+            window = layer.window
+            assert kept.kept(at, head).tolist() == list(range(max(60 - window + 1, 0) if window else 0, 60))
+
+
+def test_passes_of_other_lengths_read_the_same_blocks() -> None:
+    model = made("Gemma 3, two rotations")
+    found = []
+    for parts in ([60], [18, 42], [9] * 6 + [6], [27, 27, 6]):
+        cache, first = kvloupe.Cache("h2o+recent(20%)", 12, model=model, block=9), 0
+        with torch.inference_mode():
+            for count in parts:
+                out = forward(model, IDS[first:first + count], cache)
+                first += count
+        found.append((out.logits[0, -1], [cache.evicted_at(at).tolist() for at in range(4)], cache.blocks))
+    for logits, gone, blocks in found[1:]:
+        assert gone == found[0][1] and blocks == found[0][2]
+        assert torch.allclose(logits, found[0][0], atol=1e-4)
+
+
+def test_generate_takes_it_as_any_cache() -> None:
+    model = made("Llama")
+    named = cache_argument(model)
+
+    def run(cache: Any, **settings: Any) -> list[int]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return model.generate(torch.tensor([IDS]), **{named: cache}, max_new_tokens=6, do_sample=False, eos_token_id=None,
+                                  **settings)[0, len(IDS):].tolist()
+    wanted = greedy(model, kvloupe.Cache("h2o", 12, model=model, block=9), 6)
+    assert run(kvloupe.Cache("h2o", 12, model=model, block=9)) == wanted
+    assert run(kvloupe.Cache("h2o", 12, model=model, block=9), prefill_chunk_size=18) == wanted
+    assert run(kvloupe.Cache("h2o", 12, model=model, block=9)) != run(transformers.DynamicCache(config=model.config))
+
+
+def test_heads_with_other_numbers_of_entries_see_their_own_alone() -> None:
+    model = made("Llama")
+    cache = kvloupe.Cache("snapkv(window=4)+adakv(safeguard=0.1)", 12, model=model, block=9)
+    greedy(model, cache, 3)
+    sizes = {len(cache.kept(at, head)) for at in range(3) for head in range(2)}
+    assert len(sizes) > 1
+    for layer in cache.layers:
+        entries = layer.entries
+        assert entries.keys.shape[2] == max(len(one) for one in layer.held)  # nothing is kept beyond the widest head
+        for head, held in enumerate(layer.held):
+            assert entries.tokens[head][entries.tokens[head] >= 0].tolist() == held.tolist()
+
+
+def state_of(model: Any) -> Any:
+    return (model.config._attn_implementation, len(model._forward_hooks), len(model._forward_pre_hooks), model.training,
+            [len(part._forward_pre_hooks) for part in model.modules()])
+
+
+def refused(model: Any, said: str, run: Any) -> None:
+    """One exception with this line; the model is as it was, and generates as before."""
+    before, text = state_of(model), model.generate(torch.tensor([IDS[:9]]), max_new_tokens=3, do_sample=False).tolist()
+    with pytest.raises(kvloupe.KvloupeError, match=said) as caught:
+        run()
+    assert "\n" not in str(caught.value)
+    assert state_of(model) == before
+    assert model.generate(torch.tensor([IDS[:9]]), max_new_tokens=3, do_sample=False).tolist() == text
+
+
+def test_what_cannot_run_is_refused_and_the_model_left_as_it_was(tmp_path: Path) -> None:
+    model = made("Llama")
+    ids = torch.tensor([IDS])
+
+    def run(ids: Any, policy: str = "h2o", **named: Any) -> Any:
+        with kvloupe.Cache(policy, 12, model=model) as cache, torch.inference_mode():
+            return forward(model, ids, cache, **named)
+    refused(model, "holds one sequence, not a batch of 2", lambda: run(torch.cat([ids, ids])))
+    padded = torch.ones_like(ids)
+    padded[0, :3] = 0
+    refused(model, "the attention mask hides tokens", lambda: run(ids, attention_mask=padded))
+    refused(model, "the next token is 0", lambda: run(ids, position_ids=torch.arange(5, 65)[None]))
+    (tmp_path / "wrong.py").write_text("def score(step):\n    return 1 / 0\n")
+    refused(model, "score at layer 0, head [01], step 0: .*division by zero",
+            lambda: run(ids, policy=f'python("{tmp_path}/wrong.py:score")'))
+    refused(model, "reads the context a second time", lambda: run(ids, policy="kvzip"))
+    refused(model, "needs the following queries", lambda: run(ids, policy="oracle"))
+    refused(model, "keydif", lambda: run(ids, policy="keydif"))
+    for change, said in ((dict(budget=0), "budget"), (dict(budget="x%"), "budget"), (dict(block=0), "block 0"),
+                         (dict(positions="near"), "positions"), (dict(compression="some"), "compression"),
+                         (dict(store="f8"), "store")):
+        refused(model, said, lambda: kvloupe.Cache(**(dict(policy="h2o", budget=12, model=model) | change)))
+
+    def beams(**named: Any) -> None:
+        with kvloupe.Cache("h2o", 12, model=model) as cache, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.generate(ids, max_new_tokens=2, **{cache_argument(model): cache}, **named)
+    refused(model, "holds one sequence", lambda: beams(num_beams=2))
+    with pytest.raises(ValueError):  # transformers' own line: a cache beside the name of another
+        beams(cache_implementation="static")
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_a_cache_that_failed_is_not_used_again() -> None:
+    model = made("Llama")
+    cache = kvloupe.Cache("h2o", 12, model=model)
+    with torch.inference_mode():
+        with pytest.raises(kvloupe.KvloupeError, match="batch"):
+            forward(model, [IDS, IDS], cache)
+        with pytest.raises(kvloupe.KvloupeError, match="an earlier forward pass failed"):
+            forward(model, IDS, cache)
+        other = made("Qwen3")
+        with pytest.raises(kvloupe.KvloupeError, match="is made for another model, or is closed"):
+            forward(other, IDS, kvloupe.Cache("h2o", 12, model=model))
+        closed = kvloupe.Cache("h2o", 12, model=model)
+        closed.close()
+        with pytest.raises(kvloupe.KvloupeError, match="is closed"):
+            forward(model, IDS, closed)
+
+
+def test_models_with_other_attention_are_refused() -> None:
+    for name, said in (("DeepSeek-V2", "caches latents"), ("Llama 4", "attends in chunks"), ("Gemma 3n", "reads another layer's keys"),
+                       ("Falcon-H1", "cannot evict")):
+        kind, _, *classes = tiny.FAMILIES[name]
+        if hasattr(transformers, classes[0] if classes else f"{kind}ForCausalLM"):
+            model = tiny.made(name)
+            refused(model, said, lambda: kvloupe.Cache("keydiff", 12, model=model))
+    model = made("Llama")
+
+    def plain(self: Any, hidden_states: Any, **named: Any) -> tuple[Any, None]:  # asks nobody for an attention function
+        return self.o_proj(self.q_proj(hidden_states)), None
+    for layer in model.model.layers:
+        layer.self_attn.forward = types.MethodType(plain, layer.self_attn)
+    refused(model, "registry", lambda: kvloupe.Cache("keydiff", 12, model=model))
+
+
+def test_layers_without_a_cache_stay_the_models_own() -> None:
+    if not hasattr(transformers, "Qwen3NextForCausalLM") or not hasattr(transformers.cache_utils, "LinearAttentionLayer"):
+        pytest.skip("this transformers has no Qwen3-Next")
+    model = tiny.made("Qwen3-Next")
+    cache = kvloupe.Cache("h2o", 100, model=model, block=100)
+    own = transformers.DynamicCache(config=model.config)
+    with torch.inference_mode():
+        for part in (IDS[:40], *([one] for one in IDS[40:44])):
+            assert torch.equal(*(forward(model, part, one).logits for one in (cache, own)))
+    small = kvloupe.Cache("h2o", 12, model=model, block=9)
+    assert len(greedy(model, small, 3)) == 3 and len(small.kept(2, 0)) == 12
+    with pytest.raises(kvloupe.KvloupeError, match="layer 0, head 0"):
+        small.kept(0, 0)
+
+
+def test_a_cache_that_was_emptied_is_as_a_new_one() -> None:
+    model = made("Gemma 3, two rotations")
+    cache = kvloupe.Cache("h2o", "20%", model=model, block=9)
+    wanted = greedy(model, cache, 3)
+    gone = cache.evicted_at(1)
+    cache.reset()
+    greedy(model, cache, 2, IDS[:30])
+    assert cache.budget == 6
+    cache.reset()
+    assert greedy(model, cache, 3) == wanted and np.array_equal(cache.evicted_at(1), gone)
+
+
+def test_hooks_go_with_the_cache() -> None:
+    import gc
+
+    model = made("Llama")
+    cache = kvloupe.Cache("h2o", 12, model=model)
+    assert len(model._forward_hooks) == 1
+    del cache
+    gc.collect()
+    assert not model._forward_hooks and not model._forward_pre_hooks
+
+
+# ---- kvloupe.run ----
+
+def text(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+@pytest.mark.parametrize("name, policy, settings", [
+    ("Llama", "h2o+kvmerger", {}), ("gpt-oss, sink logits", "keydiff", {}), ("Gemma 2, capped logits", "h2o", {}),
+    ("Llama", "snapkv(window=4)+critical", dict(positions="compact", store="f32"))], ids=str)
+def test_a_run_writes_the_trace_of_kvloupe_capture(name: str, policy: str, settings: dict[str, Any], capture: Program,
+                                                   tmp_path: Path) -> None:
+    model = made(name)
+    other = capture.run(name, model, policy, **settings)
+    before = state_of(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", kvloupe.KvloupeWarning)
+        path = kvloupe.run(model, None, IDS, tmp_path / "t.h5", policy=policy, budget=12, block=9, generate=6, **settings)
+    assert state_of(model) == before
+    with h5py.File(path) as mine, h5py.File(other) as theirs:
+        for attribute in ("policy", "budget", "positions", "compression", "block_size", "prompt_length", "generated"):
+            assert text(mine["run"].attrs[attribute]) == text(theirs["run"].attrs[attribute]), attribute
+        for place in ("tokens/ids", "run/blocks"):
+            assert np.array_equal(mine[place][:], theirs[place][:]), place
+        for at in range(len(theirs["layers"])):
+            own, wanted = mine[f"layers/{at}"], theirs[f"layers/{at}"]
+            assert set(own) == set(wanted), at
+            assert np.array_equal(own["evicted_at"][:], wanted["evicted_at"][:]), at
+            if "merges" in wanted:
+                assert own["merges"].dtype == wanted["merges"].dtype
+                assert sorted(map(tuple, own["merges"][:][["head", "step", "into", "from"]])) == sorted(
+                    map(tuple, wanted["merges"][:][["head", "step", "into", "from"]]))
+            for kind in ("query", "key", "value", "output_weight", "value_out_norm_l2"):
+                if kind in wanted:
+                    x, y = own[kind][:].astype(float), wanted[kind][:].astype(float)
+                    assert np.abs(x - y).max() < (1e-4 if settings.get("store") == "f32" else 4e-3) * np.abs(y).max(), (at, kind)
+        assert np.abs(mine["predictions/loss"][:-1] - theirs["predictions/loss"][:-1]).max() < 1e-2
+    if settings.get("positions") != "compact":
+        replay = kvloupe.replay(path, policy, 12, measures="none")
+        with h5py.File(path) as mine:
+            for row, (layer, head) in enumerate(replay.layer_head):
+                assert np.array_equal(replay.evicted_at[row], mine[f"layers/{layer}/evicted_at"][head]), (layer, head)
+    assert "policy" in program.run("info", path)
+
+
+def test_a_run_that_fails_leaves_no_file(tmp_path: Path) -> None:
+    model = made("Llama")
+    (tmp_path / "wrong.py").write_text("def score(step):\n    return [0.0] * len(step) if step.layer == 0 else 1 / 0\n")
+    run = lambda **named: kvloupe.run(model, None, IDS, tmp_path / "t.h5", **(dict(policy="h2o", budget=12) | named))
+    refused(model, "layer 1, head [01], step 1: .*division by zero", lambda: run(policy=f'python("{tmp_path}/wrong.py:score")', block=9))
+    refused(model, "generate -1", lambda: run(generate=-1))
+    refused(model, "positions for 256", lambda: run(generate=300))
+    refused(model, "reads the context a second time", lambda: run(policy="kvzip"))
+    assert [one.name for one in tmp_path.iterdir()] == ["wrong.py"] or not (tmp_path / "t.h5").exists()
