@@ -22,7 +22,7 @@ else
 fi
 # Half of the time goes to the same checks on more models, and on more sizes and themes of each figure. CI runs these
 # without sanitizers, below, and the others only with them.
-plain='*Groups/ReplayAgainstNaive*:*Shapes/ReplayAgainstNaive*:*CombinationsOfASetting*:*EveryTextReads*:*ScenesAreSoundInEvery*:*WindowTest.OneThatHides*'
+plain='*Groups/ReplayAgainstNaive*:*Shapes/ReplayAgainstNaive*:*Chunks/ReplayAgainstNaive*:*CombinationsOfASetting*:*EveryTextReads*:*ScenesAreSoundInEvery*:*WindowTest.OneThatHides*'
 filter='*'
 [ "${CI:-}" = true ] && filter="-$plain"
 # All tests of a program in few processes, one per core at a time: starting one with a sanitizer takes longer than most

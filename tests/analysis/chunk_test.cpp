@@ -96,8 +96,9 @@ INSTANTIATE_TEST_SUITE_P(Sizes, OfChunks, testing::Values(1, 5, 16, 35, 69));
 TEST_P(OfChunks, AttentionAndWhatIsMadeOfItAreThoseOfTheMask) {
   const LogitRule rule(kScale);
   for (const int m : {1, 7, kChunkTokens}) {
-    const Matrix rows = attention_rows(view(queries_).bottomRows(m), view(keys_), rule, reach_);
-    EXPECT_LT((rows.cast<double>() - attention_.bottomRows(m)).cwiseAbs().maxCoeff(), 1e-5);
+    const Matrix result =
+        attention_rows(rows(view(queries_), kChunkTokens - m, m), view(keys_), rule, reach_);
+    EXPECT_LT((result.cast<double>() - attention_.bottomRows(m)).cwiseAbs().maxCoeff(), 1e-5);
   }
   const std::vector<float> sums =
       attention_logsumexp(view(queries_), view(keys_), rule, reach_, progress_);
@@ -106,7 +107,7 @@ TEST_P(OfChunks, AttentionAndWhatIsMadeOfItAreThoseOfTheMask) {
   const std::vector<float> received =
       received_attention(view(queries_), view(keys_), rule, reach_, progress_);
   std::vector<std::int32_t> some;
-  for (int token = 0; token < kChunkTokens; token += 3) some.push_back(token);
+  for (int token = 0; token < 40; token += 3) some.push_back(token);
   const std::vector<double> later =
       later_attention(view(queries_), view(keys_), logsumexp_, some, 40, rule, reach_, progress_);
   for (int token = 0; token < kChunkTokens; ++token) {

@@ -327,7 +327,7 @@ TEST_F(LayerKinds, WhatDoesNotFitIsRefusedWithLayerAndAttribute) {
   expect("/layers/3", "key_dim", 7, nullptr, {"/layers/3/query"});
   expect("/layers/0", "state_bytes", -1, nullptr, {"layer 0", "state_bytes"});
   expect("/", "format_version", 3, nullptr, {"format_version 3", "newer"});
-  expect("/layers/1", "chunk_size", -1, nullptr, {"layer 1", "chunk_size"});
+  expect("/layers/1", "chunk_size", -1, nullptr, {"/layers/1", "chunk_size"});
   expect("/layers/4", "chunk_size", 16, nullptr, {"layer 4", "chunk_size", "layer 1"});
 }
 

@@ -43,7 +43,9 @@ TEST(KindsFigures, EveryFigureDrawsAtEveryLayerOrSaysWhyNot) {
         made = request::FigureMaker(trace).make(info, settings, progress);
       } catch (const std::runtime_error& problem) {  // UsageError and WorkError: a line
         EXPECT_GT(std::string(problem.what()).size(), 25U) << problem.what();
-        if (!trace->attends(layer)) EXPECT_THAT(problem.what(), HasSubstr("nearest"));
+        if (!trace->attends(layer)) {
+          EXPECT_THAT(problem.what(), HasSubstr("nearest"));
+        }
         ++refused;
         continue;
       }
