@@ -19,7 +19,7 @@ std::string window_text(const Trace& trace) {
   }
   std::string text;
   for (const auto& [reach, of_layers] : layers) {
-    text += (text.empty() ? "a " : ", a ") + reach.first + " of " + std::to_string(reach.second) +
+    text += (text.empty() ? "" : ", ") + reach.first + " of " + std::to_string(reach.second) +
             " tokens";
     if (of_layers < count) {
       text += " in " + std::to_string(of_layers) + " of " + std::to_string(count) + " layers";

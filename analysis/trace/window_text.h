@@ -7,8 +7,8 @@
 
 namespace kvloupe {
 
-/// The sliding windows and chunks of a trace's layers in words: "a window of 1024 tokens", or "a
-/// chunk of 1024 tokens in 12 of 24 layers" where some layers see everything; empty if all do.
+/// The sliding windows and chunks of a trace's layers in words: "window of 1024 tokens", or "chunk
+/// of 1024 tokens in 12 of 24 layers" where some layers see everything; empty if all do.
 std::string window_text(const Trace& trace);
 
 /// What a note about a window ends with: the same for all windows.

@@ -106,7 +106,7 @@ std::vector<std::string> notes_of(const Trace& trace,
   }
   if (!trace.narrowest_reach().all()) {
     notes.push_back(
-        fmt::format("the model attends within {}, fewer than the trace "
+        fmt::format("the model attends within a {}, fewer than the trace "
                     "has: entries beyond leave a cache without an eviction",
                     window_text(trace)));
   }

@@ -258,7 +258,7 @@ TEST_F(ChunkedReplay, NothingOfItIsChargedToThePolicy) {
   const Replay result = run(trace, "h2o+sinks(2)", 8);
   EXPECT_THAT(result.notes, Contains(HasSubstr("chunk of 32 tokens")));
   EXPECT_THAT(result.notes, Contains(HasSubstr("only while they are in the chunk")));
-  EXPECT_EQ(window_text(trace), "a chunk of 32 tokens");
+  EXPECT_EQ(window_text(trace), "chunk of 32 tokens");
   EXPECT_EQ(trace.narrowest_reach(), Reach(0, 32, kChunkTokens));
   EXPECT_TRUE(trace.same_reach());
   std::string json;

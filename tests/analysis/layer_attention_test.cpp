@@ -196,7 +196,8 @@ TEST_F(LayerAttentionTrace, WhatIsWrittenIsRead) {
   EXPECT_EQ(open->window(2), 7);
   EXPECT_EQ(open->narrowest_reach(), Reach(7));
   EXPECT_FALSE(open->same_reach());
-  EXPECT_EQ(window_text(*open), "a window of 7 tokens in 1 of 3 layers, a window of 20 tokens in 1 of 3 layers");
+  EXPECT_EQ(window_text(*open),
+            "window of 7 tokens in 1 of 3 layers, window of 20 tokens in 1 of 3 layers");
   EXPECT_TRUE(open->attention(0).of(1).plain());
   EXPECT_EQ(open->attention(0).scale, open->run().attention_scale);
   EXPECT_EQ(open->attention(1).softcap, 30.0);

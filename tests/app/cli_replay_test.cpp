@@ -120,8 +120,9 @@ TEST_F(CliReplay, TheTableHasALinePerHeadAndStep) {
       replay({"--policy", "snapkv", "--budget", "20", "--layers", "0-1", "--block", "48"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, HasSubstr("note: snapkv protects up to 32"));
-  // Title, note, the whole model, explanation, header; 4 heads of 2 + 8 steps.
-  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 5 + 4 * 10);
+  // Title, note, bytes, the whole model, explanation, header; 4 heads of 2 + 8 steps.
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 6 + 4 * 10);
+  EXPECT_THAT(outcome.out, HasSubstr("the caches hold "));
   EXPECT_THAT(outcome.out, HasSubstr("for the 8 answer's queries, each against what the cache "
                                      "holds when it comes: change of all heads together "));
 }
