@@ -11,8 +11,11 @@
 namespace kvloupe {
 
 namespace {
-/// Rows of a tile are so many queries, each with all keys before it.
-constexpr std::size_t kTile = 64;
+/// Rows of a tile, each a query of a query head with all keys before it: one product reads the
+/// keys, or the values, once for all of them.
+constexpr std::size_t kTileRows = 256;
+/// W_O of a head's query heads is widened once for all tiles where that takes so few numbers.
+constexpr Eigen::Index kMostWidened = Eigen::Index{1} << 22;
 
 /// A' of what a query finds, and what it has of the whole attention.
 struct CutRow {
@@ -53,18 +56,26 @@ void AskedLayer::add(int head, std::span<const AskedBlock> blocks) {
     }
     found.insert(found.end(), block.count, block.found);
   }
-  const int group = context_.model.group_size();
-  Matrix room;
-  for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
-    const Matrix* weight =
-        states_.output_weights.empty()
-            ? nullptr
-            : &states_.output_weights[static_cast<std::size_t>(query_head)].floats(room);
-    for (std::size_t begin = 0; begin < found.size(); begin += kTile) {
-      const auto from = found.begin() + static_cast<std::ptrdiff_t>(begin);
-      const auto rows = static_cast<std::ptrdiff_t>(std::min(kTile, found.size() - begin));
-      add_query_head(query_head, blocks.front().first + begin, {from, from + rows}, weight);
-    }
+  const auto group = static_cast<std::size_t>(context_.model.group_size());
+  const std::size_t rows = std::max<std::size_t>(kTileRows / group, 1);
+  const OutputWeight* own = states_.output_weights.empty()
+                                ? nullptr
+                                : &states_.output_weights[static_cast<std::size_t>(head) * group];
+  std::vector<Matrix> rooms(group);
+  std::vector<const Matrix*> weights;
+  const auto numbers =
+      static_cast<Eigen::Index>(group) * states_.values[0].cols() * context_.model.hidden_size;
+  for (std::size_t i = 0; own != nullptr && numbers <= kMostWidened && i < group; ++i) {
+    weights.push_back(&own[i].floats(rooms[i]));
+  }
+  for (std::size_t begin = 0; begin < found.size(); begin += rows) {
+    const auto from = found.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto count = static_cast<std::ptrdiff_t>(std::min(rows, found.size() - begin));
+    add_tile(head, blocks.front().first + begin, {from, from + count},
+             [&](std::size_t i) -> const Matrix* {
+               if (own == nullptr) return nullptr;
+               return weights.empty() ? &own[i].floats(rooms[0]) : weights[i];
+             });
   }
 }
 
@@ -114,18 +125,17 @@ Eigen::RowVectorXf AskedLayer::merged_change(int query_head, const FullRow& aske
   return moved.cast<float>();
 }
 
-Matrix AskedLayer::changes_of(int query_head, std::span<const FullRow> asked, const Matrix& full,
+Matrix AskedLayer::changes_of(int head, std::span<const FullRow> asked, const Matrix& full,
                               const FoundByRow& found, std::size_t replay, Sums& sums) const {
-  const auto head = static_cast<std::size_t>(context_.model.head_of(query_head));
-  const LogitRule rule = context_.attention.of(query_head);
-  const Matrix& values = states_.values[head];
+  const Matrix& values = states_.values[static_cast<std::size_t>(head)];
   const bool norms = !states_.output_weights.empty() && !states_.value_norms_l1.empty();
   const int begin = asked.front().seen;
   Matrix change = -full;  // A' − A over the tokens that any row sees
   std::vector<std::pair<Eigen::Index, Eigen::RowVectorXf>> merged;
   for (Eigen::Index r = 0; r < std::ssize(asked); ++r) {
     const FullRow& one = asked[static_cast<std::size_t>(r)];
-    const FoundEntries& entries = found[static_cast<std::size_t>(r)][replay];
+    const LogitRule rule = context_.attention.of(one.query_head);
+    const FoundEntries& entries = found[static_cast<std::size_t>(r) % found.size()][replay];
     const auto from = std::lower_bound(entries.tokens.begin(), entries.tokens.end(), one.seen);
     const auto to = std::upper_bound(from, entries.tokens.end(), one.query);
     std::vector<std::int32_t> kept(from, to);
@@ -142,10 +152,10 @@ Matrix AskedLayer::changes_of(int query_head, std::span<const FullRow> asked, co
     }
     sums.kept += row.kept;
     if (entries.merged != nullptr) {
-      merged.emplace_back(r, merged_change(query_head, one, *entries.merged,
+      merged.emplace_back(r, merged_change(one.query_head, one, *entries.merged,
                                            from - entries.tokens.begin(), std::ssize(kept)));
     } else if (norms) {
-      sums.theta += bound_of(query_head, one, kept, row.cut, row.kept);
+      sums.theta += bound_of(one.query_head, one, kept, row.cut, row.kept);
     }
   }
   Matrix changes(std::ssize(asked), values.cols());
@@ -163,11 +173,10 @@ std::span<const float> AskedLayer::asking(std::size_t query_head, int query) con
             static_cast<Eigen::Index>(query_head) * rows_->count + (query - rows_->first));
 }
 
-void AskedLayer::multiply_by_gate(int query_head, std::span<const FullRow> asked,
-                                  Matrix& outputs) const {
+void AskedLayer::multiply_by_gate(std::span<const FullRow> asked, Matrix& outputs) const {
   for (Eigen::Index r = 0; r < outputs.rows() && !states_.gates.empty(); ++r) {
-    const std::span<const float> gate =
-        states_.gate(query_head, asked[static_cast<std::size_t>(r)].query);
+    const FullRow& one = asked[static_cast<std::size_t>(r)];
+    const std::span<const float> gate = states_.gate(one.query_head, one.query);
     outputs.row(r).array() *=
         Eigen::Map<const Eigen::RowVectorXf>(gate.data(), std::ssize(gate)).array();
   }
@@ -181,59 +190,69 @@ std::vector<float> AskedLayer::gated_norms(int query_head, const FullRow& asked)
                       Norm::l1);
 }
 
-void AskedLayer::add_query_head(int query_head, std::size_t first, const FoundByRow& found,
-                                const Matrix* weight) {
-  const auto q = static_cast<std::size_t>(query_head);
+void AskedLayer::add_tile(int head, std::size_t first, const FoundByRow& found,
+                          const std::function<const Matrix*(std::size_t)>& weight_of) {
   const ModelInfo& model = context_.model;
-  const auto head = static_cast<std::size_t>(model.head_of(query_head));
-  const LogitRule rule = context_.attention.of(query_head);
-  const Matrix& keys = states_.keys[head];
-  const Matrix& values = states_.values[head];
+  const auto place_of_head = static_cast<std::size_t>(head);
+  const auto group = static_cast<std::size_t>(model.group_size());
+  const Matrix& keys = states_.keys[place_of_head];
+  const Matrix& values = states_.values[place_of_head];
   // Attention of all queries at once over the tokens up to the last query's.
   const std::size_t count = found.size();
   const int end = queries_[first + count - 1] + 1;
   const int begin = first_seen(queries_[first], model.reach());
   const auto rows = static_cast<Eigen::Index>(count);
-  std::vector<FullRow> asked(count);
-  Matrix queries(rows, keys.cols());
-  for (Eigen::Index r = 0; r < rows; ++r) {
-    FullRow& one = asked[static_cast<std::size_t>(r)];
-    one.query = queries_[first + static_cast<std::size_t>(r)];
+  std::vector<FullRow> asked(group * count);  // query head by query head
+  Matrix queries(std::ssize(asked), keys.cols());
+  for (std::size_t r = 0; r < asked.size(); ++r) {
+    FullRow& one = asked[r];
+    one.query_head = head * model.group_size() + static_cast<int>(r / count);
+    one.query = queries_[first + r % count];
     one.seen = first_seen(one.query, model.reach());
-    one.asked = asking(q, one.query);
-    queries.row(r) = Eigen::Map<const Eigen::RowVectorXf>(one.asked.data(), keys.cols());
+    one.asked = asking(static_cast<std::size_t>(one.query_head), one.query);
+    queries.row(static_cast<Eigen::Index>(r)) =
+        Eigen::Map<const Eigen::RowVectorXf>(one.asked.data(), keys.cols());
   }
-  // One product reads the keys once for all queries, not once for each.
   Matrix logits = queries * kvloupe::rows(view(keys), begin, end - begin).transpose();
-  to_logits(logits, rule);
-  Matrix full = Matrix::Zero(rows, end - begin);
-  for (Eigen::Index r = 0; r < rows; ++r) {
+  Matrix full = Matrix::Zero(logits.rows(), logits.cols());
+  for (Eigen::Index r = 0; r < logits.rows(); ++r) {
     FullRow& one = asked[static_cast<std::size_t>(r)];
-    one.logits = std::span(logits.data() + r * logits.cols() + (one.seen - begin),
-                           static_cast<std::size_t>(one.query + 1 - one.seen));
+    const LogitRule rule = context_.attention.of(one.query_head);
+    const std::span<float> seen(logits.data() + r * logits.cols() + (one.seen - begin),
+                                static_cast<std::size_t>(one.query + 1 - one.seen));
+    to_logits(Eigen::Map<Eigen::VectorXf>(seen.data(), std::ssize(seen)), rule);
+    one.logits = seen;
     one.full = softmax(one.logits, rule.sink);
     full.row(r).segment(one.seen - begin, std::ssize(one.full)) =
         Eigen::Map<const Eigen::RowVectorXd>(one.full.data(), std::ssize(one.full)).cast<float>();
   }
   Matrix outputs = full * kvloupe::rows(view(values), begin, end - begin);
-  multiply_by_gate(query_head, asked, outputs);
-  Whole& whole = whole_[head];
+  multiply_by_gate(asked, outputs);
+  Whole& whole = whole_[place_of_head];
   whole.norm += outputs.cast<double>().squaredNorm();
-  const auto place = static_cast<Eigen::Index>(first);
-  if (weight != nullptr) {
-    whole.output.middleRows(place, rows) += (outputs * *weight).cast<double>();
-  }
+  std::vector<Matrix> changes;  // [replays]
   for (std::size_t replay = 0; replay < found.front().size(); ++replay) {
-    Sums& sums = sums_of(replay, head);
-    Matrix changes = changes_of(query_head, asked, full, found, replay, sums);
-    multiply_by_gate(query_head, asked, changes);
-    sums.error += changes.cast<double>().squaredNorm();
-    if (weight == nullptr) continue;
-    const Eigen::MatrixXd moved = (changes * *weight).cast<double>();
-    sums.change.middleRows(place, rows) += moved;
-    sums.l1 += moved.lpNorm<1>();
-    if (effects_ != nullptr && effects_->size() > 0) {
-      sums.effect += moved.cwiseProduct(effects_->middleRows(place, rows)).sum();
+    Sums& sums = sums_of(replay, place_of_head);
+    changes.push_back(changes_of(head, asked, full, found, replay, sums));
+    multiply_by_gate(asked, changes.back());
+    sums.error += changes.back().cast<double>().squaredNorm();
+  }
+  const auto place = static_cast<Eigen::Index>(first);
+  for (std::size_t i = 0; i < group; ++i) {
+    const Matrix* const weight = weight_of(i);
+    if (weight == nullptr) return;
+    const auto from = static_cast<Eigen::Index>(i) * rows;
+    whole.output.middleRows(place, rows) +=
+        (outputs.middleRows(from, rows) * *weight).cast<double>();
+    for (std::size_t replay = 0; replay < changes.size(); ++replay) {
+      Sums& sums = sums_of(replay, place_of_head);
+      const Eigen::MatrixXd moved =
+          (changes[replay].middleRows(from, rows) * *weight).cast<double>();
+      sums.change.middleRows(place, rows) += moved;
+      sums.l1 += moved.lpNorm<1>();
+      if (effects_ != nullptr && effects_->size() > 0) {
+        sums.effect += moved.cwiseProduct(effects_->middleRows(place, rows)).sum();
+      }
     }
   }
 }

@@ -5,6 +5,7 @@
 
 #include <Eigen/Core>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 #include <vector>
@@ -90,6 +91,7 @@ class AskedLayer {
   };
   /// A query's logits and attention with the full cache, over the tokens that it sees.
   struct FullRow {
+    int query_head = 0;
     int query = 0, seen = 0;        // tokens: the query, and the first that it sees
     std::span<const float> logits;  // [seen]
     std::vector<double> full;       // [seen]
@@ -99,12 +101,13 @@ class AskedLayer {
   std::span<const float> asking(std::size_t query_head, int query) const;
   /// What each of some queries in a row finds, one for each replay.
   using FoundByRow = std::vector<std::span<const FoundEntries>>;
-  /// One query head, at the queries [first, first + found.size()); its W_O, or null.
-  void add_query_head(int query_head, std::size_t first, const FoundByRow& found,
-                      const Matrix* weight);
-  /// The same in one replay: o' − o of the rows [rows,d]. `full`: their attention, over the tokens
-  /// that any of them sees.
-  Matrix changes_of(int query_head, std::span<const FullRow> asked, const Matrix& full,
+  /// All query heads of a head, at the queries [first, first + found.size()). `weight_of`: W_O of
+  /// the i-th of them, or null; good until it is asked for the next.
+  void add_tile(int head, std::size_t first, const FoundByRow& found,
+                const std::function<const Matrix*(std::size_t)>& weight_of);
+  /// The same in one replay: o' − o of the rows [G·rows,d]. `full`: their attention, over the
+  /// tokens that any of them sees.
+  Matrix changes_of(int head, std::span<const FullRow> asked, const Matrix& full,
                     const FoundByRow& found, std::size_t replay, Sums& sums) const;
   /// Σ over what is evicted of A_i‖v_i W_O‖ + (1 − S) Σ over what is kept of A'_i‖v_i W_O‖.
   double bound_of(int query_head, const FullRow& asked, std::span<const std::int32_t> kept,
@@ -113,7 +116,7 @@ class AskedLayer {
   Eigen::RowVectorXf merged_change(int query_head, const FullRow& asked, const CacheView& held,
                                    Eigen::Index first, Eigen::Index count) const;
   /// Rows of outputs, or of their changes, times the query's gate.
-  void multiply_by_gate(int query_head, std::span<const FullRow> asked, Matrix& outputs) const;
+  void multiply_by_gate(std::span<const FullRow> asked, Matrix& outputs) const;
   /// ‖(g ⊙ v_i) W_O‖₁ of the tokens that the query sees: [seen].
   std::vector<float> gated_norms(int query_head, const FullRow& asked) const;
   Sums& sums_of(std::size_t replay, std::size_t head) {
