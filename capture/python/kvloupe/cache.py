@@ -139,10 +139,15 @@ class _KeptLayer(CacheLayerMixin):
     def get_max_length(self) -> int:
         return self.own.get_max_length()
 
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+    def get_max_cache_shape(self) -> int:  # its name before transformers 5.24
+        return self.own.get_max_cache_shape()
+
+    def get_mask_sizes(self, query: Any) -> tuple[int, int]:
+        """query: the number of new tokens; their positions before transformers 5.4."""
         if self.entries is None or self.is_sliding:
-            return self.own.get_mask_sizes(query_length)
-        return self.seen + query_length, 0  # of a mask that only layers without an eviction read
+            return self.own.get_mask_sizes(query)
+        count = query if isinstance(query, int) else query.shape[0]
+        return self.seen + count, 0  # of a mask that only layers without an eviction read
 
     def reset(self) -> None:
         self.own.reset()
