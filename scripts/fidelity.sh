@@ -11,7 +11,9 @@ mkdir -p "$parts"
 measure=capture/python/tests/fidelity.py
 build/python/bin/python "$measure" models "$parts/models.json"
 build/python/bin/python "$measure" families "$parts/families.json"
+scripts/real-model.sh --fetch
+build/python/bin/python "$measure" closed "$parts/closed.json"
 build/python/bin/python "$measure" tokenizers "$parts/tokenizers.json"
 build/kvpress/bin/python "$measure" kvpress "$parts/kvpress.json"
 build/kvpress/bin/python "$measure" readings "$parts/readings.json"
-build/python/bin/python "$measure" write "$parts"/{models,families,kvpress,readings,tokenizers}.json docs/fidelity.md
+build/python/bin/python "$measure" write "$parts"/{models,families,closed,kvpress,readings,tokenizers}.json docs/fidelity.md

@@ -1,6 +1,6 @@
 """What a policy in transformers' own cache costs: closed_loop.py MODEL.gguf|FOLDER [TOKENS [ROUNDS]]
 
-Prefill in blocks of 128 tokens and 64 generated ones, beside the same model with its own cache, in turns; the fastest of
+Prefill in blocks of 128 tokens and 64 generated ones, beside the same model with its own cache, in turns; the least processor time of
 the rounds. Budget: a quarter of the prompt.
 """
 from __future__ import annotations
@@ -34,13 +34,13 @@ def main() -> None:
         cache: Any = transformers.DynamicCache(config=model.config) if policy is None else kvloupe.Cache(
             policy, "25%", model=model, block=BLOCK, prompt_length=tokens)
         with torch.inference_mode():
-            begin = time.perf_counter()
+            begin = time.process_time()
             for first in range(0, tokens, BLOCK):
                 out = model(torch.tensor([ids[first:first + BLOCK]]), use_cache=True, **{named: cache})
-            read = time.perf_counter()
+            read = time.process_time()
             for _ in range(MADE):
                 out = model(out.logits[:, -1].argmax(-1)[None], use_cache=True, **{named: cache})
-            end = time.perf_counter()
+            end = time.process_time()
         if policy is not None:
             cache.close()
         return read - begin, end - read

@@ -25,13 +25,18 @@ __all__ = ["Figure", "Kept", "KvloupeError", "KvloupeWarning", "Layer", "Merge",
 
 
 def __getattr__(name: str) -> object:  # these need torch and transformers, which take seconds to import
-    if name not in ("Cache", "run"):
+    if name not in ("Cache", "Press", "run"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
+        if name == "Press":
+            from .press import Press
+            return Press
         if name == "Cache":
             from .cache import Cache
             return Cache
         from .closed_run import run
         return run
     except ImportError as error:
+        if name == "Press":
+            raise KvloupeError(f"kvloupe.Press needs the package kvpress ({error}); pip install kvpress==0.5.5") from error
         raise KvloupeError(f"kvloupe.{name} needs torch and transformers from 5 on ({error}); install them") from error

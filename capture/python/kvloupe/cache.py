@@ -49,55 +49,86 @@ class _Call:
 
 
 class _Entries:
-    """The entries of one layer after something was evicted. Heads may hold different numbers: slots that a head does not
-    use are masked."""
+    """The entries of one layer after something was evicted. They lie in slots, in any order; slots stay where they are, and a
+    dropped entry's slot is filled by one of the last entries, so that a step copies few rows. Heads may hold different
+    numbers: slots that a head does not use are masked."""
 
     def __init__(self, keys: Any, values: Any, first: int) -> None:
         """keys, values [1, heads, n, d] of the tokens from `first` on."""
         heads, count = keys.shape[1], keys.shape[2]
-        self.keys, self.values = keys, values
-        self.tokens = torch.arange(first, first + count, device=keys.device).repeat(heads, 1)  # [heads, slots]; -1: unused
-        self.log_sizes: Any = None  # [heads, slots], added to the logits; None: all 0
+        self._keys, self._values, self.count = keys, values, count  # with room for more slots
+        self.tokens = torch.arange(first, first + count, device=keys.device).repeat(heads, 1)  # [heads, count]; -1: unused
+        self.unused = False  # whether any slot is
+        self.log_sizes: Any = None  # [heads, count], added to the logits; None: all 0
         self.slots = [np.arange(count) for _ in range(heads)]  # of each head, in the order of its entries
 
+    @property
+    def keys(self) -> Any:
+        """[1, heads, count, d]"""
+        return self._keys[:, :, :self.count]
+
+    @property
+    def values(self) -> Any:
+        return self._values[:, :, :self.count]
+
     def append(self, keys: Any, values: Any, first: int) -> None:
-        before, count = self.tokens.shape[1], keys.shape[2]
-        self.keys = torch.cat([self.keys, keys], 2)
-        self.values = torch.cat([self.values, values], 2)
-        new = torch.arange(first, first + count, device=keys.device).repeat(len(self.slots), 1)
+        before, count = self.count, keys.shape[2]
+        self._keys, self._values = self._with(self._keys, keys), self._with(self._values, values)
+        self.count += count
+        new = torch.arange(first, first + count, device=keys.device).expand(len(self.slots), -1)
         self.tokens = torch.cat([self.tokens, new], 1)
         if self.log_sizes is not None:
             self.log_sizes = torch.cat([self.log_sizes, torch.zeros_like(new, dtype=self.log_sizes.dtype)], 1)
         self.slots = [np.concatenate([slots, np.arange(before, before + count)]) for slots in self.slots]
+
+    def _with(self, held: Any, states: Any) -> Any:
+        end = self.count + states.shape[2]
+        fixed = held.is_inference() and not torch.is_inference_mode_enabled()  # not to be written now
+        if end > held.shape[2] or fixed or states.requires_grad or held.requires_grad:
+            room = states.new_empty(*states.shape[:2], min(end // 4, 64), states.shape[3])
+            return torch.cat([held[:, :, :self.count], states, room], 2)
+        held[:, :, self.count:end] = states
+        return held
 
     def apply(self, kept: list[Kept]) -> None:
         """Merges, then drops what is not kept."""
         for head, one in enumerate(kept):
             for merge in one.merges:
                 slot = int(self.slots[head][merge.into])
-                self.values[0, head, slot] = torch.from_numpy(merge.value).to(self.values)
+                self._values[0, head, slot] = torch.from_numpy(merge.value).to(self._values)
                 if merge.key is not None:
-                    self.keys[0, head, slot] = torch.from_numpy(merge.key).to(self.keys)
+                    self._keys[0, head, slot] = torch.from_numpy(merge.key).to(self._keys)
         most = max(len(one.rows) for one in kept)
-        places = np.zeros((len(kept), most), np.int64)
+        heads, sources, targets = [], [], []
         used = np.zeros((len(kept), most), bool)
-        sizes = np.zeros((len(kept), most), np.float32)
         for head, one in enumerate(kept):
-            count = len(one.rows)
-            places[head, :count] = self.slots[head][one.rows]
-            used[head, :count] = True
-            if one.log_sizes is not None:
-                sizes[head, :count] = one.log_sizes
-        index = torch.from_numpy(places).to(self.tokens.device)
-        rows = index[None, :, :, None]
-        self.keys = self.keys.gather(2, rows.expand(-1, -1, -1, self.keys.shape[3]))
-        self.values = self.values.gather(2, rows.expand(-1, -1, -1, self.values.shape[3]))
-        self.tokens = self.tokens.gather(1, index)
-        if not used.all():
-            self.tokens = self.tokens.masked_fill(~torch.from_numpy(used).to(index.device), -1)
+            slots = self.slots[head][one.rows]
+            beyond = slots >= most
+            used[head, slots[~beyond]] = True
+            moved = slots[beyond]
+            slots[beyond] = np.flatnonzero(~used[head])[:len(moved)]
+            used[head, slots] = True
+            heads.append(np.full(len(moved), head))
+            sources.append(moved)
+            targets.append(slots[beyond])
+            self.slots[head] = slots
+        to = lambda parts: torch.from_numpy(np.concatenate(parts)).to(self.tokens.device)
+        which, source, target = to(heads), to(sources), to(targets)
+        if len(which):
+            self._keys[0, which, target] = self._keys[0, which, source]
+            self._values[0, which, target] = self._values[0, which, source]
+            self.tokens[which, target] = self.tokens[which, source]
+        self.tokens, self.count, self.unused = self.tokens[:, :most], most, not used.all()
+        if self.unused:
+            self.tokens = self.tokens.masked_fill(~torch.from_numpy(used).to(self.tokens.device), -1)
         if any(one.log_sizes is not None for one in kept):
-            self.log_sizes = torch.from_numpy(sizes).to(index.device)
-        self.slots = [np.arange(len(one.rows)) for one in kept]
+            sizes = np.zeros((len(kept), most), np.float32)
+            for head, one in enumerate(kept):
+                if one.log_sizes is not None:
+                    sizes[head, self.slots[head]] = one.log_sizes
+            self.log_sizes = torch.from_numpy(sizes).to(self.tokens.device)
+        elif self.log_sizes is not None:
+            self.log_sizes = None
 
 
 class _KeptLayer(CacheLayerMixin):
@@ -139,10 +170,15 @@ class _KeptLayer(CacheLayerMixin):
     def get_max_length(self) -> int:
         return self.own.get_max_length()
 
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+    def get_max_cache_shape(self) -> int:  # its name before transformers 5.24
+        return self.own.get_max_cache_shape()
+
+    def get_mask_sizes(self, query: Any) -> tuple[int, int]:
+        """query: the number of new tokens; their positions before transformers 5.4."""
         if self.entries is None or self.is_sliding:
-            return self.own.get_mask_sizes(query_length)
-        return self.seen + query_length, 0  # of a mask that only layers without an eviction read
+            return self.own.get_mask_sizes(query)
+        count = query if isinstance(query, int) else query.shape[0]
+        return self.seen + count, 0  # of a mask that only layers without an eviction read
 
     def reset(self) -> None:
         self.own.reset()
@@ -473,7 +509,9 @@ class Cache(DynamicCache):
             held = np.concatenate([layer.held[head], np.arange(*block)])
             left = layer.evicted_at[head]
             left += [-1] * (block[1] - len(left))
-            for token in np.delete(held, one.rows).tolist():
+            gone = np.ones(len(held), bool)
+            gone[one.rows] = False
+            for token in held[gone].tolist():
                 left[token] = step
             for merge in one.merges:
                 layer.merges += [(head, step, int(held[merge.into]), int(held[row]), float(weight))
@@ -541,15 +579,17 @@ class Cache(DynamicCache):
     def _block_attention(self, layer: _KeptLayer, call: _Call, block: tuple[int, int], query: Any) -> Any:
         entries, heads = layer.entries, len(layer.entries.slots)
         keys, group = entries.keys, query.shape[1] // heads
-        positions = torch.arange(*block, device=query.device)[None, :, None]
-        tokens = entries.tokens[:, None, :]
-        seen = (tokens >= 0) & (tokens <= positions)
-        if layer.window:
-            seen = seen & (positions - tokens < layer.window)
-        added = torch.zeros_like(seen, dtype=query.dtype)
-        if entries.log_sizes is not None:
-            added = added + entries.log_sizes[:, None, :].to(query.dtype)
-        mask = added.masked_fill(~seen, torch.finfo(query.dtype).min).repeat_interleave(group, 0)[None]
+        mask = None
+        if query.shape[2] > 1 or layer.window or entries.unused or entries.log_sizes is not None:
+            positions = torch.arange(*block, device=query.device)[None, :, None]
+            tokens = entries.tokens[:, None, :]
+            seen = (tokens >= 0) & (tokens <= positions)
+            if layer.window:
+                seen = seen & (positions - tokens < layer.window)
+            added = torch.zeros_like(seen, dtype=query.dtype)
+            if entries.log_sizes is not None:
+                added = added + entries.log_sizes[:, None, :].to(query.dtype)
+            mask = added.masked_fill(~seen, torch.finfo(query.dtype).min).repeat_interleave(group, 0)[None]
         if self._positions == "compact":
             places = torch.zeros_like(entries.tokens)
             for head, slots in enumerate(entries.slots):

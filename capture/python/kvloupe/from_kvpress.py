@@ -34,6 +34,8 @@ def kept_by_press(press: Any, model: Any, ids: Sequence[int]) -> list[list[np.nd
     def keep(layer: int) -> Any:
         def hook(module: Any, arguments: Any, given: dict[str, Any], output: Any) -> None:
             held = given["cache"] if "cache" in given else given["past_key_values"]
+            if held is None:  # a press looks at the model
+                return
             own = held.layers[layer]
             if layer not in full and own.keys.shape[2] == count:
                 full[layer] = (_rows(own.keys), _rows(own.values))

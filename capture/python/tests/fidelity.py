@@ -1,6 +1,6 @@
 """Measures how far kvloupe and other programs agree, and writes docs/fidelity.md: scripts/fidelity.sh.
 
-    fidelity.py models|families|kvpress|readings|tokenizers PART.json      measures one part
+    fidelity.py models|families|closed|kvpress|readings|tokenizers PART.json      measures one part
     fidelity.py write PART.json... docs/fidelity.md      writes the page
 """
 from __future__ import annotations
@@ -185,6 +185,69 @@ def readings() -> dict[str, Any]:
     return {"rows": out, "contexts": contexts, "versions": versions("kvpress", "transformers", "torch")}
 
 
+def closed() -> dict[str, Any]:
+    """A policy in a model's own cache: kvloupe.run against kvloupe-capture run --policy, with states of 32 bits."""
+    import h5py
+    import kvloupe
+    import numpy as np
+    import torch
+    import transformers
+    from kvloupe import program
+
+    kinds = {"attention": "h2o", "geometry": "keydiff", "value-aware": "h2o+caote", "allocation": "snapkv+adakv",
+             "merging": "h2o+kvmerger(threshold=0.5)"}
+    models = [("demo model", ROOT / "assets/demo-model", "needle", 32)]
+    if (ROOT / "build/real-model/model.gguf").is_file():
+        models.append(("SmolLM2 135M", ROOT / "build/real-model/model.gguf", "real/document", 16))
+    rows, equal_logits = [], []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for label, path, prompt, made in models:
+            source = {"pretrained_model_name_or_path": path.parent, "gguf_file": path.name} if path.is_file() else {
+                "pretrained_model_name_or_path": path}
+            model = transformers.AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32).eval()
+            ids = json.loads(program.run("tokens", "--model", path, "--prompt", ROOT / f"assets/prompts/{prompt}.txt", "--json",
+                                         "-", name="kvloupe-capture"))["ids"][:600]
+            (folder / "ids.txt").write_text(" ".join(map(str, ids)))
+            full = kvloupe.Cache("h2o", len(ids), model=model, block=128)
+            with torch.inference_mode():
+                own = model(torch.tensor([ids]), use_cache=True).logits
+                equal_logits.append([label, bool(torch.equal(own, model(torch.tensor([ids]), **{cache_name(model): full}).logits))])
+            full.close()
+            for kind, policy in kinds.items():
+                program.run("run", "--model", path, "--ids", folder / "ids.txt", "--block", 64, "--generate", made, "--policy",
+                            policy, "--budget", "25%", "--dtype", "f32", "--store", "f32", "--attention", "none", "--progress",
+                            "none", "-o", folder / "c.h5", name="kvloupe-capture")
+                kvloupe.run(model, None, ids, folder / "p.h5", policy=policy, budget="25%", block=64, generate=made, store="f32",
+                            progress=False)
+                with h5py.File(folder / "c.h5") as c, h5py.File(folder / "p.h5") as p:
+                    texts = [file["tokens/ids"][len(ids):].tolist() for file in (c, p)]
+                    row = {"model": label, "tokens": len(ids), "kind": kind, "policy": policy, "sets": 0, "equal": 0, "entries": 0,
+                           "steps": 0, "first": None, "text": [sum(itertools.takewhile(bool, (int(a == b) for a, b in zip(*texts)))),
+                                                               max(map(len, texts))]}
+                    for at in range(len(c["layers"])):
+                        a, b = (file[f"layers/{at}/evicted_at"][:, :len(ids)] for file in (c, p))
+                        prompt_steps = -(-len(ids) // 64)  # of both: texts may part
+                        a, b = (np.where(one < prompt_steps, one, -1) for one in (a, b))
+                        differ = (a != b).sum(1)
+                        row["sets"] += len(differ)
+                        row["equal"] += int((differ == 0).sum())
+                        row["entries"] += a.size
+                        row["steps"] += int(differ.sum())
+                        if differ.any() and row["first"] is None:
+                            first = int(min(one[one >= 0].min() for one in (a[a != b], b[a != b]) if (one >= 0).any()))
+                            row["first"] = [at, first]
+                rows.append(row)
+                print(row, file=sys.stderr, flush=True)
+    return {"rows": rows, "logits": equal_logits, "versions": versions("transformers", "torch")}
+
+
+def cache_name(model: Any) -> str:
+    from kvloupe.describe import cache_argument
+
+    return cache_argument(model)
+
+
 def tokenizers() -> dict[str, Any]:
     """Ids of kvloupe-capture against those of the tokenizers and SentencePiece libraries."""
     import sentencepiece
@@ -311,6 +374,28 @@ what this means.
         text.append("\nRefused, with this line:\n\n")
         text.append(table(["family", "line"], [[row["family"], row["line"]] for row in part["refused"]]))
         text.append(f"\nWith {said(part['versions'])}.\n\n")
+    if "closed" in parts:
+        part = parts["closed"]
+        text.append("""## Runs with a policy in the model's own cache: kvloupe.run and kvloupe-capture
+
+The two programs run the same model with the same policy in its cache, in blocks of 64 tokens, with a budget of 25 % of the
+prompt, in float32 with states of 32 bits. A history is the step at which each prompt token left one head of one layer. Two
+models round differently: where two scores differ by less than that, the programs may keep the one or the other entry, and the
+layers above get other states. *First difference*: the lowest layer that differs, and the first step at which a token of its
+leaves in one program only.
+
+""")
+        text.append(table(["model", "tokens", "kind", "policy", "histories", "equal", "equal steps of tokens", "first difference",
+                           "equal generated tokens"], [
+            [row["model"], str(row["tokens"]), row["kind"], f"`{row['policy']}`", str(row["sets"]), percent(row["equal"], row["sets"]),
+             percent(row["entries"] - row["steps"], row["entries"]),
+             "" if row["first"] is None else f"layer {row['first'][0]}, step {row['first'][1]}",
+             f"{row['text'][0]} of {row['text'][1]}"] for row in part["rows"]]))
+        same = [label for label, equal in part["logits"] if equal]
+        other = [label for label, equal in part["logits"] if not equal]
+        text.append("\nWith a budget of the whole prompt the logits are the model's own, bit for bit: " + (", ".join(same) or "none")
+                    + ("; they are not: " + ", ".join(other) if other else "") + ".\n")
+        text.append(f"\nWith {said(part['versions'])}.\n\n")
     if "kvpress" in parts:
         part = parts["kvpress"]
         text.append("""## Decisions: policies and presses of kvpress
@@ -394,7 +479,7 @@ def main() -> int:
         output.write_text(page(parts), encoding="utf-8")
         return 0
     sys.path.insert(0, str(Path(__file__).parent))
-    part = {"models": models, "families": families, "kvpress": kvpress, "readings": readings,
+    part = {"models": models, "families": families, "closed": closed, "kvpress": kvpress, "readings": readings,
             "tokenizers": tokenizers}[verb]()
     Path(paths[0]).write_text(json.dumps(part, indent=1), encoding="utf-8")
     return 0

@@ -1,6 +1,7 @@
 """A policy in transformers' own cache decides as kvloupe-capture does in its model: two programs whose models share no line."""
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import types
 import warnings
@@ -51,8 +52,11 @@ def made(name: str) -> Any:
         return tiny.made(kind)
     torch.manual_seed(3)
     config = "Gemma3Text" if kind == "Gemma3" else kind
-    return getattr(transformers, f"{kind}ForCausalLM")(
+    model = getattr(transformers, f"{kind}ForCausalLM")(
         getattr(transformers, f"{config}Config")(**(tiny.SHAPE | change))).eval()
+    if kind == "Gemma2":  # older versions of transformers choose sdpa, which ignores the cap
+        model.set_attn_implementation("eager")
+    return model
 
 
 def forward(model: Any, ids: Any, cache: Any, **named: Any) -> Any:
@@ -216,7 +220,8 @@ def test_generate_takes_it_as_any_cache() -> None:
                                   **settings)[0, len(IDS):].tolist()
     wanted = greedy(model, kvloupe.Cache("h2o", 12, model=model, block=9), 6)
     assert run(kvloupe.Cache("h2o", 12, model=model, block=9)) == wanted
-    assert run(kvloupe.Cache("h2o", 12, model=model, block=9), prefill_chunk_size=18) == wanted
+    if named == "cache":  # older versions of transformers begin at the last chunk of a cache that they are given
+        assert run(kvloupe.Cache("h2o", 12, model=model, block=9), prefill_chunk_size=18) == wanted
     assert run(kvloupe.Cache("h2o", 12, model=model, block=9)) != run(transformers.DynamicCache(config=model.config))
 
 
@@ -230,7 +235,8 @@ def test_heads_with_other_numbers_of_entries_see_their_own_alone() -> None:
         entries = layer.entries
         assert entries.keys.shape[2] == max(len(one) for one in layer.held)  # nothing is kept beyond the widest head
         for head, held in enumerate(layer.held):
-            assert entries.tokens[head][entries.tokens[head] >= 0].tolist() == held.tolist()
+            assert sorted(entries.tokens[head][entries.tokens[head] >= 0].tolist()) == held.tolist()
+            assert entries.tokens[head][entries.slots[head]].tolist() == held.tolist()
 
 
 def state_of(model: Any) -> Any:
@@ -299,8 +305,10 @@ def test_a_cache_that_failed_is_not_used_again() -> None:
 
 
 def test_models_with_other_attention_are_refused() -> None:
-    for name, said in (("DeepSeek-V2", "caches latents"), ("Llama 4", "attends in chunks"), ("Gemma 3n", "reads another layer's keys"),
+    for name, said in (("DeepSeek-V2", "caches latents"), ("Llama 4", "attends in chunks"), ("Gemma 3n", "reads another layer's keys|cannot evict"),
                        ("Falcon-H1", "cannot evict")):
+        if name == "Falcon-H1" and not hasattr(transformers.cache_utils, "LinearAttentionLayer"):
+            continue  # models with states have caches of their own
         kind, _, *classes = tiny.FAMILIES[name]
         if hasattr(transformers, classes[0] if classes else f"{kind}ForCausalLM"):
             model = tiny.made(name)
@@ -350,6 +358,14 @@ def test_hooks_go_with_the_cache() -> None:
     del cache
     gc.collect()
     assert not model._forward_hooks and not model._forward_pre_hooks
+
+
+def test_without_kvpress_a_press_says_so() -> None:
+    if importlib.util.find_spec("kvpress") is not None:
+        pytest.skip("kvpress is here")
+    with pytest.raises(kvloupe.KvloupeError, match="kvloupe.Press needs the package kvpress .*pip install") as caught:
+        kvloupe.Press
+    assert "\n" not in str(caught.value)
 
 
 # ---- kvloupe.run ----

@@ -1,12 +1,16 @@
 """kvloupe's policies and kvpress's presses keep the same entries: scripts/test-kvpress.sh."""
 from __future__ import annotations
 
+import types
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 pytest.importorskip("kvpress")
+import torch  # noqa: E402
+import transformers  # noqa: E402
 
 import kvloupe.program  # noqa: E402
 import presses  # noqa: E402
@@ -197,3 +201,93 @@ def test_a_block_press_scores_an_uncompressed_run(cases: list[presses.Case], tmp
     closed = presses.closed_loop_sets(case, "keydiff", kept, presses.BLOCK, tmp_path)
     equal = [np.mean([x.tolist() == y.tolist() for x, y in zip(a, b)]) for a, b in zip(press, closed)]
     assert equal[0] == 1.0 and np.mean(equal[1:]) < 0.5, equal
+
+
+# ---- kvloupe.Press ----
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("BlockPress")])
+def test_a_policy_as_a_press_keeps_what_the_press_keeps(name: str, cases: list[presses.Case]) -> None:
+    pair = next(pair for pair in presses.pairs() if pair.name == name)
+    found = presses.Likeness()
+    for case in cases:
+        for kept in presses.budgets(pair, len(case.ids), (0.8, 0.3)):
+            press = presses.press_sets(pair, case, kept)
+            own = kvloupe.Press(pair.policy(kept, len(case.ids)), compression_ratio=presses.ratio(kept, len(case.ids)))
+            found.add(press, kept_by_press(own, case.model, case.ids))
+    assert found.sets > 20
+    assert found.equal + found.tied == found.sets, found
+    assert found.shared > 0.9 * found.entries, found
+    assert found.equal > 0.7 * found.sets or pair.ties, found
+
+
+def generated(press: Any, model: Any, ids: list[int]) -> list[int]:
+    with press(model):
+        return model.generate(torch.tensor([ids]), max_new_tokens=12, do_sample=False, eos_token_id=None)[0, len(ids):].tolist()
+
+
+@pytest.mark.parametrize("name", ["KeyDiffPress", "SnapKVPress", "AdaKVPress(SnapKVPress)", "CriticalKVPress(SnapKVPress)"])
+def test_generate_says_the_same_with_either(name: str, cases: list[presses.Case]) -> None:
+    pair = next(pair for pair in presses.pairs() if pair.name == name)
+    for case in cases:
+        kept, count = len(case.ids) * 4 // 10, len(case.ids)
+        wanted = generated(pair.press(kept, count), case.model, case.ids)
+        assert generated(kvloupe.Press(pair.policy(kept, count), kept), case.model, case.ids) == wanted
+        assert all(getattr(layer.self_attn, "masked_key_indices", None) is None or "Ada" in name
+                   for layer in case.model.model.layers)
+
+
+def test_the_pipeline_takes_it(cases: list[presses.Case]) -> None:
+    import kvpress
+
+    case = cases[0]
+    pipeline = kvpress.KVPressTextGenerationPipeline.__new__(kvpress.KVPressTextGenerationPipeline)
+    pipeline.model = case.model
+    said: list[list[int]] = []
+    pipeline.tokenizer = types.SimpleNamespace(decode=lambda ids, **named: said.append(ids.tolist()) or "")
+    given = {"context_ids": torch.tensor([case.ids[:-5]]), "questions_ids": [torch.tensor([case.ids[-5:]])] * 2}
+    for press in (kvpress.KnormPress(0.5), kvloupe.Press("keynorm", compression_ratio=0.5)):
+        with torch.no_grad():
+            pipeline._forward(dict(given), 8, press)
+    assert len(said) == 4 and said[0] == said[1] == said[2] == said[3]
+
+
+def test_merged_entries_are_in_the_presss_cache(cases: list[presses.Case]) -> None:
+    case = next(case for case in cases if "Llama" in case.name)
+    caches = []
+    for policy in ("h2o", "h2o+cam"):
+        cache = transformers.DynamicCache()
+        with torch.no_grad(), kvloupe.Press(policy, 60)(case.model):
+            case.model.model(torch.tensor([case.ids]), past_key_values=cache)
+        caches.append(cache)
+    assert all(cache.layers[0].keys.shape[2] == 60 for cache in caches)
+    assert torch.equal(caches[0].layers[0].keys, caches[1].layers[0].keys)
+    other = kvloupe.Cache("h2o+cam", 60, model=case.model, block=300, store="f32")
+    with torch.no_grad():
+        case.model(torch.tensor([case.ids]), past_key_values=other)
+    for layer in range(3):
+        for head in range(2):
+            entries = other.layers[layer].entries
+            mine, theirs = caches[1].layers[layer].values[0, head], entries.values[0, head][entries.slots[head]]
+            assert torch.equal(mine, theirs), (layer, head)
+    assert not torch.equal(caches[0].layers[0].values, caches[1].layers[0].values)
+    with pytest.raises(kvloupe.KvloupeError, match="adds the sizes of merged entries"):
+        generated(kvloupe.Press("h2o+kvmerger(threshold=0.3,log_size=1)", 60), case.model, case.ids)
+
+
+def test_a_press_that_cannot_be_is_refused(cases: list[presses.Case]) -> None:
+    case = cases[-1]
+    for given, said in (((), "a budget or a compression_ratio"), ((3, 0.5), "a budget or a compression_ratio"),
+                        ((None, 1.0), "compression_ratio 1.0")):
+        budget, ratio = (*given, None, None)[:2]
+        with pytest.raises(kvloupe.KvloupeError, match=said):
+            kvloupe.Press("keydiff", budget, compression_ratio=ratio)
+    for policy, said in (("keydif", "keydif"), ("kvzip", "reads the context a second time"), ("oracle", "following queries")):
+        with pytest.raises(kvloupe.KvloupeError, match=said):
+            generated(kvloupe.Press(policy, 30), case.model, case.ids)
+        assert not case.model.model.layers[0].self_attn._forward_hooks
+    case.model.set_attn_implementation("eager")
+    try:
+        with pytest.raises(kvloupe.KvloupeError, match='"eager"'):
+            generated(kvloupe.Press("snapkv(window=4)+adakv(safeguard=0.1)", 30), case.model, case.ids)
+    finally:
+        case.model.set_attn_implementation("sdpa")
