@@ -199,22 +199,6 @@ KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_trace_open(const char* path,
                                                         kvloupe_engine_trace** trace, char* error);
 KVLOUPE_ENGINE_EXPORT void kvloupe_engine_trace_close(kvloupe_engine_trace* trace);
 
-typedef struct kvloupe_engine_trace_facts {
-  int32_t tokens; /* T = prompt_length + generated */
-  int32_t prompt_length, generated, block_size, layers;
-} kvloupe_engine_trace_facts;
-KVLOUPE_ENGINE_EXPORT void kvloupe_engine_trace_describe(const kvloupe_engine_trace* trace,
-                                                         kvloupe_engine_trace_facts* facts);
-
-enum { KVLOUPE_ENGINE_QUERY = 0, KVLOUPE_ENGINE_KEY = 1, KVLOUPE_ENGINE_VALUE = 2 };
-/* One head's states, [T, columns] in float32, queries and keys after RoPE. With numbers = NULL it
-   only says the columns; else `room` is how many numbers fit, at least T * columns. */
-KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_trace_states(const kvloupe_engine_trace* trace,
-                                                          int32_t which, int32_t layer,
-                                                          int32_t head, float* numbers,
-                                                          int64_t room, int32_t* columns,
-                                                          char* error);
-
 /* ---- replays ---- */
 
 enum {

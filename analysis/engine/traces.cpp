@@ -200,20 +200,6 @@ void fill_measure(const kvloupe_engine_replay& own, const char* name, bool per_s
   }
 }
 
-Matrix states_of(const Trace& trace, int32_t which, int32_t layer, int32_t head) {
-  switch (which) {
-    case KVLOUPE_ENGINE_QUERY:
-      return trace.query(layer, head);
-    case KVLOUPE_ENGINE_KEY:
-      return trace.key(layer, head);
-    case KVLOUPE_ENGINE_VALUE:
-      return trace.value(layer, head);
-    default:
-      throw UsageError("states of kind " + std::to_string(which) +
-                       " are not known; give one of kvloupe_engine.h");
-  }
-}
-
 SweepRequest settings_of(const kvloupe_engine_sweep_request& request) {
   allow_python_in(request.policies);
   require(request.budgets, "budgets");
@@ -261,37 +247,6 @@ int32_t kvloupe_engine_trace_open(const char* path, kvloupe_engine_trace** trace
 }
 
 void kvloupe_engine_trace_close(kvloupe_engine_trace* trace) { delete trace; }
-
-void kvloupe_engine_trace_describe(const kvloupe_engine_trace* trace,
-                                   kvloupe_engine_trace_facts* facts) {
-  const RunInfo& run = trace->trace->trace.run();
-  *facts = {trace->trace->trace.length(), run.prompt_length, run.generated, run.block_size,
-            trace->trace->trace.model().num_layers};
-}
-
-int32_t kvloupe_engine_trace_states(const kvloupe_engine_trace* trace, int32_t which, int32_t layer,
-                                    int32_t head, float* numbers, int64_t room, int32_t* columns,
-                                    char* error) {
-  return guarded(error, [&] {
-    require(trace, "trace");
-    require(columns, "columns");
-    const Trace& own = trace->trace->trace;
-    if (layer < 0 || layer >= own.model().num_layers) {
-      throw UsageError("layer " + std::to_string(layer) + ": the trace has layers 0 to " +
-                       std::to_string(own.model().num_layers - 1));
-    }
-    const ModelInfo& model = own.layer_model(layer);
-    *columns = which == KVLOUPE_ENGINE_VALUE ? model.value_width() : model.head_dim;
-    if (numbers == nullptr) return;
-    const std::int64_t needed = static_cast<std::int64_t>(own.length()) * *columns;
-    if (room < needed) {
-      throw UsageError("numbers: has room for " + std::to_string(room) + "; give room for " +
-                       std::to_string(needed));
-    }
-    const Matrix states = states_of(own, which, layer, head);
-    std::copy_n(states.data(), states.size(), numbers);
-  });
-}
 
 int32_t kvloupe_engine_replay_create(const kvloupe_engine_trace* trace,
                                      const kvloupe_engine_replay_request* request,

@@ -11,9 +11,11 @@
 
 #include "analysis/byte_spelling.h"
 #include "analysis/error.h"
+#include "analysis/json_depth.h"
 #include "analysis/output_file.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/shared_options.h"
+#include "capture/file/read_file.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/tokenizer.h"
@@ -29,6 +31,7 @@ struct TokensOptions {
   std::optional<std::filesystem::path> prompt;
   std::optional<std::string> text;
   std::optional<std::filesystem::path> ids;
+  std::optional<std::filesystem::path> prompts;
   bool list = false;
   std::string json;  // where to; empty: a person reads it
 };
@@ -91,10 +94,46 @@ std::string as_text(const TokenSequence& tokens, const Tokenizer& tokenizer, boo
                             parts.empty() ? "" : ": " + parts);
 }
 
+/// Many prompts at once, each a list of [segment, text]: the ids and segments of each.
+std::string encoded_prompts(const std::filesystem::path& path, const Tokenizer& tokenizer) {
+  constexpr std::uintmax_t kMostBytes = std::uintmax_t{1} << 28U;
+  const std::string text = read_file(path, kMostBytes);
+  const nlohmann::json prompts =
+      is_deep_json(text) ? nlohmann::json() : nlohmann::json::parse(text, nullptr, false);
+  const auto fail = [&] {
+    throw FileError(path.string(), "is not a JSON list of prompts, each a list of [segment, text]");
+  };
+  if (!prompts.is_array()) fail();
+  Json all = Json::array();
+  for (const nlohmann::json& parts : prompts) {
+    if (!parts.is_array() || parts.empty()) fail();
+    Prompt prompt;
+    for (const nlohmann::json& part : parts) {
+      if (!part.is_array() || part.size() != 2 || !part[0].is_string() || !part[1].is_string())
+        fail();
+      prompt.segments.push_back({prompt.text.size(), part[0].get<std::string>()});
+      prompt.text += part[1].get<std::string>();
+    }
+    const TokenSequence tokens = encode_prompt(prompt, tokenizer);
+    Json segments = Json::array();
+    for (const std::uint8_t segment : tokens.segment) segments.push_back(tokens.names[segment]);
+    all.push_back({{"ids", tokens.ids}, {"segments", std::move(segments)}});
+  }
+  return all.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 int run_tokens(const TokensOptions& options) {
-  check_output(options.json, options.model,
-               {options.prompt.value_or(""), options.ids.value_or("")});
+  check_output(
+      options.json, options.model,
+      {options.prompt.value_or(""), options.ids.value_or(""), options.prompts.value_or("")});
   const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(options.model.tokenizer_place());
+  if (options.prompts) {
+    const std::string json = encoded_prompts(*options.prompts, *tokenizer);
+    OutputFile out(options.json.empty() ? "-" : options.json);
+    out.write(json);
+    out.finish();
+    return 0;
+  }
   const TokenSequence tokens = read_tokens(options, *tokenizer);
   OutputFile out(options.json.empty() ? "-" : options.json);
   out.write(options.json.empty() ? as_text(tokens, *tokenizer, options.list)
@@ -118,6 +157,9 @@ void add(CLI::App& app, Action& action) {
   prompt->add_option("--prompt", options->prompt, "Text file, as for run");
   prompt->add_option("--text", options->text, "The text itself");
   prompt->add_option("--ids", options->ids, "File of decimal token ids, separated by white space");
+  prompt->add_option(
+      "--prompts", options->prompts,
+      "JSON list of prompts, each a list of [segment, text]; writes their ids as JSON");
   prompt->require_option(1);
   CLI::Option* list = verb->add_flag("--list", options->list, "Also print a line for each token");
   verb->add_option("--json", options->json, "Write everything as JSON to this file; - is stdout")

@@ -25,7 +25,7 @@ __all__ = ["Figure", "Kept", "KvloupeError", "KvloupeWarning", "Layer", "Merge",
 
 
 def __getattr__(name: str) -> object:  # these need torch and transformers, which take seconds to import
-    if name not in ("Cache", "Press", "run"):
+    if name not in ("Cache", "Press", "evaluate", "run"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         if name == "Press":
@@ -34,6 +34,9 @@ def __getattr__(name: str) -> object:  # these need torch and transformers, whic
         if name == "Cache":
             from .cache import Cache
             return Cache
+        if name == "evaluate":
+            from .evaluation import evaluate
+            return evaluate
         from .closed_run import run
         return run
     except ImportError as error:

@@ -89,7 +89,6 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "policy_reads": (c_uint32, (c_void_p,)), "policy_spec": (c_char_p, (c_void_p,)),
     "policy_step": (c_int32, (c_void_p, POINTER(Block), POINTER(POINTER(Retained)))),
     "trace_open": (c_int32, (c_char_p, _OUT)), "trace_close": (None, (c_void_p,)),
-    "trace_states": (c_int32, (c_void_p, c_int32, c_int32, c_int32, c_void_p, c_int64, POINTER(c_int32))),
     "replay_create": (c_int32, (c_void_p, POINTER(ReplayRequest), _OUT)), "replay_destroy": (None, (c_void_p,)),
     "replay_describe": (None, (c_void_p, POINTER(ReplayFacts))),
     "replay_sets": (None, (c_void_p, c_void_p, c_void_p, c_void_p)),

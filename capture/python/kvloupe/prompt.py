@@ -99,3 +99,25 @@ def encoded(tokenizer: Any, prompt: Any) -> tuple[list[int], list[str]]:
         else:
             segments.append(next(name for name, end in zip(names, ends) if first < end or end == ends[-1]))
     return ids, segments
+
+
+def plain_tokens(tokenizer: Any, texts: list[str]) -> list[int]:
+    """How many tokens each text has alone, without those that begin or end a prompt."""
+    if isinstance(tokenizer, Tokenizer):
+        return [len(ids) - tokenizer.has_start_token for ids, _ in tokenizer.encode_all([[("context", text)] for text in texts])]
+    return [len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts]
+
+
+def has_start_token(tokenizer: Any) -> bool:
+    """Whether a prompt begins with a token of its own."""
+    if isinstance(tokenizer, Tokenizer):
+        return tokenizer.has_start_token
+    return tokenizer("a")["input_ids"][:1] != tokenizer("a", add_special_tokens=False)["input_ids"][:1]
+
+
+def text_after(tokenizer: Any, ids: list[int], more: list[int]) -> str:
+    """What `more` adds to the text of `ids`."""
+    if isinstance(tokenizer, Tokenizer):
+        return tokenizer.text_of(more)
+    decode = lambda tokens: tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    return decode([*ids, *more])[len(decode(ids)):]

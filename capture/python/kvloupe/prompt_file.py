@@ -60,17 +60,3 @@ def read_prompt(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
                           KvloupeWarning, stacklevel=2)
         parts[-1] = (parts[-1][0], parts[-1][1] + (line[1:] if mark and mark[1] else line))
     return [part for part in parts if part[1]]
-
-
-def with_markers(parts: list[tuple[str, str]]) -> str:
-    """A prompt file of these segments: read_prompt() and kvloupe-capture find the same texts in it. Raises
-    KvloupeError for segments that a prompt file cannot hold."""
-    file = ""
-    for name, text in parts:
-        if not _SEGMENT.fullmatch(name):
-            raise KvloupeError(f"segment {name!r}: a name has small letters, digits, - and _, a letter first")
-        if file and not file.endswith("\n"):
-            raise KvloupeError(f"segment {name}: the text before it must end with a line end")
-        lines = re.findall(r"[^\n]*\n|[^\n]+", text)
-        file += f"@@{name}\n" + "".join("\\" + line if _MARKER.fullmatch(line) else line for line in lines)
-    return file + "\r\n"  # a reader drops one line end, and not one of the text's

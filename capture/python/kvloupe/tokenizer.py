@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import program
-from .prompt_file import with_markers
+from .spelling import readable, spelled_bytes
 
 
 class Tokenizer:
@@ -20,19 +20,31 @@ class Tokenizer:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
         self._first = self._tokens("--text", " ")
+        self._all: list[str] | None = None  # pieces, once they are asked for
 
-    def _tokens(self, *words: Any) -> dict[str, Any]:
+    def _tokens(self, *words: Any) -> Any:
         return json.loads(program.run("tokens", "--model", self.folder, *words, "--json", "-", name="kvloupe-capture"))
 
     def encode(self, parts: list[tuple[str, str]]) -> tuple[list[int], list[str]]:
         """Ids and the segment of each, of segments (name, text)."""
+        return self.encode_all([parts])[0]
+
+    def encode_all(self, prompts: list[list[tuple[str, str]]]) -> list[tuple[list[int], list[str]]]:
+        """The same for many prompts: starting the program takes half a second."""
         with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "prompt.txt"
-            file.write_bytes(with_markers(parts).encode("utf-8"))
-            listed = program.run("tokens", "--model", self.folder, "--prompt", file, "--list", name="kvloupe-capture")
-        rows = [line.split(maxsplit=3) for line in listed.split("\n")]
-        rows = [row for row in rows if len(row) >= 3 and row[0].isdigit() and row[1].isdigit()]
-        return [int(row[1]) for row in rows], [row[2] for row in rows]
+            file = Path(folder) / "prompts.json"
+            file.write_text(json.dumps([[*map(list, parts)] or [["context", ""]] for parts in prompts]), encoding="utf-8")
+            return [(one["ids"], one["segments"]) for one in self._tokens("--prompts", file)]
+
+    @property
+    def has_start_token(self) -> bool:
+        return self._first["bos"] is not None
+
+    def text_of(self, ids: list[int]) -> str:
+        """The text of tokens within a text, special ones as they are written."""
+        if self._all is None:
+            self._all = self.pieces(int(self._first["vocabulary"]))
+        return readable(b"".join(spelled_bytes(self._all[token]) for token in ids))
 
     def pieces(self, count: int) -> list[str]:
         """The text of every token id below `count`."""

@@ -1,4 +1,4 @@
-"""docs/notebook.ipynb runs, and what it shows is what the file holds."""
+"""The notebooks in docs run, and what they show is what the files hold."""
 from __future__ import annotations
 
 import os
@@ -12,10 +12,10 @@ pytest.importorskip("pandas")
 pytest.importorskip("torch")
 
 import kvloupe  # noqa: E402
-from kvloupe import program  # noqa: E402
+from kvloupe import engine, program  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[3]
-NOTEBOOK = ROOT / "docs/notebook.ipynb"
+NOTEBOOKS = ["notebook.ipynb", "closed-loop.ipynb"]
 
 
 def run(notebook: nbformat.NotebookNode, folder: Path) -> None:
@@ -37,20 +37,24 @@ def shown(notebook: nbformat.NotebookNode) -> list[str]:
             for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def test_it_runs_and_shows_what_it_holds(tmp_path: Path) -> None:
-    for name in ("kvloupe", "kvloupe-capture"):
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_it_runs_and_shows_what_it_holds(name: str, tmp_path: Path) -> None:
+    for needed in ("kvloupe", "kvloupe-capture"):
         try:
-            program.find(name)
+            program.find(needed)
         except kvloupe.KvloupeError:
-            pytest.skip(f"{name} is not built")
-    stored = nbformat.read(NOTEBOOK, as_version=4)
-    assert NOTEBOOK.stat().st_size < 150_000
-    fresh = nbformat.read(NOTEBOOK, as_version=4)
+            pytest.skip(f"{needed} is not built")
+    if name == "closed-loop.ipynb" and engine.library() is None:
+        pytest.skip("the engine is not built")
+    file = ROOT / "docs" / name
+    stored = nbformat.read(file, as_version=4)
+    assert file.stat().st_size < 150_000
+    fresh = nbformat.read(file, as_version=4)
     run(fresh, tmp_path)
     figures = [one for cell in fresh.cells if cell.cell_type == "code" for one in cell.outputs
                if "image/svg+xml" in one.get("data", {})]
     assert len(figures) == 1
     if os.environ.get("KVLOUPE_WRITE_NOTEBOOK"):  # after a change of the cells
-        nbformat.write(fresh, NOTEBOOK)
+        nbformat.write(fresh, file)
         stored = fresh
     assert shown(fresh) == shown(stored)

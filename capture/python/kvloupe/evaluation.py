@@ -1,0 +1,462 @@
+"""Tasks with policies in the model's own cache: kvloupe-capture study, for models of transformers."""
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import time
+from ctypes import byref, c_int32, c_uint32
+from pathlib import Path
+from typing import Any, Callable, Iterator, Sequence
+
+import torch
+from transformers import DynamicCache
+
+from . import engine, program
+from .answer_score import answer_f1, first_number, has_answer
+from .cache import Cache
+from .capture import DTYPES, end_tokens
+from .describe import cache_argument, first_device, layers_of, positions_of, text_config
+from .errors import KvloupeError
+from .haystack import Haystack, needle_template
+from .policy import Policy
+from .progress import reporter
+from .prompt import encoded, text_after
+from .prompt_set import PromptPlace, find_prompts
+from .study_results import Item, Outcome, StudyResults, locked
+
+_VERSION = "0.2.0"
+_MEASURES = {"needle": ("found", "hidden_distance"), "answer": ("found", "f1", "hidden_distance"),
+             "perplexity": ("loss", "loss_difference", "kl", "same_top1", "hidden_distance")}
+_FIELDS = {"task", "lengths", "depths", "samples", "needles", "seed", "tokens", "prompts"}
+_FULL = "full"
+_ROOM = 1 << 30  # bytes of the full cache's distributions and hidden states
+
+
+@dataclasses.dataclass
+class _Task:
+    task: str
+    lengths: list[int] = dataclasses.field(default_factory=list)  # of generated prompts; none: prompts are read
+    depths: list[float] = dataclasses.field(default_factory=list)
+    samples: int = 1
+    needles: int = 1
+    seed: int = 1
+    tokens: int = 32  # answers: the most that the model says
+    prompts: list[PromptPlace] = dataclasses.field(default_factory=list)
+    own_prompts: bool = False
+
+    def text(self) -> str:
+        """As a results file says it."""
+        listed = lambda numbers: ", ".join(map(_plain, numbers))
+        text = (f"{self.task} (lengths [{listed(self.lengths)}], depths [{listed(self.depths)}], samples {self.samples}, needles "
+                f"{self.needles}, seed {self.seed})")
+        if self.own_prompts:
+            text += f" prompts [{', '.join(place.name for place in self.prompts)}]"
+        return text + (f" tokens {self.tokens}" if self.task == "answer" else "")
+
+
+def _plain(number: float) -> str:
+    return repr(float(number)).removesuffix(".0")
+
+
+@dataclasses.dataclass
+class _Source:
+    """One prompt of a task, or how it is generated."""
+
+    name: str
+    identity: str
+    task: _Task
+    place: PromptPlace | None = None
+    length: int = 0
+    depth: float = 0.0
+    sample: int = 0
+
+
+@dataclasses.dataclass
+class _Prompt:
+    ids: list[int]
+    segments: list[str]
+    answers: list[str]
+    answer_tokens: int
+
+    @property
+    def question(self) -> int:
+        """The first token of the question; behind the prompt where there is none."""
+        return self.segments.index("question") if "question" in self.segments else len(self.ids)
+
+
+def evaluate(model: Any, tokenizer: Any, output: str | os.PathLike[str], *, policies: str | Sequence[str], budgets: Any,
+             tasks: Any, prompts: Any = None, blocks: Any = (128,), compression: str = "regular", positions: str = "original",
+             progress: Any = True) -> Any:
+    """Runs tasks with each policy at each budget, and with the full cache, and writes the results file `output` of a study.
+
+    tasks: names, or dictionaries with `task` and the settings of a study file: {"task": "needle", "lengths": [512], "depths":
+    [0, 50, 100], "samples": 4}, {"task": "answer", "tokens": 32}, {"task": "perplexity", "lengths": [512]}. prompts: files,
+    folders, or files of JSON lines, for the tasks answer and perplexity. budgets: entries or shares of the prompt, [128, "25%"].
+    blocks: tokens that are read at once, or "all". compression, positions: as in kvloupe.Cache. Prompts, scores and the file are
+    those of `kvloupe-capture study` (docs/studies.md).
+
+    Each run is in the file when it is done: after Ctrl-C the same call goes on. Returns a row for each run that is done, as a
+    pandas DataFrame or, without pandas, a dictionary of columns. Raises KvloupeError for wrong settings before the first run; runs that fail are told at
+    the end, and the same call tries them again.
+    """
+    listed = lambda value: [value] if isinstance(value, (str, int)) else list(value)
+    study = _Study(model, tokenizer, _tasks(tasks, prompts), listed(policies), [str(one) for one in listed(budgets)],
+                   [str(one) for one in listed(blocks)], compression, positions)
+    path, (report, clear) = Path(output), reporter(progress)
+    with locked(path):
+        settings = study.settings("" if prompts is None else ", ".join(place.name for place in find_prompts(prompts)))
+        results = StudyResults(path, settings, [(one.name, one.identity) for one in study.sources], study.measures, study.items)
+        training = model.training
+        model.eval()
+        try:
+            failures = _run(study, results, report)
+            rows = results.table()
+        finally:
+            model.train(training)
+            results.close()
+            clear()
+    if failures:
+        raise KvloupeError(f"{path}: {len(failures)} of {len(study.items)} runs failed, the first: {failures[0]}; the same call "
+                           "tries them again")
+    return program.table(rows)
+
+
+def _run(study: "_Study", results: StudyResults, report: Callable[[str, int, int], None]) -> list[str]:
+    missing, failures = results.missing(), []
+    runs: Any = None
+    opened: Any = None
+    for number in missing:
+        item = study.items[number]
+        report(item.task, len(study.items) - len(missing) + missing.index(number), len(study.items))
+        start = time.monotonic()
+        try:
+            if opened != (item.source, item.block):
+                runs, opened = None, None
+                runs = _Runs(study, study.sources[item.source], item)
+                opened = item.source, item.block
+            outcome = runs.run(item)
+        except KvloupeError as error:
+            failures.append(str(error))
+            outcome = Outcome(problem=str(error))
+        outcome.seconds = time.monotonic() - start
+        results.record(number, outcome)
+    return failures
+
+
+def _tasks(given: Any, prompts: Any) -> list[_Task]:
+    """The tasks as a study file has them. Raises KvloupeError."""
+    shared = [] if prompts is None else find_prompts(prompts)
+    tasks = []
+    for one in [given] if isinstance(given, (str, dict)) else given:
+        fields = {"task": one} if isinstance(one, str) else dict(one)
+        name = fields.get("task")
+        if name not in _MEASURES:
+            raise KvloupeError(f"tasks: {name!r} is not one of {', '.join(_MEASURES)}")
+        wrong = set(fields) - _FIELDS
+        if wrong:
+            raise KvloupeError(f"tasks: {sorted(wrong)[0]!r} is not a field of a task; the fields are {', '.join(sorted(_FIELDS))}")
+        task = _Task(name, samples=int(fields.get("samples", 1)), needles=int(fields.get("needles", 1)),
+                     seed=int(fields.get("seed", 1)), tokens=int(fields.get("tokens", 32)),
+                     lengths=[int(length) for length in fields.get("lengths", [])])
+        if any(task.task == other.task for other in tasks):
+            raise KvloupeError(f"tasks: {name} is there twice; keep one")
+        if min(task.samples, task.needles, task.tokens, *task.lengths, 1) < 1:
+            raise KvloupeError(f"tasks: {name}: lengths, samples, needles and tokens are at least 1")
+        if name == "needle":
+            task.depths = [float(depth) for depth in fields.get("depths", [0, 25, 50, 75, 100])]
+            if not all(0 <= depth <= 100 for depth in task.depths):
+                raise KvloupeError("tasks: depths are percent, from 0 to 100")
+        if "prompts" in fields:
+            task.prompts, task.own_prompts = find_prompts(fields["prompts"]), True
+        elif not task.lengths:
+            task.prompts = shared
+        if name == "answer" and task.lengths or name == "needle" and task.prompts or not (task.lengths or task.prompts):
+            raise KvloupeError(f"tasks: {name} needs " + {
+                "needle": "lengths, such as [512, 1024], and makes its own prompts", "answer": "prompts with answers, in JSON lines",
+                "perplexity": "lengths of generated texts, or prompts"}[name])
+        tasks.append(task)
+    if not tasks:
+        raise KvloupeError("tasks: name at least one of " + ", ".join(_MEASURES))
+    return tasks
+
+
+class _Study:
+    """What is to be run, in the order of kvloupe-capture study. Raises KvloupeError for policies that cannot run in the model."""
+
+    def __init__(self, model: Any, tokenizer: Any, tasks: list[_Task], policies: list[str], budgets: list[str],
+                 blocks: list[str], compression: str, positions: str) -> None:
+        self.model, self.tokenizer, self.tasks, self.budgets, self.blocks = model, tokenizer, tasks, budgets, blocks
+        self.compression, self.positions = compression, positions
+        if not policies or not budgets:
+            raise KvloupeError("policies and budgets: give at least one of each")
+        for block in blocks:
+            if block != "all" and not (block.isascii() and block.isdigit() and int(block) > 0):
+                raise KvloupeError(f"block {block!r}: give a number of tokens, or all")
+        for budget in budgets:
+            engine.call("budget", budget.encode(), 1 << 20, byref(c_int32()))
+        with Cache(policies[0], budgets[0], model=model, compression=compression, positions=positions) as cache:
+            self._shape = cache.model_shape
+            attending = next(own for own in cache.layer_shapes if own.attends)
+        self.policies = [self._canonical(policy, attending) for policy in policies]
+        name = getattr(model.config, "_name_or_path", "") or ""
+        folder = Path(name) if name and Path(name).is_dir() else None
+        self.name = str(name) or type(model).__name__
+        self.fingerprint = self._shape.fingerprint or _weights_identity(model)
+        self.template = needle_template(folder)
+        self.haystack = Haystack(self.template, tokenizer)
+        self.sources = [source for task in tasks for source in self._sources(task)]
+        self.measures = [f"{task.task}_{name}" for task in tasks for name in _MEASURES[task.task]]
+        self.items = [Item(at, source.task.task, policy, budget, block, (1 << 31) - 1 if block == "all" else int(block), compression)
+                      for at, source in enumerate(self.sources) for block in blocks
+                      for policy, budget in [(_FULL, _FULL), *((policy, budget) for policy in self.policies if policy != _FULL
+                                                               for budget in budgets)]]
+
+    def _canonical(self, spec: str, layer: Any) -> str:
+        bits = c_uint32()
+        engine.call("spec_reads", spec.encode(), byref(bits))
+        weights = None
+        if bits.value & engine.READS_OUTPUT_WEIGHTS:
+            weights = torch.zeros(layer.heads, layer.value_dim, 1)
+        return Policy(spec, heads=layer.kv_heads, query_heads=layer.heads, key_dim=layer.key_dim, value_dim=layer.value_dim,
+                      budget=1 << 20, layers=self._shape.layers, output_weight=weights).spec
+
+    def _sources(self, task: _Task) -> Iterator[_Source]:
+        for place in task.prompts if not task.lengths else []:
+            yield _Source(f"{task.task}: {place.name}", f"{self.fingerprint} {place.identity()}", task, place)
+        for length in task.lengths:
+            for sample in range(task.samples):
+                for depth in task.depths or [0.0]:
+                    at_depth = f", depth {_plain(depth)} %" if task.depths else ""
+                    yield _Source(f"{task.task}: {length} tokens{at_depth}, sample {sample}",
+                                  f"{self.fingerprint} seed {task.seed} needles {task.needles}", task, None, length, depth, sample)
+
+    def settings(self, prompts: str) -> dict[str, str]:
+        """What must be equal for a file to go on."""
+        kind = str(next(self.model.parameters()).dtype)
+        return {"version": _VERSION, "traces": "", "policies": ", ".join(self.policies),
+                "policy files": ", ".join(filter(None, map(_files, self.policies))), "budgets": ", ".join(self.budgets),
+                "blocks": ", ".join(self.blocks), "compression": self.compression, "measures": "", "reduce": "steps",
+                "model": self.name, "prompts": prompts, "tasks": ", ".join(task.text() for task in self.tasks),
+                "dtype": DTYPES.get(kind, kind), "positions": self.positions}
+
+    def prompt(self, source: _Source) -> _Prompt:
+        task = source.task
+        if task.task == "needle":
+            ids, segments, answer = self.haystack.needle(task.seed, source.length, source.depth, source.sample, task.needles)
+            return _Prompt(ids, segments, [answer], self.template.answer_tokens)
+        if source.place is None:
+            return _Prompt(*self.haystack.text(task.seed, source.length, source.sample), [], 0)
+        parts, answers = source.place.read()
+        prompt = _Prompt(*encoded(self.tokenizer, parts), answers if task.task == "answer" else [], 0)
+        where = str(source.place.path) + (f": line {source.place.line + 1}" if source.place.line >= 0 else "")
+        if task.task == "answer":
+            prompt.answer_tokens = task.tokens
+            if not answers:
+                raise KvloupeError(f'{where} has no answers; the task answer needs JSON lines with "answers"')
+            if self.compression == "context-only" and prompt.question == len(prompt.ids):
+                raise KvloupeError(f"{where} has no question; compression of the context only needs one")
+        elif len(prompt.ids) < 2:
+            raise KvloupeError(f"{where} has fewer than two tokens; give a longer text")
+        return prompt
+
+
+def _files(spec: str) -> str:
+    """Changes when a file that the policy reads does."""
+    found = []
+    for quoted in re.findall(r'"([^"]*)"', spec):
+        for path in (quoted, quoted.rpartition(":")[0]):
+            if path and Path(path).is_file():
+                found.append(f"{path} {hashlib.sha256(Path(path).read_bytes()).hexdigest()}")
+                break
+    return " ".join(found)
+
+
+def _weights_identity(model: Any) -> str:
+    """Of a model that is not the content of a folder: changes with its shape and, as far as a sample shows, its weights."""
+    digest = hashlib.sha256(model.config.to_json_string(use_diff=False).encode())
+    for name, weight in model.state_dict().items():
+        flat = weight.detach().reshape(-1)
+        sample = flat[:: max(1, flat.numel() // 64)].float().cpu().numpy()
+        digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode() + sample.tobytes())
+    return "weights:" + digest.hexdigest()
+
+
+class _Hidden:
+    """The outputs of each layer for the tokens from `first` on."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.states: list[list[Any]] = []  # [layers] of [t, D], block by block
+
+    def rows(self, layer: int) -> Any:
+        return torch.cat(self.states[layer]).double()
+
+    def distances(self, full: "_Hidden") -> list[float]:
+        """‖h' - h‖ / ‖h‖ after each layer, mean over the tokens, with six digits as results have it."""
+        found = []
+        for layer in range(len(full.states)):
+            own, other = self.rows(layer), full.rows(layer)
+            apart = (own - other).norm(dim=-1) / other.norm(dim=-1).clamp_min(1e-300)
+            found.append(float(f"{float(apart.mean()):.6g}"))
+        return found
+
+
+class _Reader:
+    """Reads tokens block by block into a cache."""
+
+    def __init__(self, model: Any, cache: Any, block: int, keep: _Hidden | None = None) -> None:
+        self.model, self.cache, self.block, self.keep, self.seen = model, cache, block, keep, 0
+        self.logits: Any = None  # [V], after the last token
+        self._device, self._named = first_device(model), cache_argument(model)
+
+    def read(self, ids: Sequence[int], take: Callable[[int, Any], None] | None = None) -> None:
+        """take(first token, logits [t, V]) gets the block's logits; without it only the last ones are computed."""
+        layers = layers_of(self.model)
+        if self.keep is not None and not self.keep.states:
+            self.keep.states = [[] for _ in layers]
+        hooks = [] if self.keep is None else [layer.register_forward_hook(self._hook(at)) for at, layer in enumerate(layers)]
+        try:
+            for at in range(0, len(ids), self.block):
+                part = ids[at:at + self.block]
+                end = self.seen + len(part)
+                last = {} if take is not None else {"logits_to_keep": 1}
+                out = self.model(torch.tensor([part], device=self._device), use_cache=True, **{self._named: self.cache},
+                                 **positions_of(self.model, self.seen, end, self._device), **last)
+                if take is not None:
+                    take(self.seen, out.logits[0])
+                self.seen, self.logits = end, out.logits[0, -1]
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _hook(self, layer: int) -> Any:
+        def keep(module: Any, arguments: Any, output: Any) -> None:
+            states = output[0] if isinstance(output, tuple) else output
+            states = states[0] if states.ndim == 3 else states
+            if self.seen + len(states) > self.keep.first:
+                self.keep.states[layer].append(states[max(0, self.keep.first - self.seen):].detach().cpu())
+        return keep
+
+
+class _Runs:
+    """The runs of one prompt with one block size; the first is the full cache's, which the others are compared with."""
+
+    def __init__(self, study: _Study, source: _Source, item: Item) -> None:
+        self._study, self._task = study, source.task.task
+        self._prompt = prompt = study.prompt(source)
+        config, count = text_config(study.model), len(prompt.ids)
+        longest = getattr(config, "max_position_embeddings", 0) or 0
+        if longest and count + prompt.answer_tokens > longest:
+            raise KvloupeError(f"{source.name}: {count + prompt.answer_tokens} tokens, but the model has positions for {longest}")
+        self._block = min(item.tokens, count)
+        self._end = prompt.question if study.compression == "context-only" and self._task != "perplexity" else count
+        self._stored = json.dumps({"ids": " ".join(map(str, prompt.ids)), "segments": _lengths(prompt.segments),
+                                   "answer_tokens": prompt.answer_tokens, "probe": "repeat", "fingerprint": study.fingerprint},
+                                  ensure_ascii=False, separators=(",", ":"))
+        first = 0 if self._task == "perplexity" else count - 1
+        bytes_of_states = (count - first) * len(layers_of(study.model)) * config.hidden_size * 4
+        bytes_of_distributions = 4 * count * config.vocab_size if self._task == "perplexity" else 0
+        self._full_hidden = _Hidden(first) if bytes_of_states + bytes_of_distributions <= _ROOM else None
+        self._full_rows: list[Any] | None = [] if bytes_of_distributions <= _ROOM else None  # log p, [t, V] by block
+        with torch.inference_mode():
+            reader = self._reader(DynamicCache(config=study.model.config), self._full_hidden)
+            if self._task == "perplexity":
+                self._full_losses = self._losses(reader, self._full_rows)[0]
+            else:
+                self._full_answer = self._answer(reader)
+
+    def _reader(self, cache: Any, hidden: _Hidden | None) -> _Reader:
+        return _Reader(self._study.model, cache, self._block, hidden)
+
+    def run(self, item: Item) -> Outcome:
+        study, prompt, task = self._study, self._prompt, self._task
+        full, count = item.policy == _FULL, len(prompt.ids)
+        outcome = Outcome(stored=self._stored, entries=count, at_once=not full and item.tokens >= self._end)
+        if prompt.answers:
+            outcome.expected = json.dumps(prompt.answers, ensure_ascii=False, separators=(",", ":"))
+        answer, losses, compared = None, None, None
+        if full:
+            answer = self._full_answer if task != "perplexity" else None
+            losses = self._full_losses if task == "perplexity" else None
+        else:
+            hidden = None if self._full_hidden is None else _Hidden(self._full_hidden.first)
+            budget = c_int32()
+            engine.call("budget", item.budget.encode(), count, byref(budget))
+            outcome.entries = budget.value
+            with torch.inference_mode(), Cache(
+                    item.policy, item.budget, model=study.model, block=self._block, compression=study.compression,
+                    context=self._end, positions=study.positions, store="f32", prompt_length=count) as cache:
+                reader = self._reader(cache, hidden)
+                if task == "perplexity":
+                    losses, *compared = self._losses(reader, None)
+                else:
+                    answer = self._answer(reader)
+            if hidden is not None:
+                distances = hidden.distances(self._full_hidden)
+                outcome.layers[f"{task}_hidden_distance"] = distances
+                outcome.values[f"{task}_hidden_distance"] = sum(distances) / len(distances)
+        values = outcome.values
+        if losses is not None:
+            values["perplexity_loss"] = sum(losses) / len(losses)
+            values["perplexity_loss_difference"] = values["perplexity_loss"] - sum(self._full_losses) / len(losses)
+            if compared is not None:
+                values["perplexity_kl"], values["perplexity_same_top1"] = compared
+        else:
+            outcome.answer = answer.replace("\0", "\\x00")
+            if task == "needle":
+                values["needle_found"] = float(first_number(answer) == prompt.answers[0])
+            else:
+                values["answer_found"] = float(has_answer(answer, prompt.answers))
+                values["answer_f1"] = answer_f1(answer, prompt.answers)
+        return outcome
+
+    def _answer(self, reader: _Reader) -> str:
+        """What the model says after the prompt, greedily. The hidden states are those of the prompt."""
+        ids, said, ends = self._prompt.ids, [], end_tokens(self._study.model)
+        reader.read(ids[:self._end])
+        if self._end < len(ids):
+            reader.read(ids[self._end:])
+        reader.keep = None
+        for made in range(self._prompt.answer_tokens):
+            token = int(reader.logits.argmax())
+            if token in ends:
+                break
+            said.append(token)
+            if made + 1 < self._prompt.answer_tokens:
+                reader.read([token])
+        return text_after(self._study.tokenizer, ids, said)
+
+    def _losses(self, reader: _Reader, rows: list[Any] | None) -> tuple[list[float], float, float]:
+        """-log p of every token but the first; KL(full ‖ policy) and the share of equal most probable tokens, each NaN where
+        the full cache's distributions do not fit. rows: gets the distributions of the full cache."""
+        ids, losses = self._prompt.ids, []
+        sums = {"kl": 0.0, "same": 0.0}
+        known = self._full_rows if rows is None else None
+
+        def take(first: int, logits: Any) -> None:
+            own = logits.float().log_softmax(-1).cpu()
+            following = torch.tensor(ids[first + 1:first + 1 + len(own)])
+            losses.extend((-own[torch.arange(len(following)), following]).tolist())
+            if rows is not None:
+                rows.append(own)
+            if known:
+                full = known[first // self._block]
+                sums["kl"] += float((full.exp() * (full - own)).sum())
+                sums["same"] += float((full.argmax(-1) == own.argmax(-1)).sum())
+        reader.read(ids, take)
+        share = len(ids) if known else float("nan")
+        return losses, sums["kl"] / share, sums["same"] / share
+
+
+def _lengths(segments: list[str]) -> list[list[Any]]:
+    """[[name, tokens], …] of neighbours with one name."""
+    found: list[list[Any]] = []
+    for name in segments:
+        if found and found[-1][0] == name:
+            found[-1][1] += 1
+        else:
+            found.append([name, 1])
+    return found
