@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The papers' claims on a real model: scripts/claims.sh [COUNT [FOLDER]]
+# Writes COUNT (20) prompts of each task to FOLDER (build/claims), captures needles with the full cache, replays policies
+# on these traces, runs policies in the model, and writes docs/claims.md from the results. The studies are those of
+# assets/studies/claims. Needs build/bin, python3, and the model of scripts/real-model.sh (fetched once). What is there is
+# kept, so the same command goes on after a stop; another COUNT needs another FOLDER. THREADS (2): of each run.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+count=${1:-20}
+folder=${2:-build/claims}
+threads=${THREADS:-2}
+[[ $count =~ ^[1-9][0-9]*$ ]] || { echo "claims.sh: COUNT is a number of prompts, not $count" >&2; exit 2; }
+scripts/real-model.sh --fetch
+mkdir -p "$folder/prompts"
+ln -sfn "$PWD/build/real-model/model.gguf" "$folder/model.gguf"
+prompts() { # TASK LENGTH
+  local file="$folder/prompts/$1-$2.jsonl"
+  [ -e "$file" ] || python3 scripts/claims_prompts.py "$folder/prompts" "$1" "$2" "$count"
+  [ "$(wc -l < "$file")" -eq "$count" ] || {
+    echo "claims.sh: $file has $(wc -l < "$file") prompts, not $count; give another FOLDER, or the same COUNT" >&2
+    exit 1
+  }
+}
+prompts needle 1000
+prompts prose 500
+for study in states needles sinks; do
+  cp "assets/studies/claims/$study.json" "$folder/$study.json"
+done
+build/bin/kvloupe-capture run --model "$folder/model.gguf" --prompt-set "$folder/prompts/needle-1000.jsonl" --generate 6 \
+  --dtype f32 --threads "$threads" --progress none -o "$folder/traces"
+build/bin/kvloupe study run "$folder/states.json" -o "$folder/states.sqlite"
+for study in needles sinks; do
+  build/bin/kvloupe-capture study "$folder/$study.json" -o "$folder/$study.sqlite" --threads "$threads"
+done
+python3 scripts/claims_page.py "$folder" docs/claims.md
