@@ -23,12 +23,14 @@ prompts() { # TASK LENGTH
 }
 prompts needle 1000
 prompts prose 500
-for study in states needles sinks; do
+for study in states once needles sinks; do
   cp "assets/studies/claims/$study.json" "$folder/$study.json"
 done
 build/bin/kvloupe-capture run --model "$folder/model.gguf" --prompt-set "$folder/prompts/needle-1000.jsonl" --generate 6 \
   --dtype f32 --threads "$threads" --progress none -o "$folder/traces"
-build/bin/kvloupe study run "$folder/states.json" -o "$folder/states.sqlite"
+for study in states once; do
+  build/bin/kvloupe study run "$folder/$study.json" -o "$folder/$study.sqlite"
+done
 for study in needles sinks; do
   build/bin/kvloupe-capture study "$folder/$study.json" -o "$folder/$study.sqlite" --threads "$threads"
 done
