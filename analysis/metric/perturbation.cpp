@@ -34,13 +34,14 @@ Split split(std::span<const float> logits, std::span<const double> attention,
   result.evicted_rows.reserve(attention.size() - kept.size());
   result.evicted.reserve(attention.size() - kept.size());
   std::int32_t row = 0;
+  double mass = 0.0;  // in a register: a sum in memory waits for each store
   const auto evict_until = [&](std::int32_t end) {
     for (; row < end; ++row) {
       const double a = attention[static_cast<std::size_t>(row)];
       if (a == 0.0) continue;
       result.evicted_rows.push_back(row);
       result.evicted.push_back(a);
-      result.evicted_mass += a;
+      mass += a;
     }
   };
   for (const std::int32_t stays : kept) {
@@ -48,6 +49,7 @@ Split split(std::span<const float> logits, std::span<const double> attention,
     row = stays + 1;
   }
   evict_until(static_cast<std::int32_t>(attention.size()));
+  result.evicted_mass = mass;
   if (result.kept_mass > 0.5) result.kept_mass = 1.0 - result.evicted_mass;
   return result;
 }
