@@ -24,7 +24,8 @@ void show_limits(const DrawRequest& request, PanelGrid& grid) {
     const PanelLimits& limits = request.panels[i];
     // A part that a person chose stays.
     if (limits.x && !request.x_range && has_values(panel.x)) panel.x.show(*limits.x);
-    if (limits.y && !request.y_range && has_values(panel.y)) panel.y.show(*limits.y);
+    if (limits.y && !request.y_range && has_values(panel.y) && !panel.is_map)
+      panel.y.show(*limits.y);
   }
 }
 

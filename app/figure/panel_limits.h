@@ -10,7 +10,7 @@
 namespace kvloupe::figure {
 
 /// Shows what the request says of each panel, where it speaks of as many; axes of names, tokens and
-/// steps stay as they are. Call it before the panels are drawn.
+/// steps and a map's own stay as they are. Call it before the panels are drawn.
 void show_limits(const DrawRequest& request, PanelGrid& grid);
 
 /// The least limits that hold those of both pictures' axes, for axes of values that are alike in

@@ -55,10 +55,11 @@ TEST(PanelLimits, AreShownUnlessAPersonChoseAPart) {
   EXPECT_EQ(grid.panels[0].y.first, 1.0);
 }
 
-class HeadCaptions : public ::testing::Test {
+class FiguresOfOneHead : public ::testing::Test {
  protected:
-  /// The caption of a figure, of a trace of two layers.
-  std::string caption(const std::string& name, bool without_a_cache) {
+  /// A figure of a head of a trace of two layers.
+  std::shared_ptr<const Figure> made(const std::string& name, const std::string& policy,
+                                     bool without_a_cache = false, const std::string& show = "") {
     test::SyntheticTraceOptions options;
     options.layers = 2;
     if (without_a_cache) {
@@ -71,21 +72,67 @@ class HeadCaptions : public ::testing::Test {
     const auto trace = std::make_shared<const Trace>(path);
     request::FigureSettings settings;
     settings.layer = 1;
-    settings.policy = parse_policy("h2o+critical");
+    settings.policy = parse_policy(policy);
+    settings.budget = parse_budget("50%");
     if (name == "follow") settings.choices["tokens"] = "3-5";
+    if (!show.empty()) settings.choices["show"] = show;
     Progress progress;
-    return request::FigureMaker(trace)
-        .make(find_figure(name), settings, progress)
-        .figure->caption();
+    return request::FigureMaker(trace).make(find_figure(name), settings, progress).figure;
   }
   test::TemporaryFolder folder_;
 };
 
-TEST_F(HeadCaptions, SayWhatAThinLineIsWhereThereIsOne) {
+TEST_F(FiguresOfOneHead, SayWhatAThinLineIsWhereThereIsOne) {
   for (const char* name :
        {"overview", "head-budgets", "follow", "perturbation-heads", "roles", "sinks"}) {
-    EXPECT_THAT(caption(name, true), HasSubstr(" A thin line is a layer without a cache.")) << name;
-    EXPECT_THAT(caption(name, false), Not(HasSubstr("thin line"))) << name;
+    EXPECT_THAT(made(name, "h2o+critical", true)->caption(),
+                HasSubstr(" A thin line is a layer without a cache."))
+        << name;
+    EXPECT_THAT(made(name, "h2o+critical")->caption(), Not(HasSubstr("thin line"))) << name;
+  }
+}
+
+/// Two heads side by side are read against the same axes of values, in each of these figures.
+TEST_F(FiguresOfOneHead, PicturesShowTheLimitsThatTheyShare) {
+  for (const char* name : {"keydiff-stages", "why", "merge-sets", "score-vs-attention", "sinks"}) {
+    SCOPED_TRACE(name);
+    const auto figure = made(name, name == std::string("merge-sets") ? "h2o+kvmerger" : "keydiff",
+                             false, name == std::string("sinks") ? "norms" : "");
+    const TextMetrics fonts;
+    DrawRequest request;
+    request.style = make_style(fonts);
+    std::vector<Axes> own;
+    for (const Axes& axes : figure->draw(request).axes) {
+      if (!axes.x.label.empty() || axes.plot.width >= 12.0) own.push_back(axes);  // no colour bar
+    }
+    const auto has_values = [](const Axis& axis) {
+      return axis.meaning == AxisMeaning::value && axis.names.empty() && !axis.knee;
+    };
+    const auto wider = [](const Axis& axis) {
+      return axis.scale == AxisScale::log
+                 ? std::pair(axis.first, axis.last * axis.last / axis.first)
+                 : std::pair(axis.first, axis.last + (axis.last - axis.first));
+    };
+    for (const Axes& axes : own) {
+      PanelLimits& limits = request.panels.emplace_back();
+      if (has_values(axes.x)) limits.x = wider(axes.x);
+      if (has_values(axes.y)) limits.y = wider(axes.y);
+    }
+    const std::vector<Axes> shown = figure->draw(request).axes;
+    ASSERT_GE(shown.size(), own.size());
+    int wide = 0;
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      if (const auto& x = request.panels[i].x) {
+        EXPECT_EQ(std::pair(shown[i].x.first, shown[i].x.last), *x) << own[i].x.label;
+        ++wide;
+      }
+      if (own[i].y.label == "Distance") continue;  // a map's rows
+      if (const auto& y = request.panels[i].y) {
+        EXPECT_EQ(std::pair(shown[i].y.first, shown[i].y.last), *y) << own[i].y.label;
+        ++wide;
+      }
+    }
+    EXPECT_GE(wide, 2);
   }
 }
 

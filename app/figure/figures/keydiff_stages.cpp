@@ -10,6 +10,7 @@
 #include "analysis/metric/pca.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/panel_limits.h"
 #include "app/figure/top_legend.h"
 #include "app/plot/dot_plot.h"
 #include "app/plot/limits.h"
@@ -45,6 +46,7 @@ class KeydiffStages final : public Figure {
     Scene scene = make_scene(style, request.width, request.height);
     PanelGrid grid = grid_of(request);
     add_top_legend(scene, request, grid, legend(style));
+    show_limits(request, grid);
     const std::vector<Axes> axes = add_panels(scene, style, grid);
     add_anchor(scene, style, axes[0]);
     add_cosines(scene, style, axes[1]);

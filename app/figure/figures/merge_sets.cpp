@@ -8,6 +8,7 @@
 
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/panel_limits.h"
 #include "app/figure/top_legend.h"
 #include "app/plot/limits.h"
 #include "app/plot/line_plot.h"
@@ -45,6 +46,7 @@ class MergeSets final : public Figure {
     Scene scene = make_scene(style, request.width, request.height);
     PanelGrid grid = grid_of(request);
     add_top_legend(scene, request, grid, legend(style));
+    show_limits(request, grid);
     const std::vector<Axes> axes = add_panels(scene, style, grid);
     scene.add(PushClip{axes[0].plot});
     add_arcs(scene, style, axes[0]);

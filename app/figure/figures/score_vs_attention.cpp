@@ -13,6 +13,7 @@
 #include "analysis/unknown.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/panel_limits.h"
 #include "app/figure/token_state.h"
 #include "app/figure/top_legend.h"
 #include "app/plot/dot_plot.h"
@@ -65,6 +66,7 @@ class ScoreVsAttention final : public Figure {
     Scene scene = make_scene(style, request.width, request.height);
     PanelGrid panels = grid(request);
     add_top_legend(scene, request, panels, legend(style));
+    show_limits(request, panels);
     const std::vector<Axes> axes = add_panels(scene, style, panels);
     for (std::size_t p = 0; p < policies.size(); ++p)
       add_entries(scene, style, axes[p], policies[p]);

@@ -11,6 +11,7 @@
 #include "analysis/metric/sink.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/panel_limits.h"
 #include "app/figure/query_head_rows.h"
 #include "app/plot/cell_map.h"
 #include "app/plot/dot_plot.h"
@@ -163,7 +164,9 @@ class SinkNorms final : public Figure {
   Scene draw(const DrawRequest& request) const override {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
-    const std::vector<Axes> axes = add_panels(scene, style, grid());
+    PanelGrid panels = grid();
+    show_limits(request, panels);
+    const std::vector<Axes> axes = add_panels(scene, style, panels);
     SeriesLook others = series_look(style, 0);
     SeriesLook sink = series_look(style, 6);
     sink.shape = MarkerShape::triangle;

@@ -10,6 +10,7 @@
 #include "analysis/replay/explain.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/panel_limits.h"
 #include "app/figure/token_state.h"
 #include "app/plot/limits.h"
 #include "app/plot/line_plot.h"
@@ -49,7 +50,9 @@ class Why final : public Figure {
       scene.add(make_text(style, line, {2.0, y - style.text * 0.35}));
     }
     if (request.legend) add_legend(scene, style, {2.0, y}, request.width - 4.0, legend(style));
-    const std::vector<Axes> axes = add_panels(scene, style, grid(top(request)));
+    PanelGrid panels = grid(top(request));
+    show_limits(request, panels);
+    const std::vector<Axes> axes = add_panels(scene, style, panels);
     draw_series(scene, style, axes[0], true);
     draw_series(scene, style, axes[1], false);
     return scene;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 
 #include "analysis/error.h"
 #include "app/figure/figures/figure_catalog.h"
@@ -207,7 +208,8 @@ OwnLimits Tile::own_limits(const figure::TextMetrics& metrics) const {
   request.pixels_per_point = 0.25;  // nobody sees it
   const figure::Scene scene = limits_of_->draw(request);
   own_limits_ = {};
-  own_limits_.panels = scene.axes;
+  std::remove_copy_if(scene.axes.begin(), scene.axes.end(), std::back_inserter(own_limits_.panels),
+                      is_colour_bar);
   if (const figure::Axes* bar = colour_bar(scene); bar && view->limits)
     own_limits_.colours =
         std::pair(std::min(bar->y.first, bar->y.last), std::max(bar->y.first, bar->y.last));
