@@ -248,8 +248,8 @@ def test_the_folders_tokenizer_is_that_of_kvloupe_capture(tmp_path: Path) -> Non
     read = kvloupe.Tokenizer(tmp_path)
     assert read.encode([("context", TEXT), ("question", "What?")]) == encoded(own, [("context", TEXT), ("question", "What?")])
     assert read.pieces(320) == pieces_of(own, 320)
-    with pytest.raises(kvloupe.KvloupeError, match="must end with a line end"):
-        read.encode([("context", "a"), ("question", "b")])
+    within_a_line = [("context", "a key "), ("needle", "is 47"), ("context", ", b\n"), ("question", "c")]
+    assert read.encode_all([within_a_line, [("context", TEXT)]]) == [encoded(own, within_a_line), encoded(own, [("context", TEXT)])]
     with pytest.raises(kvloupe.KvloupeError):
         kvloupe.Tokenizer(tmp_path / "nothing")
 
