@@ -99,8 +99,8 @@ def evaluate(model: Any, tokenizer: Any, output: str | os.PathLike[str], *, poli
     those of `kvloupe-capture study` (docs/studies.md).
 
     Each run is in the file when it is done: after Ctrl-C the same call goes on. Returns a row for each run that is done, as a
-    pandas DataFrame or, without pandas, a dictionary of columns. Raises KvloupeError for wrong settings before the first run; runs that fail are told at
-    the end, and the same call tries them again.
+    pandas DataFrame or, without pandas, a dictionary of columns. Raises KvloupeError for wrong settings before the first run.
+    If runs fail, it goes on with the others, raises KvloupeError at the end, and the same call tries them again.
     """
     listed = lambda value: [value] if isinstance(value, (str, int)) else list(value)
     study = _Study(model, tokenizer, _tasks(tasks, prompts), listed(policies), [str(one) for one in listed(budgets)],
@@ -158,15 +158,20 @@ def _tasks(given: Any, prompts: Any) -> list[_Task]:
         wrong = set(fields) - _FIELDS
         if wrong:
             raise KvloupeError(f"tasks: {sorted(wrong)[0]!r} is not a field of a task; the fields are {', '.join(sorted(_FIELDS))}")
-        task = _Task(name, samples=int(fields.get("samples", 1)), needles=int(fields.get("needles", 1)),
-                     seed=int(fields.get("seed", 1)), tokens=int(fields.get("tokens", 32)),
-                     lengths=[int(length) for length in fields.get("lengths", [])])
+        try:
+            task = _Task(name, samples=int(fields.get("samples", 1)), needles=int(fields.get("needles", 1)),
+                         seed=int(fields.get("seed", 1)), tokens=int(fields.get("tokens", 32)),
+                         lengths=[int(length) for length in fields.get("lengths", [])])
+            depths = [float(depth) for depth in fields.get("depths", [0, 25, 50, 75, 100])]
+        except (TypeError, ValueError) as error:
+            raise KvloupeError(f"tasks: {name}: samples, needles, seed and tokens are numbers, lengths and depths lists of "
+                               f"numbers ({error})") from error
         if any(task.task == other.task for other in tasks):
             raise KvloupeError(f"tasks: {name} is there twice; keep one")
         if min(task.samples, task.needles, task.tokens, *task.lengths, 1) < 1:
             raise KvloupeError(f"tasks: {name}: lengths, samples, needles and tokens are at least 1")
         if name == "needle":
-            task.depths = [float(depth) for depth in fields.get("depths", [0, 25, 50, 75, 100])]
+            task.depths = depths
             if not all(0 <= depth <= 100 for depth in task.depths):
                 raise KvloupeError("tasks: depths are percent, from 0 to 100")
         if "prompts" in fields:

@@ -117,6 +117,8 @@ def test_what_is_wrong_is_said_in_one_line(model: Any, tokenizer: Any, prompts: 
     refused("answer needs prompts", tasks="answer")
     refused("'drift' is not one of", tasks="drift")
     refused("'depth' is not a field", tasks={"task": "needle", "lengths": [100], "depth": 3})
+    refused("lengths and depths lists of numbers", tasks={"task": "needle", "lengths": ["long"]})
+    refused("lengths and depths lists of numbers", tasks={"task": "needle", "lengths": 512})
     refused("h2oo", policies="h2oo")
     refused("oracle", policies="oracle")
     refused("budget", budgets="0")
