@@ -18,12 +18,21 @@ constexpr double kMuchEvicted = 1e-5;  // of the attention
 /// difference of two large numbers: A' − A of a kept entry is A' times the evicted mass, so that
 /// both keep all their digits however little, or however much, is evicted.
 struct Split {
-  std::vector<std::int32_t> evicted_rows;  // those with attention, ascending
-  std::vector<double> evicted;             // A of these
-  std::vector<double> kept;                // A' of the kept rows
+  std::vector<double> kept;  // A' of the kept rows
   double evicted_mass = 0.0;
   double kept_mass = 0.0;  // S
 };
+
+/// Calls `use`(row) for every row of `count` that is not kept, in their order.
+template <typename Use>
+void for_evicted(std::span<const std::int32_t> kept, std::size_t count, const Use& use) {
+  std::int32_t row = 0;
+  for (const std::int32_t stays : kept) {
+    for (; row < stays; ++row) use(static_cast<std::size_t>(row));
+    row = stays + 1;
+  }
+  for (; static_cast<std::size_t>(row) < count; ++row) use(static_cast<std::size_t>(row));
+}
 
 Split split(std::span<const float> logits, std::span<const double> attention,
             std::span<const std::int32_t> kept, double sink) {
@@ -31,31 +40,33 @@ Split split(std::span<const float> logits, std::span<const double> attention,
   result.kept_mass = sink_share(logits, sink);
   for (const std::int32_t row : kept) result.kept_mass += attention[static_cast<std::size_t>(row)];
   result.kept = renormalised(logits, attention, kept, result.kept_mass, sink);
-  result.evicted_rows.reserve(attention.size() - kept.size());
-  result.evicted.reserve(attention.size() - kept.size());
-  std::int32_t row = 0;
   double mass = 0.0;  // in a register: a sum in memory waits for each store
-  const auto evict_until = [&](std::int32_t end) {
-    for (; row < end; ++row) {
-      const double a = attention[static_cast<std::size_t>(row)];
-      if (a == 0.0) continue;
-      result.evicted_rows.push_back(row);
-      result.evicted.push_back(a);
-      mass += a;
-    }
-  };
-  for (const std::int32_t stays : kept) {
-    evict_until(stays);
-    row = stays + 1;
-  }
-  evict_until(static_cast<std::int32_t>(attention.size()));
+  for_evicted(kept, attention.size(), [&](std::size_t row) { mass += attention[row]; });
   result.evicted_mass = mass;
   if (result.kept_mass > 0.5) result.kept_mass = 1.0 - result.evicted_mass;
   return result;
 }
 
+/// The evicted rows with attention, ascending, and their A.
+struct Evicted {
+  std::vector<std::int32_t> rows;
+  std::vector<double> attention;
+};
+
+Evicted evicted_rows(std::span<const double> attention, std::span<const std::int32_t> kept) {
+  Evicted result;
+  result.rows.reserve(attention.size() - kept.size());
+  result.attention.reserve(attention.size() - kept.size());
+  for_evicted(kept, attention.size(), [&](std::size_t row) {
+    if (attention[row] == 0.0) return;
+    result.rows.push_back(static_cast<std::int32_t>(row));
+    result.attention.push_back(attention[row]);
+  });
+  return result;
+}
+
 /// θ for one norm.
-double bound(const Split& a, std::span<const std::int32_t> kept_rows,
+double bound(const Split& a, const Evicted& evicted, std::span<const std::int32_t> kept_rows,
              std::span<const float> norms) {
   if (norms.empty()) return kUnknown;
   const auto sum = [&](std::span<const std::int32_t> rows, const std::vector<double>& weights) {
@@ -65,7 +76,7 @@ double bound(const Split& a, std::span<const std::int32_t> kept_rows,
     }
     return all;
   };
-  return sum(a.evicted_rows, a.evicted) + a.evicted_mass * sum(kept_rows, a.kept);
+  return sum(evicted.rows, evicted.attention) + a.evicted_mass * sum(kept_rows, a.kept);
 }
 
 /// Adds Σ weights_j · values_rows[j] to `sum` [d].
@@ -155,24 +166,29 @@ QueryHeadMetrics output_perturbation(std::span<const float> logits,
   QueryHeadMetrics result;
   const Split a = split(logits, attention, kept, sink);
   result.retained_mass = a.kept_mass;
+  // o − A'V: a change of this size keeps ten digits, and what is evicted is most of the cache.
+  const bool from_output = !output.empty() && a.evicted_mass > kMuchEvicted &&
+                           kept.size() < attention.size() - kept.size();
+  Evicted evicted;
+  if (!from_output || !value_norms_l1.empty() || !value_norms_l2.empty())
+    evicted = evicted_rows(attention, kept);
   if (values.rows() > 0) {
     Eigen::VectorXd head_error = Eigen::VectorXd::Zero(values.cols());
     add_weighted(head_error, kept, a.kept, values);
-    if (!output.empty() && a.evicted_mass > kMuchEvicted && a.kept.size() < a.evicted.size()) {
-      // o − A'V: a change of this size keeps ten digits, and what is evicted is most of the cache.
+    if (from_output) {
       head_error =
           Eigen::Map<const Eigen::VectorXd>(output.data(), std::ssize(output)) - head_error;
     } else {
       // (A − A')V [d]: what is evicted, less what the others are given for it.
       head_error *= -a.evicted_mass;
-      add_weighted(head_error, a.evicted_rows, a.evicted, values);
+      add_weighted(head_error, evicted.rows, evicted.attention, values);
     }
     fill_norms(result, head_error, output_weight);
   } else {
     result.perturbation_l1 = result.perturbation_l2 = result.head_error_l2 = kUnknown;
   }
-  result.bound_l1 = bound(a, kept, value_norms_l1);
-  result.bound_l2 = bound(a, kept, value_norms_l2);
+  result.bound_l1 = bound(a, evicted, kept, value_norms_l1);
+  result.bound_l2 = bound(a, evicted, kept, value_norms_l2);
   return result;
 }
 

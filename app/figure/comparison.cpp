@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <utility>
 
@@ -117,27 +118,34 @@ std::shared_ptr<const Replay> replay_of(const FigureInput& input, const WantedRe
   return make_replay(input, wanted, nullptr, nullptr, progress);
 }
 
-std::vector<std::shared_ptr<const Replay>> replays_of(const FigureInput& input,
-                                                      const std::vector<WantedReplay>& wanted,
-                                                      Progress& progress, long more) {
+Replays replays_of(const FigureInput& input, const std::vector<WantedReplay>& wanted,
+                   Progress& progress, long more, const FigureOfReplays& show) {
+  const bool shows = show && input.on_part && !input.shown;
+  auto last_shown = std::chrono::steady_clock::now();
   progress.set_total(static_cast<long>(wanted.size()) * kReplaySteps + more);
   progress.count("replays", std::ssize(wanted), kReplaySteps);
   SharedByTrace shared;
   std::map<std::size_t, SharedPrefix> prefixes;
-  std::vector<std::shared_ptr<const Replay>> replays;
-  for (const WantedReplay& one : wanted) {
+  Replays replays(wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const WantedReplay& one = wanted[i];
     SharedMeasures* own = nullptr;
     if (!one.measures.empty() && wanted.size() > 1) {
       own = &shared.try_emplace({one.trace, one.measures}, kMostShared).first->second;
     }
     SharedPrefix* prefix = nullptr;
     if (wanted.size() > 1) prefix = &prefixes.try_emplace(one.trace, kMostPrefix).first->second;
-    replays.push_back(make_replay(input, one, own, prefix, progress));
+    replays[i] = make_replay(input, one, own, prefix, progress);
+    const auto now = std::chrono::steady_clock::now();
+    if (!shows || i + 1 == wanted.size() || now - last_shown < input.replays->between_parts())
+      continue;
+    last_shown = now;
+    input.on_part(show(replays));
   }
   return replays;
 }
 
-std::vector<const Replay*> pointers(const std::vector<std::shared_ptr<const Replay>>& replays) {
+std::vector<const Replay*> pointers(const Replays& replays) {
   std::vector<const Replay*> all;
   for (const auto& replay : replays) all.push_back(replay.get());
   return all;

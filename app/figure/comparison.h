@@ -2,6 +2,7 @@
 // For figures that show more than the selected policies: the meaning of their lists, and the
 // replays.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,14 +49,20 @@ struct WantedReplay {
 inline constexpr long kReplaySteps = 1000;
 std::shared_ptr<const Replay> replay_of(const FigureInput& input, const WantedReplay& wanted,
                                         Progress& progress);
+/// As many as are wanted, in their order; a null pointer is one that is still to come.
+using Replays = std::vector<std::shared_ptr<const Replay>>;
+/// Makes the figure from all replays, or what it can show of those so far; the first is there.
+using FigureOfReplays = std::function<std::unique_ptr<const Figure>(const Replays& replays)>;
+
 /// All of them, in their order. The attention with the full cache, which their measures share, is
 /// computed once. Sets the progress' total; `more` steps of it are left for what comes after.
-std::vector<std::shared_ptr<const Replay>> replays_of(const FigureInput& input,
-                                                      const std::vector<WantedReplay>& wanted,
-                                                      Progress& progress, long more = 0);
+/// `show`, where given, makes pictures of the replays so far for an empty tile (a tile that shows
+/// the figure with other settings keeps its picture until the whole is there).
+Replays replays_of(const FigureInput& input, const std::vector<WantedReplay>& wanted,
+                   Progress& progress, long more = 0, const FigureOfReplays& show = {});
 
 /// The same as plain pointers, for what takes several replays at once.
-std::vector<const Replay*> pointers(const std::vector<std::shared_ptr<const Replay>>& replays);
+std::vector<const Replay*> pointers(const Replays& replays);
 
 /// The name of a choice: the share of the trace's tokens that the figure's policies compress in one
 /// step of its own, whatever the selected block and compression.

@@ -71,6 +71,8 @@ class ReplayService {
                                      bool background, Progress& progress,
                                      const std::function<void(const Reads&)>& on_part = {});
 
+  /// How long a picture of a part is shown before the next one replaces it.
+  std::chrono::milliseconds between_parts() const { return between_parts_; }
   /// Layers already read, for whoever needs the states themselves.
   LayerStatesCache& states() { return states_; }
   /// Bytes that are kept now: replays and states.

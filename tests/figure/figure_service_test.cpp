@@ -5,14 +5,19 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <set>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "analysis/error.h"
+#include "app/figure/csv.h"
 #include "app/figure/figures/figure_catalog.h"
+#include "app/scene/style.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -204,6 +209,66 @@ TEST_F(FigureServiceTest, WhoLooksOnGetsPartsTheLayerInHandFirst) {
   EXPECT_EQ(service.make(info, request, inputs, progress, meanwhile).figure, whole.figure)
       << "no part is taken for the whole";
 }
+
+/// The rows of a figure's CSV that have all their values.
+std::set<std::string> known_rows(const figure::Figure& figure) {
+  std::ostringstream text;
+  figure::CsvWriter csv(text);
+  own_figure(figure).write_csv(csv);
+  std::istringstream lines(text.str());
+  std::set<std::string> rows;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.ends_with(',')) rows.insert(line);
+  }
+  return rows;
+}
+
+class ComparisonParts : public FigureServiceTest,
+                        public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(ComparisonParts, TheReplaysSoFarAreShownInAnEmptyTileAlone) {
+  const figure::FigureInfo& comparison = figure::find_figure(GetParam());
+  const FigureRequest request = make_request(comparison, {}, inputs);
+  const figure::TextMetrics fonts;
+  const auto make_with = [&](std::shared_ptr<const figure::Figure> shown,
+                             std::vector<std::set<std::string>>& parts) {
+    FigureService eager(std::make_shared<figure::ReplayService>(figure::ReplayService::kMostBytes,
+                                                                std::chrono::milliseconds(0)));
+    Meanwhile meanwhile;
+    meanwhile.shown = std::move(shown);
+    meanwhile.on_part = [&](const figure::MadeFigure& part) {
+      EXPECT_FALSE(part.complete);
+      figure::DrawRequest page;
+      page.style = figure::make_style(fonts);
+      EXPECT_EQ(part.figure->draw(page).width, page.width);
+      parts.push_back(known_rows(*part.figure));
+    };
+    Progress progress;
+    return eager.make(comparison, request, inputs, progress, meanwhile);
+  };
+  std::vector<std::set<std::string>> parts;
+  const figure::MadeFigure whole = make_with(nullptr, parts);
+  parts.push_back(known_rows(*whole.figure));
+  ASSERT_GT(parts.size(), 3U);
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    EXPECT_TRUE(std::ranges::includes(parts[i], parts[i - 1])) << "numbers only come, part " << i;
+  }
+  EXPECT_LT(parts.front().size(), parts[parts.size() / 2].size());
+  EXPECT_LT(parts[parts.size() / 2].size(), parts.back().size());
+
+  std::vector<std::set<std::string>> none;
+  const figure::MadeFigure again = make_with(whole.figure, none);
+  EXPECT_TRUE(none.empty()) << "the older picture stays until the whole is there";
+  EXPECT_EQ(known_rows(*again.figure), parts.back());
+}
+
+INSTANTIATE_TEST_SUITE_P(Figures, ComparisonParts,
+                         ::testing::Values("block-size", "block-overlap", "perturbation-budgets"),
+                         [](const auto& name) {
+                           std::string text = name.param;
+                           std::ranges::replace(text, '-', '_');
+                           return text;
+                         });
 
 TEST_F(FigureServiceTest, ARewrittenTraceIsAnotherFigure) {
   const figure::MadeFigure before = make();

@@ -6,6 +6,7 @@
 
 #include "analysis/numeric/set_overlap.h"
 #include "analysis/policy/published.h"
+#include "analysis/unknown.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
@@ -29,41 +30,33 @@ double overlap(const std::vector<std::int32_t>& a, const std::vector<std::int32_
              : 100.0 * static_cast<double>(set_overlap(a, b).both) / static_cast<double>(most);
 }
 
-std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
-  const int prompt = input.trace->run().prompt_length;
-  const std::vector<PolicySpec> policies = chosen_policies(info, input);
-  std::vector<int> blocks;
-  for (const int block : chosen_blocks(info, input)) {
-    if (block < prompt) blocks.push_back(block);
+/// Mean over the heads.
+double mean_overlap(const Trace& trace, const Replay& whole, const Replay& replay) {
+  double sum = 0.0;
+  for (std::size_t h = 0; h < whole.heads.size(); ++h) {
+    sum += overlap(kept_of_prompt(trace, whole, whole.heads[h]),
+                   kept_of_prompt(trace, replay, replay.heads[h]));
   }
-  std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : policies) {
-    wanted.push_back({.policy = policy, .block = prompt});
-    for (const int block : blocks) wanted.push_back({.policy = policy, .block = block});
-  }
-  const auto replays = replays_of(input, wanted, progress);
+  return sum / static_cast<double>(whole.heads.size());
+}
+
+/// `replays`: of each policy one with the prompt as one block, then one of each block size.
+std::unique_ptr<const Figure> drawn(const Trace& trace, const std::vector<PolicySpec>& policies,
+                                    const std::vector<int>& blocks, const Replays& replays) {
   LinePanels::Panel panel;
   std::vector<std::string> names;
   for (const int block : blocks) names.push_back(format_count(block));
   names.emplace_back("∞");
   const std::size_t each = blocks.size() + 1;
   for (std::size_t p = 0; p < policies.size(); ++p) {
-    const Replay& whole = *replays[p * each];
     LinePanels::Line line;
-    line.name = whole.policy;
+    line.name = policies[p].text();
     line.look = static_cast<int>(p);
     line.marked = true;
     for (std::size_t b = 0; b < each; ++b) {
-      progress.check();
-      const Replay& replay = *replays[p * each + (b + 1 < each ? b + 1 : 0)];
-      double sum = 0.0;
-      for (std::size_t h = 0; h < whole.heads.size(); ++h) {
-        sum += overlap(kept_of_prompt(*input.trace, whole, whole.heads[h]),
-                       kept_of_prompt(*input.trace, replay, replay.heads[h]));
-      }
-      line.points.push_back(
-          {static_cast<double>(b) + 0.5, sum / static_cast<double>(whole.heads.size())});
+      const auto& replay = replays[p * each + (b + 1 < each ? b + 1 : 0)];
+      line.points.push_back({static_cast<double>(b) + 0.5,
+                             replay ? mean_overlap(trace, *replays[p * each], *replay) : kUnknown});
     }
     panel.lines.push_back(std::move(line));
   }
@@ -81,6 +74,24 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   return figure;
 }
 
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = entry();
+  const int prompt = input.trace->run().prompt_length;
+  const std::vector<PolicySpec> policies = chosen_policies(info, input);
+  std::vector<int> blocks;
+  for (const int block : chosen_blocks(info, input)) {
+    if (block < prompt) blocks.push_back(block);
+  }
+  std::vector<WantedReplay> wanted;
+  for (const PolicySpec& policy : policies) {
+    wanted.push_back({.policy = policy, .block = prompt});
+    for (const int block : blocks) wanted.push_back({.policy = policy, .block = block});
+  }
+  const FigureOfReplays figure_of = [&](const Replays& replays) {
+    return drawn(*input.trace, policies, blocks, replays);
+  };
+  return figure_of(replays_of(input, wanted, progress, 0, figure_of));
+}
 }  // namespace
 
 FigureInfo entry() {

@@ -7,6 +7,7 @@
 #include "analysis/measure/output_error.h"
 #include "analysis/numeric/set_overlap.h"
 #include "analysis/policy/published.h"
+#include "analysis/unknown.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
@@ -15,13 +16,18 @@ namespace kvloupe::figure::block_size_figure {
 
 namespace {
 
-/// Jaccard of the tokens two replays retain once the prompt is over, of one head, in percent.
-double overlap(const Replay& a, const Replay& b, std::size_t head, int generated) {
-  const auto kept = [&](const Replay& replay) {
+/// Jaccard of the tokens two replays retain once the prompt is over, mean over the heads, in
+/// percent.
+double mean_overlap(const Replay& a, const Replay& b, int generated) {
+  const auto kept = [&](const Replay& replay, std::size_t head) {
     const int step = std::max(static_cast<int>(replay.blocks.size()) - generated - 1, 0);
     return replay.retained_at(replay.heads[head], step);
   };
-  return 100.0 * set_overlap(kept(a), kept(b)).jaccard();
+  double sum = 0.0;
+  for (std::size_t h = 0; h < a.heads.size(); ++h) {
+    sum += 100.0 * set_overlap(kept(a, h), kept(b, h)).jaccard();
+  }
+  return sum / static_cast<double>(a.heads.size());
 }
 
 /// The error over the queries that the block sizes share: the prompt's last and those after it.
@@ -36,31 +42,13 @@ double error_of(const Replay& replay, int generated) {
   return sum.share();
 }
 
-std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
-  const int prompt = input.trace->run().prompt_length;
-  const int generated = input.trace->run().generated;
-  const std::vector<PolicySpec> policies = chosen_policies(info, input);
-  std::vector<int> blocks;
-  for (const int block : chosen_blocks(info, input)) {
-    if (block < prompt) blocks.push_back(block);
-  }
-  blocks.push_back(prompt);
-  std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : policies) {
-    for (const int block : blocks) {
-      WantedReplay one{.policy = policy, .block = block};
-      one.measures = {"output_norm_l2", "head_error_l2"};
-      const int steps =
-          static_cast<int>(replay_blocks(*input.trace, block, input.compression).size());
-      for (int step = std::max(steps - generated - 1, 0); step < steps; ++step)
-        one.steps.push_back(step);
-      wanted.push_back(std::move(one));
-    }
-  }
-  const auto replays = replays_of(input, wanted, progress);
+/// `replays`: of each policy one of each block size; the first is the whole prompt.
+std::unique_ptr<const Figure> drawn(const std::vector<PolicySpec>& policies,
+                                    const std::vector<int>& blocks, int generated,
+                                    const Replays& replays) {
   std::vector<std::string> names;
-  for (const int block : blocks) names.push_back(block == prompt ? "all" : format_count(block));
+  for (std::size_t b = 1; b < blocks.size(); ++b) names.push_back(format_count(blocks[b]));
+  names.emplace_back("all");
   LinePanels::Panel tokens, error;
   ValueRange range;
   for (std::size_t p = 0; p < policies.size(); ++p) {
@@ -69,17 +57,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     line.look = static_cast<int>(p);
     line.marked = true;
     LinePanels::Line other = line;
-    const Replay& whole = *replays[(p + 1) * blocks.size() - 1];
+    const std::size_t whole = p * blocks.size();
     for (std::size_t b = 0; b < blocks.size(); ++b) {
-      progress.check();
-      const Replay& replay = *replays[p * blocks.size() + b];
-      double sum = 0.0;
-      for (std::size_t h = 0; h < whole.heads.size(); ++h) {
-        sum += overlap(whole, replay, h, generated);
-      }
+      const auto& replay = replays[whole + (b + 1 < blocks.size() ? b + 1 : 0)];
       const double x = static_cast<double>(b) + 0.5;
-      line.points.push_back({x, sum / static_cast<double>(whole.heads.size())});
-      other.points.push_back({x, error_of(replay, generated)});
+      line.points.push_back(
+          {x, replay ? mean_overlap(*replays[whole], *replay, generated) : kUnknown});
+      other.points.push_back({x, replay ? error_of(*replay, generated) : kUnknown});
       range.add(other.points.back().y);
     }
     tokens.lines.push_back(std::move(line));
@@ -104,6 +88,33 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       "layers (normalisation ours).",
       format_count(replays.front()->budget));
   return figure;
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = entry();
+  const int prompt = input.trace->run().prompt_length;
+  const int generated = input.trace->run().generated;
+  const std::vector<PolicySpec> policies = chosen_policies(info, input);
+  std::vector<int> blocks{prompt};
+  for (const int block : chosen_blocks(info, input)) {
+    if (block < prompt) blocks.push_back(block);
+  }
+  std::vector<WantedReplay> wanted;
+  for (const PolicySpec& policy : policies) {
+    for (const int block : blocks) {
+      WantedReplay one{.policy = policy, .block = block};
+      one.measures = {"output_norm_l2", "head_error_l2"};
+      const int steps =
+          static_cast<int>(replay_blocks(*input.trace, block, input.compression).size());
+      for (int step = std::max(steps - generated - 1, 0); step < steps; ++step)
+        one.steps.push_back(step);
+      wanted.push_back(std::move(one));
+    }
+  }
+  const FigureOfReplays figure_of = [&](const Replays& replays) {
+    return drawn(policies, blocks, generated, replays);
+  };
+  return figure_of(replays_of(input, wanted, progress, 0, figure_of));
 }
 
 }  // namespace

@@ -23,18 +23,9 @@ double share_better(const std::vector<double>& without, const std::vector<double
                      : std::numeric_limits<double>::quiet_NaN();
 }
 
-std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
-  const StageComparison what = stage_comparison(info, input);
-  const std::vector<Budget> budgets = chosen_budgets(info, input);
-  std::vector<WantedReplay> wanted;
-  for (const Budget& budget : budgets) {
-    for (WantedReplay& one : wanted_of(what)) {
-      one.budget = budget;
-      wanted.push_back(std::move(one));
-    }
-  }
-  const auto replays = replays_of(input, wanted, progress);
+/// `replays`: of each budget (entries) one without and one with the second stage.
+std::unique_ptr<const Figure> drawn(const StageComparison& what, const std::vector<int>& budgets,
+                                    const Replays& replays) {
   LinePanels::Panel sizes, better;
   sizes.lines.resize(2);
   sizes.lines[0].name = "without";
@@ -47,14 +38,15 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   better.lines[0].marked = true;
   ValueRange range, x;
   for (std::size_t b = 0; b < budgets.size(); ++b) {
+    const double entries = budgets[b];
+    x.add(entries);
+    if (!replays[2 * b] || !replays[2 * b + 1]) continue;
     const std::vector<double> without = perturbations(what, *replays[2 * b]);
     const std::vector<double> with = perturbations(what, *replays[2 * b + 1]);
-    const double entries = replays[2 * b]->budget;
     sizes.lines[0].points.push_back({entries, mean_of(without)});
     sizes.lines[1].points.push_back({entries, mean_of(with)});
     better.lines[0].points.push_back({entries, share_better(without, with)});
     for (const LinePanels::Line& line : sizes.lines) range.add(line.points.back().y);
-    x.add(entries);
   }
   sizes.title = "Perturbation";
   sizes.x = better.x = x_axis("Budget N (entries)", x.padded_log(), AxisScale::log);
@@ -74,6 +66,24 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       "whose perturbation the second stage changes, the share with a smaller one. {} and {}, {}.",
       what.symbol, what.with.text(), what.without.text(), what.at);
   return figure;
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = entry();
+  const StageComparison what = stage_comparison(info, input);
+  std::vector<WantedReplay> wanted;
+  std::vector<int> budgets;
+  for (const Budget& budget : chosen_budgets(info, input)) {
+    budgets.push_back(budget.resolve(input.trace->run().prompt_length));
+    for (WantedReplay& one : wanted_of(what)) {
+      one.budget = budget;
+      wanted.push_back(std::move(one));
+    }
+  }
+  const FigureOfReplays figure_of = [&](const Replays& replays) {
+    return drawn(what, budgets, replays);
+  };
+  return figure_of(replays_of(input, wanted, progress, 0, figure_of));
 }
 
 }  // namespace
