@@ -21,6 +21,7 @@ using Action = std::function<int()>;
   VERB(replay) \
   VERB(sweep) \
   VERB(study) \
+  VERB(advise) \
   VERB(drift) \
   VERB(follow) \
   VERB(export) \

@@ -61,6 +61,7 @@
   FIGURE(layer_drift_figure)          \
   FIGURE(rescue_figure)               \
   FIGURE(study_budget_figure)         \
+  FIGURE(certificate_figure)          \
   FIGURE(study_ranks_figure)          \
   FIGURE(study_heads_figure)          \
   FIGURE(study_prompts_figure)        \

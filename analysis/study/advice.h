@@ -1,0 +1,67 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/study/study_table.h"
+
+namespace kvloupe {
+
+/// What is asked: budgets whose expected loss on new prompts of the same kind is at most this.
+struct AdviceRequest {
+  /// A measure between 0 and 1; where larger is better, the loss is 1 less the measure. Or any
+  /// other measure of which smaller is better and that is never below 0, with `largest`.
+  std::string measure;
+  double at_most = 0.0;    // in the unit of the loss
+  double risk = 0.05;      // that a promise is wrong
+  double largest = 0.0;    // losses above count as this; 0: the measure lies between 0 and 1
+  bool over_full = false;  // of a task: what a prompt loses beside the full cache, at least 0
+  bool together = false;   // the risk is that any policy's promise is wrong: risk / policies each
+  std::string block;       // as written in the study; empty: its first
+};
+
+/// The losses of a policy at one budget. All numbers are in the unit of the loss.
+struct BudgetRisk {
+  std::string budget;      // as written in the study
+  double entries = 0.0;    // mean over the prompts
+  double mean = 0.0;       // over the prompts
+  double bound = 0.0;      // of the expected loss: mean_upper_bound()
+  double conformal = 0.0;  // conformal_mean() of each prompt's largest loss at this budget or above
+};
+
+struct PolicyAdvice {
+  std::string policy;
+  long prompts = 0;                 // with a value at every budget
+  std::vector<BudgetRisk> budgets;  // by entries, ascending; empty without prompts
+  /// Place of the smallest budget from which on every bound is at most `at_most`: budgets are
+  /// tested from the largest on until one fails, each at the whole risk (fixed sequence testing;
+  /// Angelopoulos et al. 2021, Learn then test). −1: none.
+  int promised = -1;
+  /// Place of the smallest budget from which on every conformal mean is at most `at_most`; −1.
+  int on_average = -1;
+  /// Places of budgets with a larger mean loss than a smaller budget.
+  std::vector<int> rises;
+};
+
+struct Advice {
+  std::string measure, block;
+  std::string loss;   // in words: "1 − answer_found"
+  double risk = 0.0;  // of each policy's promise
+  long needed = 0;    // so many prompts, all without loss, at least
+  std::vector<PolicyAdvice> policies;
+};
+
+/// From the results of a study, finished or not. Throws UsageError for a measure, block or number
+/// that cannot be, with what there is.
+Advice advise(const StudyTable& study, const AdviceRequest& request);
+
+/// Throws UsageError where the prompts are too few for any promise, with how many it takes.
+void require_enough_prompts(const Advice& advice, const AdviceRequest& request);
+
+/// As Markdown: a sentence of what is promised, and a row for each policy.
+std::string advice_markdown(const Advice& advice, const AdviceRequest& request);
+
+/// The text of a CSV file: a row for each policy and budget.
+std::string advice_csv(const Advice& advice);
+
+}  // namespace kvloupe

@@ -1,0 +1,162 @@
+// The promise of kvloupe advise as a picture: each policy's loss by budget, its bound, and the
+// smallest budget from which on the bound stays within the limit.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/error.h"
+#include "analysis/study/advice.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/figures.h"
+#include "app/figure/figures/line_panels.h"
+#include "app/figure/figures/of_study.h"
+
+namespace kvloupe::figure::certificate_figure {
+
+namespace {
+
+/// A CSV of its own: what is promised, not only what is drawn.
+class Certificate final : public Figure {
+ public:
+  LinePanels lines;
+  Advice advice;
+  std::string caption_text;
+
+  double natural_height(const DrawRequest& request) const override {
+    return lines.natural_height(request);
+  }
+  Scene draw(const DrawRequest& request) const override { return lines.draw(request); }
+  void write_csv(CsvWriter& csv) const override {
+    csv.row(
+        {"policy", "budget", "entries", "prompts", "mean_loss", "bound", "conformal", "promised"});
+    for (const PolicyAdvice& one : advice.policies) {
+      for (int b = 0; b < static_cast<int>(one.budgets.size()); ++b) {
+        const BudgetRisk& at = one.budgets[static_cast<std::size_t>(b)];
+        csv.row({std::string_view(one.policy), std::string_view(at.budget), at.entries, one.prompts,
+                 at.mean, at.bound, at.conformal,
+                 static_cast<long>(one.promised >= 0 && b >= one.promised)});
+      }
+    }
+  }
+  std::string caption() const override { return caption_text; }
+};
+
+LinePanels::Panel panel_of(const PolicyAdvice& one, double at_most) {
+  LinePanels::Panel panel;
+  panel.title = one.policy;
+  LinePanels::Line mean;
+  mean.id = "mean loss";
+  mean.marked = true;
+  LinePanels::Band band;
+  band.high_id = "bound";
+  for (std::size_t b = 0; b < one.budgets.size(); ++b) {
+    const BudgetRisk& at = one.budgets[b];
+    mean.points.push_back({at.entries, at.mean});
+    band.x.push_back(at.entries);
+    band.low.push_back(at.mean);
+    band.high.push_back(at.bound);
+  }
+  panel.lines.push_back(std::move(mean));
+  panel.bands.push_back(std::move(band));
+  panel.levels.push_back({at_most, ""});
+  if (one.promised >= 0) {
+    const BudgetRisk& at = one.budgets[static_cast<std::size_t>(one.promised)];
+    panel.levels.push_back({at.entries, budget_text(at.budget), false});
+  }
+  return panel;
+}
+
+/// The first measure of the study that is a loss without more being said; empty: none.
+std::string usual_measure(const StudyTable& study) {
+  for (const std::string& name : study.measures) {
+    const StudyMeasure measure = described(name);
+    if (measure.share && measure.better != Better::neither) return name;
+  }
+  return {};
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress&) {
+  const FigureInfo info = entry();
+  const bool chosen = choice(info, input.choices, "measure") != "first";
+  const MeasureTable table = chosen_table(
+      info, input, false, chosen ? std::string() : usual_measure(*input.evaluation->study));
+  AdviceRequest request;
+  request.measure = table.measure;
+  request.block = table.block;
+  request.at_most = chosen_number(info, input, "at-most");
+  request.risk = chosen_number(info, input, "risk") / 100.0;
+  request.largest = chosen_number(info, input, "largest");
+  request.over_full = choice(info, input.choices, "beside") == "full";
+  auto figure = std::make_unique<Certificate>();
+  try {
+    figure->advice = advise(*input.evaluation->study, request);
+  } catch (const UsageError& error) {
+    throw WorkError(std::string("figure certificate: ") + error.what());
+  }
+  ValueRange x, y;
+  y.add(request.at_most);
+  long fewest = 0, most = 0;
+  std::string promised;
+  for (const PolicyAdvice& one : figure->advice.policies) {
+    if (one.budgets.empty()) continue;
+    figure->lines.panels.push_back(panel_of(one, request.at_most));
+    fewest = most == 0 ? one.prompts : std::min(fewest, one.prompts);
+    most = std::max(most, one.prompts);
+    for (const BudgetRisk& at : one.budgets) {
+      x.add(at.entries);
+      y.add(at.bound);
+    }
+    promised += fmt::format(
+        "{}{} {}", promised.empty() ? "" : ", ", one.policy,
+        one.promised < 0 ? "none"
+                         : budget_text(one.budgets[static_cast<std::size_t>(one.promised)].budget));
+  }
+  for (LinePanels::Panel& panel : figure->lines.panels) {
+    panel.x = x_axis("Budget N (entries)", x.padded_log(), AxisScale::log);
+    panel.y = y_axis("Loss", y.from_zero());
+    panel.y_grid = true;
+  }
+  figure->caption_text = fmt::format(
+      "Loss by budget, {}{}: line, mean over {}{}; band, up to the bound of the expected loss, "
+      "which is too low with a probability of at most {:g} %; dashed, the limit {:g}. Upright: the "
+      "smallest budget from which on the bound is within the limit: {}.{}{}",
+      figure->advice.loss, table.block == "capture" ? "" : ", block " + table.block,
+      fewest < most ? format_count(fewest) + " to " : "", prompts_text(table, most),
+      100.0 * request.risk, request.at_most, promised,
+      most < figure->advice.needed
+          ? fmt::format(" A promise takes at least {} prompts.", figure->advice.needed)
+          : "",
+      unfinished_text(*input.evaluation->study));
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo entry() {
+  FigureInfo info = study_figure(
+      "certificate", "Budgets with a promise",
+      "For each policy the smallest budget whose expected loss on new prompts of the same kind is "
+      "within a limit, with an exact binomial bound or that of Hoeffding and Bentkus (Bates et al. "
+      "2021)");
+  info.width_mm = 178.0;
+  info.aspect = 1.8;
+  info.choices = {
+      study_measure_choice(),
+      number_choice("at-most", "At most", "The largest expected loss", "0.1", 1e-9, 1e9),
+      number_choice("risk", "Risk (%)", "The risk that a promise is wrong, in percent", "5", 1e-6,
+                    99.0),
+      number_choice("largest", "Largest loss",
+                    "For a measure that is no share: larger losses count as this; 0: "
+                    "the measure is a share",
+                    "0", 0.0, 1e9),
+      {"beside",
+       "Beside",
+       "The loss itself, or what a prompt loses beside the full cache",
+       {"nothing", "full"}},
+      study_block_choice()};
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure::certificate_figure
