@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -40,7 +42,11 @@ class CliStudy : public testing::Test {
   }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   static Outcome study(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"kvloupe", "study"});
+    arguments.insert(arguments.begin(), "study");
+    return kvloupe(std::move(arguments));
+  }
+  static Outcome kvloupe(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "kvloupe");
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     testing::internal::CaptureStdout();
@@ -188,6 +194,40 @@ TEST_F(CliStudy, ACommandLineWithoutSenseIsRefused) {
   EXPECT_EQ(study({path("none.sqlite"), "--status"}).code, 1);
   EXPECT_EQ(study({path("study.json"), "--status"}).code, 1);
   EXPECT_FALSE(std::filesystem::exists(path("out.sqlite")));
+}
+
+TEST_F(CliStudy, AdviseNamesBudgetsOrSaysWhatIsMissing) {
+  std::ofstream(folder_ / "study.json")
+      << R"({"traces": ["a.h5", "b.h5", "c.h5"], "policies": ["h2o", "keydiff"],
+             "budgets": ["10%", 90], "blocks": [32], "measures": ["retained_mass", "ties"]})";
+  ASSERT_EQ(compute().code, 0);
+  const std::string results = path("out.sqlite");
+  const auto advise = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"advise", results});
+    return kvloupe(std::move(more));
+  };
+  // Three prompts are enough for a loss of at most 0.9: 0.1³ < 5 %.
+  const Outcome told = advise({"--loss", "retained_mass", "--at-most", "0.9", "-o", path("b.csv")});
+  EXPECT_EQ(told.code, 0) << told.error;
+  EXPECT_THAT(told.out, HasSubstr("Loss: 1 − retained_mass, block 32."));
+  EXPECT_THAT(told.out, HasSubstr("| keydiff | 90 | 90 |"));
+  std::ifstream csv(folder_ / "b.csv");
+  std::string line;
+  std::getline(csv, line);
+  EXPECT_THAT(line, StartsWith("policy,budget,entries,prompts,mean_loss,bound"));
+  EXPECT_EQ(std::count(std::istreambuf_iterator<char>(csv), {}, '\n'), 4);
+
+  const auto refused = [&](std::vector<std::string> more, const std::string& said) {
+    const Outcome outcome = advise(std::move(more));
+    EXPECT_NE(outcome.code, 0);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.error, HasSubstr(said));
+    EXPECT_EQ(std::count(outcome.error.begin(), outcome.error.end(), '\n'), 1) << outcome.error;
+  };
+  refused({"--loss", "retained_mass", "--at-most", "0.05"}, "has 3 prompts with all budgets");
+  refused({"--loss", "retained_mass", "--at-most", "0.9", "--risk", "often"}, "such as 5%");
+  refused({"--loss", "ties", "--at-most", "0.9"}, "whether more of it is better");
+  refused({"--loss", "answer_found", "--at-most", "0.9"}, "it has retained_mass, ties");
 }
 
 }  // namespace
