@@ -40,7 +40,9 @@
   POLICY(expr)                          \
   POLICY(recent)                        \
   POLICY(sinks)                         \
+  POLICY(boundaries)                    \
   POLICY(keep)                          \
+  POLICY(protect_prompt)                \
   POLICY(adakv)                         \
   POLICY(headbudgets)                   \
   POLICY(global)                        \
@@ -56,7 +58,10 @@
   POLICY(kvmerger)                      \
   POLICY(cam)                           \
   POLICY(tome)                          \
-  POLICY(drop)
+  POLICY(drop)                          \
+  POLICY(every)                         \
+  POLICY(slack)                         \
+  POLICY(only)
 // clang-format on
 
 namespace kvloupe::policies {
