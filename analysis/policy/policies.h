@@ -28,6 +28,11 @@
   POLICY(cakescore)                     \
   POLICY(lavascore)                     \
   POLICY(vatp)                          \
+  POLICY(valuerange)                    \
+  POLICY(vase)                          \
+  POLICY(raas)                          \
+  POLICY(longflow)                      \
+  POLICY(centrality)                    \
   POLICY(triattention)                  \
   POLICY(kvzip)                         \
   POLICY(kvcompose)                     \

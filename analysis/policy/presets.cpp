@@ -14,6 +14,7 @@ const std::vector<Preset>& presets() {
       {"CapPress", "capkv", ""},
       {"ChunkKVPress(SnapKVPress)", snap + "+chunks(20)",
        "the press rounds the number of chunks, so it may keep up to a chunk less or more", ""},
+      {"CentralityPress", "centrality", "not a part of kvpress: lapidoty/kvpress-centrality", ""},
       {"CompactorPress", "compactor(scaled=0,padded=1)",
        "the press projects keys at random before it takes leverage scores", "0.5.5, blending=0"},
       {"CriticalKVPress(SnapKVPress)", snap + "+critical(of=budget)", ""},
