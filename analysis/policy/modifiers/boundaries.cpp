@@ -27,7 +27,7 @@ PolicyEntry boundaries() {
                        .maximum = 1e6,
                        .words = {},
                        .meaning = "a count of entries, or a share of the budget"}};
-  entry.example = "random+boundaries(10%)";
+  entry.example = "random+boundaries";
   entry.builder = ProtectionBuilder{[](const SpecPart& part, const LayerContext& context) {
     return Protection{.structural = context.structural,
                       .structural_places = part.share("r", context.budget)};

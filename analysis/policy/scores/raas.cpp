@@ -30,12 +30,12 @@ class RaasScore : public Score {
     std::iota(rows.begin(), rows.end(), 0);
     const long count =
         std::clamp(Percent{top_}.of(std::ssize(rows)), 1L, static_cast<long>(rows.size()));
-    std::partial_sort(rows.begin(), rows.begin() + count, rows.end(),
-                      [&](std::int32_t a, std::int32_t b) {
-                        const double one = attention[static_cast<std::size_t>(a)];
-                        const double other = attention[static_cast<std::size_t>(b)];
-                        return one != other ? one > other : a > b;
-                      });
+    std::nth_element(rows.begin(), rows.begin() + (count - 1), rows.end(),
+                     [&](std::int32_t a, std::int32_t b) {
+                       const double one = attention[static_cast<std::size_t>(a)];
+                       const double other = attention[static_cast<std::size_t>(b)];
+                       return one != other ? one > other : a > b;
+                     });
     for (long i = 0; i < count; ++i) {
       const auto row = static_cast<std::size_t>(rows[static_cast<std::size_t>(i)]);
       stamps[row] = view.block.end - 1;
@@ -70,7 +70,7 @@ PolicyEntry raas() {
       "RaaS (Hu et al., 2025), as the code of EpiKV (2026, arXiv 2606.26472) has it; "
       "raas+protect_prompt keeps the prompt, as there";
   entry.needs = "the attention of the last query, and a number per entry that is carried along";
-  entry.work = "n products of length d per query head, and n log n comparisons";
+  entry.work = "n products of length d per query head, and n comparisons, at every step";
   entry.differences =
       "RaaS keeps the prompt for good: add protect_prompt. Of a block of the prompt only the last "
       "query stamps. EpiKV's code keeps one set for all heads";
