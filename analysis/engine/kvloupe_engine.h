@@ -119,6 +119,8 @@ typedef struct kvloupe_engine_layer {
   /* [query_heads] of [value_dim, hidden size]: the rows of W_O of each query head. Read during
      create. Only for policies with KVLOUPE_ENGINE_READS_OUTPUT_WEIGHTS. */
   kvloupe_engine_states output_weights;
+  int32_t prompt_length; /* tokens of the prompt; what follows them is generated. 0: not known, and
+                            every, only and protect_prompt are refused */
 } kvloupe_engine_layer;
 
 /* A block of tokens that was appended to the caches and has attended. */

@@ -41,6 +41,7 @@ void check_layer(const kvloupe_engine_layer& layer) {
   require_range(layer.value_dim, 1, kMostChannels, "value_dim");
   require_range(layer.sliding_window, 0, std::numeric_limits<int>::max(), "sliding_window");
   require_range(layer.budget, 1, std::numeric_limits<int>::max(), "budget");
+  require_range(layer.prompt_length, 0, std::numeric_limits<int>::max(), "prompt_length");
   require_range(layer.compact, 0, 1, "compact");
   require_range(layer.interleaved, 0, 1, "interleaved");
   require_range(layer.rotary_start, 0, layer.key_dim - 1, "rotary_start");
@@ -93,6 +94,7 @@ LayerContext context_of(const kvloupe_engine_layer& layer) {
     context.attention.sink_logits.assign(layer.sink_logits, layer.sink_logits + layer.query_heads);
   }
   context.budget = layer.budget;
+  context.prompt_length = layer.prompt_length;
   context.for_heads = [](int count, const std::function<void(int)>& body) {
     parallel_loop(0, count, body, tbb::simple_partitioner());
   };

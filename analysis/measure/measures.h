@@ -13,6 +13,7 @@
   MEASURES(attention_spread)            \
   MEASURES(page_selection)              \
   MEASURES(two_stages)                  \
+  MEASURES(lost_values)                 \
   MEASURES(eviction_error)              \
   MEASURES(policy_eviction_error)       \
   MEASURES(output_norm)                 \

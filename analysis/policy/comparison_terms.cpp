@@ -63,6 +63,12 @@ bool names_beside(const PolicySpec& policy) {
   });
 }
 
+/// Whether nothing leaves before the model writes.
+bool waits_for_output(const PolicySpec& policy) {
+  const SpecPart* only = policy.find("only");
+  return only != nullptr && only->word("part") == "generated";
+}
+
 QuestionSeen question_of(const PolicySpec& policy, Compression compression, bool at_once,
                          bool reads_queries) {
   if (keeps_everything(policy)) return QuestionSeen::evicts_nothing;
@@ -180,9 +186,10 @@ ComparisonTerms comparison_terms(const PolicySpec& policy, Compression compressi
   terms.reads_probe = has_trait(policy, &PolicyTraits::reads_probe);
   terms.compression = compression;
   terms.question = question_of(policy, compression, at_once, terms.reads_queries);
-  terms.prompt = keeps_everything(policy) ? PromptCompressed::never
-                 : at_once                ? PromptCompressed::after_read
-                                          : PromptCompressed::while_read;
+  terms.prompt = keeps_everything(policy) || has_trait(policy, &PolicyTraits::spares_prompt)
+                     ? PromptCompressed::never
+                 : at_once || waits_for_output(policy) ? PromptCompressed::after_read
+                                                       : PromptCompressed::while_read;
   terms.budget = budget_of(policy);
   terms.named_beside = names_beside(policy);
   return terms;

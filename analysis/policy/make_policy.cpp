@@ -66,6 +66,9 @@ struct AddToStages {
   void operator()(const RemovalBuilder& removal) const {
     stages.removals.push_back(removal.make(part, context));
   }
+  void operator()(const ScheduleBuilder& schedule) const {
+    stages.schedule = stages.schedule.with(schedule.make(part, context));
+  }
 };
 
 PolicyStages make_stages(const PolicySpec& spec, const LayerContext& context) {
@@ -95,6 +98,7 @@ struct DoneOnce {
   std::string operator()(const SelectionBuilder&) const { return "select"; }
   std::string operator()(const MergingBuilder&) const { return "merge"; }
   std::string operator()(const RemovalBuilder&) const { return ""; }
+  std::string operator()(const ScheduleBuilder&) const { return ""; }
 };
 }  // namespace
 
@@ -120,6 +124,12 @@ std::unique_ptr<LayerPolicy> make_layer_policy(const PolicySpec& spec, const Lay
   if (spec.parts.empty()) throw UsageError("policy: the spec is empty");
   if (context.budget < 1) throw UsageError("budget: must be at least 1");
   check_combination(spec);
+  check_run(spec, {context.prompt_length, -1, context.budget});
+  if (context.structural == nullptr && has_trait(spec, &PolicyTraits::reads_structure)) {
+    throw UsageError("policy: " + spec.text() +
+                     " reads the texts of the tokens, which are not known here; take a trace that "
+                     "has them, or leave boundaries out");
+  }
   const PolicyEntry& entry = entry_of(spec.score());
   if (const auto* whole = entry.as<WholePolicyBuilder>()) {
     std::unique_ptr<LayerPolicy> policy = whole->make(spec.score(), context);
@@ -141,6 +151,18 @@ void check_limits(const PolicySpec& spec, const ModelInfo& model, int budget, in
   for (const SpecPart& part : spec.parts) {
     const PolicyEntry& entry = entry_of(part);
     if (entry.limits) entry.limits(part, model, budget, tokens);
+  }
+}
+
+void check_run(const PolicySpec& spec, const RunShape& run) {
+  for (const SpecPart& part : spec.parts) {
+    const PolicyEntry& entry = entry_of(part);
+    if (entry.traits.reads_prompt_end && run.prompt_length < 1) {
+      throw UsageError("policy: " + part.name +
+                       " needs to know where the prompt ends; give prompt_length");
+    }
+    const std::string reason = entry.run_refusal ? entry.run_refusal(part, run) : "";
+    if (!reason.empty()) throw UsageError("policy: " + part.name + ": " + reason);
   }
 }
 

@@ -28,6 +28,11 @@
   POLICY(cakescore)                     \
   POLICY(lavascore)                     \
   POLICY(vatp)                          \
+  POLICY(valuerange)                    \
+  POLICY(vase)                          \
+  POLICY(raas)                          \
+  POLICY(longflow)                      \
+  POLICY(centrality)                    \
   POLICY(triattention)                  \
   POLICY(kvzip)                         \
   POLICY(kvcompose)                     \
@@ -40,7 +45,9 @@
   POLICY(expr)                          \
   POLICY(recent)                        \
   POLICY(sinks)                         \
+  POLICY(boundaries)                    \
   POLICY(keep)                          \
+  POLICY(protect_prompt)                \
   POLICY(adakv)                         \
   POLICY(headbudgets)                   \
   POLICY(global)                        \
@@ -56,7 +63,10 @@
   POLICY(kvmerger)                      \
   POLICY(cam)                           \
   POLICY(tome)                          \
-  POLICY(drop)
+  POLICY(drop)                          \
+  POLICY(every)                         \
+  POLICY(slack)                         \
+  POLICY(only)
 // clang-format on
 
 namespace kvloupe::policies {

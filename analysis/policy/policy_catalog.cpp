@@ -75,9 +75,11 @@ std::string_view kind_name(PartKind kind) {
     case PartKind::merging:
       return "merging";
     case PartKind::removal:
+      return "removal";
+    case PartKind::schedule:
       break;
   }
-  return "removal";
+  return "schedule";
 }
 
 std::string_view type_name(ParameterType type) {
@@ -119,6 +121,7 @@ PartKind PolicyEntry::kind() const {
     PartKind operator()(const SelectionBuilder&) const { return PartKind::selection; }
     PartKind operator()(const MergingBuilder&) const { return PartKind::merging; }
     PartKind operator()(const RemovalBuilder&) const { return PartKind::removal; }
+    PartKind operator()(const ScheduleBuilder&) const { return PartKind::schedule; }
   };
   return std::visit(KindOf{}, builder);
 }
@@ -219,6 +222,11 @@ void check_closed_loop(const PolicySpec& spec, bool runs_probe) {
                        " needs all layers of the sequence, which a running model does not know "
                        "beforehand; name a trace of the same model: " +
                        part.name + "(statistics=\"trace.h5\")");
+    }
+    if (entry.traits.reads_structure) {
+      throw UsageError("policy: " + part.name +
+                       " reads the texts of the tokens, which a running model does not hand to its "
+                       "policy; replay it on a trace instead");
     }
     if (!entry.traits.needs_future) continue;
     throw UsageError("policy: " + part.name +

@@ -15,8 +15,8 @@
 
 namespace kvloupe {
 
-/// The place of a part in a policy: score × protection × allocation × selection × merging, and
-/// removal by a person.
+/// The place of a part in a policy: score × protection × allocation × selection × merging, removal
+/// by a person, and when the policy acts.
 enum class PartKind {
   score,
   protection,
@@ -25,7 +25,8 @@ enum class PartKind {
   grouping,
   selection,
   merging,
-  removal
+  removal,
+  schedule
 };
 std::string_view kind_name(PartKind kind);
 
@@ -65,6 +66,9 @@ struct PolicyTraits {
   bool reads_probe = false;           // reads the probe of a trace or of a running model
   bool shares_layers = false;         // an allocation that moves places between layers, too
   bool fixes_places = false;          // an allocation that gives heads places without their scores
+  bool reads_prompt_end = false;      // reads LayerContext::prompt_length
+  bool spares_prompt = false;         // nothing of the prompt is ever evicted
+  bool reads_structure = false;       // reads LayerContext::structural
 };
 
 /// One way in which a paper, an author's code or a public library does what a part does.
@@ -95,6 +99,8 @@ struct PolicyEntry {
   std::function<std::string(const SpecPart&, const PolicySpec&)> refusal;
   /// Throws UsageError where the part names what is not there (check_limits).
   std::function<void(const SpecPart&, const ModelInfo&, int budget, int tokens)> limits;
+  /// Why this part has no meaning in a run; empty where it has.
+  std::function<std::string(const SpecPart&, const RunShape&)> run_refusal;
   /// Warnings about this part beside the others of a spec.
   std::function<std::vector<std::string>(const SpecPart&, const PolicySpec&)> doubts;
   /// Lines a person should read about this part at this budget.

@@ -53,7 +53,7 @@ A policy is one line: a score, then modifiers in any order, joined by `+`, such 
 `snapkv(pool=max)+adakv+critical`. At each step a block is appended and attends, then the policy decides. The
 score says how valuable each entry of the cache is. Protection keeps some entries whatever their score.
 Allocation says how many entries each head and layer may hold, and selection chooses them. Merging puts
-some of the other entries into kept ones.
+some of the other entries into kept ones. A schedule says at which steps anything leaves.
 
 Notation: one head with a cache of n entries in token order, keys k, values v, budget N; A the softmax
 rows of the step's queries over that cache; W_O the slice of the output projection of one query head.
@@ -64,7 +64,7 @@ of a head; D: coordinates of the hidden state; T: tokens; L: layers; Hk: key-val
 
 A has only the step's own queries, because attention is not kept for later steps. If a score takes "the last window
 queries" of A and the step has fewer, the score takes all queries of the step; in generation this is the one query of the
-new token. Only `rkv` keeps queries of earlier steps.
+new token. `rkv` and `vase` keep queries of earlier steps, and `raas` a stamp of each entry.
 
 Protected entries take places of their own head. If there are more of them than places, the oldest of the recent entries
 go first, then the latest of the first tokens. Under `adakv` a head protects at most N entries, because its places depend
@@ -83,6 +83,24 @@ merging sets, and do not receive merged values. Leaving the window is not an evi
 `sinks` protects leaves the window like any other. If a layer attends in chunks, the same holds where a chunk
 ends: all its entries leave. A query keeps the attention that it paid when it ran, so
 the rows of A may sum to less than 1 over the entries left.
+
+## When a policy acts
+
+Without a schedule a policy acts after every step: every block of the prompt and every generated token. Methods for
+models that write long texts act less often, and between two acts a cache grows beyond its budget. Scores see every
+step, whether entries leave or not.
+
+| modifier | the policy acts | a head holds after a step at most |
+| --- | --- | --- |
+| `every(64)` | after every 64th generated token | N + 63 |
+| `slack(128)` | when a head holds more than N + 128 entries | N + 128 |
+| `only(prompt)` | while the prompt is read | N in the prompt; then each generated token more |
+| `only(generated)` | while the model writes; the prompt is read with the full cache | N from the first act on |
+| `protect_prompt` | as ever, but the prompt's entries stay | N; with `extra=1` N and the prompt |
+
+They combine: `vase+only(generated)+every(64)` evicts while the model writes, after every 64th token, and
+`random+protect_prompt+every(64)` is the line that every score must beat at that cadence. If the policy would never act
+(`every` on a trace without generated tokens, or with `--compression context-only`), kvloupe refuses it.
 
 ## Comparing policies
 

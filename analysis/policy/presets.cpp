@@ -12,6 +12,7 @@ const std::vector<Preset>& presets() {
       {"BlockPress(KeyDiffPress)", "keydiff",
        "the press's blocks are --block 128, and the budget a multiple of them"},
       {"CapPress", "capkv", ""},
+      {"CentralityPress", "centrality", "not a part of kvpress: lapidoty/kvpress-centrality", ""},
       {"ChunkKVPress(SnapKVPress)", snap + "+chunks(20)",
        "the press rounds the number of chunks, so it may keep up to a chunk less or more", ""},
       {"CompactorPress", "compactor(scaled=0,padded=1)",

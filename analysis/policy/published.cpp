@@ -27,7 +27,16 @@ const std::vector<PublishedPolicy>& published_policies() {
       {"caote", "CAOTE", "h2o+caote", "",
        "on a plain score, as in its paper; also works on the scores as their authors ran them"},
       {"kvmerger", "KVMerger", "h2o+kvmerger", "",
-       "on the plain sum; its own shares keep the recent and the heavy entries"}};
+       "on the plain sum; its own shares keep the recent and the heavy entries"},
+      {"rkv", "R-KV", "rkv+every(128)", "rkv",
+       "while the model writes, after every 128 tokens; plain: after every token"},
+      {"vase", "VaSE", "vase+every+only", "vase",
+       "only while the model writes, after every 64 tokens"},
+      {"raas", "RaaS", "raas+protect_prompt", "raas",
+       "the prompt stays; plain: its entries leave like others"},
+      {"longflow", "LongFlow", "longflow", "", "after every token, with nothing protected"},
+      {"protect_prompt", "Random Attention", "random+protect_prompt", "",
+       "the prompt stays, chance decides about the rest: what every score must beat"}};
   return all;
 }
 

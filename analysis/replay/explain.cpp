@@ -165,7 +165,7 @@ std::string reason_text(const TokenExplanation& explanation, const StepReason& r
       text = with("merged into other entries");
       break;
     case Fate::held:
-      text = with("kept, named by keep");
+      text = with("kept, protected by keep, protect_prompt or boundaries");
       break;
     case Fate::dropped:
       text = with("evicted, named by drop");

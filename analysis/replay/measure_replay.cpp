@@ -14,6 +14,7 @@
 #include "analysis/replay/deciding_layer.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
+#include "analysis/trace/structural_tokens.h"
 
 namespace kvloupe {
 
@@ -32,6 +33,7 @@ struct Measuring {
   RoleTokens tokens = {};
   const SequenceTables* tables = nullptr;
   SharedMeasures* shared = nullptr;
+  std::vector<char> structural = {};
 };
 
 void add_measures(const std::vector<std::string>& names, Measuring& what) {
@@ -136,6 +138,8 @@ void measure_layer(const Measuring& what, int layer, const MeasureRequest& reque
   context.model = what.trace.layer_model(layer);
   context.attention = what.trace.attention(layer);
   context.budget = what.replay.budget;
+  context.prompt_length = what.trace.run().prompt_length;
+  context.structural = what.structural.empty() ? nullptr : &what.structural;
   context.for_heads = for_heads;
   context.sequence = what.tables;
   context.progress = &progress;
@@ -224,6 +228,7 @@ Replay measure_replay(const Trace& trace, const Replay& replay, const MeasureReq
                       Progress& progress,
                       const std::function<void(const std::vector<HeadReplay>&)>& on_layer) {
   Measuring what{.trace = trace, .replay = replay, .policy = parse_policy(replay.policy)};
+  what.structural = structural_tokens(trace.tokens());
   what.tokens = role_tokens(trace.tokens(), trace.run());
   const SequenceTables tables(trace, known_end(trace, replay.acts_until), &progress);
   what.tables = &tables;

@@ -35,6 +35,7 @@ PrefixStep::PrefixStep(const LayerStates& states, const LayerContext& context, i
 std::vector<std::vector<std::int32_t>> PrefixStep::kept(const PolicySpec& policy, int budget) {
   LayerContext context = context_;
   context.budget = budget;
+  context.prompt_length = view_.block.end;  // all of what is read here
   const auto acting = make_layer_policy(policy, context);
   std::vector<std::vector<std::int32_t>> kept;
   for (HeadDecision& decision : acting->step(view_)) kept.push_back(std::move(decision.kept));

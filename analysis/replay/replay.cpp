@@ -18,6 +18,7 @@
 #include "analysis/replay/reached_share.h"
 #include "analysis/replay/replay_notes.h"
 #include "analysis/trace/segments.h"
+#include "analysis/trace/structural_tokens.h"
 
 namespace kvloupe {
 
@@ -166,6 +167,12 @@ std::vector<Block> replay_blocks(const Trace& trace, int block,
                      end < run.prompt_length ? end : 0);
 }
 
+RunShape run_shape(const Trace& trace, int budget, std::optional<Compression> compression) {
+  const RunInfo& run = trace.run();
+  const int end = compression_end(trace.tokens(), run, replay_compression(trace, compression));
+  return {run.prompt_length, std::max(std::min(end, run.tokens()) - run.prompt_length, 0), budget};
+}
+
 Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progress,
               const std::function<void(const std::vector<HeadReplay>&)>& on_layer) {
   const ModelInfo model = noted_model(trace);
@@ -179,6 +186,7 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   }
   check_limits(request.policy, model, request.budget, trace.length());
   check_probe(request.policy, trace);
+  check_run(request.policy, run_shape(trace, request.budget, request.compression));
   check_followed(request, trace.length());
   Replay result;
   result.policy = request.policy.text();
@@ -196,6 +204,9 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   LayerContext common;
   common.model = model;
   common.budget = request.budget;
+  common.prompt_length = trace.run().prompt_length;
+  const std::vector<char> structural = structural_tokens(trace.tokens());
+  if (!structural.empty()) common.structural = &structural;
   const SequenceTables tables(trace, known_end(trace, result.acts_until), &progress,
                               request.prefix);
   common.sequence = &tables;

@@ -63,11 +63,14 @@ Compression replay_compression(const Trace& trace, std::optional<Compression> wa
 std::vector<Block> replay_blocks(const Trace& trace, int block,
                                  std::optional<Compression> compression);
 
+/// The run that a replay of the trace is. Throws what replay_compression() refuses.
+RunShape run_shape(const Trace& trace, int budget, std::optional<Compression> compression);
+
 /// Replays a policy on a trace, layers in parallel. `on_layer` is called (from a worker thread,
 /// never two at once) as each layer is done, for partial results. Progress counts steps of layers
 /// and is checked at each. Throws Cancelled through progress; UsageError for a layer or head out of
-/// range, a measure there is not, a budget below 1, and what replay_blocks, check_limits and
-/// make_layer_policy refuse; WorkError and FileError from the policy and the trace.
+/// range, a measure there is not, a budget below 1, and what replay_blocks, check_limits, check_run
+/// and make_layer_policy refuse; WorkError and FileError from the policy and the trace.
 Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progress,
               const std::function<void(const std::vector<HeadReplay>&)>& on_layer = {});
 

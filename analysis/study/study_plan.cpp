@@ -45,6 +45,7 @@ void settle(StudyItem& item, const Trace& trace, const PolicySpec& policy, const
   const std::vector<Block> steps = replay_blocks(trace, block, compression);
   item.entries = budget.resolve(trace.run().prompt_length);
   check_limits(policy, trace.model(), item.entries, trace.length());
+  check_run(policy, run_shape(trace, item.entries, compression));
   item.block = replay_block(trace, block);
   item.compression = compression_name(replay_compression(trace, compression));
   item.cost = replay_cost(trace.model(), steps, item.entries);

@@ -16,6 +16,7 @@
 #include "analysis/one_line.h"
 #include "analysis/trace/cache_bytes.h"
 #include "analysis/trace/layer_kinds_text.h"
+#include "analysis/trace/loops.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/shared_weights.h"
 #include "analysis/trace/trace_final_norm.h"
@@ -51,6 +52,20 @@ std::vector<Segment> segments_of(const TokenTable& tokens) {
     segments.back().end = static_cast<int>(i) + 1;
   }
   return segments;
+}
+
+/// Loops in what was generated.
+Loops loops_of(const Trace& trace) {
+  return find_loops(trace.tokens().ids, trace.run().prompt_length);
+}
+
+/// What a loop says, once.
+std::string text_of(const Loop& loop, const TokenTable& tokens) {
+  std::string text;
+  for (int i = loop.first; i < loop.first + loop.length && !tokens.text.empty(); ++i) {
+    text += tokens.text[static_cast<std::size_t>(i)];
+  }
+  return text;
 }
 
 /// What the optional parts that are missing, or present, mean to a person.
@@ -286,6 +301,18 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
     field(segment.name, fmt::format("tokens {} to {}", segment.first, segment.end - 1));
   }
 
+  const Loops loops = loops_of(trace);
+  if (!loops.spans.empty()) {
+    out += fmt::format("\nloops: {} of {} generated tokens ({:.0f} %) repeat themselves\n",
+                       loops.tokens, loops.of, 100.0 * loops.share());
+  }
+  for (const Loop& loop : loops.spans) {
+    const std::string text = in_one_line(text_of(loop, trace.tokens()), 60);
+    field(fmt::format("token {}", loop.first),
+          fmt::format("{} token{}, {} times{}{}", loop.length, loop.length == 1 ? "" : "s",
+                      loop.repeats(), text.empty() ? "" : ": ", text));
+  }
+
   out += "\ndatasets\n";
   const std::vector<DatasetLine> lines = lines_of(datasets);
   std::size_t path_width = 0, shape_width = 0;
@@ -370,6 +397,18 @@ std::string as_json(const Trace& trace, std::size_t bytes) {
   for (const Segment& segment : segments_of(trace.tokens())) {
     out["segments"].push_back(
         {{"name", segment.name}, {"first", segment.first}, {"end", segment.end}});
+  }
+  const Loops loops = loops_of(trace);
+  out["loops"] = {{"generated", loops.of},
+                  {"tokens", loops.tokens},
+                  {"share", loops.share()},
+                  {"spans", json::array()}};
+  for (const Loop& loop : loops.spans) {
+    out["loops"]["spans"].push_back({{"first", loop.first},
+                                     {"length", loop.length},
+                                     {"repeats", loop.repeats()},
+                                     {"tokens", loop.tokens},
+                                     {"text", text_of(loop, trace.tokens())}});
   }
   const std::vector<Trace::DatasetInfo> datasets = trace.datasets();
   out["datasets"] = json::array();

@@ -21,8 +21,8 @@ EvalRun start(const RunningModel& model, const EvalSetting& setting, int prompt_
   options.most_tokens = most_tokens;
   options.block = std::min(model.block, prompt_length);
   if (setting.budget) {
-    options.loop =
-        ClosedLoop{setting.policy, setting.entries(prompt_length), model.positions, twice};
+    options.loop = ClosedLoop{setting.policy, setting.entries(prompt_length), model.positions,
+                              twice, prompt_length};
     options.shared = &recording;
   } else {
     options.record = &recording;

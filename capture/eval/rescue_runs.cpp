@@ -124,7 +124,7 @@ EvalRun RescueRuns::start(const std::string& spec) const {
   if (!keeps_everything(policy)) {
     const bool full = find_policy(policy.score().name)->traits.keeps_everything;
     options.loop = ClosedLoop{policy, full ? options.most_tokens : results_.budget,
-                              Positions::original, twice_ ? &*twice_ : nullptr};
+                              Positions::original, twice_ ? &*twice_ : nullptr, prompt_.length()};
     options.shared = &recording_;
   }
   return {*model_, info_, options};

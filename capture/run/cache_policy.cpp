@@ -61,6 +61,7 @@ CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const 
     context.model = layer_model(info, model.config(), index);
     context.attention = layer_attention(model, index);
     context.budget = loop.budget;
+    context.prompt_length = loop.prompt_length;
     context.sequence = loop.twice;
     context.output_weights = layer.output_weights;
     context.for_heads = for_heads;

@@ -17,6 +17,7 @@ struct ClosedLoop {
   Positions positions = Positions::original;
   /// Set if the model reads its context twice before the policy acts, borrowed; else null.
   const SequenceTables* twice = nullptr;
+  int prompt_length = 0;  // tokens; 0: not known
 };
 
 /// Throws WorkError if positions are compact and a run of this many tokens is longer than the

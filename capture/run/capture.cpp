@@ -301,6 +301,8 @@ Preparation prepare(const CaptureRequest& request, Progress& progress, CaptureOb
     run.budget = request.budget.resolve(input.prompt_length);
     run.compression = request.compression;
     run.positions = request.positions == Positions::compact ? "compact" : "original";
+    const bool regular = request.compression == Compression::regular;
+    check_run(*request.policy, {run.prompt_length, regular ? run.generated : 0, run.budget});
     for (const std::string& note :
          policy_notes(*request.policy, made.info, run.budget, run.tokens())) {
       observer.on_note(note);
@@ -414,10 +416,10 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   }
   std::optional<CachePolicy> policy;
   if (request.policy) {
-    policy.emplace(
-        model, info,
-        ClosedLoop{*request.policy, run.budget, request.positions, twice ? &*twice : nullptr},
-        request.storage);
+    policy.emplace(model, info,
+                   ClosedLoop{*request.policy, run.budget, request.positions,
+                              twice ? &*twice : nullptr, input.prompt_length},
+                   request.storage);
     running.capacity = static_cast<int>(std::min<std::int64_t>(
         run.tokens(), std::int64_t{run.budget} + std::min(request.block, run.tokens())));
   }

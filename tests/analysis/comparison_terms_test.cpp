@@ -76,9 +76,11 @@ TEST(ComparisonTerms, EveryPolicyHasWordsThatHoldTogether) {
         }
         const bool everything = keeps_everything(policy);
         EXPECT_EQ(terms.question == QuestionSeen::evicts_nothing, everything);
-        EXPECT_EQ(terms.prompt == PromptCompressed::never, everything);
+        const bool spared = everything || has_trait(policy, &PolicyTraits::spares_prompt);
+        EXPECT_EQ(terms.prompt == PromptCompressed::never, spared);
         EXPECT_EQ(terms.budget == BudgetCounts::nothing, everything);
-        EXPECT_TRUE(everything || (terms.prompt == PromptCompressed::after_read) == at_once);
+        const bool waits = policy.find("only") != nullptr;  // for what is generated
+        EXPECT_TRUE(spared || (terms.prompt == PromptCompressed::after_read) == (at_once || waits));
         if (compression == Compression::context_only) {
           EXPECT_NE(terms.question, QuestionSeen::aware) << policy.text();
         }
@@ -90,6 +92,12 @@ TEST(ComparisonTerms, EveryPolicyHasWordsThatHoldTogether) {
   EXPECT_EQ(comparison_terms(parse_policy("external(\"scores.h5\")"), Compression::regular, false)
                 .question,
             QuestionSeen::of_file);
+  const auto prompt = [](const char* spec) {
+    return comparison_terms(parse_policy(spec), Compression::regular, false).prompt;
+  };
+  EXPECT_EQ(prompt("h2o+only(prompt)"), PromptCompressed::while_read);
+  EXPECT_EQ(prompt("h2o+only"), PromptCompressed::after_read);
+  EXPECT_EQ(prompt("h2o+only+protect_prompt"), PromptCompressed::never);
   EXPECT_TRUE(comparison_terms(parse_policy("h2o+keep(\"3\",extra=1)"), Compression::regular, false)
                   .named_beside);
   EXPECT_FALSE(

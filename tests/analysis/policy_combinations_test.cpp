@@ -40,6 +40,9 @@ std::string part_text(const PolicyEntry& entry) {
       {"cakescore", "cakescore(3,kernel=3)"},
       {"lavascore", "lavascore(3,kernel=3)"},
       {"vatp", "vatp(2)"},
+      {"valuerange", "valuerange(1)"},
+      {"vase", "vase(2,3,kernel=3,sinks=1)"},
+      {"centrality", "centrality(sinks=1,recent=2)"},
       {"oracle", "oracle(2)"},
       {"expr", "expr(\"attn_sum\")"},
       {"recent", "recent(30%)"},
@@ -321,10 +324,10 @@ TEST_P(CombinationsOfASetting, EveryOneIsRefusedWithAReasonOrHoldsWhatAPolicyMus
       if (testing::Test::HasFailure()) FAIL() << text;
     }
   }
-  // 24 scores × protection 4 × (allocation 4 × (plain, caote, fastcaote) × selection 2 × (plain,
+  // 29 scores × protection 4 × (allocation 4 × (plain, caote, fastcaote) × selection 2 × (plain,
   // kvmerger, cam, tome), or by chunks: pyramid or none × (plain, cam, tome)), and full alone.
-  EXPECT_EQ(allowed, 24 * 4 * (4 * 3 * 2 * 4 + 2 * 3) + 1);
-  EXPECT_EQ(allowed + refused, 25 * 2048);
+  EXPECT_EQ(allowed, 29 * 4 * (4 * 3 * 2 * 4 + 2 * 3) + 1);
+  EXPECT_EQ(allowed + refused, 30 * 2048);
   EXPECT_LE(combinations.near_ties, combinations.decisions / 10000);
   RecordProperty("near_ties", std::to_string(combinations.near_ties) + " of " +
                                   std::to_string(combinations.decisions));

@@ -371,6 +371,140 @@ TEST(Rkv, SinkLogitsAreRefused) {
   EXPECT_THROW(make_layer_policy(parse_policy("rkv"), context), UsageError);
 }
 
+TEST(ValueRange, IsTheLargestCoordinateLessTheSmallest) {
+  const Entries entries{kNothing3, formula_matrix({{1, -2}, {0, 0.5F}, {3, 3}}), {kNothing3}, {}};
+  EXPECT_THAT(scores_of("valuerange(0)", entries), ElementsAre(near(3), near(0.5), near(0)));
+}
+
+TEST(LongFlow, IsTheLastQuerysAttentionTimesTheValuesLength) {
+  // Means over two query heads 0.3, 0.525, 0.175; ‖v‖₁ 3, 1, 6.
+  const Entries entries{kNothing3,
+                        formula_matrix({{1, -2}, {0, 1}, {3, 3}}),
+                        {kNothing3, kNothing3},
+                        {formula_matrix({{1, 0, 0}, {0.5F, 0.25F, 0.25F}}),
+                         formula_matrix({{1, 0, 0}, {0.1F, 0.8F, 0.1F}})}};
+  EXPECT_THAT(scores_of("longflow", entries), ElementsAre(near(0.9), near(0.525), near(1.05)));
+}
+
+/// The scores of each step of a policy that keeps all; the steps bring these numbers of tokens and
+/// their last query pays this attention.
+std::vector<std::vector<float>> scores_by_step(const std::string& spec,
+                                               const std::vector<Matrix>& attention) {
+  const Matrix none = Matrix::Zero(attention.back().cols(), 2);
+  LayerContext context = context_for({none, none, {none}, {}});
+  context.budget = 99;
+  const auto policy = make_layer_policy(parse_policy(spec), context, {.always_score = true});
+  std::vector<std::int32_t> tokens;
+  std::vector<std::vector<float>> scores;
+  for (const Matrix& row : attention) {
+    StepView view;
+    view.block = {static_cast<int>(tokens.size()), static_cast<int>(row.cols())};
+    while (std::ssize(tokens) < row.cols()) tokens.push_back(static_cast<int>(tokens.size()));
+    const MatrixView states = rows(kvloupe::view(none), 0, row.cols());
+    view.caches.push_back({tokens, states, states, {}});
+    view.queries.push_back(rows(kvloupe::view(none), 0, view.block.size()));
+    FormulaAttention given;
+    given.rows = {row};
+    view.attention = &given;
+    scores.push_back(policy->step(view).front().scores);
+  }
+  return scores;
+}
+
+TEST(Raas, StampsTheUpperHalfWithTheQuerysToken) {
+  // Of two entries one is stamped, of three one, of four two. A new entry begins with its token.
+  const std::vector<Matrix> attention = {formula_matrix({{0.9F, 0.1F}}),
+                                         formula_matrix({{0.1F, 0.6F, 0.3F}}),
+                                         formula_matrix({{0.1F, 0.2F, 0.3F, 0.4F}})};
+  const auto scores = scores_by_step("raas", attention);
+  EXPECT_THAT(scores[0], ElementsAre(1, 1));
+  EXPECT_THAT(scores[1], ElementsAre(1, 2, 2));
+  EXPECT_THAT(scores[2], ElementsAre(1, 2, 3, 3));
+  // A quarter, and one at least: entry 0 at token 1, entry 1 at token 2, entry 3 at token 3.
+  EXPECT_THAT(scores_by_step("raas(25)", attention)[2], ElementsAre(1, 2, 2, 3));
+  EXPECT_THAT(scores_by_step("raas(100)", attention)[2], ElementsAre(3, 3, 3, 3));
+}
+
+TEST(Centrality, PassesImportanceToSimilarKeys) {
+  // p = 1/3. A = ((1, 1, 0), (1, 1, 0), (0, 0, 1)): A p = (2, 2, 1)/3, as shares 0.4, 0.4, 0.2.
+  const Entries entries{formula_matrix({{1, 0}, {2, 0}, {-1, 0}}), kOnes3, {kOnes3}, {}};
+  EXPECT_THAT(scores_of("centrality(0.5,steps=1,base=uniform,sinks=0,recent=0)", entries),
+              ElementsAre(near(0.2 + 1.0 / 6), near(0.2 + 1.0 / 6), near(0.1 + 1.0 / 6)));
+  // Lengths 1, 1 + ln 2: p = 2/3, 1/3, as it is without damping; with temperature ln 2 / ln 3 also
+  // 3/4, 1/4.
+  const Entries two{formula_matrix({{1, 0}, {0, 1 + std::log(2.0F)}}), kOnes2, {kOnes2}, {}};
+  EXPECT_THAT(scores_of("centrality(0,sinks=0,recent=0)", two),
+              ElementsAre(near(2.0 / 3), near(1.0 / 3)));
+  const std::string temperature = std::to_string(std::log(2.0) / std::log(3.0));
+  EXPECT_THAT(scores_of("centrality(0,temperature=" + temperature + ")", two),
+              ElementsAre(near(0.75), near(0.25)));
+}
+
+/// Three entries before a window of one, of which the last query gives 3/5, 1/5 and 1/5. The second
+/// one's value has the largest range.
+Entries vase_entries() {
+  return {formula_matrix({{std::log(3.0F), 0}, {0, 0}, {0, 1}, {0, 0}}),
+          formula_matrix({{0, 1}, {-2, 3}, {1, 2}, {9, -9}}),
+          {formula_matrix({{0, 0}, {0, 0}, {0, 0}, {1, 0}})},
+          {}};
+}
+
+TEST(Vase, ExpectedShowsInclusionProbabilities) {
+  LayerContext context = context_for(vase_entries());
+  context.budget = 3;  // the window, one pinned entry, one that is drawn
+  // With x = exp(-λ/5): (1 - x³) + (1 - x) = 1, so x = 0.682328 = the share of entry 0.
+  EXPECT_THAT(decision_of("vase(1,1,kernel=1,sinks=0,expected=1)", vase_entries(), context).scores,
+              ElementsAre(near(0.682328), near(1), near(0.317672), near(1)));
+  // The first token is pinned instead; entries 1 and 2 are alike.
+  EXPECT_THAT(decision_of("vase(1,1,kernel=1,sinks=1,expected=1)", vase_entries(), context).scores,
+              ElementsAre(near(1), near(0.5), near(0.5), near(1)));
+}
+
+TEST(Vase, OnePlaceIsDrawnInProportionToTheWeights) {
+  LayerContext context = context_for(vase_entries());
+  context.budget = 3;
+  int drawn = 0;
+  constexpr int kSeeds = 4000;
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    const HeadDecision decision = decision_of(
+        "vase(1,1,kernel=1,sinks=0,seed=" + std::to_string(seed) + ")", vase_entries(), context);
+    ASSERT_EQ(decision.kept.size(), 3U);
+    EXPECT_EQ(decision.kept[1], decision.kept[0] == 0 ? 1 : 2);
+    EXPECT_EQ(decision.kept[2], 3) << "the window";
+    drawn += decision.kept[0] == 0 ? 1 : 0;
+  }
+  // 0.6 against 0.2; a binomial share of 4000 has a standard deviation of 0.007.
+  EXPECT_NEAR(drawn / double{kSeeds}, 0.75, 0.03);
+}
+
+TEST(Vase, ManyDrawsAgreeWithTheInclusionProbabilities) {
+  constexpr int kEntries = 120;
+  Entries entries{Matrix(kEntries, 2), Matrix(kEntries, 2), {Matrix::Zero(kEntries, 2)}, {}};
+  for (int i = 0; i < kEntries; ++i) {
+    entries.keys.row(i) << 3.0F * std::sin(static_cast<float>(i)), 1.0F;
+    entries.values.row(i) << 0.0F, static_cast<float>((7 * i) % kEntries);
+  }
+  entries.queries[0](kEntries - 1, 0) = 1.0F;
+  LayerContext context = context_for(entries);
+  context.budget = 41;  // the window, 10 pinned, 30 drawn of 109
+  const std::vector<float> expected =
+      decision_of("vase(10,1,kernel=1,sinks=0,expected=1)", entries, context).scores;
+  std::vector<double> kept(kEntries, 0.0);
+  constexpr int kSeeds = 3000;
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    const std::string spec = "vase(10,1,kernel=1,sinks=0,seed=" + std::to_string(seed) + ")";
+    for (const std::int32_t row : decision_of(spec, entries, context).kept) {
+      kept[static_cast<std::size_t>(row)] += 1.0 / kSeeds;
+    }
+  }
+  double places = 0.0;
+  for (std::size_t i = 0; i < kEntries - 1; ++i) {
+    places += static_cast<double>(expected[i]);
+    EXPECT_NEAR(kept[i], static_cast<double>(expected[i]), 0.04) << i;
+  }
+  EXPECT_NEAR(places, 40.0, 1e-3);
+}
+
 TEST(Defensive, TakesTheLargestOfTheGroupAndTheWindow) {
   // Largest 0.6 and 0.5, not below their mean 0.55; nor is that of the window itself, 0.4.
   const Entries entries{

@@ -130,7 +130,9 @@ TEST_F(ClosedLoopTest, LayerZeroDecidesAsTheReplayOfTheFullRunDoes) {
                {"tova(layer)", "h2o(visible)+recent(50%)", "snapkv(8,pool=max)",
                 "keydiff(pairwise)", "keydiff(median)", "keynorm+adakv", "h2o+caote",
                 "tova+fastcaote+sinks(2)", "snapkv(4)+critical", "h2o+kvmerger(0.5,log_size=1)",
-                "tova+kvmerger(auto,rotate=pre)", "keydiff+cam(4)"});
+                "tova+kvmerger(auto,rotate=pre)", "keydiff+cam(4)", "h2o+every(2)",
+                "vase(4,8)+every(2)+only", "rkv(4)+slack(3)", "raas+protect_prompt(1)+slack(2)",
+                "keydiff+only(prompt)", "vase(20%,4,expected=1)+every(3)+adakv"});
   EXPECT_GT(specs.size(), 25U);
   long deeper_differs = 0;
   long merged = 0;

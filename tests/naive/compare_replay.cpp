@@ -139,11 +139,14 @@ class MergingTies {
 }  // namespace
 
 Comparison compare(const Replay& fast, int layer, const LayerStates& states, const ModelInfo& model,
-                   const LayerAttention& attention, const KnownLayer* known) {
+                   const LayerAttention& attention, const KnownLayer* known, int prompt_length,
+                   const std::vector<char>& structural) {
   Comparison result;
   const PolicySpec policy = parse_policy(fast.policy);
   NaiveReplay naive(states, model, attention, layer, policy, fast.budget);
   naive.know(known);
+  naive.prompt(prompt_length);
+  naive.structure(structural);
   for (int step = 0; step < static_cast<int>(fast.blocks.size()); ++step) {
     const Block& block = fast.blocks[static_cast<std::size_t>(step)];
     std::vector<HeadStep> expected = naive.step(block);

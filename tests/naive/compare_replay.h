@@ -22,6 +22,7 @@ inline constexpr double kScoreTolerance = 5e-6;
 /// decision is a near tie only where every token concerned has a naive score within the tolerance
 /// of the naive threshold; the naive replay then goes on from the fast one's set.
 Comparison compare(const Replay& fast, int layer, const LayerStates& states, const ModelInfo& model,
-                   const LayerAttention& attention, const KnownLayer* known = nullptr);
+                   const LayerAttention& attention, const KnownLayer* known = nullptr,
+                   int prompt_length = 0, const std::vector<char>& structural = {});
 
 }  // namespace kvloupe::naive

@@ -23,7 +23,8 @@ NaiveReplay::NaiveReplay(const LayerStates& states, const ModelInfo& model,
       caches_(states.keys.size()),
       leaving_(states.keys.size()),
       received_(states.keys.size()),
-      merged_(states.keys.size()) {
+      merged_(states.keys.size()),
+      stamps_(states.keys.size()) {
   // A window that hides nothing of the sequence is none.
   if (states.keys.front().rows() <= model_.sliding_window) model_.sliding_window = 0;
 }
@@ -179,9 +180,29 @@ std::set<int> NaiveReplay::named(const std::string& modifier, int head) const {
 }
 
 int NaiveReplay::beside_budget(int head) const {
+  std::set<int> beside;
   const SpecPart* keep = policy_.find("keep");
-  return keep != nullptr && keep->count("extra") != 0 ? static_cast<int>(named("keep", head).size())
-                                                      : 0;
+  if (keep != nullptr && keep->count("extra") != 0) beside = named("keep", head);
+  const SpecPart* prompt = policy_.find("protect_prompt");
+  for (const int token : caches_[head]) {
+    if (prompt != nullptr && prompt->count("extra") != 0 && token < prompt_length_) {
+      beside.insert(token);
+    }
+  }
+  return static_cast<int>(beside.size());
+}
+
+bool NaiveReplay::acts(const Block& block) const {
+  const bool generated = block.first >= prompt_length_;
+  if (const SpecPart* only = policy_.find("only")) {
+    if (generated != (only->word("part") == "generated")) return false;
+  }
+  const SpecPart* every = policy_.find("every");
+  if (every == nullptr || !generated) return true;
+  for (int token = block.first; token < block.end; ++token) {
+    if ((token - prompt_length_ + 1) % every->count("n") == 0) return true;
+  }
+  return false;
 }
 
 std::set<int> NaiveReplay::protect(int head, int budget) const {
@@ -205,7 +226,22 @@ std::set<int> NaiveReplay::protect(int head, int budget) const {
     if (static_cast<int>(result.size()) < budget) result.insert(token);
   }
   for (const int token : tokens) {
+    if (policy_.find("protect_prompt") == nullptr || token >= prompt_length_) continue;
+    if (static_cast<int>(result.size()) < budget) result.insert(token);
+  }
+  for (const int token : tokens) {
     if (token < first_tokens && static_cast<int>(result.size()) < budget) result.insert(token);
+  }
+  if (const SpecPart* boundaries = policy_.find("boundaries")) {
+    std::vector<int> structural;  // in the order in which they take places
+    for (auto token = tokens.rbegin(); token != tokens.rend(); ++token) {
+      if (structural_[*token] != 0) structural.push_back(*token);
+    }
+    std::stable_partition(structural.begin(), structural.end(), [](int t) { return t == 0; });
+    const int places = std::min<int>(boundaries->share("r", budget_), structural.size());
+    for (int i = 0; i < places; ++i) {
+      if (static_cast<int>(result.size()) < budget) result.insert(structural[i]);
+    }
   }
   for (int back = 1; back <= std::min<int>(last_entries, static_cast<int>(tokens.size())); ++back) {
     if (static_cast<int>(result.size()) < budget) result.insert(tokens[tokens.size() - back]);
@@ -268,6 +304,27 @@ void NaiveReplay::forget_unseen(int head, const Block& block) {
   for (const int token : leaving_[head]) {
     std::erase(caches_[head], token);
     received_[head].erase(token);
+  }
+}
+
+void NaiveReplay::stamp_entries(int head, const Block& block) {
+  Scores attention;
+  const int group = model_.group_size();
+  for (const int token : caches_[head]) {
+    stamps_[head].insert({token, token});
+    attention[token] = 0.0;
+  }
+  for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
+    for (const auto& [token, weight] : step_attention(query_head, block.end - 1)) {
+      attention[token] += weight / group;
+    }
+  }
+  const std::vector<int> order = best(attention, caches_[head], {});
+  const double top = policy_.score().number("top") / 100.0;
+  const auto count = static_cast<std::size_t>(
+      std::max(std::floor(top * static_cast<double>(order.size()) + 1e-9), 1.0));
+  for (std::size_t i = 0; i < std::min(count, order.size()); ++i) {
+    stamps_[head][order[i]] = block.end - 1;
   }
 }
 
@@ -362,7 +419,10 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
     }
   }
   present_ = caches_;
-  for (int head = 0; head < heads; ++head) forget_unseen(head, block);
+  for (int head = 0; head < heads; ++head) {
+    forget_unseen(head, block);
+    if (policy_.score().name == "raas") stamp_entries(head, block);
+  }
   const int budget = layer_budget(block);
   int entries = 0;
   int largest = 0;
@@ -373,8 +433,13 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
     largest = std::max(largest, static_cast<int>(caches_[head].size()));
   }
   // Under adakv the layer's entries together count, else each head's own.
-  const bool fits =
-      policy_.find("adakv") != nullptr ? entries <= budget * heads : largest <= budget;
+  const SpecPart* slack_part = policy_.find("slack");
+  int slack = slack_part == nullptr ? 0 : slack_part->share("m", budget_);
+  int beside = 1 << 30;
+  for (int head = 0; head < heads; ++head) beside = std::min(beside, beside_budget(head));
+  if (slack > 0) slack += beside;
+  const bool fits = policy_.find("adakv") != nullptr ? entries <= (budget + slack) * heads
+                                                     : largest <= budget + slack;
   bool full = policy_.score().name == "full" || fits;
   if (policy_.find("global") != nullptr) {
     const std::vector<int> places = known_->places(block.end);
@@ -384,12 +449,13 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
     }
   }
   if (policy_.find("headbudgets") != nullptr) {
-    const std::vector<int> places = table_places(block, budget);
+    const std::vector<int> places = table_places(block, budget + slack);
     full = true;
     for (int head = 0; head < heads; ++head) {
       full = full && static_cast<int>(caches_[head].size()) <= places[head];
     }
   }
+  full = full || !acts(block);
   std::vector<int> quota(caches_.size(), budget);
   for (int head = 0; head < heads; ++head) {
     HeadStep& one = steps[head];

@@ -69,6 +69,12 @@ class NaiveReplay {
 
   /// For policies that read a probe; borrowed.
   void know(const KnownLayer* known) { known_ = known; }
+  /// For policies that act by where the prompt ends, or by structural tokens [T].
+  void prompt(int length) { prompt_length_ = length; }
+  void structure(std::vector<char> structural) { structural_ = std::move(structural); }
+  int prompt_length() const { return prompt_length_; }
+  /// raas: the token of the last query that had this entry among its most attended.
+  int stamp(int head, int token) const { return stamps_[head].at(token); }
   /// Appends the block's tokens to every head's cache, then evicts: [Hk].
   std::vector<HeadStep> step(const Block& block);
   /// Goes on from this retained set of the step just made instead: where a tie in float32 fell the
@@ -119,7 +125,9 @@ class NaiveReplay {
   double hash(std::uint64_t seed, int head, int token) const;
   std::set<int> protect(int head, int budget) const;
   int layer_budget(const Block& block) const;
-  /// How many of the tokens that keep names are beside the budget.
+  /// every, only: whether anything may leave after this block.
+  bool acts(const Block& block) const;
+  /// How many of the tokens that keep and protect_prompt name are beside the budget.
   int beside_budget(int head) const;
   const ModelInfo& model() const { return model_; }
   const LayerStates& states() const { return states_; }
@@ -151,6 +159,8 @@ class NaiveReplay {
   std::vector<int> table_places(const Block& block, int budget) const;
   /// Number of tokens up to the block's last that a later query sees.
   int still_seen(const Block& block) const;
+  /// Stamps what the block's last query attends to most.
+  void stamp_entries(int head, const Block& block);
   /// Takes the tokens that no later query sees out of a head's cache.
   void forget_unseen(int head, const Block& block);
   /// How many entries each head keeps, [Hk]; fills layer_threshold. Needs scores and protected
@@ -193,6 +203,9 @@ class NaiveReplay {
   std::set<int> light_;           // see decide_again()
   double light_difference_ = 0.0;
   const KnownLayer* known_ = nullptr;
+  int prompt_length_ = 0;
+  std::vector<char> structural_;
+  std::vector<std::map<int, int>> stamps_;  // [Hk] by token
 };
 
 }  // namespace kvloupe::naive

@@ -40,6 +40,7 @@ ComposedPolicy::ComposedPolicy(std::string name, const LayerContext& context, Po
       for_heads_(context.for_heads),
       options_(options),
       budget_(context.budget),
+      prompt_length_(context.prompt_length),
       stages_(std::move(stages)) {
   stages_.protection = stages_.protection.with(stages_.score->protection());
   stages_.score->set_protection(stages_.protection);
@@ -78,7 +79,7 @@ std::vector<HeadDecision> ComposedPolicy::step(const StepView& view) {
 
   const int budget =
       stages_.layer_budget ? stages_.layer_budget(view.block.end - view.first_token) : budget_;
-  const bool evict = stages_.allocation->over_budget(view, budget);
+  const bool evict = evicts(view, budget);
   std::vector<std::vector<float>> scores(view.caches.size());
   if (evict || options_.always_score) {
     stages_.score->prepare(view, budget);
@@ -133,6 +134,19 @@ std::vector<HeadDecision> ComposedPolicy::step(const StepView& view) {
     if (stages_.merging) stages_.merging->retain(view, head, decision);
   });
   return decisions;
+}
+
+bool ComposedPolicy::evicts(const StepView& view, int budget) const {
+  const Schedule& schedule = stages_.schedule;
+  if (!schedule.acts(view.block, prompt_length_)) return false;
+  if (schedule.slack == 0) return stages_.allocation->over_budget(view, budget);
+  // What is beside the budget does not exceed it.
+  int beside = std::numeric_limits<int>::max();
+  for (std::size_t head = 0; head < view.caches.size(); ++head) {
+    beside = std::min(
+        beside, stages_.protection.count_extra(static_cast<int>(head), view.caches[head].tokens));
+  }
+  return stages_.allocation->over_budget(view, budget + schedule.slack + beside);
 }
 
 std::vector<int> ComposedPolicy::quotas(const StepView& view,

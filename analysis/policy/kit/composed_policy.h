@@ -5,6 +5,7 @@
 #include <string>
 
 #include "analysis/policy/kit/policy.h"
+#include "analysis/policy/kit/schedule.h"
 #include "analysis/policy/kit/stages.h"
 
 namespace kvloupe {
@@ -20,9 +21,11 @@ struct PolicyStages {
   std::unique_ptr<Selection> selection;
   std::unique_ptr<Merging> merging;      // or null
   std::vector<TokenRule> removals = {};  // entries that leave whatever the others say
+  Schedule schedule = {};
 };
 
-/// score × protection × allocation × selection × merging, as one state machine of a layer.
+/// score × protection × allocation × selection × merging, as one state machine of a layer. Its
+/// schedule says at which steps it evicts; scores see every step.
 class ComposedPolicy : public LayerPolicy {
  public:
   /// `name` is the score's, for messages.
@@ -40,6 +43,8 @@ class ComposedPolicy : public LayerPolicy {
   /// Decides which entries stay and which are merged: fills everything but the scores. `fates`
   /// hold who is protected and who was dropped.
   void decide(const StepView& view, int head, int quota, HeadDecision& decision) const;
+  /// Whether entries must leave at this step.
+  bool evicts(const StepView& view, int budget) const;
   /// The quotas of the heads, to which scores of entries that are dropped say nothing.
   std::vector<int> quotas(const StepView& view, const std::vector<std::vector<float>>& scores,
                           const std::vector<std::vector<std::int32_t>>& dropped, int budget) const;
@@ -52,6 +57,7 @@ class ComposedPolicy : public LayerPolicy {
   HeadLoop for_heads_;
   PolicyOptions options_;
   int budget_;
+  int prompt_length_;
   PolicyStages stages_;
 };
 

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "analysis/policy/kit/policy.h"
+#include "analysis/policy/kit/schedule.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/policy/kit/stages.h"
 
@@ -77,8 +78,13 @@ struct RemovalBuilder {
   std::function<TokenRule(const SpecPart&, const LayerContext&)> make;
 };
 
+/// When the policy acts, at the context's budget.
+struct ScheduleBuilder {
+  std::function<Schedule(const SpecPart&, const LayerContext&)> make;
+};
+
 using PartBuilder = std::variant<ScoreBuilder, WholePolicyBuilder, ProtectionBuilder,
                                  LayerBudgetBuilder, AllocationBuilder, ScoreWrapper, ScoreGrouping,
-                                 SelectionBuilder, MergingBuilder, RemovalBuilder>;
+                                 SelectionBuilder, MergingBuilder, RemovalBuilder, ScheduleBuilder>;
 
 }  // namespace kvloupe

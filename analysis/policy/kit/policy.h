@@ -31,7 +31,11 @@ struct LayerContext {
   int layer = 0;
   ModelInfo model;  // with the layer's own window and rotation
   LayerAttention attention;
-  int budget = 0;  // N: largest number of entries per head after a step (allocation: mean)
+  int budget = 0;         // N: largest number of entries per head after a step (allocation: mean)
+  int prompt_length = 0;  // tokens of the prompt; 0: not known
+  /// Whether each token is structural (structural_tokens.h), borrowed: of the tokens so far at
+  /// least; grows while a model writes. Null: not known.
+  const std::vector<char>* structural = nullptr;
   /// [Hq] of [d,D], W_O cut by query head, borrowed: must outlive the policy; empty if unknown.
   std::span<const OutputWeight> output_weights;
   HeadLoop for_heads;
@@ -163,6 +167,15 @@ void check_combination(const PolicySpec& spec);
 /// Throws UsageError for a part that names what is not there: a head that the model lacks, a token
 /// that the sequence lacks (of this many tokens; 0: not known), more tokens than the budget.
 void check_limits(const PolicySpec& spec, const ModelInfo& model, int budget, int tokens = 0);
+
+/// A run as far as it is known before it begins.
+struct RunShape {
+  int prompt_length = 0;  // tokens; 0: not known
+  int generated = -1;     // generated tokens after which the policy may act; -1: not known
+  int budget = 0;         // entries
+};
+/// Throws UsageError, naming the part, where a part has no meaning in such a run.
+void check_run(const PolicySpec& spec, const RunShape& run);
 
 /// Notes for the user about this spec at this budget (protection exceeds the budget, ...) and for a
 /// sequence of this many tokens (0: not known).

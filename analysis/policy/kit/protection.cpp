@@ -17,8 +17,13 @@ std::vector<TokenRule> joined(std::vector<TokenRule> a, const std::vector<TokenR
 }  // namespace
 
 Protection Protection::with(const Protection& other) const {
-  return {std::max(sink_tokens, other.sink_tokens), std::max(recent, other.recent),
-          std::max(window, other.window), joined(kept, other.kept), joined(extra, other.extra)};
+  return {std::max(sink_tokens, other.sink_tokens),
+          std::max(recent, other.recent),
+          std::max(window, other.window),
+          joined(kept, other.kept),
+          joined(extra, other.extra),
+          structural != nullptr ? structural : other.structural,
+          std::max(structural_places, other.structural_places)};
 }
 
 int Protection::count_extra(int head, std::span<const std::int32_t> tokens) const {
@@ -50,6 +55,16 @@ std::vector<Fate> Protection::fates(int head, std::span<const std::int32_t> toke
   for (int row = 0; row < n && tokens[static_cast<std::size_t>(row)] < sink_tokens; ++row) {
     protect(row, Fate::sink);
   }
+  int places = structural == nullptr ? 0 : structural_places;
+  const auto protect_structural = [&](int row) {
+    const auto token = static_cast<std::size_t>(tokens[static_cast<std::size_t>(row)]);
+    if (places == 0 || (*structural)[token] == 0) return;
+    --places;  // where another rule protects it, it takes a place all the same
+    protect(row, Fate::held);
+  };
+  const int first = n > 0 && tokens.front() == 0 ? 1 : 0;
+  if (first == 1) protect_structural(0);
+  for (int row = n - 1; row >= first; --row) protect_structural(row);
   for (int back = 0; back < std::min(std::max(recent, window), n); ++back) {
     protect(n - 1 - back, back < window ? Fate::window : Fate::recent);
   }

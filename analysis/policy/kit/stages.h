@@ -13,18 +13,21 @@
 namespace kvloupe {
 
 /// Entries that are kept whatever their score: those that a person names, a prefix by token index,
-/// and a suffix of the cache. All but `extra` are inside the budget. If they exceed the quota, the
-/// oldest of the suffix lose their protection first, then the latest of the prefix, then the latest
-/// that are named.
+/// structural tokens, and a suffix of the cache. All but `extra` are inside the budget. If they
+/// exceed the quota, the oldest of the suffix lose their protection first, then structural tokens,
+/// then the latest of the prefix, then the latest that are named.
 struct Protection {
   int sink_tokens = 0;  // entries with token index < sink_tokens
   int recent = 0;       // the last entries of the cache, by a modifier
   int window = 0;       // the last entries of the cache, by the score itself
   std::vector<TokenRule> kept = {};
   std::vector<TokenRule> extra = {};  // beside the budget
+  /// LayerContext::structural: token 0 and the latest of these tokens have so many places.
+  const std::vector<char>* structural = nullptr;
+  int structural_places = 0;
 
   /// The most entries this can protect, without those that are named.
-  int most() const { return sink_tokens + std::max(recent, window); }
+  int most() const { return sink_tokens + structural_places + std::max(recent, window); }
   /// Both together: the longer prefix, the longer suffix, all that is named.
   Protection with(const Protection& other) const;
   /// [n]: held for what is named, sink, window or recent for others, of all these at most `quota`

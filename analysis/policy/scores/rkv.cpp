@@ -6,6 +6,7 @@
 #include "analysis/error.h"
 #include "analysis/policy/kit/first_tokens.h"
 #include "analysis/policy/kit/group_mean.h"
+#include "analysis/policy/kit/recent_queries.h"
 #include "analysis/policy/kit/smoothing.h"
 #include "analysis/policy/policies.h"
 
@@ -21,8 +22,7 @@ class RkvScore : public Score {
         kernel_(part.count("kernel")),
         lambda_(part.number("lambda")),
         threshold_(part.number("threshold")),
-        queries_(static_cast<std::size_t>(context.model.num_heads),
-                 Matrix(0, context.model.head_dim)) {
+        queries_(context.model, window_) {
     if (!attention_.sink_logits.empty()) {
       throw UsageError(
           "policy: rkv: takes the largest logit of a group's query heads, and this model has a "
@@ -33,21 +33,7 @@ class RkvScore : public Score {
 
   Protection protection() const override { return {.window = window_}; }
 
-  /// The last window queries so far, whatever steps they came in.
-  void observe(const StepView& view, int head) override {
-    const int group = model_.group_size();
-    for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
-      const auto index = static_cast<std::size_t>(query_head);
-      const MatrixView& added = view.queries[index];
-      const Matrix& before = queries_[index];
-      const Eigen::Index fresh = std::min<Eigen::Index>(added.rows(), window_);
-      const Eigen::Index old = std::min<Eigen::Index>(before.rows(), window_ - fresh);
-      Matrix last(old + fresh, added.cols());
-      last.topRows(old) = before.bottomRows(old);
-      last.bottomRows(fresh) = added.bottomRows(fresh);
-      queries_[index] = std::move(last);
-    }
-  }
+  void observe(const StepView& view, int head) override { queries_.observe(view, head); }
 
   std::vector<float> score(const StepView& view, int head) override {
     const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
@@ -70,11 +56,10 @@ class RkvScore : public Score {
   /// [candidates]. No candidate is younger than any of these queries.
   std::vector<double> window_attention(const CacheView& cache, int head, int candidates) const {
     const int group = model_.group_size();
-    const auto rows = static_cast<int>(queries_[static_cast<std::size_t>(head * group)].rows());
+    const auto rows = static_cast<int>(queries_.of(head * group).rows());
     Matrix largest;
     for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
-      Matrix logits = queries_[static_cast<std::size_t>(query_head)] *
-                      cache.keys.topRows(candidates).transpose();
+      Matrix logits = queries_.of(query_head) * cache.keys.topRows(candidates).transpose();
       to_logits(logits, attention_.of(query_head));
       largest = query_head == head * group ? logits : Matrix(largest.cwiseMax(logits));
     }
@@ -131,7 +116,7 @@ class RkvScore : public Score {
   int kernel_;
   double lambda_;
   double threshold_;
-  std::vector<Matrix> queries_;  // [Hq] of [at most window,d]
+  RecentQueries queries_;
 };
 }  // namespace
 
@@ -154,8 +139,7 @@ PolicyEntry rkv() {
   entry.differences =
       "the code's λ is 0.07, its instructions say 0.1. r is of the size 1/n, so λ has little "
       "effect in long caches. As in the code, queries are kept across steps, so the window is full "
-      "even in steps of one token. The code evicts once per 128 generated tokens, kvloupe at every "
-      "token";
+      "even in steps of one token. The code evicts once per 128 generated tokens: rkv+every(128)";
   entry.parameters = {
       {.name = "window",
        .type = ParameterType::count,
@@ -186,7 +170,8 @@ PolicyEntry rkv() {
        .maximum = 1,
        .words = {},
        .meaning = "cosine above which keys repeat each other"}};
-  entry.variants = {{"its code", "rkv"}, {"its instructions", "rkv(lambda=0.1)"}};
+  entry.variants = {{"its code", "rkv+every(128)"},
+                    {"its instructions", "rkv(lambda=0.1)+every(128)"}};
   entry.cost = [](const SpecPart&) {
     const auto entries = [](const StepShape& step) { return step.entries * step.entries; };
     return CostOrder{"O((N + B)²)", "O((N + B)²)", entries, entries};

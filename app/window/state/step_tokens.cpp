@@ -74,7 +74,7 @@ std::string state_text(const StepTokens& tokens, std::size_t token) {
     case figure::TokenState::protected_:
       return tokens.fates[token] == Fate::recent ? "kept (recent)"
              : tokens.fates[token] == Fate::sink ? "kept (sink)"
-             : tokens.fates[token] == Fate::held ? "kept (by keep)"
+             : tokens.fates[token] == Fate::held ? "kept (protected)"
                                                  : "kept (window)";
     case figure::TokenState::evicted:
       return tokens.leaving[token] ? "evicted at this step" : "evicted";

@@ -222,8 +222,8 @@ class Cache(DynamicCache):
         cache = kvloupe.Cache("h2o+recent(25%)", 512, model=model)
         model.generate(**tokenizer(text, return_tensors="pt"), past_key_values=cache, max_new_tokens=64)
 
-    One sequence, from its first token on. budget: entries, or a share such as "25%" of the prompt: of `prompt_length`
-    tokens, or else of the first forward pass. block: the prompt is read in blocks of so many tokens, however many a
+    One sequence, from its first token on. The prompt is the first `prompt_length` tokens, or else those of the first forward
+    pass; what follows is generated. budget: entries, or a share such as "25%" of the prompt. block: the prompt is read in blocks of so many tokens, however many a
     forward pass has; a block ends where a forward pass ends. compression: "regular", or "context-only", where the policy
     stops after the first `context` tokens (default: the first forward pass). positions: "original", or "compact", where
     keys are rotated to their places in the cache. store: the policy decides from the states as a trace stores them, in
@@ -473,7 +473,7 @@ class Cache(DynamicCache):
             sink_logits=None if sinks is None else sinks.detach().float().cpu().numpy().reshape(-1),
             rope_theta=rotation or 0.0, rope_scaling=scaling, rope_pairing=shape.rope_pairing, rotary_start=start,
             rotary_dim=width, output_weight=self._output_weight(layer.number, query, value) if self._reads_weights else None,
-            positions=self._positions)
+            positions=self._positions, prompt_length=self._given[1] or query.shape[2])
 
     def _output_weight(self, number: int, query: Any, value: Any) -> np.ndarray:
         place, inputs = self.places[number], query.shape[1] * value.shape[3]

@@ -35,7 +35,7 @@ class LayerShape(ctypes.Structure):
         "layer", "layers", "heads", "query_heads", "key_dim", "value_dim", "sliding_window", "budget", "compact",
         "rotary_start", "rotary_dim", "interleaved")),
         ("rope_theta", c_double), ("rope_scaling", c_char_p), ("attention_scale", c_double), ("softcap", c_double),
-        ("sink_logits", POINTER(c_float)), ("output_weights", States)]
+        ("sink_logits", POINTER(c_float)), ("output_weights", States), ("prompt_length", c_int32)]
 
 
 class Block(ctypes.Structure):

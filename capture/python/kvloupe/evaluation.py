@@ -226,7 +226,7 @@ class _Study:
         if bits.value & engine.READS_OUTPUT_WEIGHTS:
             weights = torch.zeros(layer.heads, layer.value_dim, 1)
         return Policy(spec, heads=layer.kv_heads, query_heads=layer.heads, key_dim=layer.key_dim, value_dim=layer.value_dim,
-                      budget=1 << 20, layers=self._shape.layers, output_weight=weights).spec
+                      budget=1 << 20, layers=self._shape.layers, output_weight=weights, prompt_length=1).spec
 
     def _sources(self, task: _Task) -> Iterator[_Source]:
         for place in task.prompts if not task.lengths else []:

@@ -95,7 +95,8 @@ class Policy:
     (default: 1/sqrt(key_dim)). softcap: 0 for none. sink_logits: float32 [query_heads]. rope_theta (0: nothing rotates),
     rope_scaling (as in config.json), rope_pairing ("half" or "interleaved"), rotary_start and rotary_dim (0: all) say
     how keys are rotated. output_weight: [query_heads, value_dim, hidden size], W_O cut by query head, for policies
-    whose `reads` has it. positions: "original" or "compact".
+    whose `reads` has it. positions: "original" or "compact". prompt_length: tokens of the prompt, for policies that act
+    by what is generated (every, only, protect_prompt); 0: not known.
 
     Raises KvloupeError for a spec, shape or budget that cannot be, and for policies that cannot run in a model.
     """
@@ -104,7 +105,7 @@ class Policy:
                  value_dim: int | None = None, layer: int = 0, layers: int = 1, window: int = 0,
                  scale: float | None = None, softcap: float = 0.0, sink_logits: Any = None, rope_theta: float = 10000.0,
                  rope_scaling: Any = None, rope_pairing: str = "half", rotary_start: int = 0, rotary_dim: int = 0,
-                 output_weight: Any = None, positions: str = "original") -> None:
+                 output_weight: Any = None, positions: str = "original", prompt_length: int = 0) -> None:
         if positions not in ("original", "compact") or rope_pairing not in ("half", "interleaved"):
             raise KvloupeError(f"positions {positions!r}, rope_pairing {rope_pairing!r}: give original or compact, and half "
                                "or interleaved")
@@ -112,7 +113,8 @@ class Policy:
         query_heads, value_dim = query_heads or heads, value_dim or key_dim
         for name, value in (("layer", layer), ("layers", layers), ("heads", heads), ("query_heads", query_heads),
                             ("key_dim", key_dim), ("value_dim", value_dim), ("sliding_window", window),
-                            ("budget", budget), ("rotary_start", rotary_start), ("rotary_dim", rotary_dim)):
+                            ("budget", budget), ("rotary_start", rotary_start), ("rotary_dim", rotary_dim),
+                            ("prompt_length", prompt_length)):
             if int(value) != value or not -1 << 31 <= int(value) < 1 << 31:
                 raise KvloupeError(f"{name}: {value} is not a whole number of 32 bits")
             setattr(shape, name, int(value))

@@ -264,7 +264,9 @@ def test_ctrl_c_stops_the_engine(trace: Path, tmp_path: Path) -> None:
 RUNS_IN_A_MODEL = ["full", "sink", "tova", "h2o", "snapkv(window=4)", "keydiff", "keynorm", "expected", "lagkv", "leverage",
                    "cur", "rkv", "vatp", "random(3)", "h2o+recent(30%)", "h2o+sinks(2)", 'keydiff+keep("3-5", heads="1.1")',
                    'h2o+drop("7-9", heads="0")', "snapkv(window=4)+adakv", "h2o+caote", "h2o+fastcaote",
-                   "snapkv(window=4)+critical", "h2o+kvmerger", "h2o+cam", "keydiff+tome", "snapkv(window=4)+pyramid"]
+                   "snapkv(window=4)+critical", "h2o+kvmerger", "h2o+cam", "keydiff+tome", "snapkv(window=4)+pyramid",
+                   "valuerange", "vase(4,window=4)", "raas", "longflow", "centrality", "h2o+every(2)", "vase(4,window=4)+every(3)",
+                   "raas+slack(3)", "keydiff+only(prompt)", "h2o+only+every(2)", "random+protect_prompt(1)"]
 
 
 def policy_of(file: h5py.File, layer: int, spec: str, budget: int) -> kvloupe.Policy:
@@ -277,7 +279,7 @@ def policy_of(file: h5py.File, layer: int, spec: str, budget: int) -> kvloupe.Po
         value_dim=group["value"].shape[2], budget=budget, layer=layer, layers=int(model["num_layers"]),
         window=int(own.get("sliding_window", model["sliding_window"])), scale=float(file["run"].attrs["attention_scale"]),
         sink_logits=group["sink_logits"][:] if "sink_logits" in group else None, rope_theta=float(model["rope_theta"]),
-        rope_scaling=scaling, output_weight=weight)
+        rope_scaling=scaling, output_weight=weight, prompt_length=int(file["run"].attrs["prompt_length"]))
 
 
 @pytest.mark.parametrize("which", ["llama.h5", "gpt-oss.h5"])
@@ -371,7 +373,9 @@ def test_without_copies_a_view_gives_its_own_memory() -> None:
     (dict(spec="kvzip"), "reads the context a second time"), (dict(spec="h2o+critical"), "give output_weights"),
     (dict(spec="h2o+critical", output_weight=np.zeros((2, 7, 16), np.float32)), "give \\[2, 8, 16\\]"),
     (dict(spec="h2o+critical", output_weight=np.zeros((2, 8), np.float32)), "give \\[heads, tokens, channels\\]"),
-    (dict(spec='keydiff+keep("1-9")', budget=3), "keep")], ids=str)
+    (dict(spec='keydiff+keep("1-9")', budget=3), "keep"), (dict(spec="h2o+every(4)"), "give prompt_length"),
+    (dict(spec="h2o+protect_prompt", prompt_length=9), "the prompt of 9 tokens leaves no place in the budget of 5 entries"),
+    (dict(spec="h2o+boundaries"), "does not hand to its policy")], ids=str)
 def test_a_policy_that_cannot_be_is_refused(change: dict[str, Any], said: str) -> None:
     settings = dict(spec="keydiff", heads=2, key_dim=8, budget=5) | change
     with pytest.raises(kvloupe.KvloupeError, match=said):

@@ -120,6 +120,15 @@ Scores chunk_attention(const NaiveReplay& r, int head, int first_token, int hold
   return received;
 }
 
+double value_range(const NaiveReplay& r, int head, int token) {
+  double least = r.value(head, token, 0), most = least;
+  for (int c = 1; c < r.model().value_width(); ++c) {
+    least = std::min(least, r.value(head, token, c));
+    most = std::max(most, r.value(head, token, c));
+  }
+  return most - least;
+}
+
 std::vector<double> leverage_of(const NaiveReplay& r, int head, const std::vector<int>& tokens) {
   const SpecPart& part = r.part();
   const int d = r.model().head_dim, n = static_cast<int>(tokens.size());

@@ -33,6 +33,8 @@ std::vector<double> query_vector(const NaiveReplay& r, int query_head, int token
 Scores with_protected(const Scores& scores, const std::vector<int>& cache);
 /// By token, of those that had a chunk: what it received in it.
 Scores chunk_attention(const NaiveReplay& r, int head, int first_token, int hold_back);
+/// Largest coordinate of a value less the smallest.
+double value_range(const NaiveReplay& r, int head, int token);
 std::vector<double> leverage_of(const NaiveReplay& r, int head, const std::vector<int>& tokens);
 /// Mean over the last queries and the group, of so many of the head's first entries.
 std::vector<double> window_mean(const NaiveReplay& r, int head, const Block& block, int window,

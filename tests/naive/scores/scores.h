@@ -29,6 +29,11 @@
   SCORE(cakescore) \
   SCORE(lavascore) \
   SCORE(vatp) \
+  SCORE(valuerange) \
+  SCORE(vase) \
+  SCORE(raas) \
+  SCORE(longflow) \
+  SCORE(centrality) \
   SCORE(triattention) \
   SCORE(random) \
   SCORE(oracle) \

@@ -1,0 +1,115 @@
+// centrality: keys that are important, or similar to keys that are.
+
+#include <cmath>
+
+#include "analysis/policy/kit/group_mean.h"
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+class CentralityScore : public Score {
+ public:
+  explicit CentralityScore(const SpecPart& part)
+      : damping_(part.number("damping")),
+        steps_(part.count("steps")),
+        temperature_(part.number("temperature")),
+        uniform_(part.word("base") == "uniform"),
+        sinks_(part.count("sinks")),
+        recent_(part.count("recent")) {}
+
+  Protection protection() const override { return {.sink_tokens = sinks_, .window = recent_}; }
+
+  std::vector<float> score(const StepView& view, int head) override {
+    const MatrixView& keys = view.caches[static_cast<std::size_t>(head)].keys;
+    Eigen::MatrixXd unit = keys.cast<double>();
+    const Eigen::VectorXd lengths = unit.rowwise().norm();
+    for (Eigen::Index i = 0; i < unit.rows(); ++i) unit.row(i) /= std::max(lengths[i], 1e-8);
+    Eigen::VectorXd base = Eigen::VectorXd::Constant(keys.rows(), 1.0);
+    if (!uniform_) base = (-(lengths.array() - lengths.minCoeff()) / temperature_).exp();
+    base /= base.sum();
+    Eigen::VectorXd centrality = base;
+    for (int step = 0; step < steps_; ++step) {
+      // (1 + cos)/2 of all pairs times the vector, without the matrix of pairs.
+      const Eigen::VectorXd along = unit.transpose() * centrality;
+      Eigen::VectorXd passed = (0.5 * (unit * along)).array() + 0.5 * centrality.sum();
+      passed /= passed.cwiseAbs().sum() + 1e-8;
+      centrality = damping_ * passed + (1.0 - damping_) * base;
+    }
+    std::vector<double> scores(centrality.data(), centrality.data() + centrality.size());
+    return to_float(scores);
+  }
+
+ private:
+  double damping_;
+  int steps_;
+  double temperature_;
+  bool uniform_;
+  int sinks_;
+  int recent_;
+};
+}  // namespace
+
+PolicyEntry centrality() {
+  PolicyEntry entry;
+  entry.name = "centrality";
+  entry.summary = "keys that are important by themselves, or similar to keys that are";
+  entry.traits.reads_queries = false;
+  entry.formula =
+      "c <- damping A c / Σ A c + (1 - damping) p, A_ij = (1 + cos(k_i, k_j))/2, p: softmax of "
+      "-‖k_i‖ / temperature, which c begins with; score_i = c_i after these steps. The first "
+      "tokens and the last entries are always kept";
+  entry.source = "CentralityPress, a press beside kvpress (lapidoty/kvpress-centrality, 2026)";
+  entry.needs = "keys";
+  entry.work = "2 n d operations per step of c and head; the matrix A is never formed";
+  entry.differences =
+      "the press takes any other press for p; here its default, the key norm, or equal shares "
+      "(base=uniform)";
+  entry.parameters = {{.name = "damping",
+                       .type = ParameterType::number,
+                       .default_value = 0.15,
+                       .minimum = 0,
+                       .maximum = 1,
+                       .words = {},
+                       .meaning = "weight of what similar keys pass on; 0: p alone"},
+                      {.name = "steps",
+                       .type = ParameterType::count,
+                       .default_value = 3.0,
+                       .minimum = 0,
+                       .maximum = 1000,
+                       .words = {},
+                       .meaning = "how often c is computed again"},
+                      {.name = "temperature",
+                       .type = ParameterType::number,
+                       .default_value = 1.0,
+                       .minimum = 0.001,
+                       .maximum = 1e6,
+                       .words = {},
+                       .meaning = "of the softmax in p"},
+                      {.name = "base",
+                       .type = ParameterType::word,
+                       .default_value = std::string("keynorm"),
+                       .words = {"keynorm", "uniform"},
+                       .meaning = "what p is made of: the keys' lengths, or nothing"},
+                      {.name = "sinks",
+                       .type = ParameterType::count,
+                       .default_value = 4.0,
+                       .minimum = 0,
+                       .maximum = 1e6,
+                       .words = {},
+                       .meaning = "first tokens that are always kept"},
+                      {.name = "recent",
+                       .type = ParameterType::count,
+                       .default_value = 8.0,
+                       .minimum = 0,
+                       .maximum = 1e6,
+                       .words = {},
+                       .meaning = "last entries that are always kept"}};
+  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext&) {
+                                 return std::make_unique<CentralityScore>(part);
+                               },
+                               ScoreScale::common};
+  return entry;
+}
+
+}  // namespace kvloupe::policies

@@ -1,0 +1,92 @@
+// raas: entries that were important most recently.
+
+#include <algorithm>
+#include <numeric>
+
+#include "analysis/policy/kit/group_mean.h"
+#include "analysis/policy/kit/kept_rows.h"
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+/// A stamp for each entry: the token of the last query that had it among its most attended.
+class RaasScore : public Score {
+ public:
+  RaasScore(double top, const ModelInfo& model)
+      : top_(top), model_(model), stamps_(static_cast<std::size_t>(model.num_kv_heads)) {}
+
+  void observe(const StepView& view, int head) override {
+    const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
+    std::vector<std::int32_t>& stamps = stamps_[static_cast<std::size_t>(head)];
+    for (std::size_t row = stamps.size(); row < cache.tokens.size(); ++row) {
+      stamps.push_back(cache.tokens[row]);
+    }
+    if (stamps.empty()) return;
+    const std::vector<double> attention =
+        group_mean(model_, head, stamps.size(),
+                   [&](int query_head) { return view.attention->last_rows(query_head, 1).row(0); });
+    std::vector<std::int32_t> rows(stamps.size());
+    std::iota(rows.begin(), rows.end(), 0);
+    const long count =
+        std::clamp(Percent{top_}.of(std::ssize(rows)), 1L, static_cast<long>(rows.size()));
+    std::nth_element(rows.begin(), rows.begin() + (count - 1), rows.end(),
+                     [&](std::int32_t a, std::int32_t b) {
+                       const double one = attention[static_cast<std::size_t>(a)];
+                       const double other = attention[static_cast<std::size_t>(b)];
+                       return one != other ? one > other : a > b;
+                     });
+    for (long i = 0; i < count; ++i) {
+      const auto row = static_cast<std::size_t>(rows[static_cast<std::size_t>(i)]);
+      stamps[row] = view.block.end - 1;
+    }
+  }
+
+  std::vector<float> score(const StepView&, int head) override {
+    const auto& stamps = stamps_[static_cast<std::size_t>(head)];
+    return {stamps.begin(), stamps.end()};  // a float holds every token's number
+  }
+
+  void retain(const StepView&, int head, const HeadDecision& decision) override {
+    keep_rows(stamps_[static_cast<std::size_t>(head)], decision.kept);
+  }
+
+ private:
+  double top_;
+  ModelInfo model_;
+  std::vector<std::vector<std::int32_t>> stamps_;  // [Hk][n]
+};
+}  // namespace
+
+PolicyEntry raas() {
+  PolicyEntry entry;
+  entry.name = "raas";
+  entry.summary = "entries leave in the order in which they were last important";
+  entry.formula =
+      "score_i = the token of the last query that had entry i among the top % of its head's "
+      "entries "
+      "by attention (mean over the group); at first the entry's own token";
+  entry.source =
+      "RaaS (Hu et al., 2025), as the code of EpiKV (2026, arXiv 2606.26472) has it; "
+      "raas+protect_prompt keeps the prompt, as there";
+  entry.needs = "the attention of the last query, and a number per entry that is carried along";
+  entry.work = "n products of length d per query head, and n comparisons, at every step";
+  entry.differences =
+      "RaaS keeps the prompt for good: add protect_prompt. Of a block of the prompt only the last "
+      "query stamps. EpiKV's code keeps one set for all heads";
+  entry.parameters = {{.name = "top",
+                       .type = ParameterType::number,
+                       .default_value = 50.0,
+                       .minimum = 0.001,
+                       .maximum = 100,
+                       .words = {},
+                       .meaning = "percent of the entries that a query stamps, at least one"}};
+  entry.builder =
+      ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
+                     return std::make_unique<RaasScore>(part.number("top"), context.model);
+                   },
+                   ScoreScale::common};
+  return entry;
+}
+
+}  // namespace kvloupe::policies

@@ -1,0 +1,49 @@
+// valuerange: entries whose value spans a large range.
+
+#include "analysis/policy/kit/value_range.h"
+#include "analysis/policy/policies.h"
+
+namespace kvloupe::policies {
+
+namespace {
+class ValueRangeScore : public Score {
+ public:
+  explicit ValueRangeScore(int sinks) : sinks_(sinks) {}
+
+  Protection protection() const override { return {.sink_tokens = sinks_}; }
+  bool needs_values() const override { return true; }
+
+  std::vector<float> score(const StepView& view, int head) override {
+    const MatrixView& values = view.caches[static_cast<std::size_t>(head)].values;
+    return value_ranges(values, values.rows());
+  }
+
+ private:
+  int sinks_;
+};
+}  // namespace
+
+PolicyEntry valuerange() {
+  PolicyEntry entry;
+  entry.name = "valuerange";
+  entry.summary = "entries whose value spans a large range; their loss is said to begin loops";
+  entry.traits.reads_queries = false;
+  entry.formula = "score_i = max_c v_ic - min_c v_ic; the first tokens are always kept";
+  entry.source = "the measure by which VaSE pins entries (2026, arXiv 2606.03928)";
+  entry.needs = "values";
+  entry.work = "2 n d comparisons per head";
+  entry.parameters = {{.name = "sinks",
+                       .type = ParameterType::count,
+                       .default_value = 4.0,
+                       .minimum = 0,
+                       .maximum = 1e6,
+                       .words = {},
+                       .meaning = "first tokens that are always kept"}};
+  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext&) {
+                                 return std::make_unique<ValueRangeScore>(part.count("sinks"));
+                               },
+                               ScoreScale::per_head};
+  return entry;
+}
+
+}  // namespace kvloupe::policies

@@ -1,0 +1,154 @@
+// Loops in what a model wrote, and the value range of what was evicted.
+
+#include "analysis/trace/loops.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/replay.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe {
+namespace {
+
+TEST(Loops, AreSpansThatFollowThemselvesThreeTimes) {
+  std::vector<std::int32_t> ids = {7, 8, 9, 10};                    // the prompt
+  for (int i = 0; i < 5; ++i) ids.insert(ids.end(), {1, 2, 3, 4});  // 20 tokens
+  ids.insert(ids.end(), {1, 2, 50, 60});  // a cut occurrence, then something else
+  const Loops loops = find_loops(ids, 4);
+  ASSERT_EQ(loops.spans.size(), 1U);
+  EXPECT_EQ(loops.spans[0], (Loop{4, 4, 22}));
+  EXPECT_EQ(loops.spans[0].repeats(), 5);
+  EXPECT_EQ(loops.tokens, 22);
+  EXPECT_DOUBLE_EQ(loops.share(), 22.0 / 24.0);
+}
+
+TEST(Loops, ThePromptDoesNotCount) {
+  const std::vector<std::int32_t> ids(40, 5);
+  EXPECT_EQ(find_loops(ids, 0).spans, (std::vector<Loop>{{0, 1, 40}}));
+  EXPECT_EQ(find_loops(ids, 24).spans, (std::vector<Loop>{{24, 1, 16}}));
+  EXPECT_TRUE(find_loops(ids, 25).spans.empty()) << "15 tokens";
+  EXPECT_EQ(find_loops(ids, 40).share(), 0.0);
+}
+
+TEST(Loops, TwoOccurrencesAreNoLoop) {
+  std::vector<std::int32_t> ids;
+  for (int i = 0; i < 2; ++i) {
+    for (int token = 0; token < 30; ++token) ids.push_back(token);
+  }
+  EXPECT_TRUE(find_loops(ids, 0).spans.empty());
+  for (int token = 0; token < 30; ++token) ids.push_back(token);
+  EXPECT_EQ(find_loops(ids, 0).spans, (std::vector<Loop>{{0, 30, 90}}));
+}
+
+/// The tokens that are part of a loop, by trying every place, length and end.
+std::vector<bool> tokens_in_loops(const std::vector<std::int32_t>& ids, std::size_t first) {
+  std::vector<bool> in(ids.size(), false);
+  for (std::size_t begin = first; begin < ids.size(); ++begin) {
+    for (std::size_t length = 1; length <= 1024 && begin + 3 * length <= ids.size(); ++length) {
+      std::size_t end = begin + length;
+      while (end < ids.size() && ids[end] == ids[end - length]) ++end;
+      if (end - begin < std::max<std::size_t>(16, 3 * length)) continue;
+      for (std::size_t at = begin; at < end; ++at) in[at] = true;
+    }
+  }
+  return in;
+}
+
+TEST(Loops, CoverWhatASearchOfAllSpansFinds) {
+  std::mt19937 random(5);
+  int with_loops = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    std::vector<std::int32_t> ids;
+    while (ids.size() < 120) {  // pieces that repeat by chance, some of them many times
+      const std::size_t length = 1 + random() % 9, times = random() % 7;
+      std::vector<std::int32_t> piece;
+      for (std::size_t i = 0; i < length; ++i) piece.push_back(static_cast<int>(random() % 4));
+      for (std::size_t i = 0; i < times; ++i) ids.insert(ids.end(), piece.begin(), piece.end());
+    }
+    const int first = static_cast<int>(random() % 20);
+    const Loops loops = find_loops(ids, first);
+    const std::vector<bool> wanted = tokens_in_loops(ids, static_cast<std::size_t>(first));
+    std::vector<bool> found(ids.size(), false);
+    for (const Loop& loop : loops.spans) {
+      EXPECT_GE(loop.repeats(), 3);
+      for (int at = loop.first; at < loop.first + loop.tokens; ++at) {
+        found[static_cast<std::size_t>(at)] = true;
+        if (at >= loop.first + loop.length) {
+          EXPECT_EQ(ids[static_cast<std::size_t>(at)],
+                    ids[static_cast<std::size_t>(at - loop.length)]);
+        }
+      }
+    }
+    ASSERT_EQ(found, wanted) << trial;
+    ASSERT_EQ(loops.tokens, std::count(wanted.begin(), wanted.end(), true));
+    with_loops += loops.spans.empty() ? 0 : 1;
+  }
+  EXPECT_GT(with_loops, 50);
+}
+
+// The measures, from the steps at which tokens left and the trace's values alone.
+TEST(LostValues, CompareWhatLeavesWithWhatWasThere) {
+  const test::TemporaryFolder folder;
+  test::SyntheticTraceOptions options;
+  options.layers = 2;
+  options.prompt_length = 40;
+  options.generated = 12;
+  test::write_synthetic_trace(folder / "t.h5", options);
+  const Trace trace(folder / "t.h5");
+  for (const char* spec : {"keydiff", "valuerange(0)", "h2o+every(4)"}) {
+    ReplayRequest request;
+    request.policy = parse_policy(spec);
+    request.budget = 10;
+    request.block = 16;
+    request.measures = {"lost_value_range", "largest_lost_value_range"};
+    Progress progress;
+    const Replay made = replay(trace, request, progress);
+    int steps = 0;
+    for (const HeadReplay& head : made.heads) {
+      const Matrix values = trace.value(head.layer, head.head);
+      for (int step = 0; step < static_cast<int>(made.blocks.size()); ++step) {
+        double all = 0.0, lost = 0.0, most = 0.0, most_lost = 0.0;
+        int n = 0, gone = 0;
+        for (int token = 0; token < made.blocks[static_cast<std::size_t>(step)].end; ++token) {
+          const std::int32_t at = head.evicted_at[static_cast<std::size_t>(token)];
+          if (at >= 0 && at < step) continue;
+          double least = 1e300, largest = -1e300;
+          for (Eigen::Index c = 0; c < values.cols(); ++c) {
+            least = std::min(least, static_cast<double>(values(token, c)));
+            largest = std::max(largest, static_cast<double>(values(token, c)));
+          }
+          ++n;
+          all += largest - least;
+          most = std::max(most, largest - least);
+          if (at != step) continue;
+          ++gone;
+          lost += largest - least;
+          most_lost = std::max(most_lost, largest - least);
+        }
+        const StepRecord& record = head.steps[static_cast<std::size_t>(step)];
+        const auto mean = measure_at(require_measure("lost_value_range"), record);
+        const auto largest = measure_at(require_measure("largest_lost_value_range"), record);
+        if (gone == 0) {
+          EXPECT_TRUE(std::isnan(mean) && std::isnan(largest));
+          continue;
+        }
+        ++steps;
+        EXPECT_NEAR(mean, (lost / gone) / (all / n), 1e-5);
+        EXPECT_NEAR(largest, most_lost / most, 1e-6);
+        if (std::string(spec) == "valuerange(0)") {
+          EXPECT_LE(mean, 1.0) << "the smallest leave";
+        }
+      }
+    }
+    EXPECT_GT(steps, 10) << spec;
+  }
+}
+
+}  // namespace
+}  // namespace kvloupe
