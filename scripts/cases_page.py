@@ -120,7 +120,7 @@ when the full cache loses it there; heads that were not run are empty, the small
 One case by itself, here the first:
 
     build/bin/kvloupe-capture rescue --model build/real-model/model.gguf --trace {first["prompt"]} \\
-        --policy "{first["policy"]}" --budget {first["budget"]} --segment needle --expect "{first["expect"] or of[names[0]][0]["expected"]["text"]}" --runs 40 --dtype f32 -o case.json
+        --policy "{first["policy"]}" --budget {first["budget"]} --segment needle --expect "{first["expect"] or of[names[0]][0]["expected"]["text"]}" --runs 18 --dtype f32 -o case.json
     build/bin/kvloupe follow {first["prompt"]} --segment needle --policy "{first["policy"]}" --budget {first["budget"]}
     build/bin/kvloupe export case.json --figure rescue -o case.svg
 """

@@ -14,7 +14,7 @@ from pathlib import Path
 from blame import table
 from claims_rows import ROWS
 from claims_study import Kept, Study
-from claims_verdict import verdict, written
+from claims_verdict import SAME, verdict, written
 from claims_why import looked_into
 
 
@@ -87,8 +87,8 @@ models have 7 to 40 times as many parameters and prompts of many thousand tokens
 
 *Ours* is the mean over prompts with its 95 % interval (Student's t over prompts; differences are paired). *Verdict*: the
 claim puts the mean on one side of a threshold (*holds if*). The claim **holds** if the whole interval is on that side, and **does not
-hold here** if the whole interval is on the other side. If the threshold lies in the interval, or all prompts have the same
-number, it **cannot be told**. Each row is judged by itself, so of a hundred rows without effect some five would have a verdict.
+hold here** if the whole interval is on the other side. If the threshold lies in the interval it **cannot be told**; if all
+prompts have the same number, the side of this number decides, from {SAME} prompts on. Each row is judged by itself, so of a hundred rows without effect some five would have a verdict.
 The sign tells nothing about its importance: read the numbers. *Answer's change* is the measure `answer_residual_change`: how far
 the policy moves what all heads add to the residual stream while the model writes its answer ([measures.md](measures.md)).
 

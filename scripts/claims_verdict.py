@@ -4,6 +4,9 @@ import math
 import statistics
 
 
+SAME = 10  # so many prompts with one and the same number have a verdict without an interval
+
+
 @functools.lru_cache
 def t_quantile(freedom):
     """The 97.5 % quantile of Student's t, from its density by Simpson's rule and bisection."""
@@ -23,6 +26,8 @@ def t_quantile(freedom):
 def verdict(numbers, side, threshold):
     """(mean, half of the interval, verdict); half is None where all numbers are equal or there are fewer than three."""
     middle = statistics.fmean(numbers)
+    if len(set(numbers)) == 1 and len(numbers) >= SAME and middle != threshold:
+        return middle, None, "holds" if (middle > threshold) == (side == ">") else "does not hold here"
     if len(numbers) < 3 or len(set(numbers)) == 1:
         return middle, None, "cannot be told"
     half = t_quantile(len(numbers) - 1) * statistics.stdev(numbers) / math.sqrt(len(numbers))

@@ -10,32 +10,34 @@ SNAP = "snapkv(pool=max)"
 
 
 def two_stages(studies):
-    """Why CriticalKV's two stages seldom lower ℒ here."""
+    """Why CriticalKV's two stages lower ℒ in so few heads here."""
     once, critical = studies["once"], studies["critical"]
-    variants = [  # words, numbers of a budget
-        ("all heads", lambda b: lower(once, L, SNAP + "+critical", SNAP, b)),
-        ("heads in which stage one holds more than half the attention for every query",
-         lambda b: lower_if(once, L, SNAP + "+critical", SNAP, ("assumption_holds", lambda v: v == 1), b)),
-        ("the other heads", lambda b: lower_if(once, L, SNAP + "+critical", SNAP, ("assumption_holds", lambda v: v < 1), b)),
-        ("all heads, SnapKV without smoothing (`kernel=1`)", lambda b: lower(critical, L, "snapkv(kernel=1)+critical", "snapkv(kernel=1)", b)),
-        ("all heads, on the last query's own attention (`tova`)", lambda b: lower(critical, L, "tova+critical", "tova", b)),
-        ("the same with ε = 0", lambda b: lower(critical, L, "tova+critical(eps=0)", "tova", b)),
-    ]
-    of = {(words, budget): compute(budget) for words, compute in variants for budget in ("5%", "20%")}
-    rows = [[words, *(written(of[words, budget]) if of[words, budget] else "–" for budget in ("5%", "20%"))] for words, _ in variants]
-    says = lambda k, side: verdict(of[variants[k][0], "20%"], side, 0.5)[2] == "holds"
-    if not says(0, "<"):
+    variants = {
+        "SnapKV, all heads": lambda b: lower(once, L, SNAP + "+critical", SNAP, b),
+        "… heads in which stage one holds more than half the attention of every query":
+            lambda b: lower_if(once, L, SNAP + "+critical", SNAP, ("assumption_holds", lambda v: v == 1), b),
+        "… the other heads": lambda b: lower_if(once, L, SNAP + "+critical", SNAP, ("assumption_holds", lambda v: v < 1), b),
+        "SnapKV without smoothing (`kernel=1`), all heads": lambda b: lower(critical, L, "snapkv(kernel=1)+critical", "snapkv(kernel=1)", b),
+        "the last query's own attention (`tova`), all heads": lambda b: lower(critical, L, "tova+critical", "tova", b),
+        "… with ε = 0": lambda b: lower(critical, L, "tova+critical(eps=0)", "tova", b),
+    }
+    of = {(words, budget): compute(budget) for words, compute in variants.items() for budget in ("5%", "20%")}
+    rows = [[words, *(written(of[words, budget]) if of[words, budget] else "–" for budget in ("5%", "20%"))] for words in variants]
+    every, meeting, other, *_ = (of[words, "20%"] for words in variants)
+    if verdict(every, "<", 0.9)[2] != "holds":
         return ""
-    text = "**Two stages lower ℒ₁ in fewer than half of the heads on SnapKV.** "
-    if says(1, "<"):
-        text += "Assumption 3.4 is not the cause: at 20 % they do so in fewer than half of the heads that meet it, too. "
-    if says(3, ">") or says(4, ">"):
-        text += ("The smoothing is: it gives an entry the largest attention among its seven neighbours, and stage two multiplies "
-                 "this by the length of the entry's own value, so that it takes entries with long values beside attended ones. Without "
-                 "smoothing, and on the last query's attention, two stages help in more than half of the heads at 20 %. ")
-    text += ("At 5 % SnapKV's window of 32 takes most of the places (a budget of some 50), and each stage has a few. "
+    text = "**Two stages lower ℒ₁ in far fewer heads on SnapKV than the paper's 92 %.** "
+    if meeting and verdict(meeting, "<", 0.9)[2] == "holds":
+        text += ("Assumption 3.4, which fails more often here, is not the cause: in the heads that meet it the share is "
+                 f"{statistics.fmean(meeting):.2f} at 20 %" + (f", in the others {statistics.fmean(other):.2f}. " if other else ". "))
+    smoothed, plain = (lower(critical, L, policy + "+critical", policy, "20%") for policy in (SNAP, "snapkv(kernel=1)"))
+    if verdict([a - b for a, b in zip(plain, smoothed)], ">", 0)[2] == "holds":
+        text += ("The smoothing is a part of the cause: it gives an entry the largest attention among its seven neighbours, and stage two "
+                 "multiplies this by the length of the entry's own value, so that it takes entries with long values beside attended "
+                 f"ones. Without smoothing the share at 20 % rises from {statistics.fmean(smoothed):.2f} to {statistics.fmean(plain):.2f}. ")
+    text += ("At 5 % SnapKV's window of 32 takes most of the places (a budget of some 50), so that each stage has a few. "
              "Share of heads where two stages lower ℒ₁:")
-    return f"{text}\n\n{table(['heads', '5 %', '20 %'], rows)}"
+    return f"{text}\n\n{table(['base score', '5 %', '20 %'], rows)}"
 
 
 def distinct_keys(studies):

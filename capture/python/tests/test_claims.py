@@ -51,6 +51,9 @@ def test_verdicts() -> None:
     assert written(numbers) == "3 [1.04, 4.96]"
     for few in ([7], [7, 8], [7, 7, 7, 7]):
         assert verdict(few, ">", 0) == (statistics.fmean(few), None, "cannot be told")
+    assert verdict([7] * 10, ">", 0)[1:] == (None, "holds")
+    assert verdict([7] * 10, "<", 0)[1:] == (None, "does not hold here")
+    assert verdict([0] * 10, ">", 0)[1:] == (None, "cannot be told")
 
 
 def results(path: Path, values: dict, heads: dict | None = None, waiting: tuple = ()) -> None:
@@ -259,3 +262,11 @@ def test_the_second_program_by_loops() -> None:
     # KeyDiff by pairs: of six entries the four least like the others stay.
     alike = [sum(cosine(i, j) for j in range(6)) for i in range(6)]
     assert list(head.replay(claims_check.keydiff, [(0, 6)], 4)) == sorted(sorted(range(6), key=lambda i: alike[i])[:4])
+
+
+def test_demo_and_real_model_apart() -> None:
+    import toy_and_real_page
+    assert toy_and_real_page.apart([1, 2, 3, 4, 5], [7, 8, 9, 10, 11])  # 3 ± 1.96 and 9 ± 1.96
+    assert not toy_and_real_page.apart([1, 2, 3, 4, 5], [4, 5, 6, 7, 8])
+    assert toy_and_real_page.apart([5.1] * 10, [1, 2, 3, 4, 5]) and not toy_and_real_page.apart([4.9] * 10, [1, 2, 3, 4, 5])
+    assert not toy_and_real_page.apart([100] * 9, [1, 2, 3, 4, 5])
