@@ -40,5 +40,5 @@ for study in needles sinks; do
   build/bin/kvloupe-capture study "$folder/$study.json" -o "$folder/$study.sqlite" --threads "$threads"
 done
 # Some rows a second time, without kvloupe's code; the page does without where h5py and NumPy are missing.
-if [ -x build/python/bin/python ]; then build/python/bin/python scripts/claims_check.py "$folder"; fi
+if [ -x build/python/bin/python ]; then build/python/bin/python scripts/claims_check.py "$folder" 10; fi
 python3 scripts/claims_page.py "$folder" docs/claims.md

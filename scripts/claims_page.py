@@ -23,11 +23,12 @@ def checked(folder, studies):
     path = folder / "check.json"
     if not path.is_file():
         return ""
-    again, rows = json.loads(path.read_text(encoding="utf-8"))["rows"], []
+    check, rows = json.loads(path.read_text(encoding="utf-8")), []
+    again = check["rows"]
     for _, claim, _, _, name, compute, _, _ in ROWS:
         if claim not in again:
             continue
-        ours, theirs = compute(studies[name]), again[claim]
+        ours, theirs = compute(studies[name].of(check["traces"])), again[claim]
         if len(ours) != len(theirs):
             sys.exit(f"claims_page.py: {path} has {len(theirs)} numbers for: {claim}; the study has {len(ours)}. "
                      "Run scripts/claims_check.py again")
@@ -36,7 +37,7 @@ def checked(folder, studies):
         rows.append([claim, f"{statistics.fmean(ours):.6g}", f"{statistics.fmean(theirs):.6g}", f"{apart:.1g}", str(len(theirs))])
     return f"""## Computed a second time
 
-`scripts/claims_check.py` computed these rows with NumPy in float64 from the traces alone. It shares no code with kvloupe.
+`scripts/claims_check.py` computed these rows with NumPy in float64 from {len(check["traces"])} traces alone. It shares no code with kvloupe.
 
 {table(["claim", "kvloupe", "NumPy", "largest difference of a prompt", "prompts"], rows)}
 

@@ -1,4 +1,5 @@
 """Numbers per prompt from the results of the claims' studies (see claims_page.py)."""
+import copy
 import json
 import sqlite3
 import statistics
@@ -35,6 +36,13 @@ class Study:
         self.whole = every - left_out
         if not self.whole:
             sys.exit(f"claims_page.py: {path} has no prompt with all its items done; run scripts/claims.sh again")
+
+    def of(self, names):
+        """The same results, of the traces with these file names only."""
+        part = copy.copy(self)
+        part.whole = {trace for trace, name in self.rows.execute("SELECT trace, name FROM traces")
+                      if trace in self.whole and name.rsplit("/", 1)[-1] in names}
+        return part
 
     def heads(self, measure, policy, budget, block=None):
         """{prompt: {(layer, head): value}}, known values only, of prompts with all their items."""

@@ -61,6 +61,7 @@ def results(path: Path, values: dict, heads: dict | None = None, waiting: tuple 
     and head at the end."""
     with sqlite3.connect(path) as file:
         file.executescript("""
+            CREATE TABLE traces (trace INTEGER PRIMARY KEY, name);
             CREATE TABLE items (item INTEGER PRIMARY KEY, trace, policy, budget, block, state);
             CREATE TABLE measures (measure INTEGER PRIMARY KEY, name);
             CREATE TABLE replay_values (item, measure, value);
@@ -70,6 +71,7 @@ def results(path: Path, values: dict, heads: dict | None = None, waiting: tuple 
 
         def keys(item: tuple, measure: str) -> tuple[int, int]:
             if item not in items:
+                file.execute("INSERT OR IGNORE INTO traces VALUES (?, ?)", (item[0], f"traces/{item[0]}.h5"))
                 items[item] = file.execute("INSERT INTO items (trace, policy, budget, block, state) VALUES (?, ?, ?, ?, ?)",
                                            (*item, "waiting" if item[0] in waiting else "done")).lastrowid
             if measure not in measures:
@@ -166,12 +168,18 @@ def cells(text: str) -> dict[str, list[str]]:
 
 def test_page_of_made_results(tmp_path: Path) -> None:
     made_folder(tmp_path, 5)
+    claim = "Cosine of neighbours, keys − values"
+    numbers = next(compute for _, name, *_, compute, _, _ in ROWS if name == claim)(
+        claims_study.Study(tmp_path / "states.sqlite").of({"1.h5", "3.h5"}))
+    (tmp_path / "check.json").write_text(json.dumps({"traces": ["1.h5", "3.h5"], "rows": {claim: [numbers[1], numbers[0] + 0.25]}}))
     target = tmp_path / "page.md"
     subprocess.run([sys.executable, SCRIPTS / "claims_page.py", tmp_path, target], check=True)
     assert sorted(path.suffix for path in tmp_path.iterdir() if path.suffix == ".part") == []
     rows = cells(target.read_text())
     for _, claim, *_ in ROWS:
         assert claim in rows, claim
+    # The row of the second program stands last, and hides the first in `rows`.
+    assert rows["Cosine of neighbours, keys − values"][2] in ("0.2", "0.3") and rows["Cosine of neighbours, keys − values"][3] == "2"
     # One row by another road: SQL for the pairs, NumPy for the interval.
     with sqlite3.connect(tmp_path / "sinks.sqlite") as file:
         of = [np.array([value for value, in file.execute(
