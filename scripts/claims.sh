@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # The papers' claims on a real model: scripts/claims.sh [COUNT [FOLDER]]
-# Writes COUNT (20) prompts of each task to FOLDER (build/claims), captures needles with the full cache, replays policies
-# on these traces, runs policies in the model, and writes docs/claims.md from the results. The studies are those of
-# assets/studies/claims. Needs build/bin, python3, and the model of scripts/real-model.sh (fetched once). What is there is
-# kept, so the same command goes on after a stop; another COUNT needs another FOLDER. THREADS (2): of each run.
+# Writes COUNT (20) prompts of each task to FOLDER (build/claims), captures the first TRACES (30) of the needles with the
+# full cache, replays policies on these traces, runs policies in the model, and writes docs/claims.md from the results. The
+# studies are those of assets/studies/claims. Needs build/bin, python3, and the model of scripts/real-model.sh (fetched once).
+# What is there is kept, so the same command goes on after a stop; another COUNT needs another FOLDER. THREADS (2): of each run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 count=${1:-20}
 folder=${2:-build/claims}
 threads=${THREADS:-2}
+traces=${TRACES:-30}
 [[ $count =~ ^[1-9][0-9]*$ ]] || { echo "claims.sh: COUNT is a number of prompts, not $count" >&2; exit 2; }
+[[ $traces =~ ^[1-9][0-9]*$ ]] || { echo "claims.sh: TRACES is a number of prompts, not $traces" >&2; exit 2; }
 scripts/real-model.sh --fetch
 mkdir -p "$folder/prompts"
 ln -sfn "$PWD/build/real-model/model.gguf" "$folder/model.gguf"
@@ -23,17 +25,20 @@ prompts() { # TASK LENGTH
 }
 prompts needle 1000
 prompts prose 500
-for study in states once blocks variants needles sinks; do
+for study in states once critical blocks variants merging sets needles sinks; do
   cp "assets/studies/claims/$study.json" "$folder/$study.json"
 done
-build/bin/kvloupe-capture run --model "$folder/model.gguf" --prompt-set "$folder/prompts/needle-1000.jsonl" --generate 6 \
+mkdir -p "$folder/replayed"
+head -n "$traces" "$folder/prompts/needle-1000.jsonl" > "$folder/replayed/needle-1000.jsonl"
+build/bin/kvloupe-capture run --model "$folder/model.gguf" --prompt-set "$folder/replayed/needle-1000.jsonl" --generate 6 \
   --dtype f32 --threads "$threads" --progress none -o "$folder/traces"
-for study in states once blocks variants; do
+for study in states once critical blocks variants merging sets; do
   build/bin/kvloupe study run "$folder/$study.json" -o "$folder/$study.sqlite"
 done
+python3 scripts/claims_kept.py "$folder"
 for study in needles sinks; do
   build/bin/kvloupe-capture study "$folder/$study.json" -o "$folder/$study.sqlite" --threads "$threads"
 done
 # Some rows a second time, without kvloupe's code; the page does without where h5py and NumPy are missing.
-if [ -x build/python/bin/python ]; then build/python/bin/python scripts/claims_check.py "$folder"; fi
+if [ -x build/python/bin/python ]; then build/python/bin/python scripts/claims_check.py "$folder" 10; fi
 python3 scripts/claims_page.py "$folder" docs/claims.md

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Computes rows of docs/claims.md a second time, from the traces alone.
 
-    build/python/bin/python scripts/claims_check.py FOLDER
+    build/python/bin/python scripts/claims_check.py FOLDER [COUNT]
 
-Reads FOLDER/traces/*.h5 with h5py, computes with NumPy in float64 as the formulas read, and writes FOLDER/check.json:
+Reads the first COUNT (all) of FOLDER/traces/*.h5 with h5py, computes with NumPy in float64 as the formulas read, and writes FOLDER/check.json:
 one number per trace for each row, under the row's claim. Shares no code with kvloupe; scripts/claims_page.py sets its
 numbers beside those of the studies.
 """
@@ -135,10 +135,10 @@ def numbers_of(path):
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit("claims_check.py: takes FOLDER")
+    if len(sys.argv) not in (2, 3) or not all(one.isdigit() and int(one) for one in sys.argv[2:]):
+        sys.exit("claims_check.py: takes FOLDER [COUNT]")
     folder = Path(sys.argv[1])
-    paths = sorted((folder / "traces").glob("*.h5"))
+    paths = sorted((folder / "traces").glob("*.h5"))[:int(sys.argv[2]) if len(sys.argv) > 2 else None]
     if not paths:
         sys.exit(f"claims_check.py: {folder}/traces has no traces; run scripts/claims.sh")
     rows = {}

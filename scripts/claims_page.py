@@ -7,40 +7,15 @@ Each row of ROWS (claims_rows.py) is one number per prompt, computed from FOLDER
 on which the claim puts its mean. Interval and verdict: see the page.
 """
 import json
-import math
 import statistics
 import sys
 from pathlib import Path
 
 from blame import table
 from claims_rows import ROWS
-from claims_study import Study
-
-
-def t_quantile(freedom):
-    """The 97.5 % quantile of Student's t, from its density by Simpson's rule and bisection."""
-    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
-    density = lambda x: scale * (1 + x * x / freedom) ** (-(freedom + 1) / 2)
-
-    def inside(x, steps=4000):
-        h = x / steps
-        return h / 3 * sum((1 if k in (0, steps) else 4 if k % 2 else 2) * density(k * h) for k in range(steps + 1))
-    low, high = 0.0, 20.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if inside(middle) < 0.475 else (low, middle)
-    return low
-
-
-def verdict(numbers, side, threshold):
-    """(mean, half of the interval, verdict); half is None where all numbers are equal or there is one."""
-    middle = statistics.fmean(numbers)
-    if len(numbers) < 3 or len(set(numbers)) == 1:
-        return middle, None, "cannot be told"
-    half = t_quantile(len(numbers) - 1) * statistics.stdev(numbers) / math.sqrt(len(numbers))
-    if middle - half <= threshold <= middle + half:
-        return middle, half, "cannot be told"
-    return middle, half, "holds" if (middle > threshold) == (side == ">") else "does not hold here"
+from claims_study import Kept, Study
+from claims_verdict import SAME, verdict, written
+from claims_why import looked_into
 
 
 def checked(folder, studies):
@@ -48,11 +23,12 @@ def checked(folder, studies):
     path = folder / "check.json"
     if not path.is_file():
         return ""
-    again, rows = json.loads(path.read_text(encoding="utf-8"))["rows"], []
+    check, rows = json.loads(path.read_text(encoding="utf-8")), []
+    again = check["rows"]
     for _, claim, _, _, name, compute, _, _ in ROWS:
         if claim not in again:
             continue
-        ours, theirs = compute(studies[name]), again[claim]
+        ours, theirs = compute(studies[name].of(check["traces"])), again[claim]
         if len(ours) != len(theirs):
             sys.exit(f"claims_page.py: {path} has {len(theirs)} numbers for: {claim}; the study has {len(ours)}. "
                      "Run scripts/claims_check.py again")
@@ -61,53 +37,91 @@ def checked(folder, studies):
         rows.append([claim, f"{statistics.fmean(ours):.6g}", f"{statistics.fmean(theirs):.6g}", f"{apart:.1g}", str(len(theirs))])
     return f"""## Computed a second time
 
-`scripts/claims_check.py` computed these rows with NumPy in float64 from the traces alone. It shares no code with kvloupe.
+`scripts/claims_check.py` computed these rows with NumPy in float64 from {len(check["traces"])} traces alone. It shares no code with kvloupe.
 
 {table(["claim", "kvloupe", "NumPy", "largest difference of a prompt", "prompts"], rows)}
 
 """
 
 
-def main():
-    if len(sys.argv) != 3:
-        sys.exit("claims_page.py: takes FOLDER TARGET")
-    folder, target = Path(sys.argv[1]), Path(sys.argv[2])
-    studies, rows = {}, []
+STUDIES = [  # name, what it measures, command
+    ("states", "policies replayed on traces of the full cache, eviction after each block of 128 tokens", "kvloupe study run"),
+    ("once", "CriticalKV as its paper has it: one eviction, after the context; ℒ of the tokens after it", "kvloupe study run"),
+    ("critical", "the same, on other base scores", "kvloupe study run"),
+    ("blocks", "blocks of 32, 64 and 128 tokens and the whole prompt", "kvloupe study run"),
+    ("variants", "anchors, metrics, ways of merging", "kvloupe study run"),
+    ("merging", "one merge after the whole prompt, to exactly half of the entries", "kvloupe study run"),
+    ("sets", "one merge after the whole prompt, by the threshold alone", "kvloupe study run"),
+    ("kept", "which tokens are kept", "claims_kept.py"),
+    ("needles", "policies in the model, on prompts of needles", "kvloupe-capture study"),
+    ("sinks", "policies in the model, loss of 500 tokens of manuals", "kvloupe-capture study"),
+]
+
+
+def page(folder):
+    studies = {name: Kept(folder / "kept.json") if name == "kept" else Study(folder / f"{name}.sqlite") for name, _, _ in STUDIES}
+    for name, study in studies.items():
+        if name != "kept" and len(study.whole) < 3:
+            sys.exit(f"claims_page.py: {folder}/{name}.sqlite has {len(study.whole)} whole prompt{'s'[:len(study.whole) - 1]}; intervals "
+                     "need three: run scripts/claims.sh with a larger COUNT")
+    papers, prompts, verdicts = {}, {}, {}
     for paper, claim, place, theirs, name, compute, side, threshold in ROWS:
-        if name not in studies:
-            studies[name] = Study(folder / f"{name}.sqlite")
         numbers = compute(studies[name])
         if not numbers:
-            sys.exit(f"claims_page.py: {folder}/{name}.sqlite has no values for: {claim}")
-        middle, half, says = verdict(numbers, side, threshold)
-        ours = f"{middle:.3g}" + ("" if half is None else f" [{middle - half:.3g}, {middle + half:.3g}]")
-        rows.append([paper, claim, place, theirs, ours, str(len(numbers)), f"{side} {threshold:g}", says, f"`{name}`"])
-    text = f"""# The papers' claims on a real model
+            sys.exit(f"claims_page.py: {folder} has no values of the study {name} for: {claim}; run scripts/claims.sh again")
+        says = verdict(numbers, side, threshold)[2]
+        papers.setdefault(paper, []).append(
+            [claim, place, theirs, written(numbers), str(len(numbers)), f"{side} {threshold:g}", says, f"`{name}`"])
+        prompts[name] = max(len(numbers), prompts.get(name, 0))
+        verdicts[says] = verdicts.get(says, 0) + 1
+    head = ["claim", "place", "theirs", "ours", "prompts", "holds if", "verdict", "study"]
+    tables = "\n\n".join(f"## {paper}\n\n{table(head, rows)}" for paper, rows in papers.items())
+    commands = [[f"`{name}`", what, str(prompts[name]),
+                 f"`scripts/{command} {folder}`" if command.endswith(".py") else
+                 f"`build/bin/{command} {folder}/{name}.json -o {folder}/{name}.sqlite`"] for name, what, command in STUDIES]
+    return f"""# The papers' claims on a real model
 
-`scripts/claims.sh` wrote this page. SmolLM2-135M-Instruct, blocks of 128 tokens. Studies: `states` replays policies on
-traces of the full cache (needles in some 1 000 tokens of manuals); `needles` runs policies in the model on the same
-prompts; `once` replays CriticalKV as its paper has it, with one eviction after the context, and measures ℒ of the tokens after
-it; `sinks` measures the loss of 500 tokens of manuals with policies in the model. `scripts/claims_prompts.py` says where
-the texts come from.
+Which claims of KeyDiff, CriticalKV, CAOTE and KVMerger hold for SmolLM2-135M-Instruct, on a needle in some 1 000 tokens of
+manuals, blocks of 128 tokens? {sum(verdicts.values())} rows: {verdicts.get("holds", 0)} hold, {verdicts.get("does not hold here", 0)} do not
+hold here, {verdicts.get("cannot be told", 0)} cannot be told. [Surprising ones](#looked-into) were looked into. The papers'
+models have 7 to 40 times as many parameters and prompts of many thousand tokens: a claim that does not hold here may hold there.
 
 *Ours* is the mean over prompts with its 95 % interval (Student's t over prompts; differences are paired). *Verdict*: the
 claim puts the mean on one side of a threshold (*holds if*). The claim **holds** if the whole interval is on that side, and **does not
-hold here** if the whole interval is on the other side. If the threshold lies in the interval, or all prompts have the same
-number, it **cannot be told**. Each row is judged by itself, so of a hundred rows without effect some five would have a verdict.
-The sign tells nothing about its importance: read the numbers.
+hold here** if the whole interval is on the other side. If the threshold lies in the interval it **cannot be told**; if all
+prompts have the same number, the side of this number decides, from {SAME} prompts on. Each row is judged by itself, so of a hundred rows without effect some five would have a verdict.
+The sign tells nothing about its importance: read the numbers. *Answer's change* is the measure `answer_residual_change`: how far
+the policy moves what all heads add to the residual stream while the model writes its answer ([measures.md](measures.md)).
 
-{table(["paper", "claim", "place", "theirs", "ours", "prompts", "holds if", "verdict", "study"], rows)}
+{tables}
 
-{checked(folder, studies)}All policies of `states`, `needles` and `sinks` evict after each block; in `needles` CriticalKV does so, too, although its paper
+## Looked into
+
+{looked_into(studies)}
+
+{checked(folder, studies)}## How it was made
+
+`scripts/claims.sh` makes the prompts, the traces, all studies and this page; `scripts/claims_prompts.py` says where the texts
+come from. A study may have fewer prompts than another, because each can be stopped and taken up again.
+
+    scripts/claims.sh 100 {folder}      # makes this page
+    build/bin/kvloupe study summary {folder}/states.sqlite      # the means behind a study's rows
+
+{table(["study", "measures", "prompts", "command"], commands)}
+
+All policies of `states`, `needles` and `sinks` evict after each block; in `needles` CriticalKV does so, too, although its paper
 evicts once, after the prompt. CriticalKV's 92 % are heads by their mean over all samples, for the first new token; here heads
 are counted in each prompt, by their mean over the tokens after the context. KeyDiff's and CAOTE's budgets are counts of entries;
-here they are shares of the prompt. The first argument of the script is
-the number of prompts; with few prompts most needle rows cannot be told:
-
-    scripts/claims.sh {max(int(row[5]) for row in rows)} {folder}      # makes this page
-    scripts/claims.sh 100 build/claims-100
-    build/bin/kvloupe study summary {folder}/states.sqlite      # the means behind a study's rows
+here they are shares of the prompt. H2O, TOVA, SnapKV and StreamingLLM are baselines of the papers; their rows are facts that
+others report.
 """
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit("claims_page.py: takes FOLDER TARGET")
+    target = Path(sys.argv[2])
+    text = page(Path(sys.argv[1]))
     beside = target.with_suffix(".part")
     beside.write_text(text, encoding="utf-8")
     beside.replace(target)

@@ -1,7 +1,7 @@
 """The rows of docs/claims.md: what a paper says, and the numbers per prompt that speak to it (see claims_page.py)."""
 import statistics
 
-from claims_study import layer_sums, lower, mean, minus, persistence, ratio, rise, share
+from claims_study import agreement, found, layer_sums, less, lower, mean, minus, persistence, ratio, rise, share
 
 
 def critical_rows():
@@ -18,6 +18,19 @@ def critical_rows():
         yield ("CriticalKV", f"Share of heads where stage one holds more than half the attention (assumption 3.4), {budget}",
                "fig. 8", "over 99 %", "once",
                lambda s, b=budget: mean(s, "assumption_holds", "snapkv(pool=max)+critical", b), ">", 0.99)
+    yield ("CriticalKV", "The same without the first layer, 20%", "app. A", "exceptions only in the first layer", "once",
+           lambda s: share(s, "assumption_holds", lambda v: v, "snapkv(pool=max)+critical", layers=range(1, 30)), ">", 0.99)
+    for budget in ("5%", "20%"):
+        yield ("CriticalKV", f"Mean ℒ₁ with norm=l2 over that with norm=l1, distance of the quotient to 1, {budget}",
+               "fig. 12, app. F", "no notable difference", "once",
+               lambda s, b=budget: ratio(s, "later_perturbation_l1", "snapkv(pool=max)+critical(norm=l2)",
+                                         "snapkv(pool=max)+critical", b), "<", 0.05)
+    yield ("CriticalKV", "Share of heads in which the set with the lower bound θ₁ has the lower ℒ₁, SnapKV with and without two stages, 20%",
+           "§3.2", "lower bound, lower ℒ", "critical",
+           lambda s: agreement(s, "later_bound_l1", "later_perturbation_l1", "snapkv(pool=max)+critical", "snapkv(pool=max)", "20%"),
+           ">", 0.5)
+    yield ("CriticalKV", "Share of heads where two stages lower θ₁ on SnapKV, 20%", "thm. 3.5", "nearly all, under assumption 3.4", "critical",
+           lambda s: lower(s, "later_bound_l1", "snapkv(pool=max)+critical", "snapkv(pool=max)", "20%"), ">", 0.5)
 
 
 def caote_rows():
@@ -33,13 +46,19 @@ def caote_rows():
 
 
 def keydiff_rows():
-    """The answer's change, of the tokens after the prompt: block sizes, anchors and metrics."""
+    """Sets kept; the answer's change, of the tokens after the prompt: block sizes, anchors and metrics."""
+    yield ("KeyDiff", "Share of the heads resting on token 0 in which `keydiff` keeps token 0, 20 %", "§3.1",
+           "distinct keys recover the sink", "kept", lambda s: list(s.prompts("keydiff 128 token 0").values()), ">", 0.95)
+    for block in ("128", "32"):
+        for other in ("tova", "snapkv", "h2o"):
+            yield ("KeyDiff", f"Overlap of the sets kept with blocks of {block} and with the whole prompt, `keydiff` − `{other}`, 20 %",
+                   "§2.3, §3.2", "scores of attention depend on the block", "kept",
+                   lambda s, b=block, o=other: less(s.prompts(f"keydiff {b} overlap"), s.prompts(f"{o} {b} overlap")), ">", 0)
     change = "answer_residual_change"
     for other in ("tova", "snapkv", "h2o"):
         yield ("KeyDiff", f"Rise of the answer's change from the whole prompt to blocks of 32, `{other}` − `keydiff`, 20 %",
                "tab. 7, §4.2", "attention scores lose more", "blocks",
-               lambda s, o=other: [value - rise(s, change, "keydiff", "32", "all")[prompt]
-                                   for prompt, value in rise(s, change, o, "32", "all").items()], ">", 0)
+               lambda s, o=other: less(rise(s, change, o, "32", "all"), rise(s, change, "keydiff", "32", "all")), ">", 0)
     yield ("KeyDiff", "Rise of the answer's change from the whole prompt to blocks of 32, `keydiff`, 20 %", "§4.2", "none",
            "blocks", lambda s: list(rise(s, change, "keydiff", "32", "all").values()), "<", 0.02)
     for anchor, place, theirs in (("median", "tab. 2", "35.4 beside 35.1"), ("rawmean", "§3.2", "as good")):
@@ -51,6 +70,44 @@ def keydiff_rows():
     for other in ("tova", "sink", "h2o"):
         yield ("KeyDiff", f"Objective ‖Σk̂‖² of the kept keys, `keydiff` − `{other}`, 20 %", "eq. 6, thm. 3.1", "smallest",
                "variants", lambda s, o=other: minus(s, "key_objective", "keydiff", o), "<", 0)
+
+
+def block_rows():
+    """What CAOTE takes from the output error, with blocks of 32 and of 128."""
+    for policy in ("h2o", "tova", "snapkv"):
+        def gain(s, block, p=policy):
+            return {prompt: before - s.prompts("output_error", f"{p}+caote", "20%", block)[prompt]
+                    for prompt, before in s.prompts("output_error", p, "20%", block).items()}
+        yield ("CAOTE", f"Output error that `+caote` takes from `{policy}`, blocks of 32 − of 128, 20 %", "§4.5, tab. 6",
+               "the smaller the block, the better", "blocks", lambda s, g=gain: less(g(s, "32"), g(s, "128")), ">", 0)
+
+
+def equal_count_rows():
+    """Merging once, after the whole prompt, to exactly half the entries (threshold=auto), as evicting does."""
+    change, merged = "answer_residual_change", "h2o+kvmerger(auto)"
+    for other, words in (("h2o", "evicting (`h2o`)"), ("h2o+recent(17%)", "evicting, with the same recent tokens kept (`h2o+recent(17%)`)"),
+                         ("h2o+kvmerger(auto,weights=mean)", "plain means"), ("h2o+kvmerger(auto,pivot=random)", "a random pivot"),
+                         ("h2o+kvmerger(auto,sigma=0.5)", "σ = 0.5"), ("h2o+kvmerger(auto,value_scale=one)", "values that are means")):
+        yield ("KVMerger", f"Answer's change, merging once to exactly half − {words}", "fig. 3c, tab. 1, 3, 4", "better answers", "merging",
+               lambda s, o=other: minus(s, change, merged, o, "50%"), "<", 0)
+    yield ("KVMerger", "Answer's change, plain means with the last token as pivot − evicting (`h2o`), 50 %", "fig. 3c",
+           "worse answers", "merging", lambda s: minus(s, change, "h2o+kvmerger(auto,pivot=last,weights=mean)", "h2o", "50%"), ">", 0)
+
+
+def set_rows():
+    """What merging leaves when only the threshold says so (budget 99 %, once, after the whole prompt)."""
+    yield ("KVMerger", "Cosine of neighbouring keys − of all pairs of keys", "fig. 2, 3a", "neighbours more alike", "sets",
+           lambda s: [a - b for a, b in zip(mean(s, "neighbour_key_cosine", "full", "99%"), mean(s, "key_mean_cosine", "full", "99%"))],
+           ">", 0)
+    yield ("KVMerger", "Share of the tokens that joined another one, threshold 0.75", "§5.1", "half (the budget is 50 %)", "sets",
+           lambda s: [1 - one for one in mean(s, "retained_share", "h2o+kvmerger", "99%")], ">", 0.5)
+    for layers, words in ((range(2), "first two layers"), (range(28, 30), "last two layers")):
+        yield ("KVMerger", f"Share of entries left in the {words} − in all, threshold 0.75", "fig. 3b", "merges less there", "sets",
+               lambda s, of=layers: [a - b for a, b in zip(
+                   share(s, "retained_share", lambda v: v, "h2o+kvmerger", "99%", of),
+                   share(s, "retained_share", lambda v: v, "h2o+kvmerger", "99%"))], ">", 0)
+    yield ("KVMerger", "Share of entries left by layer: rank correlation of a prompt with the other prompts, threshold 0.75", "fig. 3b",
+           "highly consistent", "sets", lambda s: persistence(s, "retained_share", "h2o+kvmerger", "99%"), ">", 0.9)
 
 
 def merging_rows():
@@ -70,6 +127,15 @@ def merging_rows():
 
 def known_rows():
     """What others say of the baselines."""
+    yield ("StreamingLLM", "Share of heads in the first two layers that give token 0 more than 0.3", "§3.1, fig. 2",
+           "hardly any", "states", lambda s: share(s, "role_sink", lambda v: v > 0.3, layers=range(2)), "<", 0.1)
+    yield ("StreamingLLM", "Loss of prose (nats), four first tokens − sixteen, 25 %", "§3.1", "four are enough", "sinks",
+           lambda s: minus(s, "perplexity_loss", "sink", "sink(16)", "25%"), "<", 0.02)
+    yield ("H2O", "Mean place of the tokens that `h2o` keeps (0 the first, 1 the last), 20 %", "code of kvpress",
+           "early tokens", "kept", lambda s: list(s.prompts("h2o 128 place").values()), "<", 0.5)
+    for policy, paper, place in (("tova", "TOVA", "–"), ("snapkv", "SnapKV", "–")):
+        yield (paper, f"Mean place of the tokens that `{policy}` keeps, 20 %", place, "recent tokens", "kept",
+               lambda s, p=policy: list(s.prompts(f"{p} 128 place").values()), ">", 0.5)
     yield ("H2O", "Answer's change, `h2o` − `h2o(normalise=visible)`, 20 %", "code of kvpress", "plain sums favour early tokens",
            "variants", lambda s: minus(s, "answer_residual_change", "h2o", "h2o(visible)"), ">", 0)
     yield ("H2O", "Answer's change, `h2o` − `h2o+recent(50%)`, 20 %", "alg. 1", "half of the budget is for recent tokens",
@@ -80,11 +146,11 @@ def needle_rows():
     for budget in ("10%", "25%", "50%"):
         for other in ("sink", "tova", "h2o", "snapkv(pool=max)"):
             yield ("KeyDiff", f"Needles found, `keydiff` − `{other}`, {budget}", "fig. 6", "more, of all depths and lengths",
-                   "needles", lambda s, b=budget, o=other: minus(s, "answer_found", "keydiff", o, b), ">", 0)
+                   "needles", lambda s, b=budget, o=other: found(s, "keydiff", o, b), ">", 0)
         yield ("CriticalKV", f"Needles found, with − without two stages on SnapKV, {budget}", "fig. 1", "more, or no loss",
-               "needles", lambda s, b=budget: minus(s, "answer_found", "snapkv(pool=max)+critical", "snapkv(pool=max)", b), ">", 0)
+               "needles", lambda s, b=budget: found(s, "snapkv(pool=max)+critical", "snapkv(pool=max)", b), ">", 0)
         yield ("CAOTE", f"Needles found, `tova+caote` − `tova`, {budget}", "tab. 5", "0.172 → 0.150 (3B, 2k), 0.220 → 0.232 (4k)",
-               "needles", lambda s, b=budget: minus(s, "answer_found", "tova+caote", "tova", b), ">", 0)
+               "needles", lambda s, b=budget: found(s, "tova+caote", "tova", b), ">", 0)
 
 
 ROWS = [  # paper, claim, place, their number, study, numbers of the prompts, side, threshold
@@ -103,6 +169,7 @@ ROWS = [  # paper, claim, place, their number, study, numbers of the prompts, si
      lambda s: [max(heads.values()) for heads in s.heads("tightness_l1", "snapkv(pool=max)+critical", "20%").values()], "<", 1),
     *keydiff_rows(),
     *caote_rows(),
+    *block_rows(),
     *[("CAOTE", f"Sum of the tokens' own errors over the error of all, `{policy}`, 20 %: distance of the quotient to 1", "app. A", "taken as 1",
        "variants", lambda s, p=policy: [abs(v - 1) for v in mean(s, "eviction_ratio", p)], "<", 0.1) for policy in ("h2o", "tova")],
     ("CAOTE", "Output error, 20 %: distance of `tova+fastcaote` to `tova+caote` − distance of `tova+caote` to `tova`", "tab. 4", "nearly alike", "states",
@@ -121,7 +188,9 @@ ROWS = [  # paper, claim, place, their number, study, numbers of the prompts, si
      lambda s: minus(s, "perplexity_loss", "sink(0)", "sink", "25%"), ">", 0),
     ("StreamingLLM", "Loss of prose (nats), one first token − four, 25 %", "§3.1", "one is not enough, four are", "sinks",
      lambda s: minus(s, "perplexity_loss", "sink(1)", "sink", "25%"), ">", 0),
+    *set_rows(),
     *merging_rows(),
+    *equal_count_rows(),
     *known_rows(),
     *needle_rows(),
 ]

@@ -1,7 +1,25 @@
 """Numbers per prompt from the results of the claims' studies (see claims_page.py)."""
+import copy
+import json
 import sqlite3
 import statistics
 import sys
+
+
+class Kept:
+    """What scripts/claims_kept.py wrote: {number: {prompt: value}}."""
+
+    def __init__(self, path):
+        if not path.is_file():
+            sys.exit(f"claims_page.py: {path} is missing; run scripts/claims.sh")
+        try:
+            self.numbers = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as why:
+            sys.exit(f"claims_page.py: {path} is not JSON ({why}); delete it and run scripts/claims.sh again")
+
+    def prompts(self, number):
+        """{prompt: value}"""
+        return self.numbers.get(number, {})
 
 
 class Study:
@@ -9,12 +27,22 @@ class Study:
         if not path.is_file():
             sys.exit(f"claims_page.py: {path} is missing; run scripts/claims.sh")
         self.rows = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-        every, left_out = (set(trace for trace, in self.rows.execute(f"SELECT DISTINCT trace FROM items {where}"))
-                           for where in ("", "WHERE state != 'done'"))
+        try:
+            every, left_out = (set(trace for trace, in self.rows.execute(f"SELECT DISTINCT trace FROM items {where}"))
+                               for where in ("", "WHERE state != 'done'"))
+        except sqlite3.DatabaseError as why:
+            sys.exit(f"claims_page.py: {path} is not a results file ({why}); delete it and run scripts/claims.sh again")
         # A study may be read before its end: prompts of which some items are still to do would not be paired.
         self.whole = every - left_out
         if not self.whole:
             sys.exit(f"claims_page.py: {path} has no prompt with all its items done; run scripts/claims.sh again")
+
+    def of(self, names):
+        """The same results, of the traces with these file names only."""
+        part = copy.copy(self)
+        part.whole = {trace for trace, name in self.rows.execute("SELECT trace, name FROM traces")
+                      if trace in self.whole and name.rsplit("/", 1)[-1] in names}
+        return part
 
     def heads(self, measure, policy, budget, block=None):
         """{prompt: {(layer, head): value}}, known values only, of prompts with all their items."""
@@ -33,6 +61,11 @@ class Study:
             "SELECT i.trace, v.value FROM items i JOIN replay_values v USING (item) JOIN measures m USING (measure) "
             "WHERE m.name = ? AND i.policy = ? AND i.budget = ? AND coalesce(?, i.block) = i.block",
             (measure, policy, budget, block)) if value is not None and trace in self.whole}
+
+
+    def answered(self):
+        """The prompts that the full cache answers."""
+        return {prompt for prompt, found in self.prompts("answer_found", "full", "full").items() if found == 1}
 
 
 def mean(study, measure, policy="keydiff", budget="20%"):
@@ -57,6 +90,38 @@ def lower(study, measure, policy, other, budget="20%"):
     first, second = study.heads(measure, policy, budget), study.heads(measure, other, budget)
     return [statistics.fmean(first[p][h] < second[p][h] for h in first[p].keys() & second[p].keys())
             for p in sorted(first.keys() & second.keys())]
+
+
+def found(study, policy, other, budget):
+    """1, 0 or -1: whether policy alone, both or none, or other alone answers; of the prompts that the full cache answers."""
+    first, second = (study.prompts("answer_found", one, budget) for one in (policy, other))
+    return [first[prompt] - second[prompt] for prompt in sorted(first.keys() & second.keys() & study.answered())]
+
+
+def less(first, second):
+    """first − second, of the prompts that both have."""
+    return [first[prompt] - second[prompt] for prompt in sorted(first.keys() & second.keys())]
+
+
+def lower_if(study, measure, policy, other, condition, budget):
+    """As lower, over the heads whose condition (a measure of policy, a test of its value) is met; no prompt without any."""
+    first, second = study.heads(measure, policy, budget), study.heads(measure, other, budget)
+    name, test = condition
+    met = study.heads(name, policy, budget)
+    found = []
+    for p in sorted(first.keys() & second.keys() & met.keys()):
+        heads = [h for h in first[p].keys() & second[p].keys() & met[p].keys() if test(met[p][h])]
+        if heads:
+            found.append(statistics.fmean(first[p][h] < second[p][h] for h in heads))
+    return found
+
+
+def agreement(study, measure, other_measure, policy, other, budget):
+    """The share of heads in which both measures prefer the same of two policies."""
+    of = [[study.heads(m, p, budget) for p in (policy, other)] for m in (measure, other_measure)]
+    prompts = sorted(set.intersection(*(set(one) for pair in of for one in pair)))
+    return [statistics.fmean((of[0][0][p][h] < of[0][1][p][h]) == (of[1][0][p][h] < of[1][1][p][h])
+                             for h in set.intersection(*(set(one[p]) for pair in of for one in pair))) for p in prompts]
 
 
 def ratio(study, measure, policy, other, budget="20%"):
