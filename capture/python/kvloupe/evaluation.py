@@ -326,7 +326,7 @@ class _Reader:
         try:
             for at in range(0, len(ids), self.block):
                 part = ids[at:at + self.block]
-                end = self.seen + len(part)
+                self._end = end = self.seen + len(part)
                 last = {} if take is not None else {"logits_to_keep": 1}
                 out = self.model(torch.tensor([part], device=self._device), use_cache=True, **{self._named: self.cache},
                                  **positions_of(self.model, self.seen, end, self._device), **last)
@@ -341,8 +341,9 @@ class _Reader:
         def keep(module: Any, arguments: Any, output: Any) -> None:
             states = output[0] if isinstance(output, tuple) else output
             states = states[0] if states.ndim == 3 else states
-            if self.seen + len(states) > self.keep.first:
-                self.keep.states[layer].append(states[max(0, self.keep.first - self.seen):].detach().cpu())
+            first = self._end - len(states)  # layers that share a cache may get the block's last tokens alone
+            if self._end > self.keep.first:
+                self.keep.states[layer].append(states[max(0, self.keep.first - first):].detach().cpu())
         return keep
 
 
