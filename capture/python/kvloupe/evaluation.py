@@ -26,8 +26,8 @@ from .progress import reporter
 from .prompt import encoded, text_after
 from .prompt_set import PromptPlace, find_prompts
 from .study_results import Item, Outcome, StudyResults, locked
+from .version import VERSION
 
-_VERSION = "0.2.0"
 _MEASURES = {"needle": ("found", "hidden_distance"), "answer": ("found", "f1", "hidden_distance"),
              "perplexity": ("loss", "loss_difference", "kl", "same_top1", "hidden_distance")}
 _FIELDS = {"task", "lengths", "depths", "samples", "needles", "seed", "tokens", "prompts"}
@@ -241,7 +241,7 @@ class _Study:
     def settings(self, prompts: str) -> dict[str, str]:
         """What must be equal for a file to go on."""
         kind = str(next(self.model.parameters()).dtype)
-        return {"version": _VERSION, "traces": "", "policies": ", ".join(self.policies),
+        return {"version": VERSION, "traces": "", "policies": ", ".join(self.policies),
                 "policy files": ", ".join(filter(None, map(_files, self.policies))), "budgets": ", ".join(self.budgets),
                 "blocks": ", ".join(self.blocks), "compression": self.compression, "measures": "", "reduce": "steps",
                 "model": self.name, "prompts": prompts, "tasks": ", ".join(task.text() for task in self.tasks),
@@ -269,14 +269,16 @@ class _Study:
 
 
 def _files(spec: str) -> str:
-    """Changes when a file that the policy reads does."""
-    found = []
+    """Changes when a file that the policy reads does: as kvloupe-capture study writes it (policy_files.cpp)."""
+    found = ""
     for quoted in re.findall(r'"([^"]*)"', spec):
         for path in (quoted, quoted.rpartition(":")[0]):
             if path and Path(path).is_file():
-                found.append(f"{path} {hashlib.sha256(Path(path).read_bytes()).hexdigest()}")
+                status = Path(path).stat()
+                seconds, rest = divmod(status.st_mtime_ns, 10**9)
+                found += f" {quoted}={status.st_size}-{seconds}.{rest:09}"
                 break
-    return " ".join(found)
+    return found
 
 
 def _weights_identity(model: Any) -> str:
