@@ -29,7 +29,9 @@ EvictingLayer::EvictingLayer(const PolicySpec& policy, const LayerContext& conte
 
 int EvictingLayer::append(const BlockStates& states) {
   const int end = states.block.end;
-  const int first = states.last && end <= reach_.window ? 0 : first_seen(end, reach_);
+  // No query follows the last token: what it sees itself is still there.
+  const int asking = states.last && reach_.chunk > 0 ? end - 1 : end;
+  const int first = states.last && end <= reach_.window ? 0 : first_seen(asking, reach_);
   if (first > 0 && states.acts) {
     std::vector<CacheView> caches;
     std::vector<int> counts;

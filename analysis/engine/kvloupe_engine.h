@@ -111,6 +111,8 @@ typedef struct kvloupe_engine_layer {
   int32_t rotary_start; /* the first channel that rotates */
   int32_t rotary_dim;   /* how many rotate; 0: all */
   int32_t interleaved;  /* 0: channels j and j + rotary_dim/2 rotate together; 1: 2j and 2j + 1 */
+  int32_t chunk_size;   /* C: a query sees the tokens of its own chunk, from a multiple of C on; 0:
+                           without chunks. Not beside a sliding window */
   double rope_theta;    /* 0: the layer does not rotate */
   const char* rope_scaling; /* as in config.json, a JSON object; NULL: none */
   double attention_scale;   /* the factor of q.k in the logits */

@@ -40,6 +40,10 @@ void check_layer(const kvloupe_engine_layer& layer) {
   require_range(layer.key_dim, 1, kMostChannels, "key_dim");
   require_range(layer.value_dim, 1, kMostChannels, "value_dim");
   require_range(layer.sliding_window, 0, std::numeric_limits<int>::max(), "sliding_window");
+  require_range(layer.chunk_size, 0, std::numeric_limits<int>::max(), "chunk_size");
+  if (layer.chunk_size > 0 && layer.sliding_window > 0) {
+    throw UsageError("layer: has a sliding window and chunks; give one of them");
+  }
   require_range(layer.budget, 1, std::numeric_limits<int>::max(), "budget");
   require_range(layer.prompt_length, 0, std::numeric_limits<int>::max(), "prompt_length");
   require_range(layer.compact, 0, 1, "compact");
@@ -83,6 +87,7 @@ LayerContext context_of(const kvloupe_engine_layer& layer) {
   model.head_dim = layer.key_dim;
   model.value_dim = layer.value_dim;
   model.sliding_window = layer.sliding_window;
+  model.chunk_size = layer.chunk_size;
   model.rope_theta = layer.rope_theta;
   model.rope_scaling = scaling_text(layer);
   model.rope_pairing = layer.interleaved != 0 ? RopePairing::interleaved : RopePairing::half;
@@ -206,9 +211,10 @@ void kvloupe_engine_policy::step(const kvloupe_engine_block& block) {
         "step: the policy did not act at an earlier step and does not know its queries; "
         "it cannot act again");
   }
-  if (compact && model.sliding_window > 0 && block.end_new > model.sliding_window) {
-    throw UsageError("step: compact positions are not defined beyond the sliding window of " +
-                     std::to_string(model.sliding_window) + " tokens; use original positions");
+  if (const Reach reach = model.reach(); compact && !reach.all() && block.end_new > reach.span()) {
+    throw UsageError(std::string("step: compact positions are not defined beyond the ") +
+                     (reach.chunk > 0 ? "chunk" : "sliding window") + " of " +
+                     std::to_string(reach.span()) + " tokens; use original positions");
   }
   const std::int64_t m = block.end_new - block.first_new;
   BlockStates states;

@@ -16,14 +16,15 @@ from typing import Any, Callable, Iterator
 import numpy as np
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface, DynamicCache
-from transformers.cache_utils import CacheLayerMixin, DynamicLayer, DynamicSlidingWindowLayer
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
 from . import engine
 from .attention import captured
 from .describe import RotationCheck, describe, first_device, layer_rotations, layers_of, text_config
+from .entries import Entries
 from .errors import KvloupeError
+from .kept_layer import KeptLayer, Pass, kept_layer
 from .layout import Layer, resolved
 from .linear import weight_of
 from .own_attention import check_name, check_types
@@ -44,148 +45,9 @@ class _Call:
     mask: Any
     dropout: float
     scaling: float | None
+    scale: float  # what q·k is multiplied by
     rest: dict[str, Any]
     own: Callable[..., Any]  # the model's own attention function
-
-
-class _Entries:
-    """The entries of one layer after something was evicted. They lie in slots, in any order; slots stay where they are, and a
-    dropped entry's slot is filled by one of the last entries, so that a step copies few rows. Heads may hold different
-    numbers: slots that a head does not use are masked."""
-
-    def __init__(self, keys: Any, values: Any, first: int) -> None:
-        """keys, values [1, heads, n, d] of the tokens from `first` on."""
-        heads, count = keys.shape[1], keys.shape[2]
-        self._keys, self._values, self.count = keys, values, count  # with room for more slots
-        self.tokens = torch.arange(first, first + count, device=keys.device).repeat(heads, 1)  # [heads, count]; -1: unused
-        self.unused = False  # whether any slot is
-        self.log_sizes: Any = None  # [heads, count], added to the logits; None: all 0
-        self.slots = [np.arange(count) for _ in range(heads)]  # of each head, in the order of its entries
-
-    @property
-    def keys(self) -> Any:
-        """[1, heads, count, d]"""
-        return self._keys[:, :, :self.count]
-
-    @property
-    def values(self) -> Any:
-        return self._values[:, :, :self.count]
-
-    def append(self, keys: Any, values: Any, first: int) -> None:
-        before, count = self.count, keys.shape[2]
-        self._keys, self._values = self._with(self._keys, keys), self._with(self._values, values)
-        self.count += count
-        new = torch.arange(first, first + count, device=keys.device).expand(len(self.slots), -1)
-        self.tokens = torch.cat([self.tokens, new], 1)
-        if self.log_sizes is not None:
-            self.log_sizes = torch.cat([self.log_sizes, torch.zeros_like(new, dtype=self.log_sizes.dtype)], 1)
-        self.slots = [np.concatenate([slots, np.arange(before, before + count)]) for slots in self.slots]
-
-    def _with(self, held: Any, states: Any) -> Any:
-        end = self.count + states.shape[2]
-        fixed = held.is_inference() and not torch.is_inference_mode_enabled()  # not to be written now
-        if end > held.shape[2] or fixed or states.requires_grad or held.requires_grad:
-            room = states.new_empty(*states.shape[:2], min(end // 4, 64), states.shape[3])
-            return torch.cat([held[:, :, :self.count], states, room], 2)
-        held[:, :, self.count:end] = states
-        return held
-
-    def apply(self, kept: list[Kept]) -> None:
-        """Merges, then drops what is not kept."""
-        for head, one in enumerate(kept):
-            for merge in one.merges:
-                slot = int(self.slots[head][merge.into])
-                self._values[0, head, slot] = torch.from_numpy(merge.value).to(self._values)
-                if merge.key is not None:
-                    self._keys[0, head, slot] = torch.from_numpy(merge.key).to(self._keys)
-        most = max(len(one.rows) for one in kept)
-        heads, sources, targets = [], [], []
-        used = np.zeros((len(kept), most), bool)
-        for head, one in enumerate(kept):
-            slots = self.slots[head][one.rows]
-            beyond = slots >= most
-            used[head, slots[~beyond]] = True
-            moved = slots[beyond]
-            slots[beyond] = np.flatnonzero(~used[head])[:len(moved)]
-            used[head, slots] = True
-            heads.append(np.full(len(moved), head))
-            sources.append(moved)
-            targets.append(slots[beyond])
-            self.slots[head] = slots
-        to = lambda parts: torch.from_numpy(np.concatenate(parts)).to(self.tokens.device)
-        which, source, target = to(heads), to(sources), to(targets)
-        if len(which):
-            self._keys[0, which, target] = self._keys[0, which, source]
-            self._values[0, which, target] = self._values[0, which, source]
-            self.tokens[which, target] = self.tokens[which, source]
-        self.tokens, self.count, self.unused = self.tokens[:, :most], most, not used.all()
-        if self.unused:
-            self.tokens = self.tokens.masked_fill(~torch.from_numpy(used).to(self.tokens.device), -1)
-        if any(one.log_sizes is not None for one in kept):
-            sizes = np.zeros((len(kept), most), np.float32)
-            for head, one in enumerate(kept):
-                if one.log_sizes is not None:
-                    sizes[head, self.slots[head]] = one.log_sizes
-            self.log_sizes = torch.from_numpy(sizes).to(self.tokens.device)
-        elif self.log_sizes is not None:
-            self.log_sizes = None
-
-
-class _KeptLayer(CacheLayerMixin):
-    """One layer of a Cache: the model's own until its policy evicts something."""
-
-    def __init__(self, number: int, own: Any) -> None:
-        super().__init__()
-        self.number, self.own = number, own
-        self.is_sliding = own.is_sliding
-        self.seen = 0  # tokens so far
-        self.new: tuple[Any, Any] | None = None  # keys and values between update() and the attention
-        self.before: tuple[Any, Any] | None = None  # what the own layer held before them
-        self.whole: tuple[Any, Any] | None = None  # what the own layer gave the model
-        self.entries: _Entries | None = None  # once something was evicted
-        self.policy: Policy | None = None  # made when the shapes are known
-        self.window = 0
-        self.held: list[np.ndarray] = []  # [heads]: tokens in the cache, ascending
-        self.evicted_at: list[list[int]] = []  # [heads] of [seen]
-        self.merges: list[tuple[int, int, int, int, float]] = []  # head, step, into, from, weight
-        self.steps: list[tuple[int, int]] = []
-
-    def lazy_initialization(self, key_states: Any, value_states: Any) -> None:
-        self.is_initialized = True
-
-    def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        self.is_initialized = True
-        self.new = key_states, value_states
-        if self.entries is not None:
-            if self.is_sliding:
-                self.own.cumulative_length += key_states.shape[-2]
-            return key_states, value_states
-        self.before = (self.own.keys, self.own.values) if self.own.is_initialized and self.own.get_seq_length() else None
-        self.whole = self.own.update(key_states, value_states)
-        return self.whole
-
-    def get_seq_length(self) -> int:
-        return self.seen
-
-    def get_max_length(self) -> int:
-        return self.own.get_max_length()
-
-    def get_max_cache_shape(self) -> int:  # its name before transformers 5.24
-        return self.own.get_max_cache_shape()
-
-    def get_mask_sizes(self, query: Any) -> tuple[int, int]:
-        """query: the number of new tokens; their positions before transformers 5.4."""
-        if self.entries is None or self.is_sliding:
-            return self.own.get_mask_sizes(query)
-        count = query if isinstance(query, int) else query.shape[0]
-        return self.seen + count, 0  # of a mask that only layers without an eviction read
-
-    def reset(self) -> None:
-        self.own.reset()
-        self.__init__(self.number, self.own)  # type: ignore[misc]
-
-    def reorder_cache(self, beam_idx: Any) -> None:
-        raise KvloupeError("kvloupe.Cache: holds one sequence and no beams; use num_beams=1")
 
 
 def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, dropout: float = 0.0,
@@ -193,7 +55,8 @@ def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: An
     if _active is None:
         raise KvloupeError("the attention function of kvloupe.Cache was called outside its model; make the cache for this "
                            "model: kvloupe.Cache(policy, budget, model=model)")
-    return _active._attend(module, query, attention_mask, dropout, scaling, rest)
+    scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
+    return _active._attend(query, key, value, _Call(module, attention_mask, dropout, scaling, scale, rest, _active._own(module)))
 
 
 def _mask(*positional: Any, **named: Any) -> Any:
@@ -206,14 +69,20 @@ def _eager(module: Any) -> Any:
 
 
 class _LastKeys:
-    """Takes the keys of the last token of each layer."""
+    """Takes the keys of the last token of each layer that holds keys; of latents only the rotated part, after zeros."""
 
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
+    def __init__(self, clock: Clock, places: list[Place], layers: list[Layer]) -> None:
+        self._clock, self._places, self._layers = clock, places, layers
         self.keys: dict[int, np.ndarray] = {}
 
     def take(self, module: Any, query: Any, key: Any, *rest: Any) -> None:
-        self.keys[self.clock.now] = key[0, :, -1].float().cpu().numpy()
+        at = self._clock.now
+        if not self._layers[at].holds:
+            return
+        last, latent = key[0, :, -1].float().cpu().numpy(), self._places[at].latent
+        if latent is not None:
+            last = np.concatenate([np.zeros((1, latent.rank), np.float32), last[:1, latent.plain:]], -1)
+        self.keys[at] = last
 
 
 class Cache(DynamicCache):
@@ -273,20 +142,12 @@ class Cache(DynamicCache):
         # Not the padding, whose embedding is 0: its keys do not show a rotation.
         token = next(one for one in range(config.vocab_size) if one != getattr(config, "pad_token_id", None))
         places, shapes = find_places(model, modules, token, device, "latent")
-        for at, own in enumerate(shapes):
-            if own.kind in ("shared", "latent"):
-                what = "reads another layer's keys" if own.kind == "shared" else "caches latents"
-                raise KvloupeError(f"layer {at} of {name} {what}, which kvloupe.Cache does not do; capture the model with the "
-                                   "full cache and replay the policy (kvloupe.capture)")
         shape = describe(model, shapes)
+        shape.mla = "latent" if any(place.latent is not None for place in places) else ""
         layers = resolved(shape, shapes)
-        chunked = next((at for at, own in enumerate(layers) if own.chunk), None)
-        if chunked is not None:
-            raise KvloupeError(f"layer {chunked} of {name} attends in chunks, which kvloupe.Cache does not do; capture the model "
-                               "with the full cache and replay the policy (kvloupe.capture)")
         layer_rotations(model, shape, layers)
         clock = Clock(modules)
-        rotation, keys = RotationCheck(places, clock), _LastKeys(clock)
+        rotation, keys = RotationCheck(places, clock), _LastKeys(clock, places, layers)
         try:
             with torch.inference_mode(), captured(model, keys):
                 model(torch.full((1, 2), token, device=device), use_cache=False)
@@ -303,15 +164,18 @@ class Cache(DynamicCache):
         self._configs = list(configs.values())
 
     def _wrap(self, name: str) -> None:
-        for at, own in enumerate(self.layer_shapes):
-            if not own.attends:
-                continue
-            if at >= len(self.layers) or type(self.layers[at]) not in (DynamicLayer, DynamicSlidingWindowLayer):
+        self._holding = [at for at, own in enumerate(self.layer_shapes) if own.holds]
+        for at in self._holding:
+            kept = kept_layer(at, self.layers[at]) if at < len(self.layers) else None
+            if kept is None:
                 kind = type(self.layers[at]).__name__ if at < len(self.layers) else "nothing"
                 raise KvloupeError(f"layer {at} of {name}: transformers caches it in a {kind}, in which kvloupe.Cache cannot "
                                    "evict; capture the model with the full cache and replay the policy (kvloupe.capture)")
-            self.layers[at] = _KeptLayer(at, self.layers[at])
-        self._attending = [at for at, own in enumerate(self.layer_shapes) if own.attends]
+            self.layers[at] = kept
+        # Layers that read another layer's entries, by their modules; and those that they read.
+        self._readers = {id(place.attention): place.number for place, own in zip(self.places, self.layer_shapes)
+                         if own.kind == "shared"}
+        self._read = {own.shares_with for own in self.layer_shapes if own.kind == "shared"}
 
     def _hook(self, model: Any) -> list[Any]:
         cache = weakref.ref(self)
@@ -370,10 +234,15 @@ class Cache(DynamicCache):
         """The end of a forward pass; output is None after an exception."""
         if output is None:
             return
-        seen = {self.layers[at].seen for at in self._attending}
+        seen = {self.layers[at].seen for at in self._holding}
         if len(seen) != 1 or self._now is not None:
             raise KvloupeError("kvloupe.Cache: some layers did not call their attention function through transformers' registry; "
                                "this model cannot run with a policy")
+        for at in self._read:
+            layer, last = self.layers[at], self.layers[at].last
+            if last is not None and last.start is None and not all(one.whole for one in last.kept[-1]):
+                layer.entries.apply(last.kept[-1])
+            layer.last = None
         self.seen = seen.pop()
         self._broken = False
 
@@ -399,7 +268,7 @@ class Cache(DynamicCache):
         if self._now is not None:
             raise KvloupeError(f"layer {self._now}: did not call its attention function through transformers' registry; this "
                                "model cannot run with a policy")
-        if isinstance(self.layers[layer_idx], _KeptLayer):
+        if isinstance(self.layers[layer_idx], KeptLayer):
             self._now = layer_idx
         return super().update(key_states, value_states, layer_idx, *args, **kwargs)
 
@@ -419,27 +288,32 @@ class Cache(DynamicCache):
 
     def kept(self, layer: int, head: int) -> np.ndarray:
         """int32, ascending: the tokens that a head holds now."""
-        own = self.layers[layer] if 0 <= layer < len(self.layers) else None
-        if not isinstance(own, _KeptLayer) or not 0 <= head < len(own.held):
+        own = self._holder(layer) if 0 <= layer < len(self.layers) else None
+        if not isinstance(own, KeptLayer) or not 0 <= head < len(own.held):
             raise KvloupeError(f"layer {layer}, head {head}: the cache has none, or no token has run yet")
         return own.held[head].astype(np.int32)
 
+    def _holder(self, layer: int) -> Any:
+        """The layer whose entries `layer` reads: mostly its own."""
+        source = self.layer_shapes[layer].shares_with
+        return self.layers[layer if source is None else source]
+
     def evicted_at(self, layer: int) -> np.ndarray:
         """int32 [heads, tokens so far]: the step at which each token left, evicted or beyond the window; -1: it is there."""
-        return np.array(self.layers[layer].evicted_at, np.int32)
+        return np.array(self._holder(layer).evicted_at, np.int32)
 
     def merges(self, layer: int) -> list[tuple[int, int, int, int, float]]:
         """(head, step, into, from, weight), as the trace format has them."""
-        return list(self.layers[layer].merges)
+        return list(self._holder(layer).merges)
 
     @property
     def blocks(self) -> list[tuple[int, int]]:
         """First and one-past-last token of each step so far."""
-        return list(self.layers[self._attending[0]].steps)
+        return list(self.layers[self._holding[0]].steps)
 
     def attributes(self) -> dict[str, Any]:
         """Those of `/run` in a closed-loop trace, once a token has run."""
-        return {"policy": self.layers[self._attending[0]].policy.spec, "budget": self.budget, "positions": self._positions,
+        return {"policy": self.layers[self._holding[0]].policy.spec, "budget": self.budget, "positions": self._positions,
                 "compression": "context-only" if self._context_only else "regular"}
 
     # ---- the policy ----
@@ -453,9 +327,9 @@ class Cache(DynamicCache):
         engine.call("budget", text.encode(), 1 if prompt_length is None else prompt_length, byref(entries))
         return entries.value
 
-    def _policy(self, layer: _KeptLayer, call: _Call, query: Any) -> Policy:
+    def _policy(self, layer: KeptLayer, call: _Call, states: tuple[Any, Any, Any]) -> Policy:
         own, shape = self.layer_shapes[layer.number], self.model_shape
-        key, value = layer.new or (None, None)
+        query, key, value = states
         if self.budget is None:
             self.budget = self._entries(self._given[0], query.shape[2])
         sinks = call.rest.get("s_aux")
@@ -468,7 +342,7 @@ class Cache(DynamicCache):
         return Policy(
             self._spec, heads=key.shape[1], query_heads=query.shape[1], key_dim=key.shape[3], value_dim=value.shape[3],
             budget=self.budget, layer=layer.number, layers=shape.layers, window=layer.window,
-            scale=query.shape[-1] ** -0.5 if call.scaling is None else float(call.scaling),
+            chunk=own.chunk, scale=call.scale,
             softcap=float(call.rest.get("softcap") or 0.0),
             sink_logits=None if sinks is None else sinks.detach().float().cpu().numpy().reshape(-1),
             rope_theta=rotation or 0.0, rope_scaling=scaling, rope_pairing=shape.rope_pairing, rotary_start=start,
@@ -476,13 +350,15 @@ class Cache(DynamicCache):
             positions=self._positions, prompt_length=self._given[1] or query.shape[2])
 
     def _output_weight(self, number: int, query: Any, value: Any) -> np.ndarray:
-        place, inputs = self.places[number], query.shape[1] * value.shape[3]
+        place = self.places[number]
+        inputs = query.shape[1] * (value.shape[3] if place.latent is None else place.latent.value_dim)
         found: Any = "has another name than kvloupe knows" if place.projection is None else weight_of(
-            place.projection, inputs, query.dtype, query.device)
+            place.projection, inputs, value.dtype, value.device)
         if isinstance(found, str):
             raise KvloupeError(f"layer {number}: {self._spec} reads its output projection, which {found}; take a policy that "
                                "does not read it")
-        rows = found.rows.reshape(query.shape[1], value.shape[3], -1)
+        rows = found.rows.reshape(query.shape[1], -1, found.rows.shape[-1])
+        rows = rows if place.latent is None else place.latent.output_weight(rows)
         half = self._half and float(np.abs(rows).max(initial=0.0)) <= _LARGEST_HALF
         return rows.astype(np.float16) if half else rows
 
@@ -496,9 +372,22 @@ class Cache(DynamicCache):
             self.crossed += states.numel() * states.element_size()
         return states.cpu()
 
-    def _step(self, layer: _KeptLayer, block: tuple[int, int], part: slice, query: Any, last: bool) -> list[Kept]:
+    def _states(self, layer: KeptLayer, query: Any) -> tuple[Any, Any, Any]:
+        """Queries, keys and values of the pass, as the policy and the entries have them: of a layer that caches latents,
+        these (latent.py)."""
+        latent = self.places[layer.number].latent
+        if latent is None:
+            return query, *layer.new
+        held, rotated = layer.new
+        if held.shape[1] != 1 or held.shape[3] != latent.rank or rotated.shape[3] != latent.rotated:
+            raise KvloupeError(f"layer {layer.number}: this version of transformers caches {held.shape[1]} heads of "
+                               f"{held.shape[3]} numbers in place of the layer's latents; install transformers 5.24 or newer")
+        return latent.absorbed(query), torch.cat([held, rotated], -1), held
+
+    def _step(self, layer: KeptLayer, block: tuple[int, int], part: slice, states: tuple[Any, Any, Any],
+              last: bool) -> list[Kept]:
         """The policy's answer for a block of the pass; the records of the layer."""
-        policy, (key, value) = layer.policy, layer.new
+        policy, (query, key, value) = layer.policy, states
         acts = self._until is None or not self._context_only or block[1] <= self._until
         read = lambda states, wanted: self._stored(states[:, :, part]) if wanted else None
         kept = policy.step(read(key, True), read(value, "values" in policy.reads),
@@ -527,69 +416,118 @@ class Cache(DynamicCache):
 
     # ---- the attention ----
 
-    def _attend(self, module: Any, query: Any, mask: Any, dropout: float, scaling: float | None,
-                rest: dict[str, Any]) -> Any:
+    def _own(self, module: Any) -> Callable[..., Any]:
+        """The model's own attention function."""
+        return _eager(module) if self._implementation == "eager" else ALL_ATTENTION_FUNCTIONS[self._implementation]
+
+    def _attend(self, query: Any, key: Any, value: Any, call: _Call) -> Any:
         if self._now is None:
-            raise KvloupeError(f"layer {getattr(module, 'layer_idx', '?')}: called its attention function without an update of the "
-                               "cache; this model cannot run with a policy")
-        layer: _KeptLayer = self.layers[self._now]
-        own = _eager(module) if self._implementation == "eager" else ALL_ATTENTION_FUNCTIONS[self._implementation]
-        call = _Call(module, mask, dropout, scaling, rest, own)
+            number = self._readers.get(id(call.module))
+            if number is None:
+                raise KvloupeError(f"layer {getattr(call.module, 'layer_idx', '?')}: called its attention function without an "
+                                   "update of the cache; this model cannot run with a policy")
+            return self._attend_shared(number, query, key, value, call)
+        layer: KeptLayer = self.layers[self._now]
+        states = self._states(layer, query)
         first, end = layer.seen, layer.seen + query.shape[2]
         if layer.policy is None:
-            window = rest.get("sliding_window", getattr(module, "sliding_window", None)) or 0
-            layer.window = int(window) if layer.is_sliding or window else 0
-            layer.policy = self._policy(layer, call, query)
+            layer.window = self._window(layer, call)
+            layer.policy = self._policy(layer, call, states)
             if self._context_only and self._until is None:
                 self._until = query.shape[2]
-            heads = layer.new[0].shape[1]
+            heads = states[1].shape[1]
             layer.held = [np.empty(0, np.int64) for _ in range(heads)]
             layer.evicted_at = [[] for _ in range(heads)]
         blocks = self.blocks_of(first, end)
         parts = [slice(at - first, stop - first) for at, stop in blocks]
         lasts = [self.ended and stop == end for _, stop in blocks]
-        kept = [self._step(layer, block, part, query, last) for block, part, last in zip(blocks, parts, lasts)]
+        kept = [self._step(layer, block, part, states, last) for block, part, last in zip(blocks, parts, lasts)]
         if layer.entries is None and all(not one.merges and len(one.rows) + one.left_window == one.entries
                                          for step in kept for one in step):
-            result = call.own(module, query, *layer.whole, mask, dropout=dropout, scaling=scaling, **rest)
+            result = self._as_own(call, query, key, value)
         else:
-            outputs = [self._after_block(layer, call, block, part, query, step)
-                       for block, part, step in zip(blocks, parts, kept)]
-            result = torch.cat(outputs, 1), None
+            if layer.entries is None:
+                layer.entries = self._first_entries(layer, kept[0][0].entries - (blocks[0][1] - first), states)
+            passed = Pass(blocks, kept, states[1:], None)
+            if layer.number in self._read:
+                passed.start = layer.entries.copy() if len(blocks) > 1 else None
+                layer.last = passed
+            result = self._through(layer, layer.entries, passed, states[0], call), None
         if self.observer is not None:
-            self.observer(layer.number, layer.window, query, *layer.new, call, result[0])
-        layer.seen, layer.new, layer.before, layer.whole, self._now = end, None, None, None, None
+            self.observer(layer.number, layer.window, *states, call, result[0])
+        layer.seen, layer.new, layer.before, self._now = end, None, None, None
         return result
 
-    def _after_block(self, layer: _KeptLayer, call: _Call, block: tuple[int, int], part: slice, query: Any,
-                     kept: list[Kept]) -> Any:
-        """Appends the block, attends, and evicts: the block's output [1, t, query heads, value_dim]."""
-        key, value = (states[:, :, part] for states in layer.new)
-        if layer.entries is None:
-            before = layer.before or (key[:, :, :0], value[:, :, :0])
-            layer.entries = _Entries(*before, layer.seen - before[0].shape[2])
-            layer.own.keys = layer.own.values = None
-            layer.own.is_initialized = False
-        layer.entries.append(key, value, block[0])
-        output = self._block_attention(layer, call, block, query[:, :, part])
-        if not all(one.whole for one in kept):
-            layer.entries.apply(kept)
-        return output
+    def _window(self, layer: KeptLayer, call: _Call) -> int:
+        window = call.rest.get("sliding_window", getattr(call.module, "sliding_window", None)) or 0
+        return int(window) if layer.is_sliding or window else 0
 
-    def _block_attention(self, layer: _KeptLayer, call: _Call, block: tuple[int, int], query: Any) -> Any:
-        entries, heads = layer.entries, len(layer.entries.slots)
-        keys, group = entries.keys, query.shape[1] // heads
-        mask = None
-        if query.shape[2] > 1 or layer.window or entries.unused or entries.log_sizes is not None:
+    def _as_own(self, call: _Call, query: Any, key: Any, value: Any) -> Any:
+        """What the model's own attention function gives."""
+        return call.own(call.module, query, key, value, call.mask, dropout=call.dropout, scaling=call.scaling, **call.rest)
+
+    def _attend_shared(self, number: int, query: Any, key: Any, value: Any, call: _Call) -> Any:
+        """A layer that reads another layer's entries: those of each block, before that layer's policy evicted at its end.
+        The other layer's queries have decided; these do not. There may be fewer of them than the pass has tokens (Gemma 4):
+        its last ones."""
+        holder: KeptLayer = self._holder(number)
+        if holder.last is None:
+            if call.mask is None and 1 < query.shape[2] < key.shape[2]:  # the model's function would take them for the first ones
+                new = torch.arange(key.shape[2] - query.shape[2], key.shape[2], device=query.device)
+                seen = torch.arange(key.shape[2], device=query.device)[None] <= new[:, None]
+                call.mask = torch.zeros_like(seen, dtype=query.dtype).masked_fill(~seen, torch.finfo(query.dtype).min)[None, None]
+            result = self._as_own(call, query, key, value)
+        else:
+            entries = holder.entries if holder.last.start is None else holder.last.start.copy()
+            result = self._through(holder, entries, holder.last, query, call, reads=True), None
+        if self.observer is not None:
+            self.observer(number, holder.window, query, None, None, call, result[0])
+        return result
+
+    def _first_entries(self, layer: KeptLayer, count: int, states: tuple[Any, Any, Any]) -> Entries:
+        """Of the last `count` tokens before the pass: the model's own cache may hold more, of an earlier chunk. The model's own
+        layer is empty from then on."""
+        latent = self.places[layer.number].latent
+        if layer.before is None:
+            keys, values = (one[:, :, :0] for one in states[1:])
+        else:
+            keys, values = (one[:, :, one.shape[2] - count:] for one in layer.before)
+            if latent is not None:
+                keys, values = torch.cat([keys, values], -1), keys
+        layer.own.keys = layer.own.values = None
+        layer.own.is_initialized = False
+        return Entries(keys, values if latent is None or layer.policy.merges else latent.rank, layer.seen - count)
+
+    def _through(self, layer: KeptLayer, entries: Entries, passed: Pass, query: Any, call: _Call, reads: bool = False) -> Any:
+        """Block by block: appends it to `entries` of `layer`, attends, and evicts; the output [1, t, query heads, value_dim] of
+        `query`, of the last t tokens of the pass. reads: for another layer, which reads the entries of `layer`."""
+        first, begin, outputs = passed.blocks[0][0], passed.blocks[-1][1] - query.shape[2], []
+        waits = layer.last is not None and passed.start is None  # one block: it is appended once, and evicts after the pass
+        for (at, end), kept in zip(passed.blocks, passed.kept):
+            if not (reads and waits):
+                entries.append(*(states[:, :, at - first:end - first] for states in passed.new), at)
+            if end > begin:
+                block = max(at, begin), end
+                outputs.append(self._block_attention(layer, entries, call, block, query[:, :, block[0] - begin:end - begin]))
+            if not waits and not all(one.whole for one in kept):
+                entries.apply(kept)
+        return torch.cat(outputs, 1)
+
+    def _block_attention(self, layer: KeptLayer, entries: Entries, call: _Call, block: tuple[int, int], query: Any) -> Any:
+        keys, values, group = entries.keys, entries.values, query.shape[1] // len(entries.slots)
+        latent, chunk, mask = self.places[layer.number].latent, self.layer_shapes[layer.number].chunk, None
+        if query.shape[2] > 1 or layer.window or chunk or entries.unused or entries.log_sizes is not None:
             positions = torch.arange(*block, device=query.device)[None, :, None]
             tokens = entries.tokens[:, None, :]
             seen = (tokens >= 0) & (tokens <= positions)
             if layer.window:
                 seen = seen & (positions - tokens < layer.window)
-            added = torch.zeros_like(seen, dtype=query.dtype)
+            if chunk:
+                seen = seen & (positions // chunk == tokens // chunk)
+            added = torch.zeros_like(seen, dtype=keys.dtype)
             if entries.log_sizes is not None:
-                added = added + entries.log_sizes[:, None, :].to(query.dtype)
-            mask = added.masked_fill(~seen, torch.finfo(query.dtype).min).repeat_interleave(group, 0)[None]
+                added = added + entries.log_sizes[:, None, :].to(keys.dtype)
+            mask = added.masked_fill(~seen, torch.finfo(keys.dtype).min).repeat_interleave(group, 0)[None]
         if self._positions == "compact":
             places = torch.zeros_like(entries.tokens)
             for head, slots in enumerate(entries.slots):
@@ -598,16 +536,18 @@ class Cache(DynamicCache):
             keys = self._turned(layer, keys, turns)
             query = self._turned(layer, query, turns[:, -query.shape[2]:].repeat_interleave(group, 0))
         named = {name: value for name, value in call.rest.items() if name not in ("is_causal", "position_ids")}
+        if latent is not None:  # its module knows of as many key-value heads as query heads
+            query, keys, values = query.to(keys.dtype), keys.expand(-1, group, -1, -1), values.expand(-1, group, -1, -1)
+        function = ALL_ATTENTION_FUNCTIONS["sdpa"]
         if call.rest.get("softcap") or call.rest.get("s_aux") is not None:  # sdpa ignores or refuses them
-            own = _eager(call.module)
-            if own is None:
+            function = _eager(call.module)
+            if function is None:
                 raise KvloupeError(f"layer {layer.number}: caps its logits or has sink logits, but its module has no "
                                    "eager_attention_forward; this model cannot run with a policy")
-            return own(call.module, query, keys, entries.values, mask, scaling=call.scaling, dropout=call.dropout, **named)[0]
-        sdpa = ALL_ATTENTION_FUNCTIONS["sdpa"]
-        return sdpa(call.module, query, keys, entries.values, mask, dropout=call.dropout, scaling=call.scaling, **named)[0]
+        output = function(call.module, query, keys, values, mask, dropout=call.dropout, scaling=call.scale, **named)[0]
+        return output if latent is None else latent.expanded(output[0].transpose(0, 1).float()).transpose(0, 1)[None].to(keys.dtype)
 
-    def _turned(self, layer: _KeptLayer, states: Any, by: Any) -> Any:
+    def _turned(self, layer: KeptLayer, states: Any, by: Any) -> Any:
         """states [1, heads, n, d] rotated on by [heads, n] positions; what stays is not changed by a bit."""
         if not bool(by.any()):
             return states

@@ -17,7 +17,7 @@ from .capture import DTYPES, Predictions, common_window, end_tokens, write_head,
 from .describe import cache_argument, first_device, positions_of, text_config
 from .errors import KvloupeError, KvloupeWarning
 from .final_norm import FinalNormWatch
-from .layout import usual_scale
+from .layout import Layer, usual_scale
 from .places import Clock, mixer_of, state_bytes
 from .progress import reporter
 from .prompt import encoded, pieces_of
@@ -34,18 +34,28 @@ class _States:
         self._writer, self._heads = writer, heads
 
     def take(self, number: int, window: int, query: Any, key: Any, value: Any, call: Any, output: Any) -> None:
-        """query [1, Hq, t, d], key and value [1, Hk, t, d] of the block alone, output [1, t, Hq, value_dim]."""
+        """query [1, Hq, t, d], key and value [1, Hk, t, d] of the block alone, or None where the layer reads another one's; output
+        [1, t, Hq, value_dim]."""
         own, fresh = self._writer.layers[number], query.shape[2]
         if number not in self.output_kind:
-            own.scale = query.shape[-1] ** -0.5 if call.scaling is None else float(call.scaling)
+            own.scale = call.scale
             own.softcap, own.window = float(call.rest.get("softcap") or 0.0), window
             sinks = call.rest.get("s_aux")
             own.sink_logits = None if sinks is None else sinks.detach().float().cpu().numpy().reshape(-1)
             self.output_kind[number] = output.dtype, output.device
-            self.rows[number] = output[0, [0, fresh - 1]].detach().float().cpu().numpy().reshape(2, -1)
-        for name, states in (("query", query), ("key", key), ("value", value)):
-            self._writer.add(number, self.first, name, states[0].float().cpu().numpy())
+            heads = output[0] if own.kind != "latent" else _of_latents(query[0].float(), key[0, 0].float(), own)
+            self.rows[number] = heads[[0, fresh - 1]].detach().float().cpu().numpy().reshape(2, -1)
+        for name, states in (("query", query), ("key", key), ("value", None if own.value_is_key_prefix else value)):
+            if states is not None:
+                self._writer.add(number, self.first, name, states[0].float().cpu().numpy())
         self._heads[number] = output[0].detach().reshape(fresh, own.heads, -1)
+
+
+def _of_latents(query: Any, key: Any, own: Layer) -> Any:
+    """[t, Hq, r]: the sums of latents of a first block, query [Hq, t, r + d_r], key [t, r + d_r]."""
+    logits = torch.matmul(query, key.T) * own.scale
+    later = torch.ones_like(logits[0], dtype=torch.bool).triu(1)
+    return torch.matmul(logits.masked_fill(later, -torch.inf).softmax(-1), key[:, :own.value_dim]).transpose(0, 1)
 
 
 def run(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str], *, policy: str, budget: int | str,
@@ -136,8 +146,9 @@ def _written(model: Any, tokenizer: Any, ids: list[int], segments: list[str], ca
             shape.sliding_window = common_window(writer.layers)
             write_output_weights(writer, places, states, watch, report)
             write_head(writer, head, inputs[0], norm, ids, lm_head)
-            for place in attending:
-                writer.add_evictions(place.number, cache.evicted_at(place.number), cache.merges(place.number))
+            for at, described in enumerate(writer.layers):
+                if described.holds:
+                    writer.add_evictions(at, cache.evicted_at(at), cache.merges(at))
             pieces = pieces_of(tokenizer, shape.vocabulary) if tokenizer is not None else None
             if pieces is not None:
                 writer.add_vocabulary(pieces)

@@ -33,7 +33,7 @@ class States(ctypes.Structure):
 class LayerShape(ctypes.Structure):
     _fields_ = [("size", c_uint32), *((name, c_int32) for name in (
         "layer", "layers", "heads", "query_heads", "key_dim", "value_dim", "sliding_window", "budget", "compact",
-        "rotary_start", "rotary_dim", "interleaved")),
+        "rotary_start", "rotary_dim", "interleaved", "chunk_size")),
         ("rope_theta", c_double), ("rope_scaling", c_char_p), ("attention_scale", c_double), ("softcap", c_double),
         ("sink_logits", POINTER(c_float)), ("output_weights", States), ("prompt_length", c_int32)]
 

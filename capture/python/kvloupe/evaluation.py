@@ -26,8 +26,8 @@ from .progress import reporter
 from .prompt import encoded, text_after
 from .prompt_set import PromptPlace, find_prompts
 from .study_results import Item, Outcome, StudyResults, locked
+from .version import VERSION
 
-_VERSION = "0.2.0"
 _MEASURES = {"needle": ("found", "hidden_distance"), "answer": ("found", "f1", "hidden_distance"),
              "perplexity": ("loss", "loss_difference", "kl", "same_top1", "hidden_distance")}
 _FIELDS = {"task", "lengths", "depths", "samples", "needles", "seed", "tokens", "prompts"}
@@ -241,7 +241,7 @@ class _Study:
     def settings(self, prompts: str) -> dict[str, str]:
         """What must be equal for a file to go on."""
         kind = str(next(self.model.parameters()).dtype)
-        return {"version": _VERSION, "traces": "", "policies": ", ".join(self.policies),
+        return {"version": VERSION, "traces": "", "policies": ", ".join(self.policies),
                 "policy files": ", ".join(filter(None, map(_files, self.policies))), "budgets": ", ".join(self.budgets),
                 "blocks": ", ".join(self.blocks), "compression": self.compression, "measures": "", "reduce": "steps",
                 "model": self.name, "prompts": prompts, "tasks": ", ".join(task.text() for task in self.tasks),
@@ -269,14 +269,16 @@ class _Study:
 
 
 def _files(spec: str) -> str:
-    """Changes when a file that the policy reads does."""
-    found = []
+    """Changes when a file that the policy reads does: as kvloupe-capture study writes it (policy_files.cpp)."""
+    found = ""
     for quoted in re.findall(r'"([^"]*)"', spec):
         for path in (quoted, quoted.rpartition(":")[0]):
             if path and Path(path).is_file():
-                found.append(f"{path} {hashlib.sha256(Path(path).read_bytes()).hexdigest()}")
+                status = Path(path).stat()
+                seconds, rest = divmod(status.st_mtime_ns, 10**9)
+                found += f" {quoted}={status.st_size}-{seconds}.{rest:09}"
                 break
-    return " ".join(found)
+    return found
 
 
 def _weights_identity(model: Any) -> str:
@@ -326,7 +328,7 @@ class _Reader:
         try:
             for at in range(0, len(ids), self.block):
                 part = ids[at:at + self.block]
-                end = self.seen + len(part)
+                self._end = end = self.seen + len(part)
                 last = {} if take is not None else {"logits_to_keep": 1}
                 out = self.model(torch.tensor([part], device=self._device), use_cache=True, **{self._named: self.cache},
                                  **positions_of(self.model, self.seen, end, self._device), **last)
@@ -341,8 +343,9 @@ class _Reader:
         def keep(module: Any, arguments: Any, output: Any) -> None:
             states = output[0] if isinstance(output, tuple) else output
             states = states[0] if states.ndim == 3 else states
-            if self.seen + len(states) > self.keep.first:
-                self.keep.states[layer].append(states[max(0, self.keep.first - self.seen):].detach().cpu())
+            first = self._end - len(states)  # layers that share a cache may get the block's last tokens alone
+            if self._end > self.keep.first:
+                self.keep.states[layer].append(states[max(0, self.keep.first - first):].detach().cpu())
         return keep
 
 

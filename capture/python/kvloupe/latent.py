@@ -82,10 +82,15 @@ class Latent:
         new = torch.cat([self.fresh.float(), key[0, 0, -fresh:, self.plain:].float()], -1)[None, None]
         self.fresh = None
         self._keys = new if self._keys is None else torch.cat([self._keys, new], 2)
-        absorbed = torch.bmm(query[0, :, :, :self.plain].float(), self._up_key)
-        latent_query = torch.cat([absorbed, query[0, :, :, self.plain:].float()], -1)[None]
         seen = self._keys[:, :, -key.shape[2]:]
-        return latent_query, seen, seen[..., :self.rank]
+        return self.absorbed(query), seen, seen[..., :self.rank]
+
+    def absorbed(self, query: Any) -> Any:
+        """[1, Hq, t, r + d_r] in float32: what asks latents as `query` [1, Hq, t, d_nope + d_r] asks the heads' keys."""
+        import torch
+
+        plain = torch.bmm(query[0, :, :, :self.plain].float(), self._up_key)
+        return torch.cat([plain, query[0, :, :, self.plain:].float()], -1)[None]
 
     def mark(self) -> Any:
         """For rewind(): how far the tokens are."""

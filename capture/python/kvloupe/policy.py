@@ -91,7 +91,8 @@ class Policy:
 
     heads, query_heads: key-value heads, and a multiple of them. key_dim, value_dim (default: key_dim): channels.
     budget: entries of a head after a step (under an allocation the mean), as a number. layer, layers: the layer's number
-    and how many the model has. window: tokens that a query sees, its own included; 0: all. scale: the factor of q·k
+    and how many the model has. window: tokens that a query sees, its own included; 0: all. chunk: a query sees the tokens of
+    its own chunk of so many, from a multiple of it on; 0: no chunks. scale: the factor of q·k
     (default: 1/sqrt(key_dim)). softcap: 0 for none. sink_logits: float32 [query_heads]. rope_theta (0: nothing rotates),
     rope_scaling (as in config.json), rope_pairing ("half" or "interleaved"), rotary_start and rotary_dim (0: all) say
     how keys are rotated. output_weight: [query_heads, value_dim, hidden size], W_O cut by query head, for policies
@@ -103,7 +104,7 @@ class Policy:
 
     def __init__(self, spec: str, *, heads: int, key_dim: int, budget: int, query_heads: int | None = None,
                  value_dim: int | None = None, layer: int = 0, layers: int = 1, window: int = 0,
-                 scale: float | None = None, softcap: float = 0.0, sink_logits: Any = None, rope_theta: float = 10000.0,
+                 chunk: int = 0, scale: float | None = None, softcap: float = 0.0, sink_logits: Any = None, rope_theta: float = 10000.0,
                  rope_scaling: Any = None, rope_pairing: str = "half", rotary_start: int = 0, rotary_dim: int = 0,
                  output_weight: Any = None, positions: str = "original", prompt_length: int = 0) -> None:
         if positions not in ("original", "compact") or rope_pairing not in ("half", "interleaved"):
@@ -112,9 +113,14 @@ class Policy:
         shape = engine.LayerShape(size=ctypes.sizeof(engine.LayerShape))
         query_heads, value_dim = query_heads or heads, value_dim or key_dim
         for name, value in (("layer", layer), ("layers", layers), ("heads", heads), ("query_heads", query_heads),
+<<<<<<< HEAD
                             ("key_dim", key_dim), ("value_dim", value_dim), ("sliding_window", window),
                             ("budget", budget), ("rotary_start", rotary_start), ("rotary_dim", rotary_dim),
                             ("prompt_length", prompt_length)):
+=======
+                            ("key_dim", key_dim), ("value_dim", value_dim), ("sliding_window", window), ("chunk_size", chunk),
+                            ("budget", budget), ("rotary_start", rotary_start), ("rotary_dim", rotary_dim)):
+>>>>>>> cache
             if int(value) != value or not -1 << 31 <= int(value) < 1 << 31:
                 raise KvloupeError(f"{name}: {value} is not a whole number of 32 bits")
             setattr(shape, name, int(value))

@@ -15,6 +15,7 @@ from .errors import KvloupeError
 from .interrupts import Interrupts
 from .layout import Layer, Model, format_version, layer_attributes, model_attributes, resolved, usual_scale
 from .spelling import shown
+from .version import VERSION
 from .visible import logsumexp_of
 
 SEGMENTS = ("context", "needle", "question", "answer", "special")
@@ -402,7 +403,7 @@ class TraceWriter:
             data.attrs["names"] = list(names)
         self._file.attrs.update(format="kvloupe-trace",
                                 format_version=format_version(self.model, attributes, self._gates),
-                                generator="kvloupe (Python) 0.2.0",
+                                generator=f"kvloupe (Python) {VERSION}",
                                 created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
         self._file.flush()
         self._check()
