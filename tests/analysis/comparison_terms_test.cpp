@@ -38,7 +38,9 @@ std::vector<PolicySpec> catalogue_policies() {
         std::none_of(entry.parameters.begin(), entry.parameters.end(),
                      [](const ParameterInfo& parameter) { return parameter.required; });
     if (!bare) continue;
-    (entry.kind() == PartKind::score ? scores : modifiers).push_back(entry.name);
+    // At its defaults vase pins all places of these tests' budget that its window leaves.
+    const std::string text = entry.name == "vase" ? "vase(4,8)" : entry.name;
+    (entry.kind() == PartKind::score ? scores : modifiers).push_back(text);
   }
   std::vector<PolicySpec> policies;
   for (const std::string& score : scores) {
@@ -143,12 +145,15 @@ class TermsAndDeeds : public testing::Test {
     context.attention = made_.run.attention_scale;
     context.output_weights = states.output_weights;
     context.budget = kBudget;
+    context.prompt_length = kPrompt;
     LayerReplayInput input = {states, blocks, policy, context};
     input.metrics = false;
     if (stops) input.acts_until = kPrompt - kQuestion;
     Progress progress;
-    // These read more than one layer, or keep all of a prompt as short as this.
+    // These read more than one layer, or texts, or keep all of a prompt as short as this.
     if (has_trait(policy, &PolicyTraits::reads_sequence) ||
+        has_trait(policy, &PolicyTraits::reads_structure) ||
+        has_trait(policy, &PolicyTraits::spares_prompt) ||
         has_trait(policy, &PolicyTraits::budget_is_outcome)) {
       return {};
     }
@@ -208,8 +213,9 @@ TEST_F(TermsAndDeeds, OnlyQueryAwarePoliciesKeepOtherTokensForAnotherQuestion) {
 TEST_F(TermsAndDeeds, BudgetsCountWhatTheWordsSay) {
   std::set<BudgetCounts> counted;
   for (const PolicySpec& policy : catalogue_policies()) {
-    // Merging and removal leave fewer entries than there is room for.
+    // Merging and removal leave fewer entries than there is room for, schedules more.
     if (has_part(policy, PartKind::merging) || has_part(policy, PartKind::removal)) continue;
+    if (has_part(policy, PartKind::schedule)) continue;
     const ComparisonTerms terms = comparison_terms(policy, Compression::regular, false);
     std::vector<int> entries;  // of each head of both layers, after the prompt's last step
     for (int layer = 0; layer < 2; ++layer) {

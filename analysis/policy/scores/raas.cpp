@@ -1,10 +1,10 @@
 // raas: entries that were important most recently.
 
 #include <algorithm>
-#include <numeric>
 
 #include "analysis/policy/kit/group_mean.h"
 #include "analysis/policy/kit/kept_rows.h"
+#include "analysis/policy/kit/top_selection.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {
@@ -26,19 +26,11 @@ class RaasScore : public Score {
     const std::vector<double> attention =
         group_mean(model_, head, stamps.size(),
                    [&](int query_head) { return view.attention->last_rows(query_head, 1).row(0); });
-    std::vector<std::int32_t> rows(stamps.size());
-    std::iota(rows.begin(), rows.end(), 0);
-    const long count =
-        std::clamp(Percent{top_}.of(std::ssize(rows)), 1L, static_cast<long>(rows.size()));
-    std::nth_element(rows.begin(), rows.begin() + (count - 1), rows.end(),
-                     [&](std::int32_t a, std::int32_t b) {
-                       const double one = attention[static_cast<std::size_t>(a)];
-                       const double other = attention[static_cast<std::size_t>(b)];
-                       return one != other ? one > other : a > b;
-                     });
-    for (long i = 0; i < count; ++i) {
-      const auto row = static_cast<std::size_t>(rows[static_cast<std::size_t>(i)]);
-      stamps[row] = view.block.end - 1;
+    const long count = std::max(Percent{top_}.of(std::ssize(stamps)), 1L);
+    std::vector<Fate> marks(stamps.size(), Fate::evicted);
+    mark_highest(to_float(attention), static_cast<int>(count), Fate::by_score, marks);
+    for (std::size_t row = 0; row < stamps.size(); ++row) {
+      if (marks[row] == Fate::by_score) stamps[row] = view.block.end - 1;
     }
   }
 
