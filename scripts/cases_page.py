@@ -56,10 +56,10 @@ def case(name, rescue, follow):
     readers = sorted(heads, key=lambda head: -head["read"])[:5]
     rows = [[f"{head['layer']}.{head['head']}", f"{head['read']:.2f}", f"{100 * head['kept']:.0f} %",
              "–" if head["first_loss"] is None else str(head["first_loss"]),
-             "–" if head.get("restored_logit") is None else f"{head['restored_logit']:.2f}"] for head in readers]
+             "–" if head.get("restored_logit") is None else f"{round(head['restored_logit'], 2) + 0.0:.2f}"] for head in readers]
     text = f"""## {settings["policy"]}, {settings["budget"]} of {length} entries
 
-The needle{"".join(follow["text"])!r} stands at {at:.0f} % of the prompt. The full cache goes on with {quoted(full["says"])} (the right
+The needle, *{"".join(follow["text"]).strip()}*, stands at {at:.0f} % of the prompt. The full cache goes on with {quoted(full["says"])} (the right
 text has a probability of {share(full["logprob"])}), `{settings["policy"]}` with {quoted(policy["says"])} ({share(policy["logprob"])}).
 
 **Where it is lost.** The policy {HOW[name]}. At the end a head holds {100 * kept:.0f} % of the needle's tokens on the mean;
@@ -81,8 +81,10 @@ text has a probability of {share(full["logprob"])}), `{settings["policy"]}` with
         several = len(smallest["heads"]) > 1
         text += (f"**Rescue.** With the needle kept in {'these heads' if several else 'this head'} alone the answer is right: {places(smallest['heads'])}"
                  f"{'' if smallest.get('minimal', True) else ' (the search ended before it tried to leave some out)'}. All heads: "
-                 f"{share(keep['all']['logprob'])}. {'They are' if several else 'The head is'} among the first {rescue['predicted']['set_within']} of {count} heads "
-                 "by the replay's blame.")
+                 f"{share(keep['all']['logprob'])}.")
+        if smallest.get("minimal", True):
+            text += (f" {'They are' if several else 'The head is'} among the first {rescue['predicted']['set_within']} of {count} heads by "
+                     "the replay's blame.")
     if not drop["all"]["right"]:
         text += f" Dropped from the full cache in all heads, the needle is missed: the answer has a probability of {share(drop['all']['logprob'])}."
     return f"{text}\n\n![Blame and proof for {settings['policy']}, head by head](images/cases/{name}.svg)"
@@ -99,6 +101,10 @@ def main():
     wrong = [name for name in names if not of[name][0]["full"]["right"] or of[name][0]["policy"]["right"]]
     if wrong:
         sys.exit(f"cases_page.py: {folder}/cases/{wrong[0]}.json is no case: the full cache fails too, or the policy answers")
+    sets = [{tuple(head) for head in (rescue["keep"]["smallest"] or {"heads": []})["heads"]} for rescue, _ in of.values()]
+    often = sorted(head for head in set().union(*sets) if sum(head in one for one in sets) > len(sets) / 2)
+    again = (f"Heads {places(often)} are in the sets of more than half of the cases: the model finds its answer through few heads.\n\n"
+             if often and len(sets) > 2 else "")
     cases = "\n\n".join(case(name, *of[name]) for name in names)
     first = of[names[0]][0]["settings"]
     text = f"""# Cases: a wrong answer, followed to its cause
@@ -110,7 +116,7 @@ the needle and lost it ([follow.md](follow.md)); `kvloupe-capture rescue` keeps 
 A head is written LAYER.HEAD. In the figures: the replay's blame, the gain when the needle is kept in that head alone, the change
 when the full cache loses it there; heads that were not run are empty, the smallest sets are shaded.
 
-{cases}
+{again}{cases}
 
 ## The commands
 
