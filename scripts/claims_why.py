@@ -57,6 +57,27 @@ def distinct_keys(studies):
             f"over all tokens, so that the sink, on which {100 * statistics.fmean(resting):.0f} % of the heads rest, is one rank of a thousand.")
 
 
+def block_sizes(studies):
+    """The answer's change and the sets kept, by block size."""
+    study, kept = studies["blocks"], studies["kept"]
+    change = lambda policy, block: study.prompts("answer_residual_change", policy, "20%", block)
+    overlap = lambda policy, block: list(kept.prompts(f"{policy} {block} overlap").values())
+    policies, blocks = ("keydiff", "tova", "snapkv", "h2o"), ("32", "64", "128", "all")
+    rows = [[f"`{policy}`", *(written(list(change(policy, block).values())) for block in blocks),
+             *(written(overlap(policy, block)) if overlap(policy, block) else "–" for block in ("32", "128"))] for policy in policies]
+    text = ("**Block sizes.** Answer's change at 20 % by block size, and the overlap (Jaccard index) of the sets kept with those of one "
+            "decision after the whole prompt:")
+    rises = {policy: [change(policy, "32")[p] - change(policy, "all")[p] for p in change(policy, "32")] for policy in policies}
+    less = all(verdict([a - b for a, b in zip(rises["keydiff"], rises[other])], "<", 0)[2] == "holds" for other in ("tova", "snapkv"))
+    if less and verdict(rises["keydiff"], ">", 0)[2] == "holds" and overlap("keydiff", "32") and verdict(overlap("keydiff", "32"), "<", 0.95)[2] == "holds":
+        text = text.replace("Answer's change", "KeyDiff suffers less than `tova` and `snapkv`, but it does not stand apart from the block: its anchor is "
+                            "the mean of the keys that are there, and what an early block evicts does not come back. Answer's change", 1)
+    whole = {policy: statistics.fmean(change(policy, "all").values()) for policy in policies}
+    if verdict(rises["h2o"], "<", 0.05)[2] == "holds" and whole["h2o"] == max(whole.values()):
+        text = text.replace("Answer's change", "`h2o` hardly depends on it because it is as bad with the whole prompt. Answer's change", 1)
+    return f"{text}\n\n{table(['policy', *(f'change, {one}' for one in ('32', '64', '128', 'whole')), 'overlap, 32', 'overlap, 128'], rows)}"
+
+
 def merging_and_recency(studies):
     """Whether merging or the recent tokens make the difference to h2o."""
     merging = studies["merging"]
@@ -94,7 +115,7 @@ def needles(studies):
                      written(list(still.values())) if still else "–"])
     text = (f"**Needles.** The full cache answers {len(right)} of {len(study.whole)} prompts; the others are left out of all rows. Share of "
             "the rest that a policy answers, with Wilson's 95 % interval, and the share of the needle's tokens that a head still holds "
-            f"after the prompt at 20 %, in a replay:\n\n{table(['policy', '10 %', '25 %', '50 %', 'needle kept at 20 %'], rows)}")
+            f"after the prompt at 20 %, in a replay:\n\n![Share of needles found by budget](images/claims-needles.svg)\n\n{table(['policy', '10 %', '25 %', '50 %', 'needle kept at 20 %'], rows)}")
     holds = kept.prompts("h2o 128 needle"), kept.prompts("keydiff 128 needle")
     early = kept.prompts("h2o 128 place")
     if early and statistics.fmean(early.values()) < 0.5 and statistics.fmean(holds[0].values()) > statistics.fmean(holds[1].values()):
@@ -104,5 +125,5 @@ def needles(studies):
 
 
 def looked_into(studies):
-    parts = [part(studies) for part in (two_stages, distinct_keys, merging_and_recency, thresholds, needles)]
+    parts = [part(studies) for part in (two_stages, distinct_keys, block_sizes, merging_and_recency, thresholds, needles)]
     return "\n\n".join(part for part in parts if part)
