@@ -98,6 +98,9 @@ def main():
     if not names:
         sys.exit(f"cases_page.py: {folder}/cases has no results; run scripts/cases.sh")
     of = {name: (read(folder / "cases" / f"{name}.json"), read(folder / "cases" / f"{name}-follow.json")) for name in names}
+    begun = [name for name in names if "keep" not in of[name][0]]
+    if begun:
+        sys.exit(f"cases_page.py: the search of {folder}/cases/{begun[0]}.json has not ended; run scripts/cases.sh again")
     wrong = [name for name in names if not of[name][0]["full"]["right"] or of[name][0]["policy"]["right"]]
     if wrong:
         sys.exit(f"cases_page.py: {folder}/cases/{wrong[0]}.json is no case: the full cache fails too, or the policy answers")

@@ -63,6 +63,11 @@ def test_missing_results_are_one_line(tmp_path: Path) -> None:
     done = run(tmp_path)
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "has no results; run scripts/cases.sh" in done.stderr
     made(tmp_path)
+    whole = json.loads((tmp_path / "cases/tova.json").read_text())
+    (tmp_path / "cases/tova.json").write_text(json.dumps({key: value for key, value in whole.items() if key != "keep"}))
+    done = run(tmp_path)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "has not ended; run scripts/cases.sh again" in done.stderr
+    made(tmp_path)
     (tmp_path / "cases/tova-follow.json").unlink()
     done = run(tmp_path)
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "tova-follow.json cannot be read" in done.stderr
