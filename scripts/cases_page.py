@@ -80,11 +80,12 @@ text has a probability of {share(full["logprob"])}), `{settings["policy"]}` with
     else:
         several = len(smallest["heads"]) > 1
         text += (f"**Rescue.** With the needle kept in {'these heads' if several else 'this head'} alone the answer is right: {places(smallest['heads'])}"
-                 f"{'' if smallest.get('minimal', True) else ' (the search ended before it tried to leave some out)'}. All heads: "
+                 f"{'' if smallest.get('minimal', True) else ' (the search ended before it had tried to leave out each)'}. All heads: "
                  f"{share(keep['all']['logprob'])}.")
         if smallest.get("minimal", True):
             text += (f" {'They are' if several else 'The head is'} among the first {rescue['predicted']['set_within']} of {count} heads by "
                      "the replay's blame.")
+    text += f" Runs of the model: {len(rescue['runs'])}."
     if not drop["all"]["right"]:
         text += f" Dropped from the full cache in all heads, the needle is missed: the answer has a probability of {share(drop['all']['logprob'])}."
     return f"{text}\n\n![Blame and proof for {settings['policy']}, head by head](images/cases/{name}.svg)"
@@ -124,12 +125,12 @@ when the full cache loses it there; heads that were not run are empty, the small
 ## The commands
 
     scripts/claims.sh 100 {folder}      # prompts and traces
-    scripts/cases.sh {folder}           # all cases, their figures and this page
+    scripts/cases.sh {folder}           # all cases, their figures and this page; RUNS=40 searches longer
 
 One case by itself, here the first:
 
     build/bin/kvloupe-capture rescue --model build/real-model/model.gguf --trace {first["prompt"]} \\
-        --policy "{first["policy"]}" --budget {first["budget"]} --segment needle --expect "{first["expect"] or of[names[0]][0]["expected"]["text"]}" --runs 18 --dtype f32 -o case.json
+        --policy "{first["policy"]}" --budget {first["budget"]} --segment needle --expect "{first["expect"] or of[names[0]][0]["expected"]["text"]}" --runs {len(of[names[0]][0]["runs"])} --dtype f32 -o case.json
     build/bin/kvloupe follow {first["prompt"]} --segment needle --policy "{first["policy"]}" --budget {first["budget"]}
     build/bin/kvloupe export case.json --figure rescue -o case.svg
 """
