@@ -56,10 +56,10 @@ def case(name, rescue, follow):
     readers = sorted(heads, key=lambda head: -head["read"])[:5]
     rows = [[f"{head['layer']}.{head['head']}", f"{head['read']:.2f}", f"{100 * head['kept']:.0f} %",
              "–" if head["first_loss"] is None else str(head["first_loss"]),
-             "–" if head.get("restored_logit") is None else f"{head['restored_logit']:.2f}"] for head in readers]
+             "–" if head.get("restored_logit") is None else f"{round(head['restored_logit'], 2) + 0.0:.2f}"] for head in readers]
     text = f"""## {settings["policy"]}, {settings["budget"]} of {length} entries
 
-The needle{"".join(follow["text"])!r} stands at {at:.0f} % of the prompt. The full cache goes on with {quoted(full["says"])} (the right
+The needle, *{"".join(follow["text"]).strip()}*, stands at {at:.0f} % of the prompt. The full cache goes on with {quoted(full["says"])} (the right
 text has a probability of {share(full["logprob"])}), `{settings["policy"]}` with {quoted(policy["says"])} ({share(policy["logprob"])}).
 
 **Where it is lost.** The policy {HOW[name]}. At the end a head holds {100 * kept:.0f} % of the needle's tokens on the mean;
@@ -80,9 +80,12 @@ text has a probability of {share(full["logprob"])}), `{settings["policy"]}` with
     else:
         several = len(smallest["heads"]) > 1
         text += (f"**Rescue.** With the needle kept in {'these heads' if several else 'this head'} alone the answer is right: {places(smallest['heads'])}"
-                 f"{'' if smallest.get('minimal', True) else ' (the search ended before it tried to leave some out)'}. All heads: "
-                 f"{share(keep['all']['logprob'])}. {'They are' if several else 'The head is'} among the first {rescue['predicted']['set_within']} of {count} heads "
-                 "by the replay's blame.")
+                 f"{'' if smallest.get('minimal', True) else ' (the search ended before it had tried to leave out each)'}. All heads: "
+                 f"{share(keep['all']['logprob'])}.")
+        if smallest.get("minimal", True):
+            text += (f" {'They are' if several else 'The head is'} among the first {rescue['predicted']['set_within']} of {count} heads by "
+                     "the replay's blame.")
+    text += f" Runs of the model: {len(rescue['runs'])}."
     if not drop["all"]["right"]:
         text += f" Dropped from the full cache in all heads, the needle is missed: the answer has a probability of {share(drop['all']['logprob'])}."
     return f"{text}\n\n![Blame and proof for {settings['policy']}, head by head](images/cases/{name}.svg)"
@@ -96,9 +99,16 @@ def main():
     if not names:
         sys.exit(f"cases_page.py: {folder}/cases has no results; run scripts/cases.sh")
     of = {name: (read(folder / "cases" / f"{name}.json"), read(folder / "cases" / f"{name}-follow.json")) for name in names}
+    begun = [name for name in names if "keep" not in of[name][0]]
+    if begun:
+        sys.exit(f"cases_page.py: the search of {folder}/cases/{begun[0]}.json has not ended; run scripts/cases.sh again")
     wrong = [name for name in names if not of[name][0]["full"]["right"] or of[name][0]["policy"]["right"]]
     if wrong:
         sys.exit(f"cases_page.py: {folder}/cases/{wrong[0]}.json is no case: the full cache fails too, or the policy answers")
+    sets = [{tuple(head) for head in (rescue["keep"]["smallest"] or {"heads": []})["heads"]} for rescue, _ in of.values()]
+    often = sorted(head for head in set().union(*sets) if sum(head in one for one in sets) > len(sets) / 2)
+    again = (f"Heads {places(often)} are in the sets of more than half of the cases: the model finds its answer through few heads.\n\n"
+             if often and len(sets) > 2 else "")
     cases = "\n\n".join(case(name, *of[name]) for name in names)
     first = of[names[0]][0]["settings"]
     text = f"""# Cases: a wrong answer, followed to its cause
@@ -110,17 +120,17 @@ the needle and lost it ([follow.md](follow.md)); `kvloupe-capture rescue` keeps 
 A head is written LAYER.HEAD. In the figures: the replay's blame, the gain when the needle is kept in that head alone, the change
 when the full cache loses it there; heads that were not run are empty, the smallest sets are shaded.
 
-{cases}
+{again}{cases}
 
 ## The commands
 
     scripts/claims.sh 100 {folder}      # prompts and traces
-    scripts/cases.sh {folder}           # all cases, their figures and this page
+    scripts/cases.sh {folder}           # all cases, their figures and this page; RUNS=40 searches longer
 
 One case by itself, here the first:
 
     build/bin/kvloupe-capture rescue --model build/real-model/model.gguf --trace {first["prompt"]} \\
-        --policy "{first["policy"]}" --budget {first["budget"]} --segment needle --expect "{first["expect"] or of[names[0]][0]["expected"]["text"]}" --runs 18 --dtype f32 -o case.json
+        --policy "{first["policy"]}" --budget {first["budget"]} --segment needle --expect "{first["expect"] or of[names[0]][0]["expected"]["text"]}" --runs {len(of[names[0]][0]["runs"])} --dtype f32 -o case.json
     build/bin/kvloupe follow {first["prompt"]} --segment needle --policy "{first["policy"]}" --budget {first["budget"]}
     build/bin/kvloupe export case.json --figure rescue -o case.svg
 """

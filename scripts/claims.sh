@@ -39,6 +39,8 @@ python3 scripts/claims_kept.py "$folder"
 for study in needles sinks; do
   build/bin/kvloupe-capture study "$folder/$study.json" -o "$folder/$study.sqlite" --threads "$threads"
 done
+build/bin/kvloupe export "$folder/needles.sqlite" --figure study-budget --set measure=answer_found --size 120x75mm \
+  -o docs/images/claims-needles.svg
 # Some rows a second time, without kvloupe's code; the page does without where h5py and NumPy are missing.
 if [ -x build/python/bin/python ]; then build/python/bin/python scripts/claims_check.py "$folder" 10; fi
 python3 scripts/claims_page.py "$folder" docs/claims.md

@@ -82,15 +82,16 @@ def page(folder):
     return f"""# The papers' claims on a real model
 
 Which claims of KeyDiff, CriticalKV, CAOTE and KVMerger hold for SmolLM2-135M-Instruct, on a needle in some 1 000 tokens of
-manuals, blocks of 128 tokens? {sum(verdicts.values())} rows: {verdicts.get("holds", 0)} hold, {verdicts.get("does not hold here", 0)} do not
-hold here, {verdicts.get("cannot be told", 0)} cannot be told. [Surprising ones](#looked-into) were looked into. The papers'
-models have 7 to 40 times as many parameters and prompts of many thousand tokens: a claim that does not hold here may hold there.
+manuals, blocks of 128 tokens? {sum(verdicts.values())} rows: {verdicts.get("holds", 0)} hold,
+{verdicts.get("does not hold here", 0)} do not hold here, {verdicts.get("cannot be told", 0)} cannot be told. [Surprising ones](#looked-into) were looked into. The papers'
+models (3 to 13 thousand million parameters) are 20 to 100 times as large, and their prompts have many thousand tokens: a claim
+that does not hold here may hold there.
 
 *Ours* is the mean over prompts with its 95 % interval (Student's t over prompts; differences are paired). *Verdict*: the
 claim puts the mean on one side of a threshold (*holds if*). The claim **holds** if the whole interval is on that side, and **does not
 hold here** if the whole interval is on the other side. If the threshold lies in the interval it **cannot be told**; if all
-prompts have the same number, the side of this number decides, from {SAME} prompts on. Each row is judged by itself, so of a hundred rows without effect some five would have a verdict.
-The sign tells nothing about its importance: read the numbers. *Answer's change* is the measure `answer_residual_change`: how far
+prompts have the same number, the side of this number decides, from {SAME} prompts on. Each row is judged by itself, so of a
+hundred rows without effect some five would have a verdict. The sign tells nothing about its importance: read the numbers. *Answer's change* is the measure `answer_residual_change`: how far
 the policy moves what all heads add to the residual stream while the model writes its answer ([measures.md](measures.md)).
 
 {tables}

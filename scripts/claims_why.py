@@ -2,7 +2,7 @@
 import statistics
 
 from blame import table, wilson
-from claims_study import lower, lower_if, mean, share
+from claims_study import found, lower, lower_if, mean, share
 from claims_verdict import verdict, written
 
 L = "later_perturbation_l1"
@@ -57,19 +57,61 @@ def distinct_keys(studies):
             f"over all tokens, so that the sink, on which {100 * statistics.fmean(resting):.0f} % of the heads rest, is one rank of a thousand.")
 
 
+def block_sizes(studies):
+    """The answer's change and the sets kept, by block size."""
+    study, kept = studies["blocks"], studies["kept"]
+    change = lambda policy, block: study.prompts("answer_residual_change", policy, "20%", block)
+    overlap = lambda policy, block: list(kept.prompts(f"{policy} {block} overlap").values())
+    policies, blocks = ("keydiff", "tova", "snapkv", "h2o"), ("32", "64", "128", "all")
+    rows = [[f"`{policy}`", *(written(list(change(policy, block).values())) for block in blocks),
+             *(written(overlap(policy, block)) if overlap(policy, block) else "–" for block in ("32", "128"))] for policy in policies]
+    text = ("**Block sizes.** Answer's change at 20 % by block size, and the overlap (Jaccard index) of the sets kept with those of one "
+            "decision after the whole prompt:")
+    rises = {policy: [change(policy, "32")[p] - change(policy, "all")[p] for p in change(policy, "32")] for policy in policies}
+    less = all(verdict([a - b for a, b in zip(rises["keydiff"], rises[other])], "<", 0)[2] == "holds" for other in ("tova", "snapkv"))
+    if less and verdict(rises["keydiff"], ">", 0)[2] == "holds" and overlap("keydiff", "32") and verdict(overlap("keydiff", "32"), "<", 0.95)[2] == "holds":
+        text = text.replace("Answer's change", "KeyDiff suffers less than `tova` and `snapkv`, but it does not stand apart from the block: its anchor is "
+                            "the mean of the keys that are there, and what an early block evicts does not come back. Answer's change", 1)
+    whole = {policy: statistics.fmean(change(policy, "all").values()) for policy in policies}
+    if verdict(rises["h2o"], "<", 0.05)[2] == "holds" and whole["h2o"] == max(whole.values()):
+        text = text.replace("Answer's change", "`h2o` depends on it less because it is nearly as bad with the whole prompt. Answer's change", 1)
+    return f"{text}\n\n{table(['policy', *(f'change, {one}' for one in ('32', '64', '128', 'whole')), 'overlap, 32', 'overlap, 128'], rows)}"
+
+
 def merging_and_recency(studies):
-    """Whether merging or the recent tokens make the difference to h2o."""
-    merging = studies["merging"]
+    """Whether merging or the recent tokens make the difference to h2o, and what the parts of KVMerger do."""
+    merging, early = studies["merging"], list(studies["kept"].prompts("h2o 128 place").values())
     change = lambda policy: mean(merging, "answer_residual_change", policy, "50%")
     plain, recent, merged = change("h2o"), change("h2o+recent(17%)"), change("h2o+kvmerger(auto)")
     better = lambda one, other: verdict([a - b for a, b in zip(one, other)], "<", 0)[2] == "holds"
-    if not (better(merged, plain) and better(recent, plain)):
-        return ""
-    text = ("**Merging beats `h2o` by the recent tokens that it keeps.** KVMerger leaves the last 17 % of the cache alone; plain `h2o` "
-            f"keeps hardly any of them. Answer's change at exactly half of the entries, after one decision: `h2o` {written(plain)}, "
-            f"`h2o+recent(17%)`, which evicts, {written(recent)}, merging {written(merged)}.")
-    if better(recent, merged):
-        text += " With the same recent tokens, evicting changes the answer less than merging does."
+    rows = []
+    for policy, words in (("h2o", "evicting"), ("h2o+recent(17%)", "evicting, the last 17 % stay"), ("h2o+kvmerger(auto)", "merging as in the paper"),
+                          ("h2o+kvmerger(auto,weights=mean)", "plain means"), ("h2o+kvmerger(auto,pivot=random)", "a random pivot"),
+                          ("h2o+kvmerger(auto,sigma=0.5)", "σ = 0.5"), ("h2o+kvmerger(auto,value_scale=one)", "values not multiplied by the size of the set"),
+                          ("h2o+kvmerger(auto,log_size=1)", "the size of the set in the logit instead")):
+        members = mean(merging, "merge_effective_members", policy, "50%")
+        rows.append([f"`{policy}`", words, written(change(policy)), written(members) if members else "–"])
+    text = "**Merging beside evicting.** "
+    if better(merged, plain) and better(recent, plain):
+        text += ("Merging beats plain `h2o`, but so does evicting when it leaves the last 17 % of the cache alone, as KVMerger does"
+                 + (f": plain `h2o` keeps early tokens (mean place {statistics.fmean(early):.2f} at 20 %). " if early else ". "))
+        if not better(merged, recent):
+            text += "Beside `h2o` with the recent tokens merging has no gain here. "
+    if better(change("h2o+kvmerger(auto,value_scale=one)"), merged):
+        text += "The paper multiplies a merged value by the size of its set; values without the factor change the answer less here"
+        text += (", and least of all does the size of the set in the logit, which gives a merged entry the attention of all its members. "
+                 if better(change("h2o+kvmerger(auto,log_size=1)"), change("h2o+kvmerger(auto,value_scale=one)")) else ". ")
+    text += "Answer's change at exactly half of the entries, after one decision on the whole prompt, and the members of a set that count:"
+    return f"{text}\n\n{table(['policy', '', 'change', 'members'], rows)}"
+
+
+def single_errors(studies):
+    """CAOTE's errors of single tokens beside the error of all that leave."""
+    ratios = {policy: mean(studies["variants"], "eviction_ratio", policy) for policy in ("h2o", "tova")}
+    text = ("**Single and joint errors.** The sum of the errors of the tokens that a step evicts, each as if it left alone, over the error when all "
+            f"leave: `h2o` {written(ratios['h2o'])}, `tova` {written(ratios['tova'])}, means over heads and steps.")
+    if all(verdict(of, ">", 1)[2] == "holds" for of in ratios.values()):
+        text += " The sum is larger: changes of single tokens point in different directions and partly cancel."
     return text
 
 
@@ -88,21 +130,21 @@ def needles(studies):
     policies = ["keydiff", "tova", "tova+caote", "sink", "h2o", SNAP, SNAP + "+critical"]
     rows = []
     for policy in policies:
-        found = [study.prompts("answer_found", policy, budget) for budget in ("10%", "25%", "50%")]
+        answers = [study.prompts("answer_found", policy, budget) for budget in ("10%", "25%", "50%")]
         still = kept.prompts(f"{policy} 128 needle")
-        rows.append([f"`{policy}`", *(wilson(sum(one[p] == 1 for p in one if p in right), sum(p in right for p in one)) for one in found),
+        rows.append([f"`{policy}`", *(wilson(sum(one[p] == 1 for p in one if p in right), sum(p in right for p in one)) for one in answers),
                      written(list(still.values())) if still else "–"])
     text = (f"**Needles.** The full cache answers {len(right)} of {len(study.whole)} prompts; the others are left out of all rows. Share of "
             "the rest that a policy answers, with Wilson's 95 % interval, and the share of the needle's tokens that a head still holds "
-            f"after the prompt at 20 %, in a replay:\n\n{table(['policy', '10 %', '25 %', '50 %', 'needle kept at 20 %'], rows)}")
-    holds = kept.prompts("h2o 128 needle"), kept.prompts("keydiff 128 needle")
-    early = kept.prompts("h2o 128 place")
-    if early and statistics.fmean(early.values()) < 0.5 and statistics.fmean(holds[0].values()) > statistics.fmean(holds[1].values()):
-        text += ("\n\n`h2o` keeps more of the needle than `keydiff` does, and answers less often: the tokens that it keeps are early ones "
-                 f"(mean place {statistics.fmean(early.values()):.2f}), so that little of the question is left.")
+            f"after the prompt at 20 %, in a replay:\n\n![Share of needles found by budget](images/claims-needles.svg)\n\n{table(['policy', '10 %', '25 %', '50 %', 'needle kept at 20 %'], rows)}")
+    holds, early = [list(kept.prompts(f"{policy} 128 needle").values()) for policy in ("h2o", "keydiff")], list(kept.prompts("h2o 128 place").values())
+    if (early and verdict(early, "<", 0.5)[2] == "holds" and statistics.fmean(holds[0]) > statistics.fmean(holds[1])
+            and verdict(found(study, "keydiff", "h2o", "50%"), ">", 0)[2] == "holds"):
+        text += ("\n\nOn the mean `h2o` keeps more of the needle than `keydiff` does, and answers less often. The tokens that it keeps "
+                 f"are early ones: their mean place is {statistics.fmean(early):.2f} (0 the first, 1 the last).")
     return text
 
 
 def looked_into(studies):
-    parts = [part(studies) for part in (two_stages, distinct_keys, merging_and_recency, thresholds, needles)]
+    parts = [part(studies) for part in (two_stages, distinct_keys, block_sizes, merging_and_recency, thresholds, single_errors, needles)]
     return "\n\n".join(part for part in parts if part)

@@ -18,7 +18,7 @@ def made(folder: Path, **change: object) -> None:
         "settings": {"policy": "tova", "budget": 50, "block": 10, "prompt_ids": [0] * 100, "prompt": "t.h5", "expect": " right"},
         "full": {"right": True, "logprob": math.log(0.5), "says": " right.\n"}, "expected": {"text": " right"},
         "policy": {"right": False, "logprob": math.log(0.002), "says": " wrong"},
-        "predicted": {"set_within": 3, "heads": []},
+        "predicted": {"set_within": 3, "heads": []}, "runs": {"full": {}, "tova": {}},
         "keep": {"all": {"right": True, "logprob": math.log(0.25)}, "smallest": {"heads": [[1, 0], [0, 1]], "right": True, "minimal": True}},
         "drop": {"all": {"right": False, "logprob": math.log(0.01)}}} | change))
     head = {"read": 0.1, "kept": 0.5, "first_loss": 5, "restored_logit": 0.25}
@@ -40,7 +40,7 @@ def test_numbers_of_a_case(tmp_path: Path) -> None:
     assert "`wrong` (0.2 %)" in text
     assert "holds 50 % of the needle's tokens on the mean; 1 of 4 heads hold all of it, 1 nothing" in text
     assert "median head that loses some loses the first at step 5" in text and "comes in step 2" in text
-    assert "in these heads alone the answer is right: 1.0, 0.1. All heads: 25 %. They are among the first 3 of 4" in text
+    assert "in these heads alone the answer is right: 1.0, 0.1. All heads: 25 %. They are among the first 3 of 4 heads by the replay's blame. Runs of the model: 2." in text
     assert "probability of 1 %" in text
     assert text.index("| 0.1 | 0.90 | 50 % | 5 | 0.25 |") < text.index("| 0.0 | 0.10 | 100 % | – | 0.25 |")
 
@@ -62,6 +62,11 @@ def test_what_is_no_case_is_one_line(change: dict, tmp_path: Path) -> None:
 def test_missing_results_are_one_line(tmp_path: Path) -> None:
     done = run(tmp_path)
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "has no results; run scripts/cases.sh" in done.stderr
+    made(tmp_path)
+    whole = json.loads((tmp_path / "cases/tova.json").read_text())
+    (tmp_path / "cases/tova.json").write_text(json.dumps({key: value for key, value in whole.items() if key != "keep"}))
+    done = run(tmp_path)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "has not ended; run scripts/cases.sh again" in done.stderr
     made(tmp_path)
     (tmp_path / "cases/tova-follow.json").unlink()
     done = run(tmp_path)
