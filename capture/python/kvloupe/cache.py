@@ -11,7 +11,7 @@ import dataclasses
 import sys
 import weakref
 from ctypes import byref, c_int32, c_uint32
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
 import torch
@@ -66,6 +66,57 @@ def _mask(*positional: Any, **named: Any) -> Any:
 
 def _eager(module: Any) -> Any:
     return getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
+
+
+@dataclasses.dataclass
+class Recorded:
+    """A block of a run with the full cache, for Cache.take."""
+
+    end: int  # one past its last token
+    layers: dict[int, tuple[tuple[Any, Any, Any], _Call]]  # queries, keys and values as the observer gets them
+    states: dict[int, dict[str, Any]]  # of layers with a state of fixed size, after the block
+
+
+_STATE = ("conv_states", "recurrent_states", "is_conv_states_initialized", "is_recurrent_states_initialized", "has_previous_state",
+          "conv_kernel_size", "dtype", "device")
+
+
+def _copied(state: dict[str, Any]) -> dict[str, Any]:
+    own = lambda value: value.clone() if isinstance(value, torch.Tensor) else value
+    return {name: {key: own(one) for key, one in value.items()} if isinstance(value, dict) else value
+            for name, value in state.items()}
+
+
+class Recorder:
+    """Keeps the blocks of a run with a cache that evicts nothing, while they take at most `room` bytes and begin before token
+    `until`."""
+
+    def __init__(self, cache: "Cache", until: int, room: int) -> None:
+        self.blocks: list[Recorded] = []
+        self._cache, self._until, self._room = cache, until, room
+        self._layers: dict[int, tuple[tuple[Any, Any, Any], _Call]] = {}
+        cache.observer = self._take
+
+    def _take(self, number: int, window: int, query: Any, key: Any, value: Any, call: _Call, output: Any) -> None:
+        if key is not None and self._room >= 0:
+            self._layers[number] = (query, key, value), dataclasses.replace(call, mask=None)
+
+    def end_block(self, first: int, end: int) -> None:
+        """After each pass, of one block: tokens [first, end)."""
+        states = {at: _copied({name: getattr(layer, name) for name in _STATE}) for at, layer in enumerate(self._cache.layers)
+                  if hasattr(layer, "conv_states")}
+        held = [one for parts, _ in self._layers.values() for one in parts]
+        held += [one for state in states.values() for value in state.values() if isinstance(value, dict) for one in value.values()]
+        self._room -= sum(one.numel() * one.element_size() for one in held if isinstance(one, torch.Tensor))
+        if self._room >= 0 and first <= self._until and self._layers:
+            self.blocks.append(Recorded(end, self._layers, states))
+        else:
+            self._room = -1
+        self._layers = {}
+
+
+def _evicts(passed: Pass) -> bool:
+    return any(one.merges or len(one.rows) + one.left_window != one.entries for step in passed.kept for one in step)
 
 
 class _LastKeys:
@@ -429,34 +480,62 @@ class Cache(DynamicCache):
             return self._attend_shared(number, query, key, value, call)
         layer: KeptLayer = self.layers[self._now]
         states = self._states(layer, query)
-        first, end = layer.seen, layer.seen + query.shape[2]
-        if layer.policy is None:
-            layer.window = self._window(layer, call)
-            layer.policy = self._policy(layer, call, states)
-            if self._context_only and self._until is None:
-                self._until = query.shape[2]
-            heads = states[1].shape[1]
-            layer.held = [np.empty(0, np.int64) for _ in range(heads)]
-            layer.evicted_at = [[] for _ in range(heads)]
-        blocks = self.blocks_of(first, end)
-        parts = [slice(at - first, stop - first) for at, stop in blocks]
-        lasts = [self.ended and stop == end for _, stop in blocks]
-        kept = [self._step(layer, block, part, states, last) for block, part, last in zip(blocks, parts, lasts)]
-        if layer.entries is None and all(not one.merges and len(one.rows) + one.left_window == one.entries
-                                         for step in kept for one in step):
+        passed = self._decided(layer, states, call)
+        if layer.entries is None and (len(passed.blocks) == 1 or not _evicts(passed)):  # a block attends before it evicts
             result = self._as_own(call, query, key, value)
+            self._after_first(layer, passed, states)
         else:
             if layer.entries is None:
-                layer.entries = self._first_entries(layer, kept[0][0].entries - (blocks[0][1] - first), states)
-            passed = Pass(blocks, kept, states[1:], None)
+                layer.entries = self._first_entries(layer, passed, states)
             if layer.number in self._read:
-                passed.start = layer.entries.copy() if len(blocks) > 1 else None
+                passed.start = layer.entries.copy() if len(passed.blocks) > 1 else None
                 layer.last = passed
             result = self._through(layer, layer.entries, passed, states[0], call), None
         if self.observer is not None:
             self.observer(layer.number, layer.window, *states, call, result[0])
-        layer.seen, layer.new, layer.before, self._now = end, None, None, None
+        layer.seen, layer.new, layer.before, self._now = passed.blocks[-1][1], None, None, None
         return result
+
+    def _decided(self, layer: KeptLayer, states: tuple[Any, Any, Any], call: _Call) -> Pass:
+        """The policy's answers for the blocks of a pass."""
+        first, count = layer.seen, states[0].shape[2]
+        if layer.policy is None:
+            layer.window = self._window(layer, call)
+            layer.policy = self._policy(layer, call, states)
+            if self._context_only and self._until is None:
+                self._until = count
+            heads = states[1].shape[1]
+            layer.held = [np.empty(0, np.int64) for _ in range(heads)]
+            layer.evicted_at = [[] for _ in range(heads)]
+        blocks = self.blocks_of(first, first + count)
+        return Pass(blocks, [self._step(layer, (at, end), slice(at - first, end - first), states,
+                                        self.ended and end == first + count) for at, end in blocks], states[1:], None)
+
+    def _after_first(self, layer: KeptLayer, passed: Pass, states: tuple[Any, Any, Any]) -> None:
+        """After a pass that attended with the model's own cache: makes the entries, if its only block evicts."""
+        if _evicts(passed):
+            layer.entries = self._first_entries(layer, passed, states)
+            layer.entries.append(*states[1:], passed.blocks[0][0])
+            layer.entries.apply(passed.kept[0])
+
+    def take(self, blocks: Iterable["Recorded"]) -> None:
+        """Takes blocks of a run with the full cache as if the model had run them, up to the first that evicts something, its own
+        eviction included; `seen` says how far. A cache that has not run yet."""
+        for block in blocks:
+            evicts = False
+            for number, (states, call) in block.layers.items():
+                layer, latent = self.layers[number], self.places[number].latent
+                layer.update(*(states[1:] if latent is None else (states[2], states[1][..., latent.rank:])))
+                passed = self._decided(layer, states, call)
+                self._after_first(layer, passed, states)
+                evicts = evicts or layer.entries is not None
+                layer.seen, layer.new, layer.before = block.end, None, None
+            for number, state in block.states.items():
+                for name, value in _copied(state).items():
+                    setattr(self.layers[number], name, value)
+            self.seen = block.end
+            if evicts:
+                break
 
     def _window(self, layer: KeptLayer, call: _Call) -> int:
         window = call.rest.get("sliding_window", getattr(call.module, "sliding_window", None)) or 0
@@ -484,9 +563,10 @@ class Cache(DynamicCache):
             self.observer(number, holder.window, query, None, None, call, result[0])
         return result
 
-    def _first_entries(self, layer: KeptLayer, count: int, states: tuple[Any, Any, Any]) -> Entries:
-        """Of the last `count` tokens before the pass: the model's own cache may hold more, of an earlier chunk. The model's own
-        layer is empty from then on."""
+    def _first_entries(self, layer: KeptLayer, passed: Pass, states: tuple[Any, Any, Any]) -> Entries:
+        """Of the tokens before the pass that the policy knows: the model's own cache may hold more, of an earlier chunk. The
+        model's own layer is empty from then on."""
+        count = passed.kept[0][0].entries - (passed.blocks[0][1] - passed.blocks[0][0])
         latent = self.places[layer.number].latent
         if layer.before is None:
             keys, values = (one[:, :, :0] for one in states[1:])

@@ -1,6 +1,7 @@
 """Tasks with policies in the model's own cache: kvloupe-capture study, for models of transformers."""
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -16,7 +17,7 @@ from transformers import DynamicCache
 
 from . import engine, program
 from .answer_score import answer_f1, first_number, has_answer
-from .cache import Cache
+from .cache import Cache, Recorder
 from .capture import DTYPES, end_tokens
 from .describe import cache_argument, first_device, layers_of, positions_of, text_config
 from .errors import KvloupeError
@@ -33,6 +34,7 @@ _MEASURES = {"needle": ("found", "hidden_distance"), "answer": ("found", "f1", "
 _FIELDS = {"task", "lengths", "depths", "samples", "needles", "seed", "tokens", "prompts"}
 _FULL = "full"
 _ROOM = 1 << 30  # bytes of the full cache's distributions and hidden states
+_SHARED_ROOM = 1 << 30  # bytes of the blocks that runs take from the full cache's run; 0: each computes all
 
 
 @dataclasses.dataclass
@@ -317,10 +319,14 @@ class _Reader:
     def __init__(self, model: Any, cache: Any, block: int, keep: _Hidden | None = None) -> None:
         self.model, self.cache, self.block, self.keep, self.seen = model, cache, block, keep, 0
         self.logits: Any = None  # [V], after the last token
+        self.recorder: Recorder | None = None  # of a run with the full cache
+        # By a block's end, what it gave: its last token's logits, and each layer's outputs that are kept.
+        self.ends: dict[int, tuple[Any, list[Any]]] = {}
         self._device, self._named = first_device(model), cache_argument(model)
 
     def read(self, ids: Sequence[int], take: Callable[[int, Any], None] | None = None) -> None:
-        """take(first token, logits [t, V]) gets the block's logits; without it only the last ones are computed."""
+        """take(first token, logits [t, V]) gets the block's logits, None where the block was followed; without it only the last
+        ones are computed."""
         layers = layers_of(self.model)
         if self.keep is not None and not self.keep.states:
             self.keep.states = [[] for _ in layers]
@@ -329,15 +335,36 @@ class _Reader:
             for at in range(0, len(ids), self.block):
                 part = ids[at:at + self.block]
                 self._end = end = self.seen + len(part)
+                if end in self.ends and self.recorder is None:
+                    self._follow_block(end, take)
+                    continue
                 last = {} if take is not None else {"logits_to_keep": 1}
                 out = self.model(torch.tensor([part], device=self._device), use_cache=True, **{self._named: self.cache},
                                  **positions_of(self.model, self.seen, end, self._device), **last)
                 if take is not None:
                     take(self.seen, out.logits[0])
+                if self.recorder is not None:
+                    self.recorder.end_block(self.seen, end)
+                    keeps = self.keep is not None and end > self.keep.first
+                    self.ends[end] = out.logits[0, -1], [states[-1] for states in self.keep.states] if keeps else []
                 self.seen, self.logits = end, out.logits[0, -1]
         finally:
             for hook in hooks:
                 hook.remove()
+
+    def follow(self, full: "_Reader") -> None:
+        """Takes the first blocks from a run of the same tokens with the full cache: until the policy first evicts, both compute
+        the same."""
+        self.cache.take(full.recorder.blocks)
+        self.ends = {end: block for end, block in full.ends.items() if end <= self.cache.seen}
+
+    def _follow_block(self, end: int, take: Callable[[int, Any], None] | None) -> None:
+        self.logits, kept = self.ends[end]
+        for layer, states in enumerate(kept):
+            self.keep.states[layer].append(states)
+        if take is not None:
+            take(self.seen, None)
+        self.seen = end
 
     def _hook(self, layer: int) -> Any:
         def keep(module: Any, arguments: Any, output: Any) -> None:
@@ -369,12 +396,25 @@ class _Runs:
         bytes_of_distributions = 4 * count * config.vocab_size if self._task == "perplexity" else 0
         self._full_hidden = _Hidden(first) if bytes_of_states + bytes_of_distributions <= _ROOM else None
         self._full_rows: list[Any] | None = [] if bytes_of_distributions <= _ROOM else None  # log p, [t, V] by block
-        with torch.inference_mode():
-            reader = self._reader(DynamicCache(config=study.model.config), self._full_hidden)
+        with torch.inference_mode(), contextlib.ExitStack() as stack:
+            room = _SHARED_ROOM if self._full_rows is not None else 0
+            if room:  # the other runs follow this one until their first eviction
+                cache = stack.enter_context(Cache(_FULL, 1 << 20, model=study.model, block=self._block, store="f32"))
+            else:
+                cache = DynamicCache(config=study.model.config)
+            self._full = reader = self._reader(cache, self._full_hidden)
+            if room:
+                reader.recorder = Recorder(cache, min(max(map(self._entries, study.budgets)), count - 1), room)
             if self._task == "perplexity":
                 self._full_losses = self._losses(reader, self._full_rows)[0]
             else:
                 self._full_answer = self._answer(reader)
+            reader.cache = reader.keep = None
+
+    def _entries(self, budget: str) -> int:
+        entries = c_int32()
+        engine.call("budget", budget.encode(), len(self._prompt.ids), byref(entries))
+        return entries.value
 
     def _reader(self, cache: Any, hidden: _Hidden | None) -> _Reader:
         return _Reader(self._study.model, cache, self._block, hidden)
@@ -391,13 +431,13 @@ class _Runs:
             losses = self._full_losses if task == "perplexity" else None
         else:
             hidden = None if self._full_hidden is None else _Hidden(self._full_hidden.first)
-            budget = c_int32()
-            engine.call("budget", item.budget.encode(), count, byref(budget))
-            outcome.entries = budget.value
+            outcome.entries = self._entries(item.budget)
             with torch.inference_mode(), Cache(
                     item.policy, item.budget, model=study.model, block=self._block, compression=study.compression,
                     context=self._end, positions=study.positions, store="f32", prompt_length=count) as cache:
                 reader = self._reader(cache, hidden)
+                if self._full.recorder is not None:
+                    reader.follow(self._full)
                 if task == "perplexity":
                     losses, *compared = self._losses(reader, None)
                 else:
@@ -445,7 +485,7 @@ class _Runs:
         known = self._full_rows if rows is None else None
 
         def take(first: int, logits: Any) -> None:
-            own = logits.float().log_softmax(-1).cpu()
+            own = known[first // self._block] if logits is None else logits.float().log_softmax(-1).cpu()
             following = torch.tensor(ids[first + 1:first + 1 + len(own)])
             losses.extend((-own[torch.arange(len(following)), following]).tolist())
             if rows is not None:

@@ -85,10 +85,11 @@ class Press(BasePress):
 
     def _step(self, module: Any, budget: int, queries: Any, keys: Any, values: Any) -> list[Kept]:
         cache, layer = self._shapes, self._shapes.layers[module.layer_idx]
-        cache.budget, layer.new = budget, (keys, values)
+        cache.budget = budget
         settings = {"softcap": getattr(module, "attn_logit_softcapping", None), "s_aux": getattr(module, "sinks", None)}
-        policy = cache._policy(layer, _Call(module, None, 0.0, getattr(module, "scaling", None), settings, None), queries)
-        layer.new = None
+        scale = getattr(module, "scaling", None)
+        call = _Call(module, None, 0.0, scale, queries.shape[3] ** -0.5 if scale is None else float(scale), settings, None)
+        policy = cache._policy(layer, call, (queries, keys, values))
         read = lambda states, wanted: states.detach().cpu() if wanted else None
         kept = policy.step(read(keys, True), read(values, "values" in policy.reads), read(queries, "queries" in policy.reads))
         if any(one.log_sizes is not None and np.any(one.log_sizes) for one in kept):

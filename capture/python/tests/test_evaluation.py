@@ -15,7 +15,8 @@ if not hasattr(transformers.cache_utils, "DynamicSlidingWindowLayer"):
     pytest.skip("this transformers has other caches", allow_module_level=True)
 
 import kvloupe  # noqa: E402
-from kvloupe import answer_score, engine, program  # noqa: E402
+import tiny_models as tiny  # noqa: E402
+from kvloupe import answer_score, engine, evaluation, program  # noqa: E402
 
 MODEL = Path(__file__).resolve().parents[3] / "assets/demo-model"
 SET = [
@@ -138,3 +139,65 @@ def test_scores_are_those_of_the_papers() -> None:
     assert answer_score.has_answer("In the GARDEN.", ["x", "garden"]) and not answer_score.has_answer("garden", ["", "gate"])
     assert answer_score.answer_f1("The red drum!", ["a red bell", "drum"]) == pytest.approx(2 / 3)
     assert answer_score.answer_f1("", ["a"]) == 0.0
+
+
+@pytest.mark.parametrize("changes", [{}, {"compression": "context-only", "positions": "compact"}, {"blocks": ["all"]}], ids=str)
+def test_runs_that_follow_the_full_cache_give_the_same_bits(changes: dict[str, Any], model: Any, tokenizer: Any, prompts: str,
+                                                            tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"policies": ["h2o+kvmerger", "snapkv(window=16)+adakv"], "budgets": ["20%", 100], "blocks": [32]} | changes
+    tasks = [{"task": "needle", "lengths": [140], "depths": [50]}, {"task": "answer", "tokens": 4}, {"task": "perplexity", "lengths": [120]}]
+    blocks: dict[str, int] = {}
+    real = evaluation.Cache.take
+    for name, room in (("shared", 1 << 30), ("some", 3_000_000), ("alone", 0)):
+        def take(cache: Any, recorded: Any, name: str = name) -> None:
+            real(cache, recorded)
+            blocks[name] = blocks.get(name, 0) + cache.seen
+        monkeypatch.setattr(evaluation.Cache, "take", take)
+        monkeypatch.setattr(evaluation, "_SHARED_ROOM", room)
+        kvloupe.evaluate(model, tokenizer, tmp_path / f"{name}.sqlite", tasks=tasks, prompts=prompts, progress=False, **settings)
+    assert blocks.get("alone", 0) == 0 < blocks["some"] <= blocks["shared"]
+    for question in ("SELECT item, state, problem, entries FROM items ORDER BY 1", "SELECT * FROM replay_values ORDER BY 1, 2",
+                     "SELECT * FROM head_values ORDER BY 1, 2, 3, 4", "SELECT * FROM run_prompts ORDER BY 1"):
+        found = [rows(tmp_path / f"{name}.sqlite", question) for name in ("shared", "some", "alone")]
+        assert found[0] == found[1] == found[2] and found[0]
+
+
+def test_runs_of_a_model_with_states_and_latents_give_the_same_bits(tmp_path: Path, tokenizer: Any,
+                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    if not hasattr(transformers.cache_utils, "LinearAttentionLayer"):
+        pytest.skip("this transformers has other caches")
+    vocabulary = json.loads((MODEL / "config.json").read_text())["vocab_size"]
+    for name in ("Kimi Linear", "Falcon-H1", "Gemma 4, shared caches", "Llama 4"):
+        kind, change, *classes = tiny.FAMILIES[name]
+        sizes = {"vocab_size": vocabulary, "max_position_embeddings": 512}
+        own = tiny.made(name, {name: (kind, change | sizes | (
+            {"vocab_size_per_layer_input": vocabulary} if "vocab_size_per_layer_input" in change else {}), *classes)})
+        for room in (1 << 30, 0):
+            monkeypatch.setattr(evaluation, "_SHARED_ROOM", room)
+            kvloupe.evaluate(own, tokenizer, tmp_path / f"{kind}{room}.sqlite", policies=["h2o", "keydiff"], budgets=[20, 50], blocks=[16],
+                             tasks=[{"task": "perplexity", "lengths": [80]}, {"task": "needle", "lengths": [90], "depths": [50]}],
+                             progress=False)
+        for question in ("SELECT * FROM replay_values ORDER BY 1, 2", "SELECT * FROM head_values ORDER BY 1, 2, 3, 4",
+                         "SELECT * FROM run_prompts ORDER BY 1"):
+            shared, alone = (rows(tmp_path / f"{kind}{room}.sqlite", question) for room in (1 << 30, 0))
+            assert shared == alone and shared, (name, question)
+
+
+def test_a_policy_that_reads_a_file_has_one_name_in_both_programs(model: Any, tokenizer: Any, tmp_path: Path) -> None:
+    table, study, tasks = tmp_path / "table.csv", tmp_path / "study.json", [{"task": "perplexity", "lengths": [100]}]
+    layers, heads = model.config.num_hidden_layers, model.config.num_key_value_heads
+    table.write_text("".join(",".join(str(1 + layer + head) for head in range(heads)) + "\n" for layer in range(layers)))
+    settings = {"policies": [f'h2o+headbudgets("{table}")', "keydiff"], "budgets": [40], "blocks": [32]}
+    study.write_text(json.dumps({"compression": "regular", "dtype": "f32", "model": str(MODEL), "tasks": tasks} | settings))
+    for first in ("own", "other"):  # each program goes on with the other's file
+        path, other = tmp_path / f"{first}.sqlite", ["study", study, "-o", tmp_path / f"{first}.sqlite"]
+        own = lambda: kvloupe.evaluate(model, tokenizer, path, tasks=tasks, progress=False, **settings)
+        own() if first == "own" else program.run(*other, name="kvloupe-capture")
+        written = rows(path, "SELECT value FROM settings WHERE name = 'policy files'")
+        program.run(*other, name="kvloupe-capture") if first == "own" else own()
+        assert str(table) in written[0][0] and rows(path, "SELECT COUNT(*) FROM items WHERE state = 'done'") == [(3,)]
+    assert rows(tmp_path / "own.sqlite", "SELECT * FROM settings ORDER BY 1") == rows(
+        tmp_path / "other.sqlite", "SELECT * FROM settings ORDER BY 1")
+    table.write_text(table.read_text() + "\n")
+    with pytest.raises(kvloupe.KvloupeError, match="policy files|settings"):
+        kvloupe.evaluate(model, tokenizer, tmp_path / "own.sqlite", tasks=tasks, progress=False, **settings)
