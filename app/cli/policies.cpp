@@ -95,25 +95,25 @@ std::string as_table() {
       modifiers = true;
       text += "\nModifiers\n";
     }
-    text += fmt::format("\n{:<13}{}\n{:<13}{}\n{:<13}source: {}\n", entry.name, entry.summary, "",
+    text += fmt::format("\n{:<15}{}\n{:<15}{}\n{:<15}source: {}\n", entry.name, entry.summary, "",
                         entry.formula, "", entry.source);
     if (const PartOrigin* origin = origin_of(entry.name))
-      text += fmt::format("{:<13}plugin: {}\n", "", origin->file);
+      text += fmt::format("{:<15}plugin: {}\n", "", origin->file);
     for (const ParameterInfo& parameter : entry.parameters) {
       const std::string by_default = parameter.required ? std::string(" (required)")
                                                         : "=" + value_text(parameter.default_value);
-      text += fmt::format("{:<15}{:<22}{:<30}{}\n", "", parameter.name + by_default,
+      text += fmt::format("{:<17}{:<22}{:<30}{}\n", "", parameter.name + by_default,
                           range_text(parameter), parameter.meaning);
     }
   }
   text += "\nAs their authors ran them: the policies that figures begin with\n\n";
   for (const PublishedPolicy& one : published_policies()) {
-    text += fmt::format("{:<14}{}\n{:<14}{}\n", one.method, one.spec, "", one.why);
+    text += fmt::format("{:<17}{}\n{:<17}{}\n", one.method, one.spec, "", one.why);
   }
   text += "\nAs kvpress does it: the name of a press is a policy too\n\n";
   for (const Preset& preset : presets()) {
-    text += fmt::format("{:<36}{}\n", preset.name, preset.spec);
-    if (!preset.differs.empty()) text += fmt::format("{:<36}but {}\n", "", preset.differs);
+    text += fmt::format("{:<38}{}\n", preset.name, preset.spec);
+    if (!preset.differs.empty()) text += fmt::format("{:<38}but {}\n", "", preset.differs);
   }
   return text;
 }

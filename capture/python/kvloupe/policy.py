@@ -113,14 +113,9 @@ class Policy:
         shape = engine.LayerShape(size=ctypes.sizeof(engine.LayerShape))
         query_heads, value_dim = query_heads or heads, value_dim or key_dim
         for name, value in (("layer", layer), ("layers", layers), ("heads", heads), ("query_heads", query_heads),
-<<<<<<< HEAD
-                            ("key_dim", key_dim), ("value_dim", value_dim), ("sliding_window", window),
+                            ("key_dim", key_dim), ("value_dim", value_dim), ("sliding_window", window), ("chunk_size", chunk),
                             ("budget", budget), ("rotary_start", rotary_start), ("rotary_dim", rotary_dim),
                             ("prompt_length", prompt_length)):
-=======
-                            ("key_dim", key_dim), ("value_dim", value_dim), ("sliding_window", window), ("chunk_size", chunk),
-                            ("budget", budget), ("rotary_start", rotary_start), ("rotary_dim", rotary_dim)):
->>>>>>> cache
             if int(value) != value or not -1 << 31 <= int(value) < 1 << 31:
                 raise KvloupeError(f"{name}: {value} is not a whole number of 32 bits")
             setattr(shape, name, int(value))
