@@ -33,7 +33,8 @@ SPECS = {"snapkv": "snapkv(window=4)", "expr": 'expr("-abs(age - 3)")', "recent"
          "lava": "lavascore+lava", "zigzag": "h2o+zigzag", "caote": "h2o+caote", "fastcaote": "h2o+fastcaote",
          "chunks": "snapkv(window=4)+chunks(3)", "critical": "snapkv(window=4)+critical", "kvmerger": "h2o+kvmerger",
          "cam": "h2o+cam", "tome": "keydiff+tome", "python": 'python("{folder}/own.py:smallest")',
-         "external": 'external("{folder}/sets.json")', "headbudgets": 'h2o+headbudgets("{folder}/budgets.json")'}
+         "every": "h2o+every(2)", "slack": "h2o+slack(2)", "only": "h2o+only", "boundaries": "keydiff+boundaries",
+         "protect_prompt": "h2o+protect_prompt(extra=1)", "external": 'external("{folder}/sets.json")', "headbudgets": 'h2o+headbudgets("{folder}/budgets.json")'}
 PROMPT = np.random.default_rng(5).integers(3, tiny.VOCABULARY, 44).tolist()
 
 
@@ -110,7 +111,7 @@ def test_every_policy_replays_as_in_the_program(trace: Path, folder: Path) -> No
                 assert mine.kept(*place).tolist() == step["retained"], (name, place)
                 end = mine.ends[step["step"]]
                 assert np.flatnonzero((gone[:end] < 0) | (gone[:end] > step["step"])).tolist() == step["retained"]
-    assert replayed >= len(catalogue()) - 5, refused  # those that need a probe or a trained filter
+    assert replayed >= len(catalogue()) - 5, refused  # those that need a probe, texts, or a file
 
 
 def test_a_measure_is_that_of_the_program_whether_it_was_measured_or_not(trace: Path) -> None:
