@@ -48,7 +48,7 @@ LossOf loss_of(const AdviceRequest& request) {
                      " has no largest value to lose from; choose a share, or a measure that is "
                      "better where it is smaller");
   }
-  if (!measure->share && !(request.largest > 0.0)) {
+  if (!measure->share && !(request.largest > 0.0 && std::isfinite(request.largest))) {
     throw UsageError("advise: measure " + request.measure +
                      " has no upper limit, and a promise needs one; give --largest, and larger "
                      "losses count as that");

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "analysis/error.h"
@@ -181,6 +182,10 @@ TEST(Advice, LossesWithoutALimitNeedOne) {
   AdviceRequest request;
   request.measure = "perplexity_loss";
   request.at_most = 0.3;
+  EXPECT_THAT([&] { advise(made.table, request); },
+              ::testing::ThrowsMessage<UsageError>(HasSubstr("--largest")));
+  // Beside an infinite one every loss would be none.
+  request.largest = std::numeric_limits<double>::infinity();
   EXPECT_THAT([&] { advise(made.table, request); },
               ::testing::ThrowsMessage<UsageError>(HasSubstr("--largest")));
   request.largest = 2.0;
