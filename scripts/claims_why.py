@@ -136,7 +136,7 @@ def needles(studies):
                      written(list(still.values())) if still else "–"])
     text = (f"**Needles.** The full cache answers {len(right)} of {len(study.whole)} prompts; the others are left out of all rows. Share of "
             "the rest that a policy answers, with Wilson's 95 % interval, and the share of the needle's tokens that a head still holds "
-            f"after the prompt at 20 %, in a replay:\n\n![Share of needles found by budget](images/claims-needles.svg)\n\n{table(['policy', '10 %', '25 %', '50 %', 'needle kept at 20 %'], rows)}")
+            f"after the prompt at 20 %, in a replay:\n\nThe figure counts all prompts, also those left out of the table.\n\n![Share of needles found by budget](images/claims-needles.svg)\n\n{table(['policy', '10 %', '25 %', '50 %', 'needle kept at 20 %'], rows)}")
     holds, early = [list(kept.prompts(f"{policy} 128 needle").values()) for policy in ("h2o", "keydiff")], list(kept.prompts("h2o 128 place").values())
     if (early and verdict(early, "<", 0.5)[2] == "holds" and statistics.fmean(holds[0]) > statistics.fmean(holds[1])
             and verdict(found(study, "keydiff", "h2o", "50%"), ">", 0)[2] == "holds"):
