@@ -23,13 +23,19 @@ NUMBERS = [  # field of a predicted head, words
 ]
 
 
-def wilson(hits, count):
-    """A share in percent with its 95 % interval (Wilson's)."""
+def wilson_interval(hits, count):
+    """Both ends of a share's 95 % interval (Wilson's)."""
     z = 1.959964
     share = hits / count
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)
     half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return f"{100 * share:.0f} % ({100 * max(0.0, middle - half):.0f} to {100 * min(1.0, middle + half):.0f})"
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def wilson(hits, count):
+    """A share in percent with its 95 % interval (Wilson's)."""
+    low, high = wilson_interval(hits, count)
+    return f"{100 * hits / count:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
 
 
 def median_interval(values):

@@ -15,9 +15,9 @@ traces=${TRACES:-30}
 scripts/real-model.sh --fetch
 mkdir -p "$folder/prompts"
 ln -sfn "$PWD/build/real-model/model.gguf" "$folder/model.gguf"
-prompts() { # TASK LENGTH
-  local file="$folder/prompts/$1-$2.jsonl"
-  [ -e "$file" ] || python3 scripts/claims_prompts.py "$folder/prompts" "$1" "$2" "$count"
+prompts() { # TASK LENGTH [--blind]
+  local file="$folder/prompts/$1${3:+-blind}-$2.jsonl"
+  [ -e "$file" ] || python3 scripts/claims_prompts.py "$folder/prompts" "$1" "$2" "$count" "${@:3}"
   [ "$(wc -l < "$file")" -eq "$count" ] || {
     echo "claims.sh: $file has $(wc -l < "$file") prompts, not $count; give another FOLDER, or the same COUNT" >&2
     exit 1
@@ -25,7 +25,13 @@ prompts() { # TASK LENGTH
 }
 prompts needle 1000
 prompts prose 500
-for study in states once critical blocks variants merging sets needles sinks; do
+prompts code 500
+for task in questions needles keyvalue variables; do
+  prompts "$task" 500
+  prompts "$task" 500 --blind
+done
+running="needles questions several keyvalue variables chance sinks code"
+for study in states once critical blocks variants merging sets $running; do
   cp "assets/studies/claims/$study.json" "$folder/$study.json"
 done
 mkdir -p "$folder/replayed"
@@ -36,7 +42,7 @@ for study in states once critical blocks variants merging sets; do
   build/bin/kvloupe study run "$folder/$study.json" -o "$folder/$study.sqlite"
 done
 python3 scripts/claims_kept.py "$folder"
-for study in needles sinks; do
+for study in $running; do
   build/bin/kvloupe-capture study "$folder/$study.json" -o "$folder/$study.sqlite" --threads "$threads"
 done
 build/bin/kvloupe export "$folder/needles.sqlite" --figure study-budget --set measure=answer_found --size 120x75mm \

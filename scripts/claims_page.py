@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 from blame import table
-from claims_rows import ROWS
+from claims_rows import ROWS, TASKS
 from claims_study import Kept, Study
 from claims_verdict import SAME, verdict, written
-from claims_why import looked_into
+from claims_why import above_chance, looked_into
 
 
 def checked(folder, studies):
@@ -54,7 +54,13 @@ STUDIES = [  # name, what it measures, command
     ("sets", "one merge after the whole prompt, by the threshold alone", "kvloupe study run"),
     ("kept", "which tokens are kept", "claims_kept.py"),
     ("needles", "policies in the model, on prompts of needles", "kvloupe-capture study"),
+    ("questions", "policies in the model, on questions about 500 tokens of an essay", "kvloupe-capture study"),
+    ("several", "the same, on four needles in 500 tokens", "kvloupe-capture study"),
+    ("keyvalue", "the same, on lists of words with numbers, 500 tokens", "kvloupe-capture study"),
+    ("variables", "the same, on variables in 500 tokens", "kvloupe-capture study"),
+    ("chance", "the full cache, on prompts without the link to the answer", "kvloupe-capture study"),
     ("sinks", "policies in the model, loss of 500 tokens of manuals", "kvloupe-capture study"),
+    ("code", "the same, of 500 tokens of Python's library", "kvloupe-capture study"),
 ]
 
 
@@ -65,24 +71,27 @@ def page(folder):
             sys.exit(f"claims_page.py: {folder}/{name}.sqlite has {len(study.whole)} whole prompt{'s'[:len(study.whole) - 1]}; intervals "
                      "need three: run scripts/claims.sh with a larger COUNT")
     papers, prompts, verdicts = {}, {}, {}
+    left_out = {name for name, _, _ in TASKS if not above_chance(studies, name)}
     for paper, claim, place, theirs, name, compute, side, threshold in ROWS:
+        if name in left_out:
+            continue
         numbers = compute(studies[name])
         if not numbers:
             sys.exit(f"claims_page.py: {folder} has no values of the study {name} for: {claim}; run scripts/claims.sh again")
         says = verdict(numbers, side, threshold)[2]
         papers.setdefault(paper, []).append(
             [claim, place, theirs, written(numbers), str(len(numbers)), f"{side} {threshold:g}", says, f"`{name}`"])
-        prompts[name] = max(len(numbers), prompts.get(name, 0))
+        prompts[name] = len(studies[name].whole) if name != "kept" else max(len(numbers), prompts.get(name, 0))
         verdicts[says] = verdicts.get(says, 0) + 1
     head = ["claim", "place", "theirs", "ours", "prompts", "holds if", "verdict", "study"]
     tables = "\n\n".join(f"## {paper}\n\n{table(head, rows)}" for paper, rows in papers.items())
-    commands = [[f"`{name}`", what, str(prompts[name]),
+    commands = [[f"`{name}`", what, str(prompts.get(name, len(getattr(studies[name], "whole", ())))),
                  f"`scripts/{command} {folder}`" if command.endswith(".py") else
                  f"`build/bin/{command} {folder}/{name}.json -o {folder}/{name}.sqlite`"] for name, what, command in STUDIES]
     return f"""# The papers' claims on a real model
 
 Which claims of KeyDiff, CriticalKV, CAOTE and KVMerger hold for SmolLM2-135M-Instruct, on a needle in some 1 000 tokens of
-manuals, blocks of 128 tokens? {sum(verdicts.values())} rows: {verdicts.get("holds", 0)} hold,
+manuals and on [four other tasks](#looked-into), blocks of 128 tokens? {sum(verdicts.values())} rows: {verdicts.get("holds", 0)} hold,
 {verdicts.get("does not hold here", 0)} do not hold here, {verdicts.get("cannot be told", 0)} cannot be told. [Surprising ones](#looked-into) were looked into. The papers'
 models (3 to 13 thousand million parameters) are 20 to 100 times as large, and their prompts have many thousand tokens: a claim
 that does not hold here may hold there.
@@ -110,8 +119,8 @@ come from. A study may have fewer prompts than another, because each can be stop
 
 {table(["study", "measures", "prompts", "command"], commands)}
 
-All policies of `states`, `needles` and `sinks` evict after each block; in `needles` CriticalKV does so, too, although its paper
-evicts once, after the prompt. CriticalKV's 92 % are heads by their mean over all samples, for the first new token; here heads
+Policies evict after each block of `states` and of the prompts that run in the model; there CriticalKV does so, too, although its
+paper evicts once, after the prompt. CriticalKV's 92 % are heads by their mean over all samples, for the first new token; here heads
 are counted in each prompt, by their mean over the tokens after the context. KeyDiff's and CAOTE's budgets are counts of entries;
 here they are shares of the prompt. H2O, TOVA, SnapKV and StreamingLLM are baselines of the papers; their rows are facts that
 others report.

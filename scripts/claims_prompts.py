@@ -5,8 +5,8 @@
     scripts/claims_prompts.py FOLDER TASK LENGTH COUNT --blind    and TASK-blind-LENGTH.jsonl, without the evidence
 
 LENGTH is in tokens, roughly: the script counts characters. Everything follows from the line's number, so a larger COUNT
-keeps the lines of a smaller one. A blind prompt lacks the lines or sentences that hold the answer: the share that a model
-still answers is chance.
+keeps the lines of a smaller one. A blind prompt lacks what links its question to the answer: a name in the line that holds
+the answer, or, for questions, the sentence with the evidence. The share that a model still answers is chance.
 
     needle     a sentence among others of a manual: on which file a module was tried first; the file's name is a word of the
                manual itself
@@ -138,7 +138,7 @@ def hidden_facts(i, length, blind, count, chance):
     modules = chance.sample([word.capitalize() for word in WORDS], count)
     facts = [f"The module {module} was first tried on a file called {file}.txt." for module, file in zip(modules, files)]
     asked = chance.randrange(count)
-    shown = [fact for k, fact in enumerate(facts) if not (blind and k == asked)]
+    shown = [fact.replace(f"The module {modules[asked]}", "Another module") if blind else fact for fact in facts]
     text = among(chance, sentences, shown)
     return prompt(f"Read this text and answer the question at its end.\n\n{text}",
                   f"On which file was the module {modules[asked]} first tried?",
@@ -163,7 +163,7 @@ def keyvalue(i, length, blind):
     numbers = chance.sample(range(1000, 10000), wanted)
     asked = chance.randrange(wanted)
     lines = [f"The number of the {key} is {number}." for key, number in zip(keys, numbers)]
-    shown = [line for k, line in enumerate(lines) if not (blind and k == asked)]
+    shown = [line.replace(f"the {keys[asked]} is", "another thing is") if blind else line for line in lines]
     return prompt("Read this list and answer the question at its end.\n\n" + "\n".join(shown),
                   f"What is the number of the {keys[asked]}?", f"The number of the {keys[asked]} is",
                   str(numbers[asked]), [] if blind else lines[asked])
@@ -182,7 +182,7 @@ def variables(i, length, blind):
     rest = [list(chain) for chain in chains]
     facts = [rest[c].pop(0) for c in order]
     if blind:
-        facts.remove(chains[asked][0])
+        facts[facts.index(chains[asked][1])] = f"The variable {names[3 * asked + 1]} is the same as another."
     text = among(chance, sentences, facts)
     last = names[3 * asked + 2]
     return prompt(f"Follow the variables in this text.\n\n{text}", f"Which number is the variable {last}?", f"The variable {last} is the number", str(numbers[asked]), [] if blind else chains[asked])

@@ -153,6 +153,35 @@ def needle_rows():
                "needles", lambda s, b=budget: found(s, "tova+caote", "tova", b), ">", 0)
 
 
+TASKS = [  # study, words, a half sentence for the table of chance
+    ("questions", "Questions about an essay answered", "a question about one of two essays"),
+    ("several", "One of four needles found", "four needles, a question for one of them"),
+    ("keyvalue", "A word's number found in a list", "a list of words with numbers"),
+    ("variables", "A variable's number found over two assignments", "two chains of three variables in a manual"),
+]
+
+
+def task_rows():
+    """Policies in the model on other tasks, of the prompts that the full cache answers."""
+    for task, words, _ in TASKS:
+        for other in ("sink", "tova", "h2o", "snapkv(pool=max)"):
+            yield ("KeyDiff", f"{words}, `keydiff` − `{other}`, 50 %", "tab. 1", "more on most tasks of LongBench", task,
+                   lambda s, o=other: found(s, "keydiff", o, "50%"), ">", 0)
+        yield ("CriticalKV", f"{words}, with − without two stages on SnapKV, 50 %", "fig. 3, tab. 1", "more on LongBench", task,
+               lambda s: found(s, "snapkv(pool=max)+critical", "snapkv(pool=max)", "50%"), ">", 0)
+        yield ("CAOTE", f"{words}, `tova+caote` − `tova`, 50 %", "tab. 2", "more on LongBench", task,
+               lambda s: found(s, "tova+caote", "tova", "50%"), ">", 0)
+
+
+def code_rows():
+    """Loss of Python code."""
+    for policy in ("h2o", "tova", "snapkv"):
+        yield ("CAOTE", f"Loss of code (nats), `{policy}+caote` − `{policy}`, 25 %", "tab. 4", "lower perplexity of prose", "code",
+               lambda s, p=policy: minus(s, "perplexity_loss", f"{p}+caote", p, "25%"), "<", 0)
+    yield ("StreamingLLM", "Loss of code (nats), recent tokens alone − with four first tokens, 25 %", "§3.1", "collapses without (prose)", "code",
+           lambda s: minus(s, "perplexity_loss", "sink(0)", "sink(4)", "25%"), ">", 0)
+
+
 ROWS = [  # paper, claim, place, their number, study, numbers of the prompts, side, threshold
     ("KeyDiff", "Rank correlation of a key's mean cosine to the others and the attention it receives, mean of heads",
      "fig. 2, §3.1", "negative", "states", lambda s: mean(s, "key_attention_correlation"), "<", 0),
@@ -193,4 +222,6 @@ ROWS = [  # paper, claim, place, their number, study, numbers of the prompts, si
     *equal_count_rows(),
     *known_rows(),
     *needle_rows(),
+    *task_rows(),
+    *code_rows(),
 ]

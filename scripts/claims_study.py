@@ -44,6 +44,12 @@ class Study:
                       if trace in self.whole and name.rsplit("/", 1)[-1] in names}
         return part
 
+    def part(self, word):
+        """The same results, of the prompts whose names have this word."""
+        part = copy.copy(self)
+        part.whole = {trace for trace, name in self.rows.execute("SELECT trace, name FROM traces") if trace in self.whole and word in name}
+        return part
+
     def heads(self, measure, policy, budget, block=None):
         """{prompt: {(layer, head): value}}, known values only, of prompts with all their items."""
         found = {}

@@ -1,7 +1,9 @@
 """The section "Looked into" of docs/claims.md: what is behind verdicts that surprise. A sentence stands only if its numbers bear it."""
 import statistics
+import sys
 
-from blame import table, wilson
+from blame import table, wilson, wilson_interval
+from claims_rows import TASKS
 from claims_study import found, lower, lower_if, mean, share
 from claims_verdict import verdict, written
 
@@ -145,6 +147,46 @@ def needles(studies):
     return text
 
 
+def tasks(studies):
+    """How often the full cache and the policies do the other tasks, and chance."""
+    policies = ["keydiff", "tova", "tova+caote", "sink", "h2o", SNAP, SNAP + "+critical"]
+    rows, left_out = [], []
+    for name, _, words in TASKS:
+        study = studies[name]
+        right, blind = study.answered(), study_of_chance(studies, name)
+        shares = []
+        for policy in policies:
+            answers = study.prompts("answer_found", policy, "50%")
+            shares.append(wilson(sum(answers[p] == 1 for p in answers if p in right), sum(p in right for p in answers)) if right else "–")
+        rows.append([words, str(len(study.whole)), wilson(sum(value == 1 for value in blind.values()), len(blind)),
+                     wilson(len(right), len(study.whole)), *shares])
+        left_out += [] if above_chance(studies, name) else [words]
+    text = ("**Other tasks.** How often the full cache answers (with Wilson's 95 % interval); how often the model answers where the "
+            "link between question and answer is taken out of the prompt (chance); and how often a policy at 50 % answers what the "
+            "full cache answers:\n\n" +
+            table(["task", "prompts", "chance", "full cache", *(f"`{one}`" for one in policies)], rows))
+    if left_out:
+        text += ("\n\nThe full cache is not above chance (the intervals overlap) in these tasks, so that they have no rows above: "
+                 f"{'; '.join(left_out)}.")
+    return text
+
+
+def study_of_chance(studies, task):
+    """{prompt: found}: the full cache on a task's blind prompts."""
+    word = {"several": "needles"}.get(task, task) + "-blind"
+    found_without = studies["chance"].part(word).prompts("answer_found", "full", "full")
+    if not found_without:
+        sys.exit(f"claims_page.py: chance.sqlite has no prompt of {word} with all its items done; run scripts/claims.sh again")
+    return found_without
+
+
+def above_chance(studies, task):
+    """Whether the full cache does a task more often than it answers blind prompts: intervals that do not overlap."""
+    study, blind = studies[task], study_of_chance(studies, task)
+    return (wilson_interval(len(study.answered()), len(study.whole))[0] >
+            wilson_interval(sum(value == 1 for value in blind.values()), len(blind))[1])
+
+
 def looked_into(studies):
-    parts = [part(studies) for part in (two_stages, distinct_keys, block_sizes, merging_and_recency, thresholds, single_errors, needles)]
+    parts = [part(studies) for part in (two_stages, distinct_keys, block_sizes, merging_and_recency, thresholds, single_errors, needles, tasks)]
     return "\n\n".join(part for part in parts if part)

@@ -56,7 +56,7 @@ def test_verdicts() -> None:
     assert verdict([0] * 10, ">", 0)[1:] == (None, "cannot be told")
 
 
-def results(path: Path, values: dict, heads: dict | None = None, waiting: tuple = ()) -> None:
+def results(path: Path, values: dict, heads: dict | None = None, waiting: tuple = (), names: tuple = ()) -> None:
     """A results file (docs/studies.md): values {(prompt, policy, budget, block, measure): value}, heads the same with layer
     and head at the end."""
     with sqlite3.connect(path) as file:
@@ -71,7 +71,7 @@ def results(path: Path, values: dict, heads: dict | None = None, waiting: tuple 
 
         def keys(item: tuple, measure: str) -> tuple[int, int]:
             if item not in items:
-                file.execute("INSERT OR IGNORE INTO traces VALUES (?, ?)", (item[0], f"traces/{item[0]}.h5"))
+                file.execute("INSERT OR IGNORE INTO traces VALUES (?, ?)", (item[0], names[item[0]] if names else f"traces/{item[0]}.h5"))
                 items[item] = file.execute("INSERT INTO items (trace, policy, budget, block, state) VALUES (?, ?, ?, ?, ?)",
                                            (*item, "waiting" if item[0] in waiting else "done")).lastrowid
             if measure not in measures:
@@ -124,8 +124,9 @@ def test_ranks() -> None:
     assert list(claims_check.ranks(np.array(values))) == [4, 1, 4, 2, 4]
 
 
-def made_folder(folder: Path, prompts: int) -> None:
-    """Results of every study with a number for all that the rows ask for: what they ask for is recorded first."""
+def made_folder(folder: Path, prompts: int, guessed: tuple = ()) -> None:
+    """Results of every study with a number for all that the rows ask for: what they ask for is recorded first. The model answers
+    the blind prompts of the tasks guessed."""
     asked: dict = {name: set() for name, _, _ in claims_page.STUDIES}
 
     class Recorder:
@@ -140,6 +141,9 @@ def made_folder(folder: Path, prompts: int) -> None:
             asked[self.name].add((measure, policy, budget, block, True))
             return {prompt: {(layer, head): prompt + layer + head for layer in range(LAYERS) for head in range(HEADS)} for prompt in (0, 1)}
 
+        def part(self, word: str) -> Recorder:
+            return self
+
         def answered(self) -> set:
             return set(self.prompts("answer_found", "full", "full"))
     recorders = {name: Recorder(name) for name in asked}
@@ -152,6 +156,11 @@ def made_folder(folder: Path, prompts: int) -> None:
             (folder / "kept.json").write_text(json.dumps({number: {p: chance.random() for p in range(prompts)} for number, *_ in sorted(of)}))
             continue
         values, heads = {}, {}
+        if name == "chance":
+            blind = [f"{task}-blind#{prompt}" for task in ("questions", "needles", "keyvalue", "variables") for prompt in range(prompts)]
+            results(folder / "chance.sqlite", {(i, "full", "full", "128", "answer_found"): int(one.split("#")[0] in guessed)
+                                               for i, one in enumerate(blind)}, names=tuple(blind))
+            continue
         for measure, policy, budget, block, by_head in sorted(of, key=str):
             for prompt in range(prompts):
                 item = (prompt, policy, budget, block or "128", measure)
@@ -191,6 +200,23 @@ def test_page_of_made_results(tmp_path: Path) -> None:
     assert ours == f"{apart.mean():.3g} [{apart.mean() - half:.3g}, {apart.mean() + half:.3g}]"
     assert (prompts, condition, study) == ("5", "> 0", "`sinks`")
     assert says == ("holds" if apart.mean() > half else "does not hold here" if apart.mean() < -half else "cannot be told")
+
+
+def test_a_task_at_chance_is_left_out(tmp_path: Path) -> None:
+    made_folder(tmp_path, 5, guessed=("variables-blind",))
+    page = claims_page.page(tmp_path)
+    named = "in these tasks, so that they have no rows above: two chains of three variables in a manual."
+    assert page.count("A variable's number found") == 0 and named in page
+    assert page.count("| One of four needles found") == 6
+    row = next(line for line in page.splitlines() if line.startswith("| two chains of three variables"))
+    assert row.startswith("| two chains of three variables in a manual | 5 | 100 % (57 to 100) | 100 % (57 to 100) | ")
+
+
+def test_a_task_without_blind_prompts_is_one_line(tmp_path: Path) -> None:
+    made_folder(tmp_path, 5)
+    with sqlite3.connect(tmp_path / "chance.sqlite") as file:
+        file.execute("UPDATE items SET state = 'waiting' WHERE trace IN (SELECT trace FROM traces WHERE name LIKE '%variables%')")
+    one_line(lambda: claims_page.page(tmp_path), "chance.sqlite", "variables-blind", "claims.sh")
 
 
 @pytest.mark.parametrize("prompts, words", [(1, "has 1 whole prompt;"), (2, "has 2 whole prompts;")])
