@@ -80,8 +80,9 @@ std::optional<Refusal> refusal(const Trace& full, const Trace& closed) {
     return Refusal{
         &closed,
         fmt::format(
-            "token {} is {}, in {} it is {}; force the same tokens with --ids and --prompt-length",
-            token, text(closed, token), full.path().string(), text(full, token))};
+            "token {} is {}, in {} it is {}; kvloupe-capture run --from {} forces the same tokens",
+            token, text(closed, token), full.path().string(), text(full, token),
+            full.path().string())};
   }
   for (int layer = 0; layer < a.num_layers; ++layer) {
     const Reach a = full.reach(layer), b = closed.reach(layer);

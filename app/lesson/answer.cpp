@@ -24,9 +24,14 @@ std::pair<std::size_t, std::size_t> last_digits(const std::string& text) {
           static_cast<std::size_t>(end.base() - text.begin())};
 }
 
-/// Up to a full stop or the line's end, and no more words than an answer has.
+/// Whether a text has a full stop or a line's end after its first word.
+bool has_ended(const std::string& text) {
+  return text.find_first_of(".\n", text.find_first_not_of(" \n")) != std::string::npos;
+}
+
+/// Up to a full stop or the line's end, and no more words than a page has room for.
 std::string first_words(const std::string& text) {
-  constexpr int kMostWords = 6;
+  constexpr int kMostWords = 16;
   const std::size_t from = std::min(text.find_first_not_of(" \n"), text.size());
   const std::string sentence =
       text.substr(from, std::min(text.find_first_of(".\n", from), text.size()) - from);
@@ -73,16 +78,26 @@ int needle_token(const TokenTable& tokens) {
 std::string answer_text(const TokenTable& tokens, int prompt_length,
                         const std::optional<Trace::Predictions>& predicted,
                         const std::optional<std::vector<std::string>>& vocabulary) {
-  const std::string generated =
-      first_words(text_of(tokens, prompt_length, static_cast<int>(tokens.text.size()) - 1));
-  if (prompt_length < 1 || !predicted || predicted->k < 1) return generated;
-  const auto follows = static_cast<std::size_t>(prompt_length);
-  const std::size_t at = (follows - 1) * static_cast<std::size_t>(predicted->k);
-  if (at >= predicted->token_ids.size()) return generated;
-  const std::int32_t first = predicted->token_ids[at];
-  if (follows < tokens.ids.size() && tokens.ids[follows] == first) return generated;
-  if (!vocabulary || first < 0 || static_cast<std::size_t>(first) >= vocabulary->size()) return {};
-  return first_words((*vocabulary)[static_cast<std::size_t>(first)]);
+  const int length = static_cast<int>(tokens.text.size());
+  const std::string written = first_words(text_of(tokens, prompt_length, length - 1));
+  if (prompt_length < 1 || !predicted || predicted->k < 1) return written;
+  // As far as the model's own most probable tokens are those that stand here, it would have written
+  // them itself.
+  for (int token = prompt_length; token < length; ++token) {
+    const auto t = static_cast<std::size_t>(token);
+    const std::size_t at = (t - 1) * static_cast<std::size_t>(predicted->k);
+    if (at >= predicted->token_ids.size() || t >= tokens.ids.size()) return written;
+    const std::int32_t own = predicted->token_ids[at];
+    if (own == tokens.ids[t]) continue;
+    const std::string same = text_of(tokens, prompt_length, token - 1);
+    if (has_ended(same)) return first_words(same);
+    if (!vocabulary || own < 0 || static_cast<std::size_t>(own) >= vocabulary->size()) return {};
+    // It is not known what would have followed.
+    std::string differs = first_words(same + (*vocabulary)[static_cast<std::size_t>(own)]);
+    if (!differs.ends_with("…")) differs += " …";
+    return differs;
+  }
+  return written;
 }
 
 std::string answer_text(const Trace& trace) {
@@ -92,8 +107,9 @@ std::string answer_text(const Trace& trace) {
 
 std::optional<bool> is_right(const std::string& answer, const std::string& number) {
   if (number.empty() || answer.empty()) return std::nullopt;
-  return answer.starts_with(number) &&
-         (answer.size() == number.size() || !is_digit(answer[number.size()]));
+  const auto first = std::find_if(answer.begin(), answer.end(), is_digit);
+  const auto end = std::find_if_not(first, answer.end(), is_digit);
+  return std::string(first, end) == number;
 }
 
 }  // namespace kvloupe::lesson

@@ -20,15 +20,15 @@ std::string needle_number(const TokenTable& tokens);
 int needle_token(const TokenTable& tokens);
 
 /// The model's own answer after the prompt. If the model generated the following tokens, their
-/// text; if they were forced (from another run), the text of the one token that the model gave the
-/// highest probability. Up to the first full stop or line end, at most six words; empty if neither
-/// is known.
+/// text; if they were forced (from another run), as far as they are those that the model gave the
+/// highest probability, and the first one of its own that differs, with "…" after it. Up to the
+/// first full stop or line end, at most 16 words; empty if neither is known.
 std::string answer_text(const TokenTable& tokens, int prompt_length,
                         const std::optional<Trace::Predictions>& predicted,
                         const std::optional<std::vector<std::string>>& vocabulary);
 std::string answer_text(const Trace& trace);
 
-/// Whether an answer starts with the needle's number; nothing if either is empty.
+/// Whether the first number of an answer is the needle's; nothing if either is empty.
 std::optional<bool> is_right(const std::string& answer, const std::string& number);
 
 }  // namespace kvloupe::lesson

@@ -44,12 +44,12 @@ ValueGroup answer_values() {
   ValueGroup group{"The model's answer", {}};
   const auto add = [&](ValueInfo info) { group.values.push_back(std::move(info)); };
   add({.name = "answer",
-       .meaning = "what the model answers after the prompt: its first sentence, at most six words",
+       .meaning = "what the model answers after the prompt: its first sentence, at most 16 words",
        .needs = "generated tokens or predictions",
        .is_text = true,
        .compute = computed([](In s) { return answer_text(*s.trace); })});
   add({.name = "answer_right",
-       .meaning = "1 if the answer starts with the needle's number",
+       .meaning = "1 if the first number of the answer is the needle's",
        .needs = "the same and a segment needle",
        .compute = computed([](In s) { return right(s, *s.trace); })});
   add({.name = "closed_answer",
@@ -64,7 +64,7 @@ ValueGroup answer_values() {
        })});
   add({.name = "closed_answer_right",
        .arguments = {{Argument::number, "run"}},
-       .meaning = "1 if that answer starts with the needle's number",
+       .meaning = "1 if the first number of that answer is the needle's",
        .needs = "the closed-loop run and a segment needle",
        .compute = computed([](In s, Arguments a) {
          const Trace* run = closed_run(s, a[0]);

@@ -179,7 +179,15 @@ std::string missing_need(const Lesson& lesson, const LessonTraces& traces) {
         break;
       case TraceNeed::Kind::closed:
         if (traces.closed.empty()) {
-          return lacks("a closed-loop run of the same prompt; give it with another --trace");
+          std::string policies;
+          for (const ClosedRun& run : lesson.run.closed)
+            policies +=
+                fmt::format("{}{} {}", policies.empty() ? " (" : ", ", run.policy, run.budget);
+          return lacks(fmt::format(
+              "closed-loop runs of the same prompt{}{}; make each with kvloupe-capture run --model "
+              "MODEL --from {} "
+              "--policy POLICY --budget BUDGET -o RUN.h5, and give it with another --trace",
+              policies, policies.empty() ? "" : ")", trace.path().string()));
         }
         break;
       case TraceNeed::Kind::predictions:

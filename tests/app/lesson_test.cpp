@@ -381,7 +381,11 @@ TEST_F(LessonOnATrace, NeedsAreComparedWithTheTrace) {
   EXPECT_EQ(missing("generated, predictions, tokens>=104, segment:context"), "");
   EXPECT_THAT(missing("tokens>=105"), HasSubstr("at least 105 tokens; this trace has 104"));
   EXPECT_THAT(missing("segment:needle"), HasSubstr("a segment needle"));
-  EXPECT_THAT(missing("closed"), HasSubstr("closed-loop run"));
+  EXPECT_THAT(missing("closed\nclosed: sink(n=0) 25%\nclosed: h2o 10%"),
+              HasSubstr("closed-loop runs of the same prompt (sink(0) 25%, h2o 10%); make each "
+                        "with kvloupe-capture "
+                        "run --model MODEL --from " +
+                        traces.trace->path().string()));
   test::SyntheticTraceOptions bare;
   bare.generated = 0;
   bare.predictions = false;
