@@ -73,7 +73,7 @@ protects, step by step, and how much the output changes.
 kvloupe-capture runs a model on a prompt and writes a trace. kvloupe
 replays any policy on it, in a window or from the command line, and
 writes every picture as SVG, PDF, PNG, CSV or a web page. A demo model
-and ten lessons come with it.")
+and lessons come with it.")
 # CPack asks for the first names where there is one package, and for the second ones where there are two.
 foreach(package DEBIAN_PACKAGE DEBIAN_KVLOUPE_PACKAGE)
   set(CPACK_${package}_NAME kvloupe)

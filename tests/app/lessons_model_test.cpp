@@ -182,7 +182,9 @@ TEST_F(Lessons, EveryPageOpensAndItsNumbersAreThere) {
       EXPECT_EQ(w().notice, "");
       const std::string text = lesson::plain_text(player().text());
       EXPECT_THAT(text, Not(IsEmpty()));
-      EXPECT_THAT(text, Not(HasSubstr("…"))) << "a number is still to come";
+      // An answer that goes on ends with " …”".
+      EXPECT_THAT(std::regex_replace(text, std::regex(" …”"), "”"), Not(HasSubstr("…")))
+          << "a number is still to come";
       EXPECT_THAT(text, Not(HasSubstr("–"))) << "a number that is not to be had";
       for (int i = 0; i < w().state.tile_count; ++i) {
         const window::Tile& tile = w().tiles[static_cast<std::size_t>(i)];
