@@ -454,8 +454,22 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const StudyTable& study = *input.evaluation->study;
   const std::vector<std::string> all = measures_by_head(study);
   const bool one_measure = choice(info, input.choices, "measure") != kAll;
-  const std::string first = one_measure ? chosen_head_measure(info, input, "measure") : all.front();
-  const ChosenHeads chosen = chosen_heads(info, input, first);
+  std::string first = one_measure ? chosen_head_measure(info, input, "measure") : all.front();
+  ChosenHeads chosen = chosen_heads(info, input, first);
+  const auto is_of_layers = [&] {
+    return chosen.heads.heads.empty() || chosen.heads.heads.back().head < 0;
+  };
+  for (std::size_t m = 1; !one_measure && is_of_layers() && m < all.size(); ++m) {
+    first = all[m];
+    chosen = chosen_heads(info, input, first);
+  }
+  if (is_of_layers()) {
+    throw WorkError(fmt::format(
+        "{}: measure {} has no values of heads with {} at {}; choose another measure, or let the "
+        "study go on",
+        study.path.string(), first, chosen.table.policies[chosen.policy],
+        chosen.table.budgets[chosen.budget]));
+  }
   auto figure = std::make_shared<HeadProfile>();
   figure->head = {input.selection.layer, input.selection.head};
   const auto& heads = chosen.heads.heads;

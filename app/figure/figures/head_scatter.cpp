@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -71,6 +70,7 @@ void add_dot_names(Scene& scene, const Style& style, const Axes& axes,
                    std::vector<Rect> taken) {
   std::stable_sort(dots.begin(), dots.end(),
                    [](const auto& a, const auto& b) { return a.first.y < b.first.y; });
+  const bool has_lines = !taken.empty();
   for (const auto& [at, name] : dots) {
     const double reach = size / 2 + 0.8;
     taken.push_back({at.x - reach, at.y - reach, 2 * reach, 2 * reach});
@@ -79,11 +79,16 @@ void add_dot_names(Scene& scene, const Style& style, const Axes& axes,
   const double away = size / 2 + 1.6;
   for (std::size_t i = 0; i < std::min(kNamedDots, dots.size()); ++i) {
     const auto& [at, name] = dots[i];
-    const std::array<std::pair<Point, Align>, 4> places = {
-        {{{at.x + away, at.y + cap / 2}, Align::left},
-         {{at.x - away, at.y + cap / 2}, Align::right},
-         {{at.x, at.y - away}, Align::centre},
-         {{at.x, at.y + away + cap}, Align::centre}}};
+    std::vector<std::pair<Point, Align>> places = {{{at.x + away, at.y + cap / 2}, Align::left},
+                                                   {{at.x - away, at.y + cap / 2}, Align::right},
+                                                   {{at.x, at.y - away}, Align::centre},
+                                                   {{at.x, at.y + away + cap}, Align::centre}};
+    // Between the lines of a cross, by the descent and the ascent of Text::bounds().
+    for (const double up : {-0.22 * style.small - 0.8, 0.75 * style.small + 0.8}) {
+      if (!has_lines) break;
+      places.push_back({{at.x + away, at.y + up}, Align::left});
+      places.push_back({{at.x - away, at.y + up}, Align::right});
+    }
     for (const auto& [anchor, align] : places) {
       Text text = make_text(style, name, anchor, style.small, Font::regular, align);
       const Rect box = text.bounds();

@@ -166,9 +166,15 @@ class StudyHeadScatter final : public Figure {
 
   PanelGrid grid(const DrawRequest& request) const {
     ValueRange along_x, along_y;
+    // With the intervals; on a logarithmic axis an interval may begin near 0, and is cut.
+    const auto add = [](ValueRange& values, const StudentMean& mean, bool log) {
+      values.add(mean.mean);
+      values.add(mean.high);
+      if (!log) values.add(mean.low);
+    };
     for (const Point3& one : heads) {
-      along_x.add(one.x.mean);
-      along_y.add(one.y.mean);
+      add(along_x, one.x, log_x);
+      add(along_y, one.y, log_y);
     }
     const auto range = [](const ValueRange& values, bool log, const StudyMeasure& measure) {
       return log ? values.padded_log() : within(values.padded(), bounds_of(measure));
