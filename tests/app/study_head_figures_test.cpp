@@ -129,7 +129,8 @@ TEST_F(HeadScatterFigure, HasMeansAndStudentsIntervalsOfEveryHead) {
   Target target;
   target.layer = 1;
   target.head = 1;
-  EXPECT_THAT(made.figure->value_text(target), HasSubstr("head 1.1: "));
+  EXPECT_THAT(made.figure->value_text(target), HasSubstr("Retained attention mass 0."));
+  EXPECT_THAT(made.figure->value_text(target), HasSubstr(" to "));
 }
 
 TEST_F(HeadScatterFigure, EveryHeadIsAPointThatThePointerFindsOnTheScreenAndOnPaper) {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "analysis/study/run_study.h"
 #include "tests/app/virtual_display.h"
@@ -78,6 +79,42 @@ TEST_F(StudyHeadsWindow, APointMarksItsHeadAndAClickSelectsIt) {
     }
   }
   EXPECT_EQ(tried, 6);
+}
+
+TEST_F(StudyHeadsWindow, ThePointUnderThePointerIsMarkedInTheOtherViews) {
+  w().state.tile_count = 2;
+  w().state.tiles[1].view = "study-heads";
+  show("head-scatter");
+  ASSERT_EQ(w().tiles[1].error(), "");
+  const figure::PickPoints& points = w().tiles[0].scene()->point_sets.back();
+  const figure::Target head = points.target(0);
+  driver_->move(2.0F, 2.0F);
+  driver_->frames(3);
+  const window::Picture before = driver_->picture();
+  const ImVec2 at = on_screen(points.points.front());
+  driver_->move(at.x, at.y);
+  driver_->frames(3);
+  const window::Picture after = driver_->picture();
+  // The head's row in the second tile, and a row of another head.
+  const window::Tile& tile = w().tiles[1];
+  int marked = 0, others = 0;
+  for (const figure::PickRegion& region : tile.scene()->regions) {
+    const auto pixel = [&](double x, double y) {
+      return std::pair{static_cast<int>(tile.origin().x + static_cast<float>(x) * tile.scale()),
+                       static_cast<int>(tile.origin().y + static_cast<float>(y) * tile.scale())};
+    };
+    const figure::Rect& row = region.rect;
+    const auto [x0, y0] = pixel(row.right(), row.y + 0.3 * row.height);
+    const auto [x1, y1] = pixel(row.right(), row.y + 0.7 * row.height);
+    const bool own = region.target.layer == head.layer && region.target.head == head.head;
+    // A mark goes around the row. At the row's right end there is nothing else, such as the
+    // readout.
+    const double difference = WindowDriver::difference(before, after, x0 - 4, y0, x1 + 2, y1);
+    if (own && difference > 0.0) ++marked;
+    if (!own && difference > 0.0) ++others;
+  }
+  EXPECT_GT(marked, 0);
+  EXPECT_EQ(others, 0);
 }
 
 TEST_F(StudyHeadsWindow, AProfileFollowsTheSelectionAndItsPromptsOpenTheirTraces) {

@@ -99,8 +99,7 @@ class StudyHeadScatter final : public Figure {
     if (target.layer < 0) return {};
     for (const Point3& one : heads) {
       if (one.head.layer != target.layer || one.head.head != target.head) continue;
-      std::string text = fmt::format("{} {}: {}, {}", one.head.head >= 0 ? "head" : "layer",
-                                     name_of(one), mean_text(x, one.x), mean_text(y, one.y));
+      std::string text = mean_text(x, one.x) + ", " + mean_text(y, one.y);
       if (!colour.name.empty())
         text += fmt::format(", {} {}", colour.title, format_number(one.colour.mean));
       return text;
