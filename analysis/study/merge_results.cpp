@@ -98,6 +98,7 @@ void StudyResults::take(const std::filesystem::path& part) {
                fmt::format("SELECT COUNT(*) FROM part.sqlite_master WHERE name = '{}'", table)) > 0;
   };
   const bool at_once = has("at_once"), prompts = has("run_prompts");
+  const bool roles = has("roles"), models = has("models");
   database_.transaction([&] {
     database_.run(R"(
 CREATE TEMP TABLE taken AS SELECT p.item FROM part.items p JOIN main.items m USING (item)
@@ -118,6 +119,8 @@ UPDATE main.items SET (state, problem) =
           "INSERT OR IGNORE INTO main.at_once SELECT item FROM part.at_once "
           "WHERE item IN (SELECT item FROM taken)");
     }
+    if (roles) database_.run("INSERT OR IGNORE INTO main.roles SELECT * FROM part.roles");
+    if (models) database_.run("INSERT OR IGNORE INTO main.models SELECT * FROM part.models");
     if (prompts) {
       database_.run(R"(
 INSERT OR IGNORE INTO main.prompts (stored) SELECT stored FROM part.run_prompts

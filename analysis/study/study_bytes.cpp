@@ -27,7 +27,13 @@ void each_field(Bytes& bytes, StudyTask& task) {
 template <typename Bytes>
 void each_field(Bytes& bytes, StudyOutcome& outcome) {
   bytes(outcome.item, outcome.problem, outcome.seconds, outcome.entries, outcome.at_once,
-        outcome.prompt.stored, outcome.prompt.expected, outcome.prompt.answer, outcome.values);
+        outcome.prompt.stored, outcome.prompt.expected, outcome.prompt.answer, outcome.values,
+        outcome.model, outcome.roles);
+}
+
+template <typename Bytes>
+void each_field(Bytes& bytes, StudyRole& role) {
+  bytes(role.layer, role.head, role.query_head, role.role, role.value);
 }
 
 template <typename Bytes>

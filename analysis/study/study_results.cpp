@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "analysis/error.h"
+#include "analysis/metric/head_roles.h"
 #include "analysis/one_line.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_files.h"
@@ -38,13 +39,18 @@ CREATE TABLE step_values (item INTEGER, measure INTEGER, layer INTEGER, head INT
 )";
 
 // The items that compressed their prompt at once, known when they are done; and what ran in the
-// model, each prompt once. Files of this version from before a table hold the word "all" only, and
-// no prompts.
+// model, each prompt once; the roles of query heads and the model of each trace; where the study
+// file was. Files of this version from before a table hold the word "all" only, and no prompts,
+// roles or models.
 constexpr const char* kLaterTables = R"(
 CREATE TABLE IF NOT EXISTS at_once (item INTEGER PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS prompts (prompt INTEGER PRIMARY KEY, stored TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS run_prompts (item INTEGER PRIMARY KEY, prompt INTEGER NOT NULL,
   expected TEXT NOT NULL, answer TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS roles (trace INTEGER, layer INTEGER, head INTEGER, query_head INTEGER,
+  role TEXT, value REAL, PRIMARY KEY (layer, head, trace, query_head, role)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS models (trace INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS folders (folder TEXT PRIMARY KEY) WITHOUT ROWID;
 )";
 
 /// What results depend on, by the name that a message about a change gives it.
@@ -136,6 +142,59 @@ StudyResults::StudyResults(const std::filesystem::path& path, const Study& study
     add_tables();
     check_same(settings, plan);
   }
+  // Traces have names from the study's folder. Both folders may be moved together.
+  if (study.path.empty()) return;
+  std::error_code error;
+  const std::filesystem::path folder =
+      std::filesystem::relative(std::filesystem::absolute(study.path).parent_path(),
+                                std::filesystem::absolute(path).parent_path(), error);
+  if (error) return;
+  Statement known(database_, "INSERT OR IGNORE INTO folders VALUES (?)");
+  known.bind(0, folder.string()).run();
+}
+
+StudyResults::StudyResults(const std::filesystem::path& path, Checked /*checked*/)
+    : path_(path.string()), database_(open_existing(path)) {}
+
+bool StudyResults::has_table(const char* name) {
+  return database_.number(
+             fmt::format("SELECT COUNT(*) FROM sqlite_master WHERE name = '{}'", name)) > 0;
+}
+
+std::vector<StudyResults::Role> StudyResults::roles(int layer, int head) {
+  std::vector<Role> roles;
+  if (!has_table("roles")) return roles;
+  Statement rows(database_,
+                 "SELECT name, query_head, role, value FROM roles JOIN traces USING (trace) "
+                 "WHERE layer = ? AND head = ? ORDER BY trace, query_head");
+  rows.bind(0, layer).bind(1, head);
+  while (rows.next()) {
+    const std::string name = rows.text(2);
+    const auto found = std::find_if(role_catalog().begin(), role_catalog().end(),
+                                    [&](const RoleInfo& role) { return name == role.name; });
+    if (found == role_catalog().end()) continue;  // of another version
+    roles.push_back({rows.text(0), rows.integer(1),
+                     static_cast<int>(found - role_catalog().begin()), rows.real(3)});
+  }
+  return roles;
+}
+
+std::vector<std::pair<std::string, std::string>> StudyResults::models() {
+  std::vector<std::pair<std::string, std::string>> models;
+  if (!has_table("models")) return models;
+  Statement rows(database_,
+                 "SELECT fingerprint, name, MIN(trace) FROM models JOIN traces USING (trace) "
+                 "GROUP BY fingerprint ORDER BY 3");
+  while (rows.next()) models.emplace_back(rows.text(0), rows.text(1));
+  return models;
+}
+
+std::vector<std::string> StudyResults::study_folders() {
+  std::vector<std::string> folders;
+  if (!has_table("folders")) return folders;
+  Statement rows(database_, "SELECT folder FROM folders ORDER BY 1");
+  while (rows.next()) folders.push_back(rows.text(0));
+  return folders;
 }
 
 void StudyResults::check_kind() {
@@ -321,6 +380,21 @@ void StudyResults::record(const StudyOutcome& outcome) {
       of_run.bind(0, outcome.item).bind(1, prompt.expected).bind(2, prompt.answer);
       of_run.bind(3, prompt.stored).run();
     }
+    if (!outcome.model.empty()) {
+      Statement model(database_,
+                      "INSERT OR IGNORE INTO models SELECT trace, ? FROM items WHERE item = ?");
+      model.bind(0, outcome.model).bind(1, outcome.item).run();
+    }
+    if (!outcome.roles.empty()) {
+      Statement role(database_,
+                     "INSERT OR IGNORE INTO roles SELECT trace, ?, ?, ?, ?, ? FROM items "
+                     "WHERE item = ?");
+      for (const StudyRole& one : outcome.roles) {
+        role.bind(0, one.layer).bind(1, one.head).bind(2, one.query_head);
+        role.bind(3, std::string(role_catalog()[static_cast<std::size_t>(one.role)].name));
+        role.bind(4, one.value).bind(5, outcome.item).run();
+      }
+    }
     Statement replay(database_, "INSERT INTO replay_values VALUES (?, ?, ?)");
     Statement head(database_, "INSERT INTO head_values VALUES (?, ?, ?, ?, ?)");
     Statement step(database_, "INSERT INTO step_values VALUES (?, ?, ?, ?, ?, ?)");
@@ -362,6 +436,19 @@ void StudyResults::each_head_value(
                  "ORDER BY 1, 2");
   rows.bind(0, item).bind(1, measure);
   while (rows.next()) take(rows.integer(0), rows.integer(1), rows.real(2));
+}
+
+std::optional<double> StudyResults::head_value(int item, int measure, int layer, int head) {
+  if (!head_value_) {
+    head_value_ = std::make_unique<Statement>(
+        database_,
+        "SELECT value FROM head_values WHERE item = ? AND measure = ? AND layer = ? AND head = ?");
+  }
+  head_value_->bind(0, item).bind(1, measure).bind(2, layer).bind(3, head);
+  if (!head_value_->next()) return std::nullopt;
+  const double value = head_value_->real(0);
+  head_value_->next();  // to its end, so that it can be run again
+  return value;
 }
 
 void StudyResults::each_value(const std::function<void(int item, const StudyValue& value)>& take) {

@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +24,9 @@ class StudyResults {
   /// Opens an existing file for reading. Throws FileError: missing, another kind of file, written
   /// by another version, damaged.
   explicit StudyResults(const std::filesystem::path& path);
+  /// The same for a file that this program has checked before: not once more, which reads it all.
+  struct Checked {};
+  StudyResults(const std::filesystem::path& path, Checked checked);
   /// Opens the results of this study to go on, or makes the file. Throws FileError as above, and
   /// where the file holds another study or a trace has changed since, with what differs.
   StudyResults(const std::filesystem::path& path, const Study& study, const StudyPlan& plan);
@@ -57,11 +62,28 @@ class StudyResults {
   /// Throws FileError where it is of another study.
   void take(const std::filesystem::path& part);
 
+  /// The roles of the query heads of one layer's head, by trace, query head and role; nothing in
+  /// files of earlier versions, and where the study measures no role.
+  struct Role {
+    std::string trace;
+    int query_head = 0;
+    int role = 0;  // index into role_catalog()
+    double value = 0.0;
+  };
+  std::vector<Role> roles(int layer, int head);
+  /// The models that made the traces of replays that are done, as (fingerprint, a trace of it), in
+  /// the order of the traces; nothing in files of earlier versions.
+  std::vector<std::pair<std::string, std::string>> models();
+  /// The folders of the study files with which the file was written, from the file's own folder.
+  std::vector<std::string> study_folders();
+
   /// One value per measure and item that is done: the mean over the heads.
   void each_replay_value(const std::function<void(int item, int measure, double value)>& take);
   /// The values by head that an item has of a measure, by layer and head; head −1: of the layer.
   void each_head_value(int item, int measure,
                        const std::function<void(int layer, int head, double value)>& take);
+  /// The value of one head; nothing where the file has none.
+  std::optional<double> head_value(int item, int measure, int layer, int head);
   /// The finest values that were kept of each measure (Reduce), by item, measure, layer, head,
   /// step.
   void each_value(const std::function<void(int item, const StudyValue& value)>& take);
@@ -69,6 +91,7 @@ class StudyResults {
  private:
   using Settings = std::vector<std::pair<std::string, std::string>>;
   void check_kind();
+  bool has_table(const char* name);
   void check_whole();
   static Database writable(const std::filesystem::path& path);
   void make_tables();
@@ -79,6 +102,7 @@ class StudyResults {
 
   std::string path_;
   Database database_;
+  std::unique_ptr<Statement> head_value_;  // prepared once: it is asked for many times
 };
 
 }  // namespace kvloupe

@@ -134,22 +134,29 @@ MeasureTable measure_table(const StudyTable& table, int measure, const std::stri
 
 HeadMeasureTable head_table(const StudyTable& table, const MeasureTable& of, std::size_t policy,
                             std::size_t budget) {
-  StudyResults results(table.path);
+  StudyResults results(table.path, StudyResults::Checked{});
   const int measure = table.measure(of.measure);
-  std::map<HeadMeasureTable::Head, std::vector<double>> rows;
+  struct Row {
+    std::vector<double> values;
+    std::vector<char> has;
+  };
+  std::map<HeadMeasureTable::Head, Row> rows;
   for (std::size_t prompt = 0; prompt < of.prompts.size(); ++prompt) {
     const int item = of.items[of.at(policy, budget, prompt)];
     if (item < 0) continue;
     results.each_head_value(item, measure, [&](int layer, int head, double value) {
-      std::vector<double>& row = rows[{layer, head}];
-      row.resize(of.prompts.size(), kUnknown);
-      row[prompt] = value;
+      Row& row = rows[{layer, head}];
+      row.values.resize(of.prompts.size(), kUnknown);
+      row.has.resize(of.prompts.size(), 0);
+      row.values[prompt] = value;
+      row.has[prompt] = 1;
     });
   }
   HeadMeasureTable result;
   for (const auto& [head, row] : rows) {
     result.heads.push_back(head);
-    result.values.insert(result.values.end(), row.begin(), row.end());
+    result.values.insert(result.values.end(), row.values.begin(), row.values.end());
+    result.has.insert(result.has.end(), row.has.begin(), row.has.end());
   }
   return result;
 }

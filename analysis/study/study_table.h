@@ -65,6 +65,7 @@ struct HeadMeasureTable {
   };
   std::vector<Head> heads;     // ascending
   std::vector<double> values;  // [heads, prompts]; NaN: not known
+  std::vector<char> has;       // [heads, prompts] whether the file has a row
 };
 HeadMeasureTable head_table(const StudyTable& table, const MeasureTable& of, std::size_t policy,
                             std::size_t budget);

@@ -1,5 +1,6 @@
 #include "analysis/study/study_work.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <exception>
@@ -8,11 +9,14 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/metric/head_roles.h"
 #include "analysis/one_line.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/compresses_at_once.h"
+#include "analysis/replay/follow.h"
 #include "analysis/replay/measure_replay.h"
 #include "analysis/replay/replay.h"
+#include "analysis/trace/model_fingerprint.h"
 
 namespace kvloupe {
 
@@ -81,6 +85,8 @@ void StudyWorker::open(const StudyTask& task) {
     trace_.reset();
     shared_.reset();
     trace_ = std::make_unique<Trace>(task.trace);
+    model_ = stored_model_fingerprint(task.trace);
+    roles_told_ = false;
     prefix_ = std::make_unique<SharedPrefix>(kMostPrefix);
   }
   if (trace_->identity() != task.identity) {
@@ -133,8 +139,40 @@ std::vector<StudyValue> StudyWorker::values(const StudyTask& task) {
   return values;
 }
 
+/// Of every query head of the open trace.
+std::vector<StudyRole> StudyWorker::roles() {
+  Progress progress;
+  ReadsRequest request;
+  request.tokens = {0};
+  request.roles = true;
+  request.states = &states_;
+  std::vector<StudyRole> roles;
+  for (const TokenReads& head : token_reads(*trace_, request, progress)) {
+    const auto group = static_cast<int>(head.roles.size());
+    for (int i = 0; i < group; ++i) {
+      for (int role = 0; role < static_cast<int>(role_catalog().size()); ++role) {
+        const double value = head.roles[static_cast<std::size_t>(i)].*
+                             role_catalog()[static_cast<std::size_t>(role)].value;
+        roles.push_back({head.layer, head.head, head.head * group + i, role, value});
+      }
+    }
+  }
+  return roles;
+}
+
 void StudyWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
   outcome.values = values(task);
+  outcome.model = model_;
+  // A role is asked for as a measure of heads. What names a head is a number of its query heads.
+  const auto is_role = [](const std::string& measure) {
+    return std::any_of(role_catalog().begin(), role_catalog().end(),
+                       [&](const RoleInfo& role) { return measure == role.name; });
+  };
+  if (!roles_told_ && task.reduce != Reduce::all && task.reduce != Reduce::heads &&
+      std::any_of(task.measures.begin(), task.measures.end(), is_role)) {
+    outcome.roles = roles();
+    roles_told_ = true;
+  }
   outcome.at_once = compresses_at_once(
       *trace_, task.block,
       task.compression == compression_name(Compression::context_only) ? Compression::context_only

@@ -50,6 +50,15 @@ struct StudyPrompt {
   std::string answer;    // what the model said
 };
 
+/// How strongly a query head has a role with the full cache (analysis/metric/head_roles.h).
+struct StudyRole {
+  int layer = 0;
+  int head = 0;        // key-value head
+  int query_head = 0;  // of the layer
+  int role = 0;        // index into role_catalog()
+  double value = 0.0;  // NaN: the trace has no query to tell
+};
+
 /// What became of an item.
 struct StudyOutcome {
   int item = 0;
@@ -59,6 +68,8 @@ struct StudyOutcome {
   int entries = 0;                 // the budget, where the plan did not know it
   bool at_once = false;            // the policy acted once on the whole prompt or its context
   StudyPrompt prompt = {};         // of a run in the model
+  std::string model = {};          // fingerprint of the model that made a replay's trace, if known
+  std::vector<StudyRole> roles = {};  // of the trace, with one outcome of each worker
 };
 
 /// Computes items of one kind, one after the other.
@@ -88,11 +99,14 @@ class StudyWorker final : public ItemWorker {
  private:
   void compute(const StudyTask& task, StudyOutcome& outcome) override;
   void open(const StudyTask& task);
+  std::vector<StudyRole> roles();
   std::vector<StudyValue> values(const StudyTask& task);
 
   int threads_;
   LayerStatesCache states_;
   std::unique_ptr<Trace> trace_;
+  std::string model_;                  // that made trace_
+  bool roles_told_ = false;            // those of trace_
   std::vector<std::string> measures_;  // that shared_ is of, with trace_
   std::unique_ptr<SharedMeasures> shared_;
   std::unique_ptr<SharedPrefix> prefix_;  // of trace_

@@ -181,6 +181,11 @@ FigureRequest make_request(const FigureInfo& info, const FigureSettings& setting
     if (inputs.evaluation) {
       request.inputs = {{inputs.evaluation->path.string(), inputs.evaluation->identity}};
     }
+    // Which heads there are only the results know: the figure refuses others.
+    if (needs.head) {
+      request.selection.layer = settings.layer.value_or(0);
+      request.selection.head = settings.head.value_or(0);
+    }
     return request;
   }
   const std::vector<std::shared_ptr<const Trace>> traces = traces_read(info, inputs);

@@ -60,11 +60,10 @@ void refuse_missing(const figure::FigureInfo& info, const FigureRequest& request
 
 /// Gets a replay in a thread of its own, and meanwhile calls `use` in this one with the latest part
 /// of it: a worker of the replay must not wait for work on its parts.
-std::shared_ptr<const Replay> with_parts(
-    Progress& progress,
-    const std::function<std::shared_ptr<const Replay>(Progress&,
-                                                      const figure::ReplayService::OnPart&)>& get,
-    const figure::ReplayService::OnPart& use) {
+std::shared_ptr<const Replay> with_parts(Progress& progress,
+                                         const std::function<std::shared_ptr<const Replay>(
+                                             Progress&, const figure::ReplayService::OnPart&)>& get,
+                                         const figure::ReplayService::OnPart& use) {
   std::mutex mutex;
   std::condition_variable changed;
   std::shared_ptr<const Replay> part;
@@ -241,6 +240,7 @@ figure::MadeFigure FigureService::compute(const figure::FigureInfo& info,
   std::vector<Block> shown;
   if (needs.evaluation) {
     input.evaluation = inputs.evaluation;
+    input.selection = request.selection;
   } else {
     input.trace = input.traces.front();
     const std::vector<Block> steps =

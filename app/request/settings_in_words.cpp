@@ -62,7 +62,9 @@ std::vector<PolicySpec> compared_policies(const FigureInfo& info, const FigureRe
 
 std::string terms_in_words(const FigureInfo& info, const FigureRequest& request,
                            const FigureInput& input) {
-  if (!needs_of(info, request.choices).policies() || !input.trace || figure::compresses_a_prefix(info)) return "";
+  if (!needs_of(info, request.choices).policies() || !input.trace ||
+      figure::compresses_a_prefix(info))
+    return "";
   return terms_of_comparison(compared_policies(info, request, input),
                              replay_compression(*input.trace, request.compression),
                              compresses_at_once(*input.trace, request.block, request.compression),
@@ -84,6 +86,10 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureI
     if (!input.evaluation->model.empty()) say("model", input.evaluation->model);
     const std::string budget = needs.budget() ? evaluated_budget(input) : "";
     if (!budget.empty()) say("budget", budget);
+    if (needs.head) {
+      say("layer", std::to_string(request.selection.layer));
+      say("head", std::to_string(request.selection.head));
+    }
   } else {
     const Trace& trace = *input.trace;
     say("trace", names_of(input.traces));
@@ -93,7 +99,9 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureI
       if (request.policy_b) say("policy_b", request.policy_b->text());
     }
     // Where the figure shows a list of budgets or blocks, that is said below.
-    const auto has_list = [&](ChoiceKind kind) { return !needs.replay() && has_choice(info, kind); };
+    const auto has_list = [&](ChoiceKind kind) {
+      return !needs.replay() && has_choice(info, kind);
+    };
     const RunInfo& run = trace.run();
     const bool own_budget =
         needs.replay() && has_trait(*request.policy_a, &PolicyTraits::budget_is_outcome);

@@ -64,6 +64,8 @@
   FIGURE(certificate_figure)          \
   FIGURE(study_ranks_figure)          \
   FIGURE(study_heads_figure)          \
+  FIGURE(study_head_scatter_figure)   \
+  FIGURE(head_profile_figure)         \
   FIGURE(study_prompts_figure)        \
   FIGURE(study_layers_figure)         \
   FIGURE(study_loops_figure)

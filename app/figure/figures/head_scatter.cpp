@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -27,50 +26,6 @@ std::string correlation_text(double rho) {
 
 bool overlap(const Rect& a, const Rect& b) {
   return a.x < b.right() && b.x < a.right() && a.y < b.bottom() && b.y < a.bottom();
-}
-
-/// The names of the highest dots, each where it covers no dot, no line and no other name; else
-/// it has none.
-void add_dot_names(Scene& scene, const Style& style, const Axes& axes,
-                   std::vector<std::pair<Point, std::string>> dots, double size, bool diagonal) {
-  std::stable_sort(dots.begin(), dots.end(),
-                   [](const auto& a, const auto& b) { return a.first.y < b.first.y; });
-  std::vector<Rect> taken;
-  for (const auto& [at, name] : dots) {
-    const double reach = size / 2 + 0.8;
-    taken.push_back({at.x - reach, at.y - reach, 2 * reach, 2 * reach});
-  }
-  const double cap = style.fonts->cap_height() * style.small;
-  const double away = size / 2 + 1.6;
-  for (std::size_t i = 0; i < std::min(kNamedDots, dots.size()); ++i) {
-    const auto& [at, name] = dots[i];
-    const std::array<std::pair<Point, Align>, 4> places = {
-        {{{at.x + away, at.y + cap / 2}, Align::left},
-         {{at.x - away, at.y + cap / 2}, Align::right},
-         {{at.x, at.y - away}, Align::centre},
-         {{at.x, at.y + away + cap}, Align::centre}}};
-    for (const auto& [anchor, align] : places) {
-      Text text = make_text(style, name, anchor, style.small, Font::regular, align);
-      const Rect box = text.bounds();
-      const bool inside = box.x >= axes.plot.x && box.right() <= axes.plot.right() &&
-                          box.y >= axes.plot.y && box.bottom() <= axes.plot.bottom();
-      // The diagonal goes from the lower left to the upper right corner of the plot.
-      const auto below = [&](double x, double y) {
-        return (x - axes.plot.x) / axes.plot.width > (axes.plot.bottom() - y) / axes.plot.height;
-      };
-      const bool crossed = diagonal && below(box.x - 1.0, box.y - 1.0) !=
-                                           below(box.right() + 1.0, box.bottom() + 1.0);
-      if (!inside || crossed || std::any_of(taken.begin(), taken.end(), [&](const Rect& other) {
-            return overlap(box, other);
-          })) {
-        continue;
-      }
-      taken.push_back(box);
-      text.colour = style.colours.faint;
-      scene.add(std::move(text));
-      break;
-    }
-  }
 }
 
 PanelGrid grid_of_heads(const HeadScatter& figure) {
@@ -109,6 +64,54 @@ PanelGrid grid_of_heads(const HeadScatter& figure) {
 }
 
 }  // namespace
+
+void add_dot_names(Scene& scene, const Style& style, const Axes& axes,
+                   std::vector<std::pair<Point, std::string>> dots, double size, bool diagonal,
+                   std::vector<Rect> taken) {
+  std::stable_sort(dots.begin(), dots.end(),
+                   [](const auto& a, const auto& b) { return a.first.y < b.first.y; });
+  const bool has_lines = !taken.empty();
+  for (const auto& [at, name] : dots) {
+    const double reach = size / 2 + 0.8;
+    taken.push_back({at.x - reach, at.y - reach, 2 * reach, 2 * reach});
+  }
+  const double cap = style.fonts->cap_height() * style.small;
+  const double away = size / 2 + 1.6;
+  for (std::size_t i = 0; i < std::min(kNamedDots, dots.size()); ++i) {
+    const auto& [at, name] = dots[i];
+    std::vector<std::pair<Point, Align>> places = {{{at.x + away, at.y + cap / 2}, Align::left},
+                                                   {{at.x - away, at.y + cap / 2}, Align::right},
+                                                   {{at.x, at.y - away}, Align::centre},
+                                                   {{at.x, at.y + away + cap}, Align::centre}};
+    // Between the lines of a cross, by the descent and the ascent of Text::bounds().
+    for (const double up : {-0.22 * style.small - 0.8, 0.75 * style.small + 0.8}) {
+      if (!has_lines) break;
+      places.push_back({{at.x + away, at.y + up}, Align::left});
+      places.push_back({{at.x - away, at.y + up}, Align::right});
+    }
+    for (const auto& [anchor, align] : places) {
+      Text text = make_text(style, name, anchor, style.small, Font::regular, align);
+      const Rect box = text.bounds();
+      const bool inside = box.x >= axes.plot.x && box.right() <= axes.plot.right() &&
+                          box.y >= axes.plot.y && box.bottom() <= axes.plot.bottom();
+      // The diagonal goes from the lower left to the upper right corner of the plot.
+      const auto below = [&](double x, double y) {
+        return (x - axes.plot.x) / axes.plot.width > (axes.plot.bottom() - y) / axes.plot.height;
+      };
+      const bool crossed = diagonal && below(box.x - 1.0, box.y - 1.0) !=
+                                           below(box.right() + 1.0, box.bottom() + 1.0);
+      if (!inside || crossed || std::any_of(taken.begin(), taken.end(), [&](const Rect& other) {
+            return overlap(box, other);
+          })) {
+        continue;
+      }
+      taken.push_back(box);
+      text.colour = style.colours.faint;
+      scene.add(std::move(text));
+      break;
+    }
+  }
+}
 
 double HeadScatter::correlation(const Panel& panel) {
   std::vector<double> x, y;

@@ -3,6 +3,7 @@
 // policy. The pointer finds the heads; the highest dots have their names.
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/unknown.h"
@@ -10,6 +11,12 @@
 #include "app/plot/value_axis.h"
 
 namespace kvloupe::figure {
+
+/// The names of the highest dots, each where it covers no dot, no line and no other name; else
+/// it has none. `diagonal`: a line x = y crosses the plot; `taken`: what else is drawn there.
+void add_dot_names(Scene& scene, const Style& style, const Axes& axes,
+                   std::vector<std::pair<Point, std::string>> dots, double size, bool diagonal,
+                   std::vector<Rect> taken = {});
 
 class HeadScatter final : public Figure {
  public:

@@ -9,6 +9,7 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/policy/kit/nearest_word.h"
+#include "analysis/study/study_traces.h"
 #include "app/plot/ticks.h"
 
 namespace kvloupe::figure {
@@ -16,7 +17,10 @@ namespace kvloupe::figure {
 namespace {
 
 constexpr const char* kFirst = "first";
-constexpr const char* kOfHeads = "study-heads";  // the figure that needs values of heads
+constexpr const char* kSecond = "second";
+
+/// Whether a figure needs values of heads.
+bool is_of_heads(const FigureInfo& info) { return info.unfit == why_no_heads; }
 
 /// The measures of the file with values; `by_head`: with values of heads or layers.
 std::vector<std::string> measures_with_values(const StudyTable& study, bool by_head) {
@@ -42,7 +46,7 @@ ChoiceInfo name_choice(std::string name, std::string title, std::string tooltip,
 
 /// The place of a chosen name among those of the file.
 std::size_t place_of(const FigureInfo& info, const char* what, const std::string& chosen,
-                     const std::vector<std::string>& names) {
+                     const std::vector<std::string>& names, const char* noun = nullptr) {
   if (chosen == kFirst && !names.empty()) return 0;
   const auto found = std::find(names.begin(), names.end(), chosen);
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
@@ -50,7 +54,13 @@ std::size_t place_of(const FigureInfo& info, const char* what, const std::string
   for (const std::string& name : names) shown.push_back(in_one_line(name, 80));
   throw UsageError(
       fmt::format("{}={}: figure {}: the study has no such {}; did you mean '{}'? It has: {}", what,
-                  chosen, info.name, what, nearest_word(chosen, shown), fmt::join(shown, ", ")));
+                  chosen, info.name, noun != nullptr ? noun : what, nearest_word(chosen, shown),
+                  fmt::join(shown, ", ")));
+}
+
+/// Whether a choice names a measure by head.
+bool is_head_measure(const ChoiceInfo& choice) {
+  return choice.name == "x" || choice.name == "y" || choice.name == "colour";
 }
 
 }  // namespace
@@ -79,6 +89,42 @@ std::string why_no_study(const Evaluation& evaluation) {
 ChoiceInfo study_measure_choice() {
   return name_choice("measure", "Measure",
                      "A measure of the study; first: the first in the study file", kFirst);
+}
+
+ChoiceInfo head_measure_choice(std::string name, std::string title, std::string tooltip,
+                               std::string by_default) {
+  return name_choice(std::move(name), std::move(title), std::move(tooltip), std::move(by_default));
+}
+
+std::vector<std::string> measures_by_head(const StudyTable& study) {
+  return measures_with_values(study, true);
+}
+
+std::string chosen_head_measure(const FigureInfo& info, const FigureInput& input,
+                                const std::string& choice) {
+  const std::vector<std::string> measures = measures_by_head(*input.evaluation->study);
+  const std::string& chosen = figure::choice(info, input.choices, choice);
+  if (chosen == kSecond) return measures.at(std::min<std::size_t>(1, measures.size() - 1));
+  return measures[place_of(info, choice.c_str(), chosen, measures, "measure by head")];
+}
+
+ChosenHeads chosen_heads(const FigureInfo& info, const FigureInput& input,
+                         const std::string& measure) {
+  const StudyTable& study = *input.evaluation->study;
+  ChosenHeads chosen;
+  chosen.table = chosen_table(info, input, true, measure);
+  chosen.policy = chosen_policy(info, input, chosen.table);
+  chosen.budget = chosen_budget(info, input, chosen.table);
+  chosen.heads = head_table(study, chosen.table, chosen.policy, chosen.budget);
+  require_one_model(study, chosen.table, chosen.heads);
+  return chosen;
+}
+
+std::string why_no_heads(const Evaluation& evaluation) {
+  if (std::string why = why_no_study(evaluation); !why.empty()) return why;
+  const std::vector<char>& by_head = evaluation.study->by_head;
+  if (std::find(by_head.begin(), by_head.end(), 1) != by_head.end()) return {};
+  return "has no values by head; a study keeps them with \"reduce\": \"steps\" or \"none\"";
 }
 
 ChoiceInfo study_policy_choice() {
@@ -165,7 +211,11 @@ std::vector<std::string> names_in_study(const FigureInfo& info, const Choices& c
   if (evaluation == nullptr || evaluation->study == nullptr) return names;
   const StudyTable& study = *evaluation->study;
   if (choice.name == "measure") {
-    add(measures_with_values(study, info.name == kOfHeads));
+    add(measures_with_values(study, is_of_heads(info)));
+    return names;
+  }
+  if (is_head_measure(choice)) {
+    add(measures_by_head(study));
     return names;
   }
   FigureInput input;
@@ -176,8 +226,11 @@ std::vector<std::string> names_in_study(const FigureInfo& info, const Choices& c
     const bool has_measure =
         std::any_of(info.choices.begin(), info.choices.end(),
                     [](const ChoiceInfo& one) { return one.name == "measure"; });
-    const MeasureTable table = chosen_table(info, input, info.name == kOfHeads,
-                                            has_measure ? "" : kAgreement);
+    std::string only = has_measure ? "" : kAgreement;
+    // One that shows several measures: any of them tells.
+    if (is_of_heads(info) && (!has_measure || figure::choice(info, choices, "measure") == "all"))
+      only = measures_by_head(study).at(0);
+    const MeasureTable table = chosen_table(info, input, is_of_heads(info), only);
     if (choice.name == "policy") add(table.policies);
     if (choice.name == "budget") add(table.budgets);
     if (choice.name == "block") add(blocks_of(study, study.measure(table.measure)));

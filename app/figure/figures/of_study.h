@@ -44,6 +44,28 @@ std::size_t chosen_policy(const FigureInfo& info, const FigureInput& input,
 std::size_t chosen_budget(const FigureInfo& info, const FigureInput& input,
                           const MeasureTable& table);
 
+/// A choice of a measure with values by head, under a name of its own: an axis, say.
+ChoiceInfo head_measure_choice(std::string name, std::string title, std::string tooltip,
+                               std::string by_default = "first");
+/// The measures of the file with values of heads or layers, in its order.
+std::vector<std::string> measures_by_head(const StudyTable& study);
+/// The measure that such a choice names; "first" and "second" are places in the file. Throws
+/// UsageError for one that the file does not have by head.
+std::string chosen_head_measure(const FigureInfo& info, const FigureInput& input,
+                                const std::string& choice);
+
+/// A measure of every head at the chosen policy, budget and block.
+struct ChosenHeads {
+  MeasureTable table;
+  std::size_t policy = 0, budget = 0;
+  HeadMeasureTable heads;
+};
+/// Throws as chosen_table(), and WorkError for heads of several models (require_one_model()).
+ChosenHeads chosen_heads(const FigureInfo& info, const FigureInput& input,
+                         const std::string& measure);
+/// Why a file has no values by head, in the words of FigureInfo::unfit; empty where it has.
+std::string why_no_heads(const Evaluation& evaluation);
+
 /// What a choice of these can name in the file, its default first, for lists: as in the figure with
 /// these choices. Only the default where the file has no values for them.
 std::vector<std::string> names_in_study(const FigureInfo& info, const Choices& choices,

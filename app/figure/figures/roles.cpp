@@ -85,7 +85,9 @@ class Roles final : public Figure {
 
   std::string caption() const override {
     std::string text =
-        "Roles of every query head with the full cache, outlined where a head is "
+        "Roles of every query head with the full cache on this one trace (over many prompts: "
+        "figure "
+        "head-profile of a study), outlined where a head is "
         "named by the role: its value exceeds the threshold by the largest factor. A head that "
         "rests on the sink is outlined there, too, beside its name. After each role: how many "
         "heads reach its threshold; in brackets, how many reach two thirds of the threshold, and "
@@ -187,7 +189,7 @@ FigureInfo entry() {
       "token, at the last 16, at what followed the same token before (induction), looks the answer "
       "up (retrieval), reads the question. Outlined: the head is named by this role, or rests on "
       "token 0 beside its name. Numbers: heads that reach the threshold (two thirds of it to one "
-      "and a half times it)";
+      "and a half times it). Of one trace: over many prompts, head-profile shows a study";
   info.topic = Topic::attention;
   info.limits = true;
   info.needs.comparison = true;

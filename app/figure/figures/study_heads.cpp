@@ -272,12 +272,7 @@ FigureInfo entry() {
       "A measure of every head on every prompt of a study, heads ordered by their mean, and how "
       "far each head's values spread: stable and unstable heads");
   info.limits = true;
-  info.unfit = [](const Evaluation& evaluation) -> std::string {
-    if (std::string why = why_no_study(evaluation); !why.empty()) return why;
-    const std::vector<char>& by_head = evaluation.study->by_head;
-    if (std::find(by_head.begin(), by_head.end(), 1) != by_head.end()) return {};
-    return "has no values by head; a study keeps them with \"reduce\": \"steps\" or \"none\"";
-  };
+  info.unfit = why_no_heads;
   info.width_mm = 178.0;
   info.aspect = 1.5;
   const ChoiceInfo prompts{"prompts",

@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/one_line.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/study/study_traces.h"
 #include "analysis/trace/model_place.h"
 #include "analysis/trace/shared_weights.h"
 #include "app/figure/figures/figure_catalog.h"
@@ -363,7 +365,7 @@ void Workspace::perform(const Action& action) {
                           if (of_b) state.policy_b_on = true;
                         },
                         [&](const ExplainToken& it) { sheets.token_card.open(it.at); },
-                        [&](const ExplainRun& it) { sheets.cause_card.open(it.evaluation, it.run, it.at); },
+                        [&](const ExplainRun& it) { explain(it); },
                         [&](const ChooseView& it) {
                           state.active_tile = static_cast<int>(it.tile);
                           sheets.palette.open_views(context(), &it.at);
@@ -385,6 +387,35 @@ void Workspace::perform(const Action& action) {
                         [&](const ShowInGrid& it) { state.grid_measure = it.measure; },
                         [&](const Say& it) { it.is_error ? fail(it.line) : tell(it.line); }},
              action);
+}
+
+/// A run in the model leads to the cause of its answer; a replay of a study to its trace, with the
+/// replay's policy and budget and the head in hand.
+void Workspace::explain(const ExplainRun& asked) {
+  const Evaluation& evaluation = *asked.evaluation;
+  const bool of_study = evaluation.task == Evaluation::Task::study;
+  const StudyResults::Item* item =
+      of_study ? &evaluation.study->items[static_cast<std::size_t>(asked.run)] : nullptr;
+  if (item == nullptr || item->task != kReplayTask) {
+    sheets.cause_card.open(asked.evaluation, asked.run, asked.at);
+    return;
+  }
+  const std::filesystem::path path = find_study_trace(*evaluation.study, item->trace);
+  if (path.empty()) {
+    fail(fmt::format("{}: the trace is neither beside the results nor in the folder of the study "
+                     "file; put it there",
+                     in_one_line(item->trace, 200)));
+    return;
+  }
+  try {
+    state.policy_a = parse_policy(item->policy);
+    state.budget = parse_budget(item->budget);
+  } catch (const UsageError&) {
+    // A policy of another version: the trace is worth a look all the same.
+  }
+  const HeadIndex head{.layer = state.selection.layer, .head = state.selection.head};
+  open(path.string());
+  first_head_ = head;
 }
 
 void Workspace::do_what_was_asked() {

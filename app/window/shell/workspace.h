@@ -157,6 +157,7 @@ class Workspace {
   bool is_possible(const CommandRow& row) const;
   Tile& tile() { return tiles[static_cast<std::size_t>(state.active_tile)]; }
   void perform(const Action& action);
+  void explain(const ExplainRun& asked);
   void do_what_was_asked();
   void next_view(int by);
   void next_tile(int by);

@@ -18,7 +18,7 @@
 
 namespace kvloupe::window {
 
-/// A trace, a session or results of an evaluation, by its path.
+/// A trace, a session or results of an evaluation or a study, by its path.
 struct OpenFile {
   std::string path;
 };

@@ -1,0 +1,110 @@
+// How long a change of an axis of head-scatter takes: from a results file with a million values of
+// heads to the drawn figure.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/evaluation/evaluation.h"
+#include "analysis/measure/measure_catalog.h"
+#include "analysis/study/database.h"
+#include "analysis/study/study_results.h"
+#include "app/export/figure_file.h"
+#include "app/figure/figures/figure_catalog.h"
+#include "app/request/figure_service.h"
+#include "app/scene/text_metrics.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::figure {
+namespace {
+
+constexpr int kPrompts = 100, kLayers = 30, kHeads = 9, kMeasures = 38;
+
+std::vector<std::string> measure_names() {
+  std::vector<std::string> names;
+  for (const MeasureFamily& family : measure_catalog()) {
+    for (const MeasureInfo& measure : family.measures) names.push_back(measure.name);
+  }
+  names.resize(kMeasures);
+  return names;
+}
+
+/// Any values: 100 prompts × 270 heads × 38 measures.
+void write_large_study(const std::filesystem::path& path) {
+  Study study;
+  study.policies = {parse_policy("keydiff")};
+  study.budgets = {parse_budget("20%")};
+  study.measures = measure_names();
+  StudyPlan plan;
+  for (int prompt = 0; prompt < kPrompts; ++prompt) {
+    plan.sources.push_back({"t" + std::to_string(prompt) + ".h5", "made"});
+    StudyItem item;
+    item.trace = prompt;
+    item.policy = "keydiff";
+    item.budget = "20%";
+    item.block_word = "128";
+    item.entries = 200;
+    item.block = 128;
+    item.compression = "regular";
+    plan.items.push_back(item);
+  }
+  StudyResults results(path, study, plan);
+  std::uint32_t state = 1;
+  for (int prompt = 0; prompt < kPrompts; ++prompt) {
+    StudyOutcome outcome;
+    outcome.item = prompt;
+    for (int measure = 0; measure < kMeasures; ++measure) {
+      outcome.values.push_back({measure, -1, -1, -1, 0.5});
+      for (int layer = 0; layer < kLayers; ++layer) {
+        for (int head = 0; head < kHeads; ++head) {
+          state = state * 1664525U + 1013904223U;
+          outcome.values.push_back({measure, layer, head, -1, (state >> 8U) / 16777216.0 + 0.1});
+        }
+      }
+    }
+    results.record(outcome);
+  }
+}
+
+TEST(HeadScatterSpeed, AChangeOfAxisIsDrawnWithinThreeTenthsOfASecond) {
+  const test::TemporaryFolder folder;
+  write_large_study(folder / "study.sqlite");
+  ASSERT_EQ(Database(folder / "study.sqlite", Database::Access::read)
+                .number("SELECT COUNT(*) FROM head_values"),
+            long{kPrompts} * kLayers * kHeads * kMeasures);
+  const auto seconds = [](std::clock_t from) {
+    return static_cast<double>(std::clock() - from) / CLOCKS_PER_SEC;
+  };
+  std::clock_t start = std::clock();
+  const request::FigureMaker maker(
+      std::make_shared<const Evaluation>(read_evaluation(folder / "study.sqlite")));
+  const double opened = seconds(start);
+  const TextMetrics fonts;
+  const FigureInfo& info = find_figure("head-scatter");
+  double slowest = 0.0;
+  for (int measure = 1; measure < 6; ++measure) {
+    const auto name = [](int place) { return measure_names()[static_cast<std::size_t>(place)]; };
+    request::FigureSettings settings;
+    settings.choices = {{"x", name(measure)}, {"y", name(0)}, {"colour", name(measure + 6)}};
+    start = std::clock();
+    Progress progress;
+    const MadeFigure made = maker.make(info, settings, progress);
+    const Scene scene = page_of(info, made, {}, fonts);
+    slowest = std::max(slowest, seconds(start));
+    std::size_t points = 0;
+    for (const PickPoints& set : scene.point_sets) points += set.points.size();
+    ASSERT_EQ(points, std::size_t{kLayers} * kHeads);
+  }
+  std::printf(
+      "processor time: %.2f s to open the results, %.3f s for the slowest of five changes\n",
+      opened, slowest);
+  EXPECT_LT(slowest, 0.3);
+}
+
+}  // namespace
+}  // namespace kvloupe::figure
