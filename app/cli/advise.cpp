@@ -1,4 +1,5 @@
-// kvloupe advise: from the results of a study to the smallest budget whose loss can be promised.
+// kvloupe advise: from the results of a study to the smallest budget whose loss can be promised, or
+// to a table of entries by head.
 
 #include "analysis/study/advice.h"
 
@@ -10,6 +11,7 @@
 
 #include "analysis/error.h"
 #include "analysis/output_file.h"
+#include "analysis/study/head_advice.h"
 #include "app/cli/commands.h"
 
 namespace kvloupe::cli::advise_verb {
@@ -18,21 +20,73 @@ namespace {
 struct Options {
   std::string results, risk = "5%", output;
   AdviceRequest request;
+  std::vector<std::string> tables;  // files for entries by head
+  std::string floor = "0%", json;
+  HeadRequest heads;
 };
 
 /// "5%" or "0.05"
-double parse_share(const std::string& text) {
+double parse_share(const std::string& text, const char* what) {
   double value = 0.0;
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   const bool percent = error == std::errc() && rest + 1 == end && *rest == '%';
   if (error != std::errc() || (rest != end && !percent))
-    throw UsageError("advise: write a risk such as 5% or 0.05, not '" + text + "'");
+    throw UsageError(fmt::format("advise: write a {} such as 5% or 0.05, not '{}'", what, text));
   return percent ? value / 100.0 : value;
 }
 
+/// The text of a table in the format that the name of its file asks for.
+std::string table_text(const HeadAdvice& advice, const std::string& file) {
+  if (file.ends_with(".csv")) return head_table_csv(advice);
+  if (file.ends_with(".npy")) return head_table_npy(advice);
+  if (file.ends_with(".json")) return head_table_json(advice);
+  throw UsageError("advise --heads: " + file +
+                   " has another ending than .csv, .npy (both for headbudgets) and .json (parts by "
+                   "layer and head)");
+}
+
+int run_heads(Options options) {
+  HeadRequest& request = options.heads;
+  if (!options.request.measure.empty()) request.measure = options.request.measure;
+  if (request.budget.empty())
+    throw UsageError("advise --heads: give --budget, the mean over the heads, such as 20%");
+  if (options.request.at_most != 0.0)
+    throw UsageError("advise: --heads takes --budget, and --at-most looks for budgets; give one");
+  request.block = options.request.block;
+  request.floor = parse_share(options.floor, "floor");
+  std::vector<std::string> files = options.tables;
+  files.push_back(options.json);
+  for (const std::string& file : files) {
+    refuse_own_input(file, {options.results});
+    if (file != options.json) table_text(HeadAdvice{}, file);  // the ending, before the work
+  }
+  const HeadAdvice advice = advise_heads(read_study_table(options.results), request);
+  const auto write = [](const std::string& file, const std::string& text) {
+    OutputFile out(file);
+    out.write(text);
+    out.finish();
+  };
+  for (const std::string& file : options.tables) write(file, table_text(advice, file));
+  if (!options.json.empty()) write(options.json, head_advice_json(advice));
+  if (options.json == "-") return 0;
+  fmt::print("{}", head_advice_markdown(advice));
+  for (const std::string& file : options.tables) {
+    if (file.ends_with(".json")) continue;
+    fmt::print("To use the table: --policy '{}'\n", head_table_spec(advice, file));
+    break;
+  }
+  return 0;
+}
+
 int run(Options options) {
-  options.request.risk = parse_share(options.risk);
+  if (!options.tables.empty()) return run_heads(std::move(options));
+  if (options.request.measure.empty())
+    throw UsageError("advise: give --loss, a measure of the study");
+  if (!options.heads.budget.empty() || !options.heads.policy.empty() ||
+      !options.heads.tried.empty() || !options.json.empty() || options.floor != "0%")
+    throw UsageError("advise: --budget, --policy, --try, --floor and --json go with --heads");
+  options.request.risk = parse_share(options.risk, "risk");
   if (!options.output.empty()) refuse_own_input(options.output, {options.results});
   const Advice advice = advise(read_study_table(options.results), options.request);
   require_enough_prompts(advice, options.request);
@@ -48,18 +102,18 @@ int run(Options options) {
 
 void add(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
-      "advise", "Name each policy's smallest budget whose loss on new prompts can be promised");
+      "advise",
+      "Name each policy's smallest budget whose loss on new prompts can be promised, or share the "
+      "entries among the heads (--heads)");
   const auto options = std::make_shared<Options>();
   verb->add_option("RESULTS", options->results,
                    "The results file of a study: kvloupe-capture study, kvloupe study, or Python")
       ->required();
   verb->add_option("--loss", options->request.measure,
                    "A measure of the study, such as answer_found. Where more is better, the loss "
-                   "is 1 less the measure")
-      ->required();
+                   "is 1 less the measure. With --heads: answer_residual_part, if not given");
   verb->add_option("--at-most", options->request.at_most,
-                   "The expected loss that new prompts of the same kind may have")
-      ->required();
+                   "The expected loss that new prompts of the same kind may have");
   verb->add_option("--risk", options->risk,
                    "The risk that a promise is wrong, because the prompts of the study were easier "
                    "than they are on average")
@@ -74,6 +128,23 @@ void add(CLI::App& app, Action& action) {
   verb->add_option("--block", options->request.block, "Block size (default: the study's first)");
   verb->add_option("-o,--output", options->output,
                    "Also write every budget's numbers as CSV; -: print them in place of the table");
+  verb->add_option("--heads", options->tables,
+                   "Write a table of entries by head here, FILE.csv, .npy or .json; several times "
+                   "for several files. The study has replays at several budgets, with the measure "
+                   "by head")
+      ->allow_extra_args(false);
+  verb->add_option("--budget", options->heads.budget,
+                   "With --heads: the mean over the heads, such as 20% or a number of entries");
+  verb->add_option("--policy", options->heads.policy,
+                   "With --heads: learn from this policy's replays (default: the study's first)");
+  verb->add_option("--try", options->heads.tried,
+                   "With --heads: show the losses of the table under this policy");
+  verb->add_option("--floor", options->floor,
+                   "With --heads: the share of the budget that every head gets in any case")
+      ->capture_default_str();
+  verb->add_option("--json", options->json,
+                   "With --heads: also write all numbers as JSON; -: print them in place of the "
+                   "table");
   verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 
