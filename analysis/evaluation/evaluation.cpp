@@ -29,7 +29,7 @@ EvaluationRun EvaluationRun::unknown() {
   for (const auto number :
        {&EvaluationRun::entries, &EvaluationRun::length, &EvaluationRun::tokens,
         &EvaluationRun::depth, &EvaluationRun::correct, &EvaluationRun::sample,
-        &EvaluationRun::loss, &EvaluationRun::loss_difference, &EvaluationRun::kl,
+        &EvaluationRun::loop_begin, &EvaluationRun::loss, &EvaluationRun::loss_difference, &EvaluationRun::kl,
         &EvaluationRun::same_top1, &EvaluationRun::seconds}) {
     run.*number = kUnknown;
   }

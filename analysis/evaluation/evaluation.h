@@ -35,6 +35,7 @@ struct EvaluationRun {
   double correct = 0.0;           // needles: 1 found, 0 not
   double sample = 0.0;            // which of the prompts of that length
   std::string expected, answer;   // needles: the number, and what the model said
+  double loop_begin = 0.0;        // tokens of the answer before its first loop
   double loss = 0.0;              // perplexity: mean −log p, nats
   double loss_difference = 0.0;   // from the full cache's, nats
   double kl = 0.0;                // KL(full ‖ policy), nats

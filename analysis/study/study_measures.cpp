@@ -18,6 +18,11 @@ std::span<const StudyMeasure> task_measures() {
        "1 if the model's text contains one of the prompt's answers (RULER), else 0"},
       {"answer_f1", kAnswerTask, "F1 of answers", "", Better::larger, true,
        "largest F1 of the words of the model's text and those of an answer (LongBench)"},
+      {"answer_loops", kAnswerTask, "Answers that loop", "", Better::smaller, true,
+       "1 if a span of the answer stands three times or more in a row, 16 tokens or more in all, "
+       "else 0"},
+      {"answer_loop_begin", kAnswerTask, "Where the first loop begins", "tokens", Better::larger,
+       false, "tokens of the answer before its first loop; unknown for an answer without a loop"},
       {"answer_hidden_distance", kAnswerTask, "Distance of hidden states ‖h′ − h‖/‖h‖", "",
        Better::smaller, false,
        "‖h′ − h‖₂ / ‖h‖₂ after each layer at the prompt's last token, h of the full cache"},

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_files.h"
+#include "analysis/trace/loops.h"
 #include "capture/eval/answer_score.h"
 #include "capture/run/capture_input.h"
 
@@ -70,7 +72,7 @@ NeedleRuns::NeedleRuns(const RunningModel& model, NeedleTask task, int answer_to
 EvaluationRun NeedleRuns::run(const EvalSetting& setting, const Progress& progress) {
   if (setting.probe) know_probe(*setting.probe, progress);
   HiddenDrift drift(*model_.transformer, full_);
-  const std::string text =
+  const Answer said =
       !setting.budget
           ? full_answer_
           : answer(setting, progress, [&](int layer, int first, const at::Tensor& hidden) {
@@ -80,15 +82,16 @@ EvaluationRun NeedleRuns::run(const EvalSetting& setting, const Progress& progre
   run.entries = setting.entries(tokens());
   run.tokens = tokens();
   run.expected = task_.answer;
-  run.answer = text;
-  run.correct = first_number(text) == task_.answer ? 1.0 : 0.0;
+  run.answer = said.text;
+  run.loop_begin = said.loop_begin;
+  run.correct = first_number(said.text) == task_.answer ? 1.0 : 0.0;
   if (setting.budget) drift.enter_means(run);
   return run;
 }
 
 /// What the model says after the question; `on_hidden` is for the prompt.
-std::string NeedleRuns::answer(const EvalSetting& setting, const Progress& progress,
-                               const EvalRun::HiddenHook& on_hidden) {
+NeedleRuns::Answer NeedleRuns::answer(const EvalSetting& setting, const Progress& progress,
+                                      const EvalRun::HiddenHook& on_hidden) {
   const std::vector<std::int32_t>& ids = task_.tokens.ids;
   const int length = tokens();
   EvalRun run = start(model_, setting, length, length + answer_tokens_, recording_,
@@ -106,7 +109,10 @@ std::string NeedleRuns::answer(const EvalSetting& setting, const Progress& progr
   }
   const std::string before = model_.tokenizer->decode(ids);
   const std::string after = model_.tokenizer->decode(whole);
-  return after.substr(std::min(before.size(), after.size()));
+  const Loops loops = find_loops(whole, length);
+  return {after.substr(std::min(before.size(), after.size())),
+          loops.spans.empty() ? std::numeric_limits<double>::quiet_NaN()
+                              : static_cast<double>(loops.spans.front().first - length)};
 }
 
 void NeedleRuns::know_probe(ProbeKind kind, const Progress& progress) {

@@ -69,8 +69,12 @@ class NeedleRuns {
   EvaluationRun run(const EvalSetting& setting, const Progress& progress);
 
  private:
-  std::string answer(const EvalSetting& setting, const Progress& progress,
-                     const EvalRun::HiddenHook& on_hidden);
+  struct Answer {
+    std::string text;
+    double loop_begin = 0.0;  // EvaluationRun::loop_begin
+  };
+  Answer answer(const EvalSetting& setting, const Progress& progress,
+                const EvalRun::HiddenHook& on_hidden);
 
   /// Reads the context again in a run that holds all of it.
   void read_again(EvalRun& run, ProbeKind kind, const Progress& progress);
@@ -85,7 +89,7 @@ class NeedleRuns {
   std::optional<ModelProbe> probe_;
   std::optional<SequenceTables> twice_;
   HiddenStates full_;
-  std::string full_answer_;
+  Answer full_answer_;
 };
 
 /// The runs of one text.

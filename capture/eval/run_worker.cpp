@@ -347,6 +347,8 @@ void RunWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
   } else if (task.source.task == kAnswerTask) {
     values.add("answer_found", has_answer(run.answer, answers_) ? 1.0 : 0.0);
     values.add("answer_f1", answer_f1(run.answer, answers_));
+    values.add("answer_loops", std::isnan(run.loop_begin) ? 0.0 : 1.0);
+    values.add("answer_loop_begin", run.loop_begin);
   } else {
     values.add("perplexity_loss", run.loss);
     values.add("perplexity_loss_difference", run.loss_difference);

@@ -465,6 +465,8 @@ TEST_F(RunStudyTest, AnswersAreJudgedByThoseOfThePrompt) {
     EXPECT_EQ(value(measure, "full", "full", 1), 0.0) << measure;
   }
   EXPECT_EQ(value("answer_hidden_distance", "sink", "100%", 0), 0.0);
+  EXPECT_EQ(value("answer_loops", "full", "full", 0), 0.0) << "two tokens are no loop";
+  EXPECT_TRUE(std::isnan(value("answer_loop_begin", "full", "full", 0)));
   // Compression of the context only needs a question; another limit is another study.
   write_file(folder_ / "set.jsonl", R"({"text": "A text.", "answers": ["1"]})");
   write_file(folder_ / "study.json",

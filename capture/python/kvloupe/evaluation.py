@@ -22,6 +22,7 @@ from .capture import DTYPES, end_tokens
 from .describe import cache_argument, first_device, layers_of, positions_of, text_config
 from .errors import KvloupeError
 from .haystack import Haystack, needle_template
+from .loops import first_loop
 from .policy import Policy
 from .progress import reporter
 from .prompt import encoded, text_after
@@ -29,7 +30,7 @@ from .prompt_set import PromptPlace, find_prompts
 from .study_results import Item, Outcome, StudyResults, locked
 from .version import VERSION
 
-_MEASURES = {"needle": ("found", "hidden_distance"), "answer": ("found", "f1", "hidden_distance"),
+_MEASURES = {"needle": ("found", "hidden_distance"), "answer": ("found", "f1", "loops", "loop_begin", "hidden_distance"),
              "perplexity": ("loss", "loss_difference", "kl", "same_top1", "hidden_distance")}
 _FIELDS = {"task", "lengths", "depths", "samples", "needles", "seed", "tokens", "prompts"}
 _FULL = "full"
@@ -408,7 +409,7 @@ class _Runs:
             if self._task == "perplexity":
                 self._full_losses = self._losses(reader, self._full_rows)[0]
             else:
-                self._full_answer = self._answer(reader)
+                self._full_answer, self._full_loop = self._answer(reader)
             reader.cache = reader.keep = None
 
     def _entries(self, budget: str) -> int:
@@ -425,9 +426,10 @@ class _Runs:
         outcome = Outcome(stored=self._stored, entries=count, at_once=not full and item.tokens >= self._end)
         if prompt.answers:
             outcome.expected = json.dumps(prompt.answers, ensure_ascii=False, separators=(",", ":"))
-        answer, losses, compared = None, None, None
+        answer, begin, losses, compared = None, None, None, None
         if full:
-            answer = self._full_answer if task != "perplexity" else None
+            if task != "perplexity":
+                answer, begin = self._full_answer, self._full_loop
             losses = self._full_losses if task == "perplexity" else None
         else:
             hidden = None if self._full_hidden is None else _Hidden(self._full_hidden.first)
@@ -441,7 +443,7 @@ class _Runs:
                 if task == "perplexity":
                     losses, *compared = self._losses(reader, None)
                 else:
-                    answer = self._answer(reader)
+                    answer, begin = self._answer(reader)
             if hidden is not None:
                 distances = hidden.distances(self._full_hidden)
                 outcome.layers[f"{task}_hidden_distance"] = distances
@@ -459,10 +461,13 @@ class _Runs:
             else:
                 values["answer_found"] = float(has_answer(answer, prompt.answers))
                 values["answer_f1"] = answer_f1(answer, prompt.answers)
+                values["answer_loops"] = float(begin is not None)
+                values["answer_loop_begin"] = float("nan") if begin is None else float(begin)
         return outcome
 
-    def _answer(self, reader: _Reader) -> str:
-        """What the model says after the prompt, greedily. The hidden states are those of the prompt."""
+    def _answer(self, reader: _Reader) -> tuple[str, int | None]:
+        """What the model says after the prompt, greedily, and the token of the answer at which its first loop begins (None: it
+        has no loop). The hidden states are those of the prompt."""
         ids, said, ends = self._prompt.ids, [], end_tokens(self._study.model)
         reader.read(ids[:self._end])
         if self._end < len(ids):
@@ -475,7 +480,7 @@ class _Runs:
             said.append(token)
             if made + 1 < self._prompt.answer_tokens:
                 reader.read([token])
-        return text_after(self._study.tokenizer, ids, said)
+        return text_after(self._study.tokenizer, ids, said), first_loop(said)
 
     def _losses(self, reader: _Reader, rows: list[Any] | None) -> tuple[list[float], float, float]:
         """-log p of every token but the first; KL(full ‖ policy) and the share of equal most probable tokens, each NaN where

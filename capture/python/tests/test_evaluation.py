@@ -17,6 +17,7 @@ if not hasattr(transformers.cache_utils, "DynamicSlidingWindowLayer"):
 import kvloupe  # noqa: E402
 import tiny_models as tiny  # noqa: E402
 from kvloupe import answer_score, engine, evaluation, program  # noqa: E402
+from kvloupe.loops import first_loop  # noqa: E402
 
 MODEL = Path(__file__).resolve().parents[3] / "assets/demo-model"
 SET = [
@@ -139,6 +140,19 @@ def test_scores_are_those_of_the_papers() -> None:
     assert answer_score.has_answer("In the GARDEN.", ["x", "garden"]) and not answer_score.has_answer("garden", ["", "gate"])
     assert answer_score.answer_f1("The red drum!", ["a red bell", "drum"]) == pytest.approx(2 / 3)
     assert answer_score.answer_f1("", ["a"]) == 0.0
+
+
+def test_a_loop_is_a_span_that_follows_itself_three_times() -> None:
+    assert first_loop([9, 8] + [1, 2, 3, 4] * 4) == 2
+    assert first_loop([9, 8] + [1, 2, 3, 4] * 3) is None  # 12 tokens
+    assert first_loop(list(range(30)) * 2) is None and first_loop(list(range(30)) * 3) == 0
+    assert first_loop([5] * 15) is None and first_loop([7] + [5] * 16) == 1
+    random = np.random.default_rng(1)
+    for _ in range(60):  # beside every place, length and end
+        ids = [int(token) for token in random.integers(0, 2, 40)]
+        begins = [begin for begin in range(40) for length in range(1, 14) for end in range(begin + max(16, 3 * length), 41)
+                  if all(ids[at] == ids[at + length] for at in range(begin, end - length))]
+        assert first_loop(ids) == min(begins, default=None)
 
 
 @pytest.mark.parametrize("changes", [{}, {"compression": "context-only", "positions": "compact"}, {"blocks": ["all"]}], ids=str)
