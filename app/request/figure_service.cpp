@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/replay/budget_entries.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/settings_in_words.h"
@@ -60,11 +61,10 @@ void refuse_missing(const figure::FigureInfo& info, const FigureRequest& request
 
 /// Gets a replay in a thread of its own, and meanwhile calls `use` in this one with the latest part
 /// of it: a worker of the replay must not wait for work on its parts.
-std::shared_ptr<const Replay> with_parts(
-    Progress& progress,
-    const std::function<std::shared_ptr<const Replay>(Progress&,
-                                                      const figure::ReplayService::OnPart&)>& get,
-    const figure::ReplayService::OnPart& use) {
+std::shared_ptr<const Replay> with_parts(Progress& progress,
+                                         const std::function<std::shared_ptr<const Replay>(
+                                             Progress&, const figure::ReplayService::OnPart&)>& get,
+                                         const figure::ReplayService::OnPart& use) {
   std::mutex mutex;
   std::condition_variable changed;
   std::shared_ptr<const Replay> part;
@@ -177,7 +177,7 @@ class Making {
     figure::ReplayService& replays = *input_.replays;
     ReplayRequest wanted;
     wanted.policy = policy;
-    wanted.budget = request_.budget->resolve(trace.run().prompt_length);
+    wanted.budget = budget_entries(*request_.budget, trace, policy);
     wanted.block = request_.block;
     wanted.compression = request_.compression;
     wanted.metrics = false;  // measured where it is looked at
