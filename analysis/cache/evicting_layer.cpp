@@ -4,22 +4,28 @@
 #include <numeric>
 #include <utility>
 
+#include "analysis/policy/kit/sees_rewrites.h"
 #include "analysis/policy/kit/sequence_tables.h"
+#include "analysis/policy/policy_catalog.h"
 
 namespace kvloupe {
 
 EvictingLayer::EvictingLayer(const PolicySpec& policy, const LayerContext& context,
                              PolicyOptions options, Positions positions)
     : policy_(make_layer_policy(policy, context, options)),
+      quantisation_(quantisation_of(policy)),
+      values_are_keys_(context.model.value_is_key_prefix),
       group_size_(context.model.group_size()),
       reach_(context.model.reach()),
       attention_(context.model, context.attention, context.for_heads) {
-  const bool with_values = policy_->needs_values() || policy_->merges();
+  const bool with_values = policy_->needs_values() || policy_->merges() || quantisation_;
   for (int head = 0; head < context.model.num_kv_heads; ++head) {
     heads_.emplace_back(context.model.head_dim, context.model.value_width(), with_values);
   }
   if (positions == Positions::original) {
-    if (context.sequence != nullptr) attention_.share(context.layer, context.sequence->shared());
+    // Other replays of the trace have no quantised entries.
+    if (context.sequence != nullptr && !quantisation_)
+      attention_.share(context.layer, context.sequence->shared());
     return;
   }
   turns_ = std::make_unique<PlaceTurns>(context.model);
@@ -100,6 +106,13 @@ void EvictingLayer::carry_out(int head, const HeadDecision& decision) {
   HeadCache& cache = heads_[static_cast<std::size_t>(head)];
   cache.merge(decision.merges);
   cache.keep(decision.kept);
+  if (!quantisation_) return;
+  const Block rows = cache.unquantised(*quantisation_);
+  if (rows.size() == 0) return;
+  if (auto* policy = dynamic_cast<SeesRewrites*>(policy_.get())) {
+    policy->rewrite(cache.view(), head, rows.first, rows.end);
+  }
+  cache.quantise(*quantisation_, values_are_keys_);
 }
 
 void mark_gone(const HeadDecision& decision, const HeadCache& cache, int step,

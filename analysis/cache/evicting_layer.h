@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "analysis/cache/cache_attention.h"
@@ -49,8 +50,8 @@ class EvictingLayer {
   /// places, but measures use keys rotated to their token index, which do not change from step to
   /// step.
   std::vector<HeadDecision> step(const BlockStates& states);
-  /// Merges and removes the entries of one head as decided. May be called for several heads at the
-  /// same time.
+  /// Merges and removes the entries of one head as decided, then rounds what stays to few bits
+  /// where the policy says so (quant). May be called for several heads at the same time.
   void carry_out(int head, const HeadDecision& decision);
 
   const HeadCache& head(int head) const { return heads_[static_cast<std::size_t>(head)]; }
@@ -63,6 +64,8 @@ class EvictingLayer {
   std::vector<HeadDecision> kept_whole() const;
 
   std::unique_ptr<LayerPolicy> policy_;
+  std::optional<Quantisation> quantisation_;
+  bool values_are_keys_;
   int group_size_;
   Reach reach_;
   CacheAttention attention_;

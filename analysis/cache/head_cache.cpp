@@ -54,7 +54,7 @@ void HeadCache::append(const Block& block, const MatrixView& keys, const MatrixV
 
 void HeadCache::merge(std::span<const Merge> merges) {
   if (merges.empty()) return;
-  merged_ = true;
+  changed_ = true;
   const auto first = static_cast<Eigen::Index>(hidden_);
   // First all values: an entry may give to many, none gives what it was given at this step.
   Matrix values(static_cast<Eigen::Index>(merges.size()), values_.cols());
@@ -95,10 +95,81 @@ void HeadCache::keep(std::span<const std::int32_t> rows) {
     hidden_ = 0;
   }
   const std::span<const std::int32_t> kept = shifted.empty() ? rows : shifted;
+  keep(rounded_keys_, kept);
+  keep(rounded_values_, kept);
   gather_rows(keys_, kept);
   if (with_values_) gather_rows(values_, kept);
   keep_rows(tokens_, kept);
   if (!log_sizes_.empty()) keep_rows(log_sizes_, kept);
+}
+
+void HeadCache::keep(Rounded& rounded, std::span<const std::int32_t> kept) {
+  std::size_t next = 0;
+  Eigen::Index end = 0;
+  for (Eigen::Index& group : rounded.groups) {
+    end += group;
+    const std::size_t first = next;
+    while (next < kept.size() && kept[next] < end) ++next;
+    group = static_cast<Eigen::Index>(next - first);
+  }
+  std::erase(rounded.groups, 0);
+  rounded.entries = std::lower_bound(kept.begin(), kept.end(), rounded.entries) - kept.begin();
+}
+
+Eigen::Index HeadCache::due(const Rounded& rounded, Eigen::Index old, bool by_channel, int group) {
+  const Eigen::Index count = std::max<Eigen::Index>(old - rounded.entries, 0);
+  return by_channel ? count - count % group : count;
+}
+
+Block HeadCache::unquantised(const Quantisation& quantisation) const {
+  const Eigen::Index old = std::ssize(tokens_) - quantisation.residual;
+  const Eigen::Index keys =
+      due(rounded_keys_, old, quantisation.keys_by_channel, quantisation.group);
+  const Eigen::Index values =
+      due(rounded_values_, old, quantisation.values_by_channel, quantisation.group);
+  Eigen::Index first = std::ssize(tokens_);
+  Eigen::Index end = 0;
+  if (keys > 0) {
+    first = std::min(first, rounded_keys_.entries);
+    end = std::max(end, rounded_keys_.entries + keys);
+  }
+  if (values > 0) {
+    first = std::min(first, rounded_values_.entries);
+    end = std::max(end, rounded_values_.entries + values);
+  }
+  if (end <= first) return {};
+  return {static_cast<int>(first), static_cast<int>(end)};
+}
+
+void HeadCache::quantise(const Quantisation& quantisation, bool values_are_keys) {
+  const Eigen::Index old = std::ssize(tokens_) - quantisation.residual;
+  const auto round = [&](Matrix& rows, Rounded& rounded, bool by_channel) {
+    const Eigen::Index count = due(rounded, old, by_channel, quantisation.group);
+    if (count == 0) return;
+    quantise_rows(rows, rounded.entries, count, by_channel, quantisation.bits, quantisation.group);
+    rounded.entries += count;
+    if (by_channel) {
+      rounded.groups.insert(rounded.groups.end(),
+                            static_cast<std::size_t>(count / quantisation.group),
+                            quantisation.group);
+    }
+    changed_ = true;
+  };
+  const Eigen::Index before = rounded_keys_.entries;
+  round(keys_, rounded_keys_, quantisation.keys_by_channel);
+  if (!values_are_keys) {
+    round(values_, rounded_values_, quantisation.values_by_channel);
+    return;
+  }
+  const Eigen::Index count = rounded_keys_.entries - before;
+  values_.middleRows(before, count) = keys_.block(before, 0, count, values_.cols());
+  rounded_values_ = rounded_keys_;
+}
+
+StoredEntries HeadCache::stored() const {
+  return {static_cast<int>(rounded_keys_.entries), static_cast<int>(rounded_keys_.groups.size()),
+          static_cast<int>(rounded_values_.entries),
+          static_cast<int>(rounded_values_.groups.size())};
 }
 
 CacheView HeadCache::view_from(std::size_t first) const {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/matrix.h"
+#include "analysis/metric/quantisation.h"
 #include "analysis/policy/kit/policy.h"
 
 namespace kvloupe {
@@ -31,14 +32,23 @@ class HeadCache {
   /// Keeps the rows given, ascending.
   void keep(std::span<const std::int32_t> rows);
 
-  /// Valid until the next append(), merge() or keep().
+  /// The entries [first, end) whose key or value quantise() would change; no entry may be hidden.
+  Block unquantised(const Quantisation& quantisation) const;
+  /// Rounds to few bits what is older than the residual and was not rounded before; what groups
+  /// along the entries waits until its group is whole. values_are_keys: values are a part of the
+  /// keys (ModelInfo::value_is_key_prefix). Values must be held.
+  void quantise(const Quantisation& quantisation, bool values_are_keys);
+  /// What is held in few bits now.
+  StoredEntries stored() const;
+
+  /// Valid until the next append(), merge(), keep() or quantise().
   CacheView view() const { return view_from(hidden_); }
   /// The same with the hidden entries, which come first.
   CacheView whole() const { return view_from(0); }
   int hidden() const { return static_cast<int>(hidden_); }
-  /// Whether any entry was ever merged; if so, keys and values may no longer be those of their
-  /// tokens.
-  bool merged() const { return merged_; }
+  /// Whether any entry was ever merged or quantised; if so, keys and values may no longer be those
+  /// of their tokens.
+  bool changed() const { return changed_; }
   std::span<const std::int32_t> tokens() const { return std::span(tokens_).subspan(hidden_); }
 
  private:
@@ -49,8 +59,16 @@ class HeadCache {
   Matrix values_;                 // [capacity,d] or [0,d]
   std::vector<float> log_sizes_;  // [n]; empty while all are zero
   bool with_values_;
-  bool merged_ = false;
+  bool changed_ = false;
   std::size_t hidden_ = 0;
+  /// The first entries, which are held in few bits.
+  struct Rounded {
+    Eigen::Index entries = 0;
+    std::vector<Eigen::Index> groups;  // along the entries: how many of each group are left
+  };
+  static void keep(Rounded& rounded, std::span<const std::int32_t> kept);
+  static Eigen::Index due(const Rounded& rounded, Eigen::Index old, bool by_channel, int group);
+  Rounded rounded_keys_, rounded_values_;
 };
 
 }  // namespace kvloupe

@@ -21,6 +21,7 @@
 #include "analysis/policy/kit/allowed_python.h"
 #include "analysis/record/head_states.h"
 #include "analysis/record/layer_states.h"
+#include "analysis/replay/budget_entries.h"
 #include "analysis/replay/follow_json.h"
 #include "analysis/replay/followed_replay.h"
 #include "analysis/replay/held_bytes.h"
@@ -118,7 +119,7 @@ ReplayRequest request_of(const Trace& trace, const kvloupe_engine_replay_request
   require(request->budget, "budget");
   ReplayRequest wanted;
   wanted.policy = parse_policy(request->policy);
-  wanted.budget = parse_budget(request->budget).resolve(trace.run().prompt_length);
+  wanted.budget = budget_entries(parse_budget(request->budget), trace, wanted.policy);
   if (request->block < -1) {
     throw UsageError("block " + std::to_string(request->block) + ": must be at least 1");
   }

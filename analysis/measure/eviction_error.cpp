@@ -54,7 +54,7 @@ void fill(const MeasuredStep& step, std::span<const std::int32_t> tokens,
   if (values[kJoint] > 0.0) values[kRatio] = values[kSum] / values[kJoint];
 }
 
-bool known(const MeasuredStep& step) { return step.evicted() && !step.cache().merged(); }
+bool known(const MeasuredStep& step) { return step.evicted() && !step.cache().changed(); }
 
 /// h: the query's own attention over the cache before the eviction.
 void of_query_head(MeasuredStep& step, int query_head, std::span<double> values) {
@@ -116,7 +116,8 @@ MeasureFamily eviction_error() {
   family.remark =
       "How much this step's eviction alone changes the last query's output: the cache before the "
       "eviction compared with the cache after it. The joint error is exact; the sum treats each "
-      "entry as if it were evicted alone. Known at steps that evict, and not after merging.";
+      "entry as if it were evicted alone. Known at steps that evict, and neither after merging nor "
+      "in fewer bits (quant).";
   family.scope = MeasureScope::query_head;
   family.of_query_head = of_query_head;
   family.measures = infos("", "h the query's softmax over the cache before the eviction",

@@ -206,7 +206,8 @@ double measure_at(const Measure& measure, const StepRecord& record, int query_he
 
 std::size_t first_measured_step(const HeadReplay& head) {
   std::size_t step = 0;
-  while (step + 1 < head.steps.size() && head.steps[step].retained == head.steps[step].cache_size) {
+  while (step + 1 < head.steps.size() && head.steps[step].retained == head.steps[step].cache_size &&
+         head.steps[step].rounded == 0) {
     ++step;
   }
   return step;

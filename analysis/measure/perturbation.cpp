@@ -16,7 +16,7 @@ constexpr StateParts kOutputsAndNorms{false, true, true, true};
 /// The cache as it stands after the step against all that the query sees of the captured prefix.
 QueryHeadMetrics of_cache(MeasuredStep& step, int query_head) {
   const OutputWeight* weight = step.output_weight(query_head);
-  if (step.cache().merged()) {
+  if (step.cache().changed()) {
     return merged_perturbation(step.logits(query_head), step.kept_rows(),
                                step.gated_values(query_head), step.cache_logits(query_head),
                                step.cache_values(query_head), weight, step.rule(query_head).sink);
@@ -36,7 +36,8 @@ MeasureFamily perturbation() {
   family.remark =
       "Measured for the step's last query: the full cache compared with the retained entries. A: "
       "attention over the whole captured prefix; A': over the retained entries. NaN if the trace "
-      "has no output weights. After merging the bounds do not hold and are NaN. A sink logit "
+      "has no output weights. After merging or in fewer bits (quant) the bounds do not hold and "
+      "are NaN. A sink logit "
       "counts "
       "as an entry with value 0 that is always kept. Where the layer has an output gate, outputs, "
       "values and norms are those after the gate, which depends on the query.";

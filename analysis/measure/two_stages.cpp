@@ -13,7 +13,7 @@ enum StageSlot { kMass, kHolds, kBoundL1, kRelaxedL1, kBoundL2, kRelaxedL2 };
 
 void measure(MeasuredStep& step, int query_head, std::span<double> values) {
   const std::vector<Fate>& fates = step.decision().fates;
-  if (fates.empty() || step.cache().merged()) return;
+  if (fates.empty() || step.cache().changed()) return;
   // As rows of what the query sees. What leaves unseen is there whatever the stages choose.
   std::vector<std::int32_t> one, two;
   for (const std::int32_t token : step.leaving().tokens) one.push_back(token - step.first_token());
@@ -49,7 +49,7 @@ MeasureFamily two_stages() {
       "Measured for the step's last query over the whole captured prefix. Stage one is the set "
       "chosen before the second stage, including protected entries. Known at steps that evict. If "
       "assumption 3.4 fails, the relaxed bound has no meaning and is NaN; bound_stage_one is still "
-      "a bound. After merging these measures are unknown.";
+      "a bound. After merging, and in fewer bits (quant), these measures are unknown.";
   family.scope = MeasureScope::query_head;
   family.needs_part = "critical";
   family.reads_scores = true;

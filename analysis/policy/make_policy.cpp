@@ -66,6 +66,7 @@ struct AddToStages {
   void operator()(const RemovalBuilder& removal) const {
     stages.removals.push_back(removal.make(part, context));
   }
+  void operator()(const StorageBuilder&) const {}  // the caches' own work: EvictingLayer
   void operator()(const ScheduleBuilder& schedule) const {
     stages.schedule = stages.schedule.with(schedule.make(part, context));
   }
@@ -99,6 +100,7 @@ struct DoneOnce {
   std::string operator()(const MergingBuilder&) const { return "merge"; }
   std::string operator()(const RemovalBuilder&) const { return ""; }
   std::string operator()(const ScheduleBuilder&) const { return ""; }
+  std::string operator()(const StorageBuilder&) const { return "say how entries are held"; }
 };
 }  // namespace
 

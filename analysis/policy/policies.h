@@ -66,7 +66,8 @@
   POLICY(drop)                          \
   POLICY(every)                         \
   POLICY(slack)                         \
-  POLICY(only)
+  POLICY(only)                          \
+  POLICY(quant)
 // clang-format on
 
 namespace kvloupe::policies {

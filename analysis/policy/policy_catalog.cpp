@@ -77,9 +77,11 @@ std::string_view kind_name(PartKind kind) {
     case PartKind::removal:
       return "removal";
     case PartKind::schedule:
+      return "schedule";
+    case PartKind::storage:
       break;
   }
-  return "schedule";
+  return "storage";
 }
 
 std::string_view type_name(ParameterType type) {
@@ -122,6 +124,7 @@ PartKind PolicyEntry::kind() const {
     PartKind operator()(const MergingBuilder&) const { return PartKind::merging; }
     PartKind operator()(const RemovalBuilder&) const { return PartKind::removal; }
     PartKind operator()(const ScheduleBuilder&) const { return PartKind::schedule; }
+    PartKind operator()(const StorageBuilder&) const { return PartKind::storage; }
   };
   return std::visit(KindOf{}, builder);
 }
@@ -144,8 +147,17 @@ bool has_part(const PolicySpec& spec, PartKind kind) {
                      [&](const SpecPart& part) { return catalogued(part).kind() == kind; });
 }
 
+std::optional<Quantisation> quantisation_of(const PolicySpec& spec) {
+  for (const SpecPart& part : spec.parts) {
+    const auto* storage = catalogued(part).as<StorageBuilder>();
+    if (storage != nullptr) return storage->make(part);
+  }
+  return std::nullopt;
+}
+
 bool keeps_everything(const PolicySpec& spec) {
-  return has_trait(spec, &PolicyTraits::keeps_everything) && !has_part(spec, PartKind::removal);
+  return has_trait(spec, &PolicyTraits::keeps_everything) && !has_part(spec, PartKind::removal) &&
+         !has_part(spec, PartKind::storage);
 }
 
 const SpecPart* next_alike(const SpecPart& part, const PolicySpec& spec) {
@@ -183,10 +195,11 @@ std::string one_set_refusal(const SpecPart&, const PolicySpec& spec) {
 std::string whole_policy_refusal(const PolicyEntry& modifier, const PolicySpec& spec) {
   const PolicyEntry& score = catalogued(spec.score());
   if (score.as<WholePolicyBuilder>() == nullptr) return "";
+  if (modifier.as<StorageBuilder>() != nullptr) return "";  // decides nothing
   const bool everything = score.traits.keeps_everything;
   if (everything && modifier.as<RemovalBuilder>() != nullptr) return "";
   return score.name + " makes all decisions itself; remove the modifiers" +
-         (everything ? " other than drop" : "");
+         (everything ? " other than drop and quant" : " other than quant");
 }
 
 std::optional<CostOrder> cost_order(const PolicySpec& spec) {
@@ -208,6 +221,12 @@ bool names_file(const SpecPart& part, const PolicyEntry& entry) {
 void check_closed_loop(const PolicySpec& spec, bool runs_probe) {
   for (const SpecPart& part : spec.parts) {
     const PolicyEntry& entry = catalogued(part);
+    if (entry.as<StorageBuilder>() != nullptr) {
+      throw UsageError("policy: " + part.name +
+                       " is not carried out in a running model, whose cache stays exact; replay "
+                       "the policy on a trace instead, or remove " +
+                       part.name);
+    }
     if (entry.traits.reads_probe) {
       if (runs_probe) continue;
       throw UsageError(

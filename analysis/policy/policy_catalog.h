@@ -16,7 +16,7 @@
 namespace kvloupe {
 
 /// The place of a part in a policy: score × protection × allocation × selection × merging, removal
-/// by a person, and when the policy acts.
+/// by a person, when the policy acts, and in how many bits the cache holds what stays.
 enum class PartKind {
   score,
   protection,
@@ -26,7 +26,8 @@ enum class PartKind {
   selection,
   merging,
   removal,
-  schedule
+  schedule,
+  storage
 };
 std::string_view kind_name(PartKind kind);
 
@@ -130,7 +131,10 @@ const PolicyEntry* find_policy(std::string_view name);
 bool has_trait(const PolicySpec& spec, bool PolicyTraits::*trait);
 bool has_part(const PolicySpec& spec, PartKind kind);
 
-/// Whether the policy is the full cache, from which nothing is taken.
+/// How the spec's caches hold their entries; empty: exactly.
+std::optional<Quantisation> quantisation_of(const PolicySpec& spec);
+
+/// Whether the policy is the full cache, from which nothing is taken: neither entries nor bits.
 bool keeps_everything(const PolicySpec& spec);
 
 /// The first part after this one with a builder of the same type, or nullptr.

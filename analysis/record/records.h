@@ -47,6 +47,7 @@ struct StepRecord {
   int ties = 0;
   float second_threshold = 0.0F;  // of a second stage of selection; NaN where there was none
   int allocation_drift = 0;       // what the layer's quotas sum to, less its budget
+  int rounded = 0;                // retained entries with a key or a value in few bits (quant)
   double merge_threshold = 0.0;   // the cosine above which neighbours merged; NaN: none were sought
   std::vector<Merge> merges;      // merging sets, as token indices, without the keys
   std::vector<Gift> gifts;        // ascending

@@ -51,9 +51,10 @@ std::vector<OfStep> by_step(const std::vector<int>& queries, const std::vector<B
   return steps;
 }
 
+/// Whether the cache held what the trace does not.
 bool merges(const HeadReplay& head) {
   return std::any_of(head.steps.begin(), head.steps.end(), [](const StepRecord& step) {
-    return !step.merges.empty() || !step.gifts.empty();
+    return !step.merges.empty() || !step.gifts.empty() || step.rounded > 0;
   });
 }
 
@@ -103,7 +104,7 @@ void add_replayed(const Asking& what, const std::vector<OfStep>& steps, const La
                                  [&](const OfStep& one) { return one.step == step; });
     if (of == steps.end() || wanted[static_cast<std::size_t>(head)] == 0) return;
     const CacheView held = cache.whole();
-    const FoundEntries found{held.tokens, cache.merged() ? &held : nullptr};
+    const FoundEntries found{held.tokens, cache.changed() ? &held : nullptr};
     const AskedBlock block{of->first, of->count, {&found, 1}};
     asked.add(head, {&block, 1});
   };

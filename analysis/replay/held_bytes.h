@@ -7,17 +7,23 @@
 
 namespace kvloupe {
 
-/// Bytes of all layers' caches after a replay's last step, in 16 bits a number.
+/// Bytes of all layers' caches after a replay's last step, in 16 bits a number or in those of quant
+/// with its scales and zero points.
 struct HeldBytes {
-  double held = 0.0;    // of the entries that stay
-  double full = 0.0;    // of what a cache without a policy would hold then
-  double states = 0.0;  // of a fixed size, beside both (CacheBytes)
+  double held = 0.0;        // of the entries that stay
+  double full = 0.0;        // of what a cache without a policy would hold then, in 16 bits
+  double states = 0.0;      // of a fixed size, beside both (CacheBytes)
+  bool fewer_bits = false;  // whether the policy quantises
 };
+
+/// Of one head's cache after the last step, as HeldBytes::held.
+double head_bytes(const Trace& trace, const Replay& replay, const HeadReplay& head);
 
 /// Nothing where not all layers with a cache were replayed.
 std::optional<HeldBytes> held_bytes(const Trace& trace, const Replay& replay);
 
-/// "1.23 of 4.56 MB in 16 bits, and 0.512 MB of fixed states".
+/// "1.23 of 4.56 MB in 16 bits, and 0.512 MB of fixed states"; with quant "1.23 of 4.56 MB in 16
+/// bits, part of it in fewer".
 std::string held_bytes_text(const HeldBytes& bytes);
 
 }  // namespace kvloupe

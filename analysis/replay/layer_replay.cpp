@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analysis/cache/evicting_layer.h"
+#include "analysis/policy/policy_catalog.h"
 #include "analysis/record/state_rows.h"
 
 namespace kvloupe {
@@ -127,7 +128,8 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
   StateRows& rows = streamed != nullptr ? *streamed : held;
   const std::size_t end =
       input.last_step < 0 ? input.blocks.size() : static_cast<std::size_t>(input.last_step) + 1;
-  std::vector<char> evicted(heads.size(), 0);  // whether anything has left a head
+  // Whether anything has left a head. Where entries lose bits, that may be at any step.
+  std::vector<char> evicted(heads.size(), has_part(input.policy, PartKind::storage) ? 1 : 0);
   for (std::size_t step = 0; step < end; ++step) {
     progress.check();
     const bool last = step + 1 == input.blocks.size();
@@ -176,6 +178,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
       LeavingEntries leaving;
       if (measured) leaving = leaving_entries(cache, block.end - 1, model.reach());
       layer.carry_out(head, decision);
+      record.rounded = std::max(cache.stored().keys, cache.stored().values);
       if (measured) {
         MeasuredStep of({input.states, input.context, input.policy, head, states.step, block,
                          present, decision, cache, std::move(leaving), view(last_queries),

@@ -46,11 +46,13 @@ void add_measures(const std::vector<std::string>& names, Measuring& what) {
   }
 }
 
-/// Whether the cache after the step holds what the trace does not: merged keys or values.
+/// Whether the cache after the step holds what the trace does not: keys or values that were merged,
+/// or that lost bits.
 bool merged_by(const HeadReplay& head, int step) {
-  return std::any_of(
-      head.steps.begin(), head.steps.begin() + step + 1,
-      [](const StepRecord& record) { return !record.merges.empty() || !record.gifts.empty(); });
+  return std::any_of(head.steps.begin(), head.steps.begin() + step + 1,
+                     [](const StepRecord& record) {
+                       return !record.merges.empty() || !record.gifts.empty() || record.rounded > 0;
+                     });
 }
 
 /// The entries that the step's last query had and no later one sees; none was ever merged.

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "analysis/error.h"
+#include "analysis/policy/policy_catalog.h"
+
 namespace kvloupe {
 
 PrefixStep::PrefixStep(const LayerStates& states, const LayerContext& context, int tokens)
@@ -36,6 +39,11 @@ std::vector<std::vector<std::int32_t>> PrefixStep::kept(const PolicySpec& policy
   LayerContext context = context_;
   context.budget = budget;
   context.prompt_length = view_.block.end;  // all of what is read here
+  if (has_part(policy, PartKind::storage)) {
+    throw UsageError(
+        "policy: " + policy.text() +
+        ": this figure measures which entries are lost, not their bits; leave quant out");
+  }
   const auto acting = make_layer_policy(policy, context);
   std::vector<std::vector<std::int32_t>> kept;
   for (HeadDecision& decision : acting->step(view_)) kept.push_back(std::move(decision.kept));

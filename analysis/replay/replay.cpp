@@ -80,7 +80,7 @@ StateParts parts_of_policy(const PolicySpec& policy, const LayerContext& context
   parts.output_weights = has_trait(policy, &PolicyTraits::reads_output_weights);
   if (!parts.output_weights) {
     const std::unique_ptr<LayerPolicy> one = make_layer_policy(policy, context);
-    parts.values = one->needs_values() || one->merges();
+    parts.values = one->needs_values() || one->merges() || has_part(policy, PartKind::storage);
   }
   return parts;
 }

@@ -18,6 +18,7 @@
 #include "analysis/quoted.h"
 #include "analysis/read_line.h"
 #include "analysis/record/layer_states.h"
+#include "analysis/replay/budget_entries.h"
 #include "analysis/replay/compresses_at_once.h"
 #include "analysis/trace/asked_queries.h"
 #include "analysis/unknown.h"
@@ -72,7 +73,7 @@ std::vector<SweepSetting> sweep_settings(const Trace& trace, const SweepRequest&
     for (const Budget& budget : request.budgets) {
       for (const int block : request.blocks) {
         replay_blocks(trace, block, request.compression);
-        const SweepSetting setting = {policy, budget.resolve(trace.run().prompt_length),
+        const SweepSetting setting = {policy, budget_entries(budget, trace, policy),
                                       replay_block(trace, block),
                                       replay_compression(trace, request.compression)};
         if (std::find(settings.begin(), settings.end(), setting) == settings.end()) {

@@ -120,6 +120,7 @@ std::vector<StudyValue> StudyWorker::values(const StudyTask& task) {
   // The measures asked for and no others follow from what a replay keeps. Where entries are merged
   // or scores are read, that would replay once more.
   request.metrics = has_part(request.policy, PartKind::merging) ||
+                    has_part(request.policy, PartKind::storage) ||
                     reads_scores({false, task.measures}, request.policy);
   Replay result = replay(*trace_, request, progress);
   if (!request.metrics) {

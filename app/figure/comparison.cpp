@@ -10,6 +10,7 @@
 #include "analysis/error.h"
 #include "analysis/measure/shared_measures.h"
 #include "analysis/policy/kit/shared_prefix.h"
+#include "analysis/replay/budget_entries.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/measure_replay.h"
 
@@ -23,10 +24,10 @@ std::vector<PolicySpec> chosen_policies(const FigureInfo& info, const FigureInpu
 
 std::vector<Budget> chosen_budgets(const FigureInfo& info, const FigureInput& input,
                                    std::string_view name) {
-  const int prompt = input.trace->run().prompt_length;
+  const PolicySpec exact = parse_policy("full");
   std::vector<std::pair<int, Budget>> budgets;
   for (const Budget& budget : parse_budgets(choice(info, input.choices, name)))
-    budgets.emplace_back(budget.resolve(prompt), budget);
+    budgets.emplace_back(budget_entries(budget, *input.trace, exact), budget);
   std::stable_sort(budgets.begin(), budgets.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Budget> result;
@@ -90,7 +91,7 @@ std::shared_ptr<const Replay> make_replay(const FigureInput& input, const Wanted
   const Trace& trace = *input.traces.at(wanted.trace);
   ReplayRequest request;
   request.policy = wanted.policy;
-  request.budget = wanted.budget.value_or(input.budget).resolve(trace.run().prompt_length);
+  request.budget = budget_entries(wanted.budget.value_or(input.budget), trace, wanted.policy);
   request.block = wanted.block.value_or(input.block);
   request.compression = input.compression;
   request.layers = wanted.layers;

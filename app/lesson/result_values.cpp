@@ -5,6 +5,7 @@
 
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/kit/spec.h"
+#include "analysis/replay/held_bytes.h"
 #include "app/lesson/answer.h"
 
 namespace kvloupe::lesson {
@@ -113,6 +114,13 @@ double entries_kept(const LessonState& s, Side side, Progress& progress) {
   return head->steps.at(static_cast<std::size_t>(step_of(s, replay->blocks))).retained;
 }
 
+/// The bytes of all caches after the last step, as a share of the full cache's in 16 bits.
+double held_share(const LessonState& s, Side side, Progress& progress) {
+  const auto replay = replay_in(s, side, true, false, "", progress);
+  const auto held = replay ? held_bytes(*s.trace, *replay) : std::nullopt;
+  return held ? held->held / held->full : kNone;
+}
+
 }  // namespace
 
 ValueGroup result_values() {
@@ -144,6 +152,17 @@ ValueGroup result_values() {
        .compute = computed([](In s, Arguments a, Progress& p) {
          return mean_measured(s, Side::b, word(a[0]), p);
        })});
+  add({.name = "held_share",
+       .arguments = {},
+       .meaning = "bytes that policy A's caches hold after the last step, as a share of those of "
+                  "the full cache in 16 bits, over all heads",
+       .compute =
+           computed([](In s, Arguments, Progress& p) { return held_share(s, Side::a, p); })});
+  add({.name = "held_share_b",
+       .arguments = {},
+       .meaning = "the same of policy B, if it is on",
+       .compute =
+           computed([](In s, Arguments, Progress& p) { return held_share(s, Side::b, p); })});
   add({.name = "kept",
        .arguments = {{Argument::number, "token"}},
        .meaning = "1 if policy A keeps the token, 0 if it has evicted the token",

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/replay/budget_entries.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/settings_in_words.h"
@@ -176,7 +177,7 @@ class Making {
     figure::ReplayService& replays = *input_.replays;
     ReplayRequest wanted;
     wanted.policy = policy;
-    wanted.budget = request_.budget->resolve(trace.run().prompt_length);
+    wanted.budget = budget_entries(*request_.budget, trace, policy);
     wanted.block = request_.block;
     wanted.compression = request_.compression;
     wanted.metrics = false;  // measured where it is looked at

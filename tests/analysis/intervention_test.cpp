@@ -206,7 +206,8 @@ TEST_F(Intervention, WhatIsNotThereIsSaidInOneLine) {
   EXPECT_THAT(problem("h2o+keep(\"0-20\")"), HasSubstr("21 tokens do not fit the budget of 20"));
   EXPECT_EQ(problem("h2o+keep(\"0-19;5-10\")"), "") << "tokens named twice count once";
   EXPECT_EQ(problem("h2o+keep(\"0-20\", extra=1)"), "");
-  EXPECT_THAT(problem("full+keep(\"0\")"), HasSubstr("remove the modifiers other than drop"));
+  EXPECT_THAT(problem("full+keep(\"0\")"),
+              HasSubstr("remove the modifiers other than drop and quant"));
 }
 
 TEST_F(Intervention, TextsThatCannotBeReadNameTheColumn) {

@@ -24,7 +24,8 @@ NaiveReplay::NaiveReplay(const LayerStates& states, const ModelInfo& model,
       leaving_(states.keys.size()),
       received_(states.keys.size()),
       merged_(states.keys.size()),
-      stamps_(states.keys.size()) {
+      stamps_(states.keys.size()),
+      few_bits_(states.keys.size()) {
   // A window that hides nothing of the sequence is none.
   if (states.keys.front().rows() <= model_.sliding_window) model_.sliding_window = 0;
 }
@@ -479,6 +480,7 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
     }
   }
   before_ = {caches_, received_, merged_, {}};
+  few_bits_before_ = few_bits_;
   for (int head = 0; head < heads; ++head) {
     HeadStep& one = steps[head];
     for (const int token : one.dropped) {
@@ -504,6 +506,7 @@ void NaiveReplay::restore(int head) {
   caches_[head] = before_.caches[head];
   received_[head] = before_.received[head];
   merged_[head] = before_.merged[head];
+  few_bits_[head] = few_bits_before_[head];
 }
 
 HeadStep NaiveReplay::decide_again(int head, int quota, const std::set<int>& light,
@@ -542,6 +545,7 @@ void NaiveReplay::keep(int head, const std::set<int>& retained) {
     if (found != received_[head].end()) received.insert(*found);
   }
   received_[head] = received;
+  quantise(head);
 }
 
 Measures NaiveReplay::measure(int query_head, int token, const std::set<int>& retained) const {

@@ -181,6 +181,8 @@ class NaiveReplay {
   std::vector<NaiveMerge> tome(int head, const std::set<int>& retained) const;
   void carry_out(int head, const std::vector<NaiveMerge>& merges);
   void keep(int head, const std::set<int>& retained);
+  /// quant: rounds what is due in a head's cache (naive_quantisation.cpp).
+  void quantise(int head);
 
   const LayerStates& states_;
   ModelInfo model_;
@@ -206,6 +208,10 @@ class NaiveReplay {
   int prompt_length_ = 0;
   std::vector<char> structural_;
   std::vector<std::map<int, int>> stamps_;  // [Hk] by token
+  struct FewBits {
+    std::set<int> keys, values;  // the tokens whose numbers were rounded
+  };
+  std::vector<FewBits> few_bits_, few_bits_before_;  // [Hk]; before the last step's eviction
 };
 
 }  // namespace kvloupe::naive

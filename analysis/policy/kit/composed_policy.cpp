@@ -136,6 +136,25 @@ std::vector<HeadDecision> ComposedPolicy::step(const StepView& view) {
   return decisions;
 }
 
+void ComposedPolicy::rewrite(const CacheView& cache, int head, int first, int end) {
+  // To the parts this is as if each of these entries were merged with itself alone.
+  HeadDecision decision;
+  decision.kept.resize(cache.tokens.size());
+  std::iota(decision.kept.begin(), decision.kept.end(), 0);
+  for (int row = first; row < end; ++row) {
+    Merge& merge = decision.merges.emplace_back();
+    merge.into = row;
+    merge.from = {row};
+    merge.weights = {1.0F};
+    const float* key = cache.keys.data() + row * cache.keys.outerStride();
+    merge.key.assign(key, key + cache.keys.cols());
+  }
+  StepView view;
+  for (int other = 0; other <= head; ++other) view.caches.push_back(cache);  // the last is read
+  stages_.score->retain(view, head, decision);
+  stages_.selection->retain(view, head, decision);
+}
+
 bool ComposedPolicy::evicts(const StepView& view, int budget) const {
   const Schedule& schedule = stages_.schedule;
   if (!schedule.acts(view.block, prompt_length_)) return false;

@@ -6,6 +6,7 @@
 
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/kit/schedule.h"
+#include "analysis/policy/kit/sees_rewrites.h"
 #include "analysis/policy/kit/stages.h"
 
 namespace kvloupe {
@@ -26,7 +27,7 @@ struct PolicyStages {
 
 /// score × protection × allocation × selection × merging, as one state machine of a layer. Its
 /// schedule says at which steps it evicts; scores see every step.
-class ComposedPolicy : public LayerPolicy {
+class ComposedPolicy : public LayerPolicy, public SeesRewrites {
  public:
   /// `name` is the score's, for messages.
   ComposedPolicy(std::string name, const LayerContext& context, PolicyOptions options,
@@ -34,6 +35,7 @@ class ComposedPolicy : public LayerPolicy {
 
   void forget_first(const std::vector<CacheView>& caches, std::span<const int> counts) override;
   std::vector<HeadDecision> step(const StepView& view) override;
+  void rewrite(const CacheView& cache, int head, int first, int end) override;
   bool needs_values() const override {
     return stages_.score->needs_values() || stages_.selection->needs_values();
   }

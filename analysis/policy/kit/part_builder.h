@@ -5,6 +5,7 @@
 #include <memory>
 #include <variant>
 
+#include "analysis/metric/quantisation.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/kit/schedule.h"
 #include "analysis/policy/kit/spec.h"
@@ -83,8 +84,14 @@ struct ScheduleBuilder {
   std::function<Schedule(const SpecPart&, const LayerContext&)> make;
 };
 
-using PartBuilder = std::variant<ScoreBuilder, WholePolicyBuilder, ProtectionBuilder,
-                                 LayerBudgetBuilder, AllocationBuilder, ScoreWrapper, ScoreGrouping,
-                                 SelectionBuilder, MergingBuilder, RemovalBuilder, ScheduleBuilder>;
+/// How the caches hold their entries.
+struct StorageBuilder {
+  std::function<Quantisation(const SpecPart&)> make;
+};
+
+using PartBuilder =
+    std::variant<ScoreBuilder, WholePolicyBuilder, ProtectionBuilder, LayerBudgetBuilder,
+                 AllocationBuilder, ScoreWrapper, ScoreGrouping, SelectionBuilder, MergingBuilder,
+                 RemovalBuilder, ScheduleBuilder, StorageBuilder>;
 
 }  // namespace kvloupe

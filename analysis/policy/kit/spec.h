@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -65,11 +66,28 @@ PolicySpec parse_policy(std::string_view text);
 /// A list of specs, split at commas outside parentheses and quotes.
 std::vector<PolicySpec> parse_policy_list(std::string_view text);
 
-/// A budget as written: a count, or a share of the prompt length.
+/// Whole bytes of the caches of all layers and heads together.
+struct Bytes {
+  double value = 0.0;
+  bool operator==(const Bytes&) const = default;
+};
+/// A share of the bytes that the full cache of the prompt takes in 16 bits.
+struct ByteShare {
+  double percent = 0.0;
+  bool operator==(const ByteShare&) const = default;
+};
+
+/// A budget as written: a count, a share of the prompt length, or bytes.
 struct Budget {
-  std::variant<long, Percent> value;
-  /// Entries: at least 1. Throws UsageError for 0, negative, not a number.
+  std::variant<long, Percent, Bytes, ByteShare> value;
+  bool in_bytes() const { return value.index() >= 2; }
+  /// Entries: at least 1. Throws UsageError for 0, negative, not a number, and for bytes, which
+  /// depend on the model and on how entries are held (budget_entries.h).
   int resolve(int prompt_length) const;
+  /// The most entries per head, up to `most`, whose bytes are no more than the budget's; `bytes`
+  /// says what so many entries take, rising. `full`: of the prompt's full cache. Throws UsageError
+  /// where one entry takes more.
+  int resolve_bytes(double full, int most, const std::function<double(int)>& bytes) const;
   std::string text() const;
   bool operator==(const Budget&) const = default;
 };

@@ -34,7 +34,8 @@ SPECS = {"snapkv": "snapkv(window=4)", "expr": 'expr("-abs(age - 3)")', "recent"
          "chunks": "snapkv(window=4)+chunks(3)", "critical": "snapkv(window=4)+critical", "kvmerger": "h2o+kvmerger",
          "cam": "h2o+cam", "tome": "keydiff+tome", "python": 'python("{folder}/own.py:smallest")',
          "every": "h2o+every(2)", "slack": "h2o+slack(2)", "only": "h2o+only", "boundaries": "keydiff+boundaries",
-         "protect_prompt": "h2o+protect_prompt(extra=1)", "external": 'external("{folder}/sets.json")', "headbudgets": 'h2o+headbudgets("{folder}/budgets.json")'}
+         "protect_prompt": "h2o+protect_prompt(extra=1)", "quant": "h2o+quant(group=8,residual=4)",
+         "external": 'external("{folder}/sets.json")', "headbudgets": 'h2o+headbudgets("{folder}/budgets.json")'}
 PROMPT = np.random.default_rng(5).integers(3, tiny.VOCABULARY, 44).tolist()
 
 

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "analysis/policy/kit/policy.h"
+
+namespace kvloupe {
+
+/// A policy that remembers entries from step to step, and must hear where they change without being
+/// merged.
+class SeesRewrites {
+ public:
+  virtual ~SeesRewrites() = default;
+  /// Entries [first, end) of a head's cache, as it is after a step, are about to get other keys and
+  /// values: what is known of them is no longer true. For different heads at the same time.
+  virtual void rewrite(const CacheView& cache, int head, int first, int end) = 0;
+};
+
+}  // namespace kvloupe

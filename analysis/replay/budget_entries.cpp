@@ -1,0 +1,29 @@
+#include "analysis/replay/budget_entries.h"
+
+#include <algorithm>
+
+#include "analysis/metric/quantisation.h"
+#include "analysis/policy/policy_catalog.h"
+
+namespace kvloupe {
+
+int budget_entries(const Budget& budget, const Trace& trace, const PolicySpec& policy) {
+  const int prompt = trace.run().prompt_length;
+  if (!budget.in_bytes()) return budget.resolve(prompt);
+  const auto bytes = [&](int entries, const Quantisation& held) {
+    double sum = 0.0;
+    for (int layer = 0; layer < trace.model().num_layers; ++layer) {
+      const ModelInfo& model = trace.layer_model(layer);
+      if (!model.stores()) continue;
+      // What no later query sees has left whatever the budget.
+      const int span = model.reach().all() ? entries : std::min(entries, model.reach().span() - 1);
+      sum += model.num_kv_heads * planned_bytes(model, std::max(span, 1), held);
+    }
+    return sum;
+  };
+  const Quantisation held = quantisation_of(policy).value_or(kExactEntries);
+  return budget.resolve_bytes(bytes(prompt, kExactEntries), trace.length(),
+                              [&](int entries) { return bytes(entries, held); });
+}
+
+}  // namespace kvloupe

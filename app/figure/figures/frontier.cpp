@@ -1,0 +1,396 @@
+// Fewer bits or fewer entries: what is lost against the bytes that are held, for policies with and
+// without quantisation, and which of them loses least at each size.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "analysis/error.h"
+#include "analysis/policy/policy_catalog.h"
+#include "analysis/replay/ask.h"
+#include "analysis/replay/budget_entries.h"
+#include "analysis/replay/held_bytes.h"
+#include "analysis/trace/cache_bytes.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/asked_text.h"
+#include "app/figure/figures/figures.h"
+#include "app/plot/line_plot.h"
+#include "app/plot/panels.h"
+#include "app/plot/series.h"
+#include "app/plot/value_axis.h"
+
+namespace kvloupe::figure::frontier_figure {
+
+namespace {
+
+constexpr int kExactBits = 16;
+constexpr double kNamedSizes[] = {12.5, 25.0, 50.0};  // % of the bytes: for these the caption says
+                                                      // who loses least
+
+/// A policy with so many bits.
+struct Series {
+  PolicySpec spec;
+  std::string name;
+};
+
+/// One head, or all together, of one replay.
+struct Held {
+  double bytes = 0.0, full = 0.0;
+  double error = std::numeric_limits<double>::quiet_NaN();
+  double share() const { return full > 0.0 ? 100.0 * bytes / full : 0.0; }
+};
+
+/// One replay; empty while it is still to come.
+struct Outcome {
+  Held whole;
+  std::vector<Held> heads;
+};
+
+/// A point of a panel.
+struct Dot {
+  std::size_t series = 0, budget = 0;
+  double share = 0.0, error = 0.0;
+};
+
+class Frontier final : public Figure {
+ public:
+  std::vector<Series> series;
+  std::vector<int> budgets;            // entries for a policy that holds 16 bits
+  std::vector<std::vector<int>> used;  // [series][budgets]: entries
+  std::vector<std::vector<std::optional<Outcome>>> outcomes;  // [series][budgets]
+  std::vector<HeadIndex> heads;
+  std::size_t selected = 0;  // of `heads`
+  bool of_outputs = false;   // of heads alone: the trace has no W_O
+  std::string queries;       // whose, in words
+
+  double natural_height(const DrawRequest& request) const override {
+    return panels_natural_height(request.style, panels(request), request.width);
+  }
+
+  Scene draw(const DrawRequest& request) const override {
+    const Style& style = request.style;
+    Scene scene = make_scene(style, request.width, request.height);
+    if (request.legend) {
+      add_series_legend(scene, style, {2.0, 2.0}, request.width - 4.0, labels(style));
+    }
+    const std::vector<Axes> axes = add_panels(scene, style, panels(request));
+    for (std::size_t panel = 0; panel < axes.size(); ++panel) {
+      draw_panel(scene, style, axes[panel], panel > 0);
+    }
+    return scene;
+  }
+
+  void write_csv(CsvWriter& csv) const override {
+    csv.row({"policy", "entries", "layer", "head", "bytes", "full_bytes", "error", "best"});
+    const std::vector<Dot> whole = best_of(dots(std::nullopt));
+    for (std::size_t s = 0; s < series.size(); ++s) {
+      for (std::size_t b = 0; b < budgets.size(); ++b) {
+        if (!outcomes[s][b]) continue;
+        write_row(csv, s, b, "all", "all", outcomes[s][b]->whole, is_among(whole, s, b));
+      }
+    }
+    for (std::size_t h = 0; h < heads.size(); ++h) {
+      const std::vector<Dot> best = best_of(dots(h));
+      for (std::size_t s = 0; s < series.size(); ++s) {
+        for (std::size_t b = 0; b < budgets.size(); ++b) {
+          if (!outcomes[s][b]) continue;
+          write_row(csv, s, b, std::to_string(heads[h].layer), std::to_string(heads[h].head),
+                    outcomes[s][b]->heads[h], is_among(best, s, b));
+        }
+      }
+    }
+  }
+
+  std::string caption() const override {
+    std::string text = fmt::format(
+        "{} {} against the bytes that the caches hold, scales and zero points included, in % of "
+        "the full cache in 16 bits: a, all heads; b, layer {}, head {}{}. The bar at the foot "
+        "names what loses least of what is drawn up to each size.",
+        of_outputs ? "Error of the heads' outputs" : "Change of the output", queries,
+        heads[selected].layer, heads[selected].head, of_outputs ? "" : ": its part of the change");
+    const std::vector<Dot> all = dots(std::nullopt);
+    for (const double size : kNamedSizes) {
+      const Dot* best = nullptr;
+      for (const Dot& dot : all) {
+        if (dot.share > size) continue;
+        if (best == nullptr || dot.error < best->error) best = &dot;
+      }
+      if (best == nullptr) continue;
+      text += fmt::format(" Within {:g} %, {} with N = {} loses least: {:.3g} with {:.3g} %.", size,
+                          series[best->series].name, used[best->series][best->budget], best->error,
+                          best->share);
+    }
+    return text;
+  }
+
+ private:
+  static void write_row(CsvWriter& csv, std::string_view policy, int entries,
+                        const std::string& layer, const std::string& head, const Held& held,
+                        bool best) {
+    csv.row({policy, static_cast<long>(entries), std::string_view(layer), std::string_view(head),
+             held.bytes, held.full, held.error, static_cast<long>(best ? 1 : 0)});
+  }
+  void write_row(CsvWriter& csv, std::size_t s, std::size_t b, const std::string& layer,
+                 const std::string& head, const Held& held, bool best) const {
+    write_row(csv, series[s].name, used[s][b], layer, head, held, best);
+  }
+
+  static bool is_among(const std::vector<Dot>& dots, std::size_t s, std::size_t b) {
+    return std::any_of(dots.begin(), dots.end(),
+                       [&](const Dot& dot) { return dot.series == s && dot.budget == b; });
+  }
+
+  /// Of a head, or of all together; those that are known so far.
+  std::vector<Dot> dots(std::optional<std::size_t> head) const {
+    std::vector<Dot> all;
+    for (std::size_t s = 0; s < series.size(); ++s) {
+      for (std::size_t b = 0; b < budgets.size(); ++b) {
+        if (!outcomes[s][b]) continue;
+        const Held& held = head ? outcomes[s][b]->heads[*head] : outcomes[s][b]->whole;
+        if (std::isfinite(held.error)) all.push_back({s, b, held.share(), held.error});
+      }
+    }
+    return all;
+  }
+
+  /// Those that no other beats with as few bytes, from the smallest on.
+  static std::vector<Dot> best_of(std::vector<Dot> all) {
+    std::stable_sort(all.begin(), all.end(), [](const Dot& a, const Dot& b) {
+      return a.share != b.share ? a.share < b.share : a.error < b.error;
+    });
+    std::vector<Dot> best;
+    for (const Dot& dot : all) {
+      if (best.empty() || dot.error < best.back().error) best.push_back(dot);
+    }
+    return best;
+  }
+
+  std::vector<SeriesLabel> labels(const Style& style) const {
+    std::vector<SeriesLabel> all;
+    for (std::size_t s = 0; s < series.size(); ++s) {
+      all.push_back({series[s].name, 0.0, series_look(style, static_cast<int>(s))});
+    }
+    return all;
+  }
+
+  PanelGrid panels(const DrawRequest& request) const {
+    PanelGrid grid;
+    grid.aspect = 1.2;
+    grid.least_width = 100.0;
+    grid.beside = 6.0;
+    if (request.legend) {
+      Scene scratch = make_scene(request.style, request.width, 100.0);
+      grid.top += add_series_legend(scratch, request.style, {2.0, 2.0}, request.width - 4.0,
+                                    labels(request.style)) +
+                  2.0;
+    }
+    ValueRange x;
+    ValueRange y[2];
+    for (const bool of_head : {false, true}) {
+      for (const Dot& dot : dots(of_head ? std::optional(selected) : std::nullopt)) {
+        x.add(dot.share);
+        if (dot.error > 0.0) y[of_head ? 1 : 0].add(dot.error);
+      }
+    }
+    const Axis size = x_axis("Bytes (% of the full cache)", x.padded_log(), AxisScale::log);
+    const std::string head =
+        fmt::format("Layer {}, head {}", heads[selected].layer, heads[selected].head);
+    const auto axis = [](const char* label, const ValueRange& range) {
+      return y_axis(label, range.padded_log(0.1), AxisScale::log);
+    };
+    grid.panels.push_back(
+        {"All heads", size, axis(of_outputs ? "Output error" : "Change of the output", y[0])});
+    grid.panels.push_back({head, size, axis(of_outputs ? "Output error" : "Its part", y[1])});
+    for (Panel& panel : grid.panels) panel.y_grid = true;
+    return grid;
+  }
+
+  void draw_panel(Scene& scene, const Style& style, const Axes& axes, bool of_head) const {
+    const std::vector<Dot> all = dots(of_head ? std::optional(selected) : std::nullopt);
+    const Target target =
+        of_head ? Target{.layer = heads[selected].layer, .head = heads[selected].head} : Target{};
+    for (std::size_t s = 0; s < series.size(); ++s) {
+      std::vector<Point> line;
+      for (const Dot& dot : all) {
+        if (dot.series == s) line.push_back({dot.share, dot.error});
+      }
+      std::stable_sort(line.begin(), line.end(),
+                       [](const Point& a, const Point& b) { return a.x < b.x; });
+      add_marked_line(scene, style, axes, line, series_look(style, static_cast<int>(s)), 3.4,
+                      target);
+    }
+    add_best(scene, style, axes, best_of(all));
+  }
+
+  /// At the foot of a plot: from each size on, the series that loses least.
+  void add_best(Scene& scene, const Style& style, const Axes& axes,
+                const std::vector<Dot>& best) const {
+    const double height = style.small + 2.0;
+    std::vector<Text> names;
+    std::vector<Colour> grounds;
+    for (std::size_t i = 0; i < best.size();) {
+      std::size_t end = i + 1;
+      while (end < best.size() && best[end].series == best[i].series) ++end;
+      const double from = axes.to_page(best[i].share, axes.y.first).x;
+      const double to =
+          end < best.size() ? axes.to_page(best[end].share, axes.y.first).x : axes.plot.right();
+      const Colour ground = series_look(style, static_cast<int>(best[i].series)).colour;
+      Path bar;
+      bar.rect({from, axes.plot.bottom() - height, to - from, height});
+      bar.fill = ground;
+      scene.add(std::move(bar));
+      const std::string name = fit_words(style, series[best[i].series].name, style.small,
+                                         std::max(to - from - 3.0, 0.0));
+      if (to - from > 14.0) {
+        names.push_back(
+            make_text(style, name, {from + 1.5, axes.plot.bottom() - 2.2}, style.small));
+        grounds.push_back(ground);
+      }
+      i = end;
+    }
+    add_on_grounds(scene, style, std::move(names), grounds);
+  }
+};
+
+/// Each policy with each number of bits. A policy that says its bits itself, or one that merges,
+/// which quant does not go with, comes once as it is.
+std::vector<Series> series_of(const FigureInfo& info, const FigureInput& input) {
+  const std::vector<double> bits = chosen_numbers(info, input, "bits");
+  const auto group = std::lround(chosen_number(info, input, "group"));
+  const auto residual = std::lround(chosen_number(info, input, "residual"));
+  std::vector<Series> all;
+  for (const PolicySpec& policy : chosen_policies(info, input)) {
+    if (has_part(policy, PartKind::storage) || has_part(policy, PartKind::merging)) {
+      all.push_back({policy, policy.text()});
+      continue;
+    }
+    for (const double one : bits) {
+      if (one != kExactBits && one != 2.0 && one != 4.0 && one != 8.0) {
+        throw UsageError("figure frontier: bits=" + number_text(one) + ": write 2, 4, 8 or 16");
+      }
+      if (one == kExactBits) {
+        all.push_back({policy, policy.text() + ", 16 bits"});
+        continue;
+      }
+      const std::string modifier =
+          fmt::format("+quant({:g},group={},residual={})", one, group, residual);
+      all.push_back({parse_policy(policy.text() + modifier),
+                     fmt::format("{}, {:g} bits", policy.text(), one)});
+    }
+  }
+  return all;
+}
+
+Outcome outcome_of(const FigureInput& input, const Replay& replay, const AskedReplay& answer,
+                   bool of_outputs) {
+  Outcome outcome;
+  double sum = 0.0;
+  int known = 0;
+  for (std::size_t h = 0; h < replay.heads.size(); ++h) {
+    const HeadReplay& head = replay.heads[h];
+    const ModelInfo& model = input.trace->layer_model(head.layer);
+    Held one;
+    one.bytes = head_bytes(*input.trace, replay, head);
+    one.full = bytes_of_entry(model) * head.steps.back().seen;
+    one.error = of_outputs ? answer.heads[h].output_error : answer.parts[h];
+    if (head.shares_with < 0) {  // else these bytes are another layer's
+      outcome.whole.bytes += one.bytes;
+      outcome.whole.full += one.full;
+    }
+    if (std::isfinite(one.error)) {
+      sum += one.error;
+      ++known;
+    }
+    outcome.heads.push_back(one);
+  }
+  outcome.whole.error = answer.residual_change;
+  if (of_outputs && known > 0) outcome.whole.error = sum / known;
+  return outcome;
+}
+
+std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
+  const FigureInfo info = entry();
+  Frontier empty;
+  empty.series = series_of(info, input);
+  empty.of_outputs = !input.trace->has_output_weight();
+  empty.queries = asked_text(*input.trace);
+  const std::vector<Budget> budgets = chosen_budgets(info, input);
+  const PolicySpec exact = parse_policy("full");
+  for (const Budget& budget : budgets) {
+    empty.budgets.push_back(budget_entries(budget, *input.trace, exact));
+  }
+  std::vector<WantedReplay> wanted;
+  for (const Series& one : empty.series) {
+    std::vector<int>& used = empty.used.emplace_back();
+    for (const Budget& budget : budgets) {
+      wanted.push_back({one.spec, budget});
+      used.push_back(budget_entries(budget, *input.trace, one.spec));
+    }
+  }
+  AskOptions options;
+  options.states = &input.replays->states();
+  const Asked asked = asked_first(input.trace->tokens(), input.trace->run());
+  std::vector<std::optional<Outcome>> known(wanted.size());
+  const FigureOfReplays figure_of = [&](const Replays& replays) {
+    auto figure = std::make_unique<Frontier>(empty);
+    for (std::size_t i = 0; i < replays.size(); ++i) {
+      if (!replays[i] || known[i]) continue;
+      Progress asking(progress, kReplaySteps);
+      const AskedReplay answer = ask(*input.trace, *replays[i], asked, options, asking);
+      asking.finish();
+      known[i] = outcome_of(input, *replays[i], answer, empty.of_outputs);
+    }
+    for (const HeadReplay& head : replays.front()->heads) {
+      if (head.layer == input.selection.layer && head.head == input.selection.head) {
+        figure->selected = figure->heads.size();
+      }
+      figure->heads.push_back({head.layer, head.head});
+    }
+    for (std::size_t s = 0; s < empty.series.size(); ++s) {
+      const auto first = known.begin() + static_cast<std::ptrdiff_t>(s * budgets.size());
+      figure->outcomes.emplace_back(first, first + std::ssize(budgets));
+    }
+    return figure;
+  };
+  const Replays replays = replays_of(input, wanted, progress,
+                                     static_cast<long>(wanted.size()) * kReplaySteps, figure_of);
+  auto figure = figure_of(replays);
+  if (std::none_of(known.begin(), known.end(), [](const std::optional<Outcome>& one) {
+        return std::isfinite(one->whole.error);
+      })) {
+    throw WorkError(
+        "figure frontier: no query of this trace comes later, so nothing tells what is lost");
+  }
+  return figure;
+}
+
+}  // namespace
+
+FigureInfo entry() {
+  FigureInfo info;
+  info.name = "frontier";
+  info.title = "Fewer bits or fewer entries";
+  info.tooltip =
+      "What is lost against the bytes that the caches hold, for policies with entries of 16, 4 and "
+      "2 bits at several budgets; the bar at the foot names what loses least at each size. Over "
+      "all heads, and in the selected one";
+  info.topic = Topic::comparisons;
+  info.needs.comparison = true;
+  info.needs.head = true;
+  info.width_mm = 178.0;
+  info.aspect = 2.2;
+  info.choices = {
+      policies_choice("A,B"),
+      budgets_choice("6.25%,12.5%,25%,50%,100%"),
+      {"bits", "Bits", "Bits of a number: 16 is exact", {"16,4,2"}, ChoiceKind::numbers, 2, 16},
+      number_choice("group", "Group", "Numbers that share a scale", "32", 8, 1024),
+      number_choice("residual", "Residual", "The last entries, which stay exact", "32", 0, 1e6)};
+  info.unavailable = without_full_cache;
+  info.compute = compute;
+  return info;
+}
+
+}  // namespace kvloupe::figure::frontier_figure
