@@ -26,7 +26,8 @@ std::string why_no_evaluation(const Evaluation& evaluation) {
   }
   if (evaluation.task == Evaluation::Task::study) {
     return "has the results of a study; show figure study-budget, study-ranks, study-heads, "
-           "head-scatter, head-profile, study-prompts, study-layers or study-loops, or give results of kvloupe-capture eval";
+           "head-scatter, head-profile, study-prompts, study-layers or study-loops, or give "
+           "results of kvloupe-capture eval";
   }
   return {};
 }
