@@ -171,6 +171,9 @@ typedef struct kvloupe_engine_retained {
    context, or all layers). */
 KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_spec_reads(const char* spec, uint32_t* reads,
                                                         char* error);
+/* Refuses a spec that has no meaning where the policy never acts on a generated token, such as one
+   with a cadence of generated tokens. */
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_check_reads_only(const char* spec, char* error);
 /* Entries for a budget as a person writes it, "128" or "25%" of the prompt's length. */
 KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_budget(const char* text, int32_t prompt_length,
                                                     int32_t* entries, char* error);

@@ -310,6 +310,12 @@ int32_t kvloupe_engine_spec_reads(const char* spec, uint32_t* reads, char* error
   });
 }
 
+int32_t kvloupe_engine_check_reads_only(const char* spec, char* error) {
+  return guarded(error, [&] {
+    kvloupe::check_run(kvloupe::engine::parsed(spec), kvloupe::without_generated());
+  });
+}
+
 int32_t kvloupe_engine_budget(const char* text, int32_t prompt_length, int32_t* entries,
                               char* error) {
   return guarded(error, [&] {

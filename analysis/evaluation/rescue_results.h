@@ -13,6 +13,9 @@
 namespace kvloupe {
 
 inline constexpr const char* kRescueFormat = "kvloupe-rescue";
+/// RescueSettings::expect where a run is right if the text that it writes has no loop. The expected
+/// tokens, whose log-probability runs have, are then the full cache's own.
+inline constexpr const char* kNoLoop = "no-loop";
 
 /// What became of one run of the model.
 struct RescueOutcome {

@@ -218,7 +218,7 @@ bool names_file(const SpecPart& part, const PolicyEntry& entry) {
 }
 }  // namespace
 
-void check_closed_loop(const PolicySpec& spec, bool runs_probe) {
+void check_closed_loop(const PolicySpec& spec, bool runs_probe, bool knows_texts) {
   for (const SpecPart& part : spec.parts) {
     const PolicyEntry& entry = catalogued(part);
     if (entry.as<StorageBuilder>() != nullptr) {
@@ -242,10 +242,11 @@ void check_closed_loop(const PolicySpec& spec, bool runs_probe) {
                        "beforehand; name a trace of the same model: " +
                        part.name + "(statistics=\"trace.h5\")");
     }
-    if (entry.traits.reads_structure) {
+    if (entry.traits.reads_structure && !knows_texts) {
       throw UsageError("policy: " + part.name +
-                       " reads the texts of the tokens, which a running model does not hand to its "
-                       "policy; replay it on a trace instead");
+                       " reads the texts of the tokens, which are not known here; run it with "
+                       "kvloupe-capture run, eval or study, in a model with a tokenizer, or replay "
+                       "it on a trace");
     }
     if (!entry.traits.needs_future) continue;
     throw UsageError("policy: " + part.name +

@@ -158,7 +158,9 @@ std::optional<CostOrder> cost_order(const PolicySpec& spec);
 
 /// Throws UsageError where a running model cannot follow the spec: a part needs the future, or a
 /// probe unless the model runs one.
-void check_closed_loop(const PolicySpec& spec, bool runs_probe = false);
+void check_closed_loop(const PolicySpec& spec, bool runs_probe = false, bool knows_texts = false);
+/// For check_run(): a run of some prompt, in which the policy acts on no generated token.
+inline RunShape without_generated() { return {1, 0, 2}; }
 
 /// The part with every argument at its default. Throws UsageError where one has none.
 SpecPart default_part(const PolicyEntry& entry);

@@ -309,8 +309,17 @@ void check_policies(const Fields& fields, const Study& study) {
   const bool perplexity =
       std::any_of(study.tasks.begin(), study.tasks.end(),
                   [](const ModelTask& task) { return task.task == kPerplexityTask; });
+  // Tasks in which the policy never acts on a generated token.
+  const bool only_reads =
+      study.compression == Compression::context_only ||
+      std::any_of(study.tasks.begin(), study.tasks.end(), [](const ModelTask& task) {
+        return task.task != kNeedleTask && task.task != kAnswerTask;
+      });
   for (const PolicySpec& policy : study.policies) {
-    fields.within("policies", [&] { check_closed_loop(policy, !perplexity); });
+    fields.within("policies", [&] {
+      check_closed_loop(policy, !perplexity, true);
+      if (only_reads) check_run(policy, without_generated());
+    });
     if (!has_trait(policy, &PolicyTraits::reads_probe)) continue;
     for (const int block : study.blocks) {
       if (block == kWholePrompt) continue;

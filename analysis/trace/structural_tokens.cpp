@@ -29,11 +29,12 @@ bool delimits(std::string_view text) {
   return any;
 }
 
+}  // namespace
+
 bool is_structural(std::string_view text) {
   const bool special = text.size() > 2 && text.front() == '<' && text.back() == '>';
   return special || text.find('\n') != std::string_view::npos || delimits(text);
 }
-}  // namespace
 
 std::vector<char> structural_tokens(const TokenTable& tokens) {
   std::vector<char> result;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "analysis/trace/model_info.h"
@@ -12,5 +13,7 @@ namespace kvloupe {
 /// After the boundary tokens of "Protection Is (Nearly) All You Need" (Garcia, 2026), whose list is
 /// not fully known. Empty for a table without texts.
 std::vector<char> structural_tokens(const TokenTable& tokens);
+/// Whether a token is structural by its own text, whatever its segment.
+bool is_structural(std::string_view text);
 
 }  // namespace kvloupe

@@ -58,7 +58,14 @@ void print_summary(const RescueResults& results) {
   const auto line = [](const char* what, bool right, double logprob) {
     fmt::print("{:<44} {:<6} log-probability {:8.3f}\n", what, right ? "right" : "wrong", logprob);
   };
-  fmt::print("expected: \"{}\"\n", results.expected);
+  if (results.expect == kNoLoop) {
+    fmt::print(
+        "right: a text of {} tokens without a loop; log-probabilities are of the full "
+        "cache's text\n",
+        results.answer_tokens);
+  } else {
+    fmt::print("expected: \"{}\"\n", results.expected);
+  }
   line("full cache", results.full_right, results.full_logprob);
   line("policy", results.policy_right, results.policy_logprob);
   if (!results.policy_right) fmt::print("  it says: \"{}\"\n", results.policy_says);
@@ -132,7 +139,8 @@ int run_rescue(RescueOptions options) {
   if (!options.trace.empty()) request.trace = options.trace;
   if (!options.tokens.empty()) request.tokens = options.tokens;
   if (!options.segment.empty()) request.tokens = options.segment;
-  if (!options.expect.empty()) request.expect = options.expect;
+  request.no_loop = options.expect == kNoLoop;
+  if (!options.expect.empty() && !request.no_loop) request.expect = options.expect;
   request.policy = parse_policy(options.policy);
   request.budget = parse_budget(options.budget);
   check_output(request.output, request.model,
@@ -192,7 +200,8 @@ void add(CLI::App& app, Action& action) {
   verb->add_option("--segment", options->segment,
                    "A segment of the prompt instead (default: needle)");
   verb->add_option("--expect", options->expect,
-                   "The right continuation (default: the answer of the full cache)");
+                   "The right continuation (default: the answer of the full cache); no-loop: a "
+                   "text of --answer-tokens tokens without a loop");
   verb->add_option("--answer-tokens", request.answer_tokens,
                    "Tokens of the answer, without --expect")
       ->check(CLI::Range(1, 4096))

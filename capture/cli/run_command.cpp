@@ -97,7 +97,7 @@ CaptureRequest request_of(const RunOptions& options) {
                      " needs --budget: a count of entries such as 256, or a share of the prompt "
                      "such as 25%");
   }
-  check_closed_loop(policy, true);
+  check_closed_loop(policy, true, true);
   request.policy = policy;
   request.budget = parse_budget(options.budget);
   request.positions = options.positions;

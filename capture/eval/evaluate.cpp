@@ -44,7 +44,10 @@ std::vector<EvalSetting> settings_of(const EvalRequest& request) {
   std::vector<EvalSetting> settings{EvalSetting::full_cache()};
   for (const PolicySpec& policy : request.policies) {
     if (keeps_everything(policy)) continue;
-    check_closed_loop(policy, request.task == Task::needle);
+    check_closed_loop(policy, request.task == Task::needle, true);
+    if (request.task != Task::needle || request.compression == Compression::context_only) {
+      check_run(policy, without_generated());
+    }
     check_combination(policy);
     std::optional<ProbeKind> probe;
     if (has_trait(policy, &PolicyTraits::reads_probe)) {
@@ -335,10 +338,9 @@ class Evaluator {
     if (settings.empty()) return;
     const TokenSequence text = haystack_.text(length, sample);
     const int prompt = stored(of_case, text);
-    std::vector<std::int32_t> ids = text.ids;
-    const int most = most_entries(static_cast<int>(ids.size()));
+    const int most = most_entries(static_cast<int>(text.ids.size()));
     const auto begin = Clock::now();
-    PerplexityRuns runs(running_, std::move(ids), most, progress_, report_.note);
+    PerplexityRuns runs(running_, text, most, progress_, report_.note);
     make_runs(runs, settings, of_case, prompt, begin);
   }
 

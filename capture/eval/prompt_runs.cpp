@@ -18,13 +18,15 @@ namespace {
 
 /// The full cache's run fills the recording, the others begin with it.
 EvalRun start(const RunningModel& model, const EvalSetting& setting, int prompt_length,
-              int most_tokens, Recording& recording, const SequenceTables* twice = nullptr) {
+              int most_tokens, Recording& recording, const StructuralSequence& structure,
+              const SequenceTables* twice = nullptr) {
   EvalRun::Options options;
   options.most_tokens = most_tokens;
   options.block = std::min(model.block, prompt_length);
   if (setting.budget) {
-    options.loop = ClosedLoop{setting.policy, setting.entries(prompt_length), model.positions,
-                              twice, prompt_length};
+    options.loop = ClosedLoop{setting.policy,  setting.entries(prompt_length),
+                              model.positions, twice,
+                              prompt_length,   &structure.flags()};
     options.shared = &recording;
   } else {
     options.record = &recording;
@@ -72,12 +74,11 @@ NeedleRuns::NeedleRuns(const RunningModel& model, NeedleTask task, int answer_to
 EvaluationRun NeedleRuns::run(const EvalSetting& setting, const Progress& progress) {
   if (setting.probe) know_probe(*setting.probe, progress);
   HiddenDrift drift(*model_.transformer, full_);
-  const Answer said =
-      !setting.budget
-          ? full_answer_
-          : answer(setting, progress, [&](int layer, int first, const at::Tensor& hidden) {
-              drift.add(layer, first, hidden);
-            });
+  const Answer said = !setting.budget ? full_answer_
+                                      : answer(setting, progress,
+                                               [&](int layer, int first, const at::Tensor& hidden) {
+                                                 drift.add(layer, first, hidden);
+                                               });
   EvaluationRun run = setting.named_run();
   run.entries = setting.entries(tokens());
   run.tokens = tokens();
@@ -94,22 +95,24 @@ NeedleRuns::Answer NeedleRuns::answer(const EvalSetting& setting, const Progress
                                       const EvalRun::HiddenHook& on_hidden) {
   const std::vector<std::int32_t>& ids = task_.tokens.ids;
   const int length = tokens();
-  EvalRun run = start(model_, setting, length, length + answer_tokens_, recording_,
+  TokenSequence whole = task_.tokens;
+  StructuralSequence structure(whole, *model_.tokenizer);
+  EvalRun run = start(model_, setting, length, length + answer_tokens_, recording_, structure,
                       twice_ ? &*twice_ : nullptr);
   const auto context = static_cast<std::size_t>(context_only_ ? task_.question_begin : length);
   run.read(std::span(ids).first(context), true, progress, on_hidden);
   if (model_.probe && !setting.budget) read_again(run, *model_.probe, progress);
   if (context_only_) run.read(std::span(ids).subspan(context), false, progress, on_hidden);
-  std::vector<std::int32_t> whole = ids;
   for (int i = 0; i < answer_tokens_; ++i) {
     const std::int32_t choice = run.choice();
     if (ends_text(choice, *model_.config, model_.tokenizer)) break;
-    whole.push_back(choice);
-    if (i + 1 < answer_tokens_) run.read(std::span(whole).last(1), !context_only_, progress);
+    whole.add(choice, "answer");
+    structure.extend(whole);
+    if (i + 1 < answer_tokens_) run.read(std::span(whole.ids).last(1), !context_only_, progress);
   }
   const std::string before = model_.tokenizer->decode(ids);
-  const std::string after = model_.tokenizer->decode(whole);
-  const Loops loops = find_loops(whole, length);
+  const std::string after = model_.tokenizer->decode(whole.ids);
+  const Loops loops = find_loops(whole.ids, length);
   return {after.substr(std::min(before.size(), after.size())),
           loops.spans.empty() ? std::numeric_limits<double>::quiet_NaN()
                               : static_cast<double>(loops.spans.front().first - length)};
@@ -143,15 +146,17 @@ void NeedleRuns::read_again(EvalRun& run, ProbeKind kind, const Progress& progre
   twice_.emplace(*probe_, nullptr);
 }
 
-PerplexityRuns::PerplexityRuns(const RunningModel& model, std::vector<std::int32_t> ids,
-                               int most_entries, const Progress& progress,
+PerplexityRuns::PerplexityRuns(const RunningModel& model, TokenSequence text, int most_entries,
+                               const Progress& progress,
                                const std::function<void(const std::string&)>& note)
     : model_(model),
-      ids_(std::move(ids)),
+      text_(std::move(text)),
+      structure_(text_, *model.tokenizer),
       recording_(recording_for(model, tokens(), most_entries)) {
-  check_vocabulary(ids_, *model.config, model.folder);
-  full_.emplace(start(model_, EvalSetting::full_cache(), tokens(), tokens(), recording_), ids_,
-                model_.most_reference, progress, note);
+  check_vocabulary(text_.ids, *model.config, model.folder);
+  full_.emplace(
+      start(model_, EvalSetting::full_cache(), tokens(), tokens(), recording_, structure_),
+      text_.ids, model_.most_reference, progress, note);
 }
 
 EvaluationRun PerplexityRuns::run(const EvalSetting& setting, const Progress& progress) {
@@ -159,7 +164,8 @@ EvaluationRun PerplexityRuns::run(const EvalSetting& setting, const Progress& pr
   run.entries = setting.entries(tokens());
   run.tokens = tokens();
   if (setting.budget) {
-    full_->compare(start(model_, setting, tokens(), tokens(), recording_), progress, run);
+    full_->compare(start(model_, setting, tokens(), tokens(), recording_, structure_), progress,
+                   run);
   } else {
     run.loss = full_->loss();
     run.loss_difference = 0.0;

@@ -20,6 +20,7 @@
 #include "capture/eval/perplexity.h"
 #include "capture/model/model_config.h"
 #include "capture/run/probe.h"
+#include "capture/run/structural_sequence.h"
 #include "capture/tokenizer/tokenizer.h"
 
 namespace kvloupe {
@@ -96,17 +97,18 @@ class NeedleRuns {
 class PerplexityRuns {
  public:
   /// As NeedleRuns; `note` gets a line about what does not fit into memory.
-  PerplexityRuns(const RunningModel& model, std::vector<std::int32_t> ids, int most_entries,
+  PerplexityRuns(const RunningModel& model, TokenSequence text, int most_entries,
                  const Progress& progress, const std::function<void(const std::string&)>& note);
 
-  int tokens() const { return static_cast<int>(ids_.size()); }
+  int tokens() const { return static_cast<int>(text_.ids.size()); }
   /// The named run with entries, tokens, and what Perplexity::compare() says; of the full cache:
   /// loss, and a difference of 0.
   EvaluationRun run(const EvalSetting& setting, const Progress& progress);
 
  private:
   const RunningModel& model_;
-  std::vector<std::int32_t> ids_;
+  TokenSequence text_;
+  StructuralSequence structure_;
   Recording recording_;
   std::optional<Perplexity> full_;
 };

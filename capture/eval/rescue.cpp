@@ -12,6 +12,7 @@
 #include "analysis/free_space.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/trace/loops.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "capture/eval/answer_score.h"
 #include "capture/eval/rescue_blame.h"
@@ -59,6 +60,7 @@ RescueSettings settings_of(const RescueRequest& request, const RescuePrompt& pro
   settings.prompt = prompt.name;
   settings.prompt_ids = prompt.ids;
   settings.expect = request.expect ? request.expect : request.number;
+  if (request.no_loop) settings.expect = kNoLoop;
   if (!settings.expect) settings.answers = request.answers;
   settings.answer_tokens = request.answer_tokens;
   if (prompt.probe) settings.probe = prompt.probe->kind;
@@ -83,7 +85,7 @@ void find_answers(const RescueRequest& request, const RescuePrompt& prompt, Resc
   const std::vector<std::int32_t> full_says = runs.record_full();
   results.expected_ids = prompt.expected;
   if (results.expected_ids.empty()) {
-    const bool asked = request.number || !request.answers.empty();
+    const bool asked = !request.no_loop && (request.number || !request.answers.empty());
     results.expected_ids = asked ? up_to_answer(request, prompt, full_says) : full_says;
   }
   if (results.expected_ids.empty())
@@ -99,6 +101,8 @@ void find_answers(const RescueRequest& request, const RescuePrompt& prompt, Resc
   results.reached = Part::full;
   if (!full.right) {
     write_rescue(results, request.output);
+    if (request.no_loop)
+      throw WorkError("the full cache's own text has a loop: there is nothing to rescue");
     throw WorkError("the full cache says '" + results.full_says + "', not '" + results.expected +
                     "': there is nothing to rescue");
   }
@@ -124,6 +128,12 @@ struct Preparation {
 
 Preparation prepare(const RescueRequest& request, Progress& progress, const RescueReport& report) {
   Preparation made;
+  if (request.no_loop && request.answer_tokens < kLoopTokens) {
+    throw UsageError(
+        fmt::format("--expect {}: a loop takes {} tokens or more; give --answer-tokens "
+                    "with so many, 128 for example",
+                    kNoLoop, kLoopTokens));
+  }
   made.config = read_model_config(request.model.path);
   made.info = describe_model(made.config, request.model.path);
   check_closed_loop(request.policy, true);

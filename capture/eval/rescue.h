@@ -31,7 +31,8 @@ struct RescueRequest {
   std::optional<std::string> expect;  // the right continuation; default: the full cache's own
   std::optional<std::string> number;  // or: what the full cache says, up to this first number
   std::vector<std::string> answers;   // or: what it says, up to one of these
-  int answer_tokens = 4;              // of the answer, without `expect`
+  bool no_loop = false;   // or: what it says, and a run is right if its own text has no loop
+  int answer_tokens = 4;  // of the answer, without `expect`
   std::string output;
   int block = 128;
   /// How the context is read a second time, for a policy that needs that: repeat where not said.

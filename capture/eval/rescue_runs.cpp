@@ -8,6 +8,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/trace/loops.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/capture.h"
 #include "capture/run/capture_input.h"
@@ -176,6 +177,7 @@ RescueOutcome RescueRuns::outcome(const std::string& spec) {
     result.logprob += run.logprob(expected_[i]);
     if (i + 1 < expected_.size()) run.read(std::span(&expected_[i], 1), true, progress_);
   }
+  if (request_.no_loop) result.right = find_loops(greedy(spec), 0).spans.empty();
   results_.runs.emplace_back(spec, result);
   write_rescue(results_, request_.output);
   seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();

@@ -37,7 +37,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-
 class Silent final : public CaptureObserver {
  public:
   void on_tokens(int, int, int) override {}
@@ -251,8 +250,8 @@ void RunWorker::open_prompt(const StudyTask& task) {
     answers_.clear();
     store(task, sequence_, 0);
     if (source.task == kPerplexityTask) {
-      perplexity_ = std::make_unique<PerplexityRuns>(running_, sequence_.ids,
-                                                     largest.resolve(tokens_), progress_, nullptr);
+      perplexity_ = std::make_unique<PerplexityRuns>(running_, sequence_, largest.resolve(tokens_),
+                                                     progress_, nullptr);
     } else {
       full_trace_ = std::make_unique<Trace>(captured(task, EvalSetting::full_cache(), "full.h5"));
     }

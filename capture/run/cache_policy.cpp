@@ -48,7 +48,7 @@ void check_positions(const ModelConfig& model, Positions positions, int most_tok
 CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const ClosedLoop& loop,
                          Storage storage)
     : storage_(storage), layers_(static_cast<std::size_t>(info.num_layers)) {
-  check_closed_loop(loop.policy, loop.twice != nullptr);
+  check_closed_loop(loop.policy, loop.twice != nullptr, loop.structural != nullptr);
   check_limits(loop.policy, info, loop.budget);
   const bool with_weights = has_trait(loop.policy, &PolicyTraits::reads_output_weights);
   for (int index = 0; index < info.num_layers; ++index) {
@@ -62,6 +62,7 @@ CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const 
     context.attention = layer_attention(model, index);
     context.budget = loop.budget;
     context.prompt_length = loop.prompt_length;
+    context.structural = loop.structural;
     context.sequence = loop.twice;
     context.output_weights = layer.output_weights;
     context.for_heads = for_heads;

@@ -18,6 +18,8 @@ struct ClosedLoop {
   /// Set if the model reads its context twice before the policy acts, borrowed; else null.
   const SequenceTables* twice = nullptr;
   int prompt_length = 0;  // tokens; 0: not known
+  /// LayerContext::structural, borrowed; null: the texts of the tokens are not known.
+  const std::vector<char>* structural = nullptr;
 };
 
 /// Throws WorkError if positions are compact and a run of this many tokens is longer than the

@@ -27,6 +27,7 @@
 #include "capture/run/predictions.h"
 #include "capture/run/probe.h"
 #include "capture/run/run_rates.h"
+#include "capture/run/structural_sequence.h"
 #include "capture/run/trace_plan.h"
 
 namespace kvloupe {
@@ -295,7 +296,7 @@ Preparation prepare(const CaptureRequest& request, Progress& progress, CaptureOb
   made.forced = static_cast<int>(input.tokens.ids.size()) - input.prompt_length;
   run.generated = made.forced + request.generate;  // at most
   if (request.policy) {
-    check_closed_loop(*request.policy, true);
+    check_closed_loop(*request.policy, true, input.tokenizer != nullptr);
     check_positions(made.config, request.positions, run.tokens());
     run.policy = request.policy->text();
     run.budget = request.budget.resolve(input.prompt_length);
@@ -415,11 +416,14 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
     twice.emplace(*probe, &progress);
   }
   std::optional<CachePolicy> policy;
+  std::optional<StructuralSequence> structure;
   if (request.policy) {
-    policy.emplace(model, info,
-                   ClosedLoop{*request.policy, run.budget, request.positions,
-                              twice ? &*twice : nullptr, input.prompt_length},
-                   request.storage);
+    if (input.tokenizer) structure.emplace(input.tokens, *input.tokenizer);
+    policy.emplace(
+        model, info,
+        ClosedLoop{*request.policy, run.budget, request.positions, twice ? &*twice : nullptr,
+                   input.prompt_length, structure ? &structure->flags() : nullptr},
+        request.storage);
     running.capacity = static_cast<int>(std::min<std::int64_t>(
         run.tokens(), std::int64_t{run.budget} + std::min(request.block, run.tokens())));
   }
@@ -443,6 +447,7 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   while (chosen < request.generate) {
     const bool last = ends_text(choice, config, input.tokenizer.get());
     at_work.append(choice, last);
+    if (structure) structure->extend(at_work.tokens());
     ++chosen;
     choice = at_work.step(at_work.length(), last || chosen == request.generate);
     if (last) break;

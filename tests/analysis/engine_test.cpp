@@ -271,6 +271,9 @@ TEST(Engine, RefusesNullAndStructsOfOtherSizes) {
   int32_t entries = 0;
   EXPECT_EQ(kvloupe_engine_budget("25%", 40, &entries, error.data()), KVLOUPE_ENGINE_DONE);
   EXPECT_EQ(entries, 10);
+  EXPECT_EQ(kvloupe_engine_check_reads_only("h2o", error.data()), KVLOUPE_ENGINE_DONE);
+  EXPECT_EQ(kvloupe_engine_check_reads_only("h2o+every(8)", error.data()), KVLOUPE_ENGINE_MISUSED);
+  EXPECT_THAT(error.data(), HasSubstr("every: counts generated tokens"));
   EXPECT_EQ(kvloupe_engine_budget("-3", 40, &entries, error.data()), KVLOUPE_ENGINE_MISUSED);
 }
 

@@ -12,6 +12,7 @@
 
 #include "analysis/error.h"
 #include "analysis/evaluation/rescue_results.h"
+#include "analysis/trace/loops.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/results_file.h"
 #include "tests/support/temporary_folder.h"
@@ -261,6 +262,46 @@ TEST_F(RescueTest, APolicyThatReadsTheContextTwiceDoesSoBeforeItEvicts) {
 
   wanted.block = 64;
   EXPECT_THAT(problem(wanted), HasSubstr("as one block, with --block"));
+}
+
+TEST_F(RescueTest, ARunIsRightIfItsTextHasNoLoop) {
+  RescueRequest wanted = request("sink", "loops.json");
+  wanted.no_loop = true;
+  wanted.answer_tokens = 60;
+  wanted.most_runs = 8;
+  const Json results = run(wanted);
+  EXPECT_TRUE(results["full"]["right"].get<bool>());
+  EXPECT_FALSE(results["policy"]["right"].get<bool>());
+  // The same by captures of the runs.
+  int checked = 0;
+  for (const auto& [spec, one] : results["runs"].items()) {
+    SCOPED_TRACE(spec);
+    CaptureRequest alone;
+    alone.model = kAssets / "demo-model";
+    alone.prompt = kAssets / "prompts" / "needle.txt";
+    alone.target = folder_ / "alone.h5";
+    alone.block = 64;
+    alone.generate = 60;
+    alone.dtype = "f32";
+    alone.storage = Storage::float32;
+    alone.attention = AttentionStorage::none;
+    if (spec != kFullCache) {
+      alone.policy = parse_policy(spec);
+      alone.budget = parse_budget(spec.starts_with(kFullCache) ? "100%" : "10%");
+    }
+    capture(alone);
+    const Trace trace(alone.target);
+    EXPECT_EQ(one["right"].get<bool>(),
+              find_loops(trace.tokens().ids, trace.run().prompt_length).spans.empty());
+    if (++checked == 5) break;
+  }
+  EXPECT_EQ(checked, 5);
+  RescueRequest few = wanted;
+  few.answer_tokens = 15;
+  EXPECT_THAT(problem(few), HasSubstr("a loop takes 16 tokens or more"));
+  few = wanted;
+  few.answer_tokens = 59;
+  EXPECT_THAT(problem(few), HasSubstr("other settings"));
 }
 
 TEST_F(RescueTest, WhatCannotBeRescuedIsSaidInOneLine) {

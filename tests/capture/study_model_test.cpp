@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/evaluation/study_runs.h"
 #include "analysis/replay/drift.h"
+#include "analysis/replay/replay.h"
 #include "analysis/study/database.h"
 #include "analysis/study/merge_results.h"
 #include "analysis/study/prompt_set.h"
@@ -24,6 +26,7 @@
 #include "analysis/study/study_csv.h"
 #include "analysis/study/study_table.h"
 #include "analysis/study/summary.h"
+#include "analysis/trace/loops.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "capture/eval/eval_case.h"
 #include "capture/eval/evaluate.h"
@@ -277,7 +280,8 @@ TEST_F(RunStudyTest, EachRunCanBeMadeAgainFromThePromptThatItKept) {
   EXPECT_TRUE(has_prompt(read.runs[15]) && std::isnan(read.runs[15].correct));
 
   merge_results({path}, folder_ / "merged.sqlite");
-  EXPECT_EQ(eval_case({folder_ / "merged.sqlite", 13, kStudiedModel, {}, {}}).tokens.ids, rose.tokens.ids);
+  EXPECT_EQ(eval_case({folder_ / "merged.sqlite", 13, kStudiedModel, {}, {}}).tokens.ids,
+            rose.tokens.ids);
   EXPECT_EQ(StudyResults(folder_ / "merged.sqlite").prompt(0).answer,
             StudyResults(path).prompt(0).answer);
 
@@ -478,6 +482,80 @@ TEST_F(RunStudyTest, AnswersAreJudgedByThoseOfThePrompt) {
              R"({"model": "model", "prompts": ["set.jsonl"], "policies": ["sink"], "budgets": [4],
                  "compression": "context-only", "tasks": [{"task": "answer", "tokens": 9}]})");
   EXPECT_THAT(failure("b.sqlite"), HasSubstr("holds a study with other tasks"));
+}
+
+TEST_F(RunStudyTest, TheModelWritesAsACaptureDoesAndItsLoopsAreCounted) {
+  const std::string text = read_prompt(kStudiedModel.parent_path() / "prompts" / "needle.txt").text;
+  write_file(folder_ / "set.jsonl", nlohmann::json{{"text", text}, {"answers", {"12"}}}.dump());
+  write_file(folder_ / "alone.txt", text);
+  const std::vector<std::string> policies = {"keydiff+boundaries(50%)", "sink+boundaries+every(5)",
+                                             "random"};
+  nlohmann::json study = {{"model", "model"},     {"dtype", "f32"},  {"prompts", {"set.jsonl"}},
+                          {"policies", policies}, {"budgets", {24}}, {"blocks", {32}}};
+  study["tasks"] = {{{"task", "answer"}, {"tokens", 60}}};
+  write_file(folder_ / "study.json", study.dump());
+  run();
+  const auto all = values();
+  const Evaluation evaluation = read_evaluation(folder_ / "out.sqlite");
+  CaptureRequest request;
+  request.model.path = kStudiedModel;
+  request.prompt = folder_ / "alone.txt";
+  request.target = folder_ / "alone.h5";
+  request.storage = Storage::float32;
+  request.attention = AttentionStorage::none;
+  request.dtype = "f32";
+  request.block = 32;
+  request.generate = 60;
+  int loops = 0;
+  for (const std::string& policy : policies) {
+    SCOPED_TRACE(policy);
+    const std::string name = parse_policy(policy).text();
+    request.policy = parse_policy(policy);
+    request.budget = parse_budget("24");
+    const CaptureSummary summary = capture(request);
+    const auto own = std::find_if(evaluation.runs.begin(), evaluation.runs.end(),
+                                  [&](const EvaluationRun& one) { return one.policy == name; });
+    ASSERT_NE(own, evaluation.runs.end());
+    EXPECT_EQ(own->answer, summary.generated_text);
+    const Trace trace(request.target);
+    const Loops found = find_loops(trace.tokens().ids, trace.run().prompt_length);
+    const auto value = [&](const char* measure) {
+      return all.at({measure, name, "24", "answer: set.jsonl#0"});
+    };
+    EXPECT_EQ(value("answer_loops"), found.spans.empty() ? 0.0 : 1.0);
+    EXPECT_EQ(std::isnan(value("answer_loop_begin")), found.spans.empty());
+    if (found.spans.empty()) continue;
+    ++loops;
+    EXPECT_EQ(value("answer_loop_begin"), found.spans[0].first - trace.run().prompt_length);
+  }
+  EXPECT_GT(loops, 0) << "another prompt or budget, with which the model repeats itself";
+  // What boundaries keeps follows from the texts, in the run as in a replay of its trace.
+  request.policy = parse_policy("keydiff+boundaries(50%)+every(3)");
+  capture(request);
+  const Trace trace(request.target);
+  ReplayRequest again;
+  again.policy = *request.policy;
+  again.budget = 24;
+  again.metrics = false;
+  Progress progress;
+  const Replay replayed = replay(trace, again, progress);
+  for (int layer = 0; layer < trace.model().num_layers; ++layer) {
+    for (int head = 0; head < trace.model().num_kv_heads; ++head) {
+      EXPECT_EQ(trace.evicted_at(layer, head), replayed.find(layer, head)->evicted_at)
+          << "layer " << layer << ", head " << head;
+    }
+  }
+}
+
+TEST_F(RunStudyTest, ACadenceNeedsGeneratedTokens) {
+  for (const char* tasks : {R"(["drift"])", R"([{"task": "perplexity", "lengths": [64]}])",
+                            R"(["answer"], "compression": "context-only")"}) {
+    write_file(folder_ / "study.json",
+               R"x({"model": "model", "prompts": ["set.jsonl"], "budgets": [4],
+                    "policies": ["h2o+every(8)"], "tasks": )x" +
+                   std::string(tasks) + "}");
+    EXPECT_THAT(failure(), HasSubstr("every: counts generated tokens")) << tasks;
+  }
 }
 
 TEST_F(RunStudyTest, WhatCannotRunIsSaid) {

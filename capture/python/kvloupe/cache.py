@@ -165,6 +165,8 @@ class Cache(DynamicCache):
                 raise KvloupeError(f"{name}: {word!r} is not {' or '.join(words)}")
         bits = c_uint32()
         engine.call("spec_reads", str(policy).encode(), byref(bits))
+        if compression == "context-only":
+            engine.call("check_reads_only", str(policy).encode())
         if isinstance(budget, str) and budget.endswith("%"):  # a wrong one is known now
             engine.call("budget", budget.encode(), 100, byref(c_int32()))
         self.budget: int | None = self._entries(budget, prompt_length)

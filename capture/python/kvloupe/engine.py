@@ -84,6 +84,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "work_stop_by_interrupt": (None, (c_void_p, c_int32)),
     "work_fraction": (c_double, (c_void_p,)),
     "spec_reads": (c_int32, (c_char_p, POINTER(c_uint32))),
+    "check_reads_only": (c_int32, (c_char_p,)),
     "budget": (c_int32, (c_char_p, c_int32, POINTER(c_int32))),
     "policy_create": (c_int32, (c_char_p, POINTER(LayerShape), _OUT)), "policy_destroy": (None, (c_void_p,)),
     "policy_reads": (c_uint32, (c_void_p,)), "policy_spec": (c_char_p, (c_void_p,)),

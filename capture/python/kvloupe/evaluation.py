@@ -225,6 +225,8 @@ class _Study:
     def _canonical(self, spec: str, layer: Any) -> str:
         bits = c_uint32()
         engine.call("spec_reads", spec.encode(), byref(bits))
+        if self.compression == "context-only" or any(task.task == "perplexity" for task in self.tasks):
+            engine.call("check_reads_only", spec.encode())
         weights = None
         if bits.value & engine.READS_OUTPUT_WEIGHTS:
             weights = torch.zeros(layer.heads, layer.value_dim, 1)

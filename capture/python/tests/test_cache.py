@@ -163,6 +163,11 @@ def test_so_they_are_with_a_share_and_with_states_of_32_bits(capture: Program) -
     compare(capture.run("Llama", model, "h2o", compression="context-only"), model, "h2o", compression="context-only")
 
 
+def test_a_cadence_needs_tokens_after_which_the_policy_acts() -> None:
+    with pytest.raises(kvloupe.KvloupeError, match="every: counts generated tokens"):
+        kvloupe.Cache("h2o+every(8)", 12, model=made("Llama"), compression="context-only")
+
+
 def test_in_bfloat16_a_replay_of_the_same_states_decides_the_same(tmp_path: Path) -> None:
     model = made("Llama").bfloat16()
     path = kvloupe.capture(model, None, IDS, tmp_path / "t.h5", block=9)

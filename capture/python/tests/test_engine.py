@@ -377,7 +377,7 @@ def test_without_copies_a_view_gives_its_own_memory() -> None:
     (dict(spec="h2o+critical", output_weight=np.zeros((2, 8), np.float32)), "give \\[heads, tokens, channels\\]"),
     (dict(spec='keydiff+keep("1-9")', budget=3), "keep"), (dict(spec="h2o+every(4)"), "give prompt_length"),
     (dict(spec="h2o+protect_prompt", prompt_length=9), "the prompt of 9 tokens leaves no place in the budget of 5 entries"),
-    (dict(spec="h2o+boundaries"), "does not hand to its policy")], ids=str)
+    (dict(spec="h2o+boundaries"), "texts of the tokens, which are not known here")], ids=str)
 def test_a_policy_that_cannot_be_is_refused(change: dict[str, Any], said: str) -> None:
     settings = dict(spec="keydiff", heads=2, key_dim=8, budget=5) | change
     with pytest.raises(kvloupe.KvloupeError, match=said):

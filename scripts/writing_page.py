@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Writes how policies fare while the model writes: scripts/writing_page.py FOLDER PAGE
+
+Reads FOLDER/writing.json and FOLDER/writing.sqlite (scripts/writing.sh) and puts the section "While the model writes" into
+PAGE. A prompt counts once all its settings have run, and if the full cache's answer has as many tokens as were asked for.
+Intervals: Wilson's of shares, else the percentile bootstrap over the prompts (10 000 resamples).
+"""
+import json
+import random
+import re
+import sqlite3
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "capture/python/kvloupe"))
+from answer_score import answer_f1, has_answer  # noqa: E402
+from loops import first_loop  # noqa: E402
+
+TITLE = "## While the model writes\n"
+CADENCE = 64
+ENTRY = 30 * 3 * (64 + 64) * 2  # bytes of a token in SmolLM2-135M: layers, heads, key and value, float16
+
+
+def tokens_of(texts, folder, model):
+    """The token ids of each text, by the model's tokenizer."""
+    path = folder / "texts.json"
+    path.write_text(json.dumps([[["answer", text]] for text in texts]))
+    made = subprocess.run([ROOT / "build/bin/kvloupe-capture", "tokens", "--model", model, "--prompts", path], check=True,
+                          capture_output=True, text=True)
+    path.unlink()
+    return [one["ids"] for one in json.loads(made.stdout)]
+
+
+def share(values):
+    """The share of true values, in percent, with Wilson's 95 % interval."""
+    n, p, z = len(values), sum(values) / len(values), 1.959964
+    middle, half = p + z * z / (2 * n), z * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5
+    low, high = max(0, (middle - half) / (1 + z * z / n)), min(1, (middle + half) / (1 + z * z / n))
+    return f"{100 * p:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
+
+
+def mean(values):
+    rng = random.Random(1)
+    means = sorted(statistics.fmean(rng.choices(values, k=len(values))) for _ in range(10000))
+    return f"{statistics.fmean(values):.2f} ({means[250]:.2f} to {means[9749]:.2f})"
+
+
+def entries_held(policy, budget, prompt, written):
+    """Entries of a head after a written token, mean over the tokens, as the schedule has them."""
+    every = CADENCE if "+every" in policy else 1
+    held, all_held = prompt if policy == "full" else min(prompt, budget), []
+    for token in range(1, written + 1):
+        held += 1
+        if policy != "full" and token % every == 0:
+            held = min(held, budget)
+        all_held.append(held)
+    return statistics.fmean(all_held)
+
+
+class Results:
+    def __init__(self, folder):
+        study = json.loads((folder / "writing.json").read_text())
+        self.asked, self.budget = study["tasks"][0]["tokens"], study["budgets"][0]
+        with sqlite3.connect(f"file:{folder / 'writing.sqlite'}?mode=ro", uri=True) as file:
+            rows = file.execute("SELECT items.trace, policy, expected, answer, stored FROM items JOIN run_prompts USING (item) JOIN "
+                                "prompts USING (prompt) WHERE state = 'done'").fetchall()
+            self.policies = [name for name, in file.execute("SELECT policy FROM items WHERE trace = 0 ORDER BY item")]
+        self.right = {row[:2]: has_answer(row[3], json.loads(row[2])) for row in rows}
+        self.text = {row[:2]: row[3] for row in rows}
+        self.length = {row[0]: len(json.loads(row[4])["ids"].split()) for row in rows}
+        ids = dict(zip(self.text, tokens_of(list(self.text.values()), folder, folder / study["model"])))
+        self.loop = {key: first_loop(one) for key, one in ids.items()}
+        whole = [prompt for prompt in self.length if all((prompt, policy) in self.text for policy in self.policies)]
+        # A text that is read again may have a token less.
+        self.prompts = [prompt for prompt in whole if len(ids[prompt, "full"]) >= self.asked - 2]
+        self.short = len(whole) - len(self.prompts)
+        if not self.prompts:
+            sys.exit("writing_page.py: no prompt has run with all settings; let scripts/writing.sh go on")
+
+    def row(self, policy):
+        keys = [(prompt, policy) for prompt in self.prompts]
+        begins = [self.loop[key] for key in keys]
+        known = [begin for begin in begins if begin is not None]
+        alike = mean([answer_f1(self.text[key], [self.text[key[0], "full"]]) for key in keys]) if policy != "full" else "–"
+        held = statistics.fmean(entries_held(policy, self.budget, self.length[prompt], self.asked) for prompt in self.prompts)
+        return (f"| {share([self.right[key] for key in keys])} | {alike} | {share([begin is not None for begin in begins])} "
+                f"| {f'{statistics.median(known):.0f}' if known else '–'} | {held:.0f} | {held * ENTRY / 2**20:.1f} |")
+
+
+def section(results):
+    lengths = [results.length[prompt] for prompt in results.prompts]
+    cadence = f"every({CADENCE})"
+    same = (f"The first {CADENCE} tokens are\nthen the full cache's, because the prompt fits the budget. "
+            if max(lengths) <= results.budget else "")
+    few = "" if len(lengths) >= 30 else (f" With {len(lengths)} prompts most of them overlap, so the table ranks no two policies whose "
+                                         "brackets do; the script goes on with more prompts.")
+    text = f"""{TITLE}
+{len(lengths)} instructions to write a long essay that also answers a question ({min(lengths)} to {max(lengths)} tokens), in the chat template;
+SmolLM2-135M-Instruct writes {results.asked} tokens to each. {f"{results.short} more are left out, which the full cache answers in fewer tokens. " if results.short else ""}Each policy has {results.budget} entries in a head, a quarter of a
+prompt and its answer, and keeps the first 4 tokens and the latest 16 whatever their score. It acts after each written token, or after
+each {CADENCE}th (`{cadence}`): then the cache grows in between, so compare the two cadences with the entries that they hold in mind. {same}`random` keeps the same protected entries and draws the rest: a score that is no better does not help.
+
+*Right*: the essay has the answer's word. *Words in common*: F1 of the words of the essay and of the full cache's. *Loops*: the
+essay has a span that stands three times or more in a row and takes 16 tokens or more; *begin*: the median token of those essays at
+which the first loop begins. *Entries*: in a head after a written token, on average; *MiB*: of all heads in float16.
+Brackets: 95 % intervals over the prompts.{few}
+
+| policy | acts after | right | words in common | loops | begin | entries | MiB |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |
+"""
+    for policy in sorted(results.policies, key=lambda name: (name != "full", "+every" in name)):
+        name = policy.split("+")[0]
+        acts = "–" if policy == "full" else f"`{cadence}`" if "+every" in policy else "each token"
+        text += f"| `{name}` | {acts} {results.row(policy)}\n"
+    return text + "\n    scripts/writing.sh\n"
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit("writing_page.py: two arguments, the folder of the study and the page")
+    page = Path(sys.argv[2])
+    old = page.read_text()
+    new = section(Results(Path(sys.argv[1])))
+    found = re.search(re.escape(TITLE) + r".*?(?=^## |\Z)", old, re.S | re.M)
+    page.write_text(old[:found.start()] + new + ("\n" if found.end() < len(old) else "") + old[found.end():] if found
+                    else old.rstrip("\n") + "\n\n" + new)
+
+
+if __name__ == "__main__":
+    main()
