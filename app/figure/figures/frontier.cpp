@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "analysis/error.h"
+#include "analysis/metric/sink.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/budget_entries.h"
