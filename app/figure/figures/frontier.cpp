@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "analysis/error.h"
+#include "analysis/metric/sink.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/budget_entries.h"
@@ -327,7 +328,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     std::vector<int>& used = empty.used.emplace_back();
     for (const Budget& budget : budgets) {
       wanted.push_back({one.spec, budget});
-      used.push_back(budget_entries(budget, *input.trace, one.spec));
+      // More than all of them are all of them: the last of the usual budgets evicts nothing.
+      used.push_back(
+          std::min(budget_entries(budget, *input.trace, one.spec), input.trace->length()));
     }
   }
   AskOptions options;
@@ -384,7 +387,7 @@ FigureInfo entry() {
   info.aspect = 2.2;
   info.choices = {
       policies_choice("A,B"),
-      budgets_choice("6.25%,12.5%,25%,50%,100%"),
+      budgets_choice("6.25%,12.5%,25%,50%,200%"),
       {"bits", "Bits", "Bits of a number: 16 is exact", {"16,4,2"}, ChoiceKind::numbers, 2, 16},
       number_choice("group", "Group", "Numbers that share a scale", "32", 8, 1024),
       number_choice("residual", "Residual", "The last entries, which stay exact", "32", 0, 1e6)};
