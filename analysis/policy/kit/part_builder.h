@@ -68,6 +68,12 @@ struct SelectionBuilder {
   std::function<std::unique_ptr<Selection>(const SpecPart&, const LayerContext&)> make;
 };
 
+/// Whole pages: a score made of another one, and which pages fill the places.
+struct PagingBuilder {
+  std::function<std::unique_ptr<Score>(const SpecPart&, std::unique_ptr<Score> base)> score;
+  std::function<std::unique_ptr<Selection>(const SpecPart&)> selection;
+};
+
 /// A modifier that merges entries that do not stay by themselves.
 struct MergingBuilder {
   std::function<std::unique_ptr<Merging>(const SpecPart&, const LayerContext&)> make;
@@ -83,8 +89,9 @@ struct ScheduleBuilder {
   std::function<Schedule(const SpecPart&, const LayerContext&)> make;
 };
 
-using PartBuilder = std::variant<ScoreBuilder, WholePolicyBuilder, ProtectionBuilder,
-                                 LayerBudgetBuilder, AllocationBuilder, ScoreWrapper, ScoreGrouping,
-                                 SelectionBuilder, MergingBuilder, RemovalBuilder, ScheduleBuilder>;
+using PartBuilder =
+    std::variant<ScoreBuilder, WholePolicyBuilder, ProtectionBuilder, LayerBudgetBuilder,
+                 AllocationBuilder, ScoreWrapper, ScoreGrouping, SelectionBuilder, PagingBuilder,
+                 MergingBuilder, RemovalBuilder, ScheduleBuilder>;
 
 }  // namespace kvloupe
