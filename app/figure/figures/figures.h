@@ -19,6 +19,7 @@
   FIGURE(agreement_figure)            \
   FIGURE(budget_curve_figure)         \
   FIGURE(loss_table_figure)           \
+  FIGURE(realisable_figure)           \
   FIGURE(head_budgets_figure)         \
   FIGURE(sinks_figure)                \
   FIGURE(roles_figure)                \
