@@ -413,7 +413,9 @@ TEST_P(CombinationsOfASetting, SetsOfAnEngineAreRefusedOrHoldWhatAPolicyMust) {
   }
   EXPECT_GT(allowed, 29 * 3 * 4);
   EXPECT_GT(refused, 29 * 3 * 4);
-  EXPECT_LE(combinations.near_ties, combinations.decisions / 1000);
+  // A near tie of two pages counts for all of their entries; beside a sink there are more of them.
+  EXPECT_LE(combinations.near_ties,
+            combinations.decisions / (GetParam().rest == 0.0F ? 1000 : 400));
 }
 
 class VariantsOfAWindow : public testing::TestWithParam<int> {};
