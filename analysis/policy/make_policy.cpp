@@ -60,6 +60,10 @@ struct AddToStages {
   void operator()(const SelectionBuilder& selection) const {
     stages.selection = selection.make(part, context);
   }
+  void operator()(const PagingBuilder& paging) const {
+    stages.score = paging.score(part, std::move(stages.score));
+    stages.selection = paging.selection(part);
+  }
   void operator()(const MergingBuilder& merging) const {
     stages.merging = merging.make(part, context);
   }
@@ -97,6 +101,7 @@ struct DoneOnce {
   std::string operator()(const ScoreWrapper&) const { return "replace the score"; }
   std::string operator()(const ScoreGrouping&) const { return "group the score"; }
   std::string operator()(const SelectionBuilder&) const { return "select"; }
+  std::string operator()(const PagingBuilder&) const { return "keep whole pages"; }
   std::string operator()(const MergingBuilder&) const { return "merge"; }
   std::string operator()(const RemovalBuilder&) const { return ""; }
   std::string operator()(const ScheduleBuilder&) const { return ""; }

@@ -59,7 +59,9 @@
   POLICY(caote)                         \
   POLICY(fastcaote)                     \
   POLICY(chunks)                        \
+  POLICY(shared)                        \
   POLICY(critical)                      \
+  POLICY(pages)                         \
   POLICY(kvmerger)                      \
   POLICY(cam)                           \
   POLICY(tome)                          \

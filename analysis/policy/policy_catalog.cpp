@@ -121,6 +121,7 @@ PartKind PolicyEntry::kind() const {
     PartKind operator()(const ScoreWrapper&) const { return PartKind::value_aware; }
     PartKind operator()(const ScoreGrouping&) const { return PartKind::grouping; }
     PartKind operator()(const SelectionBuilder&) const { return PartKind::selection; }
+    PartKind operator()(const PagingBuilder&) const { return PartKind::selection; }
     PartKind operator()(const MergingBuilder&) const { return PartKind::merging; }
     PartKind operator()(const RemovalBuilder&) const { return PartKind::removal; }
     PartKind operator()(const ScheduleBuilder&) const { return PartKind::schedule; }
@@ -188,7 +189,7 @@ std::string one_set_refusal(const SpecPart&, const PolicySpec& spec) {
       score != nullptr && score->keeps_one_set && score->keeps_one_set(spec.score());
   if (!by_score && grouping == spec.parts.end()) return "";
   return (by_score ? PolicySpec{{spec.score()}}.text() : grouping->name) +
-         " keeps one set for all heads of a layer, but this modifier decides for each head "
+         " keeps one set for the heads of a layer, but this modifier decides for each head "
          "separately";
 }
 

@@ -25,6 +25,7 @@ using Action = std::function<int()>;
   VERB(drift) \
   VERB(follow) \
   VERB(export) \
+  VERB(export_sets) \
   VERB(gallery) \
   VERB(lesson) \
   VERB(cache)

@@ -7,7 +7,7 @@
 
 namespace kvloupe::cli {
 
-void ReplayOptions::add_to(CLI::App& verb) {
+void ReplayOptions::add_replay(CLI::App& verb) {
   verb.add_option("TRACE", trace, "The trace file")->required();
   verb.add_option("--policy", policy, "A policy, such as keydiff+recent(10%)")->required();
   verb.add_option(
@@ -18,6 +18,10 @@ void ReplayOptions::add_to(CLI::App& verb) {
   verb.add_option("--block", block, "Tokens per prompt step (default: the capture's)")
       ->transform(block_size(kWholePrompt));
   add_word_option(verb, "--compression", compression, compression_words(), kCompressionHelp);
+}
+
+void ReplayOptions::add_to(CLI::App& verb) {
+  add_replay(verb);
   verb.add_option("--json", json, "Write JSON to a file, or to standard output with -");
 }
 

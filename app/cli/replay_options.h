@@ -15,7 +15,9 @@ struct ReplayOptions {
   int block = 0;
   std::optional<Compression> compression;
 
-  /// TRACE, --policy, --budget, --block, --compression and --json.
+  /// TRACE, --policy, --budget, --block and --compression.
+  void add_replay(CLI::App& verb);
+  /// The same, and --json.
   void add_to(CLI::App& verb);
   /// The request of these options. Opens the trace last: first all else is checked. Throws
   /// UsageError, FileError.

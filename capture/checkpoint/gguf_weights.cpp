@@ -8,7 +8,7 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/parallel_loop.h"
-#include "capture/checkpoint/safetensors_header.h"
+#include "analysis/trace/safetensors_header.h"
 #include "capture/gguf/gguf_config.h"
 #include "capture/gguf/gguf_type.h"
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "capture/checkpoint/safetensors_header.h"
+#include "analysis/trace/safetensors_header.h"
 #include "capture/checkpoint/weight_source.h"
 
 namespace kvloupe {

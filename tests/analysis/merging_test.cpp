@@ -640,7 +640,7 @@ TEST(Merging, WhatMakesNoSenseIsRefused) {
   EXPECT_THAT(problem("full+kvmerger"), HasSubstr("remove the modifiers"));
   EXPECT_THAT(problem("external(\"x\")+cam"), HasSubstr("remove the modifiers"));
   EXPECT_THAT(problem("h2o+kvmerger+cam"), HasSubstr("both merge"));
-  EXPECT_THAT(problem("tova(layer)+kvmerger"), HasSubstr("one set for all heads"));
+  EXPECT_THAT(problem("tova(layer)+kvmerger"), HasSubstr("one set for the heads"));
   EXPECT_EQ(problem("tova(layer)+cam"), "accepted");
   EXPECT_THAT(problem("h2o+kvmerger(automatic)"), HasSubstr("'auto'"));
   EXPECT_THAT(problem("h2o+kvmerger(2)"), HasSubstr("out of range"));

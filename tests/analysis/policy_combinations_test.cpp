@@ -52,6 +52,7 @@ std::string part_text(const PolicyEntry& entry) {
       {"kvmerger", "kvmerger(auto,recent=2,heavy=1)"},
       {"cam", "cam(3)"},
       {"chunks", "chunks(4)"},
+      {"pages", "pages(3)"},
   };
   const auto found = small.find(entry.name);
   return found == small.end() ? entry.name : found->second;
@@ -88,12 +89,18 @@ bool is_intervention(const PolicyEntry& entry) {
   return entry.name == "keep" || entry.name == "drop";
 }
 
+/// Modifiers that say which sets an engine can hold: with every score and some of the others,
+/// below.
+bool is_of_engine(const PolicyEntry& entry) {
+  return entry.name == "shared" || entry.name == "pages";
+}
+
 /// Every set of modifiers, as text that follows a score.
 std::vector<std::string> modifier_sets() {
   std::vector<std::string> sets = {""};
   for (const PolicyEntry& entry : policy_catalog()) {
     if (entry.kind() == PartKind::score || is_intervention(entry)) continue;
-    if (!test::stands_alone(entry)) continue;
+    if (!test::stands_alone(entry) || is_of_engine(entry)) continue;
     const std::size_t before = sets.size();
     for (std::size_t i = 0; i < before; ++i) sets.push_back(sets[i] + "+" + part_text(entry));
   }
@@ -144,7 +151,12 @@ class Combinations {
       expect_no_resurrection(cut, cut.heads[head]);
       if (!has(text, PartKind::merging)) expect_bounded(cut.heads[head]);
     }
-    expect_budget(text, cut);
+    if (parse_policy(text).find("pages") != nullptr) {
+      expect_whole_pages(text, cut);
+    } else {
+      expect_budget(text, cut);
+    }
+    if (parse_policy(text).find("shared") != nullptr) expect_one_set(cut);
     const naive::Comparison found =
         naive::compare(cut, kLayer, states_, model_, made_.run.attention_scale);
     EXPECT_EQ(found.failure, "");
@@ -282,6 +294,42 @@ class Combinations {
     }
   }
 
+  /// Once a head holds more than its budget, so many whole pages of it stay, the last page
+  /// included.
+  void expect_whole_pages(const std::string& text, const Replay& replay) const {
+    const PolicySpec policy = parse_policy(text);
+    const int size = policy.find("pages")->count("size");
+    const SpecPart* pyramid = policy.find("pyramid");
+    for (const HeadReplay& head : replay.heads) {
+      for (std::size_t s = 0; s < blocks_.size(); ++s) {
+        const int budget = pyramid == nullptr
+                               ? kBudget
+                               : pyramid_budget(kLayer, model_.num_layers, kBudget,
+                                                pyramid->number("beta"), seen_after(s));
+        const StepRecord& record = head.steps[s];
+        std::map<int, int> before, after;  // entries by page
+        for (const int token : replay.tokens_at(head, static_cast<int>(s))) ++before[token / size];
+        for (const int token : replay.retained_at(head, static_cast<int>(s))) ++after[token / size];
+        for (const auto& [page, entries] : after) ASSERT_EQ(entries, before.at(page));
+        if (record.cache_size <= budget || policy.score().name == "full") {
+          ASSERT_EQ(record.retained, record.cache_size);
+          continue;
+        }
+        const int last = (blocks_[s].end - 1) / size;
+        ASSERT_EQ(after.count(last), 1U);
+        ASSERT_EQ(static_cast<int>(after.size()),
+                  std::min(static_cast<int>(before.size()), std::max(budget / size, 1)));
+        ASSERT_LE(record.retained, std::max(budget, size));
+      }
+    }
+  }
+
+  void expect_one_set(const Replay& replay) const {
+    for (const HeadReplay& head : replay.heads) {
+      ASSERT_EQ(head.evicted_at, replay.heads.front().evicted_at);
+    }
+  }
+
   int window_;
   test::SyntheticTraceOptions options_;
   test::SyntheticStates made_;
@@ -331,6 +379,43 @@ TEST_P(CombinationsOfASetting, EveryOneIsRefusedWithAReasonOrHoldsWhatAPolicyMus
   EXPECT_LE(combinations.near_ties, combinations.decisions / 10000);
   RecordProperty("near_ties", std::to_string(combinations.near_ties) + " of " +
                                   std::to_string(combinations.decisions));
+}
+
+TEST_P(CombinationsOfASetting, SetsOfAnEngineAreRefusedOrHoldWhatAPolicyMust) {
+  Combinations combinations(GetParam().window, GetParam().rest);
+  std::vector<std::string> others = {"", "+recent(30%)+sinks(1)"};
+  for (const PolicyEntry& entry : policy_catalog()) {
+    if (entry.kind() == PartKind::score || is_intervention(entry) || is_of_engine(entry)) continue;
+    if (test::stands_alone(entry)) others.push_back("+" + part_text(entry));
+  }
+  // Ranks are whole numbers: a tie of scores in float32 is a whole place, and no near tie. Beside a
+  // sink that leaves the others next to nothing, ties are many.
+  std::vector<std::string> sets = {"+shared", "+pages(3)", "+shared+pages(3)"};
+  if (GetParam().rest == 0.0F)
+    sets.insert(sets.end(), {"+shared(rank)", "+shared(votes)+pages(2)"});
+  int allowed = 0, refused = 0;
+  for (const PolicyEntry& score : policy_catalog()) {
+    if (score.kind() != PartKind::score || !test::stands_alone(score)) continue;
+    for (const std::string& other : others) {
+      for (const std::string& set : sets) {
+        const std::string text = part_text(score) + other + set;
+        const std::string reason = refusal(text);
+        if (reason.empty()) {
+          combinations.check(text);
+          ++allowed;
+        } else {
+          ++refused;
+          EXPECT_GT(reason.size(), 30U) << text;
+        }
+        if (testing::Test::HasFailure()) FAIL() << text;
+      }
+    }
+  }
+  EXPECT_GT(allowed, 29 * 3 * 4);
+  EXPECT_GT(refused, 29 * 3 * 4);
+  // A near tie of two pages counts for all of their entries; beside a sink there are more of them.
+  EXPECT_LE(combinations.near_ties,
+            combinations.decisions / (GetParam().rest == 0.0F ? 1000 : 400));
 }
 
 class VariantsOfAWindow : public testing::TestWithParam<int> {};

@@ -319,6 +319,7 @@ TEST(Budget, CountsAndShares) {
 }
 
 bool is_whole(const LayerBudgetBuilder& builder) { return static_cast<bool>(builder.budget); }
+bool is_whole(const PagingBuilder& builder) { return builder.score && builder.selection; }
 bool is_whole(const auto& builder) { return static_cast<bool>(builder.make); }
 
 TEST(Catalogue, EveryEntryIsComplete) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "analysis/error.h"
-#include "capture/checkpoint/safetensors_header.h"
+#include "analysis/trace/safetensors_header.h"
 #include "tests/fuzz/fuzz_target.h"
 
 KVLOUPE_FUZZ_TARGET(safetensors) {

@@ -42,7 +42,9 @@ bool are_shares(const PolicySpec& policy) { return base_scale(policy) == ScoreSc
 bool keep_small_scores(const PolicySpec& policy) {
   const NaiveScore* twin = find_score(policy.score().name);
   const SpecPart* chunks = policy.find("chunks");
-  return twin != nullptr && twin->small && (chunks == nullptr || chunks->count("few") == 0);
+  const SpecPart* shared = policy.find("shared");
+  return twin != nullptr && twin->small && (chunks == nullptr || chunks->count("few") == 0) &&
+         (shared == nullptr || shared->word("how") == "mean");
 }
 
 /// The same sets, and weights to float32 rounding.

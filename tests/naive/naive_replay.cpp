@@ -259,6 +259,7 @@ void NaiveReplay::evict(int head, const Block& block, int quota, HeadStep& step)
     absorbed.insert(merge.from.begin(), merge.from.end());
     absorbed.erase(merge.into);
   }
+  if (policy_.find("pages") != nullptr) return keep_pages(quota, step);
   std::vector<int> left;
   for (const int token : step.cache) {
     if (absorbed.count(token) == 0 && step.dropped.count(token) == 0) left.push_back(token);
@@ -471,6 +472,8 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
       steps[head].protected_tokens = protect(head, budget);
     }
     group_by_chunks(steps);
+    share_sets(steps, budget);
+    for (HeadStep& one : steps) rank_pages(one);
     quota = quotas(steps, budget);
     // A head with places of its own protects within these.
     for (int head = 0; head < heads; ++head) {

@@ -147,7 +147,13 @@ class NaiveReplay {
   Scores value_aware(int head, const Scores& base) const;
   /// chunks: the mean over a chunk's tokens of what the heads' scores add up to.
   void group_by_chunks(std::vector<HeadStep>& steps) const;
-  /// The same with few: scores that say an order.
+  /// shared: one score of each token for the heads that share a set.
+  void share_sets(std::vector<HeadStep>& steps, int budget) const;
+  /// pages: every token has its page's score.
+  void rank_pages(HeadStep& step) const;
+  /// pages: fills what is retained of so many places, and the threshold.
+  void keep_pages(int quota, HeadStep& step) const;
+  /// The same as group_by_chunks() with few: scores that say an order.
   static void order_by_gate(std::vector<HeadStep>& steps, int length, int few);
   Scores critical_second(int head, const Block& block, const Scores& base) const;
   /// Best first, of equals the later token; those of `among` that are not yet in `kept`.

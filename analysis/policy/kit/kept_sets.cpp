@@ -9,11 +9,13 @@
 
 #include "analysis/error.h"
 #include "analysis/json_depth.h"
+#include "analysis/policy/kit/kept_tensors.h"
 
 namespace kvloupe {
 
 const std::vector<std::int32_t>& KeptSets::at(int head, int step) const {
-  const auto found = sets_.find({head, step});
+  auto found = sets_.find({head, step});
+  if (found == sets_.end()) found = sets_.find({kAllHeads, step});
   if (found == sets_.end()) {
     throw FileError(path_, "has no set for layer " + std::to_string(layer_) + ", head " +
                                std::to_string(head) + ", step " + std::to_string(step) +
@@ -23,7 +25,8 @@ const std::vector<std::int32_t>& KeptSets::at(int head, int step) const {
 }
 
 void KeptSets::add(int head, int step, std::vector<std::int32_t> retained) {
-  const std::string where = "layer " + std::to_string(layer_) + ", head " + std::to_string(head) +
+  const std::string where = "layer " + std::to_string(layer_) +
+                            (head == kAllHeads ? ", all heads" : ", head " + std::to_string(head)) +
                             ", step " + std::to_string(step);
   for (std::size_t i = 0; i < retained.size(); ++i) {
     if (retained[i] < 0 || (i > 0 && retained[i] <= retained[i - 1])) {
@@ -53,7 +56,13 @@ class SetReader : public nlohmann::json_sax<Json> {
     return integer(static_cast<std::int64_t>(std::min(value, kMost + 1)));
   }
   bool number_float(number_float_t, const string_t&) override { return scalar(); }
-  bool string(string_t&) override { return scalar(); }
+  bool string(string_t& text) override {
+    if (place_lengths_.size() <= kDeepest && at("{heads[{") && keys_.back() == "head") {
+      if (text != "all") malformed("a head is neither a number nor \"all\"");
+      head_ = KeptSets::kAllHeads;
+    }
+    return scalar();
+  }
   bool binary(binary_t&) override { return scalar(); }
 
   bool start_object(std::size_t) override { return open('{'); }
@@ -74,8 +83,9 @@ class SetReader : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception&) override {
-    throw FileError(path_, "is not valid JSON: error at byte " + std::to_string(position) +
-                               "; give a file that `kvloupe replay --json` wrote");
+    throw FileError(
+        path_, "is not valid JSON: error at byte " + std::to_string(position) +
+                   "; give a file that `kvloupe export-sets` or `kvloupe replay --json` wrote");
   }
   bool seen_heads() const { return seen_heads_; }
 
@@ -89,7 +99,8 @@ class SetReader : public nlohmann::json_sax<Json> {
 
   std::size_t depth() const { return keys_.size(); }
   [[noreturn]] void malformed(const std::string& why) const {
-    throw FileError(path_, why + "; give a file that `kvloupe replay --json` wrote");
+    throw FileError(
+        path_, why + "; give a file that `kvloupe export-sets` or `kvloupe replay --json` wrote");
   }
 
   /// Whether the reader is at this place: opened brackets, each after its key.
@@ -130,6 +141,9 @@ class SetReader : public nlohmann::json_sax<Json> {
     } else if (at("{heads[{steps[{") && keys_.back() == "step") {
       if (!in_range) malformed("a step is out of range");
       step_.number = number;
+    } else if (at("{") && keys_.back() == "once") {
+      if (!in_range) malformed("once is no step");
+      sets_.set_once(number);
     } else if (at("{heads[{") && (keys_.back() == "layer" || keys_.back() == "head")) {
       if (!in_range) malformed("a layer or head is out of range");
       (keys_.back() == "layer" ? head_layer_ : head_) = number;
@@ -169,18 +183,25 @@ class SetReader : public nlohmann::json_sax<Json> {
 KeptSets read_kept_sets(const std::string& path, int layer) {
   std::error_code error;
   if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
-    throw FileError(path, "is not a file; give a file that `kvloupe replay --json` wrote");
+    throw FileError(
+        path,
+        "is not a file; give a file that `kvloupe export-sets` or `kvloupe replay --json` wrote");
   }
   std::ifstream file(path, std::ios::binary);
   if (!file || file.peek() == std::ifstream::traits_type::eof()) {
-    throw FileError(path, file ? "is empty; give a file that `kvloupe replay --json` wrote"
-                               : "cannot be opened; check the path of external(\"...\")");
+    throw FileError(
+        path,
+        file ? "is empty; give a file that `kvloupe export-sets` or `kvloupe replay --json` wrote"
+             : "cannot be opened; check the path of external(\"...\")");
   }
+  if (path.ends_with(".safetensors")) return read_kept_tensors(path, layer);
   KeptSets sets(path, layer);
   SetReader reader(sets, path, layer);
   nlohmann::json::sax_parse(file, &reader);
   if (!reader.seen_heads()) {
-    throw FileError(path, "has no \"heads\"; give a file that `kvloupe replay --json` wrote");
+    throw FileError(path,
+                    "has no \"heads\"; give a file that `kvloupe export-sets` or `kvloupe replay "
+                    "--json` wrote");
   }
   return sets;
 }

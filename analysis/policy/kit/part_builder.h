@@ -69,6 +69,12 @@ struct SelectionBuilder {
   std::function<std::unique_ptr<Selection>(const SpecPart&, const LayerContext&)> make;
 };
 
+/// Whole pages: a score made of another one, and which pages fill the places.
+struct PagingBuilder {
+  std::function<std::unique_ptr<Score>(const SpecPart&, std::unique_ptr<Score> base)> score;
+  std::function<std::unique_ptr<Selection>(const SpecPart&)> selection;
+};
+
 /// A modifier that merges entries that do not stay by themselves.
 struct MergingBuilder {
   std::function<std::unique_ptr<Merging>(const SpecPart&, const LayerContext&)> make;
@@ -91,7 +97,7 @@ struct StorageBuilder {
 
 using PartBuilder =
     std::variant<ScoreBuilder, WholePolicyBuilder, ProtectionBuilder, LayerBudgetBuilder,
-                 AllocationBuilder, ScoreWrapper, ScoreGrouping, SelectionBuilder, MergingBuilder,
-                 RemovalBuilder, ScheduleBuilder, StorageBuilder>;
+                 AllocationBuilder, ScoreWrapper, ScoreGrouping, SelectionBuilder, PagingBuilder,
+                 MergingBuilder, RemovalBuilder, ScheduleBuilder, StorageBuilder>;
 
 }  // namespace kvloupe

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/kept_sets.h"
@@ -20,8 +21,13 @@ class External : public LayerPolicy {
     for (std::size_t head = 0; head < decisions.size(); ++head) {
       HeadDecision& decision = decisions[head];
       const auto& tokens = view.caches[head].tokens;
-      const std::vector<std::int32_t>& set = sets_.at(static_cast<int>(head), view.step);
       decision.threshold = std::numeric_limits<float>::quiet_NaN();
+      if (sets_.once() && view.step != *sets_.once()) {
+        decision.kept.resize(tokens.size());
+        std::iota(decision.kept.begin(), decision.kept.end(), 0);
+        continue;
+      }
+      const std::vector<std::int32_t>& set = sets_.at(static_cast<int>(head), view.step);
       const auto where = [&] {
         return "layer " + std::to_string(layer_) + ", head " + std::to_string(head);
       };
@@ -61,9 +67,12 @@ class External : public LayerPolicy {
 PolicyEntry external() {
   PolicyEntry entry;
   entry.name = "external";
-  entry.summary = "the sets in a file of the form that `replay --json` writes";
+  entry.summary = "the sets in a file that `export-sets`, `replay --json` or another program wrote";
   entry.traits.reads_queries = false;
-  entry.formula = "kept = heads[layer, head].steps[step].retained of the file";
+  entry.formula =
+      "kept = heads[layer, head].steps[step].retained of the file; of a file with the sets of one "
+      "step "
+      "only (once): everything before it, and afterwards these and all that comes";
   entry.source = "shows the decisions of another program";
   entry.needs = "the file";
   entry.work = "n comparisons";
@@ -71,7 +80,7 @@ PolicyEntry external() {
                        .type = ParameterType::text,
                        .default_value = std::string(),
                        .words = {},
-                       .meaning = "the JSON file, in quotes",
+                       .meaning = "the file, JSON or safetensors (docs/sets.md), in quotes",
                        .required = true,
                        .names_file = true}};
   entry.builder = WholePolicyBuilder{[](const SpecPart& part, const LayerContext& context) {

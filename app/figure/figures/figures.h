@@ -20,6 +20,7 @@
   FIGURE(budget_curve_figure)         \
   FIGURE(loss_table_figure)           \
   FIGURE(frontier_figure)             \
+  FIGURE(realisable_figure)           \
   FIGURE(head_budgets_figure)         \
   FIGURE(sinks_figure)                \
   FIGURE(roles_figure)                \

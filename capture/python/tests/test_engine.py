@@ -32,7 +32,7 @@ SPECS = {"snapkv": "snapkv(window=4)", "expr": 'expr("-abs(age - 3)")', "recent"
          "global": "h2o+global", "dms": "h2o+dms(0.01)", "pyramid": "snapkv(window=4)+pyramid", "cake": "cakescore+cake",
          "lava": "lavascore+lava", "zigzag": "h2o+zigzag", "caote": "h2o+caote", "fastcaote": "h2o+fastcaote",
          "chunks": "snapkv(window=4)+chunks(3)", "critical": "snapkv(window=4)+critical", "kvmerger": "h2o+kvmerger",
-         "cam": "h2o+cam", "tome": "keydiff+tome", "python": 'python("{folder}/own.py:smallest")',
+         "shared": "h2o+shared", "pages": "snapkv(window=4)+pages(4)", "cam": "h2o+cam", "tome": "keydiff+tome", "python": 'python("{folder}/own.py:smallest")',
          "every": "h2o+every(2)", "slack": "h2o+slack(2)", "only": "h2o+only", "boundaries": "keydiff+boundaries",
          "protect_prompt": "h2o+protect_prompt(extra=1)", "quant": "h2o+quant(group=8,residual=4)",
          "external": 'external("{folder}/sets.json")', "headbudgets": 'h2o+headbudgets("{folder}/budgets.json")'}

@@ -1,4 +1,4 @@
-#include "capture/checkpoint/safetensors_header.h"
+#include "analysis/trace/safetensors_header.h"
 
 #include <algorithm>
 #include <array>
