@@ -387,7 +387,7 @@ double asked_entries(const HeadRequest& request, const Losses& losses) {
           ? share * losses.length
           : static_cast<double>(std::get<long>(parse_budget(request.budget).value));
   const double most = std::isnan(losses.length) ? losses.entries.back() : losses.length;
-  if (losses.entries.size() < 2 || !(entries > losses.entries.front() * (1.0 + 1e-9)) ||
+  if (losses.entries.size() < 2 || !(entries >= losses.entries.front() + 1.0) ||
       !(entries < most * (1.0 - 1e-9))) {
     throw UsageError(
         fmt::format("advise --heads: --budget {} is {:.0f} entries, and the study has budgets of "
