@@ -189,6 +189,12 @@ std::vector<std::pair<std::string, std::string>> StudyResults::models() {
   return models;
 }
 
+std::string StudyResults::trace_identity(const std::string& name) {
+  Statement row(database_, "SELECT identity FROM traces WHERE name = ?");
+  row.bind(0, name);
+  return row.next() ? row.text(0) : "";
+}
+
 std::vector<std::string> StudyResults::study_folders() {
   std::vector<std::string> folders;
   if (!has_table("folders")) return folders;

@@ -74,6 +74,8 @@ class StudyResults {
   /// The models that made the traces of replays that are done, as (fingerprint, a trace of it), in
   /// the order of the traces; nothing in files of earlier versions.
   std::vector<std::pair<std::string, std::string>> models();
+  /// The identity (Trace::identity()) of a trace when the study began; empty: not known.
+  std::string trace_identity(const std::string& name);
   /// The folders of the study files with which the file was written, from the file's own folder.
   std::vector<std::string> study_folders();
 

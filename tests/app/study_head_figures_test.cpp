@@ -361,6 +361,11 @@ TEST_F(HeadRolesOfStudy, ContextsAreTheLargestAttentionBesideTokenZero) {
   const MadeFigure without = head_figure(path_, "head-profile", {}, 0, 1);
   EXPECT_EQ(section(without, "context").size(), 2U);
   EXPECT_THAT(without.figure->caption(), HasSubstr("No contexts of 1 trace: t1.h5 is not"));
+  EXPECT_THAT(without.figure->caption(), Not(HasSubstr("changed since the study")));
+  fs::copy_file(folder_ / "t0.h5", folder_ / "t1.h5");
+  EXPECT_THAT(head_figure(path_, "head-profile", {}, 0, 1).figure->caption(),
+              HasSubstr(" t1.h5 has changed since the study"));
+  fs::remove(folder_ / "t1.h5");
   std::ofstream(folder_ / "t1.h5") << "not a trace";
   EXPECT_THAT(head_figure(path_, "head-profile", {}, 0, 1).figure->caption(),
               HasSubstr("Not read: "));

@@ -79,6 +79,7 @@ struct Context {
   AttendedToken at;
   std::vector<std::string> before, after;  // of the attended token, as printed
   std::string token, query;
+  std::string identity;  // of the trace as it is now
 };
 
 std::string role_label(std::size_t role) {
@@ -420,6 +421,7 @@ Context context_of(const std::filesystem::path& path, const HeadMeasureTable::He
   const LayerStates states = load_layer_states(trace, head.layer, parts, progress);
   const int group = trace.layer_model(head.layer).group_size();
   Context context;
+  context.identity = trace.identity();
   for (int i = 0; i < group; ++i) {
     const int query_head = head.head * group + i;
     const auto q = static_cast<std::size_t>(query_head);
@@ -543,7 +545,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   if (input.on_part) input.on_part(std::make_shared<HeadProfile>(*figure));
 
   // Of each trace that is still where the study found it.
-  std::vector<std::string> missing;
+  std::vector<std::string> missing, changed;
   std::string problem;
   const bool replays = shown.measure.task == kReplayTask;
   progress.set_total(static_cast<long>(shown.values.size()));
@@ -559,6 +561,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
         Context context = context_of(path, figure->head, own);
         context.prompt = value.prompt;
         context.item = value.item;
+        if (context.identity != results.trace_identity(value.prompt))
+          changed.push_back(value.prompt);
         if (context.at.query >= 0) figure->contexts.push_back(std::move(context));
       } catch (const FileError& error) {
         if (problem.empty()) problem = in_one_line(error.what(), 300);
@@ -583,6 +587,14 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
         " No contexts of {}: {} {} beside the results or in the study’s folder.",
         format_counted(static_cast<long>(missing.size()), "trace"),
         in_one_line(missing.front(), 100), missing.size() == 1 ? "is not" : "and others are not");
+  }
+  if (!changed.empty()) {
+    figure->caption_text += fmt::format(
+        " {} {} changed since the study (size or time of the last change).",
+        in_one_line(changed.front(), 100),
+        changed.size() == 1
+            ? "has"
+            : fmt::format("and {} more have", format_count(static_cast<long>(changed.size() - 1))));
   }
   if (!problem.empty()) figure->caption_text += " Not read: " + problem + ".";
   return std::make_unique<HeadProfile>(*figure);
