@@ -429,6 +429,17 @@ StudyPrompt StudyResults::prompt(int item) {
   return {row.text(0), row.text(1), row.text(2)};
 }
 
+std::vector<std::string> StudyResults::fingerprints() {
+  std::vector<std::string> found;
+  if (database_.number("SELECT COUNT(*) FROM sqlite_master WHERE name = 'run_prompts'") == 0)
+    return found;
+  Statement row(database_,
+                "SELECT DISTINCT json_extract(stored, '$.fingerprint') FROM prompts WHERE "
+                "json_valid(stored) AND json_extract(stored, '$.fingerprint') IS NOT NULL");
+  while (row.next()) found.push_back(row.text(0));
+  return found;
+}
+
 void StudyResults::each_replay_value(
     const std::function<void(int item, int measure, double value)>& take) {
   Statement rows(database_, "SELECT item, measure, value FROM replay_values ORDER BY 1, 2");

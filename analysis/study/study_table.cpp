@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "analysis/error.h"
+#include "analysis/one_line.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/unknown.h"
 
@@ -80,6 +82,15 @@ StudyTable read_study_table(const std::filesystem::path& path) {
   }
   count_compared(table);
   return table;
+}
+
+void require_one_model(const std::filesystem::path& path) {
+  const std::vector<std::string> models = StudyResults(path).fingerprints();
+  if (models.size() < 2) return;
+  throw FileError(path.string(),
+                  "has prompts of " + std::to_string(models.size()) + " models (fingerprints " +
+                      in_one_line(models[0], 20) + ", " + in_one_line(models[1], 20) +
+                      "); a decision is for one model, so make a results file for each");
 }
 
 std::vector<double> MeasureTable::row(std::size_t policy, std::size_t budget) const {

@@ -61,6 +61,7 @@ int run_heads(Options options) {
     refuse_own_input(file, {options.results});
     if (file != options.json) table_text(HeadAdvice{}, file);  // the ending, before the work
   }
+  require_one_model(options.results);
   const HeadAdvice advice = advise_heads(read_study_table(options.results), request);
   const auto write = [](const std::string& file, const std::string& text) {
     OutputFile out(file);
@@ -88,6 +89,7 @@ int run(Options options) {
     throw UsageError("advise: --budget, --policy, --try, --floor and --json go with --heads");
   options.request.risk = parse_share(options.risk, "risk");
   if (!options.output.empty()) refuse_own_input(options.output, {options.results});
+  require_one_model(options.results);
   const Advice advice = advise(read_study_table(options.results), options.request);
   require_enough_prompts(advice, options.request);
   if (!options.output.empty()) {

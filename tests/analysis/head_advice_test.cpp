@@ -300,6 +300,18 @@ TEST_F(HeadAdviceOfStudy, WhatCannotBeIsSaidInOneLine) {
   asked = request();
   asked.block = "64";
   EXPECT_THAT(refusal(asked), HasSubstr("no block 64; it has capture"));
+  require_one_model(path_);
+  Database(path_, Database::Access::write)
+      .run(R"(INSERT INTO prompts (stored) VALUES ('{"fingerprint":"v1:a"}'), ('{}'))");
+  require_one_model(path_);
+  Database(path_, Database::Access::write)
+      .run(R"(INSERT INTO prompts (stored) VALUES ('{"fingerprint":"v1:b"}'))");
+  try {
+    require_one_model(path_);
+    ADD_FAILURE();
+  } catch (const FileError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("has prompts of 2 models"));
+  }
   Database(path_, Database::Access::write)
       .run("DELETE FROM head_values WHERE layer = 2 AND item < 9");
   EXPECT_THAT(refusal(request()), HasSubstr("t0.h5 has 4 heads with values and t1.h5 has 6"));
