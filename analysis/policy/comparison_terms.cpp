@@ -11,6 +11,13 @@
 namespace kvloupe {
 
 namespace {
+
+/// The full cache, its entries exact or in few bits.
+bool evicts_nothing(const PolicySpec& policy) {
+  return has_trait(policy, &PolicyTraits::keeps_everything) &&
+         !has_part(policy, PartKind::removal);
+}
+
 bool has_builder(const PolicySpec& policy, bool (*is)(const PolicyEntry&)) {
   return std::any_of(policy.parts.begin(), policy.parts.end(),
                      [&](const SpecPart& part) { return is(*find_policy(part.name)); });
@@ -71,7 +78,7 @@ bool waits_for_output(const PolicySpec& policy) {
 
 QuestionSeen question_of(const PolicySpec& policy, Compression compression, bool at_once,
                          bool reads_queries) {
-  if (keeps_everything(policy)) return QuestionSeen::evicts_nothing;
+  if (evicts_nothing(policy)) return QuestionSeen::evicts_nothing;
   if (sees_future(policy, at_once)) return QuestionSeen::future;
   if (scores_from_file(policy)) return QuestionSeen::of_file;
   return compression == Compression::regular && reads_queries ? QuestionSeen::aware
@@ -79,7 +86,7 @@ QuestionSeen question_of(const PolicySpec& policy, Compression compression, bool
 }
 
 BudgetCounts budget_of(const PolicySpec& policy) {
-  if (keeps_everything(policy)) return BudgetCounts::nothing;
+  if (evicts_nothing(policy)) return BudgetCounts::nothing;
   if (has_trait(policy, &PolicyTraits::budget_is_outcome)) return BudgetCounts::outcome;
   const bool heads = has_builder(
       policy, [](const PolicyEntry& entry) { return entry.as<AllocationBuilder>() != nullptr; });
@@ -186,7 +193,7 @@ ComparisonTerms comparison_terms(const PolicySpec& policy, Compression compressi
   terms.reads_probe = has_trait(policy, &PolicyTraits::reads_probe);
   terms.compression = compression;
   terms.question = question_of(policy, compression, at_once, terms.reads_queries);
-  terms.prompt = keeps_everything(policy) || has_trait(policy, &PolicyTraits::spares_prompt)
+  terms.prompt = evicts_nothing(policy) || has_trait(policy, &PolicyTraits::spares_prompt)
                      ? PromptCompressed::never
                  : at_once || waits_for_output(policy) ? PromptCompressed::after_read
                                                        : PromptCompressed::while_read;

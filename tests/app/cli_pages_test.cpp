@@ -119,7 +119,7 @@ class BashCompletion : public testing::Test {
 };
 
 TEST_F(BashCompletion, KnowsVerbsAndOptions) {
-  EXPECT_THAT(offered({"exp"}), ElementsAre("export"));
+  EXPECT_THAT(offered({"expo"}), ElementsAre("export", "export-sets"));
   for (const std::string& verb : verbs()) {
     EXPECT_THAT(offered({""}), Contains(verb));
     const std::vector<std::string> options = offered({verb, "--"});

@@ -364,6 +364,8 @@ TEST_F(EvalNaiveTest, WhatRunsShareChangesNoBit) {
   wanted.policies.clear();
   for (const PolicyEntry& entry : policy_catalog()) {
     if (!test::runs_in_a_model(entry) || entry.name == "full") continue;
+    // These tasks have no generated tokens to count, or none that are compressed.
+    if (entry.name == "every") continue;
     wanted.policies.push_back(parse_policy(!entry.example.empty() ? entry.example
                                            : entry.kind() == PartKind::score
                                                ? entry.name

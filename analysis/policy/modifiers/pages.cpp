@@ -75,7 +75,7 @@ PolicyEntry pages() {
                        .default_value = std::string("mean"),
                        .words = {"mean", "max"},
                        .meaning = "what ranks a page: the mean or the largest of its scores"}};
-  entry.example = "h2o+pages(16)";
+  entry.example = "h2o+pages(4)";
   entry.variants = {{"vLLM's pages of 16 tokens", "pages"},
                     {"pages of 64 tokens, by their best token", "pages(64,rank=max)"}};
   entry.builder = PagingBuilder{

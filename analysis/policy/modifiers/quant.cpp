@@ -60,7 +60,7 @@ PolicyEntry quant() {
                        .maximum = 1e6,
                        .words = {},
                        .meaning = "the last entries of a head's cache, which stay exact"}};
-  entry.example = "full+quant(4,group=32,residual=32)";
+  entry.example = "full+quant(group=32,residual=32)";
   entry.variants = {{"KIVI-4: 4 bits, groups of 32", "quant(group=32)"},
                     {"KIVI-2: 2 bits, groups of 32", "quant(2,group=32)"},
                     {"keys per token, as FlexGen does", "quant(keys=token)"}};

@@ -18,10 +18,12 @@
 #include "app/figure/comparison.h"
 #include "app/figure/figures/asked_text.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/top_legend.h"
 #include "app/plot/line_plot.h"
 #include "app/plot/panels.h"
 #include "app/plot/series.h"
 #include "app/plot/value_axis.h"
+#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure::frontier_figure {
 
@@ -68,19 +70,21 @@ class Frontier final : public Figure {
   std::string queries;       // whose, in words
 
   double natural_height(const DrawRequest& request) const override {
-    return panels_natural_height(request.style, panels(request), request.width);
+    PanelGrid grid = panels();
+    leave_room_for_legend(request, grid, labels(request.style));
+    return panels_natural_height(request.style, grid, request.width);
   }
 
   Scene draw(const DrawRequest& request) const override {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
-    if (request.legend) {
-      add_series_legend(scene, style, {2.0, 2.0}, request.width - 4.0, labels(style));
-    }
-    const std::vector<Axes> axes = add_panels(scene, style, panels(request));
+    PanelGrid grid = panels();
+    add_top_legend(scene, request, grid, labels(style));
+    const std::vector<Axes> axes = add_panels(scene, style, grid);
     for (std::size_t panel = 0; panel < axes.size(); ++panel) {
       draw_panel(scene, style, axes[panel], panel > 0);
     }
+    keep_fitting_texts(scene);
     return scene;
   }
 
@@ -151,7 +155,8 @@ class Frontier final : public Figure {
       for (std::size_t b = 0; b < budgets.size(); ++b) {
         if (!outcomes[s][b]) continue;
         const Held& held = head ? outcomes[s][b]->heads[*head] : outcomes[s][b]->whole;
-        if (std::isfinite(held.error)) all.push_back({s, b, held.share(), held.error});
+        if (std::isfinite(held.error) && held.share() > 0.0)
+          all.push_back({s, b, held.share(), held.error});
       }
     }
     return all;
@@ -177,17 +182,11 @@ class Frontier final : public Figure {
     return all;
   }
 
-  PanelGrid panels(const DrawRequest& request) const {
+  PanelGrid panels() const {
     PanelGrid grid;
     grid.aspect = 1.2;
     grid.least_width = 100.0;
     grid.beside = 6.0;
-    if (request.legend) {
-      Scene scratch = make_scene(request.style, request.width, 100.0);
-      grid.top += add_series_legend(scratch, request.style, {2.0, 2.0}, request.width - 4.0,
-                                    labels(request.style)) +
-                  2.0;
-    }
     ValueRange x;
     ValueRange y[2];
     for (const bool of_head : {false, true}) {
@@ -216,7 +215,8 @@ class Frontier final : public Figure {
     for (std::size_t s = 0; s < series.size(); ++s) {
       std::vector<Point> line;
       for (const Dot& dot : all) {
-        if (dot.series == s) line.push_back({dot.share, dot.error});
+        // Nothing lost has no place on a logarithmic axis.
+        if (dot.series == s && dot.error > 0.0) line.push_back({dot.share, dot.error});
       }
       std::stable_sort(line.begin(), line.end(),
                        [](const Point& a, const Point& b) { return a.x < b.x; });

@@ -12,6 +12,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/ask.h"
+#include "analysis/replay/budget_entries.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/asked_text.h"
 #include "app/figure/figures/figures.h"
@@ -35,7 +36,9 @@ struct Wanted {
 Wanted wanted_of(const FigureInfo& info, const FigureInput& input) {
   Wanted wanted;
   wanted.how = choice(info, input.choices, "how");
-  wanted.page = static_cast<int>(chosen_number(info, input, "page"));
+  // A page larger than the budget would leave nothing: the largest that fits, as the legend says.
+  wanted.page = std::min(static_cast<int>(chosen_number(info, input, "page")),
+                         budget_entries(input.budget, *input.trace, parse_policy("full")));
   for (const PolicySpec& policy : chosen_policies(info, input)) {
     if (keeps_everything(policy)) continue;
     try {
@@ -195,14 +198,15 @@ FigureInfo entry() {
   info.needs.comparison = true;
   info.width_mm = 178.0;
   info.aspect = 2.2;
-  info.choices = {policies_choice(published_list({"A", "B", "snapkv", "h2o"})),
-                  {"how",
-                   "Heads share by",
-                   "How the scores of a layer's heads become one: their mean, the best rank in any "
-                   "head, or the heads' votes",
-                   {"mean", "rank", "votes"}},
-                  number_choice("page", "Page", "Tokens of a page", "16", 1, 4096),
-                  curve_scale_choice()};
+  info.choices = {
+      policies_choice(published_list({"A", "B", "snapkv", "h2o"})),
+      {"how",
+       "Heads share by",
+       "How the scores of a layer's heads become one: their mean, the best rank in any "
+       "head, or the heads' votes",
+       {"mean", "rank", "votes"}},
+      number_choice("page", "Page", "Tokens of a page; at most the budget", "16", 1, 4096),
+      curve_scale_choice()};
   info.unavailable = without_weights;
   info.compute = compute;
   return info;
