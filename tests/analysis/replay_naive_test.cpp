@@ -105,6 +105,7 @@ const std::vector<std::string>& specs() {
       "h2o+chunks(5)",
       "h2o+shared",
       "snapkv(8)+shared(rank)+sinks(2)",
+      "snapkv(8)+shared(votes)",
       "h2o+shared(votes,by=1)",
       "h2o+pages(4)",
       "snapkv(8)+pages(3,rank=max)+sinks(2)",
