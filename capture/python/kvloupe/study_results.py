@@ -31,6 +31,10 @@ CREATE TABLE at_once (item INTEGER PRIMARY KEY);
 CREATE TABLE prompts (prompt INTEGER PRIMARY KEY, stored TEXT NOT NULL UNIQUE);
 CREATE TABLE run_prompts (item INTEGER PRIMARY KEY, prompt INTEGER NOT NULL,
   expected TEXT NOT NULL, answer TEXT NOT NULL);
+CREATE TABLE roles (trace INTEGER, layer INTEGER, head INTEGER, query_head INTEGER,
+  role TEXT, value REAL, PRIMARY KEY (layer, head, trace, query_head, role)) WITHOUT ROWID;
+CREATE TABLE models (trace INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL);
+CREATE TABLE folders (folder TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 
 
