@@ -7,6 +7,12 @@
 
 namespace kvloupe {
 
+Budget parse_entries_budget(std::string_view text) {
+  const Budget budget = parse_budget(text);
+  if (budget.in_bytes()) budget.resolve(1);  // says that bytes are not known here
+  return budget;
+}
+
 int budget_entries(const Budget& budget, const Trace& trace, const PolicySpec& policy) {
   const int prompt = trace.run().prompt_length;
   if (!budget.in_bytes()) return budget.resolve(prompt);

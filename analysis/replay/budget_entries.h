@@ -1,13 +1,20 @@
 #pragma once
 
+#include <string_view>
+
 #include "analysis/policy/kit/spec.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe {
 
+/// A budget that needs no trace: entries or a share of the prompt. Throws UsageError: bytes, and
+/// what parse_budget() refuses.
+Budget parse_entries_budget(std::string_view text);
+
 /// The entries per head that a budget means for a policy on a trace. In bytes: as many in every
 /// head as fit, over all layers that hold a cache, with the bits and the scales that the policy's
-/// quant says. Throws UsageError as Budget::resolve() and resolve_bytes() do.
+/// quant says. Entries that leave later can leave scales behind, which then take more than planned.
+/// Throws UsageError as Budget::resolve() and resolve_bytes() do.
 int budget_entries(const Budget& budget, const Trace& trace, const PolicySpec& policy);
 
 }  // namespace kvloupe

@@ -13,7 +13,8 @@ void ReplayOptions::add_replay(CLI::App& verb) {
   verb.add_option(
           "--budget", budget,
           "Entries a head may hold: a count, or a share of the prompt such as 25%; or bytes of "
-          "all caches: 12MB, or a share of the full cache's such as 25%bytes")
+          "all caches: 12MB, or a share of the full cache's such as 25%bytes (under quant, "
+          "scales that outlive the entries of their group may take more)")
       ->required();
   verb.add_option("--block", block, "Tokens per prompt step (default: the capture's)")
       ->transform(block_size(kWholePrompt));

@@ -13,6 +13,7 @@
 #include "analysis/json_depth.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/kit/spec.h"
+#include "analysis/replay/budget_entries.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/session/view_catalog.h"
@@ -184,7 +185,7 @@ void read_workspace(const Reader& root, WorkspaceState& s) {
   };
   parsed("policy_a", s.policy_a, parse_policy);
   parsed("policy_b", s.policy_b, parse_policy);
-  parsed("budget", s.budget, parse_budget);
+  parsed("budget", s.budget, parse_entries_budget);
   root.read("block", s.block, 0, kMost);
   std::string compression;
   root.word("compression", compression, {"", "regular", "context-only"});

@@ -81,6 +81,8 @@ TEST_F(Session, WhatIsWrongIsNamed) {
   EXPECT_THAT(problem(R"(, "patterns": "dots")"), HasSubstr("patterns must be true or false"));
   EXPECT_THAT(problem(R"(, "policy_a": "keydif")"), HasSubstr("keydif"));
   EXPECT_THAT(problem(R"(, "budget": "0")"), HasSubstr("budget is not valid"));
+  EXPECT_THAT(problem(R"(, "budget": "12MB")"), HasSubstr("budget is not valid"));
+  EXPECT_THAT(problem(R"(, "budget": "25%bytes")"), HasSubstr("bytes are not known here"));
   EXPECT_THAT(problem(R"(, "tiles": [{"view": "movie"}])"),
               HasSubstr("tiles[0].view \"movie\" is not a view"));
   EXPECT_THAT(problem(R"(, "tiles": [{"view": "similarity", "choices": {"of": "dreams"}}])"),

@@ -10,6 +10,7 @@
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/evaluation/study_runs.h"
 #include "analysis/file_word.h"
+#include "analysis/replay/budget_entries.h"
 #include "analysis/replay/follow.h"
 #include "analysis/study/study_table.h"
 #include "analysis/trace/model_fingerprint.h"
@@ -200,7 +201,7 @@ void CauseCard::show(const PanelContext& c, const Case& found) {
   if (run.policy != kFullCache) {
     try {
       state.policy_a = parse_policy(run.policy);
-      state.budget = parse_budget(run.budget);
+      state.budget = parse_entries_budget(run.budget);
     } catch (const UsageError& problem) {  // of another version, or a plugin's
       return c.fail(problem.what());
     }

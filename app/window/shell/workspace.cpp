@@ -11,6 +11,7 @@
 #include "analysis/one_line.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/replay/budget_entries.h"
 #include "analysis/study/study_traces.h"
 #include "analysis/trace/model_place.h"
 #include "analysis/trace/shared_weights.h"
@@ -409,7 +410,7 @@ void Workspace::explain(const ExplainRun& asked) {
   }
   try {
     state.policy_a = parse_policy(item->policy);
-    state.budget = parse_budget(item->budget);
+    state.budget = parse_entries_budget(item->budget);
   } catch (const UsageError&) {
     // A policy of another version: the trace is worth a look all the same.
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analysis/error.h"
+#include "analysis/replay/budget_entries.h"
 #include "app/figure/figures/of_study.h"
 #include "app/window/state/layouts.h"
 #include "app/window/tiles/tile.h"
@@ -41,8 +42,7 @@ namespace {
 std::string whose_head(const TileState& tile, const figure::FigureInfo& view,
                        const WorkspaceState& state) {
   if (pinned_tile(state) == nullptr || !needs_of(view, tile.choices).head) return {};
-  if (tile.pinned)
-    return fmt::format("Pinned {}.{}: ", tile.pinned->layer, tile.pinned->head);
+  if (tile.pinned) return fmt::format("Pinned {}.{}: ", tile.pinned->layer, tile.pinned->head);
   return fmt::format("Selected {}.{}: ", state.selection.layer, state.selection.head);
 }
 }  // namespace
@@ -74,8 +74,7 @@ void Tile::draw_title(const TileState& tile, const TileContext& context, float w
               colours.secondary);
   const std::string words =
       whose.empty() ? "" : fmt::format("layer.head; {} unpins\n", keys_of(Command::pin_head));
-  help_tooltip(context.panel.fonts,
-               (cut ? whole + "\n" : std::string()) + words + current.tooltip);
+  help_tooltip(context.panel.fonts, (cut ? whole + "\n" : std::string()) + words + current.tooltip);
   if (open) {
     context.panel.ask(
         ChooseView{context.tile, {corner.x, corner.y + ImGui::GetFrameHeight() + 4 * unit}});
@@ -213,8 +212,12 @@ void draw_evaluated_budget(const figure::FigureInfo& view, const TileContext& co
   ImGui::SetNextItemWidth(budget_width());
   if (ImGui::BeginCombo("##evaluated", ("budget " + now).c_str())) {
     for (const std::string& budget : evaluation->budgets()) {
-      if (ImGui::Selectable(budget.c_str(), budget == now))
-        context.panel.state.budget = parse_budget(budget);
+      if (!ImGui::Selectable(budget.c_str(), budget == now)) continue;
+      try {
+        context.panel.state.budget = parse_entries_budget(budget);
+      } catch (const UsageError& problem) {  // a results file may say anything
+        context.panel.fail(problem.what());
+      }
     }
     ImGui::EndCombo();
   } else {
@@ -245,7 +248,8 @@ void draw_side(TileState& tile, const TileContext& context) {
   } else {
     help_tooltip(context.panel.fonts,
                  "Which policy this view shows: " + context.panel.state.policy_a.text() + " or " +
-                     context.panel.state.policy_b.text() + "; A, B: both, where the view can show two");
+                     context.panel.state.policy_b.text() +
+                     "; A, B: both, where the view can show two");
   }
 }
 
@@ -339,8 +343,8 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
   };
 
   HeaderNeed need;
-  need.title = static_cast<double>(title_width(
-      whose_head(tile, view, context.panel.state) + view.title, context.panel.fonts));
+  need.title = static_cast<double>(
+      title_width(whose_head(tile, view, context.panel.state) + view.title, context.panel.fonts));
   ImGui::PushFont(context.panel.fonts.secondary);
   if (const std::string first = first_control(tile, view, context); !first.empty())
     need.side = static_cast<double>(first_control_width(first) + spacing);
