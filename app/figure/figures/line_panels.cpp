@@ -184,6 +184,7 @@ void LinePanels::write_csv(CsvWriter& csv) const {
     for (const Line& line : panel.lines) {
       const std::string_view id = line.name.empty() ? line.id : line.name;
       for (const Point& point : line.points) {
+        if (std::isnan(point.x)) continue;  // a gap in the line
         if (panel.x.names.empty()) {
           csv.row({title, id, point.x, point.y});
         } else {

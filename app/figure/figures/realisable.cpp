@@ -126,7 +126,9 @@ class Parts {
         "Change of the attention output, √(Σ‖Σ(o′ − o)W_O‖² / Σ‖ΣoW_O‖²), of each layer and of all "
         "layers together (all), {}, with sets from the finest that a policy can choose to those "
         "that an engine with one table of blocks can hold; heads share by {}. N = {}. All layers "
-        "together, with the mean entries of a head after the last step: {}.",
+        "together, with the mean entries of a head after the last step: {}. The last page always "
+        "stays, so a policy "
+        "that keeps no recent tokens by itself can lose less with pages.",
         asked_text(*input_.trace), wanted_.how, replays.front()->budget, held);
     figure->caption_text += curve_scale_words(figure->panels.front());
     for (const std::string& refusal : wanted_.refusals) figure->caption_text += " " + refusal + ".";
@@ -146,7 +148,7 @@ class Parts {
       line.points.push_back({static_cast<double>(layer) + 0.5, answer.layer_errors[layer]});
     }
     const double last = static_cast<double>(answer.layer_errors.size()) + 0.5;
-    line.points.push_back({last, std::nan("")});  // a gap: the number of all layers is no layer's
+    line.points.push_back({std::nan(""), std::nan("")});  // a gap: the last number is no layer's
     line.points.push_back({last, answer.residual_change});
     panel.lines.push_back(std::move(line));
   }
