@@ -24,21 +24,23 @@ prompts() { # TASK LENGTH [--blind]
   }
 }
 prompts needle 1000
+count=$((count < 30 ? count : 30)) prompts needle 2000
+count=$((count < 24 ? count : 24)) prompts needle 4000 # the texts give no more of this length
 prompts prose 500
 prompts code 500
 for task in questions needles keyvalue variables; do
   prompts "$task" 500
   prompts "$task" 500 --blind
 done
-running="needles questions several keyvalue variables chance sinks code"
-for study in states once critical blocks variants merging sets $running; do
+running="needles longer questions several keyvalue variables chance sinks code"
+for study in states once critical blocks single variants merging sets $running; do
   cp "assets/studies/claims/$study.json" "$folder/$study.json"
 done
 mkdir -p "$folder/replayed"
 head -n "$traces" "$folder/prompts/needle-1000.jsonl" > "$folder/replayed/needle-1000.jsonl"
 build/bin/kvloupe-capture run --model "$folder/model.gguf" --prompt-set "$folder/replayed/needle-1000.jsonl" --generate 6 \
   --dtype f32 --threads "$threads" --progress none -o "$folder/traces"
-for study in states once critical blocks variants merging sets; do
+for study in states once critical blocks single variants merging sets; do
   build/bin/kvloupe study run "$folder/$study.json" -o "$folder/$study.sqlite"
 done
 python3 scripts/claims_kept.py "$folder"

@@ -61,6 +61,12 @@ def keydiff_rows():
                lambda s, o=other: less(rise(s, change, o, "32", "all"), rise(s, change, "keydiff", "32", "all")), ">", 0)
     yield ("KeyDiff", "Rise of the answer's change from the whole prompt to blocks of 32, `keydiff`, 20 %", "§4.2", "none",
            "blocks", lambda s: list(rise(s, change, "keydiff", "32", "all").values()), "<", 0.02)
+    for other in ("tova", "snapkv", "h2o"):
+        yield ("KeyDiff", f"Rise of the answer's change from the whole prompt to blocks of one token, `{other}` − `keydiff`, 20 %",
+               "§2.3, §4.2", "attention scores lose more", "single",
+               lambda s, o=other: less(rise(s, change, o, "1", "all"), rise(s, change, "keydiff", "1", "all")), ">", 0)
+    yield ("KeyDiff", "Rise of the answer's change from the whole prompt to blocks of one token, `keydiff`, 20 %", "§4.2", "none",
+           "single", lambda s: list(rise(s, change, "keydiff", "1", "all").values()), "<", 0.02)
     for anchor, place, theirs in (("median", "tab. 2", "35.4 beside 35.1"), ("rawmean", "§3.2", "as good")):
         yield ("KeyDiff", f"Answer's change with anchor={anchor} over that with the mean of unit keys, distance of the quotient to 1, 20 %",
                place, theirs, "variants", lambda s, a=anchor: ratio(s, change, f"keydiff({a})", "keydiff"), "<", 0.1)
@@ -99,6 +105,12 @@ def set_rows():
     yield ("KVMerger", "Cosine of neighbouring keys − of all pairs of keys", "fig. 2, 3a", "neighbours more alike", "sets",
            lambda s: [a - b for a, b in zip(mean(s, "neighbour_key_cosine", "full", "99%"), mean(s, "key_mean_cosine", "full", "99%"))],
            ">", 0)
+    def nearer(s, of):
+        return [a - b for a, b in zip(mean(s, f"neighbour_{of}_cosine", "full", "99%"), mean(s, f"far_{of}_cosine", "full", "99%"))]
+    yield ("KVMerger", "Cosine of neighbouring keys − of keys 64 tokens apart", "fig. 2, 3a", "alike near the diagonal", "sets",
+           lambda s: nearer(s, "key"), ">", 0)
+    yield ("KVMerger", "Cosine of neighbours − 64 tokens apart, of keys − of values", "fig. 3a", "values are not alike locally", "sets",
+           lambda s: [a - b for a, b in zip(nearer(s, "key"), nearer(s, "value"))], ">", 0)
     yield ("KVMerger", "Share of the tokens that joined another one, threshold 0.75", "§5.1", "half (the budget is 50 %)", "sets",
            lambda s: [1 - one for one in mean(s, "retained_share", "h2o+kvmerger", "99%")], ">", 0.5)
     for layers, words in ((range(2), "first two layers"), (range(28, 30), "last two layers")):
@@ -151,6 +163,14 @@ def needle_rows():
                "needles", lambda s, b=budget: found(s, "snapkv(pool=max)+critical", "snapkv(pool=max)", b), ">", 0)
         yield ("CAOTE", f"Needles found, `tova+caote` − `tova`, {budget}", "tab. 5", "0.172 → 0.150 (3B, 2k), 0.220 → 0.232 (4k)",
                "needles", lambda s, b=budget: found(s, "tova+caote", "tova", b), ">", 0)
+
+
+def longer_rows():
+    """Needles in longer texts, at a quarter of the cache."""
+    for length in ("2000", "4000"):
+        for other in ("sink", "tova", "h2o", "snapkv(pool=max)"):
+            yield ("KeyDiff", f"Needles found in {length[0]} 000 tokens, `keydiff` − `{other}`, 25 %", "fig. 6", "more, of all depths and lengths",
+                   "longer", lambda s, n=length, o=other: found(s.part(f"needle-{n}"), "keydiff", o, "25%"), ">", 0)
 
 
 TASKS = [  # study, words, a half sentence for the table of chance
@@ -222,6 +242,7 @@ ROWS = [  # paper, claim, place, their number, study, numbers of the prompts, si
     *equal_count_rows(),
     *known_rows(),
     *needle_rows(),
+    *longer_rows(),
     *task_rows(),
     *code_rows(),
 ]

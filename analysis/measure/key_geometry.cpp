@@ -12,6 +12,8 @@ namespace kvloupe::measures {
 
 namespace {
 constexpr double kDistinctShare = 0.1;
+/// Tokens between the keys of far_key_cosine: well beyond a sentence.
+constexpr int kFar = 64;
 
 double median_of(const std::vector<double>& values) {
   return static_cast<double>(median(std::vector<float>(values.begin(), values.end())));
@@ -68,6 +70,20 @@ MeasureFamily key_geometry() {
        .formula = "mean of cos(v_i, v_i-1)",
        .source = "after KVMerger figure 3a",
        .help = "How alike the values of neighbouring tokens are: their mean cosine."},
+      {.name = "far_key_cosine",
+       .title = "Cosine of keys 64 tokens apart",
+       .unit = "",
+       .formula = "mean of cos(k_i, k_i-64)",
+       .source = "after KVMerger figure 3a",
+       .help = "How alike two keys are with 63 tokens between them: their mean cosine, lower than "
+               "the neighbours' where keys are alike locally. Unknown in 64 tokens or fewer."},
+      {.name = "far_value_cosine",
+       .title = "Cosine of values 64 tokens apart",
+       .unit = "",
+       .formula = "mean of cos(v_i, v_i-64)",
+       .source = "after KVMerger figure 3a",
+       .help = "How alike two values are with 63 tokens between them: their mean cosine. Unknown "
+               "in 64 tokens or fewer."},
   };
   family.of_trace = [](const MeasuredHead& head, std::span<double> values) {
     const auto index = static_cast<std::size_t>(head.head);
@@ -85,8 +101,11 @@ MeasureFamily key_geometry() {
     }
     values[2] = median_of(angles_to(keys, mean_key));
     values[3] = static_cast<double>(median(row_norms(keys)));
-    values[4] = mean_local_similarity(keys, 1).front();
-    values[5] = mean_local_similarity(view(head.states.values[index]), 1).front();
+    const MatrixView own_values = view(head.states.values[index]);
+    values[4] = mean_similarity_at(keys, 1);
+    values[5] = mean_similarity_at(own_values, 1);
+    values[6] = mean_similarity_at(keys, kFar);
+    values[7] = mean_similarity_at(own_values, kFar);
   };
   return family;
 }

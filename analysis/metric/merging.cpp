@@ -65,14 +65,25 @@ std::vector<double> local_similarity(const MatrixView& rows, Eigen::Index token,
   return result;
 }
 
+namespace {
+/// Mean over all pairs of `unit` rows that are so far apart; NaN without a pair.
+double mean_similarity(const Rows& unit, int distance) {
+  const Eigen::Index pairs = std::max<Eigen::Index>(unit.rows() - distance, 0);
+  return pairs == 0 ? std::numeric_limits<double>::quiet_NaN()
+                    : unit.topRows(pairs).cwiseProduct(unit.bottomRows(pairs)).sum() /
+                          static_cast<double>(pairs);
+}
+}  // namespace
+
+double mean_similarity_at(const MatrixView& rows, int distance) {
+  return mean_similarity(directions(rows), distance);
+}
+
 std::vector<double> mean_local_similarity(const MatrixView& rows, int most) {
   const Rows unit = directions(rows);
   std::vector<double> result;
   for (int distance = 1; distance <= most; ++distance) {
-    const Eigen::Index pairs = std::max<Eigen::Index>(rows.rows() - distance, 0);
-    result.push_back(pairs == 0 ? std::numeric_limits<double>::quiet_NaN()
-                                : unit.topRows(pairs).cwiseProduct(unit.bottomRows(pairs)).sum() /
-                                      static_cast<double>(pairs));
+    result.push_back(mean_similarity(unit, distance));
   }
   return result;
 }

@@ -27,4 +27,7 @@ std::vector<double> local_similarity(const MatrixView& rows, Eigen::Index token,
 /// The mean of this cosine over all rows that have such a neighbour: [most].
 std::vector<double> mean_local_similarity(const MatrixView& rows, int most);
 
+/// The same at one distance.
+double mean_similarity_at(const MatrixView& rows, int distance);
+
 }  // namespace kvloupe

@@ -42,6 +42,10 @@ class KeyMeasuresTest : public ::testing::TestWithParam<Model> {
     return naive::vectors_of(
         states_.key[static_cast<std::size_t>(head.layer)][static_cast<std::size_t>(head.head)]);
   }
+  naive::Vectors values(const HeadReplay& head) const {
+    return naive::vectors_of(
+        states_.value[static_cast<std::size_t>(head.layer)][static_cast<std::size_t>(head.head)]);
+  }
   naive::Vectors queries(int layer, int query_head) const {
     return naive::vectors_of(
         states_.query[static_cast<std::size_t>(layer)][static_cast<std::size_t>(query_head)]);
@@ -92,6 +96,15 @@ TEST_P(KeyMeasuresTest, GeometryOfTheTraceWhateverThePolicy) {
     for (std::size_t t = 1; t < k.size(); ++t) neighbours += naive::cosine(k[t], k[t - 1]);
     EXPECT_NEAR(measure_of(require_measure("neighbour_key_cosine"), head),
                 neighbours / static_cast<double>(k.size() - 1), 1e-12);
+    const naive::Vectors v = values(head);
+    ASSERT_GT(k.size(), 64U);
+    double far_keys = 0.0, far_values = 0.0;
+    for (std::size_t t = 64; t < k.size(); ++t) {
+      far_keys += naive::cosine(k[t], k[t - 64]) / static_cast<double>(k.size() - 64);
+      far_values += naive::cosine(v[t], v[t - 64]) / static_cast<double>(k.size() - 64);
+    }
+    EXPECT_NEAR(measure_of(require_measure("far_key_cosine"), head), far_keys, 1e-12);
+    EXPECT_NEAR(measure_of(require_measure("far_value_cosine"), head), far_values, 1e-12);
     const double correlation = measure_of(require_measure("key_attention_correlation"), head);
     EXPECT_GE(correlation, -1.0);
     EXPECT_LE(correlation, 1.0);
