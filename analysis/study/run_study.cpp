@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "analysis/error.h"
@@ -64,10 +66,10 @@ StudyRun::StudyRun(const std::filesystem::path& study, const std::filesystem::pa
   }
   const std::string of =
       shard.count > 1 ? fmt::format("shard {} of {}: ", shard.number, shard.count) : "";
-  report_(fmt::format("{}{} items, {} of them done before", of, items_, done_));
+  say(fmt::format("{}{} items, {} of them done before", of, items_, done_));
   if (others_wait > 0) {
-    report_(fmt::format("{} more wait for {} with the same results file", others_wait,
-                        part_ == StudyPart::replays ? "kvloupe-capture study" : "kvloupe study"));
+    say(fmt::format("{} more wait for {} with the same results file", others_wait,
+                    part_ == StudyPart::replays ? "kvloupe-capture study" : "kvloupe study"));
   }
   for (const int item : broken) {
     StudyOutcome outcome;
@@ -128,12 +130,12 @@ void StudyRun::record(const StudyOutcome& computed) {
   results_.record(outcome);
   if (outcome.problem.empty()) {
     ++done_;
-    report_(fmt::format("{} of {}: {} ({:.2f} s)", done_ + failed_, items_, place_of(outcome.item),
-                        outcome.seconds));
+    say(fmt::format("{} of {}: {} ({:.2f} s)", done_ + failed_, items_, place_of(outcome.item),
+                    outcome.seconds));
   } else {
     ++failed_;
-    report_(fmt::format("{} of {} failed: {}: {}", done_ + failed_, items_, place_of(outcome.item),
-                        outcome.problem));
+    say(fmt::format("{} of {} failed: {}: {}", done_ + failed_, items_, place_of(outcome.item),
+                    outcome.problem));
   }
 }
 
@@ -143,6 +145,22 @@ void StudyRun::finish() const {
       fmt::format("{} of {} items failed; the others are in {}; run the same command "
                   "again when the lines above are dealt with",
                   failed_, items_, path_));
+}
+
+StudyRun::Report study_report(const std::string& kind) {
+  if (kind == "none") return [](const StudyRun::News&) {};
+  if (kind == "lines")
+    return [](const StudyRun::News& news) { fmt::print(stderr, "{}\n", news.line); };
+  if (kind != "json") throw UsageError("--progress " + kind + ": give lines, json or none");
+  return [](const StudyRun::News& news) {
+    const nlohmann::ordered_json line = {{"event", news.items > 0 ? "items" : "note"},
+                                         {"done", news.done},
+                                         {"failed", news.failed},
+                                         {"items", news.items},
+                                         {"text", news.line}};
+    fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    std::fflush(stdout);
+  };
 }
 
 std::unique_ptr<ItemWorker> make_replay_worker(int threads) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "analysis/study/item_queue.h"
 #include "analysis/study/shard.h"
@@ -26,8 +27,15 @@ std::unique_ptr<ItemWorker> make_replay_worker(int threads);
 /// of these; any number of workers compute.
 class StudyRun {
  public:
-  /// Lines for a person: progress, and problems of items.
-  using Report = std::function<void(const std::string& line)>;
+  /// A line for a person, and how many items of the part and the shard are done, failed and there;
+  /// a remark has none there.
+  struct News {
+    std::string line;
+    int done = 0, failed = 0, items = 0;
+    operator const std::string&() const { return line; }  // NOLINT: for who wants the line alone
+  };
+  /// Gets progress, and problems of items.
+  using Report = std::function<void(const News& news)>;
 
   /// Reads and checks the study, locks and opens the results file. What cannot be computed, since
   /// its trace cannot be opened, is recorded as failed. Throws FileError; also where the study has
@@ -45,6 +53,7 @@ class StudyRun {
 
  private:
   std::string place_of(int item) const;
+  void say(std::string line) const { report_({std::move(line), done_, failed_, items_}); }
 
   Study study_;
   StudyPlan plan_;
@@ -57,6 +66,10 @@ class StudyRun {
   std::string largest_budget_;
   int items_ = 0, done_ = 0, failed_ = 0;  // of the part and the shard
 };
+
+/// Where the progress of a study goes: "lines" on standard error, "json", one object per line on
+/// standard output, or "none". Throws UsageError for another word.
+StudyRun::Report study_report(const std::string& kind);
 
 /// Runs a study in this process, each item on all cores. Throws what StudyRun throws.
 void run_study(const std::filesystem::path& study, const std::filesystem::path& results,

@@ -26,6 +26,7 @@ namespace {
 struct Options {
   std::vector<std::string> inputs;
   std::string output, csv, shard;
+  std::string progress = "lines";
   std::string foretell;      // a measure of runs in the model
   std::string table, block;  // a paper's table, and what it shows
   std::vector<std::string> measures;
@@ -90,9 +91,8 @@ std::vector<std::filesystem::path> paths_of(const Options& options) {
 }
 
 int compute(const Options& options) {
-  const StudyRun::Report report = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
-  run_study_as_started(options.inputs.front(), options.output, options.shard, report,
-                       StudyPart::replays, make_replay_worker);
+  run_study_as_started(options.inputs.front(), options.output, options.shard,
+                       study_report(options.progress), StudyPart::replays, make_replay_worker);
   return 0;
 }
 
@@ -190,6 +190,10 @@ void add(CLI::App& app, Action& action) {
                    "FILE.md, FILE.csv or FILE.tex; without it, Markdown is printed");
   verb->add_option("--shard", options->shard,
                    "Compute one part, such as 3/10, into a results file of its own");
+  verb->add_option("--progress", options->progress,
+                   "With run: lines on standard error, json (one object per line on standard "
+                   "output) or none")
+      ->capture_default_str();
   verb->add_flag("--merge", options->merge,
                  "As merge: join results files of one study, such as its shards");
   verb->add_option("--csv", options->csv, "As csv; -: print the values");

@@ -136,10 +136,10 @@ void read_progress_line(const std::string& text, CaptureState& state) {
 CaptureForecast foresee_capture(const CaptureOptions& options, Progress& progress) {
   if (const std::string problem = capture_problem(options); !problem.empty())
     throw WorkError(problem);
-  std::vector<std::string> words = capture_command(options, job::capture_program(options.program));
+  std::vector<std::string> words = capture_command(options, job::own_program(options.program));
   words.emplace_back("--dry-run");
   CaptureForecast forecast;
-  job::run_capture_child(words, progress, [&](const std::string& text) {
+  job::run_own_program(words, progress, [&](const std::string& text) {
     const nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
     if (!line.is_object() || line.value("event", nlohmann::json()) != "forecast") return;
     const auto word = [&](const char* field) {
@@ -163,9 +163,9 @@ CaptureState run_capture_program(const CaptureOptions& options, Progress& progre
                                  const std::function<void(const CaptureState&)>& publish) {
   if (const std::string problem = capture_problem(options); !problem.empty())
     throw WorkError(problem);
-  const std::string program = job::capture_program(options.program);
+  const std::string program = job::own_program(options.program);
   CaptureState state;
-  job::run_capture_child(capture_command(options, program), progress, [&](const std::string& line) {
+  job::run_own_program(capture_command(options, program), progress, [&](const std::string& line) {
     read_progress_line(line, state);
     publish(state);
   });

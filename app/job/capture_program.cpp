@@ -1,5 +1,7 @@
 #include "app/job/capture_program.h"
 
+#include <filesystem>
+
 #include "analysis/child_process.h"
 #include "analysis/error.h"
 #include "analysis/plugin/load_plugin.h"
@@ -8,26 +10,25 @@
 namespace kvloupe::job {
 
 namespace {
-constexpr const char* kProgram = "kvloupe-capture";
-
 /// "kvloupe-capture: what is wrong" without the name.
-std::string without_name(const std::string& line) {
-  const std::string prefix = std::string(kProgram) + ": ";
+std::string without_name(const std::string& line, const std::string& name) {
+  const std::string prefix = name + ": ";
   return line.starts_with(prefix) ? line.substr(prefix.size()) : line;
 }
 }  // namespace
 
-std::string capture_program(const std::string& named) {
-  std::string program = named.empty() ? find_program(kProgram) : named;
-  if (program.empty()) {
+std::string own_program(const std::string& named, const char* program) {
+  std::string path = named.empty() ? find_program(program) : named;
+  if (path.empty()) {
     throw WorkError(
-        "kvloupe-capture was not found beside kvloupe or in $PATH; build it with libtorch");
+        std::string(program) +
+        " was not found beside this program or in $PATH; kvloupe-capture is built with libtorch");
   }
-  return program;
+  return path;
 }
 
-void run_capture_child(const std::vector<std::string>& words, Progress& progress,
-                       const std::function<void(const std::string&)>& on_line) {
+void run_own_program(const std::vector<std::string>& words, Progress& progress,
+                     const std::function<void(const std::string&)>& on_line) {
   // The child trusts its command line, which may hold a policy from a session.
   for (const std::string& word : words) {
     for (const std::string& file : python_files_in(word)) {
@@ -44,9 +45,10 @@ void run_capture_child(const std::vector<std::string>& words, Progress& progress
   }
   const ChildResult result = run_child(all, progress, on_line);
   if (result.exit_code == 0) return;
-  const std::string why = without_name(result.last_error);
+  const std::string name = std::filesystem::path(words.front()).filename().string();
+  const std::string why = without_name(result.last_error, name);
   if (!why.empty()) throw WorkError(why);
-  throw WorkError("kvloupe-capture ended " +
+  throw WorkError(name + " ended " +
                   (result.signal != 0 ? "by signal " + std::to_string(result.signal)
                                       : "with code " + std::to_string(result.exit_code)));
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The program kvloupe-capture as a child process.
+// The programs kvloupe-capture and kvloupe as child processes.
 
 #include <functional>
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace kvloupe::job {
 
-/// Its path: `named`, where that is not empty, else beside this program, else in $PATH. Throws
-/// WorkError where it is not found.
-std::string capture_program(const std::string& named);
+/// The path of `program`: `named`, where that is not empty, else beside this program, else in
+/// $PATH. Throws WorkError where it is not found.
+std::string own_program(const std::string& named, const char* program = "kvloupe-capture");
 
 /// Runs it to its end, with the plugins of this program; `on_line` gets the lines of its standard
 /// output. Throws WorkError with the program's own last line if it fails; Cancelled through
 /// progress.
-void run_capture_child(const std::vector<std::string>& words, Progress& progress,
-                       const std::function<void(const std::string&)>& on_line);
+void run_own_program(const std::vector<std::string>& words, Progress& progress,
+                     const std::function<void(const std::string&)>& on_line);
 
 }  // namespace kvloupe::job

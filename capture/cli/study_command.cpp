@@ -16,16 +16,17 @@ namespace {
 
 struct StudyOptions {
   std::string study, results, shard;
-  std::string device = "cpu";
+  std::string device = "cpu", progress = "lines";
   int threads = 0;
   ModelChoice model;  // its path is the study's
 };
 
 int run_study_command(const StudyOptions& options) {
-  const StudyRun::Report report = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  const StudyRun::Report report = study_report(options.progress);
   const MakeWorker make_worker = [&options, &report](int threads) {
     return std::make_unique<RunWorker>(
-        options.device, options.threads > 0 ? options.threads : threads, options.model, report);
+        options.device, options.threads > 0 ? options.threads : threads, options.model,
+        [&report](const std::string& note) { report({note}); });
   };
   run_study_as_started(options.study, options.results, options.shard, report, StudyPart::runs,
                        make_worker);
@@ -47,6 +48,9 @@ void add(CLI::App& app, Action& action) {
   verb->add_option("--shard", options->shard,
                    "Compute one part, such as 3/10, into a results file of its own; kvloupe study "
                    "merge joins the parts");
+  verb->add_option("--progress", options->progress,
+                   "lines on standard error, json (one object per line on standard output) or none")
+      ->capture_default_str();
   add_model_options(*verb, options->model, false);
   add_device_options(*verb, options->device, options->threads,
                      "Threads for the model's products in each process");

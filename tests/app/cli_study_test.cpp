@@ -62,6 +62,18 @@ class CliStudy : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
+TEST_F(CliStudy, TellsAProgramHowFarItIs) {
+  const Outcome json = study({path("study.json"), "-o", path("out.sqlite"), "--progress", "json"});
+  ASSERT_EQ(json.code, 0) << json.error;
+  EXPECT_EQ(json.error, "");
+  EXPECT_THAT(json.out, StartsWith(R"({"event":"items","done":0,"failed":0,"items":24,"text":)"));
+  EXPECT_THAT(json.out, HasSubstr(R"("done":24,"failed":0,"items":24,"text":"24 of 24: )"));
+  EXPECT_EQ(std::count(json.out.begin(), json.out.end(), '\n'), 25);
+  const Outcome wrong = study({path("study.json"), "-o", path("out.sqlite"), "--progress", "bar"});
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_THAT(wrong.error, HasSubstr("lines, json or none"));
+}
+
 TEST_F(CliStudy, ComputesGoesOnAndPrints) {
   const Outcome first = compute();
   ASSERT_EQ(first.code, 0) << first.error;

@@ -15,6 +15,7 @@
 #include "analysis/replay/replay.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/model_place.h"
+#include "app/window/sheets/sheet_form.h"
 #include "app/window/state/demo_model.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/widgets/key_input.h"
@@ -26,16 +27,6 @@ namespace kvloupe::window {
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr float kNames = 96.0F;  // where controls begin
-
-/// A line's name, and its control to follow as wide as is left less `button`.
-void field(const PanelContext& c, const char* text, float button = 0.0F) {
-  ImGui::AlignTextToFramePadding();
-  ImGui::TextDisabled("%s", text);
-  ImGui::SameLine(c.px(kNames));
-  ImGui::SetNextItemWidth(button > 0.0F ? -button - ImGui::GetStyle().ItemSpacing.x : -1.0F);
-}
 
 /// Stays on the line if it has room for so many pixels, else goes to the next one. True if it
 /// stays.
@@ -202,7 +193,7 @@ void CapturePanel::draw_prompt(const PanelContext& c) {
   using Prompt = CaptureOptions::Prompt;
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("prompt");
-  ImGui::SameLine(c.px(kNames));
+  ImGui::SameLine(c.px(kFormNames));
   const auto choice = [&](const char* title, Prompt prompt) {
     if (radio_button(title, options.prompt == prompt, c.colours())) options.prompt = prompt;
   };
@@ -214,7 +205,7 @@ void CapturePanel::draw_prompt(const PanelContext& c) {
     const ImGuiStyle& style = ImGui::GetStyle();
     const float needs =
         ImGui::GetFrameHeight() + style.ItemInnerSpacing.x + ImGui::CalcTextSize(title).x;
-    if (!stay_on_line(needs, style.ItemSpacing.x)) ImGui::SetCursorPosX(c.px(kNames));
+    if (!stay_on_line(needs, style.ItemSpacing.x)) ImGui::SetCursorPosX(c.px(kFormNames));
     if (radio_button(title, options.prompt == Prompt::trace, c.colours())) use_trace(c);
     help_tooltip(c.fonts,
                  "Run the same tokens; generated tokens are taken from the trace too, so that the "
@@ -222,17 +213,17 @@ void CapturePanel::draw_prompt(const PanelContext& c) {
   }
   const float browse = c.px(80);
   if (options.prompt == Prompt::file) {
-    field(c, "", browse);
+    form_field(c, "", browse);
     ImGui::InputTextWithHint("##file", "text file", &options.file);
     ImGui::SameLine();
     if (ImGui::Button("Browse…##prompt", {browse, 0})) {
       files_.open(FilePanel::Purpose::open_prompt, options.file);
     }
   } else if (options.prompt == Prompt::text) {
-    ImGui::SetCursorPosX(c.px(kNames));
+    ImGui::SetCursorPosX(c.px(kFormNames));
     ImGui::InputTextMultiline("##text", &options.text, {-1, c.px(96)});
   } else {
-    field(c, "");
+    form_field(c, "");
     ImGui::TextUnformatted(fmt::format("{} + {} generated, from {}", count_text(prompt_tokens_),
                                        count_text(generated_tokens_),
                                        fs::path(options.from).filename().string())
@@ -244,7 +235,7 @@ void CapturePanel::draw_policy(const PanelContext& c) {
   bool closed = options.closed_loop();
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("cache");
-  ImGui::SameLine(c.px(kNames));
+  ImGui::SameLine(c.px(kFormNames));
   if (radio_button("full", !closed, c.colours())) options.policy = kFullCache;
   help_tooltip(c.fonts, "Every policy can then be replayed on the trace (open loop)");
   ImGui::SameLine();
@@ -257,7 +248,7 @@ void CapturePanel::draw_policy(const PanelContext& c) {
                "in every layer above 0 then come from a model that runs with the policy");
   if (!options.closed_loop()) return;
   const float budget = c.px(96);
-  field(c, "policy", budget + c.px(64));
+  form_field(c, "policy", budget + c.px(64));
   ImGui::PushFont(c.fonts.mono);
   ImGui::InputText("##policy", &options.policy);
   ImGui::PopFont();
@@ -271,7 +262,7 @@ void CapturePanel::draw_policy(const PanelContext& c) {
 void CapturePanel::draw_model(const PanelContext& c) {
   const float browse = c.px(80);
   const float list = ImGui::GetFrameHeight();
-  field(c, "model", browse + list + ImGui::GetStyle().ItemSpacing.x);
+  form_field(c, "model", browse + list + ImGui::GetStyle().ItemSpacing.x);
   const char* hint = search_.computing()
                          ? "looking for the model that made the trace …"
                          : "GGUF file, or folder with config.json, model.safetensors, tokenizer";
@@ -305,7 +296,7 @@ void CapturePanel::draw_form(const PanelContext& c) {
   draw_model(c);
   draw_prompt(c);
   draw_policy(c);
-  field(c, "block");
+  form_field(c, "block");
   ImGui::SetNextItemWidth(c.px(128));
   if (ImGui::InputInt("##block", &options.block, 16, 128))
     options.block = std::clamp(options.block, 1, 1 << 20);
@@ -318,7 +309,7 @@ void CapturePanel::draw_form(const PanelContext& c) {
       ImGui::TextDisabled("%s", title);
       ImGui::SameLine();
     } else {
-      field(c, title);
+      form_field(c, title);
     }
     ImGui::SetNextItemWidth(number);
     if (ImGui::InputInt("##generate", &options.generate, 1, 16)) {
@@ -326,9 +317,9 @@ void CapturePanel::draw_form(const PanelContext& c) {
     }
     help_tooltip(c.fonts, "Largest number of tokens to generate after the prompt, greedily");
   }
-  field(c, "trace");
+  form_field(c, "trace");
   ImGui::InputText("##output", &options.output);
-  ImGui::SetCursorPosX(c.px(kNames));
+  ImGui::SetCursorPosX(c.px(kFormNames));
   bool whole = !options.shared_weights;
   if (checkbox("with the model's weights", whole, c.colours())) options.shared_weights = !whole;
   help_tooltip(
@@ -397,23 +388,9 @@ void CapturePanel::draw(const PanelContext& c) {
     appeared_ = true;  // comes to the front again
   }
   if (!open_ || files_.is_open()) return;
-  const ImVec2 screen = ImGui::GetIO().DisplaySize;
-  const float width = std::min(c.px(640), screen.x - 32);
-  // A large one begins higher, and scrolls where even that is not enough.
-  const float edge = c.px(8);
-  const float top = std::max(edge, std::min(screen.y / 5, screen.y - height_ - edge));
-  ImGui::SetNextWindowPos({(screen.x - width) / 2, top});
-  ImGui::SetNextWindowSizeConstraints({width, 0}, {width, screen.y - 2 * edge});
-  ImGui::SetNextWindowSize({width, 0});
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {c.px(16), c.px(16)});
-  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {c.px(8), c.px(8)});
-  if (appeared_) ImGui::SetNextWindowFocus();
+  begin_sheet(c, "##capture", options.closed_loop() ? "New capture: closed loop" : "New capture",
+              height_, appeared_);
   appeared_ = false;
-  ImGui::Begin("##capture", nullptr,
-               ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoMove |
-                   ImGuiWindowFlags_NoCollapse | ImGuiWindowFlags_NoSavedSettings);
-  text_in(c.fonts.heading, options.closed_loop() ? "New capture: closed loop" : "New capture");
   const bool runs = running();
   ImGui::BeginDisabled(runs);
   draw_form(c);
@@ -429,7 +406,7 @@ void CapturePanel::draw(const PanelContext& c) {
                                         : foreseeing() ? "Asking what the run will take …"
                                                        : " ");
   }
-  ImGui::SetCursorPosX(c.px(kNames));
+  ImGui::SetCursorPosX(c.px(kFormNames));
   if (runs) {
     if (ImGui::Button("Cancel", {c.px(96), 0})) cancel();
     ImGui::SameLine();
@@ -451,9 +428,7 @@ void CapturePanel::draw(const PanelContext& c) {
     ImGui::SameLine();
     if (ImGui::Button("Close", {c.px(96), 0})) open_ = false;
   }
-  height_ = ImGui::GetWindowHeight();
-  ImGui::End();
-  ImGui::PopStyleVar(3);
+  height_ = end_sheet();
 }
 
 }  // namespace kvloupe::window

@@ -30,6 +30,7 @@ bool fits(const fs::path& file, FilePanel::Purpose purpose) {
     // Of a split GGUF model, its first part.
     return file.filename() == "config.json" || (suffix == ".gguf" && !gguf_parts(file).empty());
   }
+  if (purpose == Purpose::open_prompts) return suffix == ".jsonl" || suffix == ".json";
   if (purpose == Purpose::open_prompt) return suffix == ".txt" || suffix == ".md" || suffix.empty();
   return suffix == ".json";
 }
@@ -94,8 +95,9 @@ bool FilePanel::draw(const Fonts& fonts, const WindowColours& colours) {
                       : purpose_ == Purpose::open_session ? "Open a session"
                       : purpose_ == Purpose::open_model
                           ? "Choose a model: a GGUF file, or a folder's config.json"
-                      : purpose_ == Purpose::open_prompt ? "Choose a prompt"
-                                                         : "Save the session";
+                      : purpose_ == Purpose::open_prompt  ? "Choose a prompt"
+                      : purpose_ == Purpose::open_prompts ? "Choose prompts with their answers"
+                                                          : "Save the session";
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {16 * unit, 16 * unit});
   if (appeared_) ImGui::SetNextWindowFocus();
@@ -168,10 +170,11 @@ bool FilePanel::draw(const Fonts& fonts, const WindowColours& colours) {
   if (!listing) {
     ImGui::TextDisabled("Reading the folder …");
   } else if (listing->entries.empty()) {
-    ImGui::TextDisabled(purpose_ == Purpose::open_trace    ? "No trace (.h5) or results file here."
-                        : purpose_ == Purpose::open_prompt ? "No .txt file here."
-                        : purpose_ == Purpose::open_model  ? "No .gguf file or config.json here."
-                                                           : "No .json file here.");
+    ImGui::TextDisabled(purpose_ == Purpose::open_trace     ? "No trace (.h5) or results file here."
+                        : purpose_ == Purpose::open_prompt  ? "No .txt file here."
+                        : purpose_ == Purpose::open_prompts ? "No .jsonl file here."
+                        : purpose_ == Purpose::open_model   ? "No .gguf file or config.json here."
+                                                            : "No .json file here.");
   }
   ImGui::EndChild();
   ImGui::PushFont(fonts.secondary);

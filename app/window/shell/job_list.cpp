@@ -27,6 +27,8 @@ std::vector<Workspace::Running> Workspace::running() {
   if (sheets.capture_panel.running())
     add_share("Capture", sheets.capture_panel.fraction(),
               [this] { sheets.capture_panel.cancel(); });
+  if (sheets.study_panel.running())
+    add_share("Study", sheets.study_panel.fraction(), [this] { sheets.study_panel.cancel(); });
   if (start_page.capturing()) add_share("Capture of the demo", start_page.fraction(), {});
   if (lessons.capturing()) add_share("Capture for the lesson", lessons.fraction(), {});
   for (std::size_t i = 0; i < tiles.size(); ++i) {

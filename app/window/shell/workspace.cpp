@@ -445,6 +445,7 @@ std::vector<Workspace::Sheet> Workspace::all_sheets() {
       {[&] { return pages.is_open(); }, [&] { pages.close(); },
        [this, &pages](const PanelContext& c) { pages.draw(c, tile()); }, true},
       of(sheets.capture_panel, true),
+      of(sheets.study_panel, true),
       of(sheets.cache, true),
       {[this] { return text_panel_.search.is_open(); }, [this] { text_panel_.search.close(); }},
       {[this] { return stage_.keyboard_is_in_panel() || stage_.drawer() != Panel::none; },

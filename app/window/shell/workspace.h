@@ -24,6 +24,7 @@
 #include "app/window/sheets/head_table.h"
 #include "app/window/sheets/help_sheet.h"
 #include "app/window/sheets/start_page.h"
+#include "app/window/sheets/study_panel.h"
 #include "app/window/state/layouts.h"
 #include "app/window/state/known_models.h"
 #include "app/window/state/lesson_player.h"
@@ -44,6 +45,7 @@ struct Sheets {
   Sheets(const std::function<void()>& wake, KnownModels& models, const demo::DemoPlaces& demo)
       : file_panel(wake),
         capture_panel(wake, models),
+        study_panel(wake),
         cause_card(models, demo.cache, demo.program, wake),
         cache(demo.cache, wake) {}
 
@@ -53,6 +55,7 @@ struct Sheets {
   FilePanel file_panel;
   ExportPanel export_panel;
   CapturePanel capture_panel;
+  StudyPanel study_panel;
   TokenCard token_card;
   CauseCard cause_card;
   CacheSheet cache;

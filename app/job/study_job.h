@@ -1,0 +1,58 @@
+#pragma once
+// A study that is made in the window and run by a child process.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "analysis/progress.h"
+
+namespace kvloupe::job {
+
+/// Which policies, at which budgets, on which traces or prompts.
+struct StudyOptions {
+  bool in_model = false;      // runs in the model, on prompts; else replays of traces
+  std::string traces;         // of replays: a file, or a pattern such as traces/*.h5
+  std::string model;          // of runs: a folder or GGUF file
+  std::string prompts;        // of runs: prompts with their answers (docs/studies.md)
+  int answer_tokens = 16;     // of runs: the most that the model says
+  std::string policies;       // specs, separated by commas
+  std::string budgets;        // separated by commas
+  std::string block = "128";  // tokens, "all", or "capture": each trace's own
+  std::string results;        // the results file; the study file stands beside it
+  std::string program;        // empty: beside this program, else in $PATH
+  bool operator==(const StudyOptions&) const = default;
+};
+
+/// One line that says why it cannot start; empty if no problem is known.
+std::string study_problem(const StudyOptions& options);
+/// The study file: the results' name with the ending .json.
+std::string study_file(const StudyOptions& options);
+/// Its content. Throws UsageError for a policy or budget that is none.
+std::string study_text(const StudyOptions& options);
+/// "24 traces × 5 policies × 3 budgets", with what the patterns match now; says so where nothing
+/// does. Looks at the disk.
+std::string study_size(const StudyOptions& options);
+/// The words of the command line.
+std::vector<std::string> study_command(const StudyOptions& options, const std::string& program);
+
+/// How far a study is.
+struct StudyProgress {
+  int done = 0, failed = 0;  // items, those of earlier runs among them
+  int items = 0;             // 0: not known yet
+  int done_before = -1;      // when this run began
+  std::string line;          // what became of the last item
+  double fraction() const { return items > 0 ? static_cast<double>(done + failed) / items : 0.0; }
+};
+
+/// Applies one line of `--progress json`. Other lines are ignored.
+void read_study_line(const std::string& line, StudyProgress& progress);
+
+/// Writes the study file, unless it says the same already, and runs the study to its end; `publish`
+/// is called with every change. What was computed before is not computed again. Throws WorkError
+/// with the program's own last line, or where the study file says another study; Cancelled through
+/// progress, and then the results file holds what is done.
+StudyProgress run_study_program(const StudyOptions& options, Progress& progress,
+                                const std::function<void(const StudyProgress&)>& publish);
+
+}  // namespace kvloupe::job

@@ -1,0 +1,20 @@
+#pragma once
+// What sheets with a form share: their place on the screen, and rows of a name and a control.
+
+#include "app/window/state/panel_context.h"
+
+namespace kvloupe::window {
+
+inline constexpr float kFormNames = 96.0F;  // where controls begin
+
+/// A line's name, and its control to follow as wide as is left less `button` pixels.
+void form_field(const PanelContext& c, const char* text, float button = 0.0F);
+
+/// Begins a sheet in the middle, with this heading; one that was `height` pixels high and would
+/// leave the screen begins higher, and scrolls where even that is not enough. `focus`: comes to the
+/// front. end_sheet() in any case, which returns its height.
+void begin_sheet(const PanelContext& c, const char* id, const char* heading, float height,
+                 bool focus);
+float end_sheet();
+
+}  // namespace kvloupe::window

@@ -1,0 +1,245 @@
+#include "app/window/sheets/study_panel.h"
+
+#include <fmt/format.h>
+#include <imgui.h>
+#include <imgui_stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "app/window/sheets/sheet_form.h"
+#include "app/window/state/demo_model.h"
+#include "app/window/state/panel_context.h"
+#include "app/window/widgets/key_input.h"
+#include "app/window/widgets/marks.h"
+#include "app/window/widgets/numbers.h"
+
+namespace kvloupe::window {
+
+namespace fs = std::filesystem;
+
+namespace {
+constexpr const char* kUsualPolicies = "keydiff, snapkv, h2o, tova, sink";
+
+std::string in_folder(const fs::path& folder, const char* file) {
+  std::error_code error;
+  return ((folder.empty() ? fs::current_path(error) : folder) / file).string();
+}
+}  // namespace
+
+void StudyPanel::open_new(const PanelContext& c) {
+  open_ = appeared_ = true;
+  if (running()) return;
+  problem_.clear();
+  stopped_.clear();
+  const fs::path folder = fs::path(c.state.trace).parent_path();
+  if (options.traces.empty() && !c.state.trace.empty()) options.traces = in_folder(folder, "*.h5");
+  if (options.model.empty()) options.model = demo_model_folder();
+  if (options.results.empty()) options.results = in_folder(folder, "study.sqlite");
+  if (options.budgets.empty()) options.budgets = "10%, 25%, 50%";
+  if (!options.policies.empty()) return;
+  options.policies = kUsualPolicies;
+  // The policies in hand stand first, unless they are among the usual ones.
+  for (const std::string& own :
+       {c.state.policy_b_on ? c.state.policy_b.text() : std::string(), c.state.policy_a.text()}) {
+    const std::string all = ", " + options.policies + ",";
+    if (!own.empty() && all.find(", " + own + ",") == std::string::npos)
+      options.policies = own + ", " + options.policies;
+  }
+}
+
+double StudyPanel::fraction() const {
+  const auto state = run_.current();
+  return state ? state->fraction() : 0.0;
+}
+
+void StudyPanel::start() {
+  problem_.clear();
+  stopped_.clear();
+  started_ = std::chrono::steady_clock::now();
+  run_.request(queue_, fmt::format("{}#{}", options.results, ++runs_),
+               [options = options](Progress& progress, const auto& publish) {
+                 return job::run_study_program(options, progress, publish);
+               });
+}
+
+void StudyPanel::cancel() {
+  if (const auto state = run_.current(); state && state->items > 0) {
+    stopped_ = fmt::format("Stopped: {} of {} are done and kept. Run goes on with the others.",
+                           count_text(state->done), count_text(state->items));
+  }
+  run_.clear();
+}
+
+void StudyPanel::follow(const PanelContext& c) {
+  if (run_.key().empty() || run_.computing() || told_ == run_.key()) return;
+  told_ = run_.key();
+  if (const std::string error = run_.error(); !error.empty()) {
+    problem_ = error;
+    if (!open_) c.fail("Study: " + error);
+  } else if (const auto state = run_.current()) {
+    open_ = false;
+    c.ask(OpenFile{options.results});
+    c.tell(fmt::format("{}: {} items done", options.results, count_text(state->done)));
+  }
+}
+
+/// Counts what the patterns match, once the fields have rested.
+void StudyPanel::measure() {
+  if (running()) return;
+  if (!study_problem(options).empty()) return size_.clear();
+  size_.request(
+      size_queue_,
+      fmt::format("{}\n{}\n{}\n{}\n{}", options.in_model, options.traces, options.prompts,
+                  options.policies, options.budgets),
+      [options = options](Progress&, const auto&) { return job::study_size(options); },
+      std::chrono::milliseconds(400));
+}
+
+std::string StudyPanel::time_left() const {
+  const auto state = run_.current();
+  if (!state || state->done <= state->done_before) return {};
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started_;
+  const double each = passed.count() / (state->done - state->done_before);
+  const double left = each * (state->items - state->done - state->failed);
+  return left < 90 ? fmt::format(" · about {:.0f} s left", left)
+                   : fmt::format(" · about {:.0f} min left", left / 60);
+}
+
+void StudyPanel::draw_form(const PanelContext& c) {
+  const float browse = c.px(80);
+  const auto place = [&](const char* name, const char* hint, std::string& text,
+                         FilePanel::Purpose purpose) {
+    ImGui::PushID(name);
+    form_field(c, name, browse);
+    ImGui::InputTextWithHint("##place", hint, &text);
+    ImGui::SameLine();
+    if (ImGui::Button("Browse…", {browse, 0})) files_.open(purpose, text);
+    ImGui::PopID();
+  };
+  form_field(c, "measure");
+  if (radio_button("replays of traces", !options.in_model, c.colours())) options.in_model = false;
+  help_tooltip(
+      c.fonts,
+      "Each policy is replayed on each trace: how far it moves the model's output, by head. "
+      "Seconds for each");
+  ImGui::SameLine();
+  if (radio_button("answers of the model", options.in_model, c.colours())) options.in_model = true;
+  help_tooltip(c.fonts,
+               "The model answers each prompt with each policy in its cache: whether the answer is "
+               "right. Slower, and closer to what matters");
+  if (options.in_model) {
+    place("model", "GGUF file, or folder with config.json", options.model,
+          FilePanel::Purpose::open_model);
+    place("prompts", "JSON lines: input, and outputs that are right", options.prompts,
+          FilePanel::Purpose::open_prompts);
+  } else {
+    place("traces", "a file, or a pattern such as traces/*.h5", options.traces,
+          FilePanel::Purpose::open_trace);
+  }
+  form_field(c, "policies");
+  ImGui::PushFont(c.fonts.mono);
+  ImGui::InputText("##policies", &options.policies);
+  ImGui::PopFont();
+  help_tooltip(c.fonts, "Separated by commas");
+  form_field(c, "budgets");
+  ImGui::InputText("##budgets", &options.budgets);
+  help_tooltip(c.fonts, "Shares of the prompt, or entries, separated by commas");
+  form_field(c, "block");
+  ImGui::SetNextItemWidth(c.px(128));
+  ImGui::InputText("##block", &options.block);
+  help_tooltip(c.fonts,
+               "Prompt tokens between two evictions; all: one eviction after the prompt; "
+               "capture: as each trace was captured");
+  form_field(c, "results");
+  ImGui::InputText("##results", &options.results);
+  help_tooltip(c.fonts,
+               "Holds every value. The study file stands beside it, with the ending .json, "
+               "and runs on other machines too (docs/studies.md)");
+}
+
+void StudyPanel::draw_run(const PanelContext& c) {
+  const auto state = run_.current();
+  const bool known = state && state->items > 0;
+  const std::string line =
+      !known ? std::string("Reading traces and prompts …")
+             : fmt::format("{} of {} done{}{}", count_text(state->done), count_text(state->items),
+                           state->failed > 0 ? fmt::format(", {} failed", state->failed) : "",
+                           time_left());
+  ImGui::TextUnformatted(line.c_str());
+  ImGui::PushStyleColor(ImGuiCol_PlotHistogram, c.colours().retained);
+  ImGui::ProgressBar(static_cast<float>(fraction()), {-1, c.px(8)}, "");
+  ImGui::PopStyleColor();
+  wrapped_text(c.colours().secondary, known && !state->line.empty() ? state->line : " ");
+}
+
+void StudyPanel::draw_buttons(const PanelContext& c) {
+  ImGui::SetCursorPosX(c.px(kFormNames));
+  std::error_code error;
+  const bool results = fs::is_regular_file(options.results, error);
+  if (running()) {
+    if (ImGui::Button("Stop", {c.px(96), 0})) cancel();
+    help_tooltip(c.fonts, "What is done stays in the results file; Run goes on from there");
+    ImGui::SameLine();
+    if (ImGui::Button("Run in background", {c.px(128), 0})) open_ = false;
+    help_tooltip(c.fonts, "Closes this sheet; the results open when they are ready");
+  } else {
+    const bool ready = study_problem(options).empty();
+    const ImGuiIO& io = ImGui::GetIO();
+    // Enter, where no field and no control under the keyboard takes it.
+    const bool entered =
+        ready && !io.WantTextInput && !io.NavVisible && went_down(io.KeyMap[ImGuiKey_Enter], false);
+    ImGui::BeginDisabled(!ready);
+    if (ImGui::Button("Run", {c.px(96), 0}) || entered) start();
+    help_tooltip(c.fonts, "Enter");
+    ImGui::EndDisabled();
+    ImGui::SameLine();
+    if (ImGui::Button("Close", {c.px(96), 0})) open_ = false;
+  }
+  ImGui::SameLine();
+  ImGui::BeginDisabled(!results);
+  if (ImGui::Button("Read the results", {c.px(128), 0})) {
+    open_ = false;
+    c.ask(OpenFile{options.results});
+  }
+  help_tooltip(c.fonts, "Those that are there so far");
+  ImGui::EndDisabled();
+}
+
+void StudyPanel::draw(const PanelContext& c) {
+  follow(c);
+  if (files_.draw(c.fonts, c.colours())) {
+    if (files_.purpose() == FilePanel::Purpose::open_trace) {  // a study is of many: all beside it
+      options.traces = (fs::path(files_.chosen()).parent_path() / "*.h5").string();
+    } else if (files_.purpose() == FilePanel::Purpose::open_model) {
+      const fs::path chosen = files_.chosen();
+      options.model = (chosen.filename() == "config.json" ? chosen.parent_path() : chosen).string();
+    } else {
+      options.prompts = files_.chosen();
+    }
+    appeared_ = true;  // comes to the front again
+  }
+  if (!open_ || files_.is_open()) return;
+  measure();
+  begin_sheet(c, "##study", "New study", height_, appeared_);
+  appeared_ = false;
+  ImGui::BeginDisabled(running());
+  draw_form(c);
+  ImGui::EndDisabled();
+  if (running()) {
+    draw_run(c);
+  } else {
+    // Always a line, so that the buttons stay where they are.
+    const std::string wrong = !problem_.empty() ? problem_ : study_problem(options);
+    const auto size = size_.current();
+    wrapped_text(!problem_.empty() ? c.colours().error : c.colours().secondary,
+                 !wrong.empty()      ? wrong
+                 : !stopped_.empty() ? stopped_
+                 : size              ? *size + ". Results that are there already are kept."
+                                     : "Counting …");
+  }
+  draw_buttons(c);
+  height_ = end_sheet();
+}
+
+}  // namespace kvloupe::window
