@@ -14,6 +14,7 @@ build/python/bin/python "$measure" families "$parts/families.json"
 scripts/real-model.sh --fetch
 build/python/bin/python "$measure" closed "$parts/closed.json"
 build/python/bin/python "$measure" tokenizers "$parts/tokenizers.json"
+build/python/bin/python "$measure" promises "$parts/promises.json"
 build/kvpress/bin/python "$measure" kvpress "$parts/kvpress.json"
 build/kvpress/bin/python "$measure" readings "$parts/readings.json"
-build/python/bin/python "$measure" write "$parts"/{models,families,closed,kvpress,readings,tokenizers}.json docs/fidelity.md
+build/python/bin/python "$measure" write "$parts"/{models,families,closed,kvpress,readings,promises,tokenizers}.json docs/fidelity.md

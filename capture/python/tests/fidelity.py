@@ -1,14 +1,18 @@
 """Measures how far kvloupe and other programs agree, and writes docs/fidelity.md: scripts/fidelity.sh.
 
-    fidelity.py models|families|closed|kvpress|readings|tokenizers PART.json      measures one part
+    fidelity.py models|families|closed|kvpress|readings|promises|tokenizers PART.json      measures one part
     fidelity.py write PART.json... docs/fidelity.md      writes the page
 """
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 import json
+import math
 import os
 import platform
+import sqlite3
 import sys
 import tempfile
 from importlib import metadata
@@ -248,6 +252,68 @@ def cache_name(model: Any) -> str:
     return cache_argument(model)
 
 
+LIMIT, RISK = 0.1, 0.05
+EXPECTED = {"10%": 0.3, "20%": 0.101, "40%": 0.03}  # losses; the middle budget is just above the limit: the hardest case
+
+
+def worst_expected(losses: int, prompts: int) -> float:
+    """The largest expected loss with which so few losses or fewer come with the chance RISK: exact binomial, by bisection."""
+    low, high = losses / prompts, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        chance = sum(math.comb(prompts, k) * middle**k * (1 - middle)**(prompts - k) for k in range(losses + 1))
+        low, high = (middle, high) if chance > RISK else (low, middle)
+    return high
+
+
+def promises(studies: int = 400) -> dict[str, Any]:
+    """kvloupe advise on results of simulated studies, whose expected losses are known: how often it promises what is not so."""
+    import numpy as np
+    from kvloupe import program
+    from kvloupe.study_results import Item, StudyResults
+
+    policies, chance, rows = ("keydiff", "h2o", "snapkv", "tova", "sink"), np.random.default_rng(11), []
+    names = "blocks budgets compression dtype measures model policies positions prompts reduce tasks traces version"
+    for together in (False, True):
+        for prompts in (60, 100, 200):
+            found = dict.fromkeys(("promised", "broken", "any_broken", "apart"), 0)
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "study.sqlite"
+                items = [Item(prompt, "", policy, budget, "128", 128, "regular") for prompt in range(prompts)
+                         for policy, budgets in (("full", ("full",)), *((one, EXPECTED) for one in policies)) for budget in budgets]
+                settings = dict.fromkeys(names.split(), "") | {"policies": ", ".join(policies), "budgets": ", ".join(EXPECTED), "blocks": "128"}
+                results = StudyResults(path, settings, [(f"prompt {i}", f"v1:{i:064x} {i:064x}") for i in range(prompts)],
+                                       ["answer_found"], items)
+                results.close()
+                file = sqlite3.connect(path)
+                file.execute("PRAGMA synchronous = OFF")
+                file.executemany("UPDATE items SET state = 'done', entries = ? WHERE budget = ?",
+                                 [(1000, "full"), (100, "10%"), (200, "20%"), (400, "40%")])
+                loss_of = np.array([EXPECTED.get(item.budget, 0.0) for item in items])
+                for _ in range(studies):
+                    lost = chance.random(len(items)) < loss_of
+                    with file:
+                        file.execute("DELETE FROM replay_values")
+                        file.executemany("INSERT INTO replay_values VALUES (?, 0, ?)", [(at, 1.0 - one) for at, one in enumerate(lost.tolist())])
+                    said = program.run("advise", path, "--loss", "answer_found", "--at-most", LIMIT, "--risk", RISK,
+                                       *(["--together"] if together else []), "-o", "-")
+                    kept, broken = set(), set()  # policies with a promise, and with one that is not so
+                    for row in csv.DictReader(io.StringIO(said)):
+                        if row["promised"] == "1":
+                            kept.add(row["policy"])
+                            if EXPECTED[row["budget"]] > LIMIT:
+                                broken.add(row["policy"])
+                        if not together:
+                            counted = sum(one for one, item in zip(lost.tolist(), items) if (item.policy, item.budget) == (row["policy"], row["budget"]))
+                            found["apart"] = max(found["apart"], abs(worst_expected(counted, prompts) - float(row["bound"])))
+                    found["promised"] += len(kept)
+                    found["broken"] += len(broken)
+                    found["any_broken"] += len(broken) > 0
+                file.close()
+            rows.append({"together": together, "prompts": prompts, "studies": studies, "policies": len(policies), **found})
+    return {"rows": rows, "versions": versions("numpy")}
+
+
 def tokenizers() -> dict[str, Any]:
     """Ids of kvloupe-capture against those of the tokenizers and SentencePiece libraries."""
     import sentencepiece
@@ -453,6 +519,27 @@ The contexts: """ + "; ".join(part["contexts"]) + """. If a policy names a share
 - The unstructured KVComposePress leaves the second reading in the cache; its sets are those that it masks by.
 """)
         text.append(f"\nWith {said(part['versions'])}.\n\n")
+    if "promises" in parts:
+        part = parts["promises"]
+        first = part["rows"][0]
+        text.append(f"""## Promises: kvloupe advise on studies whose expected losses are known
+
+{first["studies"]} simulated studies in each row, {first["policies"]} policies, each with the expected losses {", ".join(map(str, EXPECTED.values()))} at three budgets; the
+loss of a prompt is 0 or 1. `advise` may promise at most {LIMIT} at a risk of {100 * RISK:.0f} %. The middle budget is just above the limit: the
+hardest case. *Broken*: the promised budget loses more, counted for each policy, and for any of them in a study.
+
+""")
+        text.append(table(["risk is for", "prompts", "policies with a promise", "policies with a broken promise", "studies with a broken promise"], [
+            ["all policies (`--together`)" if row["together"] else "each policy", str(row["prompts"]),
+             *(percent(row[name], row["studies"] * row["policies"]) if row[name] else "0 %" for name in ("promised", "broken")),
+             percent(row["any_broken"], row["studies"]) if row["any_broken"] else "0 %"] for row in part["rows"]]))
+        apart = max(row["apart"] for row in part["rows"])
+        text.append(f"""
+Without `--together` the risk is each policy's own: whoever chooses among {first["policies"]} policies by these results meets a broken promise
+more often. The bounds were computed a second time, from the binomial distribution by bisection; the largest difference is {apart:.0e}.
+With {said(part["versions"])}.
+
+""")
     if "tokenizers" in parts:
         part = parts["tokenizers"]
         text.append(f"""## Tokens: kvloupe-capture and the tokenizers and SentencePiece libraries
@@ -480,7 +567,7 @@ def main() -> int:
         return 0
     sys.path.insert(0, str(Path(__file__).parent))
     part = {"models": models, "families": families, "closed": closed, "kvpress": kvpress, "readings": readings,
-            "tokenizers": tokenizers}[verb]()
+            "promises": promises, "tokenizers": tokenizers}[verb]()
     Path(paths[0]).write_text(json.dumps(part, indent=1), encoding="utf-8")
     return 0
 
