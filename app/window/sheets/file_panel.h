@@ -17,7 +17,14 @@ namespace kvloupe::window {
 /// folder is read in the background: it may lie on a slow network.
 class FilePanel {
  public:
-  enum class Purpose { open_trace, open_session, save_session, open_model, open_prompt };
+  enum class Purpose {
+    open_trace,
+    open_session,
+    save_session,
+    open_model,
+    open_prompt,
+    save_report
+  };
 
   /// `wake` as JobQueue's.
   explicit FilePanel(std::function<void()> wake) : queue_(1, std::move(wake)) {}

@@ -79,6 +79,7 @@ enum class Command {
   open_session,
   save_session,
   export_view,
+  save_report,
   copy_finding,
   new_capture,
   demo,
@@ -129,7 +130,7 @@ struct MenuPlace {
   bool (*ticked)(const Workspace& window) = nullptr;
   bool (*possible)(const Workspace& window) = nullptr;       // beside the row's `needs`
   std::string (*detail)(const Workspace& window) = nullptr;  // behind the text
-  std::string_view why_not{};  // where it is not `possible`
+  std::string_view why_not{};                                // where it is not `possible`
 };
 
 struct CommandRow {
