@@ -203,6 +203,13 @@ std::vector<std::string> StudyResults::study_folders() {
   return folders;
 }
 
+bool StudyResults::is_of(const Study& study) {
+  const Settings settings = settings_of(study);
+  return std::all_of(settings.begin(), settings.end(), [&](const auto& one) {
+    return one.first == "version" || setting(one.first) == one.second;
+  });
+}
+
 void StudyResults::check_kind() {
   if (database_.number("PRAGMA application_id") != kApplication) {
     throw FileError(path_, "is not a results file of a study; choose another name");

@@ -80,6 +80,9 @@ class StudyResults {
   std::string trace_identity(const std::string& name);
   /// The folders of the study files with which the file was written, from the file's own folder.
   std::vector<std::string> study_folders();
+  /// Whether the file holds this study: the same settings, whichever version wrote them. Traces and
+  /// prompts that have changed since do not count.
+  bool is_of(const Study& study);
 
   /// One value per measure and item that is done: the mean over the heads.
   void each_replay_value(const std::function<void(int item, int measure, double value)>& take);

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <memory>
 #include <string>
 
@@ -13,6 +12,7 @@
 #include "analysis/output_file.h"
 #include "analysis/study/head_advice.h"
 #include "app/cli/commands.h"
+#include "app/cli/share.h"
 
 namespace kvloupe::cli::advise_verb {
 
@@ -24,17 +24,6 @@ struct Options {
   std::string floor = "0%", json;
   HeadRequest heads;
 };
-
-/// "5%" or "0.05"
-double parse_share(const std::string& text, const char* what) {
-  double value = 0.0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  const bool percent = error == std::errc() && rest + 1 == end && *rest == '%';
-  if (error != std::errc() || (rest != end && !percent))
-    throw UsageError(fmt::format("advise: write a {} such as 5% or 0.05, not '{}'", what, text));
-  return percent ? value / 100.0 : value;
-}
 
 /// The text of a table in the format that the name of its file asks for.
 std::string table_text(const HeadAdvice& advice, const std::string& file) {
@@ -54,7 +43,7 @@ int run_heads(Options options) {
   if (options.request.at_most != 0.0)
     throw UsageError("advise: --heads takes --budget, and --at-most looks for budgets; give one");
   request.block = options.request.block;
-  request.floor = parse_share(options.floor, "floor");
+  request.floor = parse_share(options.floor, "advise", "floor");
   std::vector<std::string> files = options.tables;
   files.push_back(options.json);
   for (const std::string& file : files) {
@@ -87,7 +76,7 @@ int run(Options options) {
   if (!options.heads.budget.empty() || !options.heads.policy.empty() ||
       !options.heads.tried.empty() || !options.json.empty() || options.floor != "0%")
     throw UsageError("advise: --budget, --policy, --try, --floor and --json go with --heads");
-  options.request.risk = parse_share(options.risk, "risk");
+  options.request.risk = parse_share(options.risk, "advise", "risk");
   if (!options.output.empty()) refuse_own_input(options.output, {options.results});
   require_one_model(options.results);
   const Advice advice = advise(read_study_table(options.results), options.request);

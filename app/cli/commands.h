@@ -22,6 +22,7 @@ using Action = std::function<int()>;
   VERB(sweep) \
   VERB(study) \
   VERB(advise) \
+  VERB(report) \
   VERB(drift) \
   VERB(follow) \
   VERB(export) \

@@ -242,5 +242,32 @@ TEST_F(CliStudy, AdviseNamesBudgetsOrSaysWhatIsMissing) {
   refused({"--loss", "answer_found", "--at-most", "0.9"}, "it has retained_mass, ties");
 }
 
+TEST_F(CliStudy, AReportNamesTheStudyFileAndTheModelOfTheTraces) {
+  std::ofstream(folder_ / "study.json")
+      << R"({"traces": ["a.h5", "b.h5", "c.h5"], "policies": ["h2o", "keydiff"],
+             "budgets": ["10%", 90], "blocks": [32], "measures": ["retained_mass", "ties"]})";
+  ASSERT_EQ(compute().code, 0);
+  std::ofstream(folder_ / "another.json") << R"({"traces": ["a.h5"]})";
+  const Outcome outcome =
+      kvloupe({"report", path("out.sqlite"), "--at-most", "0.9", "-o", path("r.html")});
+  ASSERT_EQ(outcome.code, 0) << outcome.error;
+  std::stringstream html;
+  html << std::ifstream(path("r.html")).rdbuf();
+  EXPECT_THAT(html.str(), HasSubstr("kvloupe study run " + path("study.json") + " -o " +
+                                    path("out.sqlite") + "\n"));
+  EXPECT_THAT(html.str(), HasSubstr(" with a budget of 90 entries per head"));
+  EXPECT_THAT(html.str(), HasSubstr("3 traces: "));
+  EXPECT_THAT(html.str(), HasSubstr("; 96 tokens"));
+  EXPECT_THAT(html.str(), HasSubstr("2 layers, 4 heads"));
+  // A study file with other settings is not of these results.
+  std::ofstream(folder_ / "study.json")
+      << R"({"traces": ["a.h5", "b.h5", "c.h5"], "policies": ["h2o"],
+             "budgets": ["10%", 90], "blocks": [32], "measures": ["retained_mass", "ties"]})";
+  ASSERT_EQ(kvloupe({"report", path("out.sqlite"), "-o", path("r.html")}).code, 0);
+  html.str("");
+  html << std::ifstream(path("r.html")).rdbuf();
+  EXPECT_THAT(html.str(), HasSubstr("kvloupe study run STUDY.json"));
+}
+
 }  // namespace
 }  // namespace kvloupe

@@ -88,6 +88,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress&) {
   request.risk = chosen_number(info, input, "risk") / 100.0;
   request.largest = chosen_number(info, input, "largest");
   request.over_full = choice(info, input.choices, "beside") == "full";
+  request.together = choice(info, input.choices, "together") == "yes";
   auto figure = std::make_unique<Certificate>();
   try {
     figure->advice = advise(*input.evaluation->study, request);
@@ -119,11 +120,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress&) {
   }
   figure->caption_text = fmt::format(
       "Loss by budget, {}{}: line, mean over {}{}; band, up to the bound of the expected loss, "
-      "which is too low with a probability of at most {:g} %; dashed, the limit {:g}. Upright: the "
+      "which is too low with a probability of at most {:g} %{}; dashed, the limit {:g}. Upright: "
+      "the "
       "smallest budget from which on the bound is within the limit: {}.{}{}",
       figure->advice.loss, table.block == "capture" ? "" : ", block " + table.block,
       fewest < most ? format_count(fewest) + " to " : "", prompts_text(table, most),
-      100.0 * request.risk, request.at_most, promised,
+      100.0 * request.risk, request.together ? " for all policies together" : "", request.at_most,
+      promised,
       most < figure->advice.needed
           ? fmt::format(" A promise takes at least {} prompts.", figure->advice.needed)
           : "",
@@ -154,6 +157,11 @@ FigureInfo entry() {
        "Beside",
        "The loss itself, or what a prompt loses beside the full cache",
        {"nothing", "full"}},
+      {"together",
+       "Together",
+       "The risk is that of each policy's promise, or that the promise of any policy is wrong: for "
+       "whoever chooses a policy by this figure",
+       {"no", "yes"}},
       study_block_choice()};
   info.compute = compute;
   return info;

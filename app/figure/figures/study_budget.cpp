@@ -18,7 +18,9 @@ namespace kvloupe::figure::study_budget_figure {
 
 namespace {
 
-constexpr std::size_t kMostNamesAtEnds = 5;  // of lines; more names go above the plot
+// Names of lines stand at their ends; more or longer ones go above the plot, where none is cut.
+constexpr std::size_t kMostNamesAtEnds = 5;
+constexpr std::size_t kLongestNameAtEnd = 18;
 
 /// One policy at one budget.
 struct Place {
@@ -165,7 +167,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   panel.y = y_axis((difference ? "Δ " : "") + axis_text(measure),
                    difference ? y.padded() : within(y.padded(), bounds_of(measure)));
   panel.y_grid = true;
-  figure->lines.legend = panel.lines.size() > kMostNamesAtEnds;
+  figure->lines.legend = panel.lines.size() > kMostNamesAtEnds ||
+                         std::any_of(panel.lines.begin(), panel.lines.end(), [](const auto& line) {
+                           return line.name.size() > kLongestNameAtEnd;
+                         });
   figure->lines.panels.push_back(std::move(panel));
   figure->x_name = percent ? "budget_percent" : "budget_entries";
   figure->y_name = table.measure + (difference ? "_difference" : "_mean");

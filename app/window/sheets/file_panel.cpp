@@ -31,8 +31,16 @@ bool fits(const fs::path& file, FilePanel::Purpose purpose) {
     return file.filename() == "config.json" || (suffix == ".gguf" && !gguf_parts(file).empty());
   }
   if (purpose == Purpose::open_prompts) return suffix == ".jsonl" || suffix == ".json";
+  if (purpose == Purpose::save_report) return suffix == ".html" || suffix == ".pdf";
   if (purpose == Purpose::open_prompt) return suffix == ".txt" || suffix == ".md" || suffix.empty();
   return suffix == ".json";
+}
+
+/// The name that is proposed for a new file; null where one is opened.
+const char* new_name(FilePanel::Purpose purpose) {
+  return purpose == FilePanel::Purpose::save_session  ? "session.json"
+         : purpose == FilePanel::Purpose::save_report ? "report.html"
+                                                      : nullptr;
 }
 }  // namespace
 
@@ -80,8 +88,8 @@ void FilePanel::open(Purpose purpose, const std::string& start) {
   fs::path folder = start.empty() ? fs::current_path(error) : fs::path(start).parent_path();
   if (folder.empty() || !fs::is_directory(folder, error)) folder = fs::current_path(error);
   list(folder);
-  path_ = purpose == Purpose::save_session ? (folder_ / "session.json").string()
-                                           : folder_.string() + "/";
+  const char* name = new_name(purpose);
+  path_ = name != nullptr ? (folder_ / name).string() : folder_.string() + "/";
 }
 
 bool FilePanel::draw(const Fonts& fonts, const WindowColours& colours) {
@@ -97,6 +105,7 @@ bool FilePanel::draw(const Fonts& fonts, const WindowColours& colours) {
                           ? "Choose a model: a GGUF file, or a folder's config.json"
                       : purpose_ == Purpose::open_prompt  ? "Choose a prompt"
                       : purpose_ == Purpose::open_prompts ? "Choose prompts with their answers"
+                      : purpose_ == Purpose::save_report  ? "Save the report: FILE.html or FILE.pdf"
                                                           : "Save the session";
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {16 * unit, 16 * unit});
@@ -115,7 +124,7 @@ bool FilePanel::draw(const Fonts& fonts, const WindowColours& colours) {
   bool accept =
       ImGui::InputTextWithHint("##path", "path", &path_, ImGuiInputTextFlags_EnterReturnsTrue);
   ImGui::SameLine();
-  accept |= ImGui::Button(purpose_ == Purpose::save_session ? "Save" : "Open", {button, 0});
+  accept |= ImGui::Button(new_name(purpose_) != nullptr ? "Save" : "Open", {button, 0});
   std::error_code error;
   if (accept) {
     std::string typed = path_;
@@ -153,7 +162,7 @@ bool FilePanel::draw(const Fonts& fonts, const WindowColours& colours) {
         enter = folder_ / entry.name;
       } else {
         path_ = (folder_ / entry.name).string();
-        chosen = purpose_ != Purpose::save_session;
+        chosen = new_name(purpose_) == nullptr;
       }
     }
     if (!entry.folder) {

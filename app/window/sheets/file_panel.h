@@ -23,7 +23,8 @@ class FilePanel {
     save_session,
     open_model,
     open_prompt,
-    open_prompts
+    open_prompts,
+    save_report
   };
 
   /// `wake` as JobQueue's.

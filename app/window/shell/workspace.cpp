@@ -327,7 +327,9 @@ void Workspace::play() {
 }
 
 void Workspace::choose_file(FilePanel::Purpose purpose) {
-  sheets.file_panel.open(purpose, state.trace);
+  const EvaluationPointer study = results.evaluation(Evaluation::Task::study);
+  const bool beside_study = purpose == FilePanel::Purpose::save_report && study != nullptr;
+  sheets.file_panel.open(purpose, beside_study ? study->path.string() : state.trace);
 }
 
 bool Workspace::is_possible(const CommandRow& row) const {
@@ -567,6 +569,7 @@ void Workspace::frame() {
   play_on();
   start_page.follow(context());
   lessons.lead(context());
+  report_.follow(context());
   do_what_was_asked();
   keep_pinned_alike(state);
   follow_results();
@@ -590,6 +593,9 @@ void Workspace::take_chosen_file() {
       case FilePanel::Purpose::save_session:
         save_session(files.chosen());
         tell("Saved " + files.chosen());
+        break;
+      case FilePanel::Purpose::save_report:
+        report_.start(context(), files.chosen());
         break;
       default:
         open(files.chosen());

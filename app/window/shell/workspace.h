@@ -31,6 +31,7 @@
 #include "app/window/state/policy_history.h"
 #include "app/window/state/preferences.h"
 #include "app/window/state/recent_files.h"
+#include "app/window/state/report_job.h"
 #include "app/window/state/results.h"
 #include "app/window/state/shown_results.h"
 #include "app/window/tiles/stage.h"
@@ -206,6 +207,7 @@ class Workspace {
   double next_step_at_ = 0.0;
   int frames_wanted_ = 2;
   FindingJob finding_;
+  ReportJob report_;
   bool jobs_wanted_ = false;     // the list of jobs opens with this frame
   bool finding_wanted_ = false;  // to copy it
   std::string drawn_files_;      // as open_files() said when the last frame began

@@ -79,6 +79,7 @@ enum class Command {
   open_session,
   save_session,
   export_view,
+  save_report,
   copy_finding,
   new_capture,
   new_study,

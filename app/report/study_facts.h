@@ -1,0 +1,34 @@
+#pragma once
+// What a study is, in words: its model, its prompts, what ran, and the file that asked for it.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "analysis/progress.h"
+#include "analysis/study/study_table.h"
+
+namespace kvloupe::report {
+
+/// All texts are safe for one line.
+struct StudyFacts {
+  std::string model;       // its name, and what is known of it
+  std::string prompts;     // "30 traces: traces/*.h5"
+  std::string lengths;     // "882 to 1 132 tokens"; empty: not known
+  std::string work;        // what was measured, and in which way
+  std::string progress;    // "all 600 items are done"
+  std::string study_file;  // where it is found; empty: not found
+  bool has_replays = false, has_runs = false;
+};
+
+/// The prompts are those of `table`, the values of one measure. Reads the traces that are found,
+/// and the study files beside the results. Throws Cancelled.
+StudyFacts study_facts(const StudyTable& study, const MeasureTable& table, Progress& progress);
+
+/// "128 tokens at a time", "the whole prompt at once".
+std::string block_words(const std::string& block);
+
+/// A list of at most `most` names, and how many more there are.
+std::string short_list(const std::vector<std::string>& names, std::size_t most);
+
+}  // namespace kvloupe::report

@@ -1,0 +1,65 @@
+#include "app/window/state/report_job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/error.h"
+#include "analysis/output_file.h"
+#include "app/figure/figures/figure_catalog.h"
+#include "app/report/report.h"
+#include "app/window/state/panel_context.h"
+
+namespace kvloupe::window {
+
+namespace {
+
+/// What the first tile in sight that shows the view `certificate` asks.
+AdviceRequest asked_in_view(const WorkspaceState& state) {
+  AdviceRequest request;
+  const auto shown = std::find_if(state.tiles.begin(), state.tiles.begin() + state.tile_count,
+                                  [](const TileState& tile) { return tile.view == "certificate"; });
+  if (shown == state.tiles.begin() + state.tile_count) return request;
+  const figure::FigureInfo& info = figure::find_figure(shown->view);
+  const auto chosen = [&](const char* name) { return figure::choice(info, shown->choices, name); };
+  const auto number = [&](const char* name) { return figure::parse_numbers(chosen(name)).at(0); };
+  if (chosen("measure") != "first") request.measure = chosen("measure");
+  if (chosen("block") != "first") request.block = chosen("block");
+  request.at_most = number("at-most");
+  request.risk = number("risk") / 100.0;
+  request.largest = number("largest");
+  request.over_full = chosen("beside") == "full";
+  return request;
+}
+
+}  // namespace
+
+void ReportJob::start(const PanelContext& c, const std::string& path) {
+  report::check_report_name(path);
+  const EvaluationPointer study = c.results.evaluation(Evaluation::Task::study);
+  if (!study) throw UsageError("Open the results of a study first.");
+  const std::string results = study->path.string();
+  refuse_own_input(path, {results});
+  report::ReportRequest request{asked_in_view(c.state), {path}};
+  const figure::TextMetrics* fonts = &c.metrics;
+  written_.request(c.results.comparing(), fmt::format("{}#{}", path, ++reports_),
+                   [=](Progress& progress, const auto&) {
+                     write_whole_file(
+                         path, report::report_file(report::make_report(results, request, progress),
+                                                   path, *fonts));
+                     return path;
+                   });
+}
+
+void ReportJob::follow(const PanelContext& c) {
+  if (told_ == written_.key()) return;
+  if (const auto path = written_.current()) {
+    told_ = written_.key();
+    c.tell("Written: " + *path);
+  } else if (const std::string error = written_.error(); !error.empty()) {
+    told_ = written_.key();
+    c.fail(error);
+  }
+}
+
+}  // namespace kvloupe::window

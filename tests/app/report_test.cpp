@@ -1,0 +1,421 @@
+// The report of a study: its sentences, what it says of a results file, and how it is set.
+
+#include "app/report/report.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "analysis/error.h"
+#include "analysis/study/database.h"
+#include "analysis/study/study_table.h"
+#include "app/cli/commands.h"
+#include "app/plot/ticks.h"
+#include "tests/figure/well_formed.h"
+#include "tests/support/synthetic_study.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::report {
+namespace {
+
+using testing::AllOf;
+using testing::AnyOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+// --- the sentences
+
+constexpr const char* kPromptsInWords = "30 prompts: set.jsonl; 900 tokens";
+
+/// Budgets of 10, 20 and 40 % with these means and bounds; the promise as advise() makes it.
+PolicyAdvice made_policy(const std::string& name, std::vector<std::pair<double, double>> losses,
+                         double at_most, long prompts = 30) {
+  PolicyAdvice one;
+  one.policy = name;
+  one.prompts = prompts;
+  const std::vector<std::pair<const char*, double>> budgets{
+      {"10%", 90}, {"20%", 180}, {"40%", 360}};
+  for (std::size_t b = 0; b < losses.size(); ++b)
+    one.budgets.push_back(
+        {budgets[b].first, budgets[b].second, losses[b].first, losses[b].second, 1});
+  for (int b = static_cast<int>(losses.size()) - 1; b >= 0; --b) {
+    if (losses[static_cast<std::size_t>(b)].second > at_most) break;
+    one.promised = b;
+  }
+  return one;
+}
+
+std::vector<std::string> sentences_of(std::vector<PolicyAdvice> policies, double at_most,
+                                      long needed = 20, bool replays = false) {
+  Advice advice;
+  advice.measure = "answer_found";
+  advice.loss = "1 − answer_found";
+  advice.block = "128";
+  advice.needed = needed;
+  advice.risk = 0.05 / static_cast<double>(policies.size());
+  advice.policies = std::move(policies);
+  AdviceRequest request;
+  request.measure = advice.measure;
+  request.at_most = at_most;
+  request.together = true;
+  return recommendation_of(advice, request, kPromptsInWords, replays);
+}
+
+TEST(ReportSentences, TheFewestEntriesThatArePromised) {
+  const auto said = sentences_of({made_policy("tova", {{.3, .4}, {.1, .3}, {.02, .09}}, 0.2),
+                                  made_policy("keydiff", {{.2, .35}, {.05, .18}, {.01, .08}}, 0.2)},
+                                 0.2);
+  EXPECT_THAT(
+      said,
+      ElementsAre(
+          "Use keydiff with a budget of 20% of the prompt (180 entries per head on average): the "
+          "expected loss (1 − answer_found) on new prompts is then at most 0.2, and the risk that "
+          "any promise of this report is wrong is at most 5 % for all 2 policies together.",
+          "On the 30 prompts with values at all budgets its mean loss is 0.05, and the bound of "
+          "the "
+          "expected loss is 0.18; at 10%, the next smaller budget, the bound is 0.35, above the "
+          "limit.",
+          "This holds for prompts drawn like these (30 prompts: set.jsonl; 900 tokens), for this "
+          "model and blocks of 128 tokens, and not for other tasks, longer prompts or other "
+          "models."));
+}
+
+TEST(ReportSentences, OfEqualBudgetsTheSmallestBoundAndTheOthersAreNamed) {
+  const auto said =
+      sentences_of({made_policy("h2o", {{.1, .19}}, 0.2), made_policy("sink", {{.2, .4}}, 0.2),
+                    made_policy("tova", {{.05, .15}}, 0.2)},
+                   0.2, 20, true);
+  EXPECT_THAT(said[0], StartsWith("Use tova with a budget of 10%"));
+  EXPECT_THAT(said[1], AllOf(HasSubstr("smaller budgets were not tested"),
+                             HasSubstr("promised with h2o as well"), Not(HasSubstr("sink"))));
+  // The states of a full run, not the model's answers.
+  EXPECT_THAT(said[2], HasSubstr("not of the model's own answers"));
+}
+
+TEST(ReportSentences, WhereNoBudgetIsPromisedTheClosestAndWhetherPromptsWouldHelp) {
+  const auto far = sentences_of({made_policy("h2o", {{.9, 1}, {.5, .7}, {.3, .5}}, 0.1),
+                                 made_policy("tova", {{.9, 1}, {.4, .6}, {.2, .374}}, 0.1)},
+                                0.1);
+  EXPECT_THAT(far[0], StartsWith("No budget of this study can be recommended"));
+  EXPECT_THAT(far[1],
+              AllOf(HasSubstr("the smallest bound at the largest budget is 0.374, of tova "
+                              "at 40% (mean loss 0.2 on 30 prompts)"),
+                    HasSubstr("can promise --at-most 0.38"), HasSubstr("larger budgets may")));
+  const auto near = sentences_of({made_policy("h2o", {{.05, .2}}, 0.1)}, 0.1);
+  EXPECT_THAT(near[0], HasSubstr("at a risk of 5 %."));  // of one policy
+  EXPECT_THAT(near[1], HasSubstr("more prompts may bring the bound within the limit"));
+  EXPECT_THAT(near[2], StartsWith("All numbers are for prompts drawn like these"));
+}
+
+TEST(ReportSentences, TooFewPromptsSayHowManyItTakes) {
+  const auto said = sentences_of(
+      {made_policy("h2o", {{0, .39}}, 0.05, 10), made_policy("tova", {{.5, .9}}, 0.05, 9)}, 0.05,
+      73);
+  EXPECT_THAT(said[0], AllOf(HasSubstr("it has 10 prompts with all budgets"),
+                             HasSubstr("at most 0.05"), HasSubstr("takes at least 73 prompts")));
+  EXPECT_THAT(said[1], HasSubstr("--at-most 0.39"));
+  const auto nothing = sentences_of({made_policy("h2o", {}, 0.05, 0)}, 0.05, 59);
+  EXPECT_THAT(nothing[1], HasSubstr("no prompt has values at all budgets yet"));
+  EXPECT_EQ(nothing.size(), 3U);
+}
+
+// --- a results file
+
+class ReportOfStudy : public testing::Test {
+ protected:
+  /// Written once: each item is on the disk before the next one.
+  static void SetUpTestSuite() {
+    made_ = new test::TemporaryFolder;
+    test::write_synthetic_study(*made_ / "made.sqlite");
+  }
+  static void TearDownTestSuite() {
+    delete made_;
+    made_ = nullptr;
+  }
+  void SetUp() override { std::filesystem::copy_file(*made_ / "made.sqlite", path_); }
+  Report make(const AdviceRequest& advice = {}) const {
+    Progress progress;
+    return make_report(path_.string(), {advice, {"report.html"}}, progress);
+  }
+  static AdviceRequest asked(const std::string& measure, double at_most, double largest = 0.0) {
+    AdviceRequest request;
+    request.measure = measure;
+    request.at_most = at_most;
+    request.largest = largest;
+    return request;
+  }
+  std::string refusal(const AdviceRequest& advice = {}) const {
+    try {
+      make(advice);
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "";
+  }
+  void change(const std::string& sql) const { Database(path_, Database::Access::write).run(sql); }
+  static const ReportPart& part(const Report& report, const std::string& title) {
+    const auto found = std::find_if(report.parts.begin(), report.parts.end(),
+                                    [&](const auto& one) { return one.title == title; });
+    EXPECT_NE(found, report.parts.end()) << title;
+    return *found;
+  }
+  static inline test::TemporaryFolder* made_ = nullptr;
+  test::TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_ / "study.sqlite";
+};
+
+TEST_F(ReportOfStudy, ChoosesALossAndALimitAndSaysSo) {
+  const Report report = make();
+  EXPECT_EQ(report.title, "Which policy, and which budget? 3 policies on 8 traces");
+  // perturbation_l1 stands first in the file and is no share.
+  EXPECT_THAT(report.cautions, AllOf(Contains(HasSubstr("takes retained_mass, the first measure")),
+                                     Contains(HasSubstr("such as drift_agreement")),
+                                     Contains(HasSubstr("takes 0.1."))));
+  ASSERT_EQ(report.recommendation.size(), 3U);
+  // ⌈ln(0.05 / 3) / ln 0.9⌉
+  EXPECT_THAT(report.recommendation[0], AllOf(HasSubstr("it has 8 prompts with all budgets"),
+                                              HasSubstr("takes at least 39 prompts")));
+  EXPECT_THAT(report.recommendation[2], HasSubstr("(8 traces: *.h5; about 200 tokens)"));
+  const ReportPart& facts = part(report, "What was studied");
+  EXPECT_THAT(facts.facts,
+              Contains(std::pair<std::string, std::string>("Progress", "all 224 items are done")));
+  EXPECT_THAT(facts.facts, Contains(std::pair<std::string, std::string>(
+                               "Budgets",
+                               "10%, 25%, 50% of the prompt (20 to 100 entries per head "
+                               "on average)")));
+}
+
+TEST_F(ReportOfStudy, RecommendsWhatAdviseSaysOfAllPoliciesTogether) {
+  AdviceRequest request = asked("retained_mass", 0.75);
+  const Report report = make(request);
+  request.together = true;
+  const Advice advice = advise(read_study_table(path_), request);
+  // The plain rule, beside recommended_policy().
+  const PolicyAdvice* best = nullptr;
+  for (const PolicyAdvice& one : advice.policies) {
+    if (one.promised < 0) continue;
+    const auto key = [](const PolicyAdvice& policy) {
+      const BudgetRisk& at = policy.budgets[static_cast<std::size_t>(policy.promised)];
+      return std::pair(at.entries, at.bound);
+    };
+    if (best == nullptr || key(one) < key(*best)) best = &one;
+  }
+  ASSERT_NE(best, nullptr);
+  const BudgetRisk& at = best->budgets[static_cast<std::size_t>(best->promised)];
+  EXPECT_THAT(
+      report.recommendation[0],
+      StartsWith(fmt::format("Use {} with a budget of {} of the prompt", best->policy, at.budget)));
+  EXPECT_THAT(report.recommendation[1], HasSubstr(fmt::format("is {:.3g}", at.bound)));
+  const ReportPart& promises = part(report, "Which budget can be promised");
+  ASSERT_TRUE(promises.figure && promises.table);
+  ASSERT_EQ(promises.table->rows.size(), advice.policies.size());
+  EXPECT_THAT(promises.table->rows[0],
+              ElementsAre(best->policy, at.budget, fmt::format("{:.0f}", at.entries),
+                          fmt::format("{:.3g}", at.mean), fmt::format("{:.3g}", at.bound), "8"));
+  EXPECT_THAT(promises.figure->made.figure->caption(),
+              HasSubstr("at most 5 % for all policies together"));
+  EXPECT_THAT(report.cautions, IsEmpty());
+  EXPECT_THAT(part(report, "How to repeat it").commands,
+              AllOf(Contains("kvloupe advise " + path_.string() +
+                             " --loss retained_mass --at-most 0.75 --risk 5% --together"),
+                    Contains("kvloupe report " + path_.string() +
+                             " --loss retained_mass --at-most 0.75 --risk 5% -o report.html"),
+                    Contains(HasSubstr("--figure certificate --set at-most=0.75")),
+                    Contains(HasSubstr("kvloupe study run STUDY.json -o ")),
+                    Contains(HasSubstr("kvloupe-capture study STUDY.json -o "))));
+}
+
+TEST_F(ReportOfStudy, TheHeadsThatLoseMostByTheMeasureThatForetells) {
+  const Report report = make();
+  const ReportPart& heads = part(report, "Heads that matter");
+  // perturbation_l1 foretold answers better than retained_mass did.
+  EXPECT_THAT(heads.paragraphs[0],
+              HasSubstr("perturbation_l1 foretells a real model's answers best"));
+  ASSERT_TRUE(heads.figure && heads.table);
+  EXPECT_EQ(heads.figure->info->name, "head-scatter");
+  // Nothing is promised: the policy with the smallest bound, at the largest budget. That is h2o.
+  ASSERT_THAT(heads.table->notes[0], StartsWith("h2o, 50%, 8 traces"));
+  std::vector<std::pair<double, std::string>> means;
+  for (int layer = 0; layer < test::kStudyLayers; ++layer) {
+    for (int head = 0; head < test::kStudyHeads; ++head) {
+      double sum = 0.0;
+      for (int prompt = 0; prompt < test::kStudyPrompts; ++prompt)
+        sum += test::study_value(prompt, 0, 2, layer, head);
+      means.emplace_back(-sum / test::kStudyPrompts, fmt::format("{}.{}", layer, head));
+    }
+  }
+  std::sort(means.begin(), means.end());
+  ASSERT_EQ(heads.table->rows.size(), 5U);
+  for (std::size_t i = 0; i < 2; ++i) {  // the first two differ from all others
+    EXPECT_EQ(heads.table->rows[i][0], means[i].second);
+    EXPECT_THAT(heads.table->rows[i][1], StartsWith(figure::format_number(-means[i].first) + " ["));
+  }
+}
+
+TEST_F(ReportOfStudy, AMeasureWithoutALimitHasCurvesAndNoPromise) {
+  const Report report = make(asked("perturbation_l1", 0.0));
+  EXPECT_THAT(report.recommendation[0],
+              AllOf(StartsWith("This report recommends no budget"), HasSubstr("--largest")));
+  EXPECT_THAT(report.recommendation[1], HasSubstr("The smallest mean of perturbation_l1 is"));
+  for (const ReportPart& one : report.parts) EXPECT_NE(one.title, "Which budget can be promised");
+  // With both numbers it has one.
+  EXPECT_THAT(make(asked("perturbation_l1", 2.5, 3.0)).recommendation[0], StartsWith("Use "));
+  EXPECT_THAT(refusal(asked("perturbation_l1", 2.5)),
+              AllOf(StartsWith("report: "), HasSubstr("--largest")));
+}
+
+TEST_F(ReportOfStudy, RunsInTheModelNameTheFullCache) {
+  const Report report = make(asked("perplexity_loss", 2.9, 6.0));
+  EXPECT_EQ(report.title, "Which policy, and which budget? 3 policies on 8 prompts");
+  EXPECT_THAT(report.cautions, Contains(HasSubstr("The full cache itself has a mean loss of 2 on 8 "
+                                                  "prompts")));
+  EXPECT_THAT(report.recommendation[2], Not(HasSubstr("replays")));
+}
+
+TEST_F(ReportOfStudy, ALossThatRisesWithTheBudgetIsSaid) {
+  change(
+      "UPDATE replay_values SET value = 0.1 WHERE measure = 1 AND item IN (SELECT item FROM items "
+      "WHERE policy = 'h2o' AND budget = '50%')");
+  const Report report = make(asked("retained_mass", 0.99));
+  EXPECT_THAT(report.cautions,
+              Contains(HasSubstr("The mean loss rises with the budget: h2o from 25% to 50%.")));
+}
+
+TEST_F(ReportOfStudy, AnUnfinishedStudySaysHowFarItIs) {
+  change(
+      "UPDATE items SET state = 'waiting' WHERE item >= 144; DELETE FROM replay_values WHERE item "
+      ">= 144");
+  EXPECT_THAT(make().cautions, Contains(HasSubstr("not finished: 144 of 224 items are done")));
+}
+
+TEST_F(ReportOfStudy, RefusesInOneLine) {
+  EXPECT_THAT(refusal(asked("answer_found", 0.1)),
+              HasSubstr("the study has no values of answer_found; it has perturbation_l1, "));
+  AdviceRequest other = asked("retained_mass", 0.1);
+  other.block = "64";
+  EXPECT_THAT(refusal(other), HasSubstr("has no block 64; it has capture"));
+  EXPECT_THAT(refusal(asked("retained_mass", 1.5)), HasSubstr("lies between 0 and 1"));
+  change("INSERT INTO models SELECT trace, 'v1:' || (trace % 2) FROM traces WHERE trace < 2");
+  EXPECT_THAT(refusal(), HasSubstr("has traces of 2 models, such as t0.h5 and t1.h5"));
+  change(
+      "DELETE FROM models; INSERT INTO prompts VALUES (1, '{\"fingerprint\": \"v1:a\"}'), (2, "
+      "'{\"fingerprint\": \"v1:b\"}')");
+  EXPECT_THAT(refusal(), HasSubstr("has prompts of 2 models"));
+  change(
+      "DELETE FROM prompts; UPDATE items SET state = 'waiting'; DELETE FROM replay_values; DELETE "
+      "FROM head_values");
+  EXPECT_THAT(refusal(), HasSubstr("has no values yet (0 of 224 items are done)"));
+  std::ofstream(folder_ / "study.sqlite") << "{}";
+  EXPECT_NE(refusal(), "");
+  EXPECT_THAT(refusal(), Not(HasSubstr("\n")));
+}
+
+// --- pages
+
+/// The pages of a PDF as Cairo writes it.
+long pages_of(const std::string& pdf) {
+  long count = 0;
+  for (std::size_t at = pdf.find("/Type /Page"); at != std::string::npos;
+       at = pdf.find("/Type /Page", at + 1))
+    count += pdf[at + std::string_view("/Type /Page").size()] == 's' ? 0 : 1;
+  return count;
+}
+
+TEST_F(ReportOfStudy, TwoPagesAndOneFileThatLoadsNothing) {
+  const figure::TextMetrics fonts;
+  const Report report = make(asked("retained_mass", 0.75));
+  EXPECT_EQ(pages_of(report_file(report, "r.pdf", fonts)), 2);
+  const std::string html = report_file(report, "r.html", fonts);
+  EXPECT_EQ(test::why_not_well_formed(html), "");
+  EXPECT_THAT(html, AllOf(HasSubstr("prefers-color-scheme:dark"), HasSubstr("default-src 'none'"),
+                          Not(HasSubstr("<script")), Not(HasSubstr("src=")),
+                          Not(HasSubstr("href=\"http"))));
+  for (const std::string& sentence : report.recommendation) EXPECT_THAT(html, HasSubstr(sentence));
+  EXPECT_THROW(report_file(report, "r.png", fonts), UsageError);
+}
+
+TEST_F(ReportOfStudy, NamesFromTheFileAreTextAndNothingElse) {
+  const std::string hostile = "<script>alert(1)</script>&\"'" + std::string(200, 'x');
+  change(
+      "UPDATE items SET policy = '" + std::string("<script>alert(1)</script>&\"''") +
+      std::string(200, 'x') +
+      "' WHERE policy = 'h2o'; UPDATE traces SET name = '<img src=x>' || char(10) || name; UPDATE "
+      "items SET budget = '<b>' WHERE budget = '10%'; UPDATE measures SET name = '<i>' WHERE "
+      "measure = 3; UPDATE settings SET value = '</style><svg onload=1>' WHERE name = 'model'");
+  const figure::TextMetrics fonts;
+  for (const Report& report : {make(), make(asked("drift_agreement", 0.9))}) {
+    const std::string html = report_html(report, fonts);
+    EXPECT_EQ(test::why_not_well_formed(html), "");
+    EXPECT_THAT(html, AllOf(HasSubstr("&lt;script&gt;alert(1)"), Not(HasSubstr("<script")),
+                            Not(HasSubstr("<img")), Not(HasSubstr("<b>")), Not(HasSubstr("<i>")),
+                            Not(HasSubstr("onload=1>"))));
+    EXPECT_THAT(pages_of(report_pdf(report, fonts)), AnyOf(2, 3));
+  }
+}
+
+// --- the command
+
+class CliReport : public ReportOfStudy {
+ protected:
+  struct Outcome {
+    int code = 0;
+    std::string error;
+  };
+  static Outcome call(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"kvloupe", "report"});
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    Outcome outcome;
+    outcome.code = cli::run(static_cast<int>(argv.size()), argv.data());
+    EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+    outcome.error = testing::internal::GetCapturedStderr();
+    return outcome;
+  }
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  std::string content(const std::string& name) const {
+    std::ifstream in(folder_ / name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+};
+
+TEST_F(CliReport, WritesBothFilesOrNone) {
+  const std::string results = path_.string();
+  const Outcome written = call({results, "--loss", "retained_mass", "--at-most", "0.75", "--risk",
+                                "10%", "-o", file("r.html"), "-o", file("r.pdf")});
+  EXPECT_EQ(written.code, 0) << written.error;
+  EXPECT_THAT(content("r.html"), HasSubstr("is at most 10 % for all 3 policies together"));
+  EXPECT_THAT(content("r.pdf"), StartsWith("%PDF-"));
+
+  const auto refused = [&](std::vector<std::string> more, int code, const std::string& said) {
+    more.insert(more.begin(), results);
+    const Outcome outcome = call(std::move(more));
+    EXPECT_EQ(outcome.code, code);
+    EXPECT_THAT(outcome.error, HasSubstr(said));
+    EXPECT_EQ(std::count(outcome.error.begin(), outcome.error.end(), '\n'), 1) << outcome.error;
+  };
+  refused({"-o", file("x.png")}, 2, "must end in .html or .pdf");
+  refused({"-o", file("x.html"), "-o", file("./x.html")}, 2, "is given twice");
+  refused({"-o", file("x.html"), "--risk", "often"}, 2, "report: write a risk such as 5%");
+  refused({"-o", file("x.html"), "--loss", "retained_mas"}, 2, "has no values of retained_mas");
+  refused({"-o", file("no/x.html")}, 1, "x.html");
+  std::filesystem::rename(path_, folder_ / "results.html");
+  EXPECT_EQ(call({file("results.html"), "-o", file("results.html")}).code, 1);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "x.html"));
+}
+
+}  // namespace
+}  // namespace kvloupe::report
