@@ -104,6 +104,7 @@ struct MeasureFamily {
   /// For the scope queries: whose queries. replay/ask.h computes all of a family, whichever is
   /// asked for.
   std::optional<Asked> asked = {};
+  bool of_evidence = false;  // the same, of what became of the answer's evidence: replay/evidence.h
 
   // At most one, the scope's own; none where all measures are read. `values` [measures] is NaN
   // before. Different heads may be asked for at the same time. States that none of the measures

@@ -24,7 +24,7 @@ int slots(MeasureScope scope) {
 
 bool computed(const MeasureFamily& family) {
   return family.of_query_head != nullptr || family.of_step != nullptr ||
-         family.of_trace != nullptr || family.asked.has_value();
+         family.of_trace != nullptr || family.asked.has_value() || family.of_evidence;
 }
 
 bool applies_to(const MeasureFamily& family, const PolicySpec& policy) {
@@ -304,9 +304,18 @@ std::vector<Asked> asked_by(const MeasureChoice& choice) {
   return asked;
 }
 
+bool asks_evidence(const MeasureChoice& choice) {
+  return std::any_of(
+      measure_catalog().begin(), measure_catalog().end(),
+      [&](const MeasureFamily& family) { return family.of_evidence && wanted(family, choice); });
+}
+
 void set_asked(Asked asked, std::string_view name, double value, HeadReplay& head) {
-  const Measure& measure =
-      require_measure(std::string(asked_name(asked)) + "_" + std::string(name));
+  set_asked(std::string(asked_name(asked)) + "_" + std::string(name), value, head);
+}
+
+void set_asked(const std::string& name, double value, HeadReplay& head) {
+  const Measure& measure = require_measure(name);
   head.asked_values.resize(static_cast<std::size_t>(slots(MeasureScope::queries)), kUnknown);
   head.asked_values[static_cast<std::size_t>(measure.slot)] = value;
 }

@@ -60,7 +60,11 @@ bool reads_scores(const MeasureChoice& choice, const PolicySpec& policy);
 
 /// Whose queries the choice asks; in the order of kAllAsked.
 std::vector<Asked> asked_by(const MeasureChoice& choice);
-/// Sets a head's value of the measure "question_NAME", "answer_NAME" or "later_NAME".
+/// Whether it asks what became of the answer's evidence.
+bool asks_evidence(const MeasureChoice& choice);
+/// Sets a head's value of a measure of the scope queries, by its name.
+void set_asked(const std::string& name, double value, HeadReplay& head);
+/// The same of the measure "question_NAME", "answer_NAME" or "later_NAME".
 void set_asked(Asked asked, std::string_view name, double value, HeadReplay& head);
 
 /// Fills the record's values of a step, and a head's values of the trace. `last`: the replay's last

@@ -21,6 +21,7 @@
   MEASURES(asked_by_question)           \
   MEASURES(asked_by_answer)             \
   MEASURES(asked_by_later)              \
+  MEASURES(lost_evidence)               \
   MEASURES(merged_keys)                 \
   MEASURES(key_diversity)               \
   MEASURES(key_alignment)               \

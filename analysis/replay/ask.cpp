@@ -11,6 +11,7 @@
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/record/head_states.h"
 #include "analysis/replay/deciding_layer.h"
+#include "analysis/replay/evidence.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
 
@@ -371,7 +372,7 @@ void ask(const Trace& trace, const MeasureChoice& choice, const AskOptions& opti
          Progress& progress, Replay& replay) {
   constexpr long kParts = 100;
   const std::vector<Asked> all = asked_by(choice);
-  progress.set_total(kParts * std::ssize(all));
+  progress.set_total(kParts * (std::ssize(all) + (asks_evidence(choice) ? 1 : 0)));
   for (const Asked asked : all) {
     Progress part(progress, kParts);
     const AskedReplay answer = ask(trace, replay, asked, options, part);
@@ -392,6 +393,17 @@ void ask(const Trace& trace, const MeasureChoice& choice, const AskOptions& opti
       set("residual_change", answer.residual_change);
       set("logit_change", answer.logit_change);
     }
+  }
+  if (!asks_evidence(choice)) return;
+  Progress part(progress, kParts);
+  set_evidence(evidence_of(trace, replay, options, part), replay);
+  const std::string missing = missing_evidence(trace);
+  const auto is_named = [](const std::string& name) {
+    return name != "all" && require_measure(name).family->of_evidence;
+  };
+  const auto named = std::find_if(choice.names.begin(), choice.names.end(), is_named);
+  if (!missing.empty() && named != choice.names.end()) {
+    replay.notes.push_back(*named + " is not known: " + missing);
   }
 }
 
