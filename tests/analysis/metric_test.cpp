@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
-#include <Eigen/Dense>
 #include <cmath>
 #include <numeric>
 #include <random>
@@ -20,6 +19,7 @@
 #include "analysis/metric/similarity_map.h"
 #include "analysis/metric/sink.h"
 #include "analysis/numeric/exponentials.h"
+#include "tests/naive/decompositions.h"
 #include "tests/support/random_matrix.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -298,8 +298,7 @@ TEST(PrincipalComponents, VarianceOfTheProjectionIsTheLargestThereIs) {
             1e-6);
   const Naive x = k.cast<double>();
   const Naive centred = x.rowwise() - x.colwise().mean();
-  const Eigen::JacobiSVD<Naive> svd(centred);
-  const Eigen::VectorXd variance = svd.singularValues().cwiseAbs2();
+  const Eigen::VectorXd variance = naive::singular_values(centred).cwiseAbs2();
   const Matrix projected = pca.project(view(k));
   for (int c = 0; c < 2; ++c) {
     EXPECT_NEAR(projected.col(c).cast<double>().squaredNorm(), variance[c], 1e-4 * variance[c]);
@@ -481,7 +480,8 @@ TEST(LogDeterminant, EqualsTheDeterminantWhereThatExists) {
     const Naive gram = n < 8 ? Naive(x * x.transpose()) : Naive(x.transpose() * x);
     const LogDeterminant result = log_pseudo_determinant(view(k));
     EXPECT_EQ(result.rank, std::min(n, 8));
-    EXPECT_NEAR(result.value, std::log(gram.determinant()), 1e-9 * (1 + std::abs(result.value)));
+    EXPECT_NEAR(result.value, std::log(naive::determinant(gram)),
+                1e-9 * (1 + std::abs(result.value)));
   }
 }
 

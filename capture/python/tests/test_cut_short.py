@@ -3,8 +3,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,6 +12,8 @@ import kvloupe
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
+
+from warm_python import COMMAND_LINE, Child  # noqa: E402
 
 START = """
 import os, signal, sys, torch, kvloupe, transformers
@@ -25,7 +25,6 @@ path = folder + "/t.h5"
 """
 NAMED = "import os; os.__dict__.pop('O_TMPFILE', None)\n"  # as where a file system has no files without a name
 both = pytest.mark.parametrize("named", ["", NAMED], ids=["nameless", "named"])
-environment = os.environ | {"PYTHONPATH": str(Path(kvloupe.__file__).parents[1])}
 
 
 def has_nameless_files(folder: Path) -> bool:
@@ -36,12 +35,11 @@ def has_nameless_files(folder: Path) -> bool:
         return False
 
 
-def run_child(code: str, folder: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", START + code, str(folder)], stderr=subprocess.PIPE,
-                            stdout=subprocess.PIPE, text=True, env=environment)
+def run_child(code: str, folder: Path) -> Child:
+    return Child(START + code, folder)
 
 
-def writes_in(process: subprocess.Popen[str], folder: Path) -> bool:
+def writes_in(process: Child, folder: Path) -> bool:
     try:
         return any(os.readlink(one).startswith(str(folder)) for one in Path(f"/proc/{process.pid}/fd").iterdir())
     except OSError:  # one was closed in between
@@ -147,9 +145,9 @@ for name in "open", "pwrite", "ftruncate", "fsync", "replace":
 
 @pytest.mark.parametrize("more", [[], ["--named"]], ids=["nameless", "named"])
 def test_ctrl_c_at_any_time(more: list[str]) -> None:
-    done = subprocess.run([sys.executable, str(Path(__file__).with_name("interrupts.py")), "--runs", "30", *more],
-                          capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0 and "stopped" in done.stdout, done.stdout + done.stderr
+    child = Child(Path(__file__).with_name("interrupts.py").read_text(encoding="utf-8"), "--runs", 30, *more)
+    out, err = child.communicate(timeout=600)
+    assert child.returncode == 0 and "stopped" in out, out + err
 
 
 def test_a_kill(tmp_path: Path) -> None:
@@ -179,13 +177,14 @@ def test_ctrl_c_at_the_command_line(named: str, tmp_path: Path) -> None:
     LlamaForCausalLM(LlamaConfig(vocab_size=320, hidden_size=32, intermediate_size=32, num_hidden_layers=2,
                                  num_attention_heads=4, num_key_value_heads=2)).save_pretrained(tmp_path / "model")
     (tmp_path / "ids.txt").write_text(" ".join(["5"] * 1500))
-    program = [sys.executable, "-c", f"{named}\nimport sys; from kvloupe.__main__ import main; sys.exit(main())"]
+    program = f"{named}\n{COMMAND_LINE}"
     words = ["capture", "--model", str(tmp_path / "model"), "--ids", str(tmp_path / "ids.txt"), "--block", "1", "-o",
              str(tmp_path / "out" / "t.h5"), "--progress", "none"]
-    done = subprocess.run([*program, *words], capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 1 and "the folder" in done.stderr and done.stderr.count("\n") == 1
+    child = Child(program, *words)
+    _, err = child.communicate(timeout=300)
+    assert child.returncode == 1 and "the folder" in err and err.count("\n") == 1
     (tmp_path / "out").mkdir()
-    child = subprocess.Popen([*program, *words], stderr=subprocess.PIPE, text=True, env=environment)
+    child = Child(program, *words)
     limit = time.monotonic() + 120
     while not writes_in(child, tmp_path / "out") and child.poll() is None and time.monotonic() < limit:
         time.sleep(0.002)

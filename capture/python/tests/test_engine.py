@@ -24,6 +24,7 @@ transformers = pytest.importorskip("transformers")
 import kvloupe  # noqa: E402
 import tiny_models as tiny  # noqa: E402
 from kvloupe import engine, program  # noqa: E402
+from warm_python import Child  # noqa: E402
 
 MEASURES = ["retained", "retained_mass", "perturbation_l1", "log_pseudo_determinant"]
 # A spec for each part of the catalogue whose name alone is none, or is none here.
@@ -251,9 +252,8 @@ def test_ctrl_c_stops_the_engine(trace: Path, tmp_path: Path) -> None:
     import signal
     import time
 
-    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True,
-                             env=os.environ | {"PYTHONPATH": str(Path(kvloupe.__file__).parents[1])})
-    assert child.stdout is not None and child.stdout.readline() == "go\n"
+    child = Child(code)
+    assert child.stdout.readline() == "go\n"
     time.sleep(1.0)
     begin = time.monotonic()
     child.send_signal(signal.SIGINT)

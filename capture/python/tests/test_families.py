@@ -1,8 +1,6 @@
 """Models of today's families: a trace alone gives the outputs of each layer that the model itself computes."""
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ transformers = pytest.importorskip("transformers")
 
 import kvloupe  # noqa: E402
 import tiny_models as tiny  # noqa: E402
+from warm_python import command_line  # noqa: E402
 
 PROMPT = np.random.default_rng(5).integers(3, tiny.VOCABULARY, 44).tolist()
 # Settings of models with states beside or in place of caches.
@@ -211,11 +210,8 @@ def test_the_command_line(tmp_path: Path) -> None:
     """Also for a family that AutoModelForCausalLM does not know."""
     available("Mistral 4").save_pretrained(tmp_path / "model")
     (tmp_path / "ids.txt").write_text(" ".join(map(str, PROMPT)))
-    done = subprocess.run(
-        [sys.executable, "-m", "kvloupe", "capture", "--model", str(tmp_path / "model"), "--ids",
-         str(tmp_path / "ids.txt"), "--block", "16", "--mla", "expanded", "--store", "f32", "--progress", "none", "-o",
-         str(tmp_path / "t.h5")],
-        capture_output=True, text=True, check=False)
+    done = command_line("capture", "--model", tmp_path / "model", "--ids", tmp_path / "ids.txt", "--block", 16, "--mla",
+                        "expanded", "--store", "f32", "--progress", "none", "-o", tmp_path / "t.h5")
     assert done.returncode == 0, done.stderr
     assert compare("Mistral 4", tmp_path / "t.h5") < 2e-5
     assert tiny.attributes_of(tmp_path / "t.h5")[1]["mla"] == "expanded"

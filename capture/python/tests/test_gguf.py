@@ -8,7 +8,6 @@ import os
 import shutil
 import struct
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from gguf_files import Kind  # noqa: E402
 from kvloupe.describe import gguf_fingerprint  # noqa: E402
 from test_witness import LINEAR, LLAMA3, YARN, program  # noqa: E402
 from tokenizer_texts import texts  # noqa: E402
+from warm_python import command_line  # noqa: E402
 
 MUST = "KVLOUPE_REAL_MODEL" in os.environ  # scripts/test-python.sh: a check that cannot run is a failure
 
@@ -288,18 +288,15 @@ def test_text_needs_the_files_own_tokenizer_or_a_folders(tmp_path: Path) -> None
 def test_the_command_line_of_python_takes_such_a_file(tmp_path: Path) -> None:
     _, values, tensors = both("llama", tmp_path / "model", True)
     file = files.write(tmp_path / "t.gguf", values, tensors)
-    words = [sys.executable, "-m", "kvloupe", "capture", "--dtype", "f32", "--store", "f32", "--block", "16", "--ids"]
+    words = ["capture", "--dtype", "f32", "--store", "f32", "--block", 16, "--ids"]
     mine = run(file, IDS, tmp_path / "cpp.h5")
-    done = subprocess.run([*words, tmp_path / "cpp.ids", "--model", file, "-o", tmp_path / "python.h5"], text=True,
-                          capture_output=True, check=False,
-                          env=os.environ | {"PYTHONPATH": str(Path(kvloupe.__file__).parents[1])})
+    done = command_line(*words, tmp_path / "cpp.ids", "--model", file, "-o", tmp_path / "python.h5")
     assert done.returncode == 0, done.stderr
     with h5py.File(mine) as a, h5py.File(tmp_path / "python.h5") as b:
         for name in ("name", "weights_format", "weights_type", "weights_file", "fingerprint"):
             assert a["model"].attrs[name] == b["model"].attrs[name], name
     assert_equal(mine, tmp_path / "python.h5", within=1e-4)
-    done = subprocess.run([*words, tmp_path / "cpp.ids", "--model", tmp_path / "none.gguf", "-o", tmp_path / "no.h5"],
-                          text=True, capture_output=True, check=False)
+    done = command_line(*words, tmp_path / "cpp.ids", "--model", tmp_path / "none.gguf", "-o", tmp_path / "no.h5")
     assert done.returncode == 1 and done.stderr.strip().splitlines()[-1].endswith("none.gguf: this file does not exist")
 
 

@@ -1,6 +1,6 @@
-#include <Eigen/LU>
 #include <cmath>
 
+#include "tests/naive/decompositions.h"
 #include "tests/naive/scores/scores.h"
 
 namespace kvloupe::naive::scores {
@@ -49,7 +49,7 @@ Scores capkv_score(const NaiveReplay& r, int head, const Block& block, int) {
         }
       }
     }
-    const Eigen::MatrixXd inverse = sum.inverse();
+    const Eigen::MatrixXd inverse = naive::inverse(sum);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       double form = 0.0;
       for (int a = 0; a < width; ++a) {

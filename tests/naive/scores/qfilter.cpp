@@ -1,5 +1,4 @@
-#include <Eigen/SVD>
-
+#include "tests/naive/decompositions.h"
 #include "tests/naive/scores/scores.h"
 
 namespace kvloupe::naive::scores {
@@ -14,8 +13,7 @@ Scores qfilter_score(const NaiveReplay& r, int head, const Block& block, int) {
       const auto q = query_vector(r, query_head, t, true);
       for (int c = 0; c < d; ++c) queries(t, c) = q[c];
     }
-    const Eigen::JacobiSVD<Eigen::MatrixXd> svd(queries, Eigen::ComputeThinV);
-    Eigen::VectorXd direction = svd.matrixV().col(0);
+    Eigen::VectorXd direction = first_direction(queries);
     if ((queries * direction).mean() < 0.0) direction = -direction;
     filter += direction / group;
   }

@@ -1,9 +1,10 @@
 #include "tests/naive/scores/score_kit.h"
 
-#include <Eigen/LU>
 #include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "tests/naive/decompositions.h"
 
 namespace kvloupe::naive {
 
@@ -157,7 +158,7 @@ std::vector<double> leverage_of(const NaiveReplay& r, int head, const std::vecto
   }
   Eigen::MatrixXd gram = x.transpose() * x;
   for (int c = 0; c < gram.cols(); ++c) gram(c, c) += part.number("ridge");
-  const Eigen::MatrixXd inverse = gram.inverse();
+  const Eigen::MatrixXd inverse = naive::inverse(gram);
   std::vector<double> scores;
   for (int i = 0; i < n; ++i) scores.push_back(x.row(i) * inverse * x.row(i).transpose());
   return scores;
