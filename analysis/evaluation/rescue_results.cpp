@@ -202,6 +202,9 @@ void describe_prediction(Fields& fields, RescuePrediction& head) {
   } else {
     fields.number("blame", head.blame, -kAnyNumber, kAnyNumber, Fields::written);
   }
+  fields.number("attention", head.attention, -kAnyNumber, kAnyNumber, Fields::not_written);
+  fields.number("score_rank", head.score_rank, 0.0, 1.0, Fields::not_written);
+  fields.number("drop_blame", head.drop_blame, -kAnyNumber, kAnyNumber, Fields::not_written);
 }
 
 /// Of the heads as they are listed, the first so many hold the smallest set; null without one.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/metric/sink.h"
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 
@@ -55,6 +56,11 @@ struct RescuePrediction {
   double question_loss = 0.0;  // the same, of the question's reads
   double change = 0.0, logit = 0.0;
   double blame = 0.0;  // FollowedHead::blame
+  // What may foretell the head's effect when the full cache drops the tokens in it alone. NaN in
+  // results of earlier versions.
+  double attention = kUnknown;   // read with the full cache (TokenReads::read)
+  double score_rank = kUnknown;  // of the tokens by the policy's score: 1 the highest, 0 the lowest
+  double drop_blame = kUnknown;  // FollowedHead::blame of the full cache without the tokens
 };
 
 /// What must be equal for a search to go on where it stopped. What was run is told by content: a

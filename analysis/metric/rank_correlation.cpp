@@ -25,6 +25,18 @@ double spearman(std::span<const double> a, std::span<const double> b) {
   return products / std::sqrt(a_squares * b_squares);
 }
 
+CorrelationInterval spearman_interval(std::span<const double> a, std::span<const double> b) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  CorrelationInterval result{spearman(a, b), kNan, kNan};
+  if (a.size() < 4) return result;
+  constexpr double kNormalQuantile = 1.959963984540054;
+  const double reach = kNormalQuantile * std::sqrt((1.0 + result.rho * result.rho / 2.0) /
+                                                   (static_cast<double>(a.size()) - 3.0));
+  result.low = std::tanh(std::atanh(result.rho) - reach);
+  result.high = std::tanh(std::atanh(result.rho) + reach);
+  return result;
+}
+
 KeyAttention key_attention(const MatrixView& keys, std::span<const Matrix> queries,
                            const LayerAttention& attention, const Reach& reach,
                            Progress& progress) {

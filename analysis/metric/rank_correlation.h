@@ -13,6 +13,15 @@ namespace kvloupe {
 /// fewer than two different values. Throws std::invalid_argument for different lengths.
 double spearman(std::span<const double> a, std::span<const double> b);
 
+/// A correlation and its 95 % interval.
+struct CorrelationInterval {
+  double rho = 0.0;
+  double low = 0.0, high = 0.0;
+};
+/// Spearman's ρ with the interval tanh(artanh ρ ± 1.96 √((1 + ρ²/2)/(n − 3))) of Bonett and Wright
+/// (2000). Ends are NaN for n < 4, and where ρ is. Throws as spearman().
+CorrelationInterval spearman_interval(std::span<const double> a, std::span<const double> b);
+
 /// How a key's similarity to the others relates to the attention it receives (KeyDiff, figure 2 and
 /// §3.1: distinct keys receive more, so ρ < 0).
 struct KeyAttention {

@@ -43,6 +43,7 @@ void print_side(const RescueSide& side, bool keep) {
   std::vector<RescueEffect> heads;
   std::copy_if(side.heads.begin(), side.heads.end(), std::back_inserter(heads),
                [](const RescueEffect& head) { return head.is_known(); });
+  if (heads.empty()) return;
   std::sort(heads.begin(), heads.end(), [&](const RescueEffect& a, const RescueEffect& b) {
     return keep ? a.gain > b.gain : a.gain < b.gain;
   });
@@ -210,6 +211,10 @@ void add(CLI::App& app, Action& action) {
                    "Largest number of model runs; 0: run every layer and every head alone "
                    "(default: 0 for a model of few heads, else 80)")
       ->check(CLI::Range(0, 1 << 20));
+  verb->add_flag("--leave-one-out", request.leave_one_out,
+                 "Look for no set of heads: run the full cache without the tokens in each head "
+                 "alone (figure cause-scatter)")
+      ->excludes("--runs");
   verb->add_option("-o,--output", request.output,
                    "The results (JSON); runs that the file already has are kept, so a stopped "
                    "search continues")

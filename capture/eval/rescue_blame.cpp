@@ -1,5 +1,6 @@
 #include "capture/eval/rescue_blame.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -9,8 +10,10 @@
 #include "analysis/metric/rank_correlation.h"
 #include "analysis/metric/sink.h"
 #include "analysis/output_file.h"
+#include "analysis/replay/explain.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/replay.h"
+#include "analysis/unknown.h"
 #include "capture/run/capture.h"
 
 namespace kvloupe {
@@ -37,6 +40,32 @@ void capture_with_answer(const RescueRequest& request, const RescuePrompt& promp
     void on_note(const std::string&) override {}
   } nobody;
   run_capture(wanted, progress, nobody);
+}
+
+/// The mean over the tokens of the share of the head's other entries that the policy's score ranks
+/// lower, at the last step at which the head had the token. NaN where the policy has no scores.
+double score_rank(const Trace& trace, const RescueRequest& request, int budget, const HeadIndex& at,
+                  const std::vector<int>& tokens, Progress& progress) {
+  ReplayRequest replayed;
+  replayed.policy = request.policy;
+  replayed.budget = budget;
+  replayed.block = request.block;
+  replayed.metrics = false;
+  replayed.layers = {at.layer};
+  replayed.scores_layer = at.layer;
+  replayed.scores_head = at.head;
+  const Replay made = replay(trace, replayed, progress);
+  double sum = 0.0;
+  int ranked = 0;
+  for (const int token : tokens) {
+    const TokenExplanation steps = explain(made, *made.find(at.layer, at.head), token);
+    const auto last = std::find_if(steps.steps.rbegin(), steps.steps.rend(),
+                                   [](const StepReason& step) { return step.rank > 0; });
+    if (last == steps.steps.rend() || last->cache_size < 2) continue;
+    sum += static_cast<double>(last->cache_size - last->rank) / (last->cache_size - 1);
+    ++ranked;
+  }
+  return ranked > 0 ? sum / ranked : kUnknown;
 }
 }  // namespace
 
@@ -76,17 +105,18 @@ RescueBlame predict_rescue(const RescueRequest& request, const RescuePrompt& pro
     return blame;
   };
   const std::vector<FollowedHead> heads = followed(request.policy, results.budget);
+  RescueBlame blame{by_head(heads),
+                    by_head(followed(parse_policy(spec_dropping(prompt.tokens)), trace->length()))};
   results.predicted_by = blame_name(heads);
   for (const FollowedHead& head : heads) {
-    results.predictions.push_back({{head.reads.layer, head.reads.head},
-                                   head.loss,
-                                   head.reads.question * (1.0 - head.fate.kept),
-                                   head.restored.change,
-                                   head.restored.effect,
-                                   head.blame});
+    const HeadIndex at{head.reads.layer, head.reads.head};
+    results.predictions.push_back(
+        {at, head.loss, head.reads.question * (1.0 - head.fate.kept), head.restored.change,
+         head.restored.effect, head.blame, head.reads.read,
+         score_rank(*trace, request, results.budget, at, prompt.tokens, own),
+         blame.drop[results.index(at)]});
   }
-  return {by_head(heads),
-          by_head(followed(parse_policy(spec_dropping(prompt.tokens)), trace->length()))};
+  return blame;
 }
 
 void judge_blame(const RescueBlame& blame, RescueResults& results) {

@@ -103,12 +103,15 @@ bool runs_all_alone(const RescueRequest& request, const ModelInfo& info) {
 int most_rescue_runs(const RescueRequest& request, const ModelInfo& info) {
   const int layers = static_cast<int>(info.num_layers);
   const int all = layers * static_cast<int>(info.num_kv_heads);
+  if (request.leave_one_out) return 4 + all;  // beside the heads: without, and in all heads at once
   // Everything alone on both sides, and room for the search.
   if (runs_all_alone(request, info)) return 2 + 2 * (1 + layers + all) + 4 * all;
   return request.most_runs.value_or(kMostRuns);
 }
 
 bool RescueRuns::exhaustive() const { return runs_all_alone(request_, info_); }
+
+bool RescueRuns::leaves_one_out() const { return request_.leave_one_out; }
 
 int RescueRuns::most_runs() const { return most_rescue_runs(request_, info_); }
 

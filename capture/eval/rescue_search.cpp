@@ -36,6 +36,10 @@ class RescueSearch {
 
   void run() {
     for (SearchedSide* side : {&keep_, &drop_}) test(*side, {}, side->found.all);
+    if (runs_.leaves_one_out()) {
+      for (const HeadIndex& head : runs_.all_heads()) test_head(drop_, head);
+      return;
+    }
     if (runs_.exhaustive()) {
       for (SearchedSide* side : {&keep_, &drop_}) {
         for (int layer = 0; layer < runs_.layers(); ++layer) test_layer(*side, layer);

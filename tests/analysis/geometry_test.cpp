@@ -139,6 +139,22 @@ TEST(RankCorrelation, ByHand) {
   EXPECT_THROW(ranks_of(std::vector<double>{1, std::nan("")}), std::invalid_argument);
 }
 
+TEST(RankCorrelation, HasTheIntervalOfBonettAndWright) {
+  const std::vector<double> a{1, 2, 3, 4, 5, 6, 7}, b{2, 1, 4, 3, 6, 5, 7};
+  const CorrelationInterval found = spearman_interval(a, b);
+  const double rho = 1.0 - 6.0 * 6.0 / (7.0 * 48.0);
+  EXPECT_NEAR(found.rho, rho, 1e-12);
+  // Fisher's z = ½ ln((1 + ρ)/(1 − ρ)), and back.
+  const double z = 0.5 * std::log((1 + rho) / (1 - rho));
+  const double reach = 1.959964 * std::sqrt((1 + rho * rho / 2) / 4);
+  const auto back = [](double at) { return (std::exp(2 * at) - 1) / (std::exp(2 * at) + 1); };
+  EXPECT_NEAR(found.low, back(z - reach), 1e-6);
+  EXPECT_NEAR(found.high, back(z + reach), 1e-6);
+  EXPECT_EQ(spearman_interval(a, a).low, 1.0);
+  const std::vector<double> three{1, 2, 3};
+  EXPECT_TRUE(std::isnan(spearman_interval(three, three).low));
+}
+
 TEST(RankCorrelation, EqualsTheNaiveOneWithTies) {
   std::mt19937 random(4);
   std::uniform_int_distribution<int> few(0, 6);

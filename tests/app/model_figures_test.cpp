@@ -336,6 +336,37 @@ TEST_F(ModelFigures, ARescueShowsEveryHeadAndNamesTheSmallestSets) {
   EXPECT_THROW(make(needles, "rescue"), WorkError);
 }
 
+TEST_F(ModelFigures, LeaveOneOutShowsEveryHeadThatWasRun) {
+  const auto path = test::write_synthetic_rescue(folder / "rescue.json");
+  const request::FigureMaker maker(std::make_shared<const Evaluation>(read_evaluation(path)));
+  const MadeFigure made = make(maker, "cause-scatter");
+  const std::vector<Row> rows = rows_of(*made.figure);
+  ASSERT_EQ(rows.size(), 6U);
+  for (int i = 0; i < 6; ++i) {
+    const Row& row = rows[static_cast<std::size_t>(i)];
+    EXPECT_EQ(row.at("layer"), std::to_string(i / 2));
+    EXPECT_EQ(row.at("head"), std::to_string(i % 2));
+    EXPECT_NEAR(std::stod(row.at("fall")), 0.3 * i, 1e-9);
+    EXPECT_NEAR(std::stod(row.at("attention")), i == 1 ? 0.6 : 0.1 * i, 1e-9);
+    EXPECT_NEAR(std::stod(row.at("score_rank")), 1.0 - 0.1 * i, 1e-9);
+  }
+  EXPECT_EQ(rows[0].at("drop_blame"), "");
+  // Ranks 1 6 2 3 4 5 against 1 2 3 4 5 6: ρ = 1 − 6 · 20 / 210; the interval by hand.
+  const double rho = 1.0 - 6.0 * 20.0 / 210.0;
+  const double reach = 1.959964 * std::sqrt((1.0 + rho * rho / 2.0) / 3.0);
+  const std::string interval =
+      fmt::format("a, {:.2f} (−{:.2f} to {:.2f})", rho, -std::tanh(std::atanh(rho) - reach),
+                  std::tanh(std::atanh(rho) + reach));
+  EXPECT_THAT(made.figure->caption(), HasSubstr(interval));
+  EXPECT_THAT(made.figure->caption(), HasSubstr("b, −1.00"));
+  EXPECT_THAT(made.figure->caption(), HasSubstr("without signs: a, 0.43"));
+  EXPECT_THAT(made.figure->caption(), HasSubstr("6 of 6 heads were run"));
+  EXPECT_THAT(made.figure->value_text({.layer = 2, .head = 1}), HasSubstr("fall 1.50 nats"));
+  const request::FigureMaker needles(std::make_shared<const Evaluation>(
+      read_evaluation(test::write_synthetic_evaluation(folder / "needle.json"))));
+  EXPECT_THROW(make(needles, "cause-scatter"), WorkError);
+}
+
 TEST_F(ModelFigures, HiddenStatesDriftByTheMeanOfTheRunsAtTheNearestBudget) {
   for (const bool needles : {true, false}) {
     const auto path = test::write_synthetic_evaluation(folder / "results.json", needles);

@@ -12,6 +12,8 @@
 
 #include "analysis/error.h"
 #include "analysis/evaluation/rescue_results.h"
+#include "analysis/replay/follow.h"
+#include "analysis/replay/replay.h"
 #include "analysis/trace/loops.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/results_file.h"
@@ -76,6 +78,21 @@ class RescueTest : public testing::Test {
     return capture(wanted).generated_text;
   }
 
+  /// The prompt and what the full cache says.
+  std::filesystem::path full_trace() const {
+    CaptureRequest wanted;
+    wanted.model = kAssets / "demo-model";
+    wanted.prompt = kAssets / "prompts" / "needle.txt";
+    wanted.target = folder_ / "full.h5";
+    wanted.block = 64;
+    wanted.generate = 2;
+    wanted.dtype = "f32";
+    wanted.storage = Storage::float32;
+    wanted.attention = AttentionStorage::none;
+    capture(wanted);
+    return wanted.target;
+  }
+
   const TemporaryFolder folder_;
   int runs_ = 0;
 };
@@ -103,6 +120,70 @@ void expect_minimal(const Json& results, const char* side, const std::string& be
   EXPECT_EQ(run(-1), wanted) << side;
   if (heads.size() == 1) return;
   for (int i = 0; i < static_cast<int>(heads.size()); ++i) EXPECT_EQ(run(i), !wanted) << side;
+}
+
+TEST_F(RescueTest, LeaveOneOutRunsEachHeadAloneWithoutTheTokens) {
+  RescueRequest wanted = request("snapkv", "one.json");
+  wanted.prompt.reset();
+  wanted.trace = full_trace();
+  wanted.leave_one_out = true;
+  const Json results = run(wanted);
+  EXPECT_EQ(runs_, 4 + 16);
+  EXPECT_TRUE(results["keep"]["heads"].empty());
+  EXPECT_TRUE(results["drop"]["layers"].empty());
+  EXPECT_TRUE(results["drop"]["smallest"].is_null());
+  const Json& heads = results["drop"]["heads"];
+  ASSERT_EQ(heads.size(), 16U);
+  const double full = results["full"]["logprob"].get<double>();
+  for (const Json& head : heads) {
+    EXPECT_NEAR(head["gain"].get<double>(), head["logprob"].get<double>() - full, 1e-9);
+  }
+  // The same head by a run that shares no block with another.
+  wanted.output = folder_ / "alone.json";
+  wanted.most_shared = 0;
+  const Json alone = run(wanted);
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    EXPECT_NEAR(alone["drop"]["heads"][i]["logprob"].get<double>(),
+                heads[i]["logprob"].get<double>(), 1e-4);
+  }
+  // What may foretell it: the trace's attention, and the rank by the policy's score.
+  const Json& predicted = results["predicted"]["heads"];
+  ASSERT_EQ(predicted.size(), 16U);
+  for (const Json& head : predicted) {
+    EXPECT_GE(head["attention"].get<double>(), head["loss"].get<double>());
+    EXPECT_GE(head["score_rank"].get<double>(), 0.0);
+    EXPECT_LE(head["score_rank"].get<double>(), 1.0);
+    EXPECT_TRUE(head["drop_blame"].is_number());
+  }
+  // Of heads that lost all of the tokens: the rank at the loss, as a replay that follows them has
+  // it.
+  const Trace trace(*wanted.trace);
+  ReplayRequest replayed;
+  replayed.policy = wanted.policy;
+  replayed.budget = wanted.budget.resolve(trace.run().prompt_length);
+  replayed.block = wanted.block;
+  replayed.metrics = false;
+  replayed.followed = named_tokens(trace, "needle");
+  Progress progress;
+  const Replay followed = replay(trace, replayed, progress);
+  int lost = 0;
+  for (const Json& head : predicted) {
+    const HeadReplay& own = *followed.find(head["layer"].get<int>(), head["head"].get<int>());
+    if (own.losses.size() < replayed.followed.size()) continue;
+    double sum = 0.0;
+    for (const TokenLoss& loss : own.losses)
+      sum += static_cast<double>(loss.entries - loss.rank) / (loss.entries - 1);
+    EXPECT_NEAR(head["score_rank"].get<double>(), sum / static_cast<double>(own.losses.size()),
+                1e-9);
+    ++lost;
+  }
+  EXPECT_GT(lost, 0);
+  // A search goes on with these runs, and finds the same effects.
+  wanted.output = folder_ / "one.json";
+  wanted.leave_one_out = false;
+  wanted.most_runs = 0;
+  const Json search = run(wanted);
+  EXPECT_EQ(search["drop"]["heads"], heads);
 }
 
 TEST_F(RescueTest, FindsHeadsThatAreEnoughAndNoneTooMany) {

@@ -92,8 +92,11 @@ std::filesystem::path write_synthetic_rescue(const std::filesystem::path& path) 
   };
   std::string predicted;
   for (int i = 0; i < 6; ++i) {
-    predicted += fmt::format("{}{{\"layer\":{},\"head\":{},\"loss\":{}}}", i > 0 ? "," : "", i / 2,
-                             i % 2, i == 0 ? "null" : fmt::format("{}", 0.1 * i));
+    predicted += fmt::format(
+        "{}{{\"layer\":{},\"head\":{},\"loss\":{},\"attention\":{},\"score_rank\":{},"
+        "\"drop_blame\":{}}}",
+        i > 0 ? "," : "", i / 2, i % 2, i == 0 ? "null" : fmt::format("{}", 0.1 * i),
+        i == 1 ? 0.6 : 0.1 * i, 1.0 - 0.1 * i, i == 0 ? "null" : fmt::format("{}", 0.2 * i));
   }
   std::ofstream(path, std::ios::binary)
       << "{\"format\":\"kvloupe-rescue\",\"format_version\":1,\"settings\":{\"model\":"

@@ -62,6 +62,7 @@
   FIGURE(perplexity_budget_figure)    \
   FIGURE(layer_drift_figure)          \
   FIGURE(rescue_figure)               \
+  FIGURE(cause_scatter_figure)        \
   FIGURE(study_budget_figure)         \
   FIGURE(certificate_figure)          \
   FIGURE(study_ranks_figure)          \
