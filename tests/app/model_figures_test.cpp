@@ -361,7 +361,7 @@ TEST_F(ModelFigures, LeaveOneOutShowsEveryHeadThatWasRun) {
   EXPECT_THAT(made.figure->caption(), HasSubstr("b, −1.00"));
   EXPECT_THAT(made.figure->caption(), HasSubstr("without signs: a, 0.43"));
   EXPECT_THAT(made.figure->caption(), HasSubstr("6 of 6 heads were run"));
-  EXPECT_THAT(made.figure->value_text({.layer = 2, .head = 1}), HasSubstr("fall 1.5 nats"));
+  EXPECT_THAT(made.figure->value_text({.layer = 2, .head = 1}), HasSubstr("fall 1.50 nats"));
   const request::FigureMaker needles(std::make_shared<const Evaluation>(
       read_evaluation(test::write_synthetic_evaluation(folder / "needle.json"))));
   EXPECT_THROW(make(needles, "cause-scatter"), WorkError);
