@@ -8,6 +8,7 @@ set(KVLOUPE_HEADERS_plain <Eigen/Core> <fmt/format.h> <nlohmann/json.hpp>)
 set(KVLOUPE_HEADERS_drawing ${KVLOUPE_HEADERS_plain})
 set(KVLOUPE_HEADERS_torch <ATen/ATen.h> ${KVLOUPE_HEADERS_plain})
 set(KVLOUPE_HEADERS_test <gmock/gmock.h> <gtest/gtest.h> ${KVLOUPE_HEADERS_plain})
+set(KVLOUPE_HEADERS_unoptimised_test ${KVLOUPE_HEADERS_test})
 set(KVLOUPE_HEADERS_torch_test <gmock/gmock.h> <gtest/gtest.h> ${KVLOUPE_HEADERS_torch})
 
 # Of code that a shared library may hold. Headers are parsed with the same.
@@ -34,6 +35,9 @@ function(kvloupe_precompile target kind)
     endif()
     if(kind STREQUAL "drawing")  # parsed with the options of the files that use them
       target_compile_options(${owner} PRIVATE ${KVLOUPE_DRAWING_OPTIMISATION})
+    endif()
+    if(kind MATCHES "^unoptimised")
+      target_compile_options(${owner} PRIVATE $<$<CONFIG:Release>:-O0>)
     endif()
     target_precompile_headers(${owner} PRIVATE ${KVLOUPE_STANDARD_HEADERS} ${KVLOUPE_HEADERS_${kind}})
   endif()
