@@ -405,13 +405,13 @@ class Maker {
   void add_promises() {
     ReportPart part;
     part.title = "Which budget can be promised";
-    part.paragraphs.push_back(
-        fmt::format("For each policy the smallest budget from which on the bound of the expected "
-                    "loss ({}) is at "
-                    "most {:g}. The bounds of all policies hold together with a probability of at "
-                    "least {:g} %, "
-                    "so a reader may choose among the policies by this table.",
-                    advice_->loss, asked().at_most, 100.0 * (1.0 - asked().risk)));
+    part.paragraphs.push_back(fmt::format(
+        "For each policy the smallest budget from which on the bound of the expected "
+        "loss ({}) is at "
+        "most {:g}. The promises of all policies hold together with a probability of at "
+        "least {:g} %, "
+        "so a reader may choose among the policies by this table.",
+        advice_->loss, asked().at_most, 100.0 * (1.0 - asked().risk)));
     figure::Choices choices = loss_choices();
     choices["at-most"] = fmt::format("{:.12g}", asked().at_most);
     choices["risk"] = fmt::format("{:.12g}", 100.0 * asked().risk);

@@ -1,0 +1,63 @@
+// The report of the open study, written from the window.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#define GLFW_INCLUDE_NONE
+#include <GLFW/glfw3.h>
+
+#include "tests/app/virtual_display.h"
+#include "tests/app/window_driver.h"
+#include "tests/support/synthetic_study.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::test {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ReportWindow, SavesTheReportOfTheOpenStudyAsItsViewAsks) {
+  if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+  const TemporaryFolder folder;
+  const auto study = write_synthetic_study(folder / "study.sqlite");
+  WindowDriver driver(1280, 800);
+  window::Workspace& w = driver.workspace;
+  const auto choose_save_report = [&] {
+    driver.press_on("##MainMenuBar", {"##menubar", "File", ""});
+    driver.frames(2);
+    driver.press_on("##Menu_00", {"Save report…", ""});
+    driver.frames(2);
+  };
+  w.open(study.string());
+  driver.settle();
+  w.state.tiles[0].view = "certificate";
+  w.state.tiles[0].choices = {{"measure", "retained_mass"}, {"at-most", "0.75"}};
+  driver.settle();
+  choose_save_report();
+  ASSERT_TRUE(w.sheets.file_panel.is_open());
+  driver.key(GLFW_KEY_ENTER);  // report.html, beside the results
+  driver.settle();
+  driver.frames(3);
+  EXPECT_THAT(w.notice, HasSubstr("Written: "));
+  EXPECT_FALSE(w.notice_is_error);
+  std::ifstream file(folder / "report.html");
+  const std::string html{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(html, HasSubstr("(1 − retained_mass) on new prompts is then at most 0.75"));
+
+  // Another ending is refused before any work.
+  choose_save_report();
+  driver.key(GLFW_KEY_END);
+  driver.type("x");
+  driver.key(GLFW_KEY_ENTER);
+  driver.frames(3);
+  EXPECT_THAT(w.notice, HasSubstr("must end in .html or .pdf"));
+  EXPECT_TRUE(w.notice_is_error);
+}
+
+}  // namespace
+}  // namespace kvloupe::test
