@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <set>
 
+#include "analysis/measure/measure_catalog.h"
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/plot/limits.h"
 #include "app/plot/series.h"
 #include "app/request/figure_service.h"
+#include "tests/figure/csv_rows.h"
 #include "tests/figure/texts_on_data.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -213,6 +215,29 @@ TEST_F(DeepFiguresTest, PoliciesHaveTheirNamesInTheLegendOfKeys) {
 TEST_F(DeepFiguresTest, FiguresOfAColumnLeaveRoomForOthers) {
   for (const char* name : {"roles", "sinks", "survival"})
     EXPECT_LT(page(name, make(name), 85.0).height, 150.0 * kPointsPerMillimetre) << name;
+}
+
+TEST_F(DeepFiguresTest, LostRangesBesideLoopsAreThoseOfTheMeasure) {
+  const MadeFigure made = make("loops");
+  EXPECT_THAT(made.figure->caption(), HasSubstr("The text has no loop."));
+  ReplayRequest request;
+  request.policy = parse_policy("h2o");
+  request.budget = parse_budget(setting(made, "budget")).resolve((*trace)->run().prompt_length);
+  request.measures = {"lost_value_range"};
+  Progress progress;
+  const Replay replayed = replay(**trace, request, progress);
+  int compared = 0;
+  for (const test::CsvRow& row : test::csv_rows(*made.figure)) {
+    const HeadReplay* head = replayed.find(std::stoi(row.at("layer")), std::stoi(row.at("head")));
+    const int token = std::stoi(row.at("token"));
+    for (std::size_t step = 0; step < replayed.blocks.size(); ++step) {
+      if (replayed.blocks[step].first != token) continue;
+      ++compared;
+      EXPECT_NEAR(std::stod(row.at("lost_value_range")),
+                  measure_at(require_measure("lost_value_range"), head->steps[step]), 1e-4);
+    }
+  }
+  EXPECT_EQ(compared, kLayers * 3 * 4) << "each head loses an entry at each of four tokens";
 }
 
 TEST_F(DeepFiguresTest, TitlesOfPoliciesAreWholeInAColumn) {
