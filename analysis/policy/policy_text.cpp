@@ -136,7 +136,8 @@ constexpr const char* kPresets = R"(
 The name of a press is a policy too, with the press's own defaults: `--policy SnapKVPress`, also with modifiers of
 this page after it, such as `SnapKVPress+sinks(4)`. Results and captions give the policy that the name stands for. A
 press compresses once, when the whole context has been read: replay with `--block all`, and a trace with a question
-also with `--compression context-only`. If the table names a release of kvpress, a test compares the kept sets with
+also with `--compression context-only`. A `DecodingPress` acts while the model writes, after every 512th token, down to
+2048 entries: replay with `--budget 2048`. If the table names a release of kvpress, a test compares the kept sets with
 those of that release ([fidelity.md](fidelity.md)).
 
 | press | policy here | compared with kvpress | the press differs |

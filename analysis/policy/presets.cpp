@@ -4,6 +4,7 @@ namespace kvloupe {
 
 const std::vector<Preset>& presets() {
   static const std::string snap = "snapkv(window=64,kernel=5,range=candidates,pool_before_group=1)";
+  static const std::string decoding = "the press has its own budget, 2048 entries";
   static const std::vector<Preset> all = {
       {"AdaKVPress(ExpectedAttentionPress)", "expected+adakv",
        "kvpress asks for epsilon=0.01 with this pair; here the press has its defaults",
@@ -19,6 +20,12 @@ const std::vector<Preset>& presets() {
        "the press projects keys at random before it takes leverage scores", "0.5.5, blending=0"},
       {"CriticalKVPress(SnapKVPress)", snap + "+critical(of=budget)", ""},
       {"CURPress", "cur", ""},
+      {"DecodingPress(KeyDiffPress)", "keydiff+every(512)+only", decoding},
+      {"DecodingPress(KnormPress)", "keynorm+every(512)+only", decoding},
+      {"DecodingPress(LagKVPress)", "lagkv+every(512)+only", decoding},
+      {"DecodingPress(StreamingLLMPress)", "sink(4)+every(512)+only", decoding},
+      {"DecodingPress(TOVAPress)", "tova(aggregate=layer,protect_last=1)+every(512)+only",
+       decoding},
       {"DMSPress", "keynorm+dms(0)+recent(128)",
        "the press takes any score and any threshold: replace keynorm and 0", ""},
       {"DuoAttentionPress", "duo",

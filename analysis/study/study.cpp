@@ -16,6 +16,7 @@
 #include "analysis/one_line.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/random_line.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/trace/model_place.h"
 
@@ -32,9 +33,9 @@ constexpr const char* kFirstMeasures[] = {"answer_residual_change", "answer_wors
                                           "question_residual_change", "later_residual_change",
                                           "retained"};
 
-constexpr const char* kFields[] = {"traces",    "policies",    "budgets", "blocks", "measures",
-                                   "reduce",    "model",       "prompts", "tasks",  "dtype",
-                                   "positions", "compression", "probe"};
+constexpr const char* kFields[] = {"traces",    "policies",    "budgets", "blocks",      "measures",
+                                   "reduce",    "model",       "prompts", "tasks",       "dtype",
+                                   "positions", "compression", "probe",   "random_lines"};
 constexpr const char* kTaskFields[] = {"task",    "lengths", "depths", "samples",
                                        "needles", "seed",    "tokens", "prompts"};
 constexpr long kMostTokens = 1L << 24U;  // of a generated prompt
@@ -407,6 +408,14 @@ Study read_study(const std::filesystem::path& path) {
     }
     study.policies.push_back(std::move(policy));
   });
+  if (fields.has("random_lines")) {
+    const json& wanted = fields.at("random_lines");
+    if (!wanted.is_boolean()) fields.fail("random_lines", "write true or false");
+    if (wanted.get<bool>()) {
+      for (PolicySpec& line : random_lines(study.policies))
+        study.policies.push_back(std::move(line));
+    }
+  }
   fields.each("budgets", [&](const std::string& text) {
     study.budgets.push_back(parse_budget(text));
     study.budgets.back().resolve(1 << 20U);  // refuses 0

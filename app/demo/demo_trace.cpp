@@ -91,6 +91,7 @@ DemoRun normal(DemoRun run) {
   }
   if (run.policy.empty()) {
     run.budget.clear();
+    run.own_words = false;
     return run;
   }
   run.policy = normal_policy(run.policy);
@@ -116,8 +117,10 @@ fs::path trace_file(const DemoRun& run, const DemoPlaces& places) {
   if (error) model = places.assets / "demo-model";
   std::string name = "demo-" + run.prompt;
   if (!run.policy.empty()) name += "-" + file_word(run.policy) + "-" + file_word(run.budget);
-  const std::string key = fmt::format("{}\n{}\n{}\n{}\n{}\n{}", model.string(), run.prompt,
-                                      run.generate, run.block, run.policy, run.budget);
+  if (run.own_words) name += "-writes";
+  std::string key = fmt::format("{}\n{}\n{}\n{}\n{}\n{}", model.string(), run.prompt, run.generate,
+                                run.block, run.policy, run.budget);
+  if (run.own_words) key += "\nwrites";
   return places.cache / fmt::format("{}-{:08x}.h5", name, short_hash(key));
 }
 
@@ -232,14 +235,20 @@ fs::path demo_trace(const DemoRun& asked, Progress& progress, const DemoPlaces& 
   progress.set_total(2 * kHalf);
   DemoRun full = run;
   full.policy.clear();
+  full.own_words = false;
   Progress of_full(progress, kHalf);
   const fs::path full_trace = demo_trace(full, of_full, places);
   of_full.finish();
   std::vector<fs::path> sources = sources_of(run, places);
   sources.push_back(full_trace);
   if (is_fresh(target, sources)) return target;
-  options.prompt = window::CaptureOptions::Prompt::trace;
-  options.from = full_trace.string();
+  if (run.own_words) {
+    options.file = prompt.string();
+    options.generate = run.generate;
+  } else {
+    options.prompt = window::CaptureOptions::Prompt::trace;
+    options.from = full_trace.string();
+  }
   options.policy = with_segments(run.policy, Trace(full_trace).tokens());
   options.budget = run.budget;
   Progress of_closed(progress, kHalf);

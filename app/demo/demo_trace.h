@@ -24,6 +24,7 @@ struct DemoRun {
   /// of the segment of that name, such as 295-307.
   std::string policy = {};
   std::string budget = {};  // of that
+  bool own_words = false;   // of a closed loop: generate, and do not follow the full cache's tokens
   bool operator==(const DemoRun&) const = default;
 };
 

@@ -10,6 +10,7 @@
 #include "analysis/error.h"
 #include "analysis/measure/shared_measures.h"
 #include "analysis/policy/kit/shared_prefix.h"
+#include "analysis/policy/random_line.h"
 #include "analysis/replay/budget_entries.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/measure_replay.h"
@@ -20,6 +21,23 @@ std::vector<PolicySpec> chosen_policies(const FigureInfo& info, const FigureInpu
                                         std::string_view name) {
   return parse_policies(choice(info, input.choices, name), input.spec_a,
                         input.spec_b ? &*input.spec_b : nullptr);
+}
+
+std::vector<std::string> chance_names(const std::vector<std::string>& policies) {
+  std::vector<std::optional<PolicySpec>> specs;
+  std::vector<PolicySpec> known;
+  for (const std::string& text : policies) {
+    try {
+      specs.emplace_back(parse_policy(text));
+      known.push_back(*specs.back());
+    } catch (const UsageError&) {  // of another version, or of a plugin that is not loaded
+      specs.emplace_back();
+    }
+  }
+  std::vector<std::string> names;
+  for (const std::optional<PolicySpec>& spec : specs)
+    names.push_back(spec ? random_line_name(*spec, known) : "");
+  return names;
 }
 
 std::vector<Budget> chosen_budgets(const FigureInfo& info, const FigureInput& input,

@@ -15,6 +15,10 @@ namespace kvloupe::figure {
 /// The policies of a typed list; A and B are the selected ones, none twice.
 std::vector<PolicySpec> chosen_policies(const FigureInfo& info, const FigureInput& input,
                                         std::string_view name = "policies");
+/// Of each of these specs the name that it has as a line of chance beside the others
+/// (random_line_name()); empty for the others, and for texts that are no policies here.
+std::vector<std::string> chance_names(const std::vector<std::string>& policies);
+
 /// The budgets, ascending, none twice (as entries of the first trace).
 std::vector<Budget> chosen_budgets(const FigureInfo& info, const FigureInput& input,
                                    std::string_view name = "budgets");

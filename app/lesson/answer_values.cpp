@@ -14,11 +14,6 @@ double right(const LessonState& s, const Trace& run) {
   return answer ? (*answer ? 1.0 : 0.0) : kNone;
 }
 
-const Trace* closed_run(const LessonState& s, const Value& value) {
-  const int at = index(value, static_cast<int>(s.closed.size()));
-  return at < 0 ? nullptr : s.closed[static_cast<std::size_t>(at)].get();
-}
-
 /// The probability the model gave to a token, after those before it.
 double probability(const Trace& trace, const Value& token) {
   const int t = index(token, trace.length());
@@ -39,6 +34,11 @@ double mean_loss(const Trace& trace) {
 }
 
 }  // namespace
+
+const Trace* closed_run(const LessonState& s, const Value& value) {
+  const int at = index(value, static_cast<int>(s.closed.size()));
+  return at < 0 ? nullptr : s.closed[static_cast<std::size_t>(at)].get();
+}
 
 ValueGroup answer_values() {
   ValueGroup group{"The model's answer", {}};

@@ -31,7 +31,8 @@ constexpr int kLargestBlock = 1 << 20;
 constexpr std::size_t kMostClosed = 8;
 
 const std::vector<std::string>& header_keys() {
-  static const std::vector<std::string> keys = {"prompt", "generate", "block", "closed", "needs"};
+  static const std::vector<std::string> keys = {"prompt", "generate", "block",
+                                                "closed", "writes",   "needs"};
   return keys;
 }
 
@@ -119,19 +120,20 @@ void read_header(const Line& line, Lesson& lesson) {
     run.generate = whole_number(value, 0, kMostGenerated, line, key);
   } else if (key == "block") {
     run.block = whole_number(value, 1, kLargestBlock, line, key);
-  } else if (key == "closed") {
+  } else if (key == "closed" || key == "writes") {
     // The budget is the last word; a spec may hold spaces.
     const std::size_t space = value.find_last_of(" \t");
     if (space == std::string::npos)
-      throw TextError{line.number, "closed: write a policy and a budget, such as h2o 25%"};
+      throw TextError{line.number, key + ": write a policy and a budget, such as h2o 25%"};
     if (run.closed.size() >= kMostClosed)
-      throw TextError{line.number, fmt::format("closed: more than {} runs", kMostClosed)};
-    ClosedRun closed{std::string(trimmed(value.substr(0, space))), value.substr(space + 1)};
+      throw TextError{line.number, fmt::format("{}: more than {} runs", key, kMostClosed)};
+    ClosedRun closed{std::string(trimmed(value.substr(0, space))), value.substr(space + 1),
+                     key == "writes"};
     try {
       closed.policy = demo::normal_policy(closed.policy);
       parse_budget(closed.budget).resolve(1);
     } catch (const UsageError& error) {
-      throw TextError{line.number, std::string("closed: ") + error.what()};
+      throw TextError{line.number, key + ": " + error.what()};
     }
     run.closed.push_back(std::move(closed));
   } else {

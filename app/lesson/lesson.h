@@ -39,6 +39,7 @@ struct Page {
 struct ClosedRun {
   std::string policy;
   std::string budget;
+  bool own_words = false;  // it writes its own tokens, not those of the run with the full cache
 };
 
 /// The trace that a lesson is written for, made with the demo model.

@@ -13,6 +13,7 @@ std::vector<demo::DemoRun> own_runs(const Lesson& lesson) {
     runs.push_back(runs.front());
     runs.back().policy = closed.policy;
     runs.back().budget = closed.budget;
+    runs.back().own_words = closed.own_words;
   }
   return runs;
 }

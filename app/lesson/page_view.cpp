@@ -180,14 +180,18 @@ std::string missing_need(const Lesson& lesson, const LessonTraces& traces) {
       case TraceNeed::Kind::closed:
         if (traces.closed.empty()) {
           std::string policies;
-          for (const ClosedRun& run : lesson.run.closed)
+          bool writes = false;
+          for (const ClosedRun& run : lesson.run.closed) {
             policies +=
                 fmt::format("{}{} {}", policies.empty() ? " (" : ", ", run.policy, run.budget);
+            writes = writes || run.own_words;
+          }
           return lacks(fmt::format(
               "closed-loop runs of the same prompt{}{}; make each with kvloupe-capture run --model "
-              "MODEL --from {} "
+              "MODEL --from {} {}"
               "--policy POLICY --budget BUDGET -o RUN.h5, and give it with another --trace",
-              policies, policies.empty() ? "" : ")", trace.path().string()));
+              policies, policies.empty() ? "" : ")", trace.path().string(),
+              writes ? fmt::format("--generate {} ", std::max(1, trace.run().generated)) : ""));
         }
         break;
       case TraceNeed::Kind::predictions:

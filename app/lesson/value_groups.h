@@ -53,6 +53,9 @@ std::vector<kvloupe::Block> blocks_of(const LessonState& s);
 /// The step shown: the one chosen, else the last of the prompt.
 int step_of(const LessonState& s, const std::vector<kvloupe::Block>& blocks);
 
+/// The closed-loop run with this number; null where there is none.
+const Trace* closed_run(const LessonState& s, const Value& value);
+
 ValueGroup trace_values();
 ValueGroup sink_values();
 ValueGroup state_values();
@@ -60,5 +63,6 @@ ValueGroup result_values();
 ValueGroup head_values();
 ValueGroup reader_values();
 ValueGroup answer_values();
+ValueGroup writing_values();
 
 }  // namespace kvloupe::lesson

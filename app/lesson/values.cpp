@@ -7,9 +7,9 @@
 namespace kvloupe::lesson {
 
 const std::vector<ValueGroup>& value_catalog() {
-  static const std::vector<ValueGroup> catalog = {trace_values(),  sink_values(), state_values(),
-                                                  result_values(), head_values(), reader_values(),
-                                                  answer_values()};
+  static const std::vector<ValueGroup> catalog = {trace_values(),  sink_values(),   state_values(),
+                                                  result_values(), head_values(),   reader_values(),
+                                                  answer_values(), writing_values()};
   return catalog;
 }
 

@@ -43,6 +43,10 @@ SeriesLook series_look(const Style& style, int place) {
   return looks[static_cast<std::size_t>(place % kSeriesLooks)];
 }
 
+SeriesLook chance_look(const Style& style) {
+  return {.colour = style.colours.faint, .dash = {4.0, 2.0}, .width = 1.0, .marked = false};
+}
+
 Markers series_marks(const Style& style, const SeriesLook& look, double size,
                      std::vector<Point> points) {
   Markers marks;

@@ -24,6 +24,9 @@ inline constexpr int kSeriesLooks = 8;
 /// The look of the series with this index: blue and vermillion first, like policies A and B.
 SeriesLook series_look(const Style& style, int place);
 
+/// The look of a line of chance, below which nothing helps: thin, grey and dashed, without marks.
+SeriesLook chance_look(const Style& style);
+
 /// A mark of that look, filled or open.
 Markers series_marks(const Style& style, const SeriesLook& look, double size,
                      std::vector<Point> points);

@@ -91,6 +91,19 @@ TEST_F(DemoTrace, OfAClosedLoopRunsTheTokensOfTheFullRun) {
   EXPECT_THAT(demo_.runs(), SizeIs(3)) << "of other tokens, perhaps";
 }
 
+TEST_F(DemoTrace, OfARunThatWritesItsOwnWordsGenerates) {
+  const DemoRun run{.policy = "h2o", .budget = "24", .own_words = true};
+  const fs::path writes = make(run);
+  ASSERT_THAT(demo_.runs(), SizeIs(2));
+  EXPECT_THAT(demo_.runs()[1],
+              testing::AllOf(HasSubstr("needle.txt"), HasSubstr("--generate 16"),
+                             HasSubstr("--policy h2o --budget 24"), Not(HasSubstr("--from"))));
+  EXPECT_NE(writes, make({.policy = "h2o", .budget = "24"})) << "the full cache's tokens";
+  EXPECT_EQ(writes, make(run));
+  EXPECT_EQ(make({.own_words = true}), make()) << "the full cache writes its own in any case";
+  EXPECT_THAT(demo_.runs(), SizeIs(3));
+}
+
 TEST(DemoPolicy, NamesOfSegmentsStandForTheirTokens) {
   TokenTable tokens;
   tokens.segment = {0, 1, 1, 0, 1, 2, 2};

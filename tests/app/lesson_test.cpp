@@ -65,9 +65,12 @@ TEST(Lesson, TheExampleIsReadInAllItsParts) {
   EXPECT_EQ(lesson.run.prompt, "needle");
   EXPECT_EQ(lesson.run.generate, 16);
   EXPECT_EQ(lesson.run.block, 64);
-  ASSERT_EQ(lesson.run.closed.size(), 1U);
+  ASSERT_EQ(lesson.run.closed.size(), 2U);
   EXPECT_EQ(lesson.run.closed[0].policy, "h2o");
   EXPECT_EQ(lesson.run.closed[0].budget, "25%");
+  EXPECT_FALSE(lesson.run.closed[0].own_words);
+  EXPECT_EQ(lesson.run.closed[1].policy, "sink");
+  EXPECT_TRUE(lesson.run.closed[1].own_words);
   ASSERT_EQ(lesson.needs.size(), 4U);
   EXPECT_EQ(lesson.needs[0].segment, "needle");
   EXPECT_EQ(lesson.needs[3].tokens, 64);
@@ -123,6 +126,8 @@ TEST(Lesson, TheHeadIsChecked) {
   EXPECT_THAT(keyed("closed: h2o"), HasSubstr("a policy and a budget"));
   EXPECT_THAT(keyed("closed: h3o 25%"), HasSubstr("h2o"));
   EXPECT_THAT(keyed("closed: h2o 0"), StartsWith("2: closed: "));
+  EXPECT_EQ(keyed("writes: h2o 25%"), "accepted");
+  EXPECT_THAT(keyed("writes: h2o"), StartsWith("2: writes: write a policy and a budget"));
   EXPECT_THAT(keyed("needs: segment:needle, tokns>=3"), HasSubstr("'tokns>=3' is not one of"));
   EXPECT_THAT(keyed("needs: tokens>=x"), HasSubstr("not a whole number"));
   EXPECT_THAT(head_error("# T\n\n## P\n\nt\n"), HasSubstr("one paragraph that says"));
@@ -386,6 +391,7 @@ TEST_F(LessonOnATrace, NeedsAreComparedWithTheTrace) {
                         "with kvloupe-capture "
                         "run --model MODEL --from " +
                         traces.trace->path().string()));
+  EXPECT_THAT(missing("closed\nwrites: h2o 10%"), HasSubstr("--generate 8 --policy POLICY"));
   test::SyntheticTraceOptions bare;
   bare.generated = 0;
   bare.predictions = false;

@@ -136,7 +136,7 @@ TEST(LessonTraces, EveryPageOpensWithoutWhatATraceNeedNotHave) {
   shape.options.output_weight = shape.options.value_out_norms = shape.options.predictions =
       shape.options.text = false;
   EXPECT_THAT(open_all(traces_of(shape, folder.path())),
-              UnorderedElementsAre("03", "06", "08", "09", "10", "11", "12"));
+              UnorderedElementsAre("03", "06", "08", "09", "10", "11", "12", "13"));
 }
 
 // A view may name a layer that has no cache in this model; what it asks of numbers can be unknown.

@@ -18,6 +18,7 @@
 #include "app/lesson/page_view.h"
 #include "app/session/view_catalog.h"
 #include "tests/naive/naive_replay.h"
+#include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -122,6 +123,39 @@ TEST_F(LessonValues, OfTheTraceAreItsSizes) {
   EXPECT_EQ(text("model"), traces.trace->model().name);
   EXPECT_EQ(text("needle_number"), "");
   EXPECT_TRUE(std::isnan(number("needle_token")));
+}
+
+TEST_F(LessonValues, OfWhatIsWrittenAreThoseOfTheTokens) {
+  options.generated = 40;
+  test::write_synthetic_trace(folder / "full.h5", options);
+  fs::copy_file(folder / "full.h5", folder / "run.h5");
+  test::make_loop(folder / "run.h5", 106, 3);
+  traces.trace = std::make_shared<const Trace>(folder / "full.h5");
+  EXPECT_EQ(text("written").rfind("w96 w97", 0), 0U) << text("written");
+  EXPECT_EQ(number("loop_share"), 0.0);
+  EXPECT_TRUE(std::isnan(number("closed_loop_share(0)")));
+  EXPECT_TRUE(std::isnan(number("closed_same(0)")));
+  EXPECT_EQ(text("closed_written(0)"), "");
+  traces.closed = {std::make_shared<const Trace>(folder / "full.h5"),
+                   std::make_shared<const Trace>(folder / "run.h5")};
+  EXPECT_EQ(number("closed_same(0)"), 40);
+  EXPECT_EQ(number("closed_loop_share(0)"), 0.0);
+  EXPECT_TRUE(std::isnan(number("closed_loop_begins(0)")));
+  EXPECT_EQ(text("closed_loop_text(0)"), "");
+  // The last three of the first ten tokens stand eleven times, or a token less where the token
+  // before is the same by chance.
+  const std::vector<std::int32_t>& own = traces.closed[1]->tokens().ids;
+  int same = 0;
+  while (traces.trace->tokens().ids[static_cast<std::size_t>(96 + same)] ==
+         own[static_cast<std::size_t>(96 + same)])
+    ++same;
+  EXPECT_EQ(number("closed_same(1)"), same);
+  EXPECT_GE(same, 13);
+  EXPECT_EQ(text("closed_written(0)"), text("written")) << "no token differs";
+  EXPECT_EQ(text("closed_written(1)").rfind("w" + std::to_string(96 + same), 0), 0U);
+  EXPECT_EQ(number("closed_loop_begins(1)"), 10);
+  EXPECT_NEAR(number("closed_loop_share(1)"), 30.0 / 40.0, 1e-12);
+  EXPECT_EQ(text("closed_loop_text(1)"), "w106 w107 w108é");
 }
 
 TEST_F(LessonValues, OfTheSinksAreThoseOfPlainLoops) {

@@ -36,6 +36,9 @@ const std::map<std::pair<std::string, std::string>, std::string>& policies_to_ty
   static const std::map<std::pair<std::string, std::string>, std::string> kPolicies = {
       {{"03-without-the-sink", "StreamingLLM keeps four tokens"}, "sink(n=1)"},
       {{"10-who-loses-the-needle", "What if it were kept?"}, "snapkv"},
+      {{"13-while-the-model-writes", "When does a policy act?"}, "h2o+slack(16)"},
+      {{"13-while-the-model-writes", "Keep the prompt"}, "h2o+protect_prompt(1)"},
+      {{"13-while-the-model-writes", "Chance as a line"}, "keydiff+protect_prompt(1)"},
   };
   return kPolicies;
 }

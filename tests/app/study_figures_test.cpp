@@ -21,6 +21,7 @@
 #include "app/cli/commands.h"
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
+#include "app/plot/series.h"
 #include "app/request/figure_service.h"
 #include "app/scene/text_metrics.h"
 #include "tests/figure/csv_rows.h"
@@ -252,6 +253,42 @@ TEST_F(StudyFigures, PromptsHaveTheirItemsAndTheFullCacheFirst) {
   ASSERT_EQ(read.runs.size(), table.items.size());
   EXPECT_EQ(read.runs.back().policy, table.items.back().policy);
   EXPECT_FALSE(has_prompt(read.runs.back()));
+}
+
+/// The policy random among others with the same protection is drawn as the line of chance.
+TEST_F(StudyFigures, ChanceIsAThinGreyDashedLine) {
+  const auto drawn = [&](const std::string& name) {
+    const TextMetrics fonts;
+    FileOptions options;
+    const MadeFigure made = make(name);
+    const Scene scene = page_of(find_figure(name), made, options, fonts);
+    const SeriesLook look = chance_look(make_style(fonts));
+    std::pair<int, int> found;  // lines of that look, and names
+    for (const Item& item : scene.items) {
+      const auto* path = std::get_if<Path>(&item);
+      if (path != nullptr && path->stroke && path->stroke->dash == look.dash &&
+          path->stroke->colour == look.colour && path->stroke->width == look.width)
+        ++found.first;
+      const auto* text = std::get_if<Text>(&item);
+      // At the end of a line there is room for the beginning of its name.
+      if (text != nullptr && text->text.starts_with("random, same")) ++found.second;
+    }
+    return found;
+  };
+  using Found = std::pair<int, int>;
+  for (const char* name : {"study-budget", "study-layers"}) {
+    EXPECT_EQ(drawn(name), Found(0, 0)) << name;
+  }
+  const auto before = test::csv_rows(*make("study-budget").figure);
+  change("UPDATE items SET policy = 'random' WHERE policy = 'snapkv+critical'");
+  for (const char* name : {"study-budget", "study-layers"}) {
+    EXPECT_EQ(drawn(name), Found(2, 1)) << name << ": the line, and its sample before the name";
+  }
+  auto after = test::csv_rows(*make("study-budget").figure);
+  for (auto& row : after) {
+    if (row.at("policy") == "random") row.at("policy") = "snapkv+critical";
+  }
+  EXPECT_EQ(after, before) << "the numbers are under the policy's own name";
 }
 
 TEST_F(StudyFigures, LoopsAreComparedByLayerAndByPrompt) {

@@ -372,5 +372,20 @@ TEST_F(Text, FourThousandTokensAreDrawnInLessThanTwoMilliseconds) {
   EXPECT_LT(still, anew);
 }
 
+TEST_F(Text, ALoopBeginsWithHowOftenItStands) {
+  SyntheticTraceOptions options;
+  options.layers = 1;
+  options.prompt_length = 64;
+  options.generated = 40;
+  write_synthetic_trace(folder_ / "loop.h5", options);
+  make_loop(folder_ / "loop.h5", 76, 4);
+  w().open((folder_ / "loop.h5").string());
+  driver().settle();
+  ASSERT_NE(w().results.trace(), nullptr) << w().notice;
+  EXPECT_EQ(text().name_before(76), "loop, 7 times");
+  EXPECT_EQ(text().name_before(80), "") << "where the span stands again";
+  EXPECT_EQ(text().name_before(64), "answer · generated");
+}
+
 }  // namespace
 }  // namespace kvloupe::test

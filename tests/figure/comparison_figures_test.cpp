@@ -10,6 +10,7 @@
 #include <set>
 
 #include "analysis/error.h"
+#include "app/export/figure_file.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
@@ -92,6 +93,54 @@ TEST_F(ComparisonFigures, HeadBudgetsAreWhatIsRetainedAndSumToTheBudget) {
   }
   EXPECT_EQ(sums[0], 48);
   EXPECT_EQ(sums[1], 48);
+}
+
+/// The line of chance is what the same figure makes of the policy random with that protection.
+TEST_F(ComparisonFigures, TheLineOfChanceIsRandomWithTheSameProtection) {
+  request::FigureSettings settings;
+  settings.choices = {{"policies", "h2o+sinks(2),keydiff+recent(25%)+every(4),full"},
+                      {"budgets", "20,40"},
+                      {"measure", "layer-error"}};
+  const auto values = [&](const std::string& policy) {
+    std::vector<std::string> found;
+    for (const Row& row : rows_of("budget-curve", settings)) {
+      if (row.at("policy") == policy) found.push_back(row.at("layer-error"));
+    }
+    return found;
+  };
+  const std::vector<std::string> lines[] = {values("random+sinks(2)"),
+                                            values("random+recent(25%)+every(4)")};
+  EXPECT_THAT(make("budget-curve", settings).figure->caption(), HasSubstr("random with what"));
+  settings.choices["random"] = "hidden";
+  EXPECT_TRUE(values("random+sinks(2)").empty());
+  EXPECT_EQ(make("budget-curve", settings).figure->caption().find("random"), std::string::npos);
+  settings.choices["policies"] = "random+sinks(2),random+recent(25%)+every(4)";
+  EXPECT_EQ(lines[0], values("random+sinks(2)"));
+  EXPECT_EQ(lines[1], values("random+recent(25%)+every(4)"));
+  EXPECT_FALSE(lines[0].empty());
+  EXPECT_NE(lines[0], lines[1]);
+}
+
+/// A strip of a long answer leaves the few steps of the prompt a good part of its height.
+TEST_F(ComparisonFigures, AStripOfALongAnswerShowsThePromptsSteps) {
+  test::SyntheticTraceOptions options;
+  options.layers = 1;
+  options.prompt_length = 64;
+  options.block = 16;
+  options.generated = 200;
+  test::write_synthetic_trace(folder / "long.h5", options);
+  trace = std::make_shared<const Trace>(folder / "long.h5");
+  request::FigureSettings settings;
+  settings.policy = parse_policy("h2o");
+  settings.budget = parse_budget("32");
+  const MadeFigure made = make("filmstrip", settings);
+  const TextMetrics fonts;
+  const Axis y = page_of(find_figure("filmstrip"), made, {}, fonts).axes.front().y;
+  ASSERT_TRUE(y.knee.has_value());
+  EXPECT_EQ(*y.knee, 4.0);
+  EXPECT_GT(y.knee_share, 0.3);
+  EXPECT_LT(y.knee_share, 0.41);
+  EXPECT_THAT(made.figure->caption(), HasSubstr("times as high"));
 }
 
 TEST_F(ComparisonFigures, DifferencesAreCountedTokenByToken) {
@@ -213,6 +262,7 @@ TEST_F(ComparisonFigures, CurvesAreMeansAndTheSafeBudgetIsTheSmallestWithinTheLi
   request::FigureSettings settings;
   settings.choices["policies"] = "h2o";
   settings.choices["budgets"] = "80,8,24,24";
+  settings.choices["random"] = "hidden";
   settings.choices["measure"] = "lost-mass";
   const std::vector<Row> rows = rows_of("budget-curve", settings);
   ASSERT_EQ(rows.size(), 4U * 3U);  // four heads, three budgets: none twice, ascending

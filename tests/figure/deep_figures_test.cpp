@@ -5,15 +5,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "analysis/measure/measure_catalog.h"
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/plot/limits.h"
 #include "app/plot/series.h"
 #include "app/request/figure_service.h"
+#include "tests/figure/csv_rows.h"
 #include "tests/figure/texts_on_data.h"
+#include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -213,6 +217,96 @@ TEST_F(DeepFiguresTest, PoliciesHaveTheirNamesInTheLegendOfKeys) {
 TEST_F(DeepFiguresTest, FiguresOfAColumnLeaveRoomForOthers) {
   for (const char* name : {"roles", "sinks", "survival"})
     EXPECT_LT(page(name, make(name), 85.0).height, 150.0 * kPointsPerMillimetre) << name;
+}
+
+TEST_F(DeepFiguresTest, LostRangesBesideLoopsAreThoseOfTheMeasure) {
+  const MadeFigure made = make("loops", {{"over", "1"}});
+  EXPECT_THAT(made.figure->caption(), HasSubstr("The text has no loop."));
+  ReplayRequest request;
+  request.policy = parse_policy("h2o");
+  request.budget = parse_budget(setting(made, "budget")).resolve((*trace)->run().prompt_length);
+  request.measures = {"lost_value_range"};
+  Progress progress;
+  const Replay replayed = replay(**trace, request, progress);
+  int compared = 0;
+  std::map<int, std::pair<double, int>> sums;  // by token
+  std::map<int, double> means;
+  for (const test::CsvRow& row : test::csv_rows(*made.figure)) {
+    const int token = std::stoi(row.at("token"));
+    if (row.at("layer").empty()) {
+      means[token] = std::stod(row.at("lost_value_range"));
+      continue;
+    }
+    const HeadReplay* head = replayed.find(std::stoi(row.at("layer")), std::stoi(row.at("head")));
+    for (std::size_t step = 0; step < replayed.blocks.size(); ++step) {
+      if (replayed.blocks[step].first != token) continue;
+      ++compared;
+      const double wanted = measure_at(require_measure("lost_value_range"), head->steps[step]);
+      EXPECT_NEAR(std::stod(row.at("lost_value_range")), wanted, 1e-4);
+      sums[token].first += wanted;
+      ++sums[token].second;
+    }
+  }
+  EXPECT_EQ(compared, kLayers * 3 * 4) << "each head loses an entry at each of four tokens";
+  ASSERT_EQ(means.size(), sums.size());
+  for (const auto& [token, sum] : sums)
+    EXPECT_NEAR(means.at(token), sum.first / sum.second, 1e-4) << token;
+
+  // As a mean over the last three tokens; here all heads lose an entry at each token.
+  const MadeFigure smooth = make("loops", {{"over", "3"}});
+  EXPECT_THAT(smooth.figure->caption(), HasSubstr("mean over the last 3 tokens"));
+  for (const test::CsvRow& row : test::csv_rows(*smooth.figure)) {
+    if (!row.at("layer").empty()) continue;
+    const int token = std::stoi(row.at("token"));
+    double sum = 0.0;
+    int count = 0;
+    for (int before = std::max(60, token - 2); before <= token; ++before, ++count)
+      sum += means.at(before);
+    EXPECT_NEAR(std::stod(row.at("lost_value_range")), sum / count, 1e-4) << token;
+  }
+}
+
+TEST_F(DeepFiguresTest, LoopsStandOverTheTokensThatTheyTake) {
+  test::SyntheticTraceOptions options;
+  options.prompt_length = 60;
+  options.generated = 60;
+  const auto file = *folder / "looping.h5";
+  test::write_synthetic_trace(file, options);
+  test::make_loop(file, 80, 7);
+  request::FigureSettings settings;
+  settings.policy = parse_policy("sink");
+  Progress progress;
+  const FigureInfo& info = find_figure("loops");
+  const auto looping = std::make_shared<const Trace>(file);
+  const MadeFigure made = request::FigureMaker(looping).make(info, settings, progress);
+  std::vector<std::string> loops;
+  for (const test::CsvRow& row : test::csv_rows(*made.figure)) {
+    if (row.at("loop_first").empty()) continue;
+    loops.push_back(row.at("loop_first") + " " + row.at("loop_length") + " " +
+                    row.at("loop_tokens"));
+  }
+  EXPECT_EQ(loops, std::vector<std::string>{"80 7 40"});
+  EXPECT_THAT(made.figure->caption(), HasSubstr("take 67 % of the text"));
+  EXPECT_THAT(made.figure->caption(), HasSubstr("begins at token 80, with \"w80é w81"));
+  for (const double millimetres : {85.0, 178.0}) {
+    const Scene scene = page("loops", made, millimetres);
+    EXPECT_THAT(texts(scene), Contains(HasSubstr("5 times")));
+    const Axes& axes = scene.axes.front();
+    int bars = 0;
+    for (const Item& item : scene.items) {
+      const auto* path = std::get_if<Path>(&item);
+      if (path == nullptr || path->points.empty() || path->points.front().y >= axes.plot.y)
+        continue;
+      if (!path->fill || path->stroke) continue;
+      const auto [left, right] =
+          std::minmax_element(path->points.begin(), path->points.end(),
+                              [](const Point& a, const Point& b) { return a.x < b.x; });
+      ++bars;
+      EXPECT_NEAR(axes.to_data({left->x, axes.plot.y}).x, 80.0, 1e-6);
+      EXPECT_NEAR(axes.to_data({right->x, axes.plot.y}).x, 120.0, 1e-6);
+    }
+    EXPECT_EQ(bars, 1) << millimetres;
+  }
 }
 
 TEST_F(DeepFiguresTest, TitlesOfPoliciesAreWholeInAColumn) {

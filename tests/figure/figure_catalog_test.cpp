@@ -29,6 +29,7 @@
 #include "tests/figure/text_dump.h"
 #include "tests/figure/texts_on_data.h"
 #include "tests/figure/well_formed.h"
+#include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_study.h"
 #include "tests/support/synthetic_trace.h"
@@ -67,6 +68,14 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
     trace = new std::shared_ptr<const Trace>(new Trace(*folder / "synthetic.h5"));
     test::write_synthetic_closed_loop(*folder / "closed.h5", options, "h2o", 24);
     closed = new std::shared_ptr<const Trace>(new Trace(*folder / "closed.h5"));
+    test::SyntheticTraceOptions writing = options;  // as many tokens, of which it writes more
+    writing.prompt_length = options.tokens() - 48;
+    writing.generated = 48;
+    std::filesystem::create_directory(*folder / "looping");
+    const auto loop = *folder / "looping/synthetic.h5";
+    test::write_synthetic_trace(loop, writing);
+    test::make_loop(loop, writing.prompt_length + 12, 5);
+    looping = new std::shared_ptr<const Trace>(new Trace(loop));
     options.lm_head = true;
     test::write_synthetic_trace(*folder / "with-head.h5", options);
     with_head = new std::shared_ptr<const Trace>(new Trace(*folder / "with-head.h5"));
@@ -84,6 +93,7 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
     delete rescue;
     delete evaluation;
     delete with_head;
+    delete looping;
     delete closed;
     delete trace;
     delete folder;
@@ -98,6 +108,7 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
   request::FigureMaker maker() const {
     if (info().needs.evaluation) return request::FigureMaker(results());
     if (info().needs.both_loops) return request::FigureMaker({*trace, *closed});
+    if (GetParam() == "loops") return request::FigureMaker(*looping);
     return request::FigureMaker(info().unavailable(**trace).empty() ? *trace : *with_head);
   }
   /// A maker with traces of a model with so many layers and three heads of three query heads.
@@ -150,6 +161,7 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
   static test::TemporaryFolder* folder;
   static std::shared_ptr<const Trace>* trace;
   static std::shared_ptr<const Trace>* closed;     // the same tokens with h2o in the cache
+  static std::shared_ptr<const Trace>* looping;    // its text ends in a loop
   static std::shared_ptr<const Trace>* with_head;  // the same with an output head
   static std::shared_ptr<const Evaluation>* evaluation;
   static std::shared_ptr<const Evaluation>* rescue;
@@ -159,6 +171,7 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
 test::TemporaryFolder* FigureCatalogTest::folder = nullptr;
 std::shared_ptr<const Trace>* FigureCatalogTest::trace = nullptr;
 std::shared_ptr<const Trace>* FigureCatalogTest::closed = nullptr;
+std::shared_ptr<const Trace>* FigureCatalogTest::looping = nullptr;
 std::shared_ptr<const Trace>* FigureCatalogTest::with_head = nullptr;
 std::shared_ptr<const Evaluation>* FigureCatalogTest::evaluation = nullptr;
 std::shared_ptr<const Evaluation>* FigureCatalogTest::rescue = nullptr;
@@ -245,7 +258,7 @@ std::set<std::pair<int, int>> heads_in_numbers(const Figure& figure, int group, 
 
 /// Where a figure has numbers of single heads, the pointer finds the heads.
 TEST_P(FigureCatalogTest, TheHeadsOfItsMarksAreFound) {
-  if (GetParam() == "drift") return;  // its numbers are of heads, its curves of layers
+  if (GetParam() == "drift") return;     // its numbers are of heads, its curves of layers
   if (GetParam() == "frontier") return;  // its numbers are of all heads, its picture of one
   const bool of_trace = !info().needs.evaluation;
   const int group = of_trace ? (*trace)->model().group_size() : 1;

@@ -44,6 +44,21 @@ void write_token_texts(const std::filesystem::path& trace, const std::vector<std
               "cannot write token texts");
 }
 
+void make_loop(const std::filesystem::path& trace, int first, int length) {
+  const hdf5::Lock lock;
+  const hdf5::Handle file(H5Fopen(trace.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose,
+                          "cannot open " + trace.string());
+  const hdf5::Handle data(H5Dopen2(file, "/tokens/ids", H5P_DEFAULT), H5Dclose, "no token ids");
+  const hdf5::Handle space(H5Dget_space(data), H5Sclose, "no token ids");
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(H5Sget_simple_extent_npoints(space)));
+  hdf5::check(H5Dread(data, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, ids.data()),
+              "cannot read token ids");
+  for (auto i = static_cast<std::size_t>(first + length); i < ids.size(); ++i)
+    ids[i] = ids[i - static_cast<std::size_t>(length)];
+  hdf5::check(H5Dwrite(data, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, ids.data()),
+              "cannot write token ids");
+}
+
 void mark_segment(const std::filesystem::path& trace, const std::string& name, int first,
                   int last) {
   const hdf5::Lock lock;

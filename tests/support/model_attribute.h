@@ -17,6 +17,10 @@ void repeat_layer(const std::filesystem::path& trace, int layers);
 /// Gives the tokens of a finished trace these texts, over and over.
 void write_token_texts(const std::filesystem::path& trace, const std::vector<std::string>& texts);
 
+/// Lets the ids of a finished trace repeat from token `first` to the end, `length` tokens at a
+/// time.
+void make_loop(const std::filesystem::path& trace, int first, int length);
+
 /// Makes tokens `first` to `last` of a finished trace with segments a segment of this name.
 void mark_segment(const std::filesystem::path& trace, const std::string& name, int first, int last);
 

@@ -72,7 +72,9 @@ PolicyEntry snapkv() {
   entry.work = "n window products of length d per query head";
   entry.differences =
       "the official code smooths only the candidates: range=candidates; kvpress smooths before the "
-      "mean over the group: pool_before_group=1; other codes use kernel 5 and window 64";
+      "mean over the group: pool_before_group=1; other codes use kernel 5 and window 64. While a "
+      "model writes, a step has one query, and so has "
+      "the window: rkv(lambda=1) keeps the last queries across steps, as R-KV's code does";
   entry.parameters = {
       {.name = "window",
        .type = ParameterType::count,

@@ -10,7 +10,9 @@
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/sink.h"
+#include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/published.h"
+#include "analysis/policy/random_line.h"
 #include "analysis/replay/ask.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/asked_text.h"
@@ -91,6 +93,7 @@ struct Curves {
   std::string policy;
   std::vector<std::vector<double>> heads;  // [L·Hk] of [budgets]
   std::vector<double> mean;                // [budgets] over heads with a number
+  int chance = -1;                         // place among the lines of chance; −1: none
   int safe = -1;                           // place of the smallest safe budget; −1: none
 };
 
@@ -115,6 +118,7 @@ class BudgetCurve final : public Figure {
   std::vector<HeadIndex> heads;  // in the order of the curves
   std::vector<double> budgets;   // entries, ascending
   std::vector<Curves> policies;
+  std::vector<Curves> lines;  // of chance, beside the policies
 
   double natural_height(const DrawRequest& request) const override {
     return panels_natural_height(request.style, panels(request), request.width);
@@ -133,11 +137,13 @@ class BudgetCurve final : public Figure {
 
   void write_csv(CsvWriter& csv) const override {
     csv.row({"policy", "layer", "head", "budget", measure.choice});
-    for (const Curves& one : policies) {
-      for (std::size_t h = 0; h < one.heads.size(); ++h) {
-        for (std::size_t b = 0; b < budgets.size(); ++b) {
-          csv.row({std::string_view(one.policy), static_cast<long>(heads[h].layer),
-                   static_cast<long>(heads[h].head), std::lround(budgets[b]), one.heads[h][b]});
+    for (const std::vector<Curves>* all : {&policies, &lines}) {
+      for (const Curves& one : *all) {
+        for (std::size_t h = 0; h < one.heads.size(); ++h) {
+          for (std::size_t b = 0; b < budgets.size(); ++b) {
+            csv.row({std::string_view(one.policy), static_cast<long>(heads[h].layer),
+                     static_cast<long>(heads[h].head), std::lround(budgets[b]), one.heads[h][b]});
+          }
         }
       }
     }
@@ -179,6 +185,11 @@ class BudgetCurve final : public Figure {
               : "from N = " +
                     format_count(std::lround(budgets[static_cast<std::size_t>(one.safe)])) + " on");
     }
+    if (std::any_of(policies.begin(), policies.end(),
+                    [](const Curves& c) { return c.chance >= 0; }))
+      text +=
+          ". Grey, dashed: the bold line of random with what the policy protects, acting when it "
+          "does";
     return text + (policies.empty() ? "." : ". Budgets between those drawn were not tested.");
   }
 
@@ -202,6 +213,12 @@ class BudgetCurve final : public Figure {
         {.label = "a head", .line = Stroke{mix_thin(style), thin_width(), {}, Cap::butt}},
         {.label = "limit " + number_text(limit),
          .line = Stroke{style.colours.faint, 0.6, {2.0, 1.5}, Cap::butt}}};
+    if (std::any_of(policies.begin(), policies.end(),
+                    [](const Curves& c) { return c.chance >= 0; })) {
+      const SeriesLook chance = chance_look(style);
+      entries.push_back({.label = kRandomLine,
+                         .line = Stroke{chance.colour, chance.width, chance.dash, Cap::butt}});
+    }
     if (std::any_of(policies.begin(), policies.end(), [](const Curves& c) { return c.safe >= 0; }))
       entries.push_back(
           {measure.whole != nullptr ? "smallest safe budget of those tested"
@@ -253,6 +270,14 @@ class BudgetCurve final : public Figure {
         }
       }
     }
+    // Chance may leave the picture: it does not press the policies to the foot.
+    const double most =
+        y_range.high > 0.0 ? 2.0 * y_range.high : std::numeric_limits<double>::infinity();
+    for (const Curves& one : lines) {
+      for (const double value : one.mean) {
+        if (!log_scale || value > 0.0) y_range.add(std::min(value, most));
+      }
+    }
     const Axis x = x_axis("Budget N (entries)", x_range.padded_log(0.04), AxisScale::log);
     if (!log_scale) y_range.add(limit);
     ValueRange shown = log_scale ? y_range.padded_log() : y_range.padded();
@@ -288,6 +313,9 @@ class BudgetCurve final : public Figure {
       add_line(scene, axes, points(one.heads[h]), thin, place_of(h));
     // Its name is in the legend: many lines run where it could stand.
     add_level(scene, style, axes, limit, "");
+    if (one.chance >= 0)
+      add_line(scene, axes, points(lines[static_cast<std::size_t>(one.chance)].mean),
+               chance_look(style));
     SeriesLook bold = series_look(style, 0);
     bold.width = kBold;
     add_marked_line(scene, style, axes, points(one.mean), bold, 4.0);
@@ -387,8 +415,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const std::vector<Budget> budgets = chosen_budgets(info, input);
   for (const Budget& budget : budgets)
     figure->budgets.push_back(budget.resolve(input.trace->run().prompt_length));
+  const std::vector<PolicySpec> lines = choice(info, input.choices, "random") == "shown"
+                                            ? random_lines(policies)
+                                            : std::vector<PolicySpec>();
+  std::vector<PolicySpec> all = policies;
+  all.insert(all.end(), lines.begin(), lines.end());
   std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : policies) {
+  for (const PolicySpec& policy : all) {
     for (const Budget& budget : budgets) {
       WantedReplay one{policy, budget};
       if (!figure->measure.asked) {
@@ -404,13 +437,17 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     figure->heads.push_back({head.layer, head.head});
   const std::vector<AskedReplay> answers =
       asked ? asked_of(input, replays, progress) : std::vector<AskedReplay>();
-  for (std::size_t p = 0; p < policies.size(); ++p) {
-    const std::string name = policies[p].text();
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    const std::string name = all[p].text();
     const std::size_t first = p * budgets.size();
-    figure->policies.push_back(
+    Curves curves =
         asked ? asked_curves(name, replays, answers, first, budgets.size(), figure->measure,
                              figure->limit)
-              : curves_of(name, replays, first, budgets.size(), figure->measure, figure->limit));
+              : curves_of(name, replays, first, budgets.size(), figure->measure, figure->limit);
+    const auto line = std::find(lines.begin(), lines.end(), random_line(all[p]));
+    if (p < policies.size() && !keeps_everything(all[p]) && line != lines.end())
+      curves.chance = static_cast<int>(line - lines.begin());
+    (p < policies.size() ? figure->policies : figure->lines).push_back(std::move(curves));
   }
   const bool any =
       std::any_of(figure->policies.begin(), figure->policies.end(), [](const Curves& one) {
@@ -440,13 +477,19 @@ FigureInfo entry() {
   info.aspect = 2.2;
   ChoiceInfo measure{"measure", "Measure", "The measure to draw", {}};
   for (const CurveMeasure& one : measures()) measure.values.emplace_back(one.choice);
-  info.choices = {measure,
-                  policies_choice(published_list({"A", "B", "h2o", "tova"})),
-                  budgets_choice("2.5%,5%,10%,20%,40%,80%"),
-                  number_choice("limit", "Limit",
-                                "Largest allowed value of the measure (for a volume: the smallest)",
-                                "0.1", -1e9, 1e9),
-                  {"scale", "Scale", "Scale of the measure's axis", {"linear", "log"}}};
+  info.choices = {
+      measure,
+      policies_choice(published_list({"A", "B", "h2o", "tova"})),
+      budgets_choice("2.5%,5%,10%,20%,40%,80%"),
+      number_choice("limit", "Limit",
+                    "Largest allowed value of the measure (for a volume: the smallest)", "0.1",
+                    -1e9, 1e9),
+      {"scale", "Scale", "Scale of the measure's axis", {"linear", "log"}},
+      {"random",
+       "Random",
+       "Chance as a line beside each policy: random with what the policy protects, acting "
+       "when it does",
+       {"shown", "hidden"}}};
   info.compute = compute;
   return info;
 }

@@ -14,6 +14,7 @@
   FIGURE(tokens_figure)               \
   FIGURE(follow_figure)               \
   FIGURE(survival_figure)             \
+  FIGURE(loops_figure)                \
   FIGURE(why_figure)                  \
   FIGURE(policy_diff_figure)          \
   FIGURE(agreement_figure)            \

@@ -186,7 +186,7 @@ class Filmstrip final : public Figure {
   /// prompt are seen beside many of one token: up to two fifths of the height.
   double prompt_weight() const {
     constexpr double wanted_share = 0.4;
-    constexpr double most = 8.0;
+    constexpr double most = 24.0;
     const int generated = steps - prompt_steps;
     if (prompt_steps == 0 || generated == 0) return 1.0;
     return std::clamp(wanted_share / (1.0 - wanted_share) * generated / prompt_steps, 1.0, most);

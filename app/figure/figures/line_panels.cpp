@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "app/figure/comparison.h"
 #include "app/figure/panel_limits.h"
 #include "app/figure/top_legend.h"
 #include "app/plot/dot_plot.h"
@@ -17,6 +19,7 @@ constexpr double kMark = 2.6;      // points: of marks without a line
 constexpr double kLineMark = 3.4;  // points: of marks on a line
 
 SeriesLook look_of(const Style& style, const LinePanels::Line& line) {
+  if (line.chance) return chance_look(style);
   SeriesLook look;
   if (line.look >= 0) {
     look = series_look(style, line.look);
@@ -49,7 +52,7 @@ std::vector<SeriesLabel> names_in_legend(const Style& style,
                                      [&](const auto& label) { return label.text == line.name; });
       if (known) continue;
       labels.push_back({line.name, 0.0, look_of(style, line)});
-      labels.back().look.marked = !some || line.marked || line.marks_only;
+      labels.back().look.marked = !line.chance && (!some || line.marked || line.marks_only);
     }
   }
   return labels;
@@ -128,7 +131,7 @@ void add_panel(Scene& scene, const Style& style, const Axes& axes, const LinePan
       if (line.thin != thin) continue;
       if (line.marks_only) {
         add_dots(scene, style, axes, line.points, look_of(style, line), kMark);
-      } else if (line.marked) {
+      } else if (line.marked && !line.chance) {
         add_marked_line(scene, style, axes, line.points, look_of(style, line), kLineMark,
                         line.target);
       } else {
@@ -182,7 +185,7 @@ void LinePanels::write_csv(CsvWriter& csv) const {
       }
     }
     for (const Line& line : panel.lines) {
-      const std::string_view id = line.name.empty() ? line.id : line.name;
+      const std::string_view id = line.name.empty() || line.chance ? line.id : line.name;
       for (const Point& point : line.points) {
         if (std::isnan(point.x)) continue;  // a gap in the line
         if (panel.x.names.empty()) {
@@ -192,6 +195,21 @@ void LinePanels::write_csv(CsvWriter& csv) const {
           csv.row({title, id, std::string_view(panel.x.names.at(cell)), point.y});
         }
       }
+    }
+  }
+}
+
+void mark_chance(LinePanels::Panel& panel, const std::vector<std::string>& policies) {
+  const std::vector<std::string> names = chance_names(policies);
+  for (LinePanels::Line& line : panel.lines) {
+    const auto at = std::find(policies.begin(), policies.end(), line.name);
+    if (at == policies.end()) continue;
+    const std::string& name = names[static_cast<std::size_t>(at - policies.begin())];
+    if (name.empty()) continue;
+    line.chance = true;
+    line.id = std::exchange(line.name, name);
+    for (LinePanels::Band& band : panel.bands) {
+      if (band.look == line.look) band.look = -1;
     }
   }
 }

@@ -20,6 +20,7 @@ class LinePanels final : public Figure {
     bool marked = false;        // a mark at every point
     bool marks_only = false;    // open marks and no line: what was measured
     bool dashed = false;        // what is only expected
+    bool chance = false;        // the line of chance: no look of its own, no marks
     std::string id = {};        // in the CSV, where it has no name
     Target target = {};         // the head that it is of, for the pointer
   };
@@ -60,6 +61,10 @@ class LinePanels final : public Figure {
   void write_csv(CsvWriter& csv) const override;
   std::string caption() const override { return caption_text; }
 };
+
+/// Draws the lines of a panel that are chance beside another of `policies` (random_line_name()) as
+/// such, with their bands; lines have the policies' specs as names.
+void mark_chance(LinePanels::Panel& panel, const std::vector<std::string>& policies);
 
 /// With more layers than this, curves over layers take the whole width: their names go above.
 inline constexpr int kManyLayers = 16;

@@ -69,6 +69,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     }
     panel.lines.push_back(std::move(line));
   }
+  std::vector<std::string> texts;
+  for (const PolicySpec& policy : policies) texts.push_back(policy.text());
+  mark_chance(panel, texts);
   std::vector<std::string> names;
   for (int layer = 0; layer < layers; ++layer) names.push_back(std::to_string(layer));
   panel.x = name_axis(std::move(names), "Layer");

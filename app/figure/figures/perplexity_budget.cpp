@@ -158,6 +158,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     panel.lines.push_back(std::move(line));
     if (!band.x.empty()) panel.bands.push_back(std::move(band));
   }
+  mark_chance(panel, evaluation.policies());
   y.add(what.of_full);
   const bool of_hundred = what.of_full > 0.0;
   if (of_hundred) y.add(0.0);

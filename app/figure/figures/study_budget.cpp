@@ -156,6 +156,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     throw WorkError(fmt::format("figure study-budget: no value of measure {} is known{}",
                                 table.measure, difference ? " for two policies" : ""));
   }
+  mark_chance(panel, table.policies);
   const std::optional<double> full = mean_known(table.full);
   const std::optional<double> level = difference ? 0.0 : full;
   if (level) {

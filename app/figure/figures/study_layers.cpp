@@ -28,10 +28,15 @@ namespace {
 struct PolicyValues {
   std::string policy;
   int look = 0;
-  std::vector<double> prompts;                      // [prompts] mean over the heads
-  std::optional<MeanInterval> mean;                 // over the prompts
+  std::string chance = {};           // its name as a line of chance; empty: another policy
+  std::vector<double> prompts;       // [prompts] mean over the heads
+  std::optional<MeanInterval> mean;  // over the prompts
   std::vector<std::optional<MeanInterval>> layers;  // [L] mean over the prompts
 };
+
+SeriesLook look_of(const Style& style, const PolicyValues& one) {
+  return one.chance.empty() ? series_look(style, one.look) : chance_look(style);
+}
 
 class StudyLayers final : public Figure {
  public:
@@ -113,7 +118,7 @@ class StudyLayers final : public Figure {
   std::vector<SeriesLabel> legend(const Style& style) const {
     std::vector<SeriesLabel> labels;
     for (const PolicyValues& one : policies)
-      labels.push_back({one.policy, 0.0, series_look(style, one.look)});
+      labels.push_back({one.chance.empty() ? one.policy : one.chance, 0.0, look_of(style, one)});
     return labels;
   }
 
@@ -149,7 +154,7 @@ class StudyLayers final : public Figure {
   void draw_layers(Scene& scene, const Style& style, const Axes& axes) const {
     for (const bool band : {true, false}) {  // bands hide no line
       for (const PolicyValues& one : policies) {
-        const SeriesLook look = series_look(style, one.look);
+        const SeriesLook look = look_of(style, one);
         std::vector<double> x, low, high;
         std::vector<Point> line;
         for (std::size_t l = 0; l < one.layers.size(); ++l) {
@@ -162,6 +167,8 @@ class StudyLayers final : public Figure {
         if (x.empty()) continue;
         if (band) {
           add_band(scene, axes, x, low, high, look.colour.with_alpha(0.18));
+        } else if (!look.marked) {
+          add_line(scene, axes, line, look);
         } else {
           add_marked_line(scene, style, axes, line, look);
         }
@@ -172,7 +179,7 @@ class StudyLayers final : public Figure {
   void draw_prompts(Scene& scene, const Style& style, const Axes& axes) const {
     for (std::size_t p = 0; p < policies.size(); ++p) {
       const PolicyValues& one = policies[p];
-      SeriesLook look = series_look(style, one.look);
+      const SeriesLook look = look_of(style, one);
       add_strip(scene, style, axes, static_cast<double>(p), one.prompts, look);
       if (!one.mean) continue;
       const double middle = static_cast<double>(p) + 0.5;
@@ -229,9 +236,11 @@ std::unique_ptr<const Figure> make_figure(const FigureInfo& info, const FigureIn
   auto figure = std::make_unique<StudyLayers>();
   figure->measure = described(table.measure);
   figure->prompts = table.prompts;
+  const std::vector<std::string> chance = chance_names(table.policies);
   for (std::size_t p = 0; p < table.policies.size(); ++p) {
     progress.check();
     PolicyValues one;
+    one.chance = chance[p];
     one.policy = table.policies[p];
     one.look = static_cast<int>(p);
     one.prompts = table.row(p, budget);

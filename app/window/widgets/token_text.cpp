@@ -1,12 +1,15 @@
 #include "app/window/widgets/token_text.h"
 
+#include <fmt/format.h>
 #include <imgui.h>
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string_view>
 #include <utility>
 
+#include "analysis/trace/loops.h"
 #include "app/plot/pattern.h"
 #include "app/plot/printable.h"
 #include "app/window/widgets/shaped_text.h"
@@ -168,10 +171,15 @@ void TokenText::make_pieces(const Input& in) {
   pieces_.clear();
   first_piece_.clear();
   names_.assign(shown_.size(), "");
+  const Loops loops = find_loops(std::span(in.table.ids).first(shown_.size()), in.prompt);
+  auto loop = loops.spans.begin();
   for (std::size_t i = 0; i < shown_.size(); ++i) {
     const std::string& text = shown_[i];
     first_piece_.push_back(pieces_.size());
     names_[i] = name_at(in, static_cast<int>(i));
+    for (; loop != loops.spans.end() && loop->first == static_cast<int>(i); ++loop) {
+      names_[i] += fmt::format("{}loop, {} times", names_[i].empty() ? "" : " · ", loop->repeats());
+    }
     for (std::size_t begin = 0; begin == 0 || begin < text.size();) {
       const std::size_t found = text.find(kLineEnd, begin);
       const std::size_t end = found == std::string::npos ? text.size() : found + kLineEnd.size();

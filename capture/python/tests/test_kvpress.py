@@ -1,6 +1,7 @@
 """kvloupe's policies and kvpress's presses keep the same entries: scripts/test-kvpress.sh."""
 from __future__ import annotations
 
+import contextlib
 import types
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import transformers  # noqa: E402
 import kvloupe.program  # noqa: E402
 import presses  # noqa: E402
 import second_readings  # noqa: E402
-from kvloupe.from_kvpress import kept_by_press  # noqa: E402
+from kvloupe.from_kvpress import _kept, _rows, kept_by_press  # noqa: E402
 
 NAMES = [pair.name for pair in presses.pairs()]
 
@@ -102,6 +103,53 @@ def test_so_does_a_replay_that_acts_on_the_context_only(name: str, tmp_path: Pat
     for one in replay["heads"]:
         expected = press[one["layer"]][one["head"]].tolist() + list(range(200, count))
         assert one["steps"][-1]["retained"] == expected
+
+
+DECODING = {  # the press inside and its policy, with windows that fit a short context
+    "KeyDiffPress": (lambda k: k.KeyDiffPress(), "keydiff"),
+    "KnormPress": (lambda k: k.KnormPress(), "keynorm"),
+    "LagKVPress": (lambda k: k.LagKVPress(lag_size=16), "lagkv(lag=16)"),
+    "StreamingLLMPress": (lambda k: k.StreamingLLMPress(), "sink(4)"),
+    "TOVAPress": (lambda k: k.TOVAPress(), "tova(aggregate=layer,protect_last=1)"),
+}
+
+
+def left_by_decoding_press(press: Any, model: Any, ids: list[int], prompt: int) -> list[list[np.ndarray]]:
+    """The tokens that are left when the press has acted once: at the last of `ids`. Until then no entry has left, so
+    the cache of a run without the press tells which they are."""
+    def run(outer: Any) -> Any:
+        cache = transformers.DynamicCache()
+        with torch.no_grad(), outer:
+            for first, end in [(0, prompt), *((at, at + 1) for at in range(prompt, len(ids)))]:
+                model.model(input_ids=torch.tensor([ids[first:end]]), past_key_values=cache,
+                            cache_position=torch.arange(first, end))
+        return cache.layers
+    full, left = run(contextlib.nullcontext()), run(press(model))
+    return [_kept(at, (_rows(full[at].keys), _rows(full[at].values)), left[at], None) for at in range(len(full))]
+
+
+@pytest.mark.parametrize("name", DECODING)
+def test_a_press_that_acts_while_the_model_writes_keeps_what_the_policy_keeps(name: str, tmp_path: Path) -> None:
+    import kvpress
+
+    make, policy = DECODING[name]
+    model, ids = presses.random_model("Llama"), np.random.default_rng(4).integers(3, 211, 200).tolist()
+    trace = kvloupe.capture(model, None, ids, tmp_path / "t.h5", block=200, generate=12, store="f32", progress=False)
+    with kvloupe.open(trace) as opened:
+        written = opened.ids[:210].tolist()
+    inner = make(kvpress)
+    scores = presses.noted_scores(inner)
+    left = left_by_decoding_press(kvpress.DecodingPress(inner, compression_interval=10, target_size=70), model, written, 200)
+    replay = kvloupe.replay(trace, f"{policy}+every(10)+only", 70, block="all", steps="all")
+    sets: list[list[np.ndarray]] = [[] for _ in left]
+    for one in replay["heads"]:
+        acts = [step["retained"] for step in one["steps"] if len(step["retained"]) == 70]
+        sets[one["layer"]].append(np.array(acts[0]))
+    found = presses.Likeness()
+    found.add(presses.Decision(left, scores), sets)
+    assert found.sets == sum(len(layer) for layer in left) > 4
+    assert found.equal + found.tied == found.sets, found
+    assert found.shared > 0.9 * found.entries, found  # ranks within partitions: many of LagKV are equal
 
 
 def test_another_policy_does_not(cases: list[presses.Case]) -> None:

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/policy/kit/spec.h"
+
+namespace kvloupe {
+
+/// What a comparison calls chance beside policies that all have the same protection and schedule.
+inline constexpr const char* kRandomLine = "random, same protection";
+
+/// `random` with what the policy protects and when it acts: the line below which the policy's score
+/// does not help (Wang et al., 2026, arXiv 2609.03430). What the score protects itself is written
+/// as sinks and recent, where the policy has no such modifier of its own.
+PolicySpec random_line(const PolicySpec& policy);
+
+/// The lines of all policies: none twice, none of `policies`.
+std::vector<PolicySpec> random_lines(const std::vector<PolicySpec>& policies);
+
+/// The name of a policy that is the line of another one of `policies`: kRandomLine
+/// where it is the line of all that evict, else its spec. Empty: it is no line.
+std::string random_line_name(const PolicySpec& policy, const std::vector<PolicySpec>& policies);
+
+}  // namespace kvloupe
