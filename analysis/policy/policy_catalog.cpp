@@ -134,14 +134,25 @@ const PolicyEntry& catalogued(const SpecPart& part) {
 }
 }  // namespace
 
+PolicyTraits traits_of(const SpecPart& part) {
+  const PolicyEntry& entry = catalogued(part);
+  PolicyTraits traits = entry.traits;
+  if (entry.traits_by_arguments) entry.traits_by_arguments(part, traits);
+  return traits;
+}
+
 bool has_trait(const PolicySpec& spec, bool PolicyTraits::*trait) {
   return std::any_of(spec.parts.begin(), spec.parts.end(),
-                     [&](const SpecPart& part) { return catalogued(part).traits.*trait; });
+                     [&](const SpecPart& part) { return traits_of(part).*trait; });
 }
 
 bool has_part(const PolicySpec& spec, PartKind kind) {
   return std::any_of(spec.parts.begin(), spec.parts.end(),
                      [&](const SpecPart& part) { return catalogued(part).kind() == kind; });
+}
+
+bool makes_entries(const PolicySpec& spec) {
+  return has_part(spec, PartKind::merging) || has_trait(spec, &PolicyTraits::makes_entries);
 }
 
 bool keeps_everything(const PolicySpec& spec) {
@@ -208,7 +219,8 @@ bool names_file(const SpecPart& part, const PolicyEntry& entry) {
 void check_closed_loop(const PolicySpec& spec, bool runs_probe) {
   for (const SpecPart& part : spec.parts) {
     const PolicyEntry& entry = catalogued(part);
-    if (entry.traits.reads_probe) {
+    const PolicyTraits traits = traits_of(part);
+    if (traits.reads_probe) {
       if (runs_probe) continue;
       throw UsageError(
           "policy: " + part.name +
@@ -217,18 +229,18 @@ void check_closed_loop(const PolicySpec& spec, bool runs_probe) {
           "drift in studies. Perplexity is measured while the text is read, and then "
           "nothing has been evicted yet");
     }
-    if (entry.traits.reads_sequence && !names_file(part, entry)) {
+    if (traits.reads_sequence && !names_file(part, entry)) {
       throw UsageError("policy: " + part.name +
                        " needs all layers of the sequence, which a running model does not know "
                        "beforehand; name a trace of the same model: " +
                        part.name + "(statistics=\"trace.h5\")");
     }
-    if (entry.traits.reads_structure) {
+    if (traits.reads_structure) {
       throw UsageError("policy: " + part.name +
                        " reads the texts of the tokens, which a running model does not hand to its "
                        "policy; replay it on a trace instead");
     }
-    if (!entry.traits.needs_future) continue;
+    if (!traits.needs_future) continue;
     throw UsageError("policy: " + part.name +
                      " needs the following queries, which a running model does not know; replay it "
                      "on a trace instead");

@@ -52,9 +52,8 @@ std::vector<OfStep> by_step(const std::vector<int>& queries, const std::vector<B
 }
 
 bool merges(const HeadReplay& head) {
-  return std::any_of(head.steps.begin(), head.steps.end(), [](const StepRecord& step) {
-    return !step.merges.empty() || !step.gifts.empty();
-  });
+  return std::any_of(head.steps.begin(), head.steps.end(),
+                     [](const StepRecord& step) { return step.made_entries(); });
 }
 
 /// Entries that a step's queries find: what had not left before the step.

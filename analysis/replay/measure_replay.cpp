@@ -48,9 +48,8 @@ void add_measures(const std::vector<std::string>& names, Measuring& what) {
 
 /// Whether the cache after the step holds what the trace does not: merged keys or values.
 bool merged_by(const HeadReplay& head, int step) {
-  return std::any_of(
-      head.steps.begin(), head.steps.begin() + step + 1,
-      [](const StepRecord& record) { return !record.merges.empty() || !record.gifts.empty(); });
+  return std::any_of(head.steps.begin(), head.steps.begin() + step + 1,
+                     [](const StepRecord& record) { return record.made_entries(); });
 }
 
 /// The entries that the step's last query had and no later one sees; none was ever merged.

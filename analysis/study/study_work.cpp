@@ -113,8 +113,8 @@ std::vector<StudyValue> StudyWorker::values(const StudyTask& task) {
   request.summary = task.reduce == Reduce::all || task.reduce == Reduce::steps;
   // The measures asked for and no others follow from what a replay keeps. Where entries are merged
   // or scores are read, that would replay once more.
-  request.metrics = has_part(request.policy, PartKind::merging) ||
-                    reads_scores({false, task.measures}, request.policy);
+  request.metrics =
+      makes_entries(request.policy) || reads_scores({false, task.measures}, request.policy);
   Replay result = replay(*trace_, request, progress);
   if (!request.metrics) {
     MeasureRequest measured;
