@@ -77,6 +77,9 @@ std::vector<std::string> variants(const PolicyEntry& score) {
       } else {
         text += "(" + argument + ")";
       }
+      if (score.kind() == PartKind::score &&
+          has_trait(parse_policy(text), &PolicyTraits::reads_probe))
+        continue;  // made layers have none
       texts.push_back(text);
     }
   }
