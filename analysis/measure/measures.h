@@ -22,6 +22,7 @@
   MEASURES(asked_by_answer)             \
   MEASURES(asked_by_later)              \
   MEASURES(merged_keys)                 \
+  MEASURES(refitted_entries)            \
   MEASURES(key_diversity)               \
   MEASURES(key_alignment)               \
   MEASURES(key_geometry)                \

@@ -89,6 +89,8 @@ const std::vector<std::string>& specs() {
       "centrality(0.5,base=uniform,sinks=1,recent=3)",
       "triattention",
       "triattention(mean,standard=0)+sinks(2)",
+      "attentionmatching",
+      "attentionmatching(by=max,bias=zero)+sinks(2)",
       "expected(20)+kvmerger(auto,log_size=1)",
       "leverage(sketch=0)+kvmerger(auto)",
       "random",
