@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -13,19 +14,16 @@ namespace {
 constexpr int kPowerSteps = 3;
 constexpr int kMostRefinements = 3;
 
-/// min ‖A x − y‖ from AᵀA and Aᵀy, with A's columns scaled to length 1. A column of zeros gets 0.
-Eigen::MatrixXd solve_normal(Eigen::MatrixXd gram, const Eigen::MatrixXd& right, double ridge) {
-  const Eigen::VectorXd scale = gram.diagonal().unaryExpr(
-      [](double square) { return square > 0.0 ? 1.0 / std::sqrt(square) : 0.0; });
-  gram = scale.asDiagonal() * gram * scale.asDiagonal();
-  for (double add = ridge;; add = std::max(add * 100.0, 1e-12)) {
+/// min ‖A x − y‖² + pull ‖x − prior‖² from AᵀA and Aᵀy.
+Eigen::MatrixXd solve_normal(const Eigen::MatrixXd& gram, const Eigen::MatrixXd& right,
+                             const Eigen::MatrixXd& prior, double pull) {
+  const Eigen::MatrixXd left = right - gram * prior;  // of the change from the prior
+  const double least = 1e-14 * (gram.trace() + std::numeric_limits<double>::min());
+  for (double add = std::max(pull, least);; add *= 100.0) {
     Eigen::MatrixXd damped = gram;
-    for (Eigen::Index i = 0; i < damped.rows(); ++i) {
-      damped(i, i) = (scale[i] > 0.0 ? damped(i, i) : 1.0) + add;
-    }
+    damped.diagonal().array() += add;
     const Eigen::LLT<Eigen::MatrixXd> factor(damped);
-    if (factor.info() != Eigen::Success) continue;
-    return scale.asDiagonal() * factor.solve(scale.asDiagonal() * right);
+    if (factor.info() == Eigen::Success) return prior + factor.solve(left);
   }
 }
 
@@ -52,31 +50,32 @@ double largest_eigenvalue(const Eigen::MatrixXd& gram) {
   return direction.dot(gram * direction);
 }
 
-/// The picks of a pursuit with a Cholesky factor of their Gram matrix, columns of length 1.
+/// The picks of a pursuit with a Cholesky factor of their damped Gram matrix. `held`: exp of the
+/// biases that the entries have, which are in `exps`, too.
 class Picks {
  public:
-  Picks(const Matrix& exps, const Eigen::VectorXd& sums, int most, double ridge)
-      : exps_(exps), sums_(sums), ridge_(ridge), factor_(most, most), right_(most), scale_(most) {}
+  Picks(const Matrix& exps, const Eigen::VectorXd& held, const Eigen::VectorXd& sums, int most,
+        double pull)
+      : exps_(exps), held_(held), sums_(sums), pull_(pull), factor_(most, most), right_(most) {}
 
   const std::vector<std::int32_t>& rows() const { return rows_; }
 
   void add(std::int32_t row) {
     const auto size = static_cast<Eigen::Index>(rows_.size());
-    const Eigen::VectorXd own = exps_.row(row).cast<double>().transpose();
-    const double length = own.norm();
-    scale_[size] = length > 0.0 ? 1.0 / length : 0.0;
+    const Eigen::VectorXd own = column(row);
     Eigen::VectorXd products(size);
     for (Eigen::Index i = 0; i < size; ++i) {
       const auto other = rows_[static_cast<std::size_t>(i)];
-      products[i] = exps_.row(other).cast<double>().dot(own.transpose()) * scale_[i] * scale_[size];
+      products[i] = exps_.row(other).cast<double>().dot(own.transpose()) / held_[other];
     }
     if (size > 0) {
       factor_.topLeftCorner(size, size).triangularView<Eigen::Lower>().solveInPlace(products);
       factor_.row(size).head(size) = products.transpose();
     }
-    const double left = 1.0 + ridge_ - products.squaredNorm();
-    factor_(size, size) = std::sqrt(std::max(left, ridge_ > 0.0 ? ridge_ : 1e-16));
-    right_[size] = own.dot(sums_) * scale_[size];
+    const double square = own.squaredNorm() + pull_;
+    factor_(size, size) =
+        std::sqrt(std::max(square - products.squaredNorm(), std::max(pull_, 1e-14 * square)));
+    right_[size] = own.dot(sums_) + pull_ * held_[row];
     rows_.push_back(row);
   }
 
@@ -86,25 +85,29 @@ class Picks {
     const auto lower = factor_.topLeftCorner(size, size).triangularView<Eigen::Lower>();
     Eigen::VectorXd solution = lower.solve(right_.head(size));
     lower.adjoint().solveInPlace(solution);
-    return clamped(solution.cwiseProduct(scale_.head(size)), bias);
+    return clamped(solution, bias);
   }
 
   /// Σ E B over the first picks, as many as there are weights: [r].
   Eigen::VectorXd sum(const Eigen::VectorXd& weights) const {
     Eigen::VectorXd result = Eigen::VectorXd::Zero(exps_.cols());
     for (Eigen::Index i = 0; i < weights.size(); ++i) {
-      const auto row = rows_[static_cast<std::size_t>(i)];
-      result += weights[i] * exps_.row(row).cast<double>().transpose();
+      result += weights[i] * column(rows_[static_cast<std::size_t>(i)]);
     }
     return result;
   }
 
  private:
+  Eigen::VectorXd column(std::int32_t row) const {
+    return exps_.row(row).cast<double>().transpose() / held_[row];
+  }
+
   const Matrix& exps_;
+  const Eigen::VectorXd& held_;
   const Eigen::VectorXd& sums_;
-  double ridge_;
+  double pull_;
   Eigen::MatrixXd factor_;  // [most,most], lower
-  Eigen::VectorXd right_, scale_;
+  Eigen::VectorXd right_;
   std::vector<std::int32_t> rows_;
 };
 }  // namespace
@@ -116,6 +119,10 @@ ReferenceAttention::ReferenceAttention(std::span<const MatrixView> queries,
   Eigen::Index count = 0;
   for (const MatrixView& head : queries) count += head.rows();
   exps_.resize(keys.rows(), count);
+  held_ = Eigen::VectorXd::Ones(keys.rows());
+  for (std::size_t j = 0; j < log_sizes.size(); ++j) {
+    held_[static_cast<Eigen::Index>(j)] = std::exp(static_cast<double>(log_sizes[j]));
+  }
   sums_ = sinks_ = Eigen::VectorXd::Zero(count);
   Eigen::Index first = 0;
   for (std::size_t head = 0; head < queries.size(); ++head) {
@@ -139,6 +146,11 @@ ReferenceAttention::ReferenceAttention(std::span<const MatrixView> queries,
     }
     first += own;
   }
+  double squares = 0.0;
+  for (Eigen::Index j = 0; j < exps_.rows(); ++j) {
+    squares += exps_.row(j).cast<double>().squaredNorm();
+  }
+  pull_ = ridge * squares / static_cast<double>(exps_.rows());
 }
 
 std::vector<double> ReferenceAttention::measure(KeyMeasure of) const {
@@ -160,7 +172,7 @@ std::vector<double> ReferenceAttention::pursuit(const PursuitRule& rule) const {
   const auto n = static_cast<std::size_t>(entries());
   const auto most = std::min(static_cast<std::size_t>(std::max(rule.picks, 0)), n);
   std::vector<State> states(n, State::open);
-  auto picks = std::make_unique<Picks>(exps_, sums_, static_cast<int>(most), ridge_);
+  auto picks = std::make_unique<Picks>(exps_, held_, sums_, static_cast<int>(most), pull_);
   Eigen::VectorXd residual = sums_;
   Eigen::VectorXf products;
   const auto look = [&] { products = exps_ * residual.cast<float>(); };
@@ -194,7 +206,7 @@ std::vector<double> ReferenceAttention::pursuit(const PursuitRule& rule) const {
     }
     if (std::isinf(rule.drop) || ++refinements > kMostRefinements) break;
     const Eigen::VectorXd weights = picks->weights(rule.bias);
-    auto stay = std::make_unique<Picks>(exps_, sums_, static_cast<int>(most), ridge_);
+    auto stay = std::make_unique<Picks>(exps_, held_, sums_, static_cast<int>(most), pull_);
     for (std::size_t i = 0; i < size; ++i) {
       const std::int32_t row = picks->rows()[i];
       if (std::log(weights[static_cast<Eigen::Index>(i)]) < rule.drop) {
@@ -226,17 +238,23 @@ std::vector<double> ReferenceAttention::pursuit(const PursuitRule& rule) const {
 Eigen::MatrixXd ReferenceAttention::chosen(std::span<const std::int32_t> rows) const {
   Eigen::MatrixXd result(std::ssize(rows), queries());
   for (Eigen::Index i = 0; i < result.rows(); ++i) {
-    result.row(i) = exps_.row(rows[static_cast<std::size_t>(i)]).cast<double>();
+    const std::int32_t row = rows[static_cast<std::size_t>(i)];
+    result.row(i) = exps_.row(row).cast<double>() / held_[row];
   }
   return result;
 }
 
-Eigen::VectorXd ReferenceAttention::weights_of(const Eigen::MatrixXd& columns,
+Eigen::VectorXd ReferenceAttention::weights_of(std::span<const std::int32_t> rows,
+                                               const Eigen::MatrixXd& columns,
                                                const BiasFit& bias) const {
-  if (!bias.fitted) return Eigen::VectorXd::Ones(columns.rows());
+  Eigen::VectorXd held(std::ssize(rows));
+  for (Eigen::Index i = 0; i < held.size(); ++i) {
+    held[i] = held_[rows[static_cast<std::size_t>(i)]];
+  }
+  if (!bias.fitted) return held;
   const Eigen::MatrixXd gram = gram_of(columns);
   const Eigen::VectorXd right = columns * sums_;
-  Eigen::VectorXd weights = clamped(solve_normal(gram, right, ridge_), bias);
+  Eigen::VectorXd weights = clamped(solve_normal(gram, right, held, pull_), bias);
   if (bias.steps == 0) return weights;
   const double slope = std::max(largest_eigenvalue(gram), 1e-6);
   for (int step = 0; step < bias.steps; ++step) {
@@ -247,13 +265,13 @@ Eigen::VectorXd ReferenceAttention::weights_of(const Eigen::MatrixXd& columns,
 
 Eigen::VectorXd ReferenceAttention::weights(std::span<const std::int32_t> rows,
                                             const BiasFit& bias) const {
-  return weights_of(chosen(rows), bias);
+  return weights_of(rows, chosen(rows), bias);
 }
 
 MatchedEntries ReferenceAttention::fit(std::span<const std::int32_t> rows, const MatrixView& values,
                                        const BiasFit& bias) const {
   Eigen::MatrixXd attention = chosen(rows);
-  const Eigen::VectorXd weights = weights_of(attention, bias);
+  const Eigen::VectorXd weights = weights_of(rows, attention, bias);
   attention.array().colwise() *= weights.array();
   const Eigen::RowVectorXd sums = attention.colwise().sum() + sinks_.transpose();
   attention.array().rowwise() /= sums.array();
@@ -262,7 +280,12 @@ MatchedEntries ReferenceAttention::fit(std::span<const std::int32_t> rows, const
   Eigen::MatrixXd outputs = weighted.cast<double>();
   outputs.array().colwise() /= (sums_ + sinks_).array();
   MatchedEntries result;
-  result.values = solve_normal(gram_of(attention), attention * outputs, ridge_).cast<float>();
+  Eigen::MatrixXd own(std::ssize(rows), values.cols());
+  for (Eigen::Index i = 0; i < own.rows(); ++i) {
+    own.row(i) = values.row(rows[static_cast<std::size_t>(i)]).cast<double>();
+  }
+  const double pull = ridge_ * attention.squaredNorm() / static_cast<double>(own.rows());
+  result.values = solve_normal(gram_of(attention), attention * outputs, own, pull).cast<float>();
   for (const double weight : weights) result.biases.push_back(static_cast<float>(std::log(weight)));
   return result;
 }

@@ -23,24 +23,26 @@ MatchingBounds matching_bounds(const SpecPart& part) {
           static_cast<int>(bound(part, "steps", omp ? 0.0 : 2.0))};
 }
 
-Eigen::MatrixXd least_squares(const Eigen::MatrixXd& A, const Eigen::MatrixXd& Y, double ridge) {
+Eigen::MatrixXd least_squares(const Eigen::MatrixXd& A, const Eigen::MatrixXd& Y,
+                              const Eigen::MatrixXd& prior, double pull) {
   const Eigen::Index t = A.cols();
-  Eigen::VectorXd lengths = A.colwise().norm();
-  for (double& length : lengths) length = length > 0.0 ? length : 1.0;
-  Eigen::MatrixXd stacked(A.rows() + t, t), right = Eigen::MatrixXd::Zero(A.rows() + t, Y.cols());
-  stacked << A * lengths.cwiseInverse().asDiagonal(),
-      std::sqrt(ridge) * Eigen::MatrixXd::Identity(t, t);
-  right.topRows(A.rows()) = Y;
-  return lengths.cwiseInverse().asDiagonal() *
-         Eigen::MatrixXd(Eigen::HouseholderQR<Eigen::MatrixXd>(stacked).solve(right));
+  Eigen::MatrixXd stacked(A.rows() + t, t), right(A.rows() + t, Y.cols());
+  stacked << A, std::sqrt(pull) * Eigen::MatrixXd::Identity(t, t);
+  right << Y, std::sqrt(pull) * prior;
+  return Eigen::HouseholderQR<Eigen::MatrixXd>(stacked).solve(right);
+}
+
+double mean_square(const Eigen::MatrixXd& A) {
+  return A.squaredNorm() / static_cast<double>(A.cols());
 }
 
 Eigen::VectorXd matched_weights(const Eigen::MatrixXd& M, const Eigen::VectorXd& target,
-                                const MatchingBounds& bounds, double ridge) {
+                                const Eigen::VectorXd& before, const MatchingBounds& bounds,
+                                double pull) {
   const auto clamp = [&](const Eigen::VectorXd& B) -> Eigen::VectorXd {
     return B.cwiseMax(bounds.least).cwiseMin(bounds.largest);
   };
-  Eigen::VectorXd B = clamp(least_squares(M, target, ridge));
+  Eigen::VectorXd B = clamp(least_squares(M, target, before, pull));
   if (bounds.steps == 0) return B;
   Eigen::VectorXd u = Eigen::VectorXd::Ones(M.cols()).normalized();
   for (int i = 0; i < 3; ++i) u = (M.transpose() * (M * u)).normalized();
@@ -49,15 +51,22 @@ Eigen::VectorXd matched_weights(const Eigen::MatrixXd& M, const Eigen::VectorXd&
   return B;
 }
 
-std::vector<double> pursued(const Eigen::MatrixXd& E, const SpecPart& part, int most) {
+std::vector<double> pursued(const Eigen::MatrixXd& E, const Eigen::VectorXd& weights,
+                            const SpecPart& part, int most) {
   const Eigen::VectorXd target = E.rowwise().sum();
-  const MatchingBounds bounds = matching_bounds(part);
-  const double ridge = part.number("ridge");
+  const double pull = part.number("ridge") * mean_square(E);
   const double* drop = std::get_if<double>(&part.argument("drop"));
   const auto columns = [&](const std::vector<int>& picks) {
     Eigen::MatrixXd M(E.rows(), picks.size());
-    for (std::size_t i = 0; i < picks.size(); ++i) M.col(i) = E.col(picks[i]);
+    for (std::size_t i = 0; i < picks.size(); ++i) {
+      M.col(i) = E.col(picks[i]) / weights[picks[i]];  // of the keys alone
+    }
     return M;
+  };
+  const auto fitted = [&](const std::vector<int>& picks) {
+    MatchingBounds clamped = matching_bounds(part);
+    clamped.steps = 0;
+    return matched_weights(columns(picks), target, weights(picks), clamped, pull);
   };
   const int n = static_cast<int>(E.cols());
   std::vector<int> picks;
@@ -82,14 +91,12 @@ std::vector<double> pursued(const Eigen::MatrixXd& E, const SpecPart& part, int 
       }
       if (found == 0) break;
       if (!fresh && round % part.count("refit") != 0) continue;
-      r = target - columns(picks) * matched_weights(columns(picks), target,
-                                                    {bounds.least, bounds.largest, 0}, ridge);
+      r = target - columns(picks) * fitted(picks);
       fresh = false;
       continue;
     }
     if (drop == nullptr || ++refinements > 3) break;
-    const Eigen::VectorXd B =
-        matched_weights(columns(picks), target, {bounds.least, bounds.largest, 0}, ridge);
+    const Eigen::VectorXd B = fitted(picks);
     std::vector<int> stay;
     for (std::size_t i = 0; i < picks.size(); ++i) {
       if (std::log(B[i]) < *drop) {
@@ -100,8 +107,7 @@ std::vector<double> pursued(const Eigen::MatrixXd& E, const SpecPart& part, int 
     }
     if (stay.size() == picks.size()) break;
     picks = stay;
-    r = target - columns(picks) * matched_weights(columns(picks), target,
-                                                  {bounds.least, bounds.largest, 0}, ridge);
+    r = target - columns(picks) * fitted(picks);
     fresh = true;
   }
   const Eigen::VectorXd products = E.transpose() * r;
@@ -119,15 +125,20 @@ Matching NaiveReplay::matching(int head) const {
   const int group = model_.group_size(), end = blocks_.back().end;
   int stride = 1;
   while ((end + stride - 1) / stride > std::max(1, part.count("most") / group)) stride *= 2;
-  const int rows = (end + stride - 1) / stride;
+  const int held = (end + stride - 1) / stride;
+  const int rows = std::max(1, static_cast<int>(std::ceil(part.number("latest") * held)));
   Matching result{Eigen::MatrixXd(group * rows, caches_[head].size()),
-                  Eigen::VectorXd::Zero(group * rows)};
+                  Eigen::VectorXd::Zero(group * rows), Eigen::VectorXd(caches_[head].size())};
+  for (std::size_t j = 0; j < caches_[head].size(); ++j) {
+    const Merged* entry = merged(head, caches_[head][j]);
+    result.weights[j] = entry != nullptr ? std::exp(entry->log_size) : 1.0;
+  }
   for (int i = 0; i < group; ++i) {
     const double sink = attending_.of(head * group + i).sink;
     for (int row = 0; row < rows; ++row) {
       auto e = result.E.row(i * rows + row);
       for (std::size_t j = 0; j < caches_[head].size(); ++j) {
-        e[j] = logit(head * group + i, row * stride, caches_[head][j]);
+        e[j] = logit(head * group + i, (held - rows + row) * stride, caches_[head][j]);
       }
       const double shift = std::max(e.maxCoeff(), sink);
       e = (e.array() - shift).exp();
@@ -149,15 +160,16 @@ std::vector<NaiveMerge> NaiveReplay::refitted(int head, const std::set<int>& ret
     for (int c = 0; c < width; ++c) V(j, c) = value(head, cache[j], c);
     if (retained.count(cache[j]) == 1) rows.push_back(static_cast<int>(j));
   }
-  const Eigen::MatrixXd M = of.E(Eigen::all, rows);
-  Eigen::VectorXd B = Eigen::VectorXd::Ones(M.cols());
+  Eigen::VectorXd B = of.weights(rows);
+  const Eigen::MatrixXd M = of.E(Eigen::all, rows) * B.cwiseInverse().asDiagonal();
   const double ridge = part.number("ridge");
-  if (part.word("bias") == "fit") B = matched_weights(M, sums, matching_bounds(part), ridge);
+  if (part.word("bias") == "fit")
+    B = matched_weights(M, sums, B, matching_bounds(part), ridge * mean_square(of.E));
   const Eigen::MatrixXd Y = (sums + of.sinks).cwiseInverse().asDiagonal() * (of.E * V);
   Eigen::MatrixXd X = M * B.asDiagonal();
   const Eigen::VectorXd shares = X.rowwise().sum() + of.sinks;
   X = shares.cwiseInverse().asDiagonal() * X;
-  const Eigen::MatrixXd C = least_squares(X, Y, ridge);
+  const Eigen::MatrixXd C = least_squares(X, Y, V(rows, Eigen::all), ridge * mean_square(X));
   std::vector<NaiveMerge> result;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     NaiveMerge merge;

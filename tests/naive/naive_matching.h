@@ -16,12 +16,17 @@ struct MatchingBounds {
 };
 MatchingBounds matching_bounds(const SpecPart& part);
 
-/// min ‖A X − Y‖, columns of A scaled to length 1 and `ridge` added to their squared length.
-Eigen::MatrixXd least_squares(const Eigen::MatrixXd& A, const Eigen::MatrixXd& Y, double ridge);
-/// B of M B ≈ target, within the bounds.
+/// min ‖A X − Y‖, and beside the rows of A others that say X = prior, with the weight √pull.
+Eigen::MatrixXd least_squares(const Eigen::MatrixXd& A, const Eigen::MatrixXd& Y,
+                              const Eigen::MatrixXd& prior, double pull);
+/// Mean squared length of a column.
+double mean_square(const Eigen::MatrixXd& A);
+/// B of M B ≈ target, within the bounds, near the weights before.
 Eigen::VectorXd matched_weights(const Eigen::MatrixXd& M, const Eigen::VectorXd& target,
-                                const MatchingBounds& bounds, double ridge);
-/// Scores of keys=omp for so many picks: E [r,n].
-std::vector<double> pursued(const Eigen::MatrixXd& E, const SpecPart& part, int most);
+                                const Eigen::VectorXd& before, const MatchingBounds& bounds,
+                                double pull);
+/// Scores of keys=omp for so many picks: E [r,n], with the weights [n] that the entries have.
+std::vector<double> pursued(const Eigen::MatrixXd& E, const Eigen::VectorXd& weights,
+                            const SpecPart& part, int most);
 
 }  // namespace kvloupe::naive

@@ -50,8 +50,9 @@ struct HeadStep {
 
 /// attentionmatching: what the reference queries say of a head's cache.
 struct Matching {
-  Eigen::MatrixXd E;      // [r,n] exp(logit - the row's largest)
-  Eigen::VectorXd sinks;  // [r] the same of the sink logit
+  Eigen::MatrixXd E;        // [r,n] exp(logit - the row's largest)
+  Eigen::VectorXd sinks;    // [r] the same of the sink logit
+  Eigen::VectorXd weights;  // [n] exp(log-bias) that the entries have, factors of E
 };
 
 /// Measures of one query head, for the step's last query (CriticalKV §3). Bounds are NaN for a

@@ -1,6 +1,7 @@
 #include "analysis/policy/kit/reference_queries.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace kvloupe {
 
@@ -37,11 +38,12 @@ void ReferenceQueries::take(int query_head, const Matrix& rows) {
   add(held_[static_cast<std::size_t>(query_head)], view(rows));
 }
 
-std::vector<MatrixView> ReferenceQueries::of(int head) const {
+std::vector<MatrixView> ReferenceQueries::of(int head, double share) const {
   std::vector<MatrixView> result;
   for (int query_head = head * group_; query_head < (head + 1) * group_; ++query_head) {
     const Held& held = held_[static_cast<std::size_t>(query_head)];
-    result.push_back(rows(view(held.rows), 0, held.count));
+    const int count = std::min(held.count, static_cast<int>(std::ceil(share * held.count)));
+    result.push_back(rows(view(held.rows), held.count - count, count));
   }
   return result;
 }

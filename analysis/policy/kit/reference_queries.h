@@ -8,15 +8,16 @@
 namespace kvloupe {
 
 /// The queries that a layer has seen, by query head: every 2^k-th token's, so that each key-value
-/// head has at most `most` of them. Different key-value heads may be used at the same time.
+/// head holds at most `most` of them. Different key-value heads may be used at the same time.
 class ReferenceQueries {
  public:
   ReferenceQueries(const ModelInfo& model, int most);
 
   /// Adds the step's queries of all query heads of a key-value head. Once per step.
   void observe(const StepView& view, int head);
-  /// [group] of [r,d], valid until the next observe() of this head.
-  std::vector<MatrixView> of(int head) const;
+  /// This share of what is held, the latest, rounded up: [group] of [r,d], valid until the next
+  /// observe() of this head.
+  std::vector<MatrixView> of(int head, double share = 1.0) const;
   /// The same for rows that are all known: of these, every 2^k-th.
   void take(int query_head, const Matrix& rows);
 

@@ -22,6 +22,7 @@ struct MatchingRule {
            : part.word("by") == "mean" ? KeyMeasure::mean
                                        : KeyMeasure::rms),
         refits(part.word("values") == "refit"),
+        latest(part.word("queries") == "context" ? part.number("latest") : 1.0),
         ridge(part.number("ridge")) {
     const auto or_else = [&](const char* name, double of_word) {
       const double* given = std::get_if<double>(&part.argument(name));
@@ -38,6 +39,7 @@ struct MatchingRule {
   bool pursuit;
   KeyMeasure by;
   bool refits;
+  double latest;  // share of the held queries that are read
   double ridge;
   BiasFit bias;
   PursuitRule of_pursuit;
@@ -69,7 +71,7 @@ class Reference {
     const int group = context_.model.group_size();
     std::vector<LogitRule> rules;
     for (int i = 0; i < group; ++i) rules.push_back(context_.attention.of(head * group + i));
-    return {queries_.of(head), rules, cache.keys, cache.log_sizes, rule_.ridge};
+    return {queries_.of(head, rule_.latest), rules, cache.keys, cache.log_sizes, rule_.ridge};
   }
 
  private:
@@ -196,10 +198,12 @@ PolicyEntry attentionmatching() {
       "every token: add every(64)";
   entry.differences =
       "the authors compress a prompt once; here every step that evicts matches the cache as it "
-      "then is, with the biases and values of earlier steps. They take up to 50 000 queries of a "
+      "then is, with the biases and values of earlier steps, and a bias is refitted as a whole. "
+      "They take up to 50 000 queries of a "
       "key-value head: most. Entries that a modifier protects are refitted too; theirs are not. "
-      "The authors' least squares have no ridge. Their step size starts from a random vector; "
-      "here from ones. Queries of self-study and the order of layers on policy are not here";
+      "The authors' queries of the context are all of them: latest=1, and their least squares have "
+      "no ridge: ridge=1e-10. Their step size starts from a random vector; here from ones. Queries "
+      "of self-study and the order of layers on policy are not here";
   entry.parameters = {
       word("keys", {"highest", "omp"},
            "highest: the entries with the most attention; omp: orthogonal matching pursuit of the "
@@ -221,20 +225,31 @@ PolicyEntry attentionmatching() {
       number("drop", -7.0, -50, 50, "none",
              "keys=omp: picks with a smaller log-bias are replaced, up to three times"),
       count("most", 4096.0, 1, 1000000,
-            "the most reference queries of a key-value head: every second, fourth, ... so far"),
+            "the most queries that a key-value head holds: every second, fourth, ... so far"),
+      {.name = "latest",
+       .type = ParameterType::number,
+       .default_value = 0.05,
+       .minimum = 0.001,
+       .maximum = 1,
+       .words = {},
+       .meaning = "queries=context: this share of the queries that are held, the latest. Earlier "
+                  "queries come before most entries, and no later query looks at entries so"},
       {.name = "ridge",
        .type = ParameterType::number,
        .default_value = ReferenceAttention::kRidge,
        .minimum = 0,
        .maximum = 1,
        .words = {},
-       .meaning = "added to the squared length of the columns of least squares, which are scaled "
-                  "to 1"}};
-  entry.variants = {
-      {"the authors' AM-HighestAttnKeys, one prompt", "attentionmatching"},
-      {"the authors' AM-OMP", "attentionmatching(keys=omp)"},
-      {"the authors' AM-OMP-fast", "attentionmatching(keys=omp,pick=4,refit=2)"},
-      {"the authors' queries of a repeated prompt", "attentionmatching(queries=repeat)"}};
+       .meaning = "relative to the mean squared length of a column of least squares: pulls weights "
+                  "and values to those that the entries had"}};
+  entry.variants = {{"the authors' AM-HighestAttnKeys, queries of the context",
+                     "attentionmatching(latest=1,ridge=1e-10)"},
+                    {"the authors' AM-OMP, queries of the context",
+                     "attentionmatching(keys=omp,latest=1,ridge=1e-10)"},
+                    {"the authors' AM-OMP-fast, queries of the context",
+                     "attentionmatching(keys=omp,pick=4,refit=2,latest=1,ridge=1e-10)"},
+                    {"the authors' queries of a repeated prompt",
+                     "attentionmatching(queries=repeat,ridge=1e-10)"}};
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                                  return std::make_unique<MatchingScore>(part, context);
                                },

@@ -8,7 +8,7 @@ Scores matching_score(const NaiveReplay& r, int head, const Block&, int budget) 
   const Matching of = r.matching(head);
   std::vector<double> own;
   if (r.part().word("keys") == "omp") {
-    own = pursued(of.E, r.part(), budget);
+    own = pursued(of.E, of.weights, r.part(), budget);
   } else {
     const Eigen::VectorXd sums = of.E.rowwise().sum() + of.sinks;
     for (Eigen::Index j = 0; j < of.E.cols(); ++j) {
