@@ -50,7 +50,7 @@ struct MatchedEntries {
 /// entries say; new weights are those of the key alone and take the place of old ones.
 class ReferenceAttention {
  public:
-  static constexpr double kRidge = 0.1;
+  static constexpr double kRidge = 0.01;
 
   /// queries: for each query head of the group [r_h,d], at least one row in all; rules: theirs.
   /// keys [n,d]; log_sizes [n], or empty: the biases that entries have.

@@ -189,7 +189,7 @@ TEST(AttentionMatching, PursuitPicksAsItsTwin) {
                              part.count("refit"),
                              drop != nullptr ? *drop : -HUGE_VAL,
                              {true, std::log(1e-12), 7.0, 0}};
-      const std::vector<double> fast = made.attention().pursuit(rule);
+      const std::vector<double> fast = made.attention(part.number("ridge")).pursuit(rule);
       const std::vector<double> twin =
           naive::pursued(made.exponentials().first, made.weights(), part, 12);
       int picked = 0;

@@ -259,7 +259,12 @@ void NaiveReplay::evict(int head, const Block& block, int quota, HeadStep& step)
     absorbed.insert(merge.from.begin(), merge.from.end());
     absorbed.erase(merge.into);
   }
-  if (policy_.find("pages") != nullptr) return keep_pages(quota, step);
+  const bool refits = policy_.find("attentionmatching") != nullptr;
+  if (policy_.find("pages") != nullptr) {
+    keep_pages(quota, step);
+    if (refits) step.refits = refitted(head, step.retained);
+    return;
+  }
   std::vector<int> left;
   for (const int token : step.cache) {
     if (absorbed.count(token) == 0 && step.dropped.count(token) == 0) left.push_back(token);
@@ -290,7 +295,7 @@ void NaiveReplay::evict(int head, const Block& block, int quota, HeadStep& step)
                 [&](const NaiveMerge& merge) { return step.retained.count(merge.into) == 0; });
   if (policy_.find("cam") != nullptr) step.merges = cam(head, step.retained);
   if (policy_.find("tome") != nullptr) step.merges = tome(head, step.retained);
-  if (policy_.find("attentionmatching") != nullptr) step.refits = refitted(head, step.retained);
+  if (refits) step.refits = refitted(head, step.retained);
 }
 
 int NaiveReplay::still_seen(const Block& block) const {
