@@ -60,6 +60,11 @@ void HeadCache::merge(std::span<const Merge> merges) {
   Matrix values(static_cast<Eigen::Index>(merges.size()), values_.cols());
   for (std::size_t i = 0; i < merges.size(); ++i) {
     const Merge& merge = merges[i];
+    if (!merge.value.empty()) {
+      values.row(static_cast<Eigen::Index>(i)) =
+          Eigen::Map<const Eigen::RowVectorXf>(merge.value.data(), values_.cols());
+      continue;
+    }
     Eigen::RowVectorXd sum = Eigen::RowVectorXd::Zero(values_.cols());
     for (std::size_t j = 0; j < merge.from.size(); ++j) {
       sum +=
@@ -71,12 +76,14 @@ void HeadCache::merge(std::span<const Merge> merges) {
   for (std::size_t i = 0; i < merges.size(); ++i) {
     const Merge& merge = merges[i];
     values_.row(first + merge.into) = values.row(static_cast<Eigen::Index>(i));
-    if (merge.key.empty()) continue;
-    keys_.row(first + merge.into) =
-        Eigen::Map<const Eigen::RowVectorXf>(merge.key.data(), keys_.cols());
-    if (merge.log_size != 0.0F && log_sizes_.empty()) log_sizes_.resize(tokens_.size(), 0.0F);
+    if (!merge.key.empty()) {
+      keys_.row(first + merge.into) =
+          Eigen::Map<const Eigen::RowVectorXf>(merge.key.data(), keys_.cols());
+    }
+    if (!merge.log_size) continue;
+    if (*merge.log_size != 0.0F && log_sizes_.empty()) log_sizes_.resize(tokens_.size(), 0.0F);
     if (!log_sizes_.empty()) {
-      log_sizes_[hidden_ + static_cast<std::size_t>(merge.into)] = merge.log_size;
+      log_sizes_[hidden_ + static_cast<std::size_t>(merge.into)] = *merge.log_size;
     }
   }
 }

@@ -26,8 +26,8 @@ class HeadCache {
   int count_before(std::int32_t first) const;
   /// Hides the first `count` entries; row numbers then start after them.
   void hide_first(int count) { hidden_ = static_cast<std::size_t>(count); }
-  /// Carries out merges (policy.h); their rows are those of the cache before keep(). Values must be
-  /// held.
+  /// Makes synthetic entries (policy.h); their rows are those of the cache before keep(). Values
+  /// must be held.
   void merge(std::span<const Merge> merges);
   /// Keeps the rows given, ascending.
   void keep(std::span<const std::int32_t> rows);

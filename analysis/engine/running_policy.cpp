@@ -285,7 +285,7 @@ void kvloupe_engine_policy::answer(int head, kvloupe::HeadDecision& decision) {
                                .members = static_cast<int32_t>(merge.from.size()),
                                .from = merge.from.data(),
                                .key_changed = changed ? 1 : 0,
-                               .log_size = merge.log_size,
+                               .log_size = merge.log_size.value_or(0.0F),
                                .weights = merge.weights.data(),
                                .key = changed ? own.keys[i].data() : nullptr,
                                .value = own.values[i].data()});

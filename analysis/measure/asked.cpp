@@ -84,7 +84,7 @@ MeasureFamily asked_by(Asked asked) {
       {.name = prefix + "bound_l1",
        .title = "Bound θ₁" + title,
        .unit = "",
-       .formula = "mean over q and the head's query heads of theta; NaN after merging",
+       .formula = "mean over q and the head's query heads of theta; NaN with synthetic entries",
        .source = "CriticalKV theorem 3.3",
        .better = Better::smaller,
        .help = "CriticalKV's upper bound θ of ℒ, in the L1 norm" + tail,

@@ -116,8 +116,8 @@ MeasureFamily eviction_error() {
   family.remark =
       "How much this step's eviction alone changes the last query's output: the cache before the "
       "eviction compared with the cache after it. The joint error is exact; the sum treats each "
-      "entry as if it were evicted alone. Known at steps that evict, and neither after merging nor "
-      "in fewer bits (quant).";
+      "entry as if it were evicted alone. Known at steps that evict, and neither where the cache "
+      "has synthetic entries (merging, attentionmatching) nor in fewer bits (quant).";
   family.scope = MeasureScope::query_head;
   family.of_query_head = of_query_head;
   family.measures = infos("", "h the query's softmax over the cache before the eviction",

@@ -10,7 +10,8 @@ MeasureFamily key_diversity() {
   family.group = MeasureGroup::kept;
   family.name = "Diversity of the keys";
   family.remark =
-      "Computed from the captured keys of the kept tokens, even if entries were merged. The cache "
+      "Computed from the captured keys of the kept tokens, even if entries were merged or "
+      "refitted. The cache "
       "is the cache before the step's eviction.";
   family.scope = MeasureScope::step;
   family.measures = {

@@ -23,6 +23,7 @@
   MEASURES(asked_by_later)              \
   MEASURES(lost_evidence)               \
   MEASURES(merged_keys)                 \
+  MEASURES(refitted_entries)            \
   MEASURES(key_diversity)               \
   MEASURES(key_alignment)               \
   MEASURES(key_geometry)                \

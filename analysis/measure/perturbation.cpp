@@ -36,8 +36,8 @@ MeasureFamily perturbation() {
   family.remark =
       "Measured for the step's last query: the full cache compared with the retained entries. A: "
       "attention over the whole captured prefix; A': over the retained entries. NaN if the trace "
-      "has no output weights. After merging or in fewer bits (quant) the bounds do not hold and "
-      "are NaN. A sink logit "
+      "has no output weights. With synthetic entries (merging, attentionmatching) and in fewer "
+      "bits (quant) the bounds do not hold and are NaN. A sink logit "
       "counts "
       "as an entry with value 0 that is always kept. Where the layer has an output gate, outputs, "
       "values and norms are those after the gate, which depends on the query.";

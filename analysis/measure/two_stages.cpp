@@ -49,7 +49,7 @@ MeasureFamily two_stages() {
       "Measured for the step's last query over the whole captured prefix. Stage one is the set "
       "chosen before the second stage, including protected entries. Known at steps that evict. If "
       "assumption 3.4 fails, the relaxed bound has no meaning and is NaN; bound_stage_one is still "
-      "a bound. After merging, and in fewer bits (quant), these measures are unknown.";
+      "a bound. With synthetic entries and in fewer bits (quant) these measures are unknown.";
   family.scope = MeasureScope::query_head;
   family.needs_part = "critical";
   family.reads_scores = true;

@@ -35,8 +35,7 @@ bool names_file(const SpecPart& part, const PolicyEntry& entry) {
 /// Whether a part looks at the whole prompt (or its context) that is replayed.
 bool sees_prompt(const PolicySpec& policy) {
   return std::any_of(policy.parts.begin(), policy.parts.end(), [](const SpecPart& part) {
-    const PolicyEntry& entry = *find_policy(part.name);
-    return entry.traits.reads_sequence && !names_file(part, entry);
+    return traits_of(part).reads_sequence && !names_file(part, *find_policy(part.name));
   });
 }
 

@@ -36,7 +36,10 @@ struct AddToStages {
   const LayerContext& context;
   PolicyStages& stages;
 
-  void operator()(const ScoreBuilder& score) const { stages.score = score.make(part, context); }
+  void operator()(const ScoreBuilder& score) const {
+    stages.score = score.make(part, context);
+    stages.merging = stages.score->merging();
+  }
   void operator()(const WholePolicyBuilder&) const {
     throw std::logic_error("policy: " + part.name + " decides by itself and has no stages");
   }

@@ -34,6 +34,7 @@
   POLICY(longflow)                      \
   POLICY(centrality)                    \
   POLICY(triattention)                  \
+  POLICY(attentionmatching)             \
   POLICY(kvzip)                         \
   POLICY(kvcompose)                     \
   POLICY(simlayer)                      \

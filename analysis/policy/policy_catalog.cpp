@@ -138,9 +138,16 @@ const PolicyEntry& catalogued(const SpecPart& part) {
 }
 }  // namespace
 
+PolicyTraits traits_of(const SpecPart& part) {
+  const PolicyEntry& entry = catalogued(part);
+  PolicyTraits traits = entry.traits;
+  if (entry.traits_by_arguments) entry.traits_by_arguments(part, traits);
+  return traits;
+}
+
 bool has_trait(const PolicySpec& spec, bool PolicyTraits::*trait) {
   return std::any_of(spec.parts.begin(), spec.parts.end(),
-                     [&](const SpecPart& part) { return catalogued(part).traits.*trait; });
+                     [&](const SpecPart& part) { return traits_of(part).*trait; });
 }
 
 bool has_part(const PolicySpec& spec, PartKind kind) {
@@ -154,6 +161,15 @@ std::optional<Quantisation> quantisation_of(const PolicySpec& spec) {
     if (storage != nullptr) return storage->make(part);
   }
   return std::nullopt;
+}
+
+bool makes_entries(const SpecPart& part) {
+  return catalogued(part).kind() == PartKind::merging || traits_of(part).makes_entries;
+}
+
+bool makes_entries(const PolicySpec& spec) {
+  return std::any_of(spec.parts.begin(), spec.parts.end(),
+                     [](const SpecPart& part) { return makes_entries(part); });
 }
 
 bool keeps_everything(const PolicySpec& spec) {
@@ -222,13 +238,14 @@ bool names_file(const SpecPart& part, const PolicyEntry& entry) {
 void check_closed_loop(const PolicySpec& spec, bool runs_probe, bool knows_texts) {
   for (const SpecPart& part : spec.parts) {
     const PolicyEntry& entry = catalogued(part);
+    const PolicyTraits traits = traits_of(part);
     if (entry.as<StorageBuilder>() != nullptr) {
       throw UsageError("policy: " + part.name +
                        " is not carried out in a running model, whose cache stays exact; replay "
                        "the policy on a trace instead, or remove " +
                        part.name);
     }
-    if (entry.traits.reads_probe) {
+    if (traits.reads_probe) {
       if (runs_probe) continue;
       throw UsageError(
           "policy: " + part.name +
@@ -237,19 +254,19 @@ void check_closed_loop(const PolicySpec& spec, bool runs_probe, bool knows_texts
           "drift in studies. Perplexity is measured while the text is read, and then "
           "nothing has been evicted yet");
     }
-    if (entry.traits.reads_sequence && !names_file(part, entry)) {
+    if (traits.reads_sequence && !names_file(part, entry)) {
       throw UsageError("policy: " + part.name +
                        " needs all layers of the sequence, which a running model does not know "
                        "beforehand; name a trace of the same model: " +
                        part.name + "(statistics=\"trace.h5\")");
     }
-    if (entry.traits.reads_structure && !knows_texts) {
+    if (traits.reads_structure && !knows_texts) {
       throw UsageError("policy: " + part.name +
                        " reads the texts of the tokens, which are not known here; run it with "
                        "kvloupe-capture run, eval or study, in a model with a tokenizer, or replay "
                        "it on a trace");
     }
-    if (!entry.traits.needs_future) continue;
+    if (!traits.needs_future) continue;
     throw UsageError("policy: " + part.name +
                      " needs the following queries, which a running model does not know; replay it "
                      "on a trace instead");

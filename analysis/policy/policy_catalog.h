@@ -70,6 +70,7 @@ struct PolicyTraits {
   bool reads_prompt_end = false;      // reads LayerContext::prompt_length
   bool spares_prompt = false;         // nothing of the prompt is ever evicted
   bool reads_structure = false;       // reads LayerContext::structural
+  bool makes_entries = false;         // a score whose policy also makes synthetic entries
 };
 
 /// One way in which a paper, an author's code or a public library does what a part does.
@@ -83,6 +84,8 @@ struct PolicyEntry {
   std::string name;
   PartBuilder builder;
   PolicyTraits traits;
+  /// Changes the traits where they depend on a part's arguments; empty: they do not.
+  std::function<void(const SpecPart&, PolicyTraits&)> traits_by_arguments = nullptr;
   std::string summary;      // one line
   std::string formula;      // one line; for a score: of entry i, higher = kept
   std::string source;       // paper and equation
@@ -126,10 +129,17 @@ void add_policy(PolicyEntry entry);
 /// The entry of that name, or nullptr.
 const PolicyEntry* find_policy(std::string_view name);
 
+/// The traits of a part with its arguments.
+PolicyTraits traits_of(const SpecPart& part);
+
 /// Whether any part of the spec has the trait, or is of the kind. Throws UsageError for a part that
 /// the catalogue lacks.
 bool has_trait(const PolicySpec& spec, bool PolicyTraits::*trait);
 bool has_part(const PolicySpec& spec, PartKind kind);
+
+/// Whether the policy makes synthetic entries (Merge): caches hold what the trace does not.
+bool makes_entries(const PolicySpec& spec);
+bool makes_entries(const SpecPart& part);
 
 /// How the spec's caches hold their entries; empty: exactly.
 std::optional<Quantisation> quantisation_of(const PolicySpec& spec);

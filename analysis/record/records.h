@@ -21,6 +21,13 @@ struct Gift {
   float weight = 0.0F;
 };
 
+/// An entry that stayed with its key but got a log-bias and a value of its own (attentionmatching).
+struct Refit {
+  std::int32_t token = 0;
+  float log_bias = 0.0F;  // added to its logit from now on
+  float value_change = 0.0F;  // ‖v' − v‖₂ / ‖v‖₂, v: the value before the step; NaN if v is 0
+};
+
 /// How a token that was followed (ReplayRequest::followed) left a head.
 struct TokenLoss {
   std::int32_t token = 0;
@@ -51,6 +58,7 @@ struct StepRecord {
   double merge_threshold = 0.0;   // the cosine above which neighbours merged; NaN: none were sought
   std::vector<Merge> merges;      // merging sets, as token indices, without the keys
   std::vector<Gift> gifts;        // ascending
+  std::vector<Refit> refits;      // ascending
 
   // Measures (measure/measure_catalog.h); empty where the step was not measured.
   std::vector<double> values;                 // of the scope step, see measure_at()
@@ -58,6 +66,10 @@ struct StepRecord {
   std::vector<MergeMeasures> merge_measures;  // [merges], of the keys before
 
   bool measured() const { return !query_heads.empty(); }
+  /// Whether the step made synthetic entries: keys, values or biases that the trace does not have.
+  bool made_entries() const { return !merges.empty() || !gifts.empty() || !refits.empty(); }
+  /// Whether the cache then holds what the trace does not: synthetic entries, or fewer bits.
+  bool differs_from_trace() const { return made_entries() || rounded > 0; }
 };
 
 /// One head's whole replay. Retained sets are held as the step at which each token left (there is

@@ -54,9 +54,8 @@ std::vector<OfStep> by_step(const std::vector<int>& queries, const std::vector<B
 
 /// Whether the cache held what the trace does not.
 bool merges(const HeadReplay& head) {
-  return std::any_of(head.steps.begin(), head.steps.end(), [](const StepRecord& step) {
-    return !step.merges.empty() || !step.gifts.empty() || step.rounded > 0;
-  });
+  return std::any_of(head.steps.begin(), head.steps.end(),
+                     [](const StepRecord& step) { return step.differs_from_trace(); });
 }
 
 /// Entries that a step's queries find: what had not left before the step.

@@ -16,6 +16,7 @@
 #include "analysis/numeric/set_overlap.h"
 #include "analysis/one_line.h"
 #include "analysis/parallel_loop.h"
+#include "analysis/policy/policy_catalog.h"
 #include "analysis/record/head_states.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/replay.h"
@@ -245,7 +246,8 @@ LayerDrift layer_drift(const Trace& full, const Trace& closed, int layer, PlaceT
   if (!full.attends(layer)) return {layer, kUnknown, kUnknown, kUnknown, kUnknown};
   Distance query, key, value, output;
   const ModelInfo model = full.layer_model(layer);
-  const bool merged = !closed.merges(layer).empty();
+  const bool merged =
+      !closed.merges(layer).empty() || makes_entries(parse_policy(closed.run().policy));
   const std::vector<std::int32_t> never(static_cast<std::size_t>(full.length()), -1);
   for (int head = 0; head < model.num_kv_heads; ++head) {
     const HeadRun a = head_run(full, layer, head, never);
@@ -486,7 +488,8 @@ Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) 
   if (std::any_of(drift.layers.begin(), drift.layers.end(),
                   [](const LayerDrift& layer) { return std::isnan(layer.output); })) {
     drift.notes.push_back(
-        "entries were merged: the outputs of these layers cannot be computed from the trace");
+        "entries were merged or refitted: the outputs of these layers cannot be computed from the "
+        "trace");
   }
   Progress of_tokens(progress, kTokensWeight);
   token_drift(full, closed, drift, of_tokens);

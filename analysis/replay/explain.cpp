@@ -46,6 +46,9 @@ StepReason reason_at(const Replay& replay, const HeadReplay& head, int token, in
       reason.merges.push_back(merge);
     }
   }
+  for (const Refit& refit : record.refits) {
+    if (refit.token == token) reason.refit = refit;
+  }
   return reason;
 }
 
@@ -98,6 +101,18 @@ std::string merges_text(int token, const std::vector<Merge>& merges) {
   }
   if (!given.empty()) text += "; its value is given to " + weighted(given);
   if (!taken.empty()) text += "; it receives the values of " + weighted(taken);
+  return text;
+}
+
+std::string refit_text(const std::optional<Refit>& refit) {
+  if (!refit) return "";
+  const double bias = static_cast<double>(refit->log_bias);
+  std::string text =
+      fmt::format("; now synthetic: log-bias {:+.3g}, as of {:.3g} entries", bias, std::exp(bias));
+  if (refit->value_change > 0.0F) {
+    text += fmt::format("; its value was refitted: {:.3g} of its length away",
+                        static_cast<double>(refit->value_change));
+  }
   return text;
 }
 }  // namespace
@@ -173,7 +188,7 @@ std::string reason_text(const TokenExplanation& explanation, const StepReason& r
     case Fate::beyond_window:
       break;  // said above
   }
-  return text + merges_text(explanation.token, reason.merges);
+  return text + merges_text(explanation.token, reason.merges) + refit_text(reason.refit);
 }
 
 }  // namespace kvloupe

@@ -26,7 +26,8 @@ struct StepReason {
   double threshold = std::numeric_limits<double>::quiet_NaN();
   double margin = std::numeric_limits<double>::quiet_NaN();
   int ties = 0;
-  std::vector<Merge> merges;  // the step's sets that this entry is in, as token indices
+  std::vector<Merge> merges;   // the step's sets that this entry is in, as token indices
+  std::optional<Refit> refit;  // what the step made of an entry that stayed
 };
 
 /// One token in one head.

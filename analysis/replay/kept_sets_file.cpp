@@ -28,10 +28,10 @@ struct SetsOfHeads {
 };
 
 std::vector<SetsOfHeads> sets_of(const Replay& replay, const std::vector<int>& steps) {
-  if (has_part(parse_policy(replay.policy), PartKind::merging)) {
+  if (makes_entries(parse_policy(replay.policy))) {
     throw UsageError("export-sets: " + replay.policy +
-                     " merges entries, and a file of sets does not hold what an entry became; "
-                     "remove the part that merges");
+                     " merges or refits entries, and a file of sets does not hold what an entry "
+                     "became; choose a policy that only evicts");
   }
   std::vector<SetsOfHeads> found;
   for (const HeadReplay& head : replay.heads) {

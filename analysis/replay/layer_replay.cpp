@@ -1,6 +1,7 @@
 #include "analysis/replay/layer_replay.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -11,11 +12,15 @@
 namespace kvloupe {
 
 namespace {
+/// Whether the entry stays with its key and gets a bias and a value of its own: neither a set nor a
+/// gift.
+bool is_refit(const Merge& merge) { return merge.key.empty() && !merge.value.empty(); }
+
 /// Whether each receiver keeps its own value and gets a part of others beside (cam): then a line
 /// per giver says all.
 bool is_gift(const Merge& merge) {
   const auto own = std::find(merge.from.begin(), merge.from.end(), merge.into);
-  return merge.key.empty() &&
+  return merge.key.empty() && merge.value.empty() &&
          merge.weights[static_cast<std::size_t>(own - merge.from.begin())] == 1.0F;
 }
 
@@ -24,7 +29,7 @@ bool is_gift(const Merge& merge) {
 std::vector<MergeMeasures> measure_merges(const HeadCache& cache, std::span<const Merge> merges) {
   std::vector<MergeMeasures> result;
   for (const Merge& merge : merges) {
-    if (is_gift(merge)) continue;
+    if (is_gift(merge) || is_refit(merge)) continue;
     const auto& keys = cache.view().keys;
     const float* stays = keys.data() + merge.into * keys.outerStride();
     const std::vector<float> key =
@@ -34,12 +39,28 @@ std::vector<MergeMeasures> measure_merges(const HeadCache& cache, std::span<cons
   return result;
 }
 
-/// Sets as they are, and of what was given away one line per giver: rows as the tokens they stand
-/// at.
+/// What a refit changes of an entry with this value.
+Refit refit_of(const Merge& merge, std::int32_t token, const MatrixView& values) {
+  const auto before = values.row(merge.into).cast<double>();
+  const auto after =
+      Eigen::Map<const Eigen::RowVectorXf>(merge.value.data(), values.cols()).cast<double>();
+  const double length = before.norm();
+  const double change =
+      length > 0.0 ? (after - before).norm() / length : std::numeric_limits<double>::quiet_NaN();
+  return {token, merge.log_size.value_or(0.0F), static_cast<float>(change)};
+}
+
+/// Sets as they are, of what was given away one line per giver, and what was refitted: rows as the
+/// tokens they stand at. `values`: those before the step's merges.
 void record_merges(std::vector<Merge> merges, const std::vector<std::int32_t>& tokens,
-                   StepRecord& record) {
+                   const MatrixView& values, StepRecord& record) {
   std::map<std::int32_t, Gift> gifts;
   for (Merge& merge : merges) {
+    if (is_refit(merge)) {
+      record.refits.push_back(
+          refit_of(merge, tokens[static_cast<std::size_t>(merge.into)], values));
+      continue;
+    }
     const bool gift = is_gift(merge);
     for (int& row : merge.from) row = tokens[static_cast<std::size_t>(row)];
     merge.into = tokens[static_cast<std::size_t>(merge.into)];
@@ -174,7 +195,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
       mark_gone(decision, cache, states.step, replay.evicted_at);
       add_losses(input.followed, decision, present, states.step, replay.losses);
       if (measured) record.merge_measures = measure_merges(cache, decision.merges);
-      record_merges(decision.merges, present, record);
+      record_merges(decision.merges, present, cache.view().values, record);
       LeavingEntries leaving;
       if (measured) leaving = leaving_entries(cache, block.end - 1, model.reach());
       layer.carry_out(head, decision);

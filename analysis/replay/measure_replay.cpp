@@ -50,9 +50,7 @@ void add_measures(const std::vector<std::string>& names, Measuring& what) {
 /// or that lost bits.
 bool merged_by(const HeadReplay& head, int step) {
   return std::any_of(head.steps.begin(), head.steps.begin() + step + 1,
-                     [](const StepRecord& record) {
-                       return !record.merges.empty() || !record.gifts.empty() || record.rounded > 0;
-                     });
+                     [](const StepRecord& record) { return record.differs_from_trace(); });
 }
 
 /// The entries that the step's last query had and no later one sees; none was ever merged.

@@ -106,6 +106,17 @@ std::string step_line(const Replay& replay, const PolicySpec& policy, const Head
     line += '}';
   }
   line += ']';
+  if (!record.refits.empty()) {
+    line += ",\"refitted\":[";
+    for (const Refit& refit : record.refits) {
+      if (line.back() != '[') line += ',';
+      line += fmt::format("{{\"token\":{}", refit.token);
+      append_number(line, "log_bias", static_cast<double>(refit.log_bias));
+      append_number(line, "value_change", static_cast<double>(refit.value_change));
+      line += '}';
+    }
+    line += ']';
+  }
   append_metrics(line, record, policy,
                  head.head * static_cast<int>(std::max<std::size_t>(record.query_heads.size(), 1)));
   return line + '}';

@@ -119,8 +119,7 @@ std::vector<StudyValue> StudyWorker::values(const StudyTask& task) {
   request.summary = task.reduce == Reduce::all || task.reduce == Reduce::steps;
   // The measures asked for and no others follow from what a replay keeps. Where entries are merged
   // or scores are read, that would replay once more.
-  request.metrics = has_part(request.policy, PartKind::merging) ||
-                    has_part(request.policy, PartKind::storage) ||
+  request.metrics = makes_entries(request.policy) || has_part(request.policy, PartKind::storage) ||
                     reads_scores({false, task.measures}, request.policy);
   Replay result = replay(*trace_, request, progress);
   if (!request.metrics) {

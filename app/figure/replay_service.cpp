@@ -148,7 +148,7 @@ std::size_t bytes_of(const Replay& replay) {
              bytes_in(head.losses);
     for (const StepRecord& step : head.steps) {
       bytes += bytes_in(step.values) + bytes_in(step.query_heads) + bytes_in(step.merges) +
-               bytes_in(step.merge_measures) + bytes_in(step.gifts);
+               bytes_in(step.merge_measures) + bytes_in(step.gifts) + bytes_in(step.refits);
       for (const QueryHeadRecord& query_head : step.query_heads)
         bytes += bytes_in(query_head.values);
       for (const Merge& merge : step.merges)

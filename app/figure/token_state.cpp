@@ -22,6 +22,8 @@ const char* state_name(TokenState state) {
       return "evicted";
     case TokenState::merged:
       return "merged";
+    case TokenState::synthetic:
+      return "synthetic";
     case TokenState::beyond_window:
       break;
   }
@@ -38,6 +40,8 @@ Colour state_colour(const Palette& colours, TokenState state) {
       return colours.evicted;
     case TokenState::merged:
       return colours.merged;
+    case TokenState::synthetic:
+      return colours.pivot;
     case TokenState::ahead:
     case TokenState::beyond_window:
       break;
@@ -53,6 +57,8 @@ Pattern state_pattern(TokenState state) {
       return Pattern::rising;
     case TokenState::merged:
       return Pattern::falling;
+    case TokenState::synthetic:
+      return Pattern::level;
     case TokenState::retained:
     case TokenState::ahead:
     case TokenState::beyond_window:
@@ -91,7 +97,22 @@ std::vector<TokenState> token_states(const Replay& replay, const HeadReplay& hea
       mark(at, Fate::merged, TokenState::merged);
     }
   }
+  for (int at = 0; at <= step; ++at) {
+    for (const std::int32_t token : made_synthetic(replay, head, at)) {
+      TokenState& now = states[static_cast<std::size_t>(token)];
+      if (now == TokenState::retained) now = TokenState::synthetic;
+    }
+  }
   return states;
+}
+
+std::vector<std::int32_t> made_synthetic(const Replay& replay, const HeadReplay& head, int step) {
+  std::vector<std::int32_t> tokens;
+  const StepRecord& record = head.steps.at(static_cast<std::size_t>(step));
+  if (!record.made_entries()) return tokens;
+  for (const Merge& merge : replay.merges_at(head, step)) tokens.push_back(merge.into);
+  for (const Refit& refit : record.refits) tokens.push_back(refit.token);
+  return tokens;
 }
 
 std::vector<float> score_ranks(const Replay& replay, const HeadReplay& head, int step) {

@@ -15,6 +15,7 @@ enum class TokenState : std::uint8_t {
   protected_,  // retained because it is recent, a sink, or in the observation window
   evicted,
   merged,         // merged into another token's entry
+  synthetic,      // retained with another key, value or bias than its own
   beyond_window,  // left the model's window: no later query sees it
 };
 
@@ -26,7 +27,8 @@ constexpr bool is_out_of_play(TokenState state) {
 
 /// Whether the token is in the cache.
 constexpr bool is_kept(TokenState state) {
-  return state == TokenState::retained || state == TokenState::protected_;
+  return state == TokenState::retained || state == TokenState::protected_ ||
+         state == TokenState::synthetic;
 }
 
 /// As in CSV and read-outs.
@@ -36,13 +38,18 @@ const char* state_name(TokenState state);
 Colour state_colour(const Palette& colours, TokenState state);
 
 /// The pattern beside that colour in a style with patterns: rising lines for evicted, falling lines
-/// for merged, dots for protected; none for retained and for tokens that the policy did not decide
-/// about.
+/// for merged, dots for protected, level lines for synthetic; none for retained and for tokens that
+/// the policy did not decide about.
 Pattern state_pattern(TokenState state);
 
 /// The state of every token [T] after a step's eviction, in one head. Distinguishes protected from
-/// retained and merged from evicted only if the replay kept the fates of this head.
+/// retained and merged from evicted only if the replay kept the fates of this head. A protected
+/// token counts as protected even if its entry is synthetic.
 std::vector<TokenState> token_states(const Replay& replay, const HeadReplay& head, int step);
+
+/// The tokens whose entries the step made synthetic: pivots of merging sets, receivers of values,
+/// refitted entries.
+std::vector<std::int32_t> made_synthetic(const Replay& replay, const HeadReplay& head, int step);
 
 /// Each present token's rank among its step's scores: 0 for the lowest, 1 for the highest; NaN
 /// without a score. [T]

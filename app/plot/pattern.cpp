@@ -15,6 +15,11 @@ constexpr double least_side = 1.0;
 
 void pattern_lines(Pattern pattern, const Rect& rect, double spacing,
                    const std::function<void(Point from, Point to)>& line) {
+  if (pattern == Pattern::level && rect.width > 0.0) {
+    for (double row = std::ceil(rect.y / spacing); row * spacing < rect.bottom(); ++row) {
+      line({rect.x, row * spacing}, {rect.right(), row * spacing});
+    }
+  }
   if (pattern != Pattern::rising && pattern != Pattern::falling) return;
   // A rising line is x + y = c (y grows downwards), a falling one x − y = c.
   const bool rising = pattern == Pattern::rising;

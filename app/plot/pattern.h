@@ -11,6 +11,7 @@ enum class Pattern {
   none,
   rising,   // lines from the bottom left to the top right
   falling,  // from the top left to the bottom right
+  level,    // from the left to the right
   dots,
 };
 

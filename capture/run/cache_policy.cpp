@@ -121,6 +121,7 @@ bool CachePolicy::cut_head(const LayerStep& step, int head, const HeadDecision& 
   step.cache.set_log_sizes(head, view.log_sizes);
   const auto token_at = [&](int row) { return tokens[static_cast<std::size_t>(row)]; };
   for (const Merge& merge : decision.merges) {
+    if (merge.from.size() == 1) continue;  // refitted: nothing went into it
     for (std::size_t i = 0; i < merge.from.size(); ++i) {
       layer.merges.push_back(
           {head, step.step, token_at(merge.into), token_at(merge.from[i]), merge.weights[i]});

@@ -117,7 +117,8 @@ TEST_F(AskTest, IsWhatPlainLoopsSay) {
 }
 
 TEST_F(AskTest, MergedEntriesAreAskedAsTheCacheHoldsThem) {
-  for (const char* spec : {"keydiff+kvmerger(0.2,recent=0,heavy=0)", "tova+cam"}) {
+  for (const char* spec :
+       {"keydiff+kvmerger(0.2,recent=0,heavy=0)", "tova+cam", "attentionmatching"}) {
     SCOPED_TRACE(spec);
     const Replay replay = run(spec, 20);
     expect_as_naive(replay, Asked::answer);

@@ -215,7 +215,7 @@ TEST_F(TermsAndDeeds, BudgetsCountWhatTheWordsSay) {
   std::set<BudgetCounts> counted;
   for (const PolicySpec& policy : catalogue_policies()) {
     // Merging and removal leave fewer entries than there is room for, schedules more.
-    if (has_part(policy, PartKind::merging) || has_part(policy, PartKind::removal)) continue;
+    if (makes_entries(policy) || has_part(policy, PartKind::removal)) continue;
     if (has_part(policy, PartKind::schedule)) continue;
     const ComparisonTerms terms = comparison_terms(policy, Compression::regular, false);
     std::vector<int> entries;  // of each head of both layers, after the prompt's last step

@@ -157,7 +157,7 @@ TEST(Engine, DecidesAndMergesAsTheCachesOfARunningModel) {
               const kvloupe_engine_merge& merge = retained[head].merges[i];
               const Merge& expected = decision.merges[static_cast<std::size_t>(i)];
               EXPECT_EQ(merge.into, expected.into + hidden);
-              EXPECT_EQ(merge.log_size, expected.log_size);
+              EXPECT_EQ(merge.log_size, expected.log_size.value_or(0.0F));
               EXPECT_EQ(merge.key_changed != 0, !expected.key.empty());
               const auto row = std::find(rows.begin(), rows.end(), merge.into) - rows.begin();
               ASSERT_LT(row, std::ssize(rows));

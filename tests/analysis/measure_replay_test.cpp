@@ -83,9 +83,8 @@ TEST_P(MeasureReplay, EveryMeasureIsWhatAReplayWithMetricsHas) {
   int merging = 0;
   for (const std::string& spec : specs()) {
     const Replay bare = run(spec, false);
-    merging += std::any_of(
-        bare.heads[0].steps.begin(), bare.heads[0].steps.end(),
-        [](const StepRecord& record) { return !record.merges.empty() || !record.gifts.empty(); });
+    merging += std::any_of(bare.heads[0].steps.begin(), bare.heads[0].steps.end(),
+                           [](const StepRecord& record) { return record.made_entries(); });
     const Replay whole = run(spec, true);
     ASSERT_FALSE(bare.heads[0].steps[1].measured());
     const int last = static_cast<int>(bare.blocks.size()) - 1;

@@ -2,10 +2,14 @@
 #include <benchmark/benchmark.h>
 #include <cblas.h>
 
+#include <Eigen/QR>
+
+#include <numeric>
 #include <random>
 
 #include "analysis/metric/attention.h"
 #include "analysis/metric/attention_map.h"
+#include "analysis/metric/attention_matching.h"
 #include "analysis/metric/log_determinant.h"
 #include "analysis/metric/similarity_map.h"
 #include "analysis/trace/half.h"
@@ -122,6 +126,78 @@ void log_determinant(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(log_pseudo_determinant(view(keys)));
 }
 BENCHMARK(log_determinant)->Arg(256)->Arg(4096)->Unit(benchmark::kMillisecond);
+
+/// One head of 4 query heads: `entries` to an eighth of them, with so many reference queries.
+struct MatchingHead {
+  explicit MatchingHead(const benchmark::State& state)
+      : keys(random_matrix(state.range(0), kHeadDim)),
+        values(random_matrix(state.range(0), kHeadDim)),
+        queries(random_matrix(state.range(1), kHeadDim)),
+        rows(static_cast<std::size_t>(state.range(0) / 8)) {
+    std::iota(rows.begin(), rows.end(), 0);
+  }
+  ReferenceAttention attention() const {
+    const Eigen::Index each = queries.rows() / 4;
+    std::vector<MatrixView> heads;
+    for (int i = 0; i < 4; ++i) heads.push_back(kvloupe::rows(view(queries), i * each, each));
+    const std::vector<LogitRule> rules(4, LogitRule(0.09));
+    return {heads, rules, view(keys), {}};
+  }
+
+  Matrix keys, values, queries;
+  std::vector<std::int32_t> rows;
+};
+
+constexpr BiasFit kBias{true, -3.0, 3.0, 2};
+
+/// Scores and fit, as a step of attentionmatching does.
+void attention_matching(benchmark::State& state) {
+  const MatchingHead head(state);
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(head.attention().measure(KeyMeasure::rms));
+    benchmark::DoNotOptimize(head.attention().fit(head.rows, view(head.values), kBias));
+  }
+}
+BENCHMARK(attention_matching)
+    ->Args({4096, 1024})
+    ->Args({4096, 4096})
+    ->Unit(benchmark::kMillisecond);
+
+/// The same with keys=omp,pick=4,refit=2.
+void attention_matching_pursuit(benchmark::State& state) {
+  const MatchingHead head(state);
+  const auto picks = static_cast<int>(head.rows.size());
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(head.attention().pursuit({picks, 4, 2, -7.0, {true, -27.6, 7.0, 0}}));
+    benchmark::DoNotOptimize(head.attention().fit(head.rows, view(head.values), kBias));
+  }
+}
+BENCHMARK(attention_matching_pursuit)->Args({4096, 1024})->Unit(benchmark::kMillisecond);
+
+/// The plain way: E in double, both least squares by a QR decomposition of the tall matrices.
+void attention_matching_plain(benchmark::State& state) {
+  const MatchingHead head(state);
+  const auto kept = static_cast<Eigen::Index>(head.rows.size());
+  for (auto _ : state) {
+    Eigen::MatrixXd exps =
+        (0.09 * head.queries.cast<double>() * head.keys.cast<double>().transpose());
+    exps.colwise() -= exps.rowwise().maxCoeff().eval();
+    exps = exps.array().exp();
+    const Eigen::VectorXd sums = exps.rowwise().sum();
+    const Eigen::MatrixXd outputs =
+        sums.cwiseInverse().asDiagonal() * (exps * head.values.cast<double>());
+    Eigen::MatrixXd some = exps.leftCols(kept);
+    const Eigen::VectorXd weights = Eigen::HouseholderQR<Eigen::MatrixXd>(some).solve(sums);
+    some = some * weights.cwiseMax(std::exp(-3.0)).cwiseMin(std::exp(3.0)).asDiagonal();
+    some = some.rowwise().sum().cwiseInverse().asDiagonal() * some;
+    const Eigen::MatrixXd values = Eigen::HouseholderQR<Eigen::MatrixXd>(some).solve(outputs);
+    benchmark::DoNotOptimize(values.data());
+  }
+}
+BENCHMARK(attention_matching_plain)
+    ->Args({4096, 1024})
+    ->Args({4096, 4096})
+    ->Unit(benchmark::kMillisecond);
 
 void half_to_float(benchmark::State& state) {
   std::vector<std::uint16_t> halves(1 << 22, 0x3c01);

@@ -126,13 +126,14 @@ double largest_difference(const Matrix& a, const Matrix& b) {
 
 TEST_F(ClosedLoopTest, LayerZeroDecidesAsTheReplayOfTheFullRunDoes) {
   std::vector<std::string> specs = catalogue_examples();
-  specs.insert(specs.end(),
-               {"tova(layer)", "h2o(visible)+recent(50%)", "snapkv(8,pool=max)",
-                "keydiff(pairwise)", "keydiff(median)", "keynorm+adakv", "h2o+caote",
-                "tova+fastcaote+sinks(2)", "snapkv(4)+critical", "h2o+kvmerger(0.5,log_size=1)",
-                "tova+kvmerger(auto,rotate=pre)", "keydiff+cam(4)", "h2o+every(2)",
-                "vase(4,8)+every(2)+only", "rkv(4)+slack(3)", "raas+protect_prompt(1)+slack(2)",
-                "keydiff+only(prompt)", "vase(20%,4,expected=1)+every(3)+adakv"});
+  specs.insert(
+      specs.end(),
+      {"tova(layer)", "h2o(visible)+recent(50%)", "snapkv(8,pool=max)", "keydiff(pairwise)",
+       "keydiff(median)", "keynorm+adakv", "h2o+caote", "tova+fastcaote+sinks(2)",
+       "snapkv(4)+critical", "h2o+kvmerger(0.5,log_size=1)", "tova+kvmerger(auto,rotate=pre)",
+       "keydiff+cam(4)", "h2o+every(2)", "vase(4,8)+every(2)+only", "rkv(4)+slack(3)",
+       "raas+protect_prompt(1)+slack(2)", "keydiff+only(prompt)",
+       "attentionmatching(keys=omp)+sinks(2)", "vase(20%,4,expected=1)+every(3)+adakv"});
   EXPECT_GT(specs.size(), 25U);
   long deeper_differs = 0;
   long merged = 0;
@@ -188,7 +189,8 @@ TEST_F(ClosedLoopTest, ABudgetThatHoldsEverythingChangesNothing) {
     const Trace full = run(request(block));
     const auto expected = full.predictions();
     for (const Positions positions : {Positions::original, Positions::compact}) {
-      for (const char* spec : {"sink", "h2o", "keydiff+caote", "h2o+kvmerger", "snapkv+adakv"}) {
+      for (const char* spec :
+           {"sink", "h2o", "keydiff+caote", "h2o+kvmerger", "snapkv+adakv", "attentionmatching"}) {
         SCOPED_TRACE(std::string(spec) + ", block " + std::to_string(block));
         CaptureRequest closed_request = request(block);
         closed_request.target = folder_ / "closed.h5";

@@ -48,6 +48,22 @@ TEST(Pattern, LinesFillEveryRectangleEvenlyAndGoOnInTheNext) {
   EXPECT_EQ(length_in(Pattern::rising, {3, 3, 0, 50}), 0.0);
 }
 
+TEST(Pattern, LevelLinesFillEveryRectangleEvenly) {
+  const auto length = [](const Rect& rect) {
+    double sum = 0.0;
+    pattern_lines(Pattern::level, rect, kPatternSpacing, [&](Point a, Point b) {
+      EXPECT_EQ(a.y, b.y);
+      EXPECT_TRUE(a.y >= rect.y && a.y < rect.bottom());
+      sum += b.x - a.x;
+    });
+    return sum;
+  };
+  const double whole = length({-13.7, 5.3, 160.0, 90.0});
+  EXPECT_NEAR(whole, 160.0 * 90.0 / kPatternSpacing, 170.0);
+  EXPECT_NEAR(length({-13.7, 5.3, 160.0, 40.0}) + length({-13.7, 45.3, 160.0, 50.0}), whole, 1e-6);
+  EXPECT_EQ(length({3, 3, 0, 50}), 0.0);
+}
+
 TEST(Pattern, EachDotIsInOneRectangleOnly) {
   const auto dots = [](const Rect& rect) {
     std::set<std::pair<long, long>> found;
@@ -70,8 +86,9 @@ TEST(Pattern, EachDotIsInOneRectangleOnly) {
 TEST(Pattern, NoTwoFatesOfAnAreaShareOne) {
   const std::set<Pattern> all{state_pattern(TokenState::retained),
                               state_pattern(TokenState::evicted), state_pattern(TokenState::merged),
-                              state_pattern(TokenState::protected_)};
-  EXPECT_EQ(all.size(), 4U);
+                              state_pattern(TokenState::protected_),
+                              state_pattern(TokenState::synthetic)};
+  EXPECT_EQ(all.size(), 5U);
 }
 
 TEST(Pattern, ThemesHaveNamesAndHighContrastHasPatterns) {

@@ -160,6 +160,12 @@ std::vector<NaiveAsked> asked(const LayerStates& states, const ModelInfo& model,
         if (merge.key_too) into.log_size = merge.log_size;
         merged[h] = true;
       }
+      for (const NaiveMerge& refit : decided[h].refits) {
+        Entry& into = caches[h][refit.into];
+        into.value = refit.value;
+        into.log_size = refit.log_size;
+        merged[h] = true;
+      }
       std::erase_if(caches[h], [&](const auto& one) { return retained.count(one.first) == 0; });
     }
   }

@@ -259,7 +259,12 @@ void NaiveReplay::evict(int head, const Block& block, int quota, HeadStep& step)
     absorbed.insert(merge.from.begin(), merge.from.end());
     absorbed.erase(merge.into);
   }
-  if (policy_.find("pages") != nullptr) return keep_pages(quota, step);
+  const bool refits = policy_.find("attentionmatching") != nullptr;
+  if (policy_.find("pages") != nullptr) {
+    keep_pages(quota, step);
+    if (refits) step.refits = refitted(head, step.retained);
+    return;
+  }
   std::vector<int> left;
   for (const int token : step.cache) {
     if (absorbed.count(token) == 0 && step.dropped.count(token) == 0) left.push_back(token);
@@ -290,6 +295,7 @@ void NaiveReplay::evict(int head, const Block& block, int quota, HeadStep& step)
                 [&](const NaiveMerge& merge) { return step.retained.count(merge.into) == 0; });
   if (policy_.find("cam") != nullptr) step.merges = cam(head, step.retained);
   if (policy_.find("tome") != nullptr) step.merges = tome(head, step.retained);
+  if (refits) step.refits = refitted(head, step.retained);
 }
 
 int NaiveReplay::still_seen(const Block& block) const {
@@ -500,6 +506,7 @@ std::vector<HeadStep> NaiveReplay::step(const Block& block) {
   // Only now: aggregate=layer reads the caches of other heads.
   for (int head = 0; head < heads; ++head) {
     carry_out(head, steps[head].merges);
+    carry_out(head, steps[head].refits);
     keep(head, steps[head].retained);
   }
   return steps;
@@ -521,6 +528,7 @@ HeadStep NaiveReplay::decide_again(int head, int quota, const std::set<int>& lig
   step.quota = quota;
   if (static_cast<int>(step.retained.size()) > quota) evict(head, blocks_.back(), quota, step);
   carry_out(head, step.merges);
+  carry_out(head, step.refits);
   keep(head, step.retained);
   light_.clear();
   return step;
@@ -536,6 +544,7 @@ void NaiveReplay::adopt(int head, const std::set<int>& retained) {
   std::erase_if(merges, [&](const NaiveMerge& merge) { return retained.count(merge.into) == 0; });
   if (policy_.find("cam") != nullptr) merges = cam(head, retained);
   if (policy_.find("tome") != nullptr) merges = tome(head, retained);
+  if (policy_.find("attentionmatching") != nullptr) merges = refitted(head, retained);
   carry_out(head, merges);
   keep(head, retained);
 }

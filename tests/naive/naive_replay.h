@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <Eigen/Core>
+
 #include "analysis/policy/kit/spec.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/trace/layer_attention.h"
@@ -43,6 +45,14 @@ struct HeadStep {
   double layer_threshold = std::numeric_limits<double>::quiet_NaN();  // adakv: of the whole layer
   int quota = 0;                                                      // places that the head has
   std::vector<NaiveMerge> merges;
+  std::vector<NaiveMerge> refits;  // attentionmatching
+};
+
+/// attentionmatching: what the reference queries say of a head's cache.
+struct Matching {
+  Eigen::MatrixXd E;        // [r,n] exp(logit - the row's largest)
+  Eigen::VectorXd sinks;    // [r] the same of the sink logit
+  Eigen::VectorXd weights;  // [n] exp(log-bias) that the entries have, factors of E
 };
 
 /// Measures of one query head, for the step's last query (CriticalKV §3). Bounds are NaN for a
@@ -140,6 +150,8 @@ class NaiveReplay {
   /// Accumulated attention by token.
   const std::map<int, double>& received(int head) const { return received_[head]; }
   const std::vector<Block>& blocks() const { return blocks_; }
+  /// attentionmatching, with the queries of the trace.
+  Matching matching(int head) const;
 
  private:
   Scores score(int head, const Block& block, int budget) const;
@@ -185,6 +197,8 @@ class NaiveReplay {
   NaiveMerge merge(int head, const std::vector<int>& set) const;
   std::vector<NaiveMerge> cam(int head, const std::set<int>& retained) const;
   std::vector<NaiveMerge> tome(int head, const std::set<int>& retained) const;
+  // naive_matching.cpp
+  std::vector<NaiveMerge> refitted(int head, const std::set<int>& retained) const;
   void carry_out(int head, const std::vector<NaiveMerge>& merges);
   void keep(int head, const std::set<int>& retained);
   /// quant: rounds what is due in a head's cache (naive_quantisation.cpp).

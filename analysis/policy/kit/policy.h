@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,7 +54,7 @@ struct CacheView {
   std::span<const std::int32_t> tokens;  // [n] token indices, ascending
   MatrixView keys;                       // [n,d], rotated
   MatrixView values;                     // [n,d]; empty unless the policy needs_values()
-  std::span<const float> log_sizes;      // [n] added to logits (merging); empty: all zero
+  std::span<const float> log_sizes;      // [n] added to logits (synthetic entries); empty: all 0
 };
 
 /// Softmax rows of a step's queries over the current cache, causal inside the block and within the
@@ -103,16 +104,20 @@ enum class Fate : std::uint8_t {
   beyond_window  // left on the model's account: no later query sees it; no policy says this
 };
 
-/// One merging set, as rows of the cache before the step's eviction. The caller replaces row `into`
-/// of the cache: its key by `key`, its value by value_scale · Σ weights·values of `from`, its log
-/// size by `log_size`, all computed from the rows before any merge of the step.
+/// One synthetic entry, as rows of the cache before the step's eviction: an entry that is neither
+/// kept as it was nor evicted. The caller replaces row `into` of the cache: its key by `key`, its
+/// value by `value` or else by value_scale · Σ weights·values of `from`, its log size by
+/// `log_size`, all computed from the rows before any merge of the step. A merging set gives all its
+/// members (kvmerger), a value that is given away its givers and the receiver with weight 1 (cam),
+/// a refitted entry only itself, with a value of its own (attentionmatching).
 struct Merge {
   int into = 0;                // the pivot's row; kept
   std::vector<int> from;       // all members, pivot included, ascending
   std::vector<float> weights;  // [from.size()]
   float value_scale = 1.0F;
-  std::vector<float> key;  // [d], rotated; empty: the key stays (only values are merged)
-  float log_size = 0.0F;   // added to the merged entry's logit; a key that stays keeps its own
+  std::vector<float> key;         // [d], rotated; empty: the key stays
+  std::optional<float> log_size;  // added to the entry's logit, a log-bias; nothing: it stays
+  std::vector<float> value = {};  // [value width]; empty: the sum over `from`
 };
 
 /// The decision of a policy for one head at one step. Rows index the cache before eviction.

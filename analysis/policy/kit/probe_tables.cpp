@@ -110,10 +110,14 @@ std::shared_ptr<const KnownScores> ProbeTables::once(const SpecPart& part, Layer
   return table;
 }
 
+LayerProbe ProbeTables::states(const SpecPart& part, int layer) const {
+  if (!source_.info()) throw UsageError(how_to_get(part.name, source_.name()));
+  return source_.layer(layer, {});
+}
+
 void check_probe(const PolicySpec& spec, const Trace& trace) {
   for (const SpecPart& part : spec.parts) {
-    const PolicyEntry* entry = find_policy(part.name);
-    if (entry == nullptr || !entry->traits.reads_probe) continue;
+    if (find_policy(part.name) == nullptr || !traits_of(part).reads_probe) continue;
     if (TraceProbe(trace).info()) return;
     throw UsageError(how_to_get(part.name, trace.path().string()));
   }

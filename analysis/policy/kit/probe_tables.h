@@ -71,6 +71,10 @@ class ProbeTables {
   std::shared_ptr<const KnownScores> once(const SpecPart& part, LayerProbeParts parts,
                                           const OfLayer& of_layer) const;
 
+  /// The probe's states of one layer, without values and norms. Throws UsageError where there is no
+  /// probe.
+  LayerProbe states(const SpecPart& part, int layer) const;
+
  private:
   const ProbeSource& source_;
   Progress* progress_;

@@ -4,6 +4,7 @@
 // selection → merging (gifts) → score and merging (retain).
 
 #include <algorithm>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -37,6 +38,32 @@ struct Protection {
   int count_extra(int head, std::span<const std::int32_t> tokens) const;
 };
 
+/// Makes synthetic entries: merges entries, gives away the values of entries that leave, or refits
+/// what stays. Methods may be called for
+/// different heads at the same time.
+class Merging {
+ public:
+  virtual ~Merging() = default;
+  /// Called at every step, evicting or not, after the score's observe().
+  virtual void observe(const StepView& /*view*/, int /*head*/) {}
+  /// Called before the selection if n exceeds the head's quota: fills `decision.merges` with sets
+  /// of unprotected entries (`decision.fates` [n]: evicted) that become one entry each, disjoint,
+  /// with at least two members, and `decision.merge_threshold`. If more entries than the quota
+  /// remain, the selection chooses among them; a set whose pivot is not chosen is evicted as a
+  /// whole.
+  virtual void sets(const StepView& /*view*/, int /*head*/, int /*quota*/,
+                    HeadDecision& /*decision*/) {}
+  /// Called after the selection, which `decision` holds: values of evicted entries that are given
+  /// to kept ones, each in equal parts to the entries that follow it in the cache, or kept entries
+  /// with a value of their own. These merges have no key.
+  virtual std::vector<Merge> gifts(const StepView& /*view*/, int /*head*/,
+                                   const HeadDecision& /*decision*/) {
+    return {};
+  }
+  /// Called last at every step: forget entries that were not kept.
+  virtual void retain(const StepView& /*view*/, int /*head*/, const HeadDecision& /*decision*/) {}
+};
+
 /// The score of the entries of each head. One object per layer. Methods that take a head may be
 /// called for different heads at the same time; rows index the cache before eviction.
 class Score {
@@ -60,6 +87,10 @@ class Score {
   virtual double rows_summed(const StepView& /*view*/) const { return 1.0; }
   /// Whether a score that is too small for float32 is given as small_scores.h says.
   virtual bool keeps_small_scores() const { return false; }
+  /// Called once, before any step: what the policy of this score makes of the entries beside
+  /// choosing them. It may share the score's state, and its methods follow the score's. Null:
+  /// nothing.
+  virtual std::unique_ptr<Merging> merging() { return nullptr; }
   /// Called last at every step: forget entries that were not kept, and treat rows that a merge
   /// changed as new.
   virtual void retain(const StepView& /*view*/, int /*head*/, const HeadDecision& /*decision*/) {}
@@ -97,30 +128,6 @@ class Selection {
   /// changed as new.
   virtual void retain(const StepView& /*view*/, int /*head*/, const HeadDecision& /*decision*/) {}
   virtual bool needs_values() const { return false; }
-};
-
-/// Merges entries, or gives away the values of entries that leave. Methods may be called for
-/// different heads at the same time.
-class Merging {
- public:
-  virtual ~Merging() = default;
-  /// Called at every step, evicting or not, after the score's observe().
-  virtual void observe(const StepView& /*view*/, int /*head*/) {}
-  /// Called before the selection if n exceeds the head's quota: fills `decision.merges` with sets
-  /// of unprotected entries (`decision.fates` [n]: evicted) that become one entry each, disjoint,
-  /// with at least two members, and `decision.merge_threshold`. If more entries than the quota
-  /// remain, the selection chooses among them; a set whose pivot is not chosen is evicted as a
-  /// whole.
-  virtual void sets(const StepView& /*view*/, int /*head*/, int /*quota*/,
-                    HeadDecision& /*decision*/) {}
-  /// Called after the selection: values of evicted entries that are given to kept ones, each in
-  /// equal parts to the entries that follow it in the cache. These merges have no key.
-  virtual std::vector<Merge> gifts(const StepView& /*view*/, int /*head*/,
-                                   const HeadDecision& /*decision*/) {
-    return {};
-  }
-  /// Called last at every step: forget entries that were not kept.
-  virtual void retain(const StepView& /*view*/, int /*head*/, const HeadDecision& /*decision*/) {}
 };
 
 }  // namespace kvloupe

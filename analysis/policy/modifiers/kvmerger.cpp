@@ -92,6 +92,7 @@ class KvMerger : public Merging {
     result.key.resize(static_cast<std::size_t>(key.size()));
     Eigen::Map<Eigen::RowVectorXf>(result.key.data(), key.size()) = key.cast<float>();
     result.weights.assign(weights.begin(), weights.end());
+    result.log_size = 0.0F;  // the key is new, and what the pivot's had is gone
     if (part_.count("log_size") == 1) {
       double size = 0.0;  // of entries that are merged themselves, all their tokens
       for (const int row : set) {

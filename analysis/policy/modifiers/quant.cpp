@@ -36,7 +36,8 @@ PolicyEntry quant() {
       "Each head of keys and values is quantised once, whatever the number of its query heads; "
       "layers that read another layer's cache read it quantised. Of a latent cache (MLA) the "
       "latent key is quantised, and values are a part of it. Merging changes entries that are "
-      "already stored, so quant goes with no merging modifier";
+      "already stored, and so does refitting, so quant goes with no policy that makes synthetic "
+      "entries";
   entry.parameters = {{.name = "bits",
                        .type = ParameterType::count,
                        .default_value = 4.0,
@@ -74,7 +75,7 @@ PolicyEntry quant() {
       return "bits=" + std::to_string(bits) + ": write 2, 4 or 8";
     }
     for (const SpecPart& other : spec.parts) {
-      if (find_policy(other.name)->kind() != PartKind::merging) continue;
+      if (!makes_entries(other)) continue;
       return other.name + " changes entries that are already stored in few bits; remove " +
              other.name + " or quant";
     }

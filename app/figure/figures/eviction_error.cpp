@@ -315,9 +315,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   if (figure->step < 0) return figure;
   for (int step = 0; step <= figure->step; ++step) {
     const StepRecord& record = head.steps[static_cast<std::size_t>(step)];
-    if (!record.merges.empty() || !record.gifts.empty())
+    if (record.made_entries())
       throw WorkError(
-          "the policy merges entries: the effect of evicting one entry alone is unknown");
+          "the policy merges or refits entries: the effect of evicting one entry alone is unknown");
   }
   const auto at = static_cast<std::size_t>(figure->step);
   if (head.scores.size() <= at || head.scores[at].empty())

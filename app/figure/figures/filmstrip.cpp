@@ -37,6 +37,7 @@ class Filmstrip final : public Figure {
   bool scored = false;
   bool any_shield = false;
   bool any_merged = false;
+  bool any_synthetic = false;
   bool sink_estimated = false;
   double sink = 0.0;  // the mean attention token 0 receives, where it is a sink in this head
 
@@ -226,7 +227,10 @@ class Filmstrip final : public Figure {
                         Stroke{c.evicted, 1.2, {}, Cap::butt}};
     LegendEntry shield{"protected", MarkerShape::square, c.protected_, std::nullopt};
     LegendEntry merged{"merged", MarkerShape::diamond, c.merged, std::nullopt};
+    LegendEntry synthetic{"synthetic", MarkerShape::square, c.pivot, std::nullopt};
     if (style.patterns) {
+      synthetic.pattern = state_pattern(TokenState::synthetic);
+      synthetic.pattern_colour = c.paper;
       evicted.pattern = state_pattern(TokenState::evicted);
       evicted.fill = core(style);
       evicted.stroke->width = frame;
@@ -238,6 +242,7 @@ class Filmstrip final : public Figure {
     entries.push_back(std::move(evicted));
     if (any_shield) entries.push_back(std::move(shield));
     if (any_merged) entries.push_back(std::move(merged));
+    if (any_synthetic) entries.push_back(std::move(synthetic));
     if (!reach.all()) {
       entries.push_back({fmt::format("beyond the {}", reach.name()), MarkerShape::square,
                          std::nullopt, Stroke{c.faint, 0.6, {2.0, 1.5}, Cap::butt}});
@@ -245,10 +250,11 @@ class Filmstrip final : public Figure {
     return entries;
   }
 
-  static Colour alive(const Style& style, std::uint8_t rank) {
+  static Colour alive(const Style& style, std::uint8_t rank, bool synthetic = false) {
     // The weakest still stands out from the paper; on black, 3 : 1 takes more.
     const double least = style.theme == Theme::high_contrast ? 0.5 : 0.22;
-    return mix(style.colours.paper, style.colours.retained, least + (1.0 - least) * rank / 255.0);
+    const Colour full = synthetic ? style.colours.pivot : style.colours.retained;
+    return mix(style.colours.paper, full, least + (1.0 - least) * rank / 255.0);
   }
 
   /// Inside of an open, evicted run.
@@ -257,7 +263,8 @@ class Filmstrip final : public Figure {
   }
 
   Colour colour(const Style& style, std::size_t i) const {
-    return is_kept(cells[i]) ? alive(style, ranks[i]) : state_colour(style.colours, cells[i]);
+    if (!is_kept(cells[i])) return state_colour(style.colours, cells[i]);
+    return alive(style, ranks[i], cells[i] == TokenState::synthetic);
   }
 
   /// One image of the cells from one step to another, blended where several share a pixel.
@@ -323,12 +330,15 @@ class Filmstrip final : public Figure {
     scene.add(std::move(cores));
   }
 
-  /// Lines over evicted and merged runs, dots on protected ones, in what stands out from the cells.
+  /// Lines over evicted, merged and synthetic runs, dots on protected ones, in what stands out from
+  /// the cells.
   void add_patterns(Scene& scene, const Style& style, const Axes& axes) const {
     const Palette& c = style.colours;
     PatternFill open(state_pattern(TokenState::evicted), c.evicted);
     PatternFill evicted(state_pattern(TokenState::evicted), c.paper);
     PatternFill merged(state_pattern(TokenState::merged), c.paper);
+    PatternFill synthetic(state_pattern(TokenState::synthetic), c.paper);
+    PatternFill pale(state_pattern(TokenState::synthetic), c.ink);
     PatternFill strong(state_pattern(TokenState::protected_), c.paper);
     PatternFill weak(state_pattern(TokenState::protected_), c.ink);
     const auto is_strong = [&](int s, int t) { return ranks[index(s, t)] > 115; };
@@ -339,9 +349,10 @@ class Filmstrip final : public Figure {
       for (int t = 0; t < tokens;) {
         const TokenState state = cells[index(s, t)];
         const bool shield = state == TokenState::protected_;
+        const bool made = state == TokenState::synthetic;
         int end = t + 1;
         while (end < tokens && cells[index(s, end)] == state &&
-               (!shield || is_strong(s, end) == is_strong(s, t)))
+               ((!shield && !made) || is_strong(s, end) == is_strong(s, t)))
           ++end;
         const double left = std::max(axes.plot.x, axes.to_page(t, s).x);
         const double right = std::min(axes.plot.right(), axes.to_page(end, s).x);
@@ -350,13 +361,16 @@ class Filmstrip final : public Figure {
         if (state_pattern(state) == Pattern::none || right <= left) continue;
         const Rect run{left, top, right - left, row};
         PatternFill& fill = shield                        ? (is_strong(s, first) ? strong : weak)
+                            : made                        ? (is_strong(s, first) ? synthetic : pale)
                             : state == TokenState::merged ? merged
                             : row < least_row             ? evicted
                                                           : open;
         fill.cover(run);
       }
     }
-    for (PatternFill* fill : {&open, &evicted, &merged, &strong, &weak}) fill->add_to(scene);
+    for (PatternFill* fill : {&open, &evicted, &merged, &synthetic, &pale, &strong, &weak}) {
+      fill->add_to(scene);
+    }
   }
 
   /// A green line under every run of protected cells, as thick as the row bears.
@@ -472,6 +486,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->ranks.assign(size, 255);
   progress.set_total(figure->steps);
   progress.count("steps", figure->steps);
+  std::vector<char> made(static_cast<std::size_t>(figure->tokens), 0);
   for (int step = 0; step < figure->steps; ++step) {
     progress.advance();
     const std::size_t row =
@@ -479,6 +494,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     const auto at = static_cast<std::size_t>(step);
     const std::vector<std::int32_t> tokens = replay.tokens_at(*head, step);
     const std::vector<float> ranks = score_ranks(replay, *head, step);
+    for (const std::int32_t token : made_synthetic(replay, *head, step)) {
+      made[static_cast<std::size_t>(token)] = 1;
+    }
     const bool fates = at < head->fates.size() && head->fates[at].size() == tokens.size();
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const auto t = static_cast<std::size_t>(tokens[i]);
@@ -487,7 +505,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       const bool merged = fate == Fate::merged;
       figure->cells[row + t] = leaves ? (merged ? TokenState::merged : TokenState::evicted)
                                : is_protection(fate) ? TokenState::protected_
+                               : made[t] != 0        ? TokenState::synthetic
                                                      : TokenState::retained;
+      figure->any_synthetic |= figure->cells[row + t] == TokenState::synthetic;
       if (leaves && merged) figure->any_merged = true;
       if (!leaves && is_protection(fate)) figure->any_shield = true;
       if (!std::isnan(ranks[t])) {
@@ -507,8 +527,9 @@ FigureInfo entry() {
   info.title = "Film strip";
   info.tooltip =
       "A head's cache over time: a column is a token, a row a step. Blue: in the cache, lighter "
-      "with a lower score; vermillion: evicted at this step; green line: protected; dashed: the "
-      "edge of the model's sliding window, if it has one";
+      "with a lower score; vermillion: evicted at this step; plum: synthetic, with a key, value or "
+      "log-bias of its own; green line: protected; dashed: the edge of the model's sliding window, "
+      "if it has one";
   info.topic = Topic::kept;
   info.zoom = Zoom::x;
   info.needs.head = true;

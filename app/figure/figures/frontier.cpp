@@ -256,15 +256,15 @@ class Frontier final : public Figure {
   }
 };
 
-/// Each policy with each number of bits. A policy that says its bits itself, or one that merges,
-/// which quant does not go with, comes once as it is.
+/// Each policy with each number of bits. A policy that says its bits itself, or one that makes
+/// synthetic entries, which quant does not go with, comes once as it is.
 std::vector<Series> series_of(const FigureInfo& info, const FigureInput& input) {
   const std::vector<double> bits = chosen_numbers(info, input, "bits");
   const auto group = std::lround(chosen_number(info, input, "group"));
   const auto residual = std::lround(chosen_number(info, input, "residual"));
   std::vector<Series> all;
   for (const PolicySpec& policy : chosen_policies(info, input)) {
-    if (has_part(policy, PartKind::storage) || has_part(policy, PartKind::merging)) {
+    if (has_part(policy, PartKind::storage) || makes_entries(policy)) {
       all.push_back({policy, policy.text()});
       continue;
     }

@@ -162,8 +162,9 @@ std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool on
     const HeadReplay& replayed = head_of(replay, s.layer, head);
     for (int step = 0; step <= s.step; ++step) {
       const StepRecord& record = replayed.steps[static_cast<std::size_t>(step)];
-      if (!record.merges.empty() || !record.gifts.empty())
-        throw WorkError("the policy merges entries: an entry then no longer belongs to one token");
+      if (record.made_entries())
+        throw WorkError(
+            "the policy merges or refits entries: an entry then no longer belongs to one token");
     }
     left.push_back(replay.seen_at(replayed, s.step));
   }

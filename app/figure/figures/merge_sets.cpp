@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -30,6 +31,7 @@ class MergeSets final : public Figure {
   int budget = 0;
   std::vector<Merge> merges;            // of the step, by token
   std::vector<MergeMeasures> measures;  // [merges]
+  std::vector<Refit> refits;            // of the step, ascending
   std::vector<std::int32_t> present;    // tokens in the cache before the step's eviction
   std::vector<bool> gone;               // [present]: neither kept nor merged
   Matrix
@@ -53,20 +55,27 @@ class MergeSets final : public Figure {
     scene.add(PopClip{});
     add_likeness(scene, style, axes[1], scale(request));
     add_measures(scene, style, axes[2]);
+    add_biases(scene, style, axes[2]);
     keep_fitting_texts(scene);
     return scene;
   }
 
   void write_csv(CsvWriter& csv) const override {
     csv.row({"pivot", "member", "weight", "least_cosine", "effective_members",
-             "least_member_cosine", "mean_member_cosine"});
+             "least_member_cosine", "mean_member_cosine", "log_bias", "value_change"});
+    constexpr double none = std::numeric_limits<double>::quiet_NaN();
     for (std::size_t m = 0; m < merges.size(); ++m) {
       for (std::size_t i = 0; i < merges[m].from.size(); ++i) {
         csv.row({static_cast<long>(merges[m].into), static_cast<long>(merges[m].from[i]),
                  static_cast<double>(merges[m].weights[i]), measures[m].least_cosine,
                  measures[m].effective_members, measures[m].least_member_cosine,
-                 measures[m].mean_member_cosine});
+                 measures[m].mean_member_cosine, none, none});
       }
+    }
+    for (const Refit& refit : refits) {
+      csv.row({static_cast<long>(refit.token), static_cast<long>(refit.token), 1.0, none, none,
+               none, none, static_cast<double>(refit.log_bias),
+               static_cast<double>(refit.value_change)});
     }
   }
 
@@ -80,10 +89,25 @@ class MergeSets final : public Figure {
                            format_number(measures[m].effective_members), merges[m].from.size());
       }
     }
+    for (const Refit& refit : refits) {
+      if (refit.token != target.token) continue;
+      return fmt::format("refitted, log-bias {}, value changed by {} of its length",
+                         format_number(static_cast<double>(refit.log_bias)),
+                         format_number(static_cast<double>(refit.value_change)));
+    }
     return {};
   }
 
   std::string caption() const override {
+    if (!refits.empty()) {
+      return fmt::format(
+          "Synthetic entries of step {}, layer {}, head {}, {}, N = {}: {} entries stay with their "
+          "keys and get a log-bias and a value of their own. a, the synthetic entries, and below "
+          "them what is evicted; b, cosine of every key to the keys before it; c, the log-biases, "
+          "larger marks where the value changed more.",
+          selection.step, selection.layer, selection.head, policy, format_count(budget),
+          format_count(static_cast<long>(refits.size())));
+    }
     long members = 0;
     for (const Merge& merge : merges) members += static_cast<long>(merge.from.size());
     return fmt::format(
@@ -95,8 +119,13 @@ class MergeSets final : public Figure {
   }
 
  private:
-  static std::vector<LegendEntry> legend(const Style& style) {
+  std::vector<LegendEntry> legend(const Style& style) const {
     const Palette& c = style.colours;
+    if (!refits.empty()) {
+      return {
+          {"synthetic", MarkerShape::diamond, c.pivot, std::nullopt},
+          {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}}};
+    }
     return {{"pivot", MarkerShape::diamond, c.pivot, std::nullopt},
             {"merged", MarkerShape::circle, c.merged, std::nullopt},
             {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}}};
@@ -138,6 +167,15 @@ class MergeSets final : public Figure {
     for (const MergeMeasures& one : measures) range.add(one.least_member_cosine);
     cosines.y = y_axis("Cosine", {range.empty() ? 0.0 : std::min(0.9, range.low - 0.02), 1.005});
     PanelGrid grid;
+    if (!refits.empty()) {
+      arcs.title = "Synthetic entries";
+      cosines.title = "Log-bias";
+      ValueRange biases;
+      for (const Refit& refit : refits) biases.add(static_cast<double>(refit.log_bias));
+      biases.add(0.0);
+      const double pad = std::max(0.1, 0.08 * (biases.high - biases.low));
+      cosines.y = y_axis("Log-bias", {biases.low - pad, biases.high + pad});
+    }
     grid.panels = {std::move(arcs), std::move(map), std::move(cosines)};
     grid.columns = 1;
     grid.aspect = request.width < 330.0 ? 2.6 : 5.2;
@@ -174,6 +212,11 @@ class MergeSets final : public Figure {
       pick.points.push_back(at(merge.into));
       pick.tokens.push_back(merge.into);
     }
+    for (const Refit& refit : refits) {
+      pivots.points.push_back(at(refit.token));
+      pick.points.push_back(at(refit.token));
+      pick.tokens.push_back(refit.token);
+    }
     const double below = axes.to_page(0.0, -0.07 * reach()).y;
     for (std::size_t i = 0; i < present.size(); ++i) {
       if (gone[i]) evicted.points.push_back({at(present[i]).x, below});
@@ -182,7 +225,7 @@ class MergeSets final : public Figure {
       if (!marks->points.empty()) scene.add(std::move(*marks));
     }
     if (!pick.points.empty()) scene.point_sets.push_back(std::move(pick));
-    if (!merges.empty()) return;
+    if (!merges.empty() || !refits.empty()) return;
     Text none = make_text(
         style,
         style.fonts->fit("no merges at this step", Font::regular, style.small, axes.plot.width),
@@ -206,6 +249,41 @@ class MergeSets final : public Figure {
                     Interpolation::nearest});
     scene.add(PopClip{});
     add_colour_bar(scene, style, axes.plot, colours);
+  }
+
+  /// A stem from 0 to each log-bias, its mark larger where the value changed more.
+  void add_biases(Scene& scene, const Style& style, const Axes& axes) const {
+    if (refits.empty()) return;
+    const Palette& c = style.colours;
+    Path zero, stems;
+    const double y0 = axes.to_page(0.0, 0.0).y;
+    zero.move({axes.plot.x, y0}).line({axes.plot.right(), y0});
+    zero.stroke = Stroke{c.grid, 0.5, {}, Cap::butt};
+    // Sizes are three: a change of less than a tenth of the value, of less than its length, or
+    // more.
+    constexpr double kSizes[] = {1.8, 2.8, 4.0};
+    std::array<Markers, 3> marks;
+    PickPoints pick;
+    for (const Refit& refit : refits) {
+      const Point at = axes.to_page(refit.token + 0.5, static_cast<double>(refit.log_bias));
+      if (!axes.plot.contains(at)) continue;
+      stems.move({at.x, y0}).line(at);
+      marks[refit.value_change < 0.1F ? 0 : refit.value_change < 1.0F ? 1 : 2].points.push_back(at);
+      pick.points.push_back(at);
+      pick.tokens.push_back(refit.token);
+    }
+    scene.add(std::move(zero));
+    if (!stems.verbs.empty()) {
+      stems.stroke = Stroke{c.merged, 0.45, {}, Cap::butt};
+      scene.add(std::move(stems));
+    }
+    for (std::size_t i = 0; i < marks.size(); ++i) {
+      marks[i].shape = MarkerShape::diamond;
+      marks[i].size = kSizes[i];
+      marks[i].fill = c.pivot;
+      if (!marks[i].points.empty()) scene.add(std::move(marks[i]));
+    }
+    if (!pick.points.empty()) scene.point_sets.push_back(std::move(pick));
   }
 
   void add_measures(Scene& scene, const Style& style, const Axes& axes) const {
@@ -273,6 +351,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->budget = replay->budget;
   figure->merges = record.merges;
   figure->measures = record.merge_measures;
+  figure->refits = record.refits;
   figure->present = replay->tokens_at(head, s.step);
   const std::vector<std::int32_t> retained = replay->retained_at(head, s.step);
   for (const std::int32_t token : figure->present) {
@@ -298,7 +377,8 @@ FigureInfo entry() {
       "KVMerger, algorithm 1: neighbours whose keys have a cosine above the threshold become one "
       "entry at their pivot, with Gaussian weights; the policy sets the threshold. Below: how "
       "similar keys are to the keys before them, and how similar a merged key (an average of "
-      "rotated keys) is to its members";
+      "rotated keys) is to its members. Under attentionmatching: the entries that were refitted, "
+      "with their log-biases";
   info.topic = Topic::merging;
   info.zoom = Zoom::x;
   info.limits = true;

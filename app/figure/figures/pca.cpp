@@ -142,6 +142,8 @@ class Pca final : public Figure {
     entries.push_back({"retained", MarkerShape::circle, c.retained, std::nullopt});
     if (any(TokenState::protected_))
       entries.push_back({"protected", MarkerShape::square, c.protected_, std::nullopt});
+    if (any(TokenState::synthetic))
+      entries.push_back({"synthetic", MarkerShape::triangle, c.pivot, std::nullopt});
     if (any(TokenState::merged))
       entries.push_back({"merged", MarkerShape::diamond, c.merged, std::nullopt});
     if (any(TokenState::evicted) && are_many()) {
@@ -198,6 +200,7 @@ class Pca final : public Figure {
         {MarkerShape::diamond, size, c.merged, halo, {}},
         {MarkerShape::circle, size, c.retained, halo, {}},
         {MarkerShape::square, size, c.protected_, halo, {}},
+        {MarkerShape::triangle, size, c.pivot, halo, {}},
     };
     PickPoints pick;
     for (std::size_t t = 0; t < panel.states.size(); ++t) {
@@ -205,10 +208,11 @@ class Pca final : public Figure {
       const Point at =
           axes.to_page(static_cast<double>(points(row, 0)), static_cast<double>(points(row, 1)));
       if (is_out_of_play(panel.states[t]) || !axes.plot.contains(at)) continue;
-      const int batch = panel.states[t] == TokenState::evicted    ? 0
-                        : panel.states[t] == TokenState::merged   ? 1
-                        : panel.states[t] == TokenState::retained ? 2
-                                                                  : 3;
+      const int batch = panel.states[t] == TokenState::evicted     ? 0
+                        : panel.states[t] == TokenState::merged    ? 1
+                        : panel.states[t] == TokenState::retained  ? 2
+                        : panel.states[t] == TokenState::synthetic ? 4
+                                                                   : 3;
       batches[batch].points.push_back(at);
       pick.points.push_back(at);
       pick.tokens.push_back(static_cast<std::int32_t>(t));

@@ -137,6 +137,11 @@ class Tokens final : public Figure {
                         by_score ? c.protected_ : mix(c.paper, c.protected_, 0.35), std::nullopt},
                        TokenState::protected_));
     }
+    if (!by_score && any(TokenState::synthetic)) {
+      entries.push_back(with_pattern(
+          {"synthetic", MarkerShape::square, mix(c.paper, c.pivot, 0.35), std::nullopt},
+          TokenState::synthetic));
+    }
     if (any(TokenState::merged)) {
       entries.push_back(with_pattern({"merged", MarkerShape::diamond, c.merged, std::nullopt},
                                      TokenState::merged));

@@ -76,6 +76,8 @@ std::string state_text(const StepTokens& tokens, std::size_t token) {
              : tokens.fates[token] == Fate::sink ? "kept (sink)"
              : tokens.fates[token] == Fate::held ? "kept (protected)"
                                                  : "kept (window)";
+    case figure::TokenState::synthetic:
+      return "kept (synthetic)";
     case figure::TokenState::evicted:
       return tokens.leaving[token] ? "evicted at this step" : "evicted";
     case figure::TokenState::merged:

@@ -72,12 +72,12 @@ std::pair<figure::Pattern, ImU32> pattern_of(const TokenText::Input& in, std::si
   }
   if (in.colour != TokenText::Colour::fate) return {figure::Pattern::none, 0};
   const TokenState state = in.tokens->states[token];
-  const ImU32 colour = state == TokenState::protected_ ? in.colours.protection
-                       : state == TokenState::merged   ? in.colours.merged
-                                                       : in.colours.evicted;
+  const ImU32 colour = state == TokenState::protected_  ? in.colours.protection
+                       : state == TokenState::synthetic ? in.colours.synthetic
+                       : state == TokenState::merged    ? in.colours.merged
+                                                        : in.colours.evicted;
   // What left before is struck.
-  if (state != TokenState::protected_ && !in.tokens->leaving[token])
-    return {figure::Pattern::none, 0};
+  if (!figure::is_kept(state) && !in.tokens->leaving[token]) return {figure::Pattern::none, 0};
   return {figure::state_pattern(state), faded(colour, kStrength)};
 }
 
@@ -102,6 +102,8 @@ ImU32 background(const TokenText::Input& in, std::size_t token) {
       return faded(in.colours.retained, 0.16F);
     case TokenState::protected_:
       return faded(in.colours.protection, 0.16F);
+    case TokenState::synthetic:
+      return faded(in.colours.synthetic, 0.16F);
     case TokenState::evicted:
       return in.tokens->leaving[token] ? faded(in.colours.evicted, 0.24F) : 0;
     case TokenState::merged:

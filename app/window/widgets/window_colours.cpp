@@ -29,6 +29,7 @@ WindowColours made_colours(Theme theme) {
             .evicted = screen_colour(of_figures.evicted),
             .protection = screen_colour(of_figures.protected_),
             .merged = screen_colour(of_figures.merged),
+            .synthetic = screen_colour(of_figures.pivot),
             .selection = screen_colour(of_figures.selection),
             .error = rgb(0xFFB27A),
             .unavailable = screen_colour(of_figures.faint)};
@@ -44,6 +45,7 @@ WindowColours made_colours(Theme theme) {
           .evicted = screen_colour(of_figures.evicted),
           .protection = screen_colour(of_figures.protected_),
           .merged = screen_colour(of_figures.merged),
+          .synthetic = screen_colour(of_figures.pivot),
           .selection = screen_colour(of_figures.selection),
           .error = light ? rgb(0xB04A00) : rgb(0xF59457),
           .unavailable = faded(screen_colour(of_figures.faint), 0.7F)};

@@ -11,7 +11,7 @@ namespace kvloupe::window {
 struct WindowColours {
   ImU32 paper, ink, secondary, faint;    // background, text, secondary text, separators
   ImU32 panel, control, control_active;  // side panels, frames of controls
-  ImU32 retained, evicted, protection, merged, selection, error;
+  ImU32 retained, evicted, protection, merged, synthetic, selection, error;
   ImU32 unavailable;  // text of what cannot be chosen now
 };
 

@@ -456,6 +456,8 @@ class Cache(DynamicCache):
             for token in held[gone].tolist():
                 left[token] = step
             for merge in one.merges:
+                if len(merge.rows) == 1:  # refitted: nothing went into it
+                    continue
                 layer.merges += [(head, step, int(held[merge.into]), int(held[row]), float(weight))
                                  for row, weight in zip(merge.rows, merge.weights)]
             layer.held[head] = held[one.rows]

@@ -93,8 +93,8 @@ class Press(BasePress):
         read = lambda states, wanted: states.detach().cpu() if wanted else None
         kept = policy.step(read(keys, True), read(values, "values" in policy.reads), read(queries, "queries" in policy.reads))
         if any(one.log_sizes is not None and np.any(one.log_sizes) for one in kept):
-            raise KvloupeError(f"{policy.spec}: adds the sizes of merged entries to the logits, which a press cannot; use "
-                               "kvloupe.Cache")
+            raise KvloupeError(f"{policy.spec}: adds log-biases of synthetic entries to the logits, which a press cannot; "
+                               "use kvloupe.Cache")
         return kept
 
 

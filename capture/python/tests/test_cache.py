@@ -38,7 +38,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 KINDS = ["h2o", "keydiff", "h2o+caote", "snapkv(window=4)+adakv", "h2o+kvmerger(threshold=0.5)", "snapkv(window=4)+critical"]
 MORE = ["expected", "h2o+cam", "tova+recent(20%)+sinks(2)", 'keydiff+keep("3-5", heads="1.1")', 'h2o+drop("7-9", heads="0")',
         "keydiff+tome", "lagkv", "snapkv(window=4)+pyramid", "h2o+every(2)", "vase(4,window=4)+every(3)+only", "raas+slack(3)",
-        "random+protect_prompt(1)"]
+        "random+protect_prompt(1)", "attentionmatching", "attentionmatching(keys=omp)+recent(20%)"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -408,6 +408,23 @@ def test_a_run_writes_the_trace_of_kvloupe_capture(name: str, policy: str, setti
             for row, (layer, head) in enumerate(replay.layer_head):
                 assert np.array_equal(replay.evicted_at[row], mine[f"layers/{layer}/evicted_at"][head]), (layer, head)
     assert "policy" in program.run("info", path)
+
+
+def test_entries_are_refitted_in_the_models_cache(tmp_path: Path) -> None:
+    model = made("Llama")
+    with kvloupe.Cache("attentionmatching", budget=len(IDS), model=model, block=9) as cache, \
+         kvloupe.Cache("full", budget=len(IDS), model=model, block=9) as full, torch.inference_mode():
+        assert torch.equal(forward(model, IDS, cache).logits, forward(model, IDS, full).logits), "room for all changes nothing"
+        assert all(layer.entries is None or layer.entries.log_sizes is None for layer in cache.layers)
+    path = kvloupe.run(model, None, IDS, tmp_path / "t.h5", policy="attentionmatching", budget=12, block=9, generate=6, store="f32")
+    replay = kvloupe.replay(path, "attentionmatching", 12, measures="none")
+    with h5py.File(path) as file:
+        for row, (layer, head) in enumerate(replay.layer_head):
+            assert np.array_equal(replay.evicted_at[row], file[f"layers/{layer}/evicted_at"][head]), (layer, head)
+            assert "merges" not in file[f"layers/{layer}"] or not len(file[f"layers/{layer}/merges"]), "no set was merged"
+    with kvloupe.Cache("attentionmatching", budget=12, model=model, block=9) as cache:
+        greedy(model, cache, 4)
+        assert all(bool(layer.entries.log_sizes.any()) for layer in cache.layers)
 
 
 def test_a_run_that_fails_leaves_no_file(tmp_path: Path) -> None:

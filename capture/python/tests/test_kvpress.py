@@ -318,7 +318,7 @@ def test_merged_entries_are_in_the_presss_cache(cases: list[presses.Case]) -> No
             mine, theirs = caches[1].layers[layer].values[0, head], entries.values[0, head][entries.slots[head]]
             assert torch.equal(mine, theirs), (layer, head)
     assert not torch.equal(caches[0].layers[0].values, caches[1].layers[0].values)
-    with pytest.raises(kvloupe.KvloupeError, match="adds the sizes of merged entries"):
+    with pytest.raises(kvloupe.KvloupeError, match="adds log-biases of synthetic entries"):
         generated(kvloupe.Press("h2o+kvmerger(threshold=0.3,log_size=1)", 60), case.model, case.ids)
 
 

@@ -35,6 +35,7 @@
   SCORE(longflow) \
   SCORE(centrality) \
   SCORE(triattention) \
+  SCORE(attentionmatching) \
   SCORE(random) \
   SCORE(oracle) \
   SCORE(expr)
