@@ -140,7 +140,7 @@ StudyResults::StudyResults(const std::filesystem::path& path, const Study& study
   } else {
     check_kind();
     add_tables();
-    check_same(settings, plan);
+    check_same(settings, study, plan);
   }
   // Traces have names from the study's folder. Both folders may be moved together.
   if (study.path.empty()) return;
@@ -279,12 +279,22 @@ void StudyResults::create(const Settings& settings, const Study& study, const St
   });
 }
 
-void StudyResults::check_same(const Settings& settings, const StudyPlan& plan) {
+void StudyResults::check_same(const Settings& settings, const Study& study, const StudyPlan& plan) {
   for (const auto& [name, value] : settings) {
     if (const std::string before = setting(name); before != value) {
       throw FileError(path_, fmt::format("holds a study with other {}: {} there, {} now; choose "
                                          "another name, or undo the change",
                                          name, in_quotes(before, 200), in_quotes(value, 200)));
+    }
+  }
+  // A newer version may measure more at the end; elsewhere values would get another measure's name.
+  const std::vector<std::string> old_measures = measures(), new_measures = measures_of(study);
+  for (std::size_t i = 0; i < std::min(old_measures.size(), new_measures.size()); ++i) {
+    if (old_measures[i] != new_measures[i]) {
+      throw FileError(path_,
+                      fmt::format("was begun by a version whose tasks measure other things "
+                                  "({} there, {} now); choose another name",
+                                  in_quotes(old_measures[i], 80), in_quotes(new_measures[i], 80)));
     }
   }
   std::vector<std::string> before;
@@ -315,6 +325,9 @@ void StudyResults::check_same(const Settings& settings, const StudyPlan& plan) {
       if (plan.sources[i].identity.empty()) continue;
       trace.bind(0, plan.sources[i].identity).bind(1, static_cast<long>(i)).run();
     }
+    Statement measure(database_, "INSERT INTO measures VALUES (?, ?)");
+    for (std::size_t i = old_measures.size(); i < new_measures.size(); ++i)
+      measure.bind(0, static_cast<long>(i)).bind(1, new_measures[i]).run();
     // What the plan did not know while a trace could not be opened.
     Statement item(database_,
                    "UPDATE items SET entries = ?, tokens = ?, compression = ? WHERE item = ? AND "

@@ -105,7 +105,7 @@ class StudyResults {
   void add_tables();
   void check_same_study(const std::string& part);
   void create(const Settings& settings, const Study& study, const StudyPlan& plan);
-  void check_same(const Settings& settings, const StudyPlan& plan);
+  void check_same(const Settings& settings, const Study& study, const StudyPlan& plan);
 
   std::string path_;
   Database database_;

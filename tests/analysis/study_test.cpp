@@ -26,6 +26,7 @@
 #include "analysis/study/run_study.h"
 #include "analysis/study/study_lock.h"
 #include "analysis/study/study_results.h"
+#include "analysis/study/study_table.h"
 #include "analysis/study/study_work.h"
 #include "analysis/study/summary.h"
 #include "analysis/unknown.h"
@@ -37,7 +38,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
 
 std::string failure_of(const std::function<void()>& work) {
   try {
@@ -363,6 +363,30 @@ TEST_F(StudyTest, AStudyGoesOnAndAChangedOneIsRefused) {
   EXPECT_THAT(failure_of([&] { run(folder_ / "study.json"); }),
               HasSubstr("has results of \"a.h5\" as the file was before a change"));
   EXPECT_EQ(states("out.sqlite")["done"], 8);
+}
+
+TEST_F(StudyTest, MeasuresThatANewerVersionAddsGetTheirNames) {
+  write_traces({"a.h5"});
+  run(write(kSmall));
+  const auto sql = [&](const char* text) {
+    Database(folder_ / "out.sqlite", Database::Access::write).run(text);
+  };
+  // As a version without the last measure left it, with half of the items.
+  sql("DELETE FROM replay_values WHERE measure = 1");
+  sql("DELETE FROM head_values WHERE measure = 1");
+  sql("DELETE FROM measures WHERE measure = 1");
+  sql("UPDATE items SET state = 'waiting' WHERE item >= 2");
+  sql("DELETE FROM replay_values WHERE item >= 2");
+  sql("DELETE FROM head_values WHERE item >= 2");
+  run(folder_ / "study.json");
+  const StudyTable table = read_study_table(folder_ / "out.sqlite");
+  EXPECT_THAT(table.measures, ElementsAre("retained", "perturbation_l1"));
+  Database reading(folder_ / "out.sqlite", Database::Access::read);
+  EXPECT_EQ(reading.number("SELECT COUNT(*) FROM replay_values WHERE measure = 1"), 2);
+  sql("UPDATE measures SET name = 'perturbation_l2' WHERE measure = 1");
+  EXPECT_THAT(
+      failure_of([&] { run(folder_ / "study.json"); }),
+      HasSubstr("measure other things (\"perturbation_l2\" there, \"perturbation_l1\" now)"));
 }
 
 TEST_F(StudyTest, OnlyResultsOfThisVersionAreOpenedAndByOneStudy) {

@@ -125,6 +125,11 @@ class StudyResults:
             if before.get(name, "") != value:
                 raise KvloupeError(f"{self._path}: holds a study with other {name}: {before.get(name, '')!r} there, {value!r} now; "
                                    "choose another name, or undo the change")
+        old = [row[0] for row in self._file.execute("SELECT name FROM measures ORDER BY measure")]
+        for one, now in zip(old, self._measures):
+            if one != now: # a newer version may measure more at the end only
+                raise KvloupeError(f"{self._path}: was begun by a version whose tasks measure other things ({one!r} there, {now!r} "
+                                   "now); choose another name")
         known = list(self._file.execute("SELECT name, identity FROM traces ORDER BY trace"))
         if len(known) != len(sources) or self._number("SELECT COUNT(*) FROM items") != len(items):
             raise KvloupeError(f"{self._path}: is damaged: prompts or items are missing; choose another name")
@@ -133,6 +138,7 @@ class StudyResults:
                 raise KvloupeError(f"{self._path}: has results of {name!r} as the prompt or the model was before a change; choose "
                                    "another name, or undo the change")
         with self._transaction() as file:
+            file.executemany("INSERT INTO measures VALUES (?, ?)", list(enumerate(self._measures))[len(old):])
             file.executemany("UPDATE traces SET identity = ? WHERE trace = ?",
                              [(source[1], at) for at, source in enumerate(sources)])
 

@@ -215,3 +215,19 @@ def test_a_policy_that_reads_a_file_has_one_name_in_both_programs(model: Any, to
     table.write_text(table.read_text() + "\n")
     with pytest.raises(kvloupe.KvloupeError, match="policy files|settings"):
         kvloupe.evaluate(model, tokenizer, tmp_path / "own.sqlite", tasks=tasks, progress=False, **settings)
+
+
+def test_measures_that_a_newer_version_adds_get_their_names(tmp_path: Path) -> None:
+    from kvloupe.study_results import Item, Outcome, StudyResults
+
+    def results(*measures: str) -> StudyResults:
+        return StudyResults(tmp_path / "s.sqlite", {}, [("prompt", "v1:a b")], list(measures),
+                            [Item(0, "answer", "h2o", "20%", "64", 64, "regular")])
+    results("answer_found").close()
+    later = results("answer_found", "answer_loops")
+    later.record(0, Outcome(values={"answer_found": 1.0, "answer_loops": 0.0}))
+    assert later.table()["answer_loops"] == [0.0]
+    later.close()
+    assert rows(tmp_path / "s.sqlite", "SELECT name FROM measures ORDER BY measure") == [("answer_found",), ("answer_loops",)]
+    with pytest.raises(kvloupe.KvloupeError, match="measure other things .'answer_found' there, 'answer_f1' now"):
+        results("answer_f1", "answer_loops")
