@@ -95,14 +95,14 @@ std::string as_table() {
       modifiers = true;
       text += "\nModifiers\n";
     }
-    text += fmt::format("\n{:<15}{}\n{:<15}{}\n{:<15}source: {}\n", entry.name, entry.summary, "",
+    text += fmt::format("\n{:<19}{}\n{:<19}{}\n{:<19}source: {}\n", entry.name, entry.summary, "",
                         entry.formula, "", entry.source);
     if (const PartOrigin* origin = origin_of(entry.name))
-      text += fmt::format("{:<15}plugin: {}\n", "", origin->file);
+      text += fmt::format("{:<19}plugin: {}\n", "", origin->file);
     for (const ParameterInfo& parameter : entry.parameters) {
       const std::string by_default = parameter.required ? std::string(" (required)")
                                                         : "=" + value_text(parameter.default_value);
-      text += fmt::format("{:<17}{:<22}{:<30}{}\n", "", parameter.name + by_default,
+      text += fmt::format("{:<21}{:<22}{:<30}{}\n", "", parameter.name + by_default,
                           range_text(parameter), parameter.meaning);
     }
   }

@@ -1,6 +1,7 @@
 #include "app/job/capture_program.h"
 
 #include <filesystem>
+#include <string_view>
 
 #include "analysis/child_process.h"
 #include "analysis/error.h"
@@ -11,9 +12,10 @@ namespace kvloupe::job {
 
 namespace {
 /// "kvloupe-capture: what is wrong" without the name.
-std::string without_name(const std::string& line, const std::string& name) {
-  const std::string prefix = name + ": ";
-  return line.starts_with(prefix) ? line.substr(prefix.size()) : line;
+std::string without_name(const std::string& line) {
+  for (const std::string_view name : {"kvloupe-capture: ", "kvloupe: "})
+    if (line.starts_with(name)) return line.substr(name.size());
+  return line;
 }
 }  // namespace
 
@@ -46,7 +48,7 @@ void run_own_program(const std::vector<std::string>& words, Progress& progress,
   const ChildResult result = run_child(all, progress, on_line);
   if (result.exit_code == 0) return;
   const std::string name = std::filesystem::path(words.front()).filename().string();
-  const std::string why = without_name(result.last_error, name);
+  const std::string why = without_name(result.last_error);
   if (!why.empty()) throw WorkError(why);
   throw WorkError(name + " ended " +
                   (result.signal != 0 ? "by signal " + std::to_string(result.signal)

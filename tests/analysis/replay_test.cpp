@@ -45,11 +45,12 @@ std::vector<std::string> catalogue_specs() {
     for (const PolicyEntry& modifier : policy_catalog()) {
       // Dropped tokens leave whatever the budget: tests/analysis/intervention_test.cpp.
       if (modifier.kind() == PartKind::score || modifier.kind() == PartKind::removal) continue;
-      if (!test::stands_alone(modifier)) continue;
+      if (!test::stands_alone(modifier) || !test::goes_with(score, modifier)) continue;
       specs.push_back(plain + "+" + modifier.name);
     }
     for (const ParameterInfo& parameter : score.parameters) {
       for (const std::string& word : parameter.words) {
+        if (word == "repeat") continue;  // reads a probe, which these traces lack
         specs.push_back(score.name + "(" + parameter.name + "=" + word + ")");
       }
       if (parameter.type == ParameterType::flag) {
@@ -194,7 +195,7 @@ TEST_F(ReplayTest, KeepsTheBudgetAndNeverMoreThanTheBound) {
             ASSERT_LE(m.retained_mass, 1.0 + 1e-12);
             if (std::isnan(m.bound_l1)) {
               ASSERT_TRUE(spec.find("kvmerger") != spec.npos || spec.find("cam") != spec.npos ||
-                          spec.find("tome") != spec.npos);
+                          spec.find("tome") != spec.npos || spec.starts_with("attentionmatching"));
               continue;
             }
             // θ comes from norms in float32.

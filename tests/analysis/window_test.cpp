@@ -47,7 +47,7 @@ std::vector<std::string> catalogue_specs() {
     for (const PolicyEntry& modifier : policy_catalog()) {
       // Dropped tokens leave whatever the budget: tests/analysis/intervention_test.cpp.
       if (modifier.kind() == PartKind::score || modifier.kind() == PartKind::removal) continue;
-      if (!test::stands_alone(modifier)) continue;
+      if (!test::stands_alone(modifier) || !test::goes_with(score, modifier)) continue;
       // Budgets here are as small as 1, and pages(16) does not fit those.
       specs.push_back(plain + "+" + (modifier.name == "pages" ? "pages(1)" : modifier.name));
     }

@@ -70,7 +70,7 @@ TEST_F(CliStudy, TellsAProgramHowFarItIs) {
   EXPECT_THAT(json.out, HasSubstr(R"("done":24,"failed":0,"items":24,"text":"24 of 24: )"));
   EXPECT_EQ(std::count(json.out.begin(), json.out.end(), '\n'), 25);
   const Outcome wrong = study({path("study.json"), "-o", path("out.sqlite"), "--progress", "bar"});
-  EXPECT_EQ(wrong.code, 1);
+  EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.error, HasSubstr("lines, json or none"));
 }
 

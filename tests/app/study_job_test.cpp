@@ -60,7 +60,7 @@ TEST_F(StudyJob, TheFileSaysWhatTheFormSays) {
   ASSERT_EQ(study.traces.size(), 2U);
   EXPECT_EQ(study.traces[0].name, "t0.h5") << "from the study's folder, so that both can be moved";
   ASSERT_EQ(study.policies.size(), 2U);
-  EXPECT_EQ(study.policies[1].text(), "snapkv(pool=max)+recent(10%)");
+  EXPECT_EQ(study.policies[1].text(), "snapkv(pool=max)+recent");
   ASSERT_EQ(study.budgets.size(), 2U);
   EXPECT_EQ(study.budgets[0].text(), "30%");
   EXPECT_EQ(study.budgets[1].text(), "16");

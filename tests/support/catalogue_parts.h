@@ -24,6 +24,11 @@ inline bool stands_alone(const PolicyEntry& entry) {
          !entry.traits.reads_structure;
 }
 
+/// Whether the score takes this modifier: one that makes entries refuses what merges them.
+inline bool goes_with(const PolicyEntry& score, const PolicyEntry& modifier) {
+  return score.name != "attentionmatching" || modifier.as<MergingBuilder>() == nullptr;
+}
+
 /// Whether a running model can follow the part by its name (or example) alone.
 inline bool runs_in_a_model(const PolicyEntry& entry) {
   return (entry.name == "expr" || !asks_for_more(entry)) && !entry.traits.needs_future &&

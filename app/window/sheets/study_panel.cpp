@@ -202,8 +202,8 @@ void StudyPanel::draw_buttons(const PanelContext& c) {
     open_ = false;
     c.ask(OpenFile{options.results});
   }
-  help_tooltip(c.fonts, "Those that are there so far");
   ImGui::EndDisabled();
+  help_tooltip(c.fonts, results ? "Those that are there so far" : "There are none yet");
 }
 
 void StudyPanel::draw(const PanelContext& c) {
