@@ -77,6 +77,9 @@ std::string head_table_npy(const HeadAdvice& advice);
 /// The part of all entries that each head gets, in one line of JSON, {"layer-head": [part]}: the
 /// layout of the files of head scores of Retrieval Head (Wu et al. 2024) and HeadKV.
 std::string head_table_json(const HeadAdvice& advice);
+/// The table in the format that the ending of the file's name asks for: .csv, .npy or .json. Throws
+/// UsageError for another one.
+std::string head_table_text(const HeadAdvice& advice, const std::string& file);
 /// The policy with this table, to paste after --policy.
 std::string head_table_spec(const HeadAdvice& advice, const std::string& file);
 

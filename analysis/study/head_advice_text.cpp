@@ -8,6 +8,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "analysis/error.h"
 #include "analysis/markdown.h"
 #include "analysis/one_line.h"
 #include "analysis/quoted.h"
@@ -144,6 +145,15 @@ std::string head_table_json(const HeadAdvice& advice) {
         {advice.table[h] / (advice.entries * static_cast<double>(advice.heads.size()))});
   }
   return dumped(out, -1);
+}
+
+std::string head_table_text(const HeadAdvice& advice, const std::string& file) {
+  if (file.ends_with(".csv")) return head_table_csv(advice);
+  if (file.ends_with(".npy")) return head_table_npy(advice);
+  if (file.ends_with(".json")) return head_table_json(advice);
+  throw UsageError("entries by head: " + file +
+                   " has another ending than .csv, .npy (both for headbudgets) and .json (parts by "
+                   "layer and head)");
 }
 
 std::string head_table_spec(const HeadAdvice& advice, const std::string& file) {

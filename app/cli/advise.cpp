@@ -25,16 +25,6 @@ struct Options {
   HeadRequest heads;
 };
 
-/// The text of a table in the format that the name of its file asks for.
-std::string table_text(const HeadAdvice& advice, const std::string& file) {
-  if (file.ends_with(".csv")) return head_table_csv(advice);
-  if (file.ends_with(".npy")) return head_table_npy(advice);
-  if (file.ends_with(".json")) return head_table_json(advice);
-  throw UsageError("advise --heads: " + file +
-                   " has another ending than .csv, .npy (both for headbudgets) and .json (parts by "
-                   "layer and head)");
-}
-
 int run_heads(Options options) {
   HeadRequest& request = options.heads;
   if (!options.request.measure.empty()) request.measure = options.request.measure;
@@ -48,7 +38,7 @@ int run_heads(Options options) {
   files.push_back(options.json);
   for (const std::string& file : files) {
     refuse_own_input(file, {options.results});
-    if (file != options.json) table_text(HeadAdvice{}, file);  // the ending, before the work
+    if (file != options.json) head_table_text(HeadAdvice{}, file);  // the ending, before the work
   }
   require_one_model(options.results);
   const HeadAdvice advice = advise_heads(read_study_table(options.results), request);
@@ -57,7 +47,7 @@ int run_heads(Options options) {
     out.write(text);
     out.finish();
   };
-  for (const std::string& file : options.tables) write(file, table_text(advice, file));
+  for (const std::string& file : options.tables) write(file, head_table_text(advice, file));
   if (!options.json.empty()) write(options.json, head_advice_json(advice));
   if (options.json == "-") return 0;
   fmt::print("{}", head_advice_markdown(advice));

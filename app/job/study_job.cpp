@@ -96,6 +96,9 @@ std::string study_text(const StudyOptions& o) {
           {"prompts", nlohmann::ordered_json::array({from_folder_of(file, o.prompts)})}}});
   } else {
     study["traces"] = {from_folder_of(file, o.traces)};
+    // What foretells a real model's answers, for all heads and for each (entries by head).
+    study["measures"] = {"answer_residual_change", "answer_residual_part", "answer_kept_attention",
+                         "retained"};
   }
   for (const PolicySpec& policy : parse_policy_list(o.policies))
     study["policies"].push_back(policy.text());

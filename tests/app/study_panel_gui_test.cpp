@@ -45,7 +45,7 @@ TEST(StudyPanel, LeadsFromTheOpenTraceToResults) {
 
   // A study file of somebody else's stays, and the sheet says so.
   sheet.options.policies = "h2o, keydiff";
-  sheet.options.budgets = "30%";
+  sheet.options.budgets = "20%, 40%, 60%";
   std::ofstream(folder / "study.json") << "{}";
   const auto wait = [&] {
     for (int i = 0; i < 2000 && sheet.running(); ++i) driver.frame();
@@ -61,10 +61,36 @@ TEST(StudyPanel, LeadsFromTheOpenTraceToResults) {
   wait();
   driver.settle();
   EXPECT_FALSE(sheet.is_open());
-  EXPECT_THAT(w.notice, HasSubstr("4 items done"));
+  EXPECT_THAT(w.notice, HasSubstr("12 items done"));
   EXPECT_TRUE(std::filesystem::exists(folder / "own.json"));
   ASSERT_NE(w.tiles[0].scene(), nullptr) << w.tiles[0].error();
   EXPECT_THAT(w.state.tiles[0].view, HasSubstr("study"));
+
+  // From the results to a table for an engine.
+  w.state.budget = parse_budget("40%");
+  w.state.policy_a = parse_policy("keydiff");
+  driver.press_on("##MainMenuBar", {"##menubar", "File", ""});
+  driver.frames(2);
+  driver.press_on("##Menu_00", {"Save entries by head…", ""});
+  driver.frames(2);
+  ASSERT_TRUE(w.sheets.file_panel.is_open());
+  driver.key(GLFW_KEY_ENTER);  // heads.csv, beside the results
+  driver.settle();
+  driver.frames(3);
+  EXPECT_FALSE(w.notice_is_error);
+  EXPECT_THAT(w.notice, HasSubstr("Use it with keydiff+headbudgets("));
+  std::ifstream table(folder / "heads.csv");
+  std::string line;
+  std::getline(table, line);
+  EXPECT_EQ(line, "layer,head,value");
+  int rows = 0;
+  double sum = 0.0;
+  while (std::getline(table, line)) {
+    ++rows;
+    sum += std::stod(line.substr(line.rfind(',') + 1));
+  }
+  EXPECT_EQ(rows, 4);
+  EXPECT_NEAR(sum / rows, 1.0, 0.02) << "shares of the budget";
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "analysis/trace/loops.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -173,12 +174,15 @@ class LoopsFigure final : public Figure {
 
   std::string value_text(const Target& target) const override {
     if (target.token < first || target.token > last) return {};
-    const auto own = std::find_if(rows.begin(), rows.end(), [&](const LoopRow& row) {
-      return row.layer == target.layer && row.head == target.head;
-    });
-    if (own == rows.end()) return {};
-    const double lost = own->lost[static_cast<std::size_t>(target.token - first)];
-    return std::isnan(lost) ? "nothing leaves" : "lost value range " + format_number(lost);
+    // Of all heads of the layer: a web page knows values by token and layer.
+    std::vector<std::string> lost;
+    for (const LoopRow& row : rows) {
+      if (row.layer != target.layer) continue;
+      const double value = row.lost[static_cast<std::size_t>(target.token - first)];
+      lost.push_back(std::isnan(value) ? "none leaves" : format_number(value));
+    }
+    if (lost.empty()) return {};
+    return fmt::format("lost value range by head: {}", fmt::join(lost, ", "));
   }
 
   std::string caption() const override {

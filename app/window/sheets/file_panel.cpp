@@ -32,15 +32,18 @@ bool fits(const fs::path& file, FilePanel::Purpose purpose) {
   }
   if (purpose == Purpose::open_prompts) return suffix == ".jsonl" || suffix == ".json";
   if (purpose == Purpose::save_report) return suffix == ".html" || suffix == ".pdf";
+  if (purpose == Purpose::save_head_table)
+    return suffix == ".csv" || suffix == ".npy" || suffix == ".json";
   if (purpose == Purpose::open_prompt) return suffix == ".txt" || suffix == ".md" || suffix.empty();
   return suffix == ".json";
 }
 
 /// The name that is proposed for a new file; null where one is opened.
 const char* new_name(FilePanel::Purpose purpose) {
-  return purpose == FilePanel::Purpose::save_session  ? "session.json"
-         : purpose == FilePanel::Purpose::save_report ? "report.html"
-                                                      : nullptr;
+  return purpose == FilePanel::Purpose::save_session      ? "session.json"
+         : purpose == FilePanel::Purpose::save_report     ? "report.html"
+         : purpose == FilePanel::Purpose::save_head_table ? "heads.csv"
+                                                          : nullptr;
 }
 }  // namespace
 
@@ -106,7 +109,9 @@ bool FilePanel::draw(const Fonts& fonts, const WindowColours& colours) {
                       : purpose_ == Purpose::open_prompt  ? "Choose a prompt"
                       : purpose_ == Purpose::open_prompts ? "Choose prompts with their answers"
                       : purpose_ == Purpose::save_report  ? "Save the report: FILE.html or FILE.pdf"
-                                                          : "Save the session";
+                      : purpose_ == Purpose::save_head_table
+                          ? "Save entries by head: FILE.csv, FILE.npy or FILE.json"
+                          : "Save the session";
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {16 * unit, 16 * unit});
   if (appeared_) ImGui::SetNextWindowFocus();

@@ -24,7 +24,8 @@ class FilePanel {
     open_model,
     open_prompt,
     open_prompts,
-    save_report
+    save_report,
+    save_head_table
   };
 
   /// `wake` as JobQueue's.

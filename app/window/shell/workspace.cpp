@@ -328,7 +328,8 @@ void Workspace::play() {
 
 void Workspace::choose_file(FilePanel::Purpose purpose) {
   const EvaluationPointer study = results.evaluation(Evaluation::Task::study);
-  const bool beside_study = purpose == FilePanel::Purpose::save_report && study != nullptr;
+  const bool beside_study = study != nullptr && (purpose == FilePanel::Purpose::save_report ||
+                                                 purpose == FilePanel::Purpose::save_head_table);
   sheets.file_panel.open(purpose, beside_study ? study->path.string() : state.trace);
 }
 
@@ -596,6 +597,9 @@ void Workspace::take_chosen_file() {
         break;
       case FilePanel::Purpose::save_report:
         report_.start(context(), files.chosen());
+        break;
+      case FilePanel::Purpose::save_head_table:
+        report_.start_table(context(), files.chosen());
         break;
       default:
         open(files.chosen());

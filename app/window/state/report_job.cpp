@@ -6,6 +6,7 @@
 
 #include "analysis/error.h"
 #include "analysis/output_file.h"
+#include "analysis/study/head_advice.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/report/report.h"
 #include "app/window/state/panel_context.h"
@@ -47,15 +48,42 @@ void ReportJob::start(const PanelContext& c, const std::string& path) {
                      write_whole_file(
                          path, report::report_file(report::make_report(results, request, progress),
                                                    path, *fonts));
-                     return path;
+                     return "Written: " + path;
                    });
+}
+
+void ReportJob::start_table(const PanelContext& c, const std::string& path) {
+  head_table_text({}, path);  // the ending, before the work
+  const EvaluationPointer study = c.results.evaluation(Evaluation::Task::study);
+  if (!study) throw UsageError("Open the results of a study first.");
+  const std::string results = study->path.string();
+  refuse_own_input(path, {results});
+  HeadRequest request;
+  request.budget = c.state.budget.text();
+  const std::string own = c.state.policy_a.text();
+  written_.request(
+      c.results.comparing(), fmt::format("{}#{}", path, ++reports_),
+      [=](Progress&, const auto&) mutable {
+        require_one_model(results);
+        const StudyTable table = read_study_table(results);
+        const bool known = std::any_of(table.items.begin(), table.items.end(),
+                                       [&](const StudyResults::Item& item) {
+                                         return item.policy == own && item.task == kReplayTask;
+                                       });
+        if (known) request.policy = own;
+        const HeadAdvice advice = advise_heads(table, request);
+        write_whole_file(path, head_table_text(advice, path));
+        return path.ends_with(".json") ? "Written: " + path
+                                       : fmt::format("Written: {}. Use it with {}", path,
+                                                     head_table_spec(advice, path));
+      });
 }
 
 void ReportJob::follow(const PanelContext& c) {
   if (told_ == written_.key()) return;
-  if (const auto path = written_.current()) {
+  if (const auto said = written_.current()) {
     told_ = written_.key();
-    c.tell("Written: " + *path);
+    c.tell(*said);
   } else if (const std::string error = written_.error(); !error.empty()) {
     told_ = written_.key();
     c.fail(error);

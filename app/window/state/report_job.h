@@ -8,19 +8,23 @@ namespace kvloupe::window {
 
 struct PanelContext;
 
-/// The report of the open study, written in the background.
+/// What the open study says, written to a file in the background: a report, or a table of entries
+/// by head.
 class ReportJob {
  public:
   /// Writes FILE.html or FILE.pdf. Loss, limit and risk are those of the view `certificate` where a
   /// tile shows it, else those of `kvloupe report`. Throws UsageError for another ending, FileError
   /// where the name is that of the results.
   void start(const PanelContext& context, const std::string& path);
+  /// Writes FILE.csv, .npy or .json: entries by head with the state's budget as their mean, for
+  /// policy A where the study has it, else its first (kvloupe advise --heads). Throws as start().
+  void start_table(const PanelContext& context, const std::string& path);
   /// Says once that the file is written, or what went wrong. Call once per frame.
   void follow(const PanelContext& context);
   bool writing() const { return written_.computing(); }
 
  private:
-  job::Computed<std::string> written_;  // the name of the file
+  job::Computed<std::string> written_;  // what to say
   std::string told_;                    // the key of what was said
   long reports_ = 0;
 };

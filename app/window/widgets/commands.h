@@ -80,6 +80,7 @@ enum class Command {
   save_session,
   export_view,
   save_report,
+  save_head_table,
   copy_finding,
   new_capture,
   new_study,
