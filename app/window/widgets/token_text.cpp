@@ -173,7 +173,8 @@ void TokenText::make_pieces(const Input& in) {
   pieces_.clear();
   first_piece_.clear();
   names_.assign(shown_.size(), "");
-  const Loops loops = find_loops(std::span(in.table.ids).first(shown_.size()), in.prompt);
+  const std::size_t known = std::min(in.table.ids.size(), shown_.size());
+  const Loops loops = find_loops(std::span(in.table.ids).first(known), in.prompt);
   auto loop = loops.spans.begin();
   for (std::size_t i = 0; i < shown_.size(); ++i) {
     const std::string& text = shown_[i];
