@@ -25,7 +25,6 @@ prompts() { # TASK LENGTH [--blind]
 }
 prompts needle 1000
 count=$((count < 30 ? count : 30)) prompts needle 2000
-count=$((count < 24 ? count : 24)) prompts needle 4000 # the texts give no more of this length
 prompts prose 500
 prompts code 500
 for task in questions needles keyvalue variables; do

@@ -155,22 +155,19 @@ def made_folder(folder: Path, prompts: int, guessed: tuple = ()) -> None:
         if name == "kept":
             (folder / "kept.json").write_text(json.dumps({number: {p: chance.random() for p in range(prompts)} for number, *_ in sorted(of)}))
             continue
-        values, heads, names, count = {}, {}, (), prompts
-        if name == "longer": # its rows take the prompts of one length
-            names = tuple(f"needle-{length}#{prompt}" for length in (2000, 4000) for prompt in range(prompts))
-            count = len(names)
+        values, heads = {}, {}
         if name == "chance":
             blind = [f"{task}-blind#{prompt}" for task in ("questions", "needles", "keyvalue", "variables") for prompt in range(prompts)]
             results(folder / "chance.sqlite", {(i, "full", "full", "128", "answer_found"): int(one.split("#")[0] in guessed)
                                                for i, one in enumerate(blind)}, names=tuple(blind))
             continue
         for measure, policy, budget, block, by_head in sorted(of, key=str):
-            for prompt in range(count):
+            for prompt in range(prompts):
                 item = (prompt, policy, budget, block or "128", measure)
                 values[item] = 1 if measure == "answer_found" and policy == "full" else chance.random()
                 if by_head:
                     heads |= {(*item, layer, head): chance.random() for layer in range(LAYERS) for head in range(HEADS)}
-        results(folder / f"{name}.sqlite", values, heads, names=names)
+        results(folder / f"{name}.sqlite", values, heads)
 
 
 def cells(text: str) -> dict[str, list[str]]:
