@@ -126,8 +126,8 @@ void StudyPanel::draw_form(const PanelContext& c) {
   ImGui::SameLine();
   if (radio_button("answers of the model", options.in_model, c.colours())) options.in_model = true;
   help_tooltip(c.fonts,
-               "The model answers each prompt with each policy in its cache: whether the answer is "
-               "right. Slower, and closer to what matters");
+               "The model answers each prompt with each policy in its cache, in at most 16 tokens: "
+               "whether the answer is right. Slower, and closer to what matters");
   if (options.in_model) {
     place("model", "GGUF file, or folder with config.json", options.model,
           FilePanel::Purpose::open_model);
