@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Writes docs/claims.md from the results of scripts/claims.sh.
 
-    scripts/claims_page.py FOLDER TARGET
+    scripts/claims_page.py FOLDER TARGET [STORE]
 
 Each row of ROWS (claims_rows.py) is one number per prompt, computed from FOLDER/STUDY.sqlite, and the side of a threshold
-on which the claim puts its mean. Interval and verdict: see the page.
+on which the claim puts its mean. Interval and verdict: see the page. STORE is a folder of what earlier runs computed
+(STUDY.json.gz): its prompts count, too, and those of FOLDER are added to it.
 """
 import json
 import statistics
@@ -13,17 +14,19 @@ from pathlib import Path
 
 from blame import table
 from claims_rows import ROWS, TASKS
-from claims_study import Kept, Study
+from claims_study import Kept, Study, read_store, write_store
 from claims_verdict import SAME, verdict, written
 from claims_why import above_chance, looked_into
 
 
-def checked(folder, studies):
+def checked(folder, studies, store):
     """The table of what scripts/claims_check.py computed a second time; empty without its file."""
     path = folder / "check.json"
-    if not path.is_file():
+    check, rows = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else read_store(store and store / "check.json.gz"), []
+    if not check:
         return ""
-    check, rows = json.loads(path.read_text(encoding="utf-8")), []
+    if store:
+        write_store(store / "check.json.gz", check)
     again = check["rows"]
     for _, claim, _, _, name, compute, _, _ in ROWS:
         if claim not in again:
@@ -66,8 +69,9 @@ STUDIES = [  # name, what it measures, command
 ]
 
 
-def page(folder):
-    studies = {name: Kept(folder / "kept.json") if name == "kept" else Study(folder / f"{name}.sqlite") for name, _, _ in STUDIES}
+def page(folder, store=None):
+    studies = {name: Kept(folder / "kept.json", store and store / "kept.json.gz") if name == "kept" else
+               Study(folder / f"{name}.sqlite", store and store / f"{name}.json.gz") for name, _, _ in STUDIES}
     for name, study in studies.items():
         if name != "kept" and len(study.whole) < 3:
             sys.exit(f"claims_page.py: {folder}/{name}.sqlite has {len(study.whole)} whole prompt{'s'[:len(study.whole) - 1]}; intervals "
@@ -90,6 +94,10 @@ def page(folder):
     commands = [[f"`{name}`", what, str(prompts.get(name, len(getattr(studies[name], "whole", ())))),
                  f"`scripts/{command} {folder}`" if command.endswith(".py") else
                  f"`build/bin/{command} {folder}/{name}.json -o {folder}/{name}.sqlite`"] for name, what, command in STUDIES]
+    texts = looked_into(studies), checked(folder, studies, store)
+    if store:
+        for name, study in studies.items():
+            write_store(store / f"{name}.json.gz", study.stored())
     return f"""# The papers' claims on a real model
 
 Which claims of KeyDiff, CriticalKV, CAOTE and KVMerger hold for SmolLM2-135M-Instruct, on a needle in some 1 000 tokens of
@@ -109,12 +117,13 @@ the policy moves what all heads add to the residual stream while the model write
 
 ## Looked into
 
-{looked_into(studies)}
+{texts[0]}
 
-{checked(folder, studies)}## How it was made
+{texts[1]}## How it was made
 
 `scripts/claims.sh` makes the prompts, the traces, all studies and this page; `scripts/claims_prompts.py` says where the texts
-come from. A study may have fewer prompts than another, because each can be stopped and taken up again.
+come from. A study may have fewer prompts than another, because each can be stopped and taken up again. The numbers behind all rows,
+one per prompt, are in [claims](claims): the page can be made from them alone, and prompts that another run adds count with them.
 
     scripts/claims.sh 100 {folder}      # makes this page
     build/bin/kvloupe study summary {folder}/states.sqlite      # the means behind a study's rows
@@ -130,10 +139,12 @@ others report.
 
 
 def main():
-    if len(sys.argv) != 3:
-        sys.exit("claims_page.py: takes FOLDER TARGET")
-    target = Path(sys.argv[2])
-    text = page(Path(sys.argv[1]))
+    if len(sys.argv) not in (3, 4):
+        sys.exit("claims_page.py: takes FOLDER TARGET [STORE]")
+    target, store = Path(sys.argv[2]), Path(sys.argv[3]) if len(sys.argv) == 4 else None
+    if store:
+        store.mkdir(parents=True, exist_ok=True)
+    text = page(Path(sys.argv[1]), store)
     beside = target.with_suffix(".part")
     beside.write_text(text, encoding="utf-8")
     beside.replace(target)

@@ -3,6 +3,7 @@
 
     scripts/claims_prompts.py FOLDER TASK LENGTH COUNT      writes FOLDER/TASK-LENGTH.jsonl
     scripts/claims_prompts.py FOLDER TASK LENGTH COUNT --blind    and TASK-blind-LENGTH.jsonl, without the evidence
+    scripts/claims_prompts.py FOLDER TASK LENGTH COUNT FIRST      lines FIRST to COUNT - 1, as TASK-LENGTH-fromFIRST.jsonl
 
 LENGTH is in tokens, roughly: the script counts characters. Everything follows from the line's number, so a larger COUNT
 keeps the lines of a smaller one. A blind prompt lacks what links its question to the answer: a name in the line that holds
@@ -250,17 +251,20 @@ TASKS = {make.__name__: make for make in (needle, needles, keyvalue, variables, 
 
 def main():
     given = [one for one in sys.argv[1:] if one != "--blind"]
-    if len(given) != 4 or given[1] not in TASKS or not all(one.isdigit() for one in given[2:]):
-        fail(f"takes FOLDER TASK LENGTH COUNT [--blind]; tasks: {', '.join(TASKS)}")
+    if len(given) not in (4, 5) or given[1] not in TASKS or not all(one.isdigit() for one in given[2:]):
+        fail(f"takes FOLDER TASK LENGTH COUNT [FIRST] [--blind]; tasks: {', '.join(TASKS)}")
     blind = "--blind" in sys.argv
     folder, task, length, count = Path(given[0]), given[1], int(given[2]), int(given[3])
+    first = int(given[4]) if len(given) == 5 else 0
+    if first >= count:
+        fail(f"FIRST is {first}, which is not below COUNT, {count}")
     if length < 300:
         fail(f"{length} tokens are too few for a template and a text; ask for 300 or more")
     if blind and task in ("prose", "code"):
         fail(f"{task} has no question, so that it has no prompts without evidence")
-    lines = [json.dumps(TASKS[task](i, length, blind), ensure_ascii=False) + "\n" for i in range(count)]
+    lines = [json.dumps(TASKS[task](i, length, blind), ensure_ascii=False) + "\n" for i in range(first, count)]
     folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"{task}{'-blind' if blind else ''}-{length}.jsonl"
+    target = folder / f"{task}{'-blind' if blind else ''}-{length}{f'-from{first}' if first else ''}.jsonl"
     beside = target.with_suffix(".part")
     beside.write_text("".join(lines), encoding="utf-8")
     beside.replace(target)

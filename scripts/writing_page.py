@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes how policies fare while the model writes: scripts/writing_page.py FOLDER PAGE
+"""Writes how policies fare while the model writes: scripts/writing_page.py FOLDER PAGE STORE
 
 Reads FOLDER/writing.json and FOLDER/writing.sqlite (scripts/writing.sh) and puts the section "While the model writes" into
-PAGE. A prompt counts once all its settings have run, and if the full cache's answer has as many tokens as were asked for.
+PAGE. STORE is a file with the texts of earlier runs: its prompts count, too, and the new ones are added to it. A prompt counts once all its settings have run, and if the full cache's answer has as many tokens as were asked for.
 Intervals: Wilson's of shares, else the percentile bootstrap over the prompts (10 000 resamples).
 """
 import json
@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "capture/python/kvloupe"))
 from answer_score import answer_f1, has_answer  # noqa: E402
 from loops import first_loop  # noqa: E402
+from claims_study import plain_name, read_store, write_store  # noqa: E402
 
 TITLE = "## While the model writes\n"
 CADENCE = 64
@@ -61,24 +62,49 @@ def entries_held(policy, budget, prompt, written):
 
 
 class Results:
-    def __init__(self, folder):
+    def __init__(self, folder, store):
         study = json.loads((folder / "writing.json").read_text())
         self.asked, self.budget = study["tasks"][0]["tokens"], study["budgets"][0]
-        with sqlite3.connect(f"file:{folder / 'writing.sqlite'}?mode=ro", uri=True) as file:
-            rows = file.execute("SELECT items.trace, policy, expected, answer, stored FROM items JOIN run_prompts USING (item) JOIN "
-                                "prompts USING (prompt) WHERE state = 'done'").fetchall()
-            self.policies = [name for name, in file.execute("SELECT policy FROM items WHERE trace = 0 ORDER BY item")]
-        self.right = {row[:2]: has_answer(row[3], json.loads(row[2])) for row in rows}
-        self.text = {row[:2]: row[3] for row in rows}
-        self.length = {row[0]: len(json.loads(row[4])["ids"].split()) for row in rows}
+        prompts = self.written(folder / "writing.sqlite")
+        stored = read_store(store)
+        if stored and (stored["asked"], stored["budget"]) != (self.asked, self.budget):
+            sys.exit(f"writing_page.py: {store} is of {stored['asked']} tokens and a budget of {stored['budget']}, {folder} of {self.asked} "
+                     f"and {self.budget}; give another STORE")
+        self.whole = {**stored.get("prompts", {}), **prompts}
+        if not self.whole:
+            sys.exit("writing_page.py: no prompt has run with all settings; let scripts/writing.sh go on")
+        self.policies = list(dict.fromkeys(policy for one in self.whole.values() for policy in one["texts"]))
+        lacking = {name for name, one in self.whole.items() if set(one["texts"]) != set(self.policies)}
+        if lacking:
+            sys.exit(f"writing_page.py: {min(lacking)} ran with other policies in {store} than in {folder}; give another STORE")
+        write_store(store, {"asked": self.asked, "budget": self.budget, "prompts": dict(sorted(self.whole.items()))})
+        self.text = {(name, policy): text for name, one in self.whole.items() for policy, text in one["texts"].items()}
+        self.right = {key: has_answer(text, self.whole[key[0]]["expected"]) for key, text in self.text.items()}
+        self.length = {name: one["length"] for name, one in self.whole.items()}
         ids = dict(zip(self.text, tokens_of(list(self.text.values()), folder, folder / study["model"])))
         self.loop = {key: first_loop(one) for key, one in ids.items()}
-        whole = [prompt for prompt in self.length if all((prompt, policy) in self.text for policy in self.policies)]
         # A text that is read again may have a token less.
-        self.prompts = [prompt for prompt in whole if len(ids[prompt, "full"]) >= self.asked - 2]
-        self.short = len(whole) - len(self.prompts)
+        self.prompts = [name for name in self.whole if len(ids[name, "full"]) >= self.asked - 2]
+        self.short = len(self.whole) - len(self.prompts)
         if not self.prompts:
-            sys.exit("writing_page.py: no prompt has run with all settings; let scripts/writing.sh go on")
+            sys.exit(f"writing_page.py: the full cache answers no prompt in {self.asked} tokens or more; let scripts/writing.sh go on")
+
+    @staticmethod
+    def written(path):
+        """{prompt: its tokens, the words expected, the text of each policy}, of prompts with all their items."""
+        found, lacking = {}, set()
+        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as file:
+            names = {trace: plain_name(name) for trace, name in file.execute("SELECT trace, name FROM traces")}
+            for trace, policy, state, expected, answer, stored in file.execute(
+                    "SELECT trace, policy, state, expected, answer, stored FROM items LEFT JOIN run_prompts USING (item) LEFT JOIN prompts "
+                    "USING (prompt) ORDER BY item"):
+                if state != "done":
+                    lacking.add(names[trace])
+                    continue
+                one = found.setdefault(names[trace], {"length": len(json.loads(stored)["ids"].split()), "expected": json.loads(expected),
+                                                      "texts": {}})
+                one["texts"][policy] = answer
+        return {name: one for name, one in found.items() if name not in lacking}
 
     def row(self, policy):
         keys = [(prompt, policy) for prompt in self.prompts]
@@ -115,15 +141,15 @@ Brackets: 95 % intervals over the prompts.{few}
         name = policy.split("+")[0]
         acts = "–" if policy == "full" else f"`{cadence}`" if "+every" in policy else "each token"
         text += f"| `{name}` | {acts} {results.row(policy)}\n"
-    return text + "\n    scripts/writing.sh\n"
+    return text + "\n    scripts/writing.sh      # the texts: docs/writing.json.gz\n"
 
 
 def main():
-    if len(sys.argv) != 3:
-        sys.exit("writing_page.py: two arguments, the folder of the study and the page")
+    if len(sys.argv) != 4:
+        sys.exit("writing_page.py: three arguments, the folder of the study, the page, and the file of earlier texts")
     page = Path(sys.argv[2])
     old = page.read_text()
-    new = section(Results(Path(sys.argv[1])))
+    new = section(Results(Path(sys.argv[1]), Path(sys.argv[3])))
     found = re.search(re.escape(TITLE) + r".*?(?=^## |\Z)", old, re.S | re.M)
     page.write_text(old[:found.start()] + new + ("\n" if found.end() < len(old) else "") + old[found.end():] if found
                     else old.rstrip("\n") + "\n\n" + new)

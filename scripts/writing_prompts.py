@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes instructions whose answers are long, as JSON lines that studies read (docs/studies.md).
 
-    scripts/writing_prompts.py FOLDER      writes FOLDER/writing.jsonl
+    scripts/writing_prompts.py FOLDER            writes FOLDER/writing.jsonl
+    scripts/writing_prompts.py FOLDER FIRST      the lines from FIRST (0) on, as FOLDER/writing-fromFIRST.jsonl
 
 Each line asks SmolLM2-Instruct, in its chat template, for an essay of several paragraphs on one subject, and names a word
 that a right essay holds: the answer of the second question in the instruction.
@@ -56,15 +57,16 @@ SUBJECTS = [  # what the essay is about, what it must say, words of which a righ
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit("writing_prompts.py: one argument, the folder to write to")
+    if len(sys.argv) not in (2, 3) or not all(one.isdigit() and int(one) < len(SUBJECTS) for one in sys.argv[2:]):
+        sys.exit(f"writing_prompts.py: takes FOLDER, to write to, and FIRST, below {len(SUBJECTS)}")
+    first = int(sys.argv[2]) if len(sys.argv) == 3 else 0
     lines = []
-    for subject, point, answers in SUBJECTS:
+    for subject, point, answers in SUBJECTS[first:]:
         text = (f"{SYSTEM}<|im_start|>user\nWrite a long and detailed essay of many paragraphs about {subject}. "
                 f"Say in it also {point}.<|im_end|>\n<|im_start|>assistant\n")
         lines.append(json.dumps({"text": text, "answers": answers}))
     Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
-    (Path(sys.argv[1]) / "writing.jsonl").write_text("\n".join(lines) + "\n")
+    (Path(sys.argv[1]) / (f"writing-from{first}.jsonl" if first else "writing.jsonl")).write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

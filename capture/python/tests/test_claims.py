@@ -96,9 +96,9 @@ def test_numbers_of_prompts(tmp_path: Path) -> None:
               for layer in (0, 1)}
     results(tmp_path / "s.sqlite", values, heads, waiting=(3,))
     study = claims_study.Study(tmp_path / "s.sqlite")
-    assert study.prompts("change", "a", "20%", "32") == {1: 5, 2: 9}  # 3 has items to do
-    assert claims_study.rise(study, "change", "a", "32", "all") == {1: 3, 2: 8}
-    assert claims_study.rise(study, "change", "b", "32", "all") == {1: 1}
+    assert study.prompts("change", "a", "20%", "32") == {"1.h5": 5, "2.h5": 9}  # 3 has items to do
+    assert claims_study.rise(study, "change", "a", "32", "all") == {"1.h5": 3, "2.h5": 8}
+    assert claims_study.rise(study, "change", "b", "32", "all") == {"1.h5": 1}
     assert claims_study.less(claims_study.rise(study, "change", "a", "32", "all"), claims_study.rise(study, "change", "b", "32", "all")) == [2]
     assert claims_study.lower(study, "error", "a", "b") == [0.5, 1]
     assert claims_study.lower_if(study, "error", "a", "b", ("met", lambda v: v == 1), "20%") == [0, 1]
@@ -114,7 +114,7 @@ def test_needles_that_the_full_cache_misses_are_left_out(tmp_path: Path) -> None
     results(tmp_path / "n.sqlite", {(prompt, policy, "full" if policy == "full" else "25%", "128", "answer_found"): value
                                     for policy, of in answers.items() for prompt, value in enumerate(of)})
     study = claims_study.Study(tmp_path / "n.sqlite")
-    assert study.answered() == {0, 1, 3}
+    assert study.answered() == {"0.h5", "1.h5", "3.h5"}
     assert claims_study.found(study, "a", "b", "25%") == [1, -1, 0]
 
 
@@ -200,6 +200,41 @@ def test_page_of_made_results(tmp_path: Path) -> None:
     assert ours == f"{apart.mean():.3g} [{apart.mean() - half:.3g}, {apart.mean() + half:.3g}]"
     assert (prompts, condition, study) == ("5", "> 0", "`sinks`")
     assert says == ("holds" if apart.mean() > half else "does not hold here" if apart.mean() < -half else "cannot be told")
+
+
+def test_a_prompt_has_one_name_wherever_its_run_began() -> None:
+    for name, plain in {"prompts/needle-1000.jsonl#7": "needle-1000.jsonl#7", "prompts/needle-1000-from30.jsonl#7": "needle-1000.jsonl#37",
+                        "traces/needle-1000-from30-00007.h5": "needle-1000-00037.h5", "traces/needle-1000-00007.h5": "needle-1000-00007.h5",
+                        "x/questions-blind-500-from9.jsonl#1": "questions-blind-500.jsonl#10"}.items():
+        assert claims_study.plain_name(name) == plain
+
+
+def test_runs_of_other_prompts_add_up(tmp_path: Path) -> None:
+    """A page of two runs, five prompts and then three others, is that of one run of eight."""
+    whole, first, second, store = (tmp_path / name for name in ("whole", "first", "second", "store"))
+    for folder in (whole, first, second, store):
+        folder.mkdir()
+    made_folder(whole, 8)
+    for folder, kept in ((first, lambda number: number < 5), (second, lambda number: number >= 5)):
+        for path in whole.glob("*.sqlite"):
+            (folder / path.name).write_bytes(path.read_bytes())
+            with sqlite3.connect(folder / path.name) as file:
+                gone = [(trace,) for trace, name in file.execute("SELECT trace, name FROM traces")
+                        if not kept(int(name.split("#")[-1]) if "#" in name else int(Path(name).stem))]
+                file.executemany("DELETE FROM items WHERE trace = ?", gone)
+        numbers = json.loads((whole / "kept.json").read_text())
+        (folder / "kept.json").write_text(json.dumps({number: {p: value for p, value in of.items() if kept(int(p))}
+                                                      for number, of in numbers.items()}))
+    claims_page.page(first, store)
+    assert (store / "states.json.gz").is_file()
+    both, once, alone = claims_page.page(second, store), claims_page.page(whole), claims_page.page(tmp_path / "none", store)
+    plain = [text.replace(str(folder), "FOLDER") for text, folder in ((both, second), (once, whole), (alone, tmp_path / "none"))]
+    assert plain[0] == plain[1] == plain[2]
+    before = {path.name: path.read_bytes() for path in store.iterdir()}
+    claims_page.page(first, store)  # what is there already
+    assert before == {path.name: path.read_bytes() for path in store.iterdir()}
+    (store / "states.json.gz").write_bytes(before["states.json.gz"][:100])
+    one_line(lambda: claims_page.page(whole, store), "states.json.gz is damaged")
 
 
 def test_a_task_at_chance_is_left_out(tmp_path: Path) -> None:
