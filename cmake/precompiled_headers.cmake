@@ -10,6 +10,7 @@ set(KVLOUPE_HEADERS_torch <ATen/ATen.h> ${KVLOUPE_HEADERS_plain})
 set(KVLOUPE_HEADERS_test <gmock/gmock.h> <gtest/gtest.h> ${KVLOUPE_HEADERS_plain})
 set(KVLOUPE_HEADERS_unoptimised_test ${KVLOUPE_HEADERS_test})
 set(KVLOUPE_HEADERS_torch_test <gmock/gmock.h> <gtest/gtest.h> ${KVLOUPE_HEADERS_torch})
+set(KVLOUPE_HEADERS_unoptimised_torch_test ${KVLOUPE_HEADERS_torch_test})
 
 # Of code that a shared library may hold. Headers are parsed with the same.
 set(KVLOUPE_OF_A_LIBRARY POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)

@@ -9,6 +9,7 @@ that the file has is not replayed again. Sets are those after the prompt's last 
     POLICY BLOCK token 0      share of the heads that rest on token 0 (mean attention above 0.3) in which it is kept
     POLICY BLOCK place        mean place of the kept tokens in the prompt, mean of the heads: 0 the first, 1 the last
     POLICY BLOCK needle       share of the needle's tokens that are kept, mean of the heads
+    POLICY BLOCK last         share of the prompt's last 32 tokens that are kept, mean of the heads
     POLICY BLOCK overlap      Jaccard index with the set of one decision after the whole prompt, mean of the heads
 """
 import json
@@ -19,7 +20,8 @@ from pathlib import Path
 
 PROGRAM = Path(__file__).resolve().parent.parent / "build/bin/kvloupe"
 POLICIES = ("keydiff", "tova", "snapkv", "h2o")
-BLOCKS = ("32", "128", "all")
+BLOCKS = ("1", "32", "128", "all")
+LAST = 32  # tokens of the prompt, in which its question stands
 
 
 def replay(trace, policy, block, *more):
@@ -56,6 +58,8 @@ def numbers_of(trace):
                 found[f"{policy} {block} place"] = statistics.fmean(
                     statistics.fmean(kept) / (length - 1) for kept in sets.values())
                 found[f"{policy} {block} needle"] = statistics.fmean(len(kept & needle) / len(needle) for kept in sets.values()) if needle else None
+            end = range(max(length - LAST, 0), length)
+            found[f"{policy} {block} last"] = statistics.fmean(len(kept.intersection(end)) / len(end) for kept in sets.values())
             if block != "all":
                 found[f"{policy} {block} overlap"] = statistics.fmean(len(kept & whole[one]) / len(kept | whole[one])
                                                                       for one, kept in sets.items())

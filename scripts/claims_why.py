@@ -64,9 +64,12 @@ def block_sizes(studies):
     study, kept = studies["blocks"], studies["kept"]
     change = lambda policy, block: study.prompts("answer_residual_change", policy, "20%", block)
     overlap = lambda policy, block: list(kept.prompts(f"{policy} {block} overlap").values())
+    single = lambda policy, block="1": studies["single"].prompts("answer_residual_change", policy, "20%", block)
+    last = lambda policy, block: list(kept.prompts(f"{policy} {block} last").values())
     policies, blocks = ("keydiff", "tova", "snapkv", "h2o"), ("32", "64", "128", "all")
-    rows = [[f"`{policy}`", *(written(list(change(policy, block).values())) for block in blocks),
-             *(written(overlap(policy, block)) if overlap(policy, block) else "–" for block in ("32", "128"))] for policy in policies]
+    rows = [[f"`{policy}`", written(list(single(policy).values())), *(written(list(change(policy, block).values())) for block in blocks),
+             *(written(overlap(policy, block)) if overlap(policy, block) else "–" for block in ("32", "128")),
+             *(written(last(policy, block)) if last(policy, block) else "–" for block in ("1", "all"))] for policy in policies]
     text = ("**Block sizes.** Answer's change at 20 % by block size, and the overlap (Jaccard index) of the sets kept with those of one "
             "decision after the whole prompt:")
     rises = {policy: [change(policy, "32")[p] - change(policy, "all")[p] for p in change(policy, "32")] for policy in policies}
@@ -77,7 +80,16 @@ def block_sizes(studies):
     whole = {policy: statistics.fmean(change(policy, "all").values()) for policy in policies}
     if verdict(rises["h2o"], "<", 0.05)[2] == "holds" and whole["h2o"] == max(whole.values()):
         text = text.replace("Answer's change", "`h2o` depends on it less because it is nearly as bad with the whole prompt. Answer's change", 1)
-    return f"{text}\n\n{table(['policy', *(f'change, {one}' for one in ('32', '64', '128', 'whole')), 'overlap, 32', 'overlap, 128'], rows)}"
+    ones, wholes = single("keydiff"), single("keydiff", "all")
+    rise = [ones[p] - wholes[p] for p in ones.keys() & wholes.keys()]
+    ends = [last("keydiff", block) for block in ("1", "all")]
+    if (len(rise) > 2 and verdict(rise, ">", 0)[2] == "holds" and len(ends[0]) == len(ends[1])
+            and verdict([a - b for a, b in zip(*ends)], "<", 0)[2] == "holds"):
+        text = text.replace("Answer's change", "With blocks of one token each token is judged when it comes, beside the distinct keys that are left, and the "
+                            f"question at the end of the prompt suffers: `keydiff` holds {statistics.fmean(ends[0]):.2f} of the last 32 tokens, "
+                            f"{statistics.fmean(ends[1]):.2f} after one decision on the whole prompt. Answer's change", 1)
+    head = ["policy", *(f"change, {one}" for one in ("1", "32", "64", "128", "whole")), "overlap, 32", "overlap, 128", "last 32, blocks of 1", "last 32, whole"]
+    return f"{text}\n\n{table(head, rows)}"
 
 
 def merging_and_recency(studies):

@@ -297,11 +297,11 @@ if sys.argv[1] == "info":
     print(json.dumps({{"run": {{"prompt_length": 200}}, "segments": [{{"name": "needle", "first": 0, "end": 2}}]}}))
 else:
     block = sys.argv[sys.argv.index("--block") + 1]
-    last = {{"32": 6, "128": 1, "all": 0}}[block]
-    kept = {{"32": [0, 199], "128": [0, 1], "all": [0, 2]}}[block]
+    last = {{"1": 199, "32": 6, "128": 1, "all": 0}}[block]
+    kept = {{"1": [0, 199], "32": [0, 199], "128": [0, 1], "all": [0, 2]}}[block]
     steps = [{{"retained": [7]}}] * last + [{{"retained": kept}}] + [{{"retained": [200]}}]
     print(json.dumps({{"heads": [{{"layer": 0, "head": 0, "steps": steps, "measures": {{"role_sink": 0.5}}}},
-                                {{"layer": 1, "head": 0, "steps": [{{"retained": [9]}}] * 9, "measures": {{"role_sink": 0.1}}}}]}}))
+                                {{"layer": 1, "head": 0, "steps": [{{"retained": [9]}}] * 201, "measures": {{"role_sink": 0.1}}}}]}}))
 """)
     program.chmod(0o755)
     monkeypatch.setattr(claims_kept, "PROGRAM", program)
@@ -310,7 +310,8 @@ else:
     assert numbers["tova 128 place"] == pytest.approx((0.5 + 9) / 2 / 199)
     assert numbers["h2o 128 needle"] == pytest.approx((1 + 0) / 2)
     assert numbers["h2o 128 overlap"] == pytest.approx((1 / 3 + 1) / 2)
-    assert numbers["h2o 32 overlap"] == pytest.approx((1 / 3 + 1) / 2)
+    assert numbers["h2o 32 overlap"] == numbers["h2o 1 overlap"] == pytest.approx((1 / 3 + 1) / 2)
+    assert numbers["tova 1 last"] == pytest.approx((1 / 32 + 0) / 2) and numbers["tova all last"] == 0
 
 
 def test_the_second_program_by_loops() -> None:
