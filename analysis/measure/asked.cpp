@@ -53,7 +53,6 @@ MeasureFamily asked_by(Asked asked) {
   family.measures = {
       {.name = prefix + "kept_attention",
        .title = "Attention kept" + title,
-       .unit = "",
        .formula =
            "mean over q and the head's query heads of the sum of A_i over the tokens i whose "
            "entry the cache holds",
@@ -64,7 +63,6 @@ MeasureFamily asked_by(Asked asked) {
        .reads = reads},
       {.name = prefix + "output_error",
        .title = "Output error" + title,
-       .unit = "",
        .formula = "sum over q and the head's query heads of ||o - o'||^2 / sum of ||o||^2, before "
                   "W_O",
        .source = "ours, after CAOTE figure 3",
@@ -75,7 +73,6 @@ MeasureFamily asked_by(Asked asked) {
        .reads = reads},
       {.name = prefix + "perturbation_l1",
        .title = "Perturbation ℒ₁" + title,
-       .unit = "",
        .formula = "mean over q and the head's query heads of ||(A - A') V W_O||_1",
        .source = "CriticalKV definition 2.1",
        .better = Better::smaller,
@@ -83,7 +80,6 @@ MeasureFamily asked_by(Asked asked) {
        .reads = reads},
       {.name = prefix + "bound_l1",
        .title = "Bound θ₁" + title,
-       .unit = "",
        .formula = "mean over q and the head's query heads of theta; NaN with synthetic entries",
        .source = "CriticalKV theorem 3.3",
        .better = Better::smaller,
@@ -91,7 +87,6 @@ MeasureFamily asked_by(Asked asked) {
        .reads = reads},
       {.name = prefix + "residual_part",
        .title = "Part of the change" + title,
-       .unit = "",
        .formula = "sqrt(sum over q of ||sum over the head's query heads of (o' - o) W_O||^2 / sum "
                   "over q of ||sum over all heads of all layers of o W_O||^2)",
        .source = "ours",
@@ -114,7 +109,6 @@ MeasureFamily asked_by(Asked asked) {
        .reads = reads},
       {.name = prefix + "layer_error",
        .title = "Layer's output error" + title,
-       .unit = "",
        .formula =
            "sqrt(sum over q of ||sum over the layer's heads of (o' - o) W_O||^2 / sum over q "
            "of ||sum over the layer's heads of o W_O||^2)",
@@ -126,7 +120,6 @@ MeasureFamily asked_by(Asked asked) {
        .reads = reads},
       {.name = prefix + "worst_layer_error",
        .title = "Worst layer's output error" + title,
-       .unit = "",
        .formula = "the largest of the layers' errors",
        .source = "ours",
        .better = Better::smaller,
@@ -134,7 +127,6 @@ MeasureFamily asked_by(Asked asked) {
        .reads = reads},
       {.name = prefix + "residual_change",
        .title = "Change of all heads together" + title,
-       .unit = "",
        .formula = "sqrt(sum over q of ||sum over all heads of all layers of (o' - o) W_O||^2 / sum "
                   "over q of ||sum over all heads of all layers of o W_O||^2)",
        .source = "ours",

@@ -45,7 +45,6 @@ MeasureFamily output_norm() {
   family.measures = {
       {.name = "output_norm_l2",
        .title = "Output norm ‖o‖",
-       .unit = "",
        .formula = "||A V||_2",
        .source = "CAOTE figure 3",
        .help = "Length of the head's output for the step's last query, with the full cache and "
@@ -71,7 +70,6 @@ MeasureFamily output_error() {
   family.measures = {
       {.name = "output_error",
        .title = "Output error Σ‖o − o′‖² / Σ‖o‖²",
-       .unit = "",
        .formula = "sum of ||o - o'||^2 / sum of ||o||^2, before W_O",
        .source = "ours, after CAOTE figure 3",
        .better = Better::smaller,

@@ -46,7 +46,6 @@ MeasureFamily perturbation() {
   family.measures = {
       {.name = "retained_mass",
        .title = "Retained attention mass",
-       .unit = "",
        .formula = "S = sum over retained i of A_i",
        .source = "CriticalKV theorem 3.3",
        .better = Better::larger,
@@ -57,7 +56,6 @@ MeasureFamily perturbation() {
        .reads = kNothing},
       {.name = "perturbation_l1",
        .title = "Output perturbation ℒ (L1)",
-       .unit = "",
        .formula = "L = ||(A - A') V W_O||_1",
        .source = "CriticalKV definition 2.1",
        .better = Better::smaller,
@@ -68,7 +66,6 @@ MeasureFamily perturbation() {
        .reads = kOutputs},
       {.name = "bound_l1",
        .title = "Perturbation bound θ (L1)",
-       .unit = "",
        .formula =
            "theta = C - (2 - 1/S) sum over retained i of A_i ||v_i W_O||_1, C = sum over all "
            "i of A_i ||v_i W_O||_1; L <= theta",
@@ -80,7 +77,6 @@ MeasureFamily perturbation() {
        .reads = kNorms},
       {.name = "tightness_l1",
        .title = "Tightness ℒ/θ (L1)",
-       .unit = "",
        .formula =
            "L / theta; 1 if the bound is exact; NaN if theta = 0 (no retained entry has attention)",
        .source = "ours",
@@ -93,7 +89,6 @@ MeasureFamily perturbation() {
        .reads = kOutputsAndNorms},
       {.name = "perturbation_l2",
        .title = "Output perturbation ℒ (L2)",
-       .unit = "",
        .formula = "L = ||(A - A') V W_O||_2",
        .source = "CriticalKV appendix F",
        .better = Better::smaller,
@@ -102,7 +97,6 @@ MeasureFamily perturbation() {
        .reads = kOutputs},
       {.name = "bound_l2",
        .title = "Perturbation bound θ (L2)",
-       .unit = "",
        .formula = "theta with L2 norms throughout",
        .source = "CriticalKV appendix F",
        .better = Better::smaller,
@@ -110,7 +104,6 @@ MeasureFamily perturbation() {
        .reads = kNorms},
       {.name = "head_error_l2",
        .title = "Head output error ‖o − o′‖",
-       .unit = "",
        .formula = "||(A - A') V||_2, before W_O",
        .source = "CAOTE §3",
        .better = Better::smaller,
@@ -119,7 +112,6 @@ MeasureFamily perturbation() {
        .reads = kValues},
       {.name = "tightness_l2",
        .title = "Tightness ℒ/θ (L2)",
-       .unit = "",
        .formula = "L / theta, both L2; NaN if theta = 0",
        .source = "ours",
        .share = true,

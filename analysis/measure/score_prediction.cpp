@@ -52,7 +52,6 @@ MeasureFamily score_prediction() {
   family.of_step = measure;
   family.measures = {{.name = "score_attention_correlation",
                       .title = "ρ with later attention",
-                      .unit = "",
                       .formula =
                           "Spearman's rank correlation of score_i and the mean of A[q,i] over "
                           "the queries q after the step; ties share their mean rank",

@@ -23,13 +23,8 @@ LayerBudgetBuilder layer_preference(
 }
 
 ParameterInfo vote_window(int queries) {
-  return {.name = "window",
-          .type = ParameterType::count,
-          .default_value = static_cast<double>(queries),
-          .minimum = 1,
-          .maximum = 1e6,
-          .words = {},
-          .meaning = "queries at the end of the prompt whose attention is looked at"};
+  return count_parameter("window", static_cast<double>(queries), 1, 1e6,
+                         "queries at the end of the prompt whose attention is looked at");
 }
 
 }  // namespace kvloupe

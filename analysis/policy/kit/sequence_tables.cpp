@@ -106,7 +106,6 @@ ParameterInfo statistics_parameter() {
   return {.name = "statistics",
           .type = ParameterType::text,
           .default_value = std::string(),
-          .words = {},
           .meaning =
               "a trace of the same model, in quotes, whose prompt gives the numbers; without it, "
               "the replayed prompt gives them",

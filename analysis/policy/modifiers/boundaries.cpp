@@ -20,13 +20,8 @@ PolicyEntry boundaries() {
   entry.differences =
       "open: the paper's list of boundary tokens, and which of them stay where they are more than "
       "their places; here the latest";
-  entry.parameters = {{.name = "r",
-                       .type = ParameterType::share,
-                       .default_value = Percent{10.0},
-                       .minimum = 0,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "a count of entries, or a share of the budget"}};
+  entry.parameters = {
+      share_parameter("r", Percent{10.0}, 0, 1e6, "a count of entries, or a share of the budget")};
   entry.example = "random+boundaries";
   entry.builder = ProtectionBuilder{[](const SpecPart& part, const LayerContext& context) {
     return Protection{.structural = context.structural,

@@ -181,22 +181,12 @@ PolicyEntry chunks() {
       "kvpress keeps whole chunks and so not exactly N entries; here the last chunk that fits only "
       "in part keeps its later tokens. Entries that a score protects, such as snapkv's window, "
       "stay beside the chunks";
-  entry.parameters = {{.name = "length",
-                       .type = ParameterType::count,
-                       .default_value = 20.0,
-                       .minimum = 1,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "tokens of a chunk"},
-                      {.name = "few",
-                       .type = ParameterType::count,
-                       .default_value = 0.0,
-                       .minimum = 0,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "so many entries stay at first of a chunk whose score is high "
-                                  "(from the median on) but uneven (entropy below the median); 0: "
-                                  "chunks stay whole"}};
+  entry.parameters = {
+      count_parameter("length", 20.0, 1, 1e6, "tokens of a chunk"),
+      count_parameter("few", 0.0, 0, 1e6,
+                      "so many entries stay at first of a chunk whose score is high "
+                      "(from the median on) but uneven (entropy below the median); 0: "
+                      "chunks stay whole")};
   entry.variants = {{"kvpress: over SnapKV", "chunks"},
                     {"kvpress: gated by entropy", "chunks(10,few=4)"}};
   entry.builder = ScoreGrouping{

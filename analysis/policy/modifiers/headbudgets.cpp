@@ -101,28 +101,17 @@ PolicyEntry headbudgets() {
       {.name = "file",
        .type = ParameterType::text,
        .default_value = std::string(),
-       .words = {},
        .meaning = "the table, in quotes: CSV or .npy, a row per layer, a column per head; or CSV "
                   "with the columns layer, head, value",
        .required = true,
        .names_file = true},
-      {.name = "values",
-       .type = ParameterType::word,
-       .default_value = std::string("weight"),
-       .words = {"weight", "share", "entries", "kept"},
-       .meaning =
-           "what the numbers are: weights by which all heads of all layers share the budget; "
-           "shares of the budget; entries; shares of the tokens seen"},
-      {.name = "floor",
-       .type = ParameterType::number,
-       .default_value = 0.0,
-       .minimum = 0.0,
-       .maximum = 1.0,
-       .words = {},
-       .meaning = "weight: share of the budget that every head gets in any case"}};
-  entry.builder = AllocationBuilder{[](const SpecPart& part, const LayerContext& context) {
-    return std::make_unique<TableAllocation>(part, context);
-  }};
+      word_parameter(
+          "values", "weight", {"weight", "share", "entries", "kept"},
+          "what the numbers are: weights by which all heads of all layers share the budget; "
+          "shares of the budget; entries; shares of the tokens seen"),
+      number_parameter("floor", 0.0, 0.0, 1.0,
+                       "weight: share of the budget that every head gets in any case")};
+  entry.builder = AllocationBuilder{made_of<TableAllocation>};
   entry.refusal = one_set_refusal;
   entry.limits = [](const SpecPart& part, const ModelInfo& model, int, int) {
     read_head_table(part.word("file"), model);

@@ -75,7 +75,6 @@ PolicyEntry lava() {
                        .default_value = 7.0,
                        .minimum = 1,
                        .maximum = 1001,
-                       .words = {},
                        .meaning = "width of the smoothing in entries",
                        .odd = true},
                       statistics_parameter()};

@@ -19,11 +19,8 @@ PolicyEntry only() {
   entry.needs = "where the prompt ends";
   entry.work = "none";
   entry.differences = "to keep the prompt's entries for good: protect_prompt";
-  entry.parameters = {{.name = "part",
-                       .type = ParameterType::word,
-                       .default_value = std::string("generated"),
-                       .words = {"generated", "prompt"},
-                       .meaning = "the part in which the policy acts"}};
+  entry.parameters = {word_parameter("part", "generated", {"generated", "prompt"},
+                                     "the part in which the policy acts")};
   entry.example = "snapkv+only(prompt)";
   entry.builder = ScheduleBuilder{[](const SpecPart& part, const LayerContext&) {
     const bool prompt = part.word("part") == "prompt";

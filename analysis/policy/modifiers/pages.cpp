@@ -63,18 +63,9 @@ PolicyEntry pages() {
       "page. Entries that no later query sees leave pages as they leave the cache. PagedEviction "
       "ranks by the values' norms over the keys': valuerange and keynorm are the nearest scores "
       "here";
-  entry.parameters = {{.name = "size",
-                       .type = ParameterType::count,
-                       .default_value = 16.0,
-                       .minimum = 1,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "tokens of a page"},
-                      {.name = "rank",
-                       .type = ParameterType::word,
-                       .default_value = std::string("mean"),
-                       .words = {"mean", "max"},
-                       .meaning = "what ranks a page: the mean or the largest of its scores"}};
+  entry.parameters = {count_parameter("size", 16.0, 1, 1e6, "tokens of a page"),
+                      word_parameter("rank", "mean", {"mean", "max"},
+                                     "what ranks a page: the mean or the largest of its scores")};
   entry.example = "h2o+pages(4)";
   entry.variants = {{"vLLM's pages of 16 tokens", "pages"},
                     {"pages of 64 tokens, by their best token", "pages(64,rank=max)"}};

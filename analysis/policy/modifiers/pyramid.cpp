@@ -45,22 +45,12 @@ PolicyEntry pyramid() {
       "stays exact. A share, as of recent(10%), is one of N in every layer, and is cut where the "
       "layer holds less";
   entry.parameters = {
-      {.name = "beta",
-       .type = ParameterType::number,
-       .default_value = 20.0,
-       .minimum = 1.0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "the last layer's share is the budget divided by beta; 1: uniform"},
-      {.name = "window",
-       .type = ParameterType::count,
-       .default_value = 0.0,
-       .minimum = 0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning =
-           "entries that the first layer leaves out of all that were seen, and that the last "
-           "layer holds at least: otherwise all layers hold the same"}};
+      number_parameter("beta", 20.0, 1.0, 1e6,
+                       "the last layer's share is the budget divided by beta; 1: uniform"),
+      count_parameter(
+          "window", 0.0, 0, 1e6,
+          "entries that the first layer leaves out of all that were seen, and that the last "
+          "layer holds at least: otherwise all layers hold the same")};
   entry.variants = {{"kvpress, with its window of 64", "pyramid(window=64)"}};
   entry.builder =
       LayerBudgetBuilder{[](const SpecPart& part, const LayerContext& context, int seen) {

@@ -176,19 +176,16 @@ PolicyEntry shared() {
       "heads (PagedAttention, arXiv 2309.06180)";
   entry.needs = "the scores of all heads of a layer";
   entry.work = "n Hk additions; rank, votes: Hk n log n comparisons";
-  entry.parameters = {{.name = "how",
-                       .type = ParameterType::word,
-                       .default_value = std::string("mean"),
-                       .words = {"mean", "rank", "votes"},
-                       .meaning = "how the heads' scores become one"},
-                      {.name = "by",
-                       .type = ParameterType::number_or_word,
-                       .default_value = std::string("layer"),
-                       .minimum = 1,
-                       .maximum = 4096,
-                       .words = {"layer"},
-                       .meaning = "who shares a set: all heads of a layer, or so many neighbouring "
-                                  "key-value heads, such as those on one device"}};
+  entry.parameters = {
+      word_parameter("how", "mean", {"mean", "rank", "votes"}, "how the heads' scores become one"),
+      {.name = "by",
+       .type = ParameterType::number_or_word,
+       .default_value = std::string("layer"),
+       .minimum = 1,
+       .maximum = 4096,
+       .words = {"layer"},
+       .meaning = "who shares a set: all heads of a layer, or so many neighbouring "
+                  "key-value heads, such as those on one device"}};
   entry.example = "h2o+shared";
   entry.variants = {{"mean of the scores", "shared"},
                     {"union of the heads' first choices", "shared(rank)"},

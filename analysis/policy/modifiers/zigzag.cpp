@@ -51,20 +51,9 @@ PolicyEntry zigzag() {
       "every step";
   entry.parameters = {
       vote_window(32),
-      {.name = "mass",
-       .type = ParameterType::number,
-       .default_value = 0.9,
-       .minimum = 0.0,
-       .maximum = 1.0,
-       .words = {},
-       .meaning = "share of the attention that a layer should keep"},
-      {.name = "floor",
-       .type = ParameterType::number,
-       .default_value = 0.2,
-       .minimum = 0.0,
-       .maximum = 1.0,
-       .words = {},
-       .meaning = "share of the budget that every layer gets in any case; 1: uniform"},
+      number_parameter("mass", 0.9, 0.0, 1.0, "share of the attention that a layer should keep"),
+      number_parameter("floor", 0.2, 0.0, 1.0,
+                       "share of the budget that every layer gets in any case; 1: uniform"),
       statistics_parameter()};
   entry.example = "snapkv+zigzag";
   entry.builder = layer_preference(

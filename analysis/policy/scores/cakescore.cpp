@@ -59,13 +59,7 @@ PolicyEntry cakescore() {
       "variance: "
       "the mean alone counts";
   entry.parameters = {window_parameter(),
-                      {.name = "gamma",
-                       .type = ParameterType::number,
-                       .default_value = 200.0,
-                       .minimum = 0.0,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "weight of the variance"},
+                      number_parameter("gamma", 200.0, 0.0, 1e6, "weight of the variance"),
                       kernel_parameter(5.0)};
   entry.variants = {{"the paper, with its budgets of layers", "cakescore+cake"}};
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {

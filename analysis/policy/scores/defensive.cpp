@@ -171,28 +171,14 @@ PolicyEntry defensive() {
       "+adakv(0). The sum over heads is over those that still hold the entry";
   entry.traits.reads_output_weights = true;
   entry.parameters = {
-      window_parameter(),
-      kernel_parameter(5.0),
-      {.name = "outputs",
-       .type = ParameterType::flag,
-       .default_value = 1.0,
-       .minimum = 0,
-       .maximum = 1,
-       .words = {},
-       .meaning = "0: without the factor of the outputs, which needs W_O"},
-      {.name = "mass",
-       .type = ParameterType::number,
-       .default_value = 0.0,
-       .minimum = 0.0,
-       .maximum = 1.0,
-       .words = {},
-       .meaning = "share of the mean attention whose entries stay whatever their risk; 0: none"}};
+      window_parameter(), kernel_parameter(5.0),
+      flag_parameter("outputs", 1.0, "0: without the factor of the outputs, which needs W_O"),
+      number_parameter(
+          "mass", 0.0, 0.0, 1.0,
+          "share of the mean attention whose entries stay whatever their risk; 0: none")};
   entry.variants = {{"its code, budget shared out over heads", "defensive(mass=0.9)+adakv(0)"},
                     {"without W_O", "defensive(outputs=0)"}};
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<DefensiveScore>(part, context);
-                               },
-                               ScoreScale::common};
+  entry.builder = ScoreBuilder{made_of<DefensiveScore>, ScoreScale::common};
   return entry;
 }
 

@@ -189,7 +189,6 @@ PolicyEntry expr() {
   entry.parameters = {{.name = "formula",
                        .type = ParameterType::text,
                        .default_value = std::string(),
-                       .words = {},
                        .meaning = "the formula, in quotes",
                        .required = true,
                        .check = check}};

@@ -79,7 +79,6 @@ PolicyEntry external() {
   entry.parameters = {{.name = "file",
                        .type = ParameterType::text,
                        .default_value = std::string(),
-                       .words = {},
                        .meaning = "the file, JSON or safetensors (docs/sets.md), in quotes",
                        .required = true,
                        .names_file = true}};

@@ -75,20 +75,9 @@ PolicyEntry kvcompose() {
       "tokens come after a request to repeat them, and only the queries of the context's tokens "
       "count, not those of the request. They choose composite tokens over all layers: "
       "add global(by=layer), or global if heads may hold different numbers";
-  entry.parameters = {{.name = "values",
-                       .type = ParameterType::flag,
-                       .default_value = 0.0,
-                       .minimum = 0,
-                       .maximum = 1,
-                       .words = {},
-                       .meaning = "1: times ||v_i||"},
-                      {.name = "mean",
-                       .type = ParameterType::flag,
-                       .default_value = 1.0,
-                       .minimum = 0,
-                       .maximum = 1,
-                       .words = {},
-                       .meaning = "0: without the mean over the heads of the layer"}};
+  entry.parameters = {
+      flag_parameter("values", 0.0, "1: times ||v_i||"),
+      flag_parameter("mean", 1.0, "0: without the mean over the heads of the layer")};
   entry.example = "kvcompose+global(layer)";
   entry.variants = {{"the paper: composite tokens", "kvcompose+global(by=layer)"},
                     {"kvpress, unstructured", "kvcompose+global"}};

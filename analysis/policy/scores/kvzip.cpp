@@ -77,28 +77,14 @@ PolicyEntry kvzip() {
       "text. kvpress gives the first tokens the largest score + 1, so that they always stay; "
       "without plus scores are at most 1, and 1 has the same effect";
   entry.parameters = {
-      {.name = "plus",
-       .type = ParameterType::flag,
-       .default_value = 0.0,
-       .minimum = 0,
-       .maximum = 1,
-       .words = {},
-       .meaning = "1: times the norm of the entry's output, over that of the query's input"},
-      {.name = "sinks",
-       .type = ParameterType::count,
-       .default_value = 4.0,
-       .minimum = 0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "first tokens that take part in the softmax of every pass, and whose score is "
-                  "above all"},
-      {.name = "keep_sinks",
-       .type = ParameterType::flag,
-       .default_value = 1.0,
-       .minimum = 0,
-       .maximum = 1,
-       .words = {},
-       .meaning = "0: the first tokens have the score that the probe gives them"}};
+      flag_parameter("plus", 0.0,
+                     "1: times the norm of the entry's output, over that of the query's input"),
+      count_parameter(
+          "sinks", 4.0, 0, 1e6,
+          "first tokens that take part in the softmax of every pass, and whose score is "
+          "above all"),
+      flag_parameter("keep_sinks", 1.0,
+                     "0: the first tokens have the score that the probe gives them")};
   entry.example = "kvzip+global";
   entry.variants = {{"the paper: shared out over all heads", "kvzip+global"},
                     {"kvpress, layerwise", "kvzip+adakv(0)"},

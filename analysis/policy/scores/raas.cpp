@@ -66,13 +66,8 @@ PolicyEntry raas() {
   entry.differences =
       "RaaS keeps the prompt for good: add protect_prompt. Of a block of the prompt only the last "
       "query stamps. EpiKV's code keeps one set for all heads";
-  entry.parameters = {{.name = "top",
-                       .type = ParameterType::number,
-                       .default_value = 50.0,
-                       .minimum = 0.001,
-                       .maximum = 100,
-                       .words = {},
-                       .meaning = "percent of the entries that a query stamps, at least one"}};
+  entry.parameters = {number_parameter("top", 50.0, 0.001, 100,
+                                       "percent of the entries that a query stamps, at least one")};
   entry.builder =
       ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                      return std::make_unique<RaasScore>(part.number("top"), context.model);

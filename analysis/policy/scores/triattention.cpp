@@ -141,22 +141,11 @@ PolicyEntry triattention() {
       "are as in their code; the paper does not say whether `now` is the last token or the next. "
       "kvloupe does not have their variant with one set for all layers and heads";
   entry.parameters = {
-      {.name = "aggregate",
-       .type = ParameterType::word,
-       .default_value = std::string("max"),
-       .words = {"max", "mean"},
-       .meaning = "largest or mean over the query heads of the group"},
-      {.name = "standard",
-       .type = ParameterType::flag,
-       .default_value = 1.0,
-       .minimum = 0,
-       .maximum = 1,
-       .words = {},
-       .meaning = "0: scores as they are, not as standard scores of each query head"}};
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<TriAttentionScore>(part, context);
-                               },
-                               ScoreScale::signed_own};
+      word_parameter("aggregate", "max", {"max", "mean"},
+                     "largest or mean over the query heads of the group"),
+      flag_parameter("standard", 1.0,
+                     "0: scores as they are, not as standard scores of each query head")};
+  entry.builder = ScoreBuilder{made_of<TriAttentionScore>, ScoreScale::signed_own};
   return entry;
 }
 
