@@ -23,7 +23,6 @@
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/budget_entries.h"
 #include "analysis/replay/follow_json.h"
-#include "analysis/replay/followed_replay.h"
 #include "analysis/replay/held_bytes.h"
 #include "analysis/replay/index_list.h"
 #include "analysis/replay/measure_replay.h"

@@ -1,9 +1,6 @@
 // eviction error: what one step's eviction does to the output of the cache it evicts from; the sum
 // of CAOTE's scores, which treat every entry as if it left alone, beside the truth.
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <vector>
 
 #include "analysis/measure/measures.h"

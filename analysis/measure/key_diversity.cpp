@@ -11,8 +11,7 @@ MeasureFamily key_diversity() {
   family.name = "Diversity of the keys";
   family.remark =
       "Computed from the captured keys of the kept tokens, even if entries were merged or "
-      "refitted. The cache "
-      "is the cache before the step's eviction.";
+      "refitted. The cache is the cache before the step's eviction.";
   family.scope = MeasureScope::step;
   family.measures = {
       {.name = "key_objective",

@@ -27,8 +27,7 @@ MeasureFamily key_geometry() {
   family.remark =
       "Computed from all captured keys, queries and values of a head, after RoPE; the mean if "
       "several query heads read the head. The paper does not say how many keys its figure 14 uses; "
-      "here it is a "
-      "tenth.";
+      "here it is a tenth.";
   family.scope = MeasureScope::trace;
   family.measures = {
       {.name = "mean_key_query_cosine",

@@ -1,7 +1,5 @@
 // lost values: how large the values were that a step evicted.
 
-#include <limits>
-
 #include "analysis/measure/measures.h"
 #include "analysis/policy/kit/value_range.h"
 

@@ -2,7 +2,7 @@
 
 #include "analysis/metric/perturbation.h"
 #include "analysis/measure/measures.h"
-#include "analysis/metric/tightness.h"
+#include "analysis/metric/two_stage_bound.h"
 
 namespace kvloupe::measures {
 
@@ -37,10 +37,9 @@ MeasureFamily perturbation() {
       "Measured for the step's last query: the full cache compared with the retained entries. A: "
       "attention over the whole captured prefix; A': over the retained entries. NaN if the trace "
       "has no output weights. With synthetic entries (merging, attentionmatching) and in fewer "
-      "bits (quant) the bounds do not hold and are NaN. A sink logit "
-      "counts "
-      "as an entry with value 0 that is always kept. Where the layer has an output gate, outputs, "
-      "values and norms are those after the gate, which depends on the query.";
+      "bits (quant) the bounds do not hold and are NaN. A sink logit counts as an entry with value "
+      "0 that is always kept. Where the layer has an output gate, outputs, values and norms are "
+      "those after the gate, which depends on the query.";
   family.scope = MeasureScope::query_head;
   family.at_every_step = true;
   family.measures = {
@@ -84,8 +83,7 @@ MeasureFamily perturbation() {
        .share_of = "bound_l1",
        .label = "tightness ℒ/θ",
        .help = "ℒ divided by its bound θ, mean over the head's query heads: 1 if the bound is "
-               "exact; – if θ is 0 (no kept entry has "
-               "attention). CriticalKV theorem 3.3.",
+               "exact; – if θ is 0 (no kept entry has attention). CriticalKV theorem 3.3.",
        .reads = kOutputsAndNorms},
       {.name = "perturbation_l2",
        .title = "Output perturbation ℒ (L2)",

@@ -1,7 +1,7 @@
 // volume: how much room the retained keys span.
 
 #include "analysis/measure/measures.h"
-#include "analysis/metric/log_determinant.h"
+#include "analysis/metric/diversity.h"
 
 namespace kvloupe::measures {
 

@@ -1,7 +1,5 @@
 #include "analysis/replay/restore.h"
 
-#include <algorithm>
-
 #include "analysis/error.h"
 #include "analysis/metric/attention.h"
 #include "analysis/metric/perturbation.h"

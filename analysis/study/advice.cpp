@@ -235,9 +235,8 @@ std::string advice_markdown(const Advice& advice, const AdviceRequest& request) 
   }
   return text +
          "\nOn average: the smallest budget by conformal risk control, whose expected loss is "
-         "within "
-         "the limit on average over sets of prompts like this one. Where a row has no budget, its "
-         "numbers are those of the largest.\n";
+         "within the limit on average over sets of prompts like this one. Where a row has no "
+         "budget, its numbers are those of the largest.\n";
 }
 
 std::string advice_csv(const Advice& advice) {

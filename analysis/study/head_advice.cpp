@@ -353,8 +353,7 @@ MeasureTable table_of(const StudyTable& study, const HeadRequest& request) {
     throw UsageError(fmt::format(
         "advise --heads: the study has no values of {} by head; losses by head in it: {}. Give one "
         "with --loss, or repeat the study with \"measures\": [\"{}\", \"retained\"] and "
-        "\"reduce\": "
-        "\"steps\"",
+        "\"reduce\": \"steps\"",
         in_one_line(request.measure), measures_by_head(study), HeadRequest{}.measure));
   }
   const auto known = find_study_measure(request.measure);
@@ -378,8 +377,7 @@ double asked_entries(const HeadRequest& request, const Losses& losses) {
   if (std::isfinite(share) && std::isnan(losses.length)) {
     throw UsageError(
         fmt::format("advise --heads: --budget {} is a share, and the study's budgets are entries; "
-                    "give a number "
-                    "from {:.0f} to {:.0f}",
+                    "give a number from {:.0f} to {:.0f}",
                     request.budget, losses.entries.front(), losses.entries.back()));
   }
   const double entries =

@@ -232,8 +232,7 @@ void StudyResults::check_whole() {
       "measures",
       "SELECT COUNT(*) FROM items WHERE trace NOT IN (SELECT trace FROM traces)",
       "SELECT COUNT(*) FROM replay_values WHERE item NOT IN (SELECT item FROM items) OR measure "
-      "NOT "
-      "IN (SELECT measure FROM measures)",
+      "NOT IN (SELECT measure FROM measures)",
       "SELECT COUNT(*) FROM head_values WHERE item NOT IN (SELECT item FROM items) OR measure NOT "
       "IN (SELECT measure FROM measures)",
       "SELECT COUNT(*) FROM step_values WHERE item NOT IN (SELECT item FROM items) OR measure NOT "

@@ -3,7 +3,6 @@
 // look for the cause of its answer.
 
 #include <filesystem>
-#include <functional>
 #include <string>
 
 #include "analysis/progress.h"

@@ -65,10 +65,9 @@ ValueGroup reader_values() {
   add({.name = "reader_layer",
        .arguments = arguments,
        .meaning =
-           "layer of the head that gives the segment's first piece the most attention (rank 1; "
-           "2 the next): mean over the queries of the answer, else of the question, or all later "
-           "ones "
-           "without both, and over its query heads",
+           "layer of the head that gives the segment's first piece the most attention (rank 1; 2 "
+           "the next): mean over the queries of the answer, else of the question, or all later "
+           "ones without both, and over its query heads",
        .needs = "the segment, and tokens after it",
        .compute = computed([](In s, Arguments a, Progress& p) {
          const auto found = reader(s, word(a[0]), a[1], p);

@@ -3,7 +3,6 @@
 // steps.
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <vector>
 

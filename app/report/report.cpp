@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <set>
 
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
@@ -16,7 +15,7 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/one_line.h"
 #include "analysis/study/foretell.h"
-#include "analysis/study/student_mean.h"
+#include "analysis/study/intervals.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/study/study_table.h"
 #include "app/figure/figures/figure_catalog.h"
@@ -406,11 +405,9 @@ class Maker {
     ReportPart part;
     part.title = "Which budget can be promised";
     part.paragraphs.push_back(fmt::format(
-        "For each policy the smallest budget from which on the bound of the expected "
-        "loss ({}) is at "
-        "most {:g}. The promises of all policies hold together with a probability of at "
-        "least {:g} %, "
-        "so a reader may choose among the policies by this table.",
+        "For each policy the smallest budget from which on the bound of the expected loss ({}) is "
+        "at most {:g}. The promises of all policies hold together with a probability of at least "
+        "{:g} %, so a reader may choose among the policies by this table.",
         advice_->loss, asked().at_most, 100.0 * (1.0 - asked().risk)));
     figure::Choices choices = loss_choices();
     choices["at-most"] = fmt::format("{:.12g}", asked().at_most);
@@ -548,8 +545,7 @@ class Maker {
     const HeadMeasureTable heads = head_table(study(), table, policy, budget);
     part.paragraphs.push_back(chosen->why +
                               " A head that loses much need not be one that breaks an answer: "
-                              "kvloupe-capture rescue tests "
-                              "that in the model.");
+                              "kvloupe-capture rescue tests that in the model.");
     part.table = head_rows(table, heads, measure);
     part.table->notes.insert(
         part.table->notes.begin(),

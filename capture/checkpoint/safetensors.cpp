@@ -1,23 +1,50 @@
 #include "capture/checkpoint/safetensors.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/output_file.h"
 #include "analysis/parallel_loop.h"
-#include "capture/checkpoint/mxfp4.h"
 #include "capture/file/mapped_file.h"
 #include "capture/file/read_file.h"
 
 namespace kvloupe {
 
 namespace {
+
+/// Numbers of one block of MXFP4: they share a power of two.
+inline constexpr std::int64_t kMxfp4Block = 32;
+
+inline constexpr std::int64_t kMxfp4BlockBytes = 16;
+
+/// Expands blocks of MXFP4 as safetensors files of gpt-oss keep them: 16 bytes for each block, the
+/// first number of a byte in its lower half, and for each block the exponent of its scale, plus
+/// 127. The results [32 · blocks] are exact. (GGUF files keep the numbers in another order.)
+void expand_mxfp4(const std::byte* blocks, const std::byte* scales, std::int64_t count,
+                  float* numbers) {
+  // Sign, two bits of exponent, one of mantissa.
+  static constexpr std::array<float, 16> kValues{0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,
+                                                 4.0F,  6.0F,  -0.0F, -0.5F, -1.0F, -1.5F,
+                                                 -2.0F, -3.0F, -4.0F, -6.0F};
+  constexpr int kBias = 127;
+  for (std::int64_t block = 0; block < count; ++block) {
+    const float scale = std::ldexp(1.0F, std::to_integer<int>(scales[block]) - kBias);
+    for (std::int64_t i = 0; i < kMxfp4BlockBytes; ++i) {
+      const auto two = std::to_integer<unsigned>(blocks[block * kMxfp4BlockBytes + i]);
+      *numbers++ = kValues[two & 15U] * scale;
+      *numbers++ = kValues[two >> 4U] * scale;
+    }
+  }
+}
 
 constexpr const char* kIncompleteShards = "; is the download complete?";
 

@@ -1,6 +1,5 @@
 #include "capture/model/architecture_catalog.h"
 
-#include <array>
 #include <string>
 
 #include "analysis/one_line.h"

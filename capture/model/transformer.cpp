@@ -1,7 +1,6 @@
 #include "capture/model/transformer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 

@@ -5,8 +5,6 @@
 #include <limits>
 #include <numeric>
 
-#include "analysis/vector_clones.h"
-
 namespace kvloupe {
 
 namespace {

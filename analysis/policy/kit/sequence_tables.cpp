@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "analysis/error.h"
 #include "analysis/file_identity.h"

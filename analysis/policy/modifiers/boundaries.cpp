@@ -12,8 +12,7 @@ PolicyEntry boundaries() {
   entry.traits.reads_structure = true;
   entry.formula =
       "token 0, then the latest structural tokens in the cache, r entries in all, are kept "
-      "whatever "
-      "their score";
+      "whatever their score";
   entry.source = "Protection Is (Nearly) All You Need (Garcia, 2026): about 10 % of the budget";
   entry.needs = "the tokens' texts";
   entry.work = "none";

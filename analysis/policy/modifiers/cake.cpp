@@ -1,6 +1,5 @@
 // cake: layers whose attention is spread widely and changes with the query hold more.
 
-#include <algorithm>
 #include <cmath>
 
 #include "analysis/error.h"

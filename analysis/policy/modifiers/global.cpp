@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "analysis/policy/kit/knows_scores.h"
+#include "analysis/policy/kit/known_scores.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

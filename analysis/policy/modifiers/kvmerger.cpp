@@ -8,7 +8,6 @@
 #include "analysis/metric/rope.h"
 #include "analysis/policy/kit/accumulated_attention.h"
 #include "analysis/policy/kit/merging_sets.h"
-#include "analysis/policy/kit/merging_weights.h"
 #include "analysis/policy/kit/token_hash.h"
 #include "analysis/policy/policies.h"
 
@@ -166,8 +165,7 @@ std::vector<std::string> notes(const SpecPart& part) {
   if (part.argument("sigma") == SpecValue(std::string("eq6"))) {
     notes.emplace_back(
         "kvmerger: eq. 6 defines sigma through sigma itself and keeps it below 0.71; at the "
-        "distances of real "
-        "keys the merged entry is then almost only its pivot");
+        "distances of real keys the merged entry is then almost only its pivot");
   }
   if (part.word("rotate") == "post") {
     notes.emplace_back(

@@ -12,9 +12,8 @@ PolicyEntry only() {
   entry.traits.reads_prompt_end = true;
   entry.formula =
       "prompt: nothing leaves after the prompt's last block, and the cache grows with each "
-      "generated "
-      "token. generated: the prompt is read with the full cache; the first act after a generated "
-      "token takes all entries beyond the budget, those of the prompt too";
+      "generated token. generated: the prompt is read with the full cache; the first act after a "
+      "generated token takes all entries beyond the budget, those of the prompt too";
   entry.source = "kvpress: presses act on the prompt, DecodingPress while the model writes";
   entry.needs = "where the prompt ends";
   entry.work = "none";

@@ -33,8 +33,7 @@ PolicyEntry pyramid() {
   entry.formula =
       "layer l of L holds max - l(max - min)/(L - 1) per head, rounded half to even; min = N/beta, "
       "max = 2N - min; if max > n - w: max = n - w, min = 2N - max; uniform if min < w; n = tokens "
-      "seen that later "
-      "queries see, w = window";
+      "seen that later queries see, w = window";
   entry.source = "Cai et al., PyramidKV; as kvpress";
   entry.needs = "the number of layers";
   entry.work = "none";

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -151,8 +150,7 @@ std::string shared_refusal(const SpecPart& own, const PolicySpec& spec) {
     const auto* heads = std::get_if<std::string>(&part.argument("heads"));
     if (heads == nullptr || heads->empty()) continue;
     return part.name +
-           " names heads, but heads that share a set keep the same tokens; name no "
-           "heads there";
+           " names heads, but heads that share a set keep the same tokens; name no heads there";
   }
   return "";
 }
@@ -165,12 +163,10 @@ PolicyEntry shared() {
   entry.summary = "all heads of a layer keep one set, as in engines with one block table";
   entry.formula =
       "one score of each token for all heads. how=mean: the mean of the heads' scores. rank: n "
-      "less "
-      "the best place (from 0) that any head gives the token, so the heads' first choices stay, "
-      "then "
-      "their second ones. votes: the number of heads that would keep the token by themselves, "
-      "their "
-      "protected entries included; of equals by rank. by=g: the same within g neighbouring heads";
+      "less the best place (from 0) that any head gives the token, so the heads' first choices "
+      "stay, then their second ones. votes: the number of heads that would keep the token by "
+      "themselves, their protected entries included; of equals by rank. by=g: the same within g "
+      "neighbouring heads";
   entry.source =
       "kvloupe's own comparison; engines such as vLLM and SGLang hold one table of blocks for all "
       "heads (PagedAttention, arXiv 2309.06180)";

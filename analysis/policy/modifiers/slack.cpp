@@ -32,8 +32,7 @@ PolicyEntry slack() {
       }
       if (traits.shares_layers) {
         return other.name +
-               " moves places between layers, and no head has a budget of its own; "
-               "use every(n)";
+               " moves places between layers, and no head has a budget of its own; use every(n)";
       }
     }
     return "";

@@ -181,9 +181,8 @@ PolicyEntry attentionmatching() {
       "repeat) instead";
   entry.work =
       "2 r n d operations for r reference queries and t^2 r + t^3 for t entries that stay, at "
-      "every "
-      "step that evicts; keys=omp: another r n per round of picks. A model that writes evicts at "
-      "every token: add every(64)";
+      "every step that evicts; keys=omp: another r n per round of picks. A model that writes "
+      "evicts at every token: add every(64)";
   entry.differences =
       "the authors compress a prompt once; here every step that evicts matches the cache as it "
       "then is, with the biases and values of earlier steps, and a bias is refitted as a whole. "

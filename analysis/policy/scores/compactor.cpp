@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "analysis/policy/kit/chunk_attention.h"
 #include "analysis/policy/kit/first_tokens.h"
@@ -9,12 +10,35 @@
 #include "analysis/policy/kit/leverage_scores.h"
 #include "analysis/policy/kit/row_lengths.h"
 #include "analysis/policy/kit/smoothing.h"
-#include "analysis/policy/kit/standard_scores.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {
 
 namespace {
+
+/// Standard scores over all heads together: each finite value less the mean of all, divided by
+/// their standard deviation (of the sample; at least 1e-6). Values that are not finite stay as they
+/// are.
+void standardise(std::vector<std::vector<double>>& heads) {
+  double sum = 0.0;
+  long count = 0;
+  const auto each = [&](const auto& body) {
+    for (std::vector<double>& head : heads) {
+      for (double& value : head) {
+        if (!std::isnan(value)) body(value);
+      }
+    }
+  };
+  each([&](double value) { sum += value, ++count; });
+  if (count == 0) return;
+  const double mean = sum / static_cast<double>(count);
+  double squares = 0.0;
+  each([&](double value) { squares += (value - mean) * (value - mean); });
+  const double deviation = count < 2 ? 0.0 : std::sqrt(squares / static_cast<double>(count - 1));
+  const double unit = std::max(deviation, 1e-6);
+  each([&](double& value) { value = (value - mean) / unit; });
+}
+
 class CompactorScore : public Score {
  public:
   CompactorScore(const SpecPart& part, const LayerContext& context)

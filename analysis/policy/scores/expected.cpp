@@ -68,8 +68,7 @@ class ExpectedScore : public Score {
     if (attention_.softcap > 0.0) {
       throw UsageError(
           "policy: expected: the model caps its logits (softcap), and the expectation has a "
-          "formula "
-          "only for logits that are not capped; choose another score");
+          "formula only for logits that are not capped; choose another score");
     }
   }
 

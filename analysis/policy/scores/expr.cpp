@@ -1,9 +1,7 @@
 // expr: the user's formula over per-entry variables.
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
-#include <utility>
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/accumulated_attention.h"

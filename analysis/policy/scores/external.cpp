@@ -71,8 +71,7 @@ PolicyEntry external() {
   entry.traits.reads_queries = false;
   entry.formula =
       "kept = heads[layer, head].steps[step].retained of the file; of a file with the sets of one "
-      "step "
-      "only (once): everything before it, and afterwards these and all that comes";
+      "step only (once): everything before it, and afterwards these and all that comes";
   entry.source = "shows the decisions of another program";
   entry.needs = "the file";
   entry.work = "n comparisons";

@@ -1,7 +1,6 @@
 // keydiff: keys unlike the others are kept.
 
 #include <algorithm>
-#include <cmath>
 
 #include "analysis/numeric/float_rows.h"
 #include "analysis/policy/kit/group_mean.h"

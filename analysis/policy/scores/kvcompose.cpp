@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "analysis/policy/kit/probe_attention.h"
-#include "analysis/policy/kit/probe_score.h"
+#include "analysis/policy/kit/probe_tables.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {
@@ -61,9 +61,8 @@ PolicyEntry kvcompose() {
   entry.traits.reads_probe = true;
   entry.formula =
       "score_i = m_i + mean over the layer's heads of m_i; m_i: mean over the group of the "
-      "largest, "
-      "over the queries r of the second reading, of softmax(s q_r·[context, the pass up to r])[i]; "
-      "what the probe does not cover: the largest score";
+      "largest, over the queries r of the second reading, of softmax(s q_r·[context, the pass up "
+      "to r])[i]; what the probe does not cover: the largest score";
   entry.source = "KVCompose (Akulov et al., 2025, arXiv 2509.05165); as kvpress";
   entry.needs =
       "a probe (kvloupe-capture run --probe reread, or repeat). It looks at no query of the prompt";

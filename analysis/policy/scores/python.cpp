@@ -1,7 +1,6 @@
 // python: a function of a person's own file scores the entries.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <mutex>

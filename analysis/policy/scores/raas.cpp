@@ -56,8 +56,7 @@ PolicyEntry raas() {
   entry.summary = "entries leave in the order in which they were last important";
   entry.formula =
       "score_i = the token of the last query that had entry i among the top % of its head's "
-      "entries "
-      "by attention (mean over the group); at first the entry's own token";
+      "entries by attention (mean over the group); at first the entry's own token";
   entry.source =
       "RaaS (Hu et al., 2025), as the code of EpiKV (2026, arXiv 2606.26472) has it; "
       "raas+protect_prompt keeps the prompt, as there";

@@ -26,8 +26,7 @@ class RkvScore : public Score {
     if (!attention_.sink_logits.empty()) {
       throw UsageError(
           "policy: rkv: takes the largest logit of a group's query heads, and this model has a "
-          "sink "
-          "logit for each of them; choose another score");
+          "sink logit for each of them; choose another score");
     }
   }
 
@@ -126,11 +125,10 @@ PolicyEntry rkv() {
   entry.summary = "the attention of the last queries, less how much other keys repeat an entry";
   entry.formula =
       "score_i = λ a_i − (1 − λ) r_i, a: softmax, over the entries before the window, of the "
-      "largest "
-      "logit of the group, mean over the last window queries so far, largest of kernel neighbours; "
-      "r: softmax over all entries of c_i = Σ_j C_ji / n, C: cosines of the keys, 0 of a key with "
-      "itself, and in each row j 0 at the last i with C_ji > threshold (at the first entry where "
-      "there is none); the last window entries are always kept";
+      "largest logit of the group, mean over the last window queries so far, largest of kernel "
+      "neighbours; r: softmax over all entries of c_i = Σ_j C_ji / n, C: cosines of the keys, 0 of "
+      "a key with itself, and in each row j 0 at the last i with C_ji > threshold (at the first "
+      "entry where there is none); the last window entries are always kept";
   entry.source = "R-KV (Cai et al., 2025, arXiv 2505.24133), as in its code";
   entry.needs = "the last window queries, keys";
   entry.work =

@@ -81,17 +81,15 @@ PolicyEntry simlayer() {
   entry.traits.budget_is_outcome = true;
   entry.formula =
       "a layer is lazy if the last queries give the first and the last `recent` entries before "
-      "them "
-      "more than `threshold` of their attention, mean over query heads; it keeps the `first` "
+      "them more than `threshold` of their attention, mean over query heads; it keeps the `first` "
       "entries and the last recent - queries; a cache of at most first + recent + queries is kept";
   entry.source = "SimLayerKV (Zhang et al., 2024, arXiv 2410.13846); as kvpress";
   entry.needs = "the attention of the last queries of all heads of a layer";
   entry.work = "n queries products of length d per query head";
   entry.differences =
       "the threshold depends on the model: 0.9 for Llama 3, 0.65 for Llama 2, 0.8 for Mistral, "
-      "0.85 "
-      "for Qwen; kvpress decides once, at the prompt's end; here every step decides again, for the "
-      "entries still in the cache";
+      "0.85 for Qwen; kvpress decides once, at the prompt's end; here every step decides again, "
+      "for the entries still in the cache";
   entry.parameters = {
       number_parameter("threshold", 0.9, 0.0, 2.0,
                        "attention to the first and last entries above which a layer is lazy"),

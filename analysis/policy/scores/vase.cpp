@@ -174,25 +174,20 @@ PolicyEntry vase() {
   entry.summary = "values of a large range are pinned, the other places are drawn by attention";
   entry.formula =
       "the last window entries, the first tokens, and then the largest of max_c v_ic - min_c v_ic "
-      "are "
-      "kept, large of these; the other places are drawn without replacement with weights w_i: "
-      "mean "
-      "over the last window queries so far of softmax(logits / temperature) over the entries "
-      "before "
-      "the window, mean of kernel neighbours, mean over the group. score_i = ln w_i - ln(-ln u_i), "
-      "u: "
-      "hash(seed + 1000003 t, layer, head, token), t: tokens seen; pinned: 1000. expected=1: the "
-      "inclusion probability 1 - exp(-λ w_i), with λ such that they add up to the places; pinned: "
-      "1";
+      "are kept, large of these; the other places are drawn without replacement with weights w_i: "
+      "mean over the last window queries so far of softmax(logits / temperature) over the entries "
+      "before the window, mean of kernel neighbours, mean over the group. score_i = ln w_i - "
+      "ln(-ln u_i), u: hash(seed + 1000003 t, layer, head, token), t: tokens seen; pinned: 1000. "
+      "expected=1: the inclusion probability 1 - exp(-λ w_i), with λ such that they add up to the "
+      "places; pinned: 1";
   entry.source = "VaSE (2026, arXiv 2606.03928), as in its code; expected: Rosén (1997)";
   entry.needs = "the last window queries, keys, values";
   entry.work = "n window products of length d per query head, and 2 n d comparisons";
   entry.differences =
       "the code acts while the model writes, where its cache has a multiple of 64 entries: "
       "vase+only+every(64). It pins 1024 of 4096 entries in the paper's runs; large=25% is as "
-      "many. "
-      "Its random numbers differ. With expected=1 nothing is drawn: the entries of the highest "
-      "probabilities stay";
+      "many. Its random numbers differ. With expected=1 nothing is drawn: the entries of the "
+      "highest probabilities stay";
   entry.parameters = {
       share_parameter(
           "large", Percent{25.0}, 0, 1e6,

@@ -1,7 +1,5 @@
 // vatp: accumulated attention times the value's length.
 
-#include <algorithm>
-
 #include "analysis/policy/kit/accumulated_attention.h"
 #include "analysis/policy/kit/first_tokens.h"
 #include "analysis/policy/kit/group_mean.h"

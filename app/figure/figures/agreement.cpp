@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <numeric>
 
 #include "analysis/numeric/set_overlap.h"
 #include "analysis/policy/published.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "analysis/metric/attention.h"
 #include "analysis/metric/attention_map.h"

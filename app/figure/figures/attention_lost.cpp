@@ -221,11 +221,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->caption_text = fmt::format(
       "Attention of the last {} queries that goes to evicted entries, as a share of their "
       "attention to all {} tokens before them{}; {}. These tokens are read with the full cache, "
-      "then each "
-      "policy "
-      "acts once at each budget. Optimum: the entries with the least later attention leave; "
-      "dashed: "
-      "random eviction, on average.{}",
+      "then each policy acts once at each budget. Optimum: the entries with the least later "
+      "attention leave; dashed: random eviction, on average.{}",
       format_count(trace.length() - request.prefix), format_count(request.prefix), sinks, where,
       half);
   return figure;

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/metric/tightness.h"
+#include "analysis/metric/two_stage_bound.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"

@@ -118,11 +118,10 @@ class CauseScatter final : public Figure {
     std::string text = fmt::format(
         "Leave-one-out: by how much the log-probability of the answer “{}”{} falls when the full "
         "cache drops {} token{} in one head alone ({} of {} heads were run; in all heads at once: "
-        "{:.2f} nats). "
-        "Below 0 the loss helps. Against a, the attention of the answer’s queries to these tokens "
-        "with the full cache; b, their rank by the score of {} with {} entries, mean over the "
-        "tokens (1: highest); c, {}. ρ: Spearman’s rank correlation over the heads, with its 95 % "
-        "interval (Bonett and Wright 2000): ",
+        "{:.2f} nats). Below 0 the loss helps. Against a, the attention of the answer’s queries to "
+        "these tokens with the full cache; b, their rank by the score of {} with {} entries, mean "
+        "over the tokens (1: highest); c, {}. ρ: Spearman’s rank correlation over the heads, with "
+        "its 95 % interval (Bonett and Wright 2000): ",
         printable(results.expected), model.empty() ? "" : " of " + model, results.tokens.size(),
         results.tokens.size() == 1 ? "" : "s", losses.size(), results.drop.heads.size(),
         -results.drop.all.gain, results.policy, results.budget, predicted_words());

@@ -121,8 +121,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress&) {
   figure->caption_text = fmt::format(
       "Loss by budget, {}{}: line, mean over {}{}; band, up to the bound of the expected loss, "
       "which is too low with a probability of at most {:g} %{}; dashed, the limit {:g}. Upright: "
-      "the "
-      "smallest budget from which on the bound is within the limit: {}.{}{}",
+      "the smallest budget from which on the bound is within the limit: {}.{}{}",
       figure->advice.loss, table.block == "capture" ? "" : ", block " + table.block,
       fewest < most ? format_count(fewest) + " to " : "", prompts_text(table, most),
       100.0 * request.risk, request.together ? " for all policies together" : "", request.at_most,

@@ -170,8 +170,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       "{} of the mean query and the mean key before RoPE at each distance, layer {}, head {}: "
       "q̄ᵀR(Δ)k̄ as a logit{}. Marks: measured, the mean over all pairs of tokens at the distance. "
       "Their correlation: {}. {} of the measured attention goes to the first {} tokens; with "
-      "these, "
-      "{} holds {} %{}.{}",
+      "these, {} holds {} %{}.{}",
       of_attention ? "Attention" : "Logit", s.layer, s.head,
       of_attention
           ? ", then the softmax over the distances that a query sees, mean over the queries"
@@ -196,13 +195,11 @@ FigureInfo entry() {
   info.name = "distance-kernel";
   info.title = "Attention by distance";
   info.tooltip =
-      "q̄ᵀR(Δ)k̄·scale, with the mean query q̄ and the mean key k̄ of a head before RoPE: a function "
-      "of "
-      "the distance Δ alone. DuoAttention (2410.10819) finds its streaming heads from this, "
-      "TriAttention (2604.04921) and expected attention (2510.00636) score keys by it. Marks: the "
-      "head's measured value at the distance. Dashed: the window that, with the first 4 tokens, "
-      "holds "
-      "90 % of its attention";
+      "q̄ᵀR(Δ)k̄·scale, with the mean query q̄ and the mean key k̄ of a head before RoPE: a "
+      "function of the distance Δ alone. DuoAttention (2410.10819) finds its streaming heads from "
+      "this, TriAttention (2604.04921) and expected attention (2510.00636) score keys by it. "
+      "Marks: the head's measured value at the distance. Dashed: the window that, with the first 4 "
+      "tokens, holds 90 % of its attention";
   info.topic = Topic::attention;
   info.needs.head = true;
   info.aspect = 1.45;

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
-#include <numeric>
 #include <tuple>
 
 #include "analysis/error.h"
@@ -116,8 +114,7 @@ class EvictionErrorFigure final : public Figure {
         "lowest c, except protected ones ({} of {} are evicted by both). b, change of the output "
         "of the step's last query under either choice, before W_O, mean over the group's query "
         "heads: the sum of c with the query's own attention (Σ c), and the error ‖o − o′‖₂ of "
-        "evicting "
-        "all together.",
+        "evicting all together.",
         step, selection.layer, selection.head, policy, format_count(budget), both, gone);
   }
 

@@ -132,8 +132,7 @@ class Follow final : public Figure {
         "{} in every head after step {}: colour, the share still in the cache; dots, the attention "
         "that the answer's queries give to what is followed with the full cache (mean over these "
         "queries and the head's query heads; without an answer: the queries of the question; "
-        "without both: "
-        "all later queries)",
+        "without both: all later queries)",
         what, step);
     for (std::size_t p = 0; p < policies.size(); ++p) {
       text += fmt::format("{} {}, {}", p == 0 ? "." : ";", static_cast<char>('a' + p),

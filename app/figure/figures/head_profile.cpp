@@ -11,11 +11,10 @@
 
 #include "analysis/error.h"
 #include "analysis/metric/head_roles.h"
-#include "analysis/metric/strongest_attention.h"
+#include "analysis/metric/later_attention.h"
 #include "analysis/one_line.h"
 #include "analysis/record/layer_states.h"
-#include "analysis/study/share_interval.h"
-#include "analysis/study/student_mean.h"
+#include "analysis/study/intervals.h"
 #include "analysis/study/study_traces.h"
 #include "analysis/unknown.h"
 #include "app/figure/figures/figures.h"
@@ -508,8 +507,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const std::filesystem::path strongest_path = find_study_trace(study, strongest.prompt);
   std::string text = fmt::format(
       "Head {}.{} with {}, budget {}{}: values of each measure on {}, the least first; circles: "
-      "deciles. "
-      "Largest {}: {}{}.",
+      "deciles. Largest {}: {}{}.",
       figure->head.layer, figure->head.head, chosen.table.policies[chosen.policy],
       budget_text(chosen.table.budgets[chosen.budget]),
       chosen.table.block == "capture" ? "" : ", block " + chosen.table.block,
@@ -606,9 +604,8 @@ FigureInfo entry() {
   FigureInfo info = study_figure(
       "head-profile", "One head over prompts",
       "The selected head of a study: each measure's values over the prompts by decile, the share "
-      "of "
-      "prompts on which it has each role (Wilson's intervals), and the contexts in which it pays "
-      "the most attention. A click on a prompt opens its trace");
+      "of prompts on which it has each role (Wilson's intervals), and the contexts in which it "
+      "pays the most attention. A click on a prompt opens its trace");
   info.unfit = why_no_heads;
   info.needs.head = true;
   info.width_mm = 178.0;

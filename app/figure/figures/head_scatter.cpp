@@ -225,8 +225,7 @@ std::string HeadScatter::caption() const {
     const long left_out = known(panels[p]) - drawn(panels[p]);
     if (left_out == 0) continue;
     text += fmt::format(
-        " {}{} {} nothing, or less than 10⁻⁹ of the most: no place on a "
-        "logarithmic axis.",
+        " {}{} {} nothing, or less than 10⁻⁹ of the most: no place on a logarithmic axis.",
         panels.size() > 1 ? fmt::format("{}, ", static_cast<char>('a' + p)) : "",
         format_counted(left_out, "head"), left_out == 1 ? "loses" : "lose");
   }

@@ -220,8 +220,7 @@ ChoiceInfo curve_scale_choice() {
   scale.title = "Scale";
   scale.tooltip =
       "Scale of the values: logarithmic, linear from 0, or (auto) logarithmic where all are above "
-      "0 "
-      "and the largest is at least 30 times the smallest";
+      "0 and the largest is at least 30 times the smallest";
   scale.values = {"auto", "linear", "log"};
   return scale;
 }

@@ -1,14 +1,12 @@
 // Effect of an eviction in one layer on the next token's logits, to first order.
 
-#include "analysis/metric/logit_effect.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 
 #include "analysis/error.h"
-#include "analysis/measure/output_change.h"
+#include "analysis/measure/output_error.h"
 #include "analysis/metric/logit_path.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
@@ -226,9 +224,8 @@ FigureInfo entry() {
   info.tooltip =
       "Δlogits ≈ W_H·J·W_O·Δ (CAOTE eq. 42 with J, the derivative of the last norm; without later "
       "layers): which next tokens gain and lose most through the policy's evictions in the "
-      "selected "
-      "layer, or through the removal of one token. A token that does not occur in the trace is "
-      "shown by its number";
+      "selected layer, or through the removal of one token. A token that does not occur in the "
+      "trace is shown by its number";
   info.topic = Topic::values;
   info.needs.head = true;
   info.needs.step = true;

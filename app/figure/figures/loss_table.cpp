@@ -229,8 +229,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   if (std::none_of(figure->values.begin(), figure->values.end(),
                    [](double value) { return std::isfinite(value); })) {
     throw WorkError(
-        "figure loss-table: no query of this trace comes later, so nothing tells what "
-        "is lost");
+        "figure loss-table: no query of this trace comes later, so nothing tells what is lost");
   }
   return figure;
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <tuple>
 
 #include "analysis/error.h"
 #include "app/figure/figures/figures.h"

@@ -173,8 +173,7 @@ MeasureTable chosen_table(const FigureInfo& info, const FigureInput& input, bool
                     blocks[place_of(info, "block", choice(info, input.choices, "block"), blocks)]);
   if (table.values.empty()) {
     throw WorkError(
-        fmt::format("{}: measure {}: no item of a policy is done yet; let the study go "
-                    "on first",
+        fmt::format("{}: measure {}: no item of a policy is done yet; let the study go on first",
                     path, table.measure));
   }
   return table;

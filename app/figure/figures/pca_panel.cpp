@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "analysis/metric/pca.h"
 #include "analysis/policy/published.h"
 #include "app/figure/comparison.h"

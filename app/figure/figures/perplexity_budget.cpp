@@ -7,7 +7,7 @@
 #include <cmath>
 #include <optional>
 
-#include "analysis/study/share_interval.h"
+#include "analysis/study/intervals.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_evaluation.h"

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/stage_comparison.h"

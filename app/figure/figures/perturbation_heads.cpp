@@ -72,10 +72,8 @@ class PerturbationHeads final : public Figure {
     }
     return fmt::format(
                "Reduction of the output perturbation {} of every query head by the second stage, "
-               "in "
-               "percent of the value without the stage, {}. Smaller in {} of {} query heads, "
-               "larger in "
-               "{}.",
+               "in percent of the value without the stage, {}. Smaller in {} of {} query heads, "
+               "larger in {}.",
                symbol, settings, better, reductions.size(), worse) +
            absent_rows_text(present);
   }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/published.h"

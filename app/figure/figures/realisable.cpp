@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "analysis/error.h"
@@ -127,8 +126,7 @@ class Parts {
         "layers together (all), {}, with sets from the finest that a policy can choose to those "
         "that an engine with one table of blocks can hold; heads share by {}. N = {}. All layers "
         "together, with the mean entries of a head after the last step: {}. The last page always "
-        "stays, so a policy "
-        "that keeps no recent tokens by itself can lose less with pages.",
+        "stays, so a policy that keeps no recent tokens by itself can lose less with pages.",
         asked_text(*input_.trace), wanted_.how, replays.front()->budget, held);
     figure->caption_text += curve_scale_words(figure->panels.front());
     for (const std::string& refusal : wanted_.refusals) figure->caption_text += " " + refusal + ".";
@@ -194,8 +192,7 @@ FigureInfo entry() {
       "What is lost when each head has a set of its own, when all heads of a layer share one, and "
       "when that one consists of whole pages, as engines such as vLLM and SGLang hold them: the "
       "change of each layer's attention output and of all layers together, for the answer's "
-      "queries "
-      "(else the question's, else later ones), at the same budget";
+      "queries (else the question's, else later ones), at the same budget";
   info.topic = Topic::comparisons;
   info.needs.comparison = true;
   info.width_mm = 178.0;

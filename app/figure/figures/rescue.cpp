@@ -134,11 +134,10 @@ class Rescue final : public Figure {
         model.empty() ? "" : " of " + model, r.policy, r.budget, printable(r.full_says),
         r.full_logprob, printable(r.policy_says), r.policy_logprob);
     text += fmt::format(
-        "a, {}, from a replay; b, gain in the answer's "
-        "log-probability when the running model with the policy keeps them in that head alone "
-        "(filled: the answer is right); c, its change when the full cache drops them in that head "
-        "alone (filled: wrong). Dashed: in all heads at once. If there is room, d: a against b, "
-        "every head (filled: in the set). ",
+        "a, {}, from a replay; b, gain in the answer's log-probability when the running model with "
+        "the policy keeps them in that head alone (filled: the answer is right); c, its change "
+        "when the full cache drops them in that head alone (filled: wrong). Dashed: in all heads "
+        "at once. If there is room, d: a against b, every head (filled: in the set). ",
         predicted_words());
     const auto set = [&](const RescueSide& side, const char* does) {
       if (!side.smallest) return;

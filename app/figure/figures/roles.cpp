@@ -86,12 +86,11 @@ class Roles final : public Figure {
   std::string caption() const override {
     std::string text =
         "Roles of every query head with the full cache on this one trace (over many prompts: "
-        "figure "
-        "head-profile of a study), outlined where a head is "
-        "named by the role: its value exceeds the threshold by the largest factor. A head that "
-        "rests on the sink is outlined there, too, beside its name. After each role: how many "
-        "heads reach its threshold; in brackets, how many reach two thirds of the threshold, and "
-        "how many one and a half times the threshold.";
+        "figure head-profile of a study), outlined where a head is named by the role: its value "
+        "exceeds the threshold by the largest factor. A head that rests on the sink is outlined "
+        "there, too, beside its name. After each role: how many heads reach its threshold; in "
+        "brackets, how many reach two thirds of the threshold, and how many one and a half times "
+        "the threshold.";
     for (std::size_t role = 0; role < role_catalog().size(); ++role) {
       const RoleInfo& info = role_catalog()[role];
       text +=

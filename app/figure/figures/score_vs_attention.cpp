@@ -312,8 +312,7 @@ FigureInfo entry() {
       "Each entry of the cache before the step's eviction: the policy's score, and the mean of "
       "A[q,i] over all queries q after the step, with the full cache, mean over the head's query "
       "heads. A policy that foretells attention has Spearman's rank correlation ρ = 1; equal "
-      "values "
-      "share their rank. As a map of all heads: overview, score_attention_correlation";
+      "values share their rank. As a map of all heads: overview, score_attention_correlation";
   info.topic = Topic::attention;
   info.needs.head = true;
   info.needs.step = true;

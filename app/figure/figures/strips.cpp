@@ -1,7 +1,5 @@
 #include "app/figure/figures/strips.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "analysis/error.h"
-#include "analysis/study/bootstrap.h"
+#include "analysis/study/intervals.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "analysis/error.h"
-#include "analysis/study/bootstrap.h"
+#include "analysis/study/intervals.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"
@@ -292,8 +292,7 @@ FigureInfo loops_entry() {
     const int measure = study.measure(kAgreement);
     if (measure >= 0 && !blocks_of(study, measure).empty()) return {};
     return "has no runs of task drift, which compare the open with the closed loop; add \"drift\" "
-           "to "
-           "the study's tasks and run kvloupe-capture study";
+           "to the study's tasks and run kvloupe-capture study";
   };
   info.compute = [](const FigureInput& input, Progress& progress) {
     return make_figure(loops_entry(), input, progress, true);

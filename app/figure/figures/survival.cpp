@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "analysis/numeric/set_overlap.h"
 #include "app/figure/comparison.h"
@@ -119,8 +118,7 @@ class Survival final : public Figure {
   std::string caption() const override {
     return fmt::format(
         "Step at which each token leaves each head under {}; the last colour: the token stays. "
-        "Rows "
-        "are heads, {}. Above: the share of heads in which a token stays to the end.",
+        "Rows are heads, {}. Above: the share of heads in which a token stays to the end.",
         policy,
         by_layer ? "layer by layer"
                  : "each beside the head that keeps the most similar tokens (Jaccard), from the "

@@ -274,8 +274,7 @@ void CauseCard::draw_rescue(const PanelContext& c, const Case& found) {
   if (run.expected.empty()) return;
   if (!found.follows) {
     ImGui::TextWrapped(
-        "This prompt has no segment \"needle\": choose the tokens to follow in the film "
-        "strip.");
+        "This prompt has no segment \"needle\": choose the tokens to follow in the film strip.");
     return;
   }
   if (context_only(chosen_)) {

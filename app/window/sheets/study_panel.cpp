@@ -4,7 +4,6 @@
 #include <imgui.h>
 #include <imgui_stdlib.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "app/window/sheets/sheet_form.h"

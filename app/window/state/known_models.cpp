@@ -1,6 +1,5 @@
 #include "app/window/state/known_models.h"
 
-#include <algorithm>
 #include <system_error>
 
 #include "analysis/trace/model_fingerprint.h"

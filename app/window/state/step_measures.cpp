@@ -1,6 +1,5 @@
 #include "app/window/state/step_measures.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <utility>

@@ -8,7 +8,6 @@
 #include <map>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "analysis/error.h"
 #include "analysis/replay/budget_entries.h"
