@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "tests/capture/whole_model.h"
 #include "trainer/autocast.h"
 
 namespace kvloupe::train {

@@ -1,4 +1,5 @@
 #include "trainer/measure.h"
+#include "tests/capture/whole_model.h"
 
 #include <torch/types.h>
 
@@ -104,7 +105,7 @@ SinkReport measure_sinks(const Transformer& model, std::span<const TokenId> ids,
   report.layers = static_cast<int>(config.num_layers);
   report.heads = static_cast<int>(config.num_heads);
   report.kv_heads = static_cast<int>(config.num_kv_heads);
-  model.forward(id_tensor(ids, device), [&](int, const StateTensors& states) {
+  run_whole(model, id_tensor(ids, device), [&](int, const StateTensors& states) {
     const at::Tensor attention = causal_attention(states, model.attention_scale());
     const at::Tensor strength = attention[0].slice(1, 1).select(2, 0).mean(1).to(at::kDouble).cpu();
     const at::Tensor norms = states.value[0].to(at::kFloat).norm(2, -1);  // [Hk,T]
@@ -132,7 +133,7 @@ double needle_accuracy(const Transformer& model, const Corpus& corpus, const Nee
       std::vector<TokenId> ids(prompt.ids.begin(), prompt.ids.begin() + prompt.question_begin);
       const std::vector<TokenId> question = corpus.question(prompt.words[needle]);
       ids.insert(ids.end(), question.begin(), question.end());
-      const at::Tensor logits = model.forward(id_tensor(ids, device));
+      const at::Tensor logits = run_whole(model, id_tensor(ids, device));
       ++asked;
       if (logits[0][-1].argmax().item<std::int64_t>() == prompt.answers[needle]) ++right;
     }
@@ -144,7 +145,7 @@ SinkRemoval measure_sink_removal(const Transformer& model, std::span<const Token
                                  at::Device device) {
   const at::NoGradGuard no_gradients;
   const at::Tensor tokens = id_tensor(ids, device);
-  return {later_loss(model.forward(tokens), tokens),
+  return {later_loss(run_whole(model, tokens), tokens),
           later_loss(forward_without_first(model, tokens), tokens)};
 }
 

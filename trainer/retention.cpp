@@ -11,6 +11,7 @@
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace.h"
 #include "capture/run/capture.h"
+#include "tests/capture/whole_model.h"
 
 namespace kvloupe::train {
 namespace {
@@ -31,7 +32,7 @@ std::vector<std::pair<int, int>> reading_heads(const Transformer& model,
   at::Tensor ids = at::empty({1, static_cast<std::int64_t>(prompt.ids.size())}, at::kLong);
   std::copy(prompt.ids.begin(), prompt.ids.end(), ids.data_ptr<std::int64_t>());
   std::vector<std::pair<int, int>> found;
-  model.forward(ids, [&](int layer, const StateTensors& states) {
+  run_whole(model, ids, [&](int layer, const StateTensors& states) {
     const at::Tensor last =
         causal_attention(states, model.attention_scale())[0].select(1, -1);  // [Hq,T]
     for (std::int64_t head = 0; head < last.size(0); ++head) {

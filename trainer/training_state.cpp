@@ -12,6 +12,7 @@
 #include "analysis/output_file.h"
 #include "capture/checkpoint/safetensors.h"
 #include "capture/model/load_transformer.h"
+#include "tests/capture/whole_model.h"
 #include "trainer/random.h"
 #include "trainer/tokenizer_model.h"
 

@@ -159,9 +159,7 @@ AttentionLost::Point point_of(const std::vector<double>& attention,
 }
 
 StateParts parts_of(const AttentionLostRequest& request) {
-  StateParts parts;
-  parts.logsumexp = true;
-  parts.value_norms = false;
+  StateParts parts{.value_norms = false, .logsumexp = true};
   parts.output_weights =
       std::any_of(request.policies.begin(), request.policies.end(), [](const PolicySpec& policy) {
         return has_trait(policy, &PolicyTraits::reads_output_weights);
@@ -174,14 +172,13 @@ std::vector<AttentionLost> of_layer(const Trace& trace, const AttentionLostReque
                                     const HeadLoop& for_heads, Progress& progress) {
   const StateParts parts = parts_of(request);
   const auto states = layer_states(request.states, trace, layer, parts, progress);
-  LayerContext context;
-  context.layer = layer;
-  context.model = trace.layer_model(layer);
-  context.attention = trace.attention(layer);
-  context.output_weights = states->output_weights;
-  context.for_heads = for_heads;
-  context.sequence = &tables;
-  context.progress = &progress;
+  LayerContext context{.layer = layer,
+                       .model = trace.layer_model(layer),
+                       .attention = trace.attention(layer),
+                       .output_weights = states->output_weights,
+                       .for_heads = for_heads,
+                       .sequence = &tables,
+                       .progress = &progress};
   PrefixStep step(*states, context, request.prefix);
   const std::span<const std::int32_t> tokens = step.tokens();
   const auto first = static_cast<std::size_t>(

@@ -128,14 +128,10 @@ FollowedReplay follow_tokens(const Trace& trace, ReplayRequest request,
   request.measures = {};
   request.followed = tokens;
   request.states = &states;
-  ReadsRequest reads;
-  reads.tokens = tokens;
-  reads.roles = true;
-  reads.states = &states;
+  ReadsRequest reads{.tokens = tokens, .roles = true, .states = &states};
   const std::vector<TokenReads> read = token_reads(trace, reads, progress);
   FollowedReplay result{replay(trace, request, progress), {}};
-  AskOptions asking;
-  asking.states = &states;
+  AskOptions asking{.states = &states};
   result.heads = follow(result.replay, read, tokens,
                         restored_heads(trace, result.replay, tokens, asking, progress));
   return result;

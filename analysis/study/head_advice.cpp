@@ -198,10 +198,8 @@ HeadEntries best_table(const std::vector<LossCurve>& curves, double mean, double
 /// Name and numbers of a sharing whose entries are the same on every prompt.
 HeadSharing fixed_sharing(std::string name, const std::vector<LossCurve>& curves,
                           const HeadEntries& entries, double mean) {
-  HeadSharing sharing;
-  sharing.name = std::move(name);
-  sharing.foretold = sum_at(curves, entries);
-  sharing.measured = kUnknown;
+  HeadSharing sharing{
+      .name = std::move(name), .foretold = sum_at(curves, entries), .measured = kUnknown};
   const auto heads = static_cast<double>(entries.size());
   for (const double one : entries) {
     sharing.at_least = sharing.at_least || one < curves.front().entries.front() * (1.0 - 1e-9);
@@ -254,8 +252,7 @@ std::vector<HeadSharing> studied_sharings(const StudyTable& study, const Measure
     if (!shares_otherwise(retained.policies[p], advice.tried)) continue;
     const HeadMeasureTable kept = head_table(study, retained, p, b);
     if (kept.heads != losses.heads) continue;
-    HeadSharing mean;
-    mean.name = retained.policies[p];
+    HeadSharing mean{.name = retained.policies[p]};
     bool whole = true;
     for (const std::string& prompt : losses.prompts) {
       const auto at = static_cast<std::size_t>(

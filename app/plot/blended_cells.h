@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "app/scene/light.h"
+#include "app/scene/colour_map.h"
 
 namespace kvloupe::figure {
 

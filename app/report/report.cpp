@@ -322,8 +322,7 @@ class Maker {
   // --- parts
 
   void add_facts() {
-    ReportPart part;
-    part.title = "What was studied";
+    ReportPart part{.title = "What was studied"};
     part.facts.emplace_back("Model", facts_.model);
     part.facts.emplace_back("Prompts", prompts_in_words());
     part.facts.emplace_back("How", facts_.work);
@@ -358,8 +357,7 @@ class Maker {
   }
 
   void add_curves() {
-    ReportPart part;
-    part.title = in_one_line(measure_.title) + " by budget";
+    ReportPart part{.title = in_one_line(measure_.title) + " by budget"};
     figure::Choices choices = loss_choices();
     if (advice_) {
       part.paragraphs.push_back(
@@ -402,8 +400,7 @@ class Maker {
   }
 
   void add_promises() {
-    ReportPart part;
-    part.title = "Which budget can be promised";
+    ReportPart part{.title = "Which budget can be promised"};
     part.paragraphs.push_back(fmt::format(
         "For each policy the smallest budget from which on the bound of the expected loss ({}) is "
         "at most {:g}. The promises of all policies hold together with a probability of at least "
@@ -529,8 +526,7 @@ class Maker {
   }
 
   void add_heads() {
-    ReportPart part;
-    part.title = "Heads that matter";
+    ReportPart part{.title = "Heads that matter"};
     const std::optional<HeadMeasure> chosen = head_measure();
     if (!chosen) {
       part.paragraphs.emplace_back(
@@ -650,8 +646,7 @@ class Maker {
   // --- commands
 
   void add_commands() {
-    ReportPart part;
-    part.title = "How to repeat it";
+    ReportPart part{.title = "How to repeat it"};
     const std::string results = shell_word(results_);
     const std::string file =
         facts_.study_file.empty() ? "STUDY.json" : shell_word(facts_.study_file);

@@ -1,7 +1,5 @@
 #include "capture/checkpoint/safetensors.h"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,7 +10,6 @@
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"
-#include "analysis/output_file.h"
 #include "analysis/parallel_loop.h"
 #include "capture/file/mapped_file.h"
 #include "capture/file/read_file.h"
@@ -253,47 +250,6 @@ void Checkpoint::refuse_others(const std::set<std::string>& used,
                     "contains the tensor " + in_one_line(name) + ", which a " + architecture +
                         " with this config.json does not use; do the two files belong together?");
   }
-}
-
-void write_safetensors(const std::filesystem::path& target,
-                       const std::vector<std::pair<std::string, at::Tensor>>& tensors,
-                       const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json header;
-  if (!metadata.empty()) header["__metadata__"] = metadata;
-  std::uint64_t offset = 0;
-  for (const auto& [name, tensor] : tensors) {
-    const at::ScalarType type = tensor.scalar_type();
-    const char* dtype = type == at::kFloat      ? "F32"
-                        : type == at::kHalf     ? "F16"
-                        : type == at::kBFloat16 ? "BF16"
-                                                : nullptr;
-    if (dtype == nullptr) throw WorkError("tensor " + name + " is not F32, F16 or BF16");
-    const std::uint64_t end =
-        offset + static_cast<std::uint64_t>(tensor.numel()) * safetensors_dtype_bytes(dtype);
-    header[name] = {
-        {"dtype", dtype}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
-    offset = end;
-  }
-  std::string text = header.is_null() ? "{}" : header.dump();
-  text.append(
-      (kSafetensorsLengthBytes - text.size() % kSafetensorsLengthBytes) % kSafetensorsLengthBytes,
-      ' ');  // aligns the data
-
-  OutputFile file(target.string());
-  const auto write_all = [&](const void* data, std::size_t size) {
-    file.write({static_cast<const char*>(data), size});
-  };
-  std::array<unsigned char, kSafetensorsLengthBytes> length{};
-  for (std::size_t i = 0; i < kSafetensorsLengthBytes; ++i) {
-    length[i] = static_cast<unsigned char>(text.size() >> (8 * i));
-  }
-  write_all(length.data(), length.size());
-  write_all(text.data(), text.size());
-  for (const auto& [name, tensor] : tensors) {
-    const at::Tensor bytes = tensor.detach().to(at::kCPU).contiguous();
-    write_all(bytes.data_ptr(), bytes.nbytes());
-  }
-  file.finish();
 }
 
 }  // namespace kvloupe

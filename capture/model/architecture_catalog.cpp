@@ -4,7 +4,7 @@
 
 #include "analysis/one_line.h"
 #include "capture/model/decoder_config.h"
-#include "capture/model/family_fields.h"
+#include "capture/model/family.h"
 
 namespace kvloupe {
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/capture/whole_model.h"
 #include "trainer/measure.h"
 
 namespace kvloupe::train {

@@ -7,6 +7,7 @@
 
 #include "analysis/error.h"
 #include "capture/model/load_transformer.h"
+#include "tests/capture/whole_model.h"
 #include "tests/support/temporary_folder.h"
 #include "trainer/loss.h"
 #include "trainer/measure.h"
@@ -150,7 +151,7 @@ TEST(StepLoss, GradientOfTheRestEqualsThatOfTheFormula) {
   const at::Tensor fast = gradient_of(with.loss) - gradient_of(without.loss);
 
   at::Tensor looking = at::zeros({}, at::kDouble);
-  model.forward(ids, [&](int, const StateTensors& states) {
+  run_whole(model, ids, [&](int, const StateTensors& states) {
     const at::Tensor attention = causal_attention(states, model.attention_scale());
     for (std::int64_t head = 0; head < attention.size(1); ++head) {
       for (std::int64_t query = 8; query < attention.size(2); ++query) {
@@ -191,7 +192,7 @@ TEST(StepLoss, GradientOfTheRestingValueEqualsThatOfTheFormula) {
   const at::Tensor fast = gradient_of(with.loss) - gradient_of(without.loss);
 
   at::Tensor value = at::zeros({}, at::kDouble);
-  model.forward(ids, [&](int, const StateTensors& states) {
+  run_whole(model, ids, [&](int, const StateTensors& states) {
     const at::Tensor attention = causal_attention(states, model.attention_scale());
     const std::int64_t length = states.value.size(2);
     const std::int64_t shared = attention.size(1) / states.value.size(1);
@@ -245,7 +246,7 @@ TEST(StepLoss, GradientOfLookingBackEqualsThatOfTheFormula) {
   at::Tensor cost = at::zeros({}, at::kDouble);
   double looking_back = 0.0;
   int count = 0;
-  model.forward(ids, [&](int layer, const StateTensors& states) {
+  run_whole(model, ids, [&](int layer, const StateTensors& states) {
     if (layer > 0) return;
     const at::Tensor attention = causal_attention(states, model.attention_scale());
     for (std::int64_t head = 0; head < 2; ++head) {

@@ -5,6 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "analysis/vector_clones.h"
+
 namespace kvloupe {
 
 namespace {

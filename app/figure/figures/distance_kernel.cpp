@@ -115,11 +115,10 @@ double agreement(const DistanceKernel& kernel, int tokens) {
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   const Selection& s = input.selection;
   const int tokens = input.trace->length();
-  const bool of_attention = choice(info, input.choices, "show") == "attention";
-  const bool log_axis = choice(info, input.choices, "axis") == "log";
+  const bool of_attention = input.choice("show") == "attention";
+  const bool log_axis = input.choice("axis") == "log";
   const std::vector<int> heads = query_heads(input.trace->layer_model(s.layer), s);
   const std::vector<DistanceKernel> kernels = kernels_of(input, heads, progress);
   const int distances = static_cast<int>(kernels.front().logit.size());
@@ -206,14 +205,9 @@ FigureInfo entry() {
   info.choices = {
       {"show", "Show", "The logit, or the attention that follows from it", {"logit", "attention"}},
       {"axis", "Axis", "Scale of the distances", {"log", "linear"}}};
-  info.unavailable = [](const Trace& trace) -> std::string {
-    if (std::string why = without_full_cache(trace); !why.empty()) return why;
-    try {
-      Rope rope(trace.layer_model(trace.storing_layers().front()));
-      return {};
-    } catch (const WorkError& error) {
-      return error.what();
-    }
+  info.unavailable = [](const Trace& trace) {
+    const std::string why = without_full_cache(trace);
+    return why.empty() ? without_rotation(trace) : why;
   };
   info.compute = compute;
   return info;

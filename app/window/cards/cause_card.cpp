@@ -20,7 +20,7 @@
 #include "app/figure/figures/overview_measures.h"
 #include "app/plot/printable.h"
 #include "app/window/cards/card.h"
-#include "app/window/state/model_search.h"
+#include "app/window/state/known_models.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "analysis/one_line.h"
+#include "capture/tokenizer/hugging_face/aligned_text.h"
 #include "capture/tokenizer/hugging_face/byte_alphabet.h"
-#include "capture/tokenizer/hugging_face/piece_list.h"
 #include "capture/tokenizer/hugging_face/regex.h"
 #include "capture/tokenizer/unicode.h"
 

@@ -1,4 +1,4 @@
-#include "capture/model/family_fields.h"
+#include "capture/model/family.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,6 @@ namespace {
 constexpr std::int64_t kMostExperts = 4096;
 constexpr std::int64_t kMostExpertsOfAllLayers = std::int64_t{1}
                                                  << 17;  // no model has a fifth of it
-constexpr std::int64_t kLargestDimension = std::int64_t{1} << 20;
 
 /// A mixture of experts in every layer.
 void read_experts(const ConfigReader& reader, const char* count, ModelConfig& config) {
