@@ -134,7 +134,7 @@ class Survival final : public Figure {
   ColourScale scale(const DrawRequest& request) const {
     ColourScale colours{.map = request.style.amounts,
                         .low = 0.0,
-                        .high = steps,
+                        .high = static_cast<double>(steps),
                         .label = fmt::format("Step of leaving ({}: stays)", steps)};
     choose_limits(colours, request.limits, Bounds{0.0, static_cast<double>(steps)});
     return colours;

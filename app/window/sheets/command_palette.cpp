@@ -24,11 +24,12 @@ namespace {
 void add_commands(const PanelContext& c, bool lesson_is_open, std::vector<PaletteEntry>& out) {
   for (const CommandRow& row : commands()) {
     if (row.words.empty() || row.command == Command::palette) continue;
-    SearchItem item{.title = std::string(row.words),
-                    .group = std::string(row.group),
-                    .keys = std::string(row.keys),
-                    .why_not = missing_for(row.needs, c.results.trace() != nullptr,
-                                           c.results.evaluation() != nullptr, lesson_is_open)};
+    SearchItem item{
+        .title = std::string(row.words),
+        .group = std::string(row.group),
+        .keys = std::string(row.keys),
+        .why_not = std::string(missing_for(row.needs, c.results.trace() != nullptr,
+                                           c.results.evaluation() != nullptr, lesson_is_open))};
     out.push_back({std::move(item), row.command});
   }
 }
