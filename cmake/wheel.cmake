@@ -6,7 +6,7 @@
 function(kvloupe_program_of_wheel program)
   get_target_property(sources ${program} SOURCES)
   # This folder knows no KVLOUPE_MPI. The linker takes what it defines, and leaves the library's own file out.
-  add_executable(${program}-of-wheel EXCLUDE_FROM_ALL ${sources} ${CMAKE_SOURCE_DIR}/analysis/study/mpi/ranks.cpp)
+  add_executable(${program}-of-wheel EXCLUDE_FROM_ALL ${sources} ${kvloupe_SOURCE_DIR}/analysis/study/mpi/ranks.cpp)
   target_link_libraries(${program}-of-wheel PRIVATE ${ARGN})
   target_link_options(${program}-of-wheel PRIVATE LINKER:--as-needed LINKER:--strip-all)
   set_target_properties(${program}-of-wheel PROPERTIES OUTPUT_NAME ${program}

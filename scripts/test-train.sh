@@ -5,5 +5,5 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
-scripts/build.sh train test_train_fast kvloupe-train
-exec ctest --test-dir build-train --output-on-failure --parallel "$(nproc)" -R '^test_train' "$@"
+scripts/build.sh trainer test_train kvloupe-train
+exec ctest --test-dir build-train --output-on-failure --parallel "$(nproc)" -L trainer "$@"

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 folder=${1:-demo-model-training}
 shift || true
 
-scripts/build.sh train kvloupe-train
+scripts/build.sh trainer kvloupe-train
 program=build-train/bin/kvloupe-train
 # Every step allocates and frees large tensors: keep their memory instead of returning it each time.
 export MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=17179869184

@@ -1,8 +1,6 @@
 #include "analysis/engine/given_states.h"
 
 #include <bit>
-#include <cmath>
-#include <limits>
 #include <span>
 
 #include "analysis/engine/calls.h"

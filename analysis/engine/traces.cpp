@@ -23,7 +23,6 @@
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/budget_entries.h"
 #include "analysis/replay/follow_json.h"
-#include "analysis/replay/followed_replay.h"
 #include "analysis/replay/held_bytes.h"
 #include "analysis/replay/index_list.h"
 #include "analysis/replay/measure_replay.h"
@@ -185,10 +184,8 @@ void fill_measure(const kvloupe_engine_replay& own, const char* name, bool per_s
   Replay made;
   const Replay* from = &own.replay;
   if (!has_measure(own, measure)) {
-    MeasureRequest request;
-    request.measures = {measure.info->name};
-    request.summary = !per_step;
-    request.states = own.trace->states();
+    MeasureRequest request{
+        .measures = {measure.info->name}, .summary = !per_step, .states = own.trace->states()};
     made = measure_replay(own.trace->trace, own.replay, request, progress);
     from = &made;
   }

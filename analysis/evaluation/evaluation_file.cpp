@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <fstream>
 #include <system_error>
-#include <utility>
 
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"

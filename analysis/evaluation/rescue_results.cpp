@@ -350,9 +350,7 @@ std::string rescue_text(const RescueResults& results) {
 }
 
 void write_rescue(const RescueResults& results, const std::string& path) {
-  OutputFile out(path);
-  out.write(rescue_text(results));
-  out.finish();
+  write_whole_file(path, rescue_text(results));
 }
 
 }  // namespace kvloupe

@@ -49,57 +49,46 @@ MeasureFamily asked_by(Asked asked) {
   family.scope = MeasureScope::queries;
   family.on_request = true;
   family.asked = asked;
-  const StateParts reads;
   family.measures = {
       {.name = prefix + "kept_attention",
        .title = "Attention kept" + title,
-       .unit = "",
        .formula =
            "mean over q and the head's query heads of the sum of A_i over the tokens i whose "
            "entry the cache holds",
        .source = "CriticalKV theorem 3.3, for other queries",
        .better = Better::larger,
        .share = true,
-       .help = "Attention on entries that the cache still holds when the query comes" + tail,
-       .reads = reads},
+       .help = "Attention on entries that the cache still holds when the query comes" + tail},
       {.name = prefix + "output_error",
        .title = "Output error" + title,
-       .unit = "",
        .formula = "sum over q and the head's query heads of ||o - o'||^2 / sum of ||o||^2, before "
                   "W_O",
        .source = "ours, after CAOTE figure 3",
        .better = Better::smaller,
        .help = "Squared change of the head's outputs relative to their squared length, before the "
                "output projection" +
-               tail,
-       .reads = reads},
+               tail},
       {.name = prefix + "perturbation_l1",
        .title = "Perturbation ℒ₁" + title,
-       .unit = "",
        .formula = "mean over q and the head's query heads of ||(A - A') V W_O||_1",
        .source = "CriticalKV definition 2.1",
        .better = Better::smaller,
-       .help = "Change ℒ of the head's part of the layer's output, in the L1 norm" + tail,
-       .reads = reads},
+       .help = "Change ℒ of the head's part of the layer's output, in the L1 norm" + tail},
       {.name = prefix + "bound_l1",
        .title = "Bound θ₁" + title,
-       .unit = "",
        .formula = "mean over q and the head's query heads of theta; NaN with synthetic entries",
        .source = "CriticalKV theorem 3.3",
        .better = Better::smaller,
-       .help = "CriticalKV's upper bound θ of ℒ, in the L1 norm" + tail,
-       .reads = reads},
+       .help = "CriticalKV's upper bound θ of ℒ, in the L1 norm" + tail},
       {.name = prefix + "residual_part",
        .title = "Part of the change" + title,
-       .unit = "",
        .formula = "sqrt(sum over q of ||sum over the head's query heads of (o' - o) W_O||^2 / sum "
                   "over q of ||sum over all heads of all layers of o W_O||^2)",
        .source = "ours",
        .better = Better::smaller,
        .help = "Length of the change in what the head adds to the residual stream, relative to "
                "what all heads of all layers add" +
-               tail,
-       .reads = reads},
+               tail},
       {.name = prefix + "logit_part",
        .title = "Part of the logit's change" + title,
        .unit = "logits",
@@ -110,11 +99,9 @@ MeasureFamily asked_by(Asked asked) {
        .better = Better::larger,
        .any_origin = true,
        .help = "First-order change of the next token's logit by the change of this head's output" +
-               tail,
-       .reads = reads},
+               tail},
       {.name = prefix + "layer_error",
        .title = "Layer's output error" + title,
-       .unit = "",
        .formula =
            "sqrt(sum over q of ||sum over the layer's heads of (o' - o) W_O||^2 / sum over q "
            "of ||sum over the layer's heads of o W_O||^2)",
@@ -122,27 +109,22 @@ MeasureFamily asked_by(Asked asked) {
        .better = Better::smaller,
        .help = "Change of the layer's attention output, its heads added with their signs, relative "
                "to that output" +
-               tail + of_layer,
-       .reads = reads},
+               tail + of_layer},
       {.name = prefix + "worst_layer_error",
        .title = "Worst layer's output error" + title,
-       .unit = "",
        .formula = "the largest of the layers' errors",
        .source = "ours",
        .better = Better::smaller,
-       .help = "The largest of the layers' output errors" + tail + of_model,
-       .reads = reads},
+       .help = "The largest of the layers' output errors" + tail + of_model},
       {.name = prefix + "residual_change",
        .title = "Change of all heads together" + title,
-       .unit = "",
        .formula = "sqrt(sum over q of ||sum over all heads of all layers of (o' - o) W_O||^2 / sum "
                   "over q of ||sum over all heads of all layers of o W_O||^2)",
        .source = "ours",
        .better = Better::smaller,
        .help = "Change of what all heads of all layers add to the residual stream, relative to "
                "what they add" +
-               tail + of_model,
-       .reads = reads},
+               tail + of_model},
       {.name = prefix + "logit_change",
        .title = "Change of the next token's logit" + title,
        .unit = "logits",
@@ -151,8 +133,7 @@ MeasureFamily asked_by(Asked asked) {
        .better = Better::larger,
        .any_origin = true,
        .help = "First-order change of the next token's logit by the changes of all heads" + tail +
-               of_model,
-       .reads = reads},
+               of_model},
   };
   return family;
 }

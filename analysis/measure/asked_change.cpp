@@ -1,7 +1,6 @@
 #include "analysis/measure/asked_change.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "analysis/metric/attention.h"

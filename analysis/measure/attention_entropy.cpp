@@ -13,8 +13,7 @@ MeasureFamily attention_entropy() {
   family.name = "Entropy of the attention";
   family.remark =
       "Measured on the trace with the full cache, whatever the policy: the mean over all queries "
-      "and "
-      "over the head's query heads. This needs all T^2/2 products.";
+      "and over the head's query heads. This needs all T^2/2 products.";
   family.scope = MeasureScope::trace;
   family.on_request = true;
   const StateParts reads{

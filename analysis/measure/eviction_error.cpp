@@ -1,9 +1,6 @@
 // eviction error: what one step's eviction does to the output of the cache it evicts from; the sum
 // of CAOTE's scores, which treat every entry as if it left alone, beside the truth.
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <vector>
 
 #include "analysis/measure/measures.h"
@@ -88,21 +85,18 @@ std::vector<MeasureInfo> infos(const std::string& prefix, const std::string& h,
   return {
       {.name = prefix + "eviction_sum",
        .title = "Sum of CAOTE errors Σ c" + whose,
-       .unit = "",
        .formula = "sum over evicted j of c_j = h_j / (1 - h_j) ||o - v_j||_2, " + h,
        .source = "CAOTE eq. 8, appendix A",
        .better = Better::smaller,
        .help = "Errors that CAOTE gives the evicted entries one by one, added up, " + by},
       {.name = prefix + "eviction_joint",
        .title = "Joint eviction error" + whose,
-       .unit = "",
        .formula = "||sum over evicted j of h_j (o - v_j)||_2 / (1 - sum over evicted of h_j), " + h,
        .source = "ours, after CAOTE theorem 3.2",
        .better = Better::smaller,
        .help = "Error of evicting the same entries together, " + by},
       {.name = prefix + "eviction_ratio",
        .title = "Sum / joint error" + whose,
-       .unit = "",
        .formula = prefix + "eviction_sum / " + prefix + "eviction_joint",
        .source = "ours",
        .help = "The sum of the single errors divided by the joint error, " + by}};

@@ -27,7 +27,6 @@ MeasureFamily head_roles() {
                      number_text(role.threshold);
     family.measures.push_back({.name = role.name,
                                .title = role.title,
-                               .unit = "",
                                .formula = role.formula,
                                .source = role.source,
                                .share = true,

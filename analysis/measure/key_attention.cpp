@@ -16,7 +16,6 @@ MeasureFamily key_attention() {
   family.on_request = true;
   family.measures = {{.name = "key_attention_correlation",
                       .title = "ρ of similarity and attention",
-                      .unit = "",
                       .formula =
                           "rank correlation of the mean cosine of a key to the others and the "
                           "attention it receives",

@@ -11,13 +11,11 @@ MeasureFamily key_diversity() {
   family.name = "Diversity of the keys";
   family.remark =
       "Computed from the captured keys of the kept tokens, even if entries were merged or "
-      "refitted. The cache "
-      "is the cache before the step's eviction.";
+      "refitted. The cache is the cache before the step's eviction.";
   family.scope = MeasureScope::step;
   family.measures = {
       {.name = "key_objective",
        .title = "Objective ‖Σ k̂‖²",
-       .unit = "",
        .formula = "sum over all i, j in S of cos(k_i, k_j) = |sum over S of k_i/|k_i||^2, S the "
                   "retained keys",
        .source = "KeyDiff section 3.3",
@@ -27,7 +25,6 @@ MeasureFamily key_diversity() {
        .reads = StateParts::keys_only()},
       {.name = "key_mean_cosine",
        .title = "Mean cosine of retained keys",
-       .unit = "",
        .formula = "mean over i != j in S of cos(k_i, k_j)",
        .source = "after KeyDiff section 3.3",
        .better = Better::smaller,
@@ -37,7 +34,6 @@ MeasureFamily key_diversity() {
        .reads = StateParts::keys_only()},
       {.name = "relaxation_gap",
        .title = "Gap of KeyDiff's relaxation",
-       .unit = "",
        .formula = "|mean over S of k_i/|k_i| - mean over the cache of k_i/|k_i||",
        .source = "after KeyDiff section 3.3",
        .better = Better::smaller,

@@ -27,20 +27,17 @@ MeasureFamily key_geometry() {
   family.remark =
       "Computed from all captured keys, queries and values of a head, after RoPE; the mean if "
       "several query heads read the head. The paper does not say how many keys its figure 14 uses; "
-      "here it is a "
-      "tenth.";
+      "here it is a tenth.";
   family.scope = MeasureScope::trace;
   family.measures = {
       {.name = "mean_key_query_cosine",
        .title = "Cosine of mean key and mean query",
-       .unit = "",
        .formula = "cos(mean k_i, mean q_i)",
        .source = "KeyDiff figure 12",
        .help = "Cosine of the head's mean key and mean query: if it is negative, keys that differ "
                "from the mean receive more attention."},
       {.name = "distinct_keys_query_cosine",
        .title = "Cosine of distinct keys and mean query",
-       .unit = "",
        .formula =
            "mean of cos(k_i, mean q) over the tenth of the keys with the highest KeyDiff score",
        .source = "KeyDiff figure 14",
@@ -54,32 +51,27 @@ MeasureFamily key_geometry() {
        .help = "Median angle between a key and the head's mean key."},
       {.name = "key_norm",
        .title = "Median length of a key",
-       .unit = "",
        .formula = "median of |k_i|",
        .source = "after KeyDiff figure 13",
        .help = "Median length of the head's keys."},
       {.name = "neighbour_key_cosine",
        .title = "Cosine of neighbours' keys",
-       .unit = "",
        .formula = "mean of cos(k_i, k_i-1)",
        .source = "after KVMerger figure 3a",
        .help = "How alike the keys of neighbouring tokens are: their mean cosine."},
       {.name = "neighbour_value_cosine",
        .title = "Cosine of neighbours' values",
-       .unit = "",
        .formula = "mean of cos(v_i, v_i-1)",
        .source = "after KVMerger figure 3a",
        .help = "How alike the values of neighbouring tokens are: their mean cosine."},
       {.name = "far_key_cosine",
        .title = "Cosine of keys 64 tokens apart",
-       .unit = "",
        .formula = "mean of cos(k_i, k_i-64)",
        .source = "after KVMerger figure 3a",
        .help = "How alike two keys are with 63 tokens between them: their mean cosine, lower than "
                "the neighbours' where keys are alike locally. Unknown in 64 tokens or fewer."},
       {.name = "far_value_cosine",
        .title = "Cosine of values 64 tokens apart",
-       .unit = "",
        .formula = "mean of cos(v_i, v_i-64)",
        .source = "after KVMerger figure 3a",
        .help = "How alike two values are with 63 tokens between them: their mean cosine. Unknown "

@@ -32,7 +32,6 @@ MeasureFamily lost_evidence() {
   family.measures = {
       {.name = "evidence_attention",
        .title = "Attention to the evidence",
-       .unit = "",
        .formula = "a = mean over q and the head's query heads of the sum over i of A[q,i]",
        .source = "ours",
        .share = true,
@@ -41,7 +40,6 @@ MeasureFamily lost_evidence() {
        .reads = reads},
       {.name = "evidence_kept",
        .title = "Evidence kept",
-       .unit = "",
        .formula = "share of the pairs (q, i) in which the cache holds i when q comes",
        .source = "ours",
        .better = Better::larger,
@@ -50,7 +48,6 @@ MeasureFamily lost_evidence() {
        .reads = reads},
       {.name = "evidence_unseen",
        .title = "Evidence lost, not seen",
-       .unit = "",
        .formula = "share of the pairs that are lost, if a < mean over q of (tokens of the evidence "
                   "that q sees / all tokens that q sees); else 0",
        .source = "ours, after arXiv 2605.08234",
@@ -60,7 +57,6 @@ MeasureFamily lost_evidence() {
        .reads = reads},
       {.name = "evidence_misranked",
        .title = "Evidence lost, ranked low",
-       .unit = "",
        .formula = "share of the pairs that are lost in a head with a at or above the even spread, "
                   "and lost with the budget N in every head as well",
        .source = "ours, after arXiv 2605.08234",
@@ -71,7 +67,6 @@ MeasureFamily lost_evidence() {
        .reads = reads},
       {.name = "evidence_cut",
        .title = "Evidence lost, cut by the allocation",
-       .unit = "",
        .formula = "share of the pairs that are lost in a head with a at or above the even spread, "
                   "but kept with the budget N in every head",
        .source = "ours, after arXiv 2605.08234",
@@ -82,7 +77,6 @@ MeasureFamily lost_evidence() {
        .reads = reads},
       {.name = "layer_eviction_ratio",
        .title = "Evidence that no head of the layer holds",
-       .unit = "",
        .formula = "share of the pairs (q, i) for which no head of the layer holds i when q comes",
        .source = "ours: the Global Eviction Ratio of one layer",
        .better = Better::smaller,
@@ -92,7 +86,6 @@ MeasureFamily lost_evidence() {
        .reads = reads},
       {.name = "global_eviction_ratio",
        .title = "Global Eviction Ratio",
-       .unit = "",
        .formula = "share of the pairs (q, i) for which no head of any layer holds i when q comes",
        .source = "Ananthanarayanan et al. 2026 (arXiv 2603.01426), of the evidence",
        .better = Better::smaller,

@@ -1,7 +1,5 @@
 // lost values: how large the values were that a step evicted.
 
-#include <limits>
-
 #include "analysis/measure/measures.h"
 #include "analysis/policy/kit/value_range.h"
 
@@ -46,7 +44,6 @@ MeasureFamily lost_values() {
   family.measures = {
       {.name = "lost_value_range",
        .title = "Value range of the evicted",
-       .unit = "",
        .formula =
            "mean over the entries that leave of max_c v_ic - min_c v_ic, divided by the mean "
            "over all entries before the eviction",
@@ -55,7 +52,6 @@ MeasureFamily lost_values() {
        .reads = {.queries = false, .output_weights = false, .value_norms = false}},
       {.name = "largest_lost_value_range",
        .title = "Largest value range of the evicted",
-       .unit = "",
        .formula = "the largest max_c v_ic - min_c v_ic of the entries that leave, divided by the "
                   "largest of all entries before the eviction",
        .source = "VaSE (2026, arXiv 2606.03928)",

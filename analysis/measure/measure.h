@@ -50,10 +50,10 @@ enum class Summary { mean, last };
 
 /// The description of one measure, and where its value is stored.
 struct MeasureInfo {
-  std::string name;     // JSON key, sweep column, --set measure=
-  std::string title;    // short, with its symbol: for a colour bar
-  std::string unit;     // "" for a plain number
-  std::string formula;  // plain text
+  std::string name;       // JSON key, sweep column, --set measure=
+  std::string title;      // short, with its symbol: for a colour bar
+  std::string unit = {};  // "" for a plain number
+  std::string formula;    // plain text
   std::string source;
   Better better = Better::neither;
   Summary summary = Summary::mean;

@@ -105,9 +105,7 @@ bool has_nothing_to_reach(const Measure& measure, const QueryHeadRecord& own) {
   return !std::isnan(slot_value(own.values, require_measure(measure.info->share_of).slot)) &&
          std::isnan(slot_value(own.values, measure.slot));
 }
-}  // namespace
 
-namespace {
 Catalog<MeasureFamily>& catalog() {
   static Catalog<MeasureFamily> all({
 #define KVLOUPE_MEASURE_FAMILY(name) measures::name(),

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <limits>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>

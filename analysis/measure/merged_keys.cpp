@@ -42,7 +42,6 @@ MeasureFamily merged_keys() {
            [](const StepRecord& r) { return mean_of(r, &MergeMeasures::effective_members); }},
       {.name = "merged_key_cosine",
        .title = "Cosine of merged key and members",
-       .unit = "",
        .formula = "mean of cos(sum of w_i k_i, k_i)",
        .source = "ours, from KVMerger's eq. 5",
        .better = Better::larger,

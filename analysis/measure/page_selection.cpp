@@ -81,7 +81,6 @@ MeasureFamily page_selection() {
   family.measures = {
       {.name = "quest_mass",
        .title = "Attention in the pages Quest reads",
-       .unit = "",
        .formula = "sum of A over the max(1, floor(n/16)) pages with the largest sum over "
                   "coordinates of max(q least, q most), least and most of the page's keys; n: "
                   "entries kept",
@@ -93,7 +92,6 @@ MeasureFamily page_selection() {
        .reads = StateParts::keys_only()},
       {.name = "best_mass",
        .title = "Attention of the best entries",
-       .unit = "",
        .formula = "sum of the n largest A; n: entries kept",
        .source = "no set of n entries can have more",
        .better = Better::larger,

@@ -2,7 +2,7 @@
 
 #include "analysis/metric/perturbation.h"
 #include "analysis/measure/measures.h"
-#include "analysis/metric/tightness.h"
+#include "analysis/metric/two_stage_bound.h"
 
 namespace kvloupe::measures {
 
@@ -37,16 +37,14 @@ MeasureFamily perturbation() {
       "Measured for the step's last query: the full cache compared with the retained entries. A: "
       "attention over the whole captured prefix; A': over the retained entries. NaN if the trace "
       "has no output weights. With synthetic entries (merging, attentionmatching) and in fewer "
-      "bits (quant) the bounds do not hold and are NaN. A sink logit "
-      "counts "
-      "as an entry with value 0 that is always kept. Where the layer has an output gate, outputs, "
-      "values and norms are those after the gate, which depends on the query.";
+      "bits (quant) the bounds do not hold and are NaN. A sink logit counts as an entry with value "
+      "0 that is always kept. Where the layer has an output gate, outputs, values and norms are "
+      "those after the gate, which depends on the query.";
   family.scope = MeasureScope::query_head;
   family.at_every_step = true;
   family.measures = {
       {.name = "retained_mass",
        .title = "Retained attention mass",
-       .unit = "",
        .formula = "S = sum over retained i of A_i",
        .source = "CriticalKV theorem 3.3",
        .better = Better::larger,
@@ -57,7 +55,6 @@ MeasureFamily perturbation() {
        .reads = kNothing},
       {.name = "perturbation_l1",
        .title = "Output perturbation ℒ (L1)",
-       .unit = "",
        .formula = "L = ||(A - A') V W_O||_1",
        .source = "CriticalKV definition 2.1",
        .better = Better::smaller,
@@ -68,7 +65,6 @@ MeasureFamily perturbation() {
        .reads = kOutputs},
       {.name = "bound_l1",
        .title = "Perturbation bound θ (L1)",
-       .unit = "",
        .formula =
            "theta = C - (2 - 1/S) sum over retained i of A_i ||v_i W_O||_1, C = sum over all "
            "i of A_i ||v_i W_O||_1; L <= theta",
@@ -80,7 +76,6 @@ MeasureFamily perturbation() {
        .reads = kNorms},
       {.name = "tightness_l1",
        .title = "Tightness ℒ/θ (L1)",
-       .unit = "",
        .formula =
            "L / theta; 1 if the bound is exact; NaN if theta = 0 (no retained entry has attention)",
        .source = "ours",
@@ -88,12 +83,10 @@ MeasureFamily perturbation() {
        .share_of = "bound_l1",
        .label = "tightness ℒ/θ",
        .help = "ℒ divided by its bound θ, mean over the head's query heads: 1 if the bound is "
-               "exact; – if θ is 0 (no kept entry has "
-               "attention). CriticalKV theorem 3.3.",
+               "exact; – if θ is 0 (no kept entry has attention). CriticalKV theorem 3.3.",
        .reads = kOutputsAndNorms},
       {.name = "perturbation_l2",
        .title = "Output perturbation ℒ (L2)",
-       .unit = "",
        .formula = "L = ||(A - A') V W_O||_2",
        .source = "CriticalKV appendix F",
        .better = Better::smaller,
@@ -102,7 +95,6 @@ MeasureFamily perturbation() {
        .reads = kOutputs},
       {.name = "bound_l2",
        .title = "Perturbation bound θ (L2)",
-       .unit = "",
        .formula = "theta with L2 norms throughout",
        .source = "CriticalKV appendix F",
        .better = Better::smaller,
@@ -110,7 +102,6 @@ MeasureFamily perturbation() {
        .reads = kNorms},
       {.name = "head_error_l2",
        .title = "Head output error ‖o − o′‖",
-       .unit = "",
        .formula = "||(A - A') V||_2, before W_O",
        .source = "CAOTE §3",
        .better = Better::smaller,
@@ -119,7 +110,6 @@ MeasureFamily perturbation() {
        .reads = kValues},
       {.name = "tightness_l2",
        .title = "Tightness ℒ/θ (L2)",
-       .unit = "",
        .formula = "L / theta, both L2; NaN if theta = 0",
        .source = "ours",
        .share = true,

@@ -46,7 +46,6 @@ MeasureFamily refitted_entries() {
            }},
       {.name = "refit_value_change",
        .title = "Change of refitted values",
-       .unit = "",
        .formula = "mean of ||v' - v||_2 / ||v||_2, v: the value before the step",
        .source = "ours",
        .summary = Summary::last,

@@ -49,7 +49,6 @@ MeasureFamily retention() {
        .of_replay = retained},
       {.name = "retained_share",
        .title = "Share retained",
-       .unit = "",
        .formula = "entries after the last step / tokens that later queries see",
        .source = "KVMerger figure 3b",
        .share = true,

@@ -43,16 +43,13 @@ MeasureFamily score_prediction() {
       "included. Attention is that of the full cache, mean over all queries after the step and "
       "over the group. The measure looks into the future, so it can judge a policy but not be one. "
       "NaN if no query comes later, or if all scores are equal. Needs the products of all later "
-      "queries with "
-      "the "
-      "entries at every step.";
+      "queries with the entries at every step.";
   family.scope = MeasureScope::step;
   family.on_request = true;
   family.reads_scores = true;
   family.of_step = measure;
   family.measures = {{.name = "score_attention_correlation",
                       .title = "ρ with later attention",
-                      .unit = "",
                       .formula =
                           "Spearman's rank correlation of score_i and the mean of A[q,i] over "
                           "the queries q after the step; ties share their mean rank",

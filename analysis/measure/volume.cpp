@@ -1,7 +1,7 @@
 // volume: how much room the retained keys span.
 
 #include "analysis/measure/measures.h"
-#include "analysis/metric/log_determinant.h"
+#include "analysis/metric/diversity.h"
 
 namespace kvloupe::measures {
 
@@ -17,7 +17,6 @@ MeasureFamily volume() {
   family.measures = {
       {.name = "log_pseudo_determinant",
        .title = "Log pseudo-determinant",
-       .unit = "",
        .formula = "sum of log lambda over the eigenvalues lambda > n eps lambda_max of K'K, K the "
                   "retained keys",
        .source = "after KeyDiff figure 5",
@@ -31,7 +30,6 @@ MeasureFamily volume() {
        .reads = StateParts::keys_only()},
       {.name = "rank",
        .title = "Rank of the retained keys",
-       .unit = "",
        .formula = "number of eigenvalues that count",
        .source = "ours",
        .summary = Summary::last,

@@ -1,6 +1,7 @@
 #include "analysis/metric/later_attention.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "analysis/numeric/exponentials.h"
@@ -61,6 +62,35 @@ std::vector<double> later_attention(const MatrixView& queries, const MatrixView&
   }
   for (double& one : received) one /= last - first_query;
   return received;
+}
+
+AttendedToken strongest_attention(const MatrixView& queries, const MatrixView& keys,
+                                  std::span<const float> logsumexp, const LogitRule& rule,
+                                  const Reach& reach, Progress& progress) {
+  constexpr int kQueryTile = 128;  // queries of one product
+  AttendedToken strongest;
+  const int count = static_cast<int>(queries.rows());
+  Matrix products;
+  for (int begin = 1; begin < count; begin += kQueryTile) {
+    progress.check();
+    const int end = std::min(begin + kQueryTile, count);
+    const int low = std::max(1, first_seen(begin, reach));
+    products.noalias() =
+        queries.middleRows(begin, end - begin) * keys.middleRows(low, end - low).transpose();
+    for (int query = begin; query < end; ++query) {
+      const int first = std::max(low, first_seen(query, reach));
+      Eigen::Index at = 0;
+      // A logit grows with its product.
+      const float largest =
+          products.row(query - begin).segment(first - low, query + 1 - first).maxCoeff(&at);
+      const double attention =
+          std::min(1.0, std::exp(rule.logit(static_cast<double>(largest)) -
+                                 static_cast<double>(logsumexp[static_cast<std::size_t>(query)])));
+      if (attention > strongest.attention)
+        strongest = {query, first + static_cast<int>(at), attention};
+    }
+  }
+  return strongest;
 }
 
 }  // namespace kvloupe

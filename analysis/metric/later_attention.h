@@ -23,4 +23,18 @@ std::vector<double> later_attention(const MatrixView& queries, const MatrixView&
                                     std::span<const std::int32_t> tokens, int first_query,
                                     const LogitRule& rule, const Reach& reach, Progress& progress);
 
+/// A query and the token to which it gives much attention.
+struct AttendedToken {
+  int query = -1;  // −1: there is none
+  int token = -1;
+  double attention = 0.0;
+};
+
+/// The largest attention that a query of one query head gives to one token other than token 0, on
+/// which heads rest; of equals the first. queries, keys [T,d]; logsumexp [T] of the logits that
+/// each query sees. O(T² d). Checks progress.
+AttendedToken strongest_attention(const MatrixView& queries, const MatrixView& keys,
+                                  std::span<const float> logsumexp, const LogitRule& rule,
+                                  const Reach& reach, Progress& progress);
+
 }  // namespace kvloupe

@@ -1,7 +1,6 @@
 #include "analysis/metric/norms.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace kvloupe {

@@ -1,7 +1,6 @@
 #include "analysis/metric/pca.h"
 
 #include <Eigen/Eigenvalues>
-#include <cmath>
 
 #include "analysis/metric/rope.h"
 

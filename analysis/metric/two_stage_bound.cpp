@@ -1,6 +1,7 @@
 #include "analysis/metric/two_stage_bound.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <vector>
@@ -72,6 +73,14 @@ int entries_for_mass(std::span<const double> attention, double mass) {
     }
   }
   return static_cast<int>(rest.size());
+}
+
+double tightness(double perturbation, double bound) {
+  // Below it, terms of the bound may be too small for all their digits, and so may the quotient's.
+  constexpr double kLeast =
+      std::numeric_limits<double>::min() / std::numeric_limits<double>::epsilon();
+  return bound >= kLeast && std::isfinite(bound) ? perturbation / bound
+                                                 : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace kvloupe

@@ -5,16 +5,41 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/composed_policy.h"
-#include "analysis/policy/kit/knows_scores.h"
+#include "analysis/policy/kit/known_scores.h"
 #include "analysis/policy/kit/removals.h"
+#include "analysis/policy/kit/stages.h"
 #include "analysis/policy/kit/top_selection.h"
-#include "analysis/policy/kit/uniform_allocation.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/trace/window_text.h"
 
 namespace kvloupe {
 
 namespace {
+
+/// The same for every head.
+class UniformAllocation : public Allocation {
+ public:
+  bool over_budget(const StepView& view, int budget) const override;
+  std::vector<int> quotas(const StepView& view, const std::vector<std::vector<float>>& scores,
+                          const Protection& protection, int budget) const override;
+};
+
+bool UniformAllocation::over_budget(const StepView& view, int budget) const {
+  return std::any_of(view.caches.begin(), view.caches.end(), [&](const CacheView& cache) {
+    return cache.tokens.size() > static_cast<std::size_t>(budget);
+  });
+}
+
+std::vector<int> UniformAllocation::quotas(const StepView& view,
+                                           const std::vector<std::vector<float>>& /*scores*/,
+                                           const Protection& /*protection*/, int budget) const {
+  std::vector<int> result;
+  for (const CacheView& cache : view.caches) {
+    result.push_back(std::min(budget, static_cast<int>(cache.tokens.size())));
+  }
+  return result;
+}
+
 const PolicyEntry& entry_of(const SpecPart& part) {
   const PolicyEntry* entry = find_policy(part.name);
   if (entry == nullptr) throw UsageError("policy: '" + part.name + "' is not in the catalogue");

@@ -28,6 +28,47 @@ std::map<std::string, PartOrigin, std::less<>>& origins() {
 }
 }  // namespace
 
+ParameterInfo count_parameter(std::string name, double standard, double minimum, double maximum,
+                              std::string meaning) {
+  return {.name = std::move(name),
+          .type = ParameterType::count,
+          .default_value = standard,
+          .minimum = minimum,
+          .maximum = maximum,
+          .meaning = std::move(meaning)};
+}
+
+ParameterInfo flag_parameter(std::string name, double standard, std::string meaning) {
+  ParameterInfo info = count_parameter(std::move(name), standard, 0, 1, std::move(meaning));
+  info.type = ParameterType::flag;
+  return info;
+}
+
+ParameterInfo number_parameter(std::string name, double standard, double minimum, double maximum,
+                               std::string meaning) {
+  ParameterInfo info =
+      count_parameter(std::move(name), standard, minimum, maximum, std::move(meaning));
+  info.type = ParameterType::number;
+  return info;
+}
+
+ParameterInfo share_parameter(std::string name, SpecValue standard, double minimum, double maximum,
+                              std::string meaning) {
+  ParameterInfo info = count_parameter(std::move(name), 0, minimum, maximum, std::move(meaning));
+  info.type = ParameterType::share;
+  info.default_value = std::move(standard);
+  return info;
+}
+
+ParameterInfo word_parameter(std::string name, std::string standard, std::vector<std::string> words,
+                             std::string meaning) {
+  return {.name = std::move(name),
+          .type = ParameterType::word,
+          .default_value = std::move(standard),
+          .words = std::move(words),
+          .meaning = std::move(meaning)};
+}
+
 const std::vector<PolicyEntry>& policy_catalog() { return catalog().read(); }
 
 void add_policy(PolicyEntry entry) {

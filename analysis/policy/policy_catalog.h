@@ -48,13 +48,24 @@ struct ParameterInfo {
   SpecValue default_value = 0.0;  // no meaning where `required`
   double minimum = 0.0;           // count, number, share, number_or_word
   double maximum = 0.0;
-  std::vector<std::string> words;  // of a word, number_or_word
+  std::vector<std::string> words = {};  // of a word, number_or_word
   std::string meaning;
   bool required = false;
   bool odd = false;         // a count that must be odd
   bool names_file = false;  // a text that is the path of a file the policy reads
   std::function<std::optional<TextProblem>(std::string_view)> check = nullptr;  // of a text
 };
+
+/// The usual parameters by their types.
+ParameterInfo count_parameter(std::string name, double standard, double minimum, double maximum,
+                              std::string meaning);
+ParameterInfo flag_parameter(std::string name, double standard, std::string meaning);
+ParameterInfo number_parameter(std::string name, double standard, double minimum, double maximum,
+                               std::string meaning);
+ParameterInfo share_parameter(std::string name, SpecValue standard, double minimum, double maximum,
+                              std::string meaning);
+ParameterInfo word_parameter(std::string name, std::string standard, std::vector<std::string> words,
+                             std::string meaning);
 
 /// Properties of a part, for code that would otherwise have to know its name.
 struct PolicyTraits {

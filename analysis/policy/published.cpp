@@ -14,8 +14,7 @@ const std::vector<PublishedPolicy>& published_policies() {
        "half of the budget is for recent tokens; plain: the sum alone (KeyDiff A.1, CAOTE eq. 28)"},
       {"snapkv", "SnapKV", snap, "snapkv",
        "window 32, maximum over 7 neighbours, the window left out of the smoothing; plain: the "
-       "mean "
-       "over all entries (KeyDiff A.1)"},
+       "mean over all entries (KeyDiff A.1)"},
       {"keydiff", "KeyDiff", "keydiff", "", "algorithm 1"},
       {"keynorm", "L2 norm", "keynorm", "",
        "the authors leave out the first two layers, which kvloupe does not"},

@@ -10,7 +10,6 @@
 #include "analysis/metric/logit_path.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/record/head_states.h"
-#include "analysis/replay/deciding_layer.h"
 #include "analysis/replay/evidence.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
@@ -178,21 +177,19 @@ std::vector<LayerAnswer> ask_layer(const Trace& trace, const std::vector<Asking>
   // a layer's are most of what is read. A replay of merges needs them all.
   const Block asking{group.queries.front(), group.queries.back() + 1};
   const bool few = !any_merged && asking.size() <= trace.length() / 4;
-  StateParts parts;
-  parts.queries = !few;
+  StateParts parts{.queries = !few};
   const auto states = layer_states(options.states, trace, heads.layer, parts, progress);
   std::optional<QueryRows> rows;
   if (states->queries.empty()) {
     rows.emplace(QueryRows{trace.queries(heads.layer, asking), asking.first, asking.size()});
   }
   const QueryRows* const query_rows = rows ? &*rows : nullptr;
-  LayerContext context;
-  context.layer = heads.layer;
-  context.model = trace.layer_model(heads.layer);
-  context.attention = trace.attention(heads.layer);
-  context.output_weights = states->output_weights;
-  context.for_heads = for_heads;
-  context.progress = &progress;
+  LayerContext context{.layer = heads.layer,
+                       .model = trace.layer_model(heads.layer),
+                       .attention = trace.attention(heads.layer),
+                       .output_weights = states->output_weights,
+                       .for_heads = for_heads,
+                       .progress = &progress};
   const bool whole = static_cast<int>(heads.places.size()) == context.model.num_kv_heads;
   std::vector<LayerAnswer> answers(group.members.size());
   const auto take = [&](const AskedLayer& asked, std::size_t of, std::size_t member) {

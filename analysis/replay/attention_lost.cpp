@@ -1,21 +1,98 @@
 #include "analysis/replay/attention_lost.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "analysis/cache/cache_attention.h"
+#include "analysis/cache/head_cache.h"
 #include "analysis/error.h"
 #include "analysis/metric/later_attention.h"
+#include "analysis/policy/kit/policy.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/record/head_states.h"
+#include "analysis/record/layer_states.h"
 #include "analysis/replay/layer_loop.h"
-#include "analysis/replay/prefix_step.h"
 
 namespace kvloupe {
 
 namespace {
+
+/// The first tokens of a layer, read at once with the full cache: what a policy that then acts once
+/// keeps of them. That is how libraries compress a prompt after it was read. Several policies and
+/// budgets share the step's attention. Not thread-safe.
+class PrefixStep {
+ public:
+  /// The first `tokens` of the states, which must have queries and values and outlive this object.
+  /// The context's budget does not count.
+  PrefixStep(const LayerStates& states, const LayerContext& context, int tokens);
+  PrefixStep(const PrefixStep&) = delete;
+  PrefixStep& operator=(const PrefixStep&) = delete;
+
+  /// The entries there are before the policy acts, ascending: those that later queries see.
+  std::span<const std::int32_t> tokens() const { return caches_.front().tokens(); }
+  /// For each head [Hk] the rows of tokens() that the policy keeps, ascending. Throws what
+  /// make_layer_policy() and the policy throw.
+  std::vector<std::vector<std::int32_t>> kept(const PolicySpec& policy, int budget);
+
+ private:
+  const LayerContext context_;
+  const WholeSequence whole_;
+  std::vector<HeadCache> caches_;  // [Hk]
+  std::vector<CacheView> read_;    // [Hk]: with what only the prefix's own queries see
+  CacheAttention attention_;
+  StepView view_;
+};
+
+PrefixStep::PrefixStep(const LayerStates& states, const LayerContext& context, int tokens)
+    : context_(context),
+      whole_{states.queries, states.keys, states.values},
+      attention_(context.model, context.attention) {
+  const Block block{0, tokens};
+  view_.block = block;
+  view_.first_token = first_seen(tokens, context.model.reach());
+  std::vector<int> hidden;
+  for (std::size_t head = 0; head < states.keys.size(); ++head) {
+    HeadCache& cache =
+        caches_.emplace_back(context.model.head_dim, context.model.value_width(), true);
+    cache.append(block, rows(view(states.keys[head]), 0, tokens),
+                 rows(view(states.values[head]), 0, tokens));
+    cache.hide_first(cache.count_before(view_.first_token));
+    hidden.push_back(cache.hidden());
+  }
+  for (const HeadCache& cache : caches_) {
+    view_.caches.push_back(cache.view());
+    read_.push_back(cache.whole());
+  }
+  for (const Matrix& queries : states.queries) {
+    view_.queries.push_back(rows(view(queries), 0, tokens));
+  }
+  attention_.begin(read_, view_.queries, std::move(hidden));
+  view_.attention = &attention_;
+  view_.whole = &whole_;
+}
+
+std::vector<std::vector<std::int32_t>> PrefixStep::kept(const PolicySpec& policy, int budget) {
+  LayerContext context = context_;
+  context.budget = budget;
+  context.prompt_length = view_.block.end;  // all of what is read here
+  if (has_part(policy, PartKind::storage)) {
+    throw UsageError(
+        "policy: " + policy.text() +
+        ": this figure measures which entries are lost, not their bits; leave quant out");
+  }
+  const auto acting = make_layer_policy(policy, context);
+  std::vector<std::vector<std::int32_t>> kept;
+  for (HeadDecision& decision : acting->step(view_)) kept.push_back(std::move(decision.kept));
+  return kept;
+}
+
 void check(const Trace& trace, const AttentionLostRequest& request) {
   for (const PolicySpec& policy : request.policies) check_probe(policy, trace);
   if (request.prefix < 1 || request.prefix >= trace.length()) {
@@ -82,9 +159,7 @@ AttentionLost::Point point_of(const std::vector<double>& attention,
 }
 
 StateParts parts_of(const AttentionLostRequest& request) {
-  StateParts parts;
-  parts.logsumexp = true;
-  parts.value_norms = false;
+  StateParts parts{.value_norms = false, .logsumexp = true};
   parts.output_weights =
       std::any_of(request.policies.begin(), request.policies.end(), [](const PolicySpec& policy) {
         return has_trait(policy, &PolicyTraits::reads_output_weights);
@@ -97,14 +172,13 @@ std::vector<AttentionLost> of_layer(const Trace& trace, const AttentionLostReque
                                     const HeadLoop& for_heads, Progress& progress) {
   const StateParts parts = parts_of(request);
   const auto states = layer_states(request.states, trace, layer, parts, progress);
-  LayerContext context;
-  context.layer = layer;
-  context.model = trace.layer_model(layer);
-  context.attention = trace.attention(layer);
-  context.output_weights = states->output_weights;
-  context.for_heads = for_heads;
-  context.sequence = &tables;
-  context.progress = &progress;
+  LayerContext context{.layer = layer,
+                       .model = trace.layer_model(layer),
+                       .attention = trace.attention(layer),
+                       .output_weights = states->output_weights,
+                       .for_heads = for_heads,
+                       .sequence = &tables,
+                       .progress = &progress};
   PrefixStep step(*states, context, request.prefix);
   const std::span<const std::int32_t> tokens = step.tokens();
   const auto first = static_cast<std::size_t>(

@@ -475,8 +475,7 @@ Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) 
   Progress comparing(progress, kLayersWeight);
   comparing.set_total(static_cast<long>(layers));
   comparing.count("layers", static_cast<long>(layers));
-  LayerLoop loop;
-  loop.most_at_once = layers_at_once(layer_bytes(full, kCompared), kLargeLayer);
+  LayerLoop loop{.most_at_once = layers_at_once(layer_bytes(full, kCompared), kLargeLayer)};
   for_layers(layers, loop, [&](std::size_t layer, const HeadLoop&) {
     std::unique_ptr<PlaceTurns> turns;  // it keeps what it turned last
     if (drift.positions == "compact" && closed.attends(static_cast<int>(layer)))

@@ -146,10 +146,8 @@ EvidenceReplay evidence_of(const Trace& trace, const Replay& replay, const AskOp
   if (result.queries.empty()) return result;
   const std::vector<int> steps = steps_of(result.queries, replay.blocks);
   Progress part(progress, 0);
-  ReadsRequest wanted;
-  wanted.tokens = result.tokens;
-  wanted.background = options.background;
-  wanted.states = options.states;
+  ReadsRequest wanted{
+      .tokens = result.tokens, .background = options.background, .states = options.states};
   const std::vector<TokenReads> reads = token_reads(trace, wanted, part);
   const std::optional<Replay> uniform = uniform_replay(trace, replay, options, part);
 

@@ -19,9 +19,8 @@ double head_bytes(const Trace& trace, const Replay& replay, const HeadReplay& he
 }
 
 std::optional<HeldBytes> held_bytes(const Trace& trace, const Replay& replay) {
-  HeldBytes bytes;
-  bytes.states = cache_bytes(trace).states;
-  bytes.fewer_bits = has_part(parse_policy(replay.policy), PartKind::storage);
+  HeldBytes bytes{.states = cache_bytes(trace).states,
+                  .fewer_bits = has_part(parse_policy(replay.policy), PartKind::storage)};
   int heads = 0;
   for (const HeadReplay& head : replay.heads) {
     if (head.shares_with >= 0 || head.steps.empty()) continue;

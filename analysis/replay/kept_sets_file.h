@@ -3,7 +3,6 @@
 // policy external("FILE") reads both forms (policy/kit/kept_sets.h).
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 

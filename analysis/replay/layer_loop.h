@@ -2,8 +2,12 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
+#include <optional>
 
 #include "analysis/policy/kit/policy.h"
+#include "analysis/record/layer_states.h"
+#include "analysis/replay/layer_replay.h"
 
 namespace kvloupe {
 
@@ -23,5 +27,21 @@ int layers_at_once(std::size_t layer_bytes, std::size_t most_layer_bytes);
 /// OpenBLAS has one thread meanwhile.
 void for_layers(std::size_t count, const LayerLoop& loop,
                 const std::function<void(std::size_t index, const HeadLoop& heads)>& body);
+
+/// The layer that decides for one that reads another layer's cache, with its states; nothing for a
+/// layer that has its own cache.
+class DecidingLayer {
+ public:
+  /// `context`: of `layer`; the decider gets its budget, loop, tables and progress. Throws as
+  /// Trace.
+  DecidingLayer(const Trace& trace, int layer, LayerStatesCache* cache, const LayerContext& context,
+                Progress& progress);
+  /// Null where the layer decides itself.
+  const LayerDecider* get() const { return decider_ ? &*decider_ : nullptr; }
+
+ private:
+  std::shared_ptr<const LayerStates> states_;
+  std::optional<LayerDecider> decider_;
+};
 
 }  // namespace kvloupe

@@ -91,9 +91,7 @@ void add_losses(std::span<const int> followed, const HeadDecision& decision,
                            static_cast<std::int32_t>(row))) {
       continue;
     }
-    TokenLoss loss;
-    loss.token = token;
-    loss.step = step;
+    TokenLoss loss{.token = token, .step = step};
     if (!decision.fates.empty()) loss.fate = decision.fates[row];
     if (!decision.scores.empty()) {
       loss.score = decision.scores[row];
@@ -108,8 +106,7 @@ void add_losses(std::span<const int> followed, const HeadDecision& decision,
 
 std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& progress) {
   const ModelInfo& model = input.context.model;
-  PolicyOptions options;
-  options.always_score = input.scores_head >= 0;
+  PolicyOptions options{.always_score = input.scores_head >= 0};
   const LayerDecider* decider = input.decider;
   EvictingLayer layer(input.policy, decider != nullptr ? decider->context : input.context, options);
 

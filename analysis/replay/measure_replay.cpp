@@ -11,7 +11,6 @@
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/ask.h"
-#include "analysis/replay/deciding_layer.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/trace/structural_tokens.h"

@@ -12,7 +12,6 @@
 #include "analysis/record/layer_states.h"
 #include "analysis/record/state_rows.h"
 #include "analysis/replay/ask.h"
-#include "analysis/replay/deciding_layer.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/reached_share.h"
@@ -84,9 +83,7 @@ StateParts parts_of_policy(const PolicySpec& policy, const LayerContext& context
   }
   return parts;
 }
-}  // namespace
 
-namespace {
 /// The source of the states of a layer's replay.
 struct OfLayer {
   std::shared_ptr<const LayerStates> states;

@@ -1,7 +1,5 @@
 #include "analysis/replay/restore.h"
 
-#include <algorithm>
-
 #include "analysis/error.h"
 #include "analysis/metric/attention.h"
 #include "analysis/metric/perturbation.h"
@@ -61,9 +59,7 @@ Eigen::VectorXd output_change(const std::vector<float>& logits, const std::vecto
 RestoredHead restore(const Trace& trace, const HeadReplay& head, const LayerStates& states,
                      const std::vector<RestoreAsking>& queries, const std::vector<int>& tokens,
                      const Eigen::MatrixXd* effects, Progress& progress) {
-  RestoredHead result;
-  result.layer = head.layer;
-  result.head = head.head;
+  RestoredHead result{.layer = head.layer, .head = head.head};
   if (queries.empty() || states.output_weights.empty()) return result;
   const Reach reach = trace.reach(head.layer);
   const int group = trace.layer_model(head.layer).group_size();
@@ -142,8 +138,7 @@ std::vector<RestoredHead> restored_heads(const Trace& trace, const Replay& repla
     }
     layers.back().second = i + 1;
   }
-  StateParts parts;
-  parts.value_norms = false;
+  StateParts parts{.value_norms = false};
   progress.set_total(static_cast<long>(layers.size()));
   progress.count("layers", std::ssize(layers));
   LayerLoop loop{options.threads, options.background};

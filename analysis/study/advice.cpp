@@ -10,7 +10,7 @@
 #include "analysis/markdown.h"
 #include "analysis/one_line.h"
 #include "analysis/quoted.h"
-#include "analysis/study/risk_bound.h"
+#include "analysis/study/intervals.h"
 #include "analysis/study/study_measures.h"
 
 namespace kvloupe {
@@ -53,9 +53,8 @@ LossOf loss_of(const AdviceRequest& request) {
                      " has no upper limit, and a promise needs one; give --largest, and larger "
                      "losses count as that");
   }
-  LossOf loss;
-  loss.less_from_one = measure->better == Better::larger;
-  loss.largest = measure->share ? 1.0 : request.largest;
+  LossOf loss{.less_from_one = measure->better == Better::larger,
+              .largest = measure->share ? 1.0 : request.largest};
   // Replays are measured against the full cache: theirs are losses beside it already.
   loss.over_full = request.over_full && measure->task != kReplayTask;
   return loss;
@@ -235,9 +234,8 @@ std::string advice_markdown(const Advice& advice, const AdviceRequest& request) 
   }
   return text +
          "\nOn average: the smallest budget by conformal risk control, whose expected loss is "
-         "within "
-         "the limit on average over sets of prompts like this one. Where a row has no budget, its "
-         "numbers are those of the largest.\n";
+         "within the limit on average over sets of prompts like this one. Where a row has no "
+         "budget, its numbers are those of the largest.\n";
 }
 
 std::string advice_csv(const Advice& advice) {

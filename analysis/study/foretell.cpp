@@ -13,7 +13,7 @@
 #include "analysis/metric/rank_correlation.h"
 #include "analysis/numeric/splitmix.h"
 #include "analysis/one_line.h"
-#include "analysis/study/bootstrap.h"
+#include "analysis/study/intervals.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/unknown.h"
 

@@ -198,10 +198,8 @@ HeadEntries best_table(const std::vector<LossCurve>& curves, double mean, double
 /// Name and numbers of a sharing whose entries are the same on every prompt.
 HeadSharing fixed_sharing(std::string name, const std::vector<LossCurve>& curves,
                           const HeadEntries& entries, double mean) {
-  HeadSharing sharing;
-  sharing.name = std::move(name);
-  sharing.foretold = sum_at(curves, entries);
-  sharing.measured = kUnknown;
+  HeadSharing sharing{
+      .name = std::move(name), .foretold = sum_at(curves, entries), .measured = kUnknown};
   const auto heads = static_cast<double>(entries.size());
   for (const double one : entries) {
     sharing.at_least = sharing.at_least || one < curves.front().entries.front() * (1.0 - 1e-9);
@@ -254,8 +252,7 @@ std::vector<HeadSharing> studied_sharings(const StudyTable& study, const Measure
     if (!shares_otherwise(retained.policies[p], advice.tried)) continue;
     const HeadMeasureTable kept = head_table(study, retained, p, b);
     if (kept.heads != losses.heads) continue;
-    HeadSharing mean;
-    mean.name = retained.policies[p];
+    HeadSharing mean{.name = retained.policies[p]};
     bool whole = true;
     for (const std::string& prompt : losses.prompts) {
       const auto at = static_cast<std::size_t>(
@@ -353,8 +350,7 @@ MeasureTable table_of(const StudyTable& study, const HeadRequest& request) {
     throw UsageError(fmt::format(
         "advise --heads: the study has no values of {} by head; losses by head in it: {}. Give one "
         "with --loss, or repeat the study with \"measures\": [\"{}\", \"retained\"] and "
-        "\"reduce\": "
-        "\"steps\"",
+        "\"reduce\": \"steps\"",
         in_one_line(request.measure), measures_by_head(study), HeadRequest{}.measure));
   }
   const auto known = find_study_measure(request.measure);
@@ -378,8 +374,7 @@ double asked_entries(const HeadRequest& request, const Losses& losses) {
   if (std::isfinite(share) && std::isnan(losses.length)) {
     throw UsageError(
         fmt::format("advise --heads: --budget {} is a share, and the study's budgets are entries; "
-                    "give a number "
-                    "from {:.0f} to {:.0f}",
+                    "give a number from {:.0f} to {:.0f}",
                     request.budget, losses.entries.front(), losses.entries.back()));
   }
   const double entries =

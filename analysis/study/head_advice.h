@@ -2,7 +2,6 @@
 // From a study of replays to a table of entries by head: `kvloupe advise --heads`.
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "analysis/study/head_allocation.h"

@@ -82,8 +82,7 @@ void StudyResults::check_same_study(const std::string& part) {
       "IS NOT b.name",
       "SELECT (SELECT COUNT(*) FROM main.items) != (SELECT COUNT(*) FROM part.items)",
       "SELECT COUNT(*) FROM main.items a LEFT JOIN part.items b USING (item) WHERE (a.trace, "
-      "a.task, "
-      "a.policy, a.budget, a.block) IS NOT (b.trace, b.task, b.policy, b.budget, b.block)"};
+      "a.task, a.policy, a.budget, a.block) IS NOT (b.trace, b.task, b.policy, b.budget, b.block)"};
   for (const char* const question : differences) {
     if (database_.number(question) == 0) continue;
     throw FileError(part, "is damaged: its items are not those of the study; leave it out");

@@ -13,7 +13,7 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/study/share_interval.h"
+#include "analysis/study/intervals.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/study/study_table.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/study/bootstrap.h"
+#include "analysis/study/intervals.h"
 
 namespace kvloupe {
 

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
-#include <utility>
 
 #include "analysis/error.h"
 #include "analysis/latex_text.h"

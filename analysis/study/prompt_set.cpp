@@ -13,7 +13,6 @@
 #include "analysis/error.h"
 #include "analysis/file_identity.h"
 #include "analysis/json_depth.h"
-#include "analysis/one_line.h"
 #include "analysis/read_line.h"
 #include "analysis/trace/sha256.h"
 

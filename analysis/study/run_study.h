@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "analysis/study/item_queue.h"
-#include "analysis/study/shard.h"
 #include "analysis/study/study_lock.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_work.h"

@@ -1,6 +1,5 @@
 #include "analysis/study/study_measures.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "analysis/measure/measure_catalog.h"

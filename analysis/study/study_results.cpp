@@ -232,8 +232,7 @@ void StudyResults::check_whole() {
       "measures",
       "SELECT COUNT(*) FROM items WHERE trace NOT IN (SELECT trace FROM traces)",
       "SELECT COUNT(*) FROM replay_values WHERE item NOT IN (SELECT item FROM items) OR measure "
-      "NOT "
-      "IN (SELECT measure FROM measures)",
+      "NOT IN (SELECT measure FROM measures)",
       "SELECT COUNT(*) FROM head_values WHERE item NOT IN (SELECT item FROM items) OR measure NOT "
       "IN (SELECT measure FROM measures)",
       "SELECT COUNT(*) FROM step_values WHERE item NOT IN (SELECT item FROM items) OR measure NOT "
@@ -364,19 +363,18 @@ std::vector<StudyResults::Item> StudyResults::items() {
                   "problem, seconds, task, {} FROM items JOIN traces USING (trace) ORDER BY item",
                   known ? "item IN (SELECT item FROM at_once)" : "0"));
   while (statement.next()) {
-    Item item;
-    item.number = statement.integer(0);
-    item.trace = statement.text(1);
-    item.policy = statement.text(2);
-    item.budget = statement.text(3);
-    item.block_word = statement.text(4);
-    item.compression = statement.text(5);
-    item.entries = statement.integer(6);
-    item.block = statement.integer(7);
-    item.state = statement.text(8);
-    item.problem = statement.text(9);
-    item.seconds = statement.real(10);
-    item.task = statement.text(11);
+    Item item{.number = statement.integer(0),
+              .task = statement.text(11),
+              .trace = statement.text(1),
+              .policy = statement.text(2),
+              .budget = statement.text(3),
+              .block_word = statement.text(4),
+              .compression = statement.text(5),
+              .entries = statement.integer(6),
+              .block = statement.integer(7),
+              .state = statement.text(8),
+              .problem = statement.text(9),
+              .seconds = statement.real(10)};
     item.at_once = item.block_word == "all" || statement.integer(12) != 0;
     items.push_back(std::move(item));
   }

@@ -142,10 +142,7 @@ std::vector<StudyValue> StudyWorker::values(const StudyTask& task) {
 /// Of every query head of the open trace.
 std::vector<StudyRole> StudyWorker::roles() {
   Progress progress;
-  ReadsRequest request;
-  request.tokens = {0};
-  request.roles = true;
-  request.states = &states_;
+  ReadsRequest request{.tokens = {0}, .roles = true, .states = &states_};
   std::vector<StudyRole> roles;
   for (const TokenReads& head : token_reads(*trace_, request, progress)) {
     const auto group = static_cast<int>(head.roles.size());

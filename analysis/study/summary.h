@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/study/bootstrap.h"
+#include "analysis/study/intervals.h"
 #include "analysis/study/study_results.h"
 
 namespace kvloupe {

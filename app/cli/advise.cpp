@@ -11,8 +11,8 @@
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "analysis/study/head_advice.h"
+#include "app/cli/advice_options.h"
 #include "app/cli/commands.h"
-#include "app/cli/share.h"
 
 namespace kvloupe::cli::advise_verb {
 
@@ -42,13 +42,9 @@ int run_heads(Options options) {
   }
   require_one_model(options.results);
   const HeadAdvice advice = advise_heads(read_study_table(options.results), request);
-  const auto write = [](const std::string& file, const std::string& text) {
-    OutputFile out(file);
-    out.write(text);
-    out.finish();
-  };
-  for (const std::string& file : options.tables) write(file, head_table_text(advice, file));
-  if (!options.json.empty()) write(options.json, head_advice_json(advice));
+  for (const std::string& file : options.tables)
+    write_whole_file(file, head_table_text(advice, file));
+  if (!options.json.empty()) write_whole_file(options.json, head_advice_json(advice));
   if (options.json == "-") return 0;
   fmt::print("{}", head_advice_markdown(advice));
   for (const std::string& file : options.tables) {
@@ -72,9 +68,7 @@ int run(Options options) {
   const Advice advice = advise(read_study_table(options.results), options.request);
   require_enough_prompts(advice, options.request);
   if (!options.output.empty()) {
-    OutputFile out(options.output);
-    out.write(advice_csv(advice));
-    out.finish();
+    write_whole_file(options.output, advice_csv(advice));
   }
   if (options.output != "-") fmt::print("{}", advice_markdown(advice, options.request));
   return 0;
@@ -87,26 +81,15 @@ void add(CLI::App& app, Action& action) {
       "Name each policy's smallest budget whose loss on new prompts can be promised, or share the "
       "entries among the heads (--heads)");
   const auto options = std::make_shared<Options>();
-  verb->add_option("RESULTS", options->results,
-                   "The results file of a study: kvloupe-capture study, kvloupe study, or Python")
-      ->required();
-  verb->add_option("--loss", options->request.measure,
-                   "A measure of the study, such as answer_found. Where more is better, the loss "
-                   "is 1 less the measure. With --heads: answer_residual_part, if not given");
-  verb->add_option("--at-most", options->request.at_most,
-                   "The expected loss that new prompts of the same kind may have");
-  verb->add_option("--risk", options->risk,
-                   "The risk that a promise is wrong, because the prompts of the study were easier "
-                   "than they are on average")
-      ->capture_default_str();
-  verb->add_option("--largest", options->request.largest,
-                   "For a measure that is no share: larger losses count as this");
-  verb->add_flag("--over-full", options->request.over_full,
-                 "Count what a prompt loses beside the full cache, not what the full cache loses");
+  add_study_results(*verb, options->results);
+  add_loss_options(*verb, options->request, options->risk,
+                   {.without = "With --heads: answer_residual_part, if not given",
+                    .at_most = "",
+                    .promises = "a promise"});
   verb->add_flag("--together", options->request.together,
                  "The risk is that the promise of any policy is wrong: for whoever chooses a "
                  "policy by these results");
-  verb->add_option("--block", options->request.block, "Block size (default: the study's first)");
+  add_study_block(*verb, options->request);
   verb->add_option("-o,--output", options->output,
                    "Also write every budget's numbers as CSV; -: print them in place of the table");
   verb->add_option("--heads", options->tables,

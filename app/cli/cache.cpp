@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 
 #include "analysis/error.h"
@@ -66,9 +65,7 @@ int work(const CacheOptions& options) {
   }
   if (options.clear) text += removal_text(folder.clear()) + "\n";
   if (text.empty()) text = options.json ? list_json(folder) : list_text(folder);
-  OutputFile out("-");
-  out.write(text);
-  out.finish();
+  write_whole_file("-", text);
   return 0;
 }
 }  // namespace

@@ -115,9 +115,7 @@ int run(const Options& options) {
   Progress progress;
   const Drift drift = measure_drift(full, closed, progress);
   const std::string text = options.output.empty() ? as_text(drift) : as_json(drift, full, closed);
-  OutputFile out(options.output.empty() ? "-" : options.output);
-  out.write(text);
-  out.finish();
+  write_whole_file(options.output.empty() ? "-" : options.output, text);
   return 0;
 }
 }  // namespace

@@ -112,8 +112,7 @@ void add(CLI::App& app, Action& action) {
   verb->add_option("--figure", options->figure, "The figure's name; see below")->required();
   verb->add_option("-o,--output", options->outputs,
                    "FILE.svg, .pdf, .png, .csv, .html or, for a table, .tex; several times for "
-                   "several files of the "
-                   "figure, which is computed once")
+                   "several files of the figure, which is computed once")
       ->required()
       ->allow_extra_args(false);
   add_figure_options(*verb, options->options);

@@ -1,10 +1,8 @@
 // kvloupe export-sets: which tokens a policy keeps, for engines that take kept tokens back.
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "analysis/command_line.h"

@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <limits>
 
 #include "analysis/command_line.h"
 #include "analysis/error.h"
@@ -79,8 +78,7 @@ void add_figure_options(CLI::App& verb, FigureOptions& o) {
                   "Range of tokens, both included, such as 0-255 (default: all)");
   verb.add_option("--size", o.size,
                   "Outer size, such as 85x60mm or 1600x900px (default: one or two columns wide, as "
-                  "high as needed). "
-                  "PNG: 300 dpi; a pixel is 1/192 inch");
+                  "high as needed). PNG: 300 dpi; a pixel is 1/192 inch");
   std::vector<std::string> themes;
   for (const figure::Theme theme : figure::kThemes) themes.emplace_back(theme_name(theme));
   verb.add_option("--theme", o.theme, "light, dark or high-contrast")

@@ -1,12 +1,8 @@
 // kvloupe follow: what became of some tokens in every head, and which heads read them.
 
-#include "analysis/replay/followed_replay.h"
-
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <string>
 #include <vector>

@@ -118,9 +118,7 @@ figure::html::GalleryPiece write_piece(const Piece& piece, const std::filesystem
     try {
       const std::string bytes =
           figure::file_of(*piece.info, made, figure::format_of(path), options, fonts);
-      OutputFile file(path);
-      file.write(bytes);
-      file.finish();
+      write_whole_file(path, bytes);
     } catch (const figure::html::PageTooLarge&) {
       continue;  // the picture stands in the index all the same
     }
@@ -225,11 +223,10 @@ int run_gallery(const GalleryOptions& o) {
   const bool any = std::any_of(shown.begin(), shown.end(),
                                [](const auto& piece) { return piece.skipped.empty(); });
   if (!any) return 0;
-  OutputFile file(index);
-  file.write(figure::html::gallery_page(
-      "Figures of " + std::filesystem::path(o.inputs.front()).filename().string(), made_from(o),
-      std::move(shown), file_options.theme));
-  file.finish();
+  write_whole_file(index,
+                   figure::html::gallery_page(
+                       "Figures of " + std::filesystem::path(o.inputs.front()).filename().string(),
+                       made_from(o), std::move(shown), file_options.theme));
   std::printf("index: html\n");
   return 0;
 }

@@ -91,8 +91,7 @@ std::vector<std::string> notes_of(const Trace& trace,
   } else if (uses_shared_weights(trace)) {
     notes.push_back(
         "the model's weights are read from the cache folder; for another machine, make a trace "
-        "that "
-        "holds them: kvloupe-capture pack TRACE -o FILE");
+        "that holds them: kvloupe-capture pack TRACE -o FILE");
   } else if (!trace.has_output_weight()) {
     notes.push_back("no output weights: output perturbation and its bound cannot be computed" +
                     why_without_output_weight(trace));

@@ -15,7 +15,7 @@
 #include "app/cli/window_options.h"
 #include "app/lesson/handout.h"
 #include "app/lesson/lesson.h"
-#include "app/lesson/own_traces.h"
+#include "app/lesson/page_view.h"
 #include "app/lesson/web_page.h"
 
 namespace kvloupe::cli::lesson_verb {
@@ -131,9 +131,7 @@ int write_made(const std::string& path, const lesson::Lesson& chosen,
 
 int run_lesson(LessonOptions& o) {
   if (o.values) {
-    OutputFile out("-");
-    out.write(lesson::values_markdown());
-    out.finish();
+    write_whole_file("-", lesson::values_markdown());
     return 0;
   }
   if (o.name.empty()) {

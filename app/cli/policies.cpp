@@ -128,9 +128,7 @@ void add(CLI::App& app, Action& action) {
   verb->add_flag("--markdown", *markdown, "Write docs/policies.md")->excludes(json_flag);
   verb->callback([&action, json, markdown] {
     action = [json, markdown] {
-      OutputFile out("-");
-      out.write(*json ? as_json() : *markdown ? policies_markdown() : as_table());
-      out.finish();
+      write_whole_file("-", *json ? as_json() : *markdown ? policies_markdown() : as_table());
       return 0;
     };
   });

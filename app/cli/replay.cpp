@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,9 +47,8 @@ Replay replay_for_table(const Trace& trace, ReplayRequest request, bool last_ste
   if (!last_step_only || !request.metrics) return replay(trace, request, progress);
   request.metrics = false;
   Replay replayed = replay(trace, request, progress);
-  MeasureRequest wanted;
-  wanted.measures = {kMass, kPerturbation, kBound, kLogDeterminant};
-  wanted.steps = {static_cast<int>(replayed.blocks.size()) - 1};
+  MeasureRequest wanted{.measures = {kMass, kPerturbation, kBound, kLogDeterminant},
+                        .steps = {static_cast<int>(replayed.blocks.size()) - 1}};
   return measure_replay(trace, replayed, wanted, progress);
 }
 

@@ -12,9 +12,9 @@
 
 #include "analysis/error.h"
 #include "analysis/output_file.h"
+#include "app/cli/advice_options.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
-#include "app/cli/share.h"
 
 namespace kvloupe::cli::report_verb {
 
@@ -56,31 +56,20 @@ void add(CLI::App& app, Action& action) {
       "heads matter, and how to repeat it");
   const auto options = std::make_shared<Options>();
   AdviceRequest& request = options->request.advice;
-  verb->add_option("RESULTS", options->results,
-                   "The results file of a study: kvloupe-capture study, kvloupe study, or Python")
-      ->required();
+  add_study_results(*verb, options->results);
   verb->add_option("-o,--output", options->request.outputs,
                    "FILE.html, one page that needs no other file, or FILE.pdf, two pages of A4; "
                    "several times for both")
       ->required()
       ->allow_extra_args(false);
-  verb->add_option("--loss", request.measure,
-                   "A measure of the study, such as answer_found. Where more is better, the loss "
-                   "is 1 less the measure. Without it: the study's first measure that is a share "
-                   "and depends on the policy; the report says which");
-  verb->add_option("--at-most", request.at_most,
-                   fmt::format("The expected loss that new prompts of the same kind may have "
-                               "(default for a share: {:g}; the report says so)",
-                               report::kUsualLimit));
-  verb->add_option("--risk", options->risk,
-                   "The risk that the promise of any policy is wrong, because the prompts of the "
-                   "study were easier than they are on average")
-      ->capture_default_str();
-  verb->add_option("--largest", request.largest,
-                   "For a measure that is no share: larger losses count as this");
-  verb->add_flag("--over-full", request.over_full,
-                 "Count what a prompt loses beside the full cache, not what the full cache loses");
-  verb->add_option("--block", request.block, "Block size (default: the study's first)");
+  add_loss_options(
+      *verb, request, options->risk,
+      {.without = "Without it: the study's first measure that is a share and depends on the "
+                  "policy; the report says which",
+       .at_most =
+           fmt::format(" (default for a share: {:g}; the report says so)", report::kUsualLimit),
+       .promises = "the promise of any policy"});
+  add_study_block(*verb, request);
   verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 

@@ -111,9 +111,7 @@ int write_table(const Options& options) {
   const TableForm form = table_form(target);  // a wrong ending is said before any work
   const FilledTable filled =
       fill_paper_table(table, paths_of(options), {options.block, options.measures});
-  OutputFile out(target);
-  out.write(table_text(filled, form));
-  out.finish();
+  write_whole_file(target, table_text(filled, form));
   return 0;
 }
 

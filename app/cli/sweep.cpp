@@ -9,7 +9,6 @@
 #include <cmath>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -5,7 +5,6 @@
 
 #include "analysis/error.h"
 #include "app/window/state/preferences.h"
-#include "app/window/state/preferred_plugins.h"
 
 namespace kvloupe::cli {
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <memory>
 #include <string>
 
 #include "app/window/shell/window.h"

@@ -2,7 +2,6 @@
 // Traces of the built-in demo model, captured when needed and kept for the next time.
 
 #include <filesystem>
-#include <functional>
 #include <string>
 
 #include "analysis/progress.h"

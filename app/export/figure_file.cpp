@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "analysis/error.h"
-#include "app/export/figure_page.h"
+#include "app/export/page.h"
 #include "app/plot/frame.h"
 #include "app/scene/cairo_backend.h"
 #include "app/scene/move_items.h"
@@ -85,8 +85,7 @@ FileFormat format_of(std::string_view file_name) {
 
 Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions& options,
               const TextMetrics& fonts) {
-  DrawRequest request;
-  request.style = make_style(fonts, options.theme, options.patterns);
+  DrawRequest request{.style = make_style(fonts, options.theme, options.patterns)};
   request.style.amounts = options.amounts;
   request.style.small *= options.text / request.style.text;
   request.style.text = options.text;

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "app/figure/made_figure.h"
+#include "app/figure/figure.h"
 #include "app/scene/page_size.h"
 
 namespace kvloupe::figure {
@@ -17,9 +17,9 @@ FileFormat format_of(std::string_view file_name);
 
 /// How a figure is written to a file.
 struct FileOptions {
-  std::optional<PageSize> size;  // absent: as high as the figure needs
-  double width = 0.0;            // points, if there is no size; 0: the figure's own
-  double text = 8.0;             // points: the size of its text
+  std::optional<PageSize> size = {};  // absent: as high as the figure needs
+  double width = 0.0;                 // points, if there is no size; 0: the figure's own
+  double text = 8.0;                  // points: the size of its text
   Theme theme = Theme::light;
   AmountMap amounts = AmountMap::viridis;
   std::optional<bool> patterns = std::nullopt;  // beside the colours of fates; absent: by the theme
@@ -28,9 +28,9 @@ struct FileOptions {
   bool legend = true;
   double pixels_per_point = 300.0 / 72.0;  // of maps, if there is no size
   /// Visible part of the main axes, and limits of the colour bar; absent: all, the figure's own.
-  std::optional<std::pair<double, double>> x_range;
-  std::optional<std::pair<double, double>> y_range;
-  std::optional<std::pair<double, double>> limits;
+  std::optional<std::pair<double, double>> x_range = {};
+  std::optional<std::pair<double, double>> y_range = {};
+  std::optional<std::pair<double, double>> limits = {};
   bool operator==(const FileOptions&) const = default;
 };
 

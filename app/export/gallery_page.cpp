@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "app/figure/topic.h"
+#include "app/figure/choice.h"
 
 namespace kvloupe::figure::html {
 
@@ -72,10 +72,9 @@ std::string gallery_page(std::string title, std::string summary, std::vector<Gal
   skipped.title = "Not in this gallery";
   for (const GalleryPiece& piece : pieces) {
     if (piece.skipped.empty()) continue;
-    TextBlock line;
-    line.kind = TextBlock::Kind::bullet;
-    line.runs = {{.text = piece.name, .bold = true}, {.text = ": " + piece.skipped + "."}};
-    skipped.text.push_back(std::move(line));
+    skipped.text.push_back(TextBlock{
+        .kind = TextBlock::Kind::bullet,
+        .runs = {{.text = piece.name, .bold = true}, {.text = ": " + piece.skipped + "."}}});
   }
   if (page.sections.empty()) throw WorkError("there is no figure for an index");
   if (!skipped.text.empty()) page.sections.push_back(std::move(skipped));

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "app/export/figure_page.h"
+#include "app/export/page.h"
 
 namespace kvloupe::figure::html {
 

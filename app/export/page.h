@@ -13,6 +13,7 @@
 
 #include "analysis/error.h"
 #include "analysis/trace/model_info.h"
+#include "app/export/figure_file.h"
 #include "app/figure/figure.h"
 #include "app/scene/scene.h"
 
@@ -88,5 +89,16 @@ struct PageTooLarge : WorkError {
 /// The whole file, UTF-8. Throws WorkError if the page has no figure with a picture, or if the
 /// number of a figure's pictures is neither one nor the slider's number of steps; PageTooLarge.
 std::string write_page(const Page& page);
+
+/// A made figure as a part of a page, with one picture: drawn in both themes (with the theme
+/// high-contrast, this one is the dark one), with its caption and
+/// settings. A section with a slider gets one picture from the figure of each step. The page's
+/// reader, not the options, sets size and theme; title and caption are always shown.
+PageFigure page_figure(const FigureInfo& info, const MadeFigure& made, const FileOptions& options,
+                       const TextMetrics& fonts);
+
+/// One figure as a page.
+std::string figure_page(const FigureInfo& info, const MadeFigure& made, const FileOptions& options,
+                        const TextMetrics& fonts);
 
 }  // namespace kvloupe::figure::html

@@ -83,9 +83,7 @@ std::vector<CellTable> cell_tables(const Scene& scene, std::size_t most,
       of_axes.push_back(-1);
       continue;
     }
-    CellTable table;
-    table.x = axes.x.meaning;
-    table.y = axes.y.meaning;
+    CellTable table{.x = axes.x.meaning, .y = axes.y.meaning};
     std::tie(table.x_first, table.x_count) = cells_of(axes.x);
     std::tie(table.y_first, table.y_count) = cells_of(axes.y);
     const auto found = std::find(tables.begin(), tables.end(), table);

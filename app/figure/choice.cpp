@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -76,9 +77,7 @@ void check_meaning(const ChoiceInfo& choice, const std::string& text) {
 }  // namespace
 
 ChoiceInfo policies_choice(std::string by_default) {
-  ChoiceInfo choice;
-  choice.name = "policies";
-  choice.title = "Policies";
+  ChoiceInfo choice{.name = "policies", .title = "Policies"};
   choice.tooltip =
       "Policies, separated by commas, such as keydiff,h2o+recent(10%); A and B stand for the "
       "selected policies";
@@ -98,9 +97,7 @@ ChoiceInfo budgets_choice(std::string by_default) {
 }
 
 ChoiceInfo blocks_choice(std::string by_default) {
-  ChoiceInfo choice;
-  choice.name = "blocks";
-  choice.title = "Blocks";
+  ChoiceInfo choice{.name = "blocks", .title = "Blocks"};
   choice.tooltip =
       "Block sizes (tokens per prompt step), such as 32,128,all; all is the whole prompt at once";
   choice.values = {std::move(by_default)};
@@ -109,9 +106,7 @@ ChoiceInfo blocks_choice(std::string by_default) {
 }
 
 ChoiceInfo tokens_choice() {
-  ChoiceInfo choice;
-  choice.name = "tokens";
-  choice.title = "Tokens";
+  ChoiceInfo choice{.name = "tokens", .title = "Tokens"};
   choice.tooltip =
       "The tokens that are followed: such as 120-131,140, or the name of a segment of the prompt. "
       "auto: the segment needle, else token 0";
@@ -122,14 +117,13 @@ ChoiceInfo tokens_choice() {
 
 ChoiceInfo number_choice(std::string name, std::string title, std::string tooltip,
                          std::string by_default, double low, double high) {
-  ChoiceInfo choice;
-  choice.name = std::move(name);
-  choice.title = std::move(title);
-  choice.tooltip = std::move(tooltip);
-  choice.values = {std::move(by_default)};
-  choice.kind = ChoiceKind::number;
-  choice.low = low;
-  choice.high = high;
+  ChoiceInfo choice{.name = std::move(name),
+                    .title = std::move(title),
+                    .tooltip = std::move(tooltip),
+                    .values = {std::move(by_default)},
+                    .kind = ChoiceKind::number,
+                    .low = low,
+                    .high = high};
   return choice;
 }
 
@@ -218,6 +212,35 @@ std::vector<double> parse_numbers(std::string_view text) {
   std::vector<double> numbers;
   for (const std::string& item : items_of(text)) numbers.push_back(parse_number(item));
   return numbers;
+}
+
+std::span<const Topic> topics() {
+  static constexpr std::array kTopics = {Topic::kept,    Topic::comparisons,  Topic::attention,
+                                         Topic::keys,    Topic::perturbation, Topic::values,
+                                         Topic::merging, Topic::model_cache};
+  return kTopics;
+}
+
+std::string_view heading(Topic topic) {
+  switch (topic) {
+    case Topic::kept:
+      return "Kept entries";
+    case Topic::comparisons:
+      return "Comparisons";
+    case Topic::attention:
+      return "Attention and sinks";
+    case Topic::keys:
+      return "Keys (KeyDiff)";
+    case Topic::perturbation:
+      return "Output perturbation (CriticalKV)";
+    case Topic::values:
+      return "Values and output error (CAOTE)";
+    case Topic::merging:
+      return "Merging (KVMerger)";
+    case Topic::model_cache:
+      return "In the model's own cache";
+  }
+  return {};
 }
 
 }  // namespace kvloupe::figure

@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,8 +31,8 @@ enum class ChoiceKind {
 struct ChoiceInfo {
   std::string name;
   std::string title;
-  std::string tooltip;
-  std::vector<std::string> values;  // the first is the default; typed lists: also examples
+  std::string tooltip = {};
+  std::vector<std::string> values = {};  // the first is the default; typed lists: also examples
   ChoiceKind kind = ChoiceKind::word;
   /// The range of numbers, both ends included.
   double low = -std::numeric_limits<double>::infinity();
@@ -65,5 +66,23 @@ std::vector<PolicySpec> parse_policies(std::string_view text, const PolicySpec& 
 std::vector<Budget> parse_budgets(std::string_view text);
 std::vector<int> parse_blocks(std::string_view text);
 std::vector<double> parse_numbers(std::string_view text);
+
+/// The question that a figure answers, in the order of lists; several are those of one paper.
+enum class Topic {
+  kept,
+  comparisons,
+  attention,
+  keys,
+  perturbation,
+  values,
+  merging,
+  model_cache,
+};
+
+/// All of them, in that order.
+std::span<const Topic> topics();
+
+/// The heading of a list of such figures.
+std::string_view heading(Topic topic);
 
 }  // namespace kvloupe::figure

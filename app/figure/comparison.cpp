@@ -9,18 +9,18 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/shared_measures.h"
+#include "analysis/metric/rope.h"
 #include "analysis/policy/kit/shared_prefix.h"
 #include "analysis/policy/random_line.h"
 #include "analysis/replay/budget_entries.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/measure_replay.h"
+#include "analysis/trace/asked_queries.h"
 
 namespace kvloupe::figure {
 
-std::vector<PolicySpec> chosen_policies(const FigureInfo& info, const FigureInput& input,
-                                        std::string_view name) {
-  return parse_policies(choice(info, input.choices, name), input.spec_a,
-                        input.spec_b ? &*input.spec_b : nullptr);
+std::vector<PolicySpec> chosen_policies(const FigureInput& input, std::string_view name) {
+  return parse_policies(input.choice(name), input.spec_a, input.spec_b ? &*input.spec_b : nullptr);
 }
 
 std::vector<std::string> chance_names(const std::vector<std::string>& policies) {
@@ -40,11 +40,10 @@ std::vector<std::string> chance_names(const std::vector<std::string>& policies) 
   return names;
 }
 
-std::vector<Budget> chosen_budgets(const FigureInfo& info, const FigureInput& input,
-                                   std::string_view name) {
+std::vector<Budget> chosen_budgets(const FigureInput& input, std::string_view name) {
   const PolicySpec exact = parse_policy("full");
   std::vector<std::pair<int, Budget>> budgets;
-  for (const Budget& budget : parse_budgets(choice(info, input.choices, name)))
+  for (const Budget& budget : parse_budgets(input.choice(name)))
     budgets.emplace_back(budget_entries(budget, *input.trace, exact), budget);
   std::stable_sort(budgets.begin(), budgets.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -57,28 +56,25 @@ std::vector<Budget> chosen_budgets(const FigureInfo& info, const FigureInput& in
   return result;
 }
 
-std::vector<int> chosen_blocks(const FigureInfo& info, const FigureInput& input,
-                               std::string_view name) {
+std::vector<int> chosen_blocks(const FigureInput& input, std::string_view name) {
   std::vector<int> blocks;
-  for (int block : parse_blocks(choice(info, input.choices, name))) {
+  for (int block : parse_blocks(input.choice(name))) {
     if (block == 0) block = input.trace->run().prompt_length;
     if (std::find(blocks.begin(), blocks.end(), block) == blocks.end()) blocks.push_back(block);
   }
   return blocks;
 }
 
-std::vector<double> chosen_numbers(const FigureInfo& info, const FigureInput& input,
-                                   std::string_view name) {
-  return parse_numbers(choice(info, input.choices, name));
+std::vector<double> chosen_numbers(const FigureInput& input, std::string_view name) {
+  return parse_numbers(input.choice(name));
 }
 
-double chosen_number(const FigureInfo& info, const FigureInput& input, std::string_view name) {
-  return chosen_numbers(info, input, name).front();
+double chosen_number(const FigureInput& input, std::string_view name) {
+  return chosen_numbers(input, name).front();
 }
 
-std::vector<int> chosen_tokens(const FigureInfo& info, const FigureInput& input,
-                               std::string_view name) {
-  return named_tokens(*input.trace, choice(info, input.choices, name));
+std::vector<int> chosen_tokens(const FigureInput& input, std::string_view name) {
+  return named_tokens(*input.trace, input.choice(name));
 }
 
 namespace {
@@ -91,12 +87,11 @@ using SharedByTrace = std::map<std::pair<std::size_t, std::vector<std::string>>,
 std::shared_ptr<const Replay> measured(const FigureInput& input, const WantedReplay& wanted,
                                        const Replay& replay, SharedMeasures* shared,
                                        Progress& progress) {
-  MeasureRequest request;
-  request.measures = wanted.measures;
-  request.steps = wanted.steps;
-  request.summary = wanted.summary;
-  request.states = &input.replays->states();
-  request.shared = shared;
+  MeasureRequest request{.measures = wanted.measures,
+                         .steps = wanted.steps,
+                         .summary = wanted.summary,
+                         .states = &input.replays->states(),
+                         .shared = shared};
   return std::make_shared<const Replay>(
       measure_replay(*input.traces.at(wanted.trace), replay, request, progress));
 }
@@ -132,11 +127,6 @@ std::shared_ptr<const Replay> make_replay(const FigureInput& input, const Wanted
 }
 }  // namespace
 
-std::shared_ptr<const Replay> replay_of(const FigureInput& input, const WantedReplay& wanted,
-                                        Progress& progress) {
-  return make_replay(input, wanted, nullptr, nullptr, progress);
-}
-
 Replays replays_of(const FigureInput& input, const std::vector<WantedReplay>& wanted,
                    Progress& progress, long more, const FigureOfReplays& show) {
   const bool shows = show && input.on_part && !input.shown;
@@ -164,6 +154,21 @@ Replays replays_of(const FigureInput& input, const std::vector<WantedReplay>& wa
   return replays;
 }
 
+std::vector<AskedReplay> asked_of(const FigureInput& input, const Replays& replays,
+                                  Progress& progress) {
+  const AskOptions options{.states = &input.replays->states()};
+  Progress asking(progress, kReplaySteps);
+  std::vector<AskedReplay> answers =
+      ask(*input.trace, pointers(replays), asked_first(input.trace->tokens(), input.trace->run()),
+          options, asking);
+  asking.finish();
+  return answers;
+}
+
+std::string asked_measure(const Trace& trace, const std::string& name) {
+  return std::string(asked_name(asked_first(trace.tokens(), trace.run()))) + "_" + name;
+}
+
 std::vector<const Replay*> pointers(const Replays& replays) {
   std::vector<const Replay*> all;
   for (const auto& replay : replays) all.push_back(replay.get());
@@ -181,6 +186,15 @@ std::string without_full_cache(const Trace& trace) {
              : "";
 }
 
+std::string without_rotation(const Trace& trace) {
+  try {
+    Rope rope(trace.layer_model(trace.storing_layers().front()));
+    return {};
+  } catch (const WorkError& error) {
+    return error.what();
+  }
+}
+
 std::string fixed_block_size(const Trace& trace) {
   return !trace.run().closed_loop() ? "" : "a closed-loop trace accepts only its own block size";
 }
@@ -190,6 +204,12 @@ const HeadReplay& head_of(const Replay& replay, int layer, int head) {
   if (found == nullptr)
     throw WorkError(fmt::format("layer {}, head {} was not replayed", layer, head));
   return *found;
+}
+
+std::string asked_text(const Trace& trace) {
+  const Asked asked = asked_first(trace.tokens(), trace.run());
+  return asked == Asked::later ? "for later queries"
+                               : fmt::format("for the {}'s queries", asked_name(asked));
 }
 
 }  // namespace kvloupe::figure

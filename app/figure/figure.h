@@ -17,10 +17,8 @@
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace.h"
 #include "app/figure/choice.h"
-#include "app/figure/csv.h"
 #include "app/figure/replay_service.h"
 #include "app/figure/table.h"
-#include "app/figure/topic.h"
 #include "app/scene/scene.h"
 #include "app/scene/style.h"
 
@@ -44,10 +42,12 @@ struct Selection {
 };
 
 class Figure;
+struct FigureInfo;
 
 /// Everything a figure is computed from. The replays are there where the figure's needs say so;
 /// comparisons make more of their own (comparison.h).
 struct FigureInput {
+  const FigureInfo* info = nullptr;                  // of the figure itself
   std::shared_ptr<const Trace> trace;                // the first of `traces`
   std::vector<std::shared_ptr<const Trace>> traces;  // as many as the figure's needs allow
   std::shared_ptr<const Evaluation> evaluation;      // where needs.evaluation, and then no trace
@@ -69,6 +69,9 @@ struct FigureInput {
   std::shared_ptr<const Figure> shown;
   /// Takes what the figure shows so far, where somebody looks on: from any thread, one at a time.
   std::function<void(std::shared_ptr<const Figure>)> on_part;
+
+  /// The value of one of the figure's choices, or its default.
+  const std::string& choice(std::string_view name) const;
 };
 
 /// Ranges of the axes of values of one panel.
@@ -83,13 +86,13 @@ struct DrawRequest {
   double width = 241.0;  // points; 85 mm
   double height = 200.0;
   /// Visible data ranges of the main axes, for zooming; absent: all.
-  std::optional<std::pair<double, double>> x_range;
-  std::optional<std::pair<double, double>> y_range;
+  std::optional<std::pair<double, double>> x_range = {};
+  std::optional<std::pair<double, double>> y_range = {};
   /// Limits of the colour bar; absent: the figure's own.
-  std::optional<std::pair<double, double>> limits;
+  std::optional<std::pair<double, double>> limits = {};
   /// Of the panels in their order, where they have as many: pictures side by side can be compared.
   /// Figures of curves and distributions take them; empty: the figure's own.
-  std::vector<PanelLimits> panels;
+  std::vector<PanelLimits> panels = {};
   double pixels_per_point = 300.0 / 72.0;  // resolution of maps
   bool legend = true;
 };
@@ -179,6 +182,15 @@ struct FigureInfo {
   std::unique_ptr<const Figure> (*compute)(const FigureInput& input, Progress& progress) = nullptr;
 };
 
+/// A computed figure, with the settings it was made from in words: trace, model, policy, ...
+struct MadeFigure {
+  std::shared_ptr<const Figure> figure;
+  std::vector<std::pair<std::string, std::string>> settings;
+  std::vector<std::shared_ptr<const Trace>> traces;  // none where made from an evaluation
+  std::vector<Block> steps;                          // of the replay it shows; may be empty
+  bool complete = true;  // false: made from replays that were still under way
+};
+
 /// The figure's needs with these choices.
 inline Needs needs_of(const FigureInfo& info, const Choices& choices) {
   return info.needs_with != nullptr ? info.needs_with(choices) : info.needs;
@@ -187,5 +199,9 @@ inline Needs needs_of(const FigureInfo& info, const Choices& choices) {
 /// The value of a choice, or its default. Throws UsageError for a value that is none of its values;
 /// what a typed list means, comparison.h says.
 const std::string& choice(const FigureInfo& info, const Choices& choices, std::string_view name);
+
+inline const std::string& FigureInput::choice(std::string_view name) const {
+  return figure::choice(*info, choices, name);
+}
 
 }  // namespace kvloupe::figure

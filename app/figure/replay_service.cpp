@@ -316,10 +316,7 @@ std::shared_ptr<const ReplayService::Reads> ReplayService::reads(
       if (known.trace == key && known.tokens == tokens) return known.reads;
     }
   }
-  ReadsRequest request;
-  request.tokens = tokens;
-  request.background = background;
-  request.states = &states_;
+  ReadsRequest request{.tokens = tokens, .background = background, .states = &states_};
   Reads so_far;
   auto reads =
       std::make_shared<const Reads>(token_reads(trace, request, progress, [&](const Reads& heads) {

@@ -1,8 +1,11 @@
 #pragma once
 // A figure's numbers as a table for a paper.
 
+#include <ostream>
+#include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace kvloupe::figure {
@@ -23,5 +26,19 @@ struct Table {
 /// "tab:"; each of `remarks` is a comment before it. All texts are escaped.
 std::string latex_table(const Table& table, std::string_view caption, std::string_view label,
                         const std::vector<std::string>& remarks);
+
+/// Writes comma-separated values (RFC 4180: quoted where needed, doubled quotes), numbers with nine
+/// significant digits, NaN as an empty field. Comment lines start with #.
+class CsvWriter {
+ public:
+  using Cell = std::variant<long, double, std::string_view>;
+  explicit CsvWriter(std::ostream& out) : out_(out) {}
+  void comment(std::string_view key, std::string_view value);
+  void row(std::initializer_list<Cell> cells);
+  void row(std::span<const Cell> cells);
+
+ private:
+  std::ostream& out_;
+};
 
 }  // namespace kvloupe::figure

@@ -1,7 +1,6 @@
 #include "app/figure/token_state.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace kvloupe::figure {

@@ -1,7 +1,9 @@
 #include "app/job/eval_case_job.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <exception>
 #include <functional>
 #include <system_error>
@@ -13,6 +15,7 @@
 #include "analysis/trace/shared_weights.h"
 #include "analysis/trace/trace.h"
 #include "app/job/capture_job.h"
+#include "app/job/capture_program.h"
 
 namespace kvloupe::job {
 
@@ -58,17 +61,22 @@ fs::path capture(const window::CaptureOptions& options, Progress& progress) {
   });
   return options.output;
 }
-}  // namespace
 
-EvalCaseForecast foresee_eval_case(const EvalCaseOptions& options, Progress& progress) {
+/// The run with the full cache.
+window::CaptureOptions full_options(const EvalCaseOptions& options) {
   window::CaptureOptions full = options_of(options, kFullCache);
   full.prompt = window::CaptureOptions::Prompt::results;
   full.file = options.results.string();
   full.row = options.row;
   full.block = 0;
   full.generate = 0;
-  EvalCaseForecast forecast;
-  forecast.each = window::foresee_capture(full, progress);
+  return full;
+}
+}  // namespace
+
+EvalCaseForecast foresee_eval_case(const EvalCaseOptions& options, Progress& progress) {
+  const window::CaptureOptions full = full_options(options);
+  EvalCaseForecast forecast{.each = window::foresee_capture(full, progress)};
   if (!is_readable_trace(full.output)) ++forecast.traces;
   if (options.policy != kFullCache &&
       !is_readable_trace(options_of(options, options.policy).output))
@@ -84,12 +92,7 @@ EvalCaseTraces capture_eval_case(const EvalCaseOptions& options, Progress& progr
                                                  "); set XDG_CACHE_HOME to a folder of yours");
   }
   EvalCaseTraces traces;
-  window::CaptureOptions full = options_of(options, kFullCache);
-  full.prompt = window::CaptureOptions::Prompt::results;
-  full.file = options.results.string();
-  full.row = options.row;
-  full.block = 0;
-  full.generate = 0;
+  const window::CaptureOptions full = full_options(options);
   traces.full = capture(full, progress);
   const CacheFolder cache(options.folder.parent_path());
   if (options.policy == kFullCache) {
@@ -108,6 +111,29 @@ EvalCaseTraces capture_eval_case(const EvalCaseOptions& options, Progress& progr
   traces.closed = capture(closed, progress);
   cache.keep_below(cache_limit(), {traces.full, traces.closed});
   return traces;
+}
+
+std::vector<std::string> rescue_command(const RescueOptions& o, const std::string& program) {
+  return {program,     "rescue",  "--model",    o.model,
+          "--results", o.results, "--row",      std::to_string(o.row),
+          "--output",  o.output,  "--progress", "json"};
+}
+
+void run_rescue_program(const RescueOptions& options, Progress& progress,
+                        const std::function<void(const RescueProgress&)>& on_run) {
+  int runs = 0;
+  run_own_program(rescue_command(options, own_program(options.program)), progress,
+                  [&](const std::string& line) {
+                    const auto json = nlohmann::json::parse(line, nullptr, false);
+                    if (!json.is_object() || json.value("event", nlohmann::json()) != "run") return;
+                    const auto number = [&](const char* name) {
+                      const auto found = json.find(name);
+                      return found != json.end() && found->is_number() ? found->get<double>() : 0.0;
+                    };
+                    ++runs;
+                    on_run({std::max(runs, static_cast<int>(number("run"))),
+                            static_cast<int>(number("most")), number("seconds_left")});
+                  });
 }
 
 }  // namespace kvloupe::job

@@ -163,9 +163,7 @@ StudyProgress run_study_program(const StudyOptions& o, Progress& progress,
   std::error_code error;
   const std::uintmax_t size = fs::file_size(file, error);
   if (error) {
-    OutputFile out(file);
-    out.write(text);
-    out.finish();
+    write_whole_file(file, text);
   } else if (size != text.size() || content_of(file) != text) {
     throw WorkError(file + ": says another study already; give the results another name");
   }

@@ -58,18 +58,12 @@ ValueGroup answer_values() {
                   "count from 0",
        .needs = "the closed-loop run",
        .is_text = true,
-       .compute = computed([](In s, Arguments a) {
-         const Trace* run = closed_run(s, a[0]);
-         return run != nullptr ? answer_text(*run) : std::string();
-       })});
+       .compute = of_closed_run([](In, const Trace& run) { return answer_text(run); })});
   add({.name = "closed_answer_right",
        .arguments = {{Argument::number, "run"}},
        .meaning = "1 if the first number of that answer is the needle's",
        .needs = "the closed-loop run and a segment needle",
-       .compute = computed([](In s, Arguments a) {
-         const Trace* run = closed_run(s, a[0]);
-         return run != nullptr ? right(s, *run) : kNone;
-       })});
+       .compute = of_closed_run([](In s, const Trace& run) { return right(s, run); })});
   add({.name = "closed_runs",
        .meaning =
            "closed-loop runs that the lesson has here: those of its lines `closed:`, or those "
@@ -81,18 +75,12 @@ ValueGroup answer_values() {
        .meaning = "the policy of such a run",
        .needs = "the closed-loop run",
        .is_text = true,
-       .compute = computed([](In s, Arguments a) {
-         const Trace* run = closed_run(s, a[0]);
-         return run != nullptr ? run->run().policy : std::string();
-       })});
+       .compute = of_closed_run([](In, const Trace& run) { return run.run().policy; })});
   add({.name = "closed_entries",
        .arguments = {{Argument::number, "run"}},
        .meaning = "its budget in entries of a head",
        .needs = "the closed-loop run",
-       .compute = computed([](In s, Arguments a) {
-         const Trace* run = closed_run(s, a[0]);
-         return run != nullptr ? static_cast<double>(run->run().budget) : kNone;
-       })});
+       .compute = of_closed_run([](In, const Trace& run) { return run.run().budget; })});
   add({.name = "mean_loss",
        .meaning =
            "mean loss of the prompt's tokens in nats, each predicted from the tokens before it",
@@ -102,10 +90,7 @@ ValueGroup answer_values() {
        .arguments = {{Argument::number, "run"}},
        .meaning = "the same with a policy in the model's cache",
        .needs = "the closed-loop run with predictions",
-       .compute = computed([](In s, Arguments a) {
-         const Trace* run = closed_run(s, a[0]);
-         return run != nullptr ? mean_loss(*run) : kNone;
-       })});
+       .compute = of_closed_run([](In, const Trace& run) { return mean_loss(run); })});
   add({.name = "probability",
        .arguments = {{Argument::number, "token"}},
        .meaning = "probability that the model gave the token after the tokens before it",

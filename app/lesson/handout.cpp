@@ -320,9 +320,7 @@ class Maker {
   // --- pages
 
   void new_page() {
-    figure::PdfPage page;
-    page.scene = figure::make_scene(style_, kPageWidth, kPageHeight);
-    pages_.push_back(std::move(page));
+    pages_.push_back(figure::PdfPage{.scene = figure::make_scene(style_, kPageWidth, kPageHeight)});
     used_ = 0.0;
   }
 

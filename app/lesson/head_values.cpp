@@ -1,6 +1,5 @@
 #include "app/lesson/value_groups.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "analysis/metric/attention.h"

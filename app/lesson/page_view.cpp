@@ -1,10 +1,11 @@
 #include "app/lesson/page_view.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <memory>
 #include <utility>
 
 #include "analysis/error.h"
@@ -14,7 +15,6 @@
 #include "app/lesson/answer.h"
 #include "app/plot/ticks.h"
 #include "app/session/session.h"
-#include "app/session/tile_settings.h"
 #include "app/session/view_catalog.h"
 
 namespace kvloupe::lesson {
@@ -355,6 +355,37 @@ figure::MadeFigure make_figure(const PageFigure& figure, const LessonTraces& tra
         ": compares a full run with a closed-loop run, but the lesson has no closed-loop run");
   }
   return traces.store->figures().make(*figure.info, request, inputs, progress);
+}
+
+std::vector<demo::DemoRun> own_runs(const Lesson& lesson) {
+  const LessonRun& run = lesson.run;
+  std::vector<demo::DemoRun> runs = {
+      {.prompt = run.prompt, .generate = run.generate, .block = run.block}};
+  for (const ClosedRun& closed : run.closed) {
+    runs.push_back(runs.front());
+    runs.back().policy = closed.policy;
+    runs.back().budget = closed.budget;
+    runs.back().own_words = closed.own_words;
+  }
+  return runs;
+}
+
+LessonTraces own_traces(const Lesson& lesson, Progress& progress) {
+  constexpr long kParts = 1000;  // of one run
+  const std::vector<demo::DemoRun> runs = own_runs(lesson);
+  progress.set_total(kParts * static_cast<long>(runs.size()));
+  LessonTraces traces;
+  for (const demo::DemoRun& run : runs) {
+    Progress part(progress, kParts);
+    auto trace = std::make_shared<const Trace>(demo::demo_trace(run, part));
+    part.finish();
+    if (traces.trace) {
+      traces.closed.push_back(std::move(trace));
+    } else {
+      traces.trace = std::move(trace);
+    }
+  }
+  return traces;
 }
 
 }  // namespace kvloupe::lesson

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/progress.h"
+#include "app/demo/demo_trace.h"
 #include "app/export/figure_file.h"
 #include "app/lesson/lesson.h"
 #include "app/lesson/values.h"
@@ -63,5 +64,12 @@ std::vector<PageFigure> page_figures(const window::WorkspaceState& workspace);
 /// what FigureService::make() throws, WorkError if a run is missing.
 figure::MadeFigure make_figure(const PageFigure& figure, const LessonTraces& traces,
                                Progress& progress);
+
+/// The runs of the demo model that a lesson is written for: with the full cache, then its
+/// closed-loop runs, in its order.
+std::vector<demo::DemoRun> own_runs(const Lesson& lesson);
+
+/// Their traces, captured if they do not exist yet. Throws what demo::demo_trace() throws.
+LessonTraces own_traces(const Lesson& lesson, Progress& progress);
 
 }  // namespace kvloupe::lesson

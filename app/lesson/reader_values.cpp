@@ -55,6 +55,15 @@ double kept_there(const LessonState& s, const std::string& segment, const Value&
   return fate.share.at(static_cast<std::size_t>(step_of(s, replay->blocks)));
 }
 
+/// The catalogue's function from one of the reader.
+template <typename Function>
+constexpr auto of_reader(Function) {
+  return computed([](In s, Arguments a, Progress& p) {
+    const auto found = reader(s, word(a[0]), a[1], p);
+    return found ? static_cast<double>(Function{}(*found)) : kNone;
+  });
+}
+
 }  // namespace
 
 ValueGroup reader_values() {
@@ -65,31 +74,21 @@ ValueGroup reader_values() {
   add({.name = "reader_layer",
        .arguments = arguments,
        .meaning =
-           "layer of the head that gives the segment's first piece the most attention (rank 1; "
-           "2 the next): mean over the queries of the answer, else of the question, or all later "
-           "ones "
-           "without both, and over its query heads",
+           "layer of the head that gives the segment's first piece the most attention (rank 1; 2 "
+           "the next): mean over the queries of the answer, else of the question, or all later "
+           "ones without both, and over its query heads",
        .needs = "the segment, and tokens after it",
-       .compute = computed([](In s, Arguments a, Progress& p) {
-         const auto found = reader(s, word(a[0]), a[1], p);
-         return found ? found->layer : kNone;
-       })});
+       .compute = of_reader([](const TokenReads& head) { return head.layer; })});
   add({.name = "reader_head",
        .arguments = arguments,
        .meaning = "its head in that layer",
        .needs = "the segment, and tokens after it",
-       .compute = computed([](In s, Arguments a, Progress& p) {
-         const auto found = reader(s, word(a[0]), a[1], p);
-         return found ? found->head : kNone;
-       })});
+       .compute = of_reader([](const TokenReads& head) { return head.head; })});
   add({.name = "reader_share",
        .arguments = arguments,
        .meaning = "the attention that it gives to the segment",
        .needs = "the segment, and tokens after it",
-       .compute = computed([](In s, Arguments a, Progress& p) {
-         const auto found = reader(s, word(a[0]), a[1], p);
-         return found ? found->read : kNone;
-       })});
+       .compute = of_reader([](const TokenReads& head) { return head.read; })});
   add({.name = "reader_kept",
        .arguments = arguments,
        .meaning = "share of the segment's tokens that policy A keeps there",

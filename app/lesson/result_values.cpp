@@ -121,6 +121,14 @@ double held_share(const LessonState& s, Side side, Progress& progress) {
   return held ? held->held / held->full : kNone;
 }
 
+/// The catalogue's function from one of the state, a policy, the arguments and a progress.
+template <Side side, typename Function>
+constexpr auto computed_of(Function) {
+  return computed([](In s, Arguments arguments, Progress& progress) {
+    return Function{}(s, side, arguments, progress);
+  });
+}
+
 }  // namespace
 
 ValueGroup result_values() {
@@ -129,68 +137,45 @@ ValueGroup result_values() {
     info.of_selection = true;
     group.values.push_back(std::move(info));
   };
-  add({.name = "measure",
+  // And the same of policy B.
+  const auto add_both = [&](ValueInfo info, auto of) {
+    info.compute = computed_of<Side::a>(of);
+    add(info);
+    info.name += "_b";
+    info.meaning = "the same of policy B, if it is on";
+    info.compute = computed_of<Side::b>(of);
+    add(std::move(info));
+  };
+  add_both(
+      {.name = "measure",
        .arguments = {{Argument::measure, "measure"}},
        .meaning = "a measure of policy A, by its name in `kvloupe measures`; of one query head if "
-                  "one is selected",
-       .compute = computed(
-           [](In s, Arguments a, Progress& p) { return measured(s, Side::a, word(a[0]), p); })});
-  add({.name = "measure_b",
-       .arguments = {{Argument::measure, "measure"}},
-       .meaning = "the same of policy B, if it is on",
-       .compute = computed(
-           [](In s, Arguments a, Progress& p) { return measured(s, Side::b, word(a[0]), p); })});
-  add({.name = "mean_measure",
-       .arguments = {{Argument::measure, "measure"}},
-       .meaning = "mean of a measure of policy A over all heads with a known value",
-       .compute = computed([](In s, Arguments a, Progress& p) {
-         return mean_measured(s, Side::a, word(a[0]), p);
-       })});
-  add({.name = "mean_measure_b",
-       .arguments = {{Argument::measure, "measure"}},
-       .meaning = "the same of policy B, if it is on",
-       .compute = computed([](In s, Arguments a, Progress& p) {
-         return mean_measured(s, Side::b, word(a[0]), p);
-       })});
-  add({.name = "held_share",
-       .arguments = {},
+                  "one is selected"},
+      [](In s, Side side, Arguments a, Progress& p) { return measured(s, side, word(a[0]), p); });
+  add_both({.name = "mean_measure",
+            .arguments = {{Argument::measure, "measure"}},
+            .meaning = "mean of a measure of policy A over all heads with a known value"},
+           [](In s, Side side, Arguments a, Progress& p) {
+             return mean_measured(s, side, word(a[0]), p);
+           });
+  add_both(
+      {.name = "held_share",
        .meaning = "bytes that policy A's caches hold after the last step, as a share of those of "
-                  "the full cache in 16 bits, over all heads",
-       .compute =
-           computed([](In s, Arguments, Progress& p) { return held_share(s, Side::a, p); })});
-  add({.name = "held_share_b",
-       .arguments = {},
-       .meaning = "the same of policy B, if it is on",
-       .compute =
-           computed([](In s, Arguments, Progress& p) { return held_share(s, Side::b, p); })});
-  add({.name = "kept",
+                  "the full cache in 16 bits, over all heads"},
+      [](In s, Side side, Arguments, Progress& p) { return held_share(s, side, p); });
+  add_both({.name = "kept",
+            .arguments = {{Argument::number, "token"}},
+            .meaning = "1 if policy A keeps the token, 0 if it has evicted the token"},
+           [](In s, Side side, Arguments a, Progress& p) {
+             return token_kept(s, side, false, a[0], p);
+           });
+  add_both(
+      {.name = "kept_share",
        .arguments = {{Argument::number, "token"}},
-       .meaning = "1 if policy A keeps the token, 0 if it has evicted the token",
-       .compute = computed(
-           [](In s, Arguments a, Progress& p) { return token_kept(s, Side::a, false, a[0], p); })});
-  add({.name = "kept_b",
-       .arguments = {{Argument::number, "token"}},
-       .meaning = "the same of policy B, if it is on",
-       .compute = computed(
-           [](In s, Arguments a, Progress& p) { return token_kept(s, Side::b, false, a[0], p); })});
-  add({.name = "kept_share",
-       .arguments = {{Argument::number, "token"}},
-       .meaning = "share of all heads in which policy A keeps the token",
-       .compute = computed(
-           [](In s, Arguments a, Progress& p) { return token_kept(s, Side::a, true, a[0], p); })});
-  add({.name = "kept_share_b",
-       .arguments = {{Argument::number, "token"}},
-       .meaning = "the same of policy B, if it is on",
-       .compute = computed(
-           [](In s, Arguments a, Progress& p) { return token_kept(s, Side::b, true, a[0], p); })});
-  add({.name = "entries",
-       .meaning = "entries that policy A keeps in the head",
-       .compute =
-           computed([](In s, Arguments, Progress& p) { return entries_kept(s, Side::a, p); })});
-  add({.name = "entries_b",
-       .meaning = "the same of policy B, if it is on",
-       .compute =
-           computed([](In s, Arguments, Progress& p) { return entries_kept(s, Side::b, p); })});
+       .meaning = "share of all heads in which policy A keeps the token"},
+      [](In s, Side side, Arguments a, Progress& p) { return token_kept(s, side, true, a[0], p); });
+  add_both({.name = "entries", .meaning = "entries that policy A keeps in the head"},
+           [](In s, Side side, Arguments, Progress& p) { return entries_kept(s, side, p); });
   add({.name = "segment_kept",
        .arguments = {{Argument::segment, "segment"}},
        .meaning = "share of the segment's tokens that policy A keeps in the head",
@@ -198,18 +183,12 @@ ValueGroup result_values() {
        .compute = computed([](In s, Arguments a, Progress& p) {
          return segment_kept(s, Side::a, false, word(a[0]), p);
        })});
-  add({.name = "needle_kept",
-       .meaning = "share of the needle's tokens that policy A keeps, over all heads",
-       .needs = "a segment needle",
-       .compute = computed([](In s, Arguments, Progress& p) {
-         return segment_kept(s, Side::a, true, "needle", p);
-       })});
-  add({.name = "needle_kept_b",
-       .meaning = "the same of policy B, if it is on",
-       .needs = "a segment needle",
-       .compute = computed([](In s, Arguments, Progress& p) {
-         return segment_kept(s, Side::b, true, "needle", p);
-       })});
+  add_both({.name = "needle_kept",
+            .meaning = "share of the needle's tokens that policy A keeps, over all heads",
+            .needs = "a segment needle"},
+           [](In s, Side side, Arguments, Progress& p) {
+             return segment_kept(s, side, true, "needle", p);
+           });
   return group;
 }
 

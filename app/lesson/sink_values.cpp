@@ -6,9 +6,12 @@ namespace kvloupe::lesson {
 
 namespace {
 
-double sink_value(const LessonState& s, Progress& progress,
-                  double (*of)(const ValueStore::Sinks&, const Trace&)) {
-  return of(*s.store->sinks(*s.trace, progress), *s.trace);
+/// The catalogue's function from one of the trace's sinks.
+template <typename Function>
+constexpr auto of_sinks(Function) {
+  return computed([](In s, Arguments, Progress& p) {
+    return static_cast<double>(Function{}(*s.store->sinks(*s.trace, p), *s.trace));
+  });
 }
 
 }  // namespace
@@ -19,26 +22,19 @@ ValueGroup sink_values() {
   add({.name = "sinks.share",
        .meaning = "share of the query heads that give token 0 more than 0.3, on average over all "
                   "later queries",
-       .compute = computed([](In s, Arguments, Progress& p) -> Value {
-         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const Trace&) {
-           return static_cast<double>(sinks.heads) /
-                  static_cast<double>((!sinks.strengths.array().isNaN()).count());
-         });
+       .compute = of_sinks([](const ValueStore::Sinks& sinks, const Trace&) {
+         return static_cast<double>(sinks.heads) /
+                static_cast<double>((!sinks.strengths.array().isNaN()).count());
        })});
   add({.name = "sinks.count",
        .meaning = "number of these query heads",
-       .compute = computed([](In s, Arguments, Progress& p) -> Value {
-         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const Trace&) {
-           return static_cast<double>(sinks.heads);
-         });
-       })});
+       .compute =
+           of_sinks([](const ValueStore::Sinks& sinks, const Trace&) { return sinks.heads; })});
   add({.name = "sinks.strength",
        .meaning = "largest mean attention, of at most 0.95, that a query head gives token 0 (where "
                   "every head gives more, the largest)",
-       .compute = computed([](In s, Arguments, Progress& p) -> Value {
-         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const Trace&) {
-           return static_cast<double>(sinks.strengths(sinks.layer, sinks.query_head));
-         });
+       .compute = of_sinks([](const ValueStore::Sinks& sinks, const Trace&) {
+         return sinks.strengths(sinks.layer, sinks.query_head);
        })});
   add({.name = "sinks.here",
        .meaning = "mean attention that the selected head gives token 0 (mean over its query heads)",
@@ -50,48 +46,36 @@ ValueGroup sink_values() {
        })});
   add({.name = "sinks.layer",
        .meaning = "the layer of the query head with `sinks.strength`",
-       .compute = computed([](In s, Arguments, Progress& p) -> Value {
-         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const Trace&) {
-           return static_cast<double>(sinks.layer);
-         });
-       })});
+       .compute =
+           of_sinks([](const ValueStore::Sinks& sinks, const Trace&) { return sinks.layer; })});
   add({.name = "sinks.head",
        .meaning = "its key-value head",
-       .compute = computed([](In s, Arguments, Progress& p) -> Value {
-         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const Trace& trace) {
-           return static_cast<double>(trace.layer_model(sinks.layer).head_of(sinks.query_head));
-         });
+       .compute = of_sinks([](const ValueStore::Sinks& sinks, const Trace& trace) {
+         return static_cast<double>(trace.layer_model(sinks.layer).head_of(sinks.query_head));
        })});
   add({.name = "sinks.query_head",
        .meaning = "its index among the query heads",
-       .compute = computed([](In s, Arguments, Progress& p) -> Value {
-         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const Trace&) {
-           return static_cast<double>(sinks.query_head);
-         });
-       })});
+       .compute = of_sinks(
+           [](const ValueStore::Sinks& sinks, const Trace&) { return sinks.query_head; })});
   add({.name = "sinks.value_ratio",
        .meaning = "norm of token 0's value divided by the median norm of all values, in that head",
-       .compute = computed([](In s, Arguments, Progress& p) -> Value {
-         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const Trace& trace) {
-           return static_cast<double>(sinks.value_ratios(
-               sinks.layer, trace.layer_model(sinks.layer).head_of(sinks.query_head)));
-         });
+       .compute = of_sinks([](const ValueStore::Sinks& sinks, const Trace& trace) {
+         return static_cast<double>(sinks.value_ratios(
+             sinks.layer, trace.layer_model(sinks.layer).head_of(sinks.query_head)));
        })});
   add({.name = "sinks.median_value_ratio",
        .meaning = "median of this ratio over the query heads that give token 0 more than 0.3",
        .needs = "a query head above 0.3",
-       .compute = computed([](In s, Arguments, Progress& p) -> Value {
-         return sink_value(s, p, [](const ValueStore::Sinks& sinks, const Trace& trace) {
-           std::vector<double> ratios;
-           for (int l = 0; l < trace.model().num_layers; ++l) {
-             const ModelInfo& model = trace.layer_model(l);
-             for (int h = 0; h < model.num_heads; ++h) {
-               if (sinks.strengths(l, h) > kSinkHead)
-                 ratios.push_back(static_cast<double>(sinks.value_ratios(l, model.head_of(h))));
-             }
+       .compute = of_sinks([](const ValueStore::Sinks& sinks, const Trace& trace) {
+         std::vector<double> ratios;
+         for (int l = 0; l < trace.model().num_layers; ++l) {
+           const ModelInfo& model = trace.layer_model(l);
+           for (int h = 0; h < model.num_heads; ++h) {
+             if (sinks.strengths(l, h) > kSinkHead)
+               ratios.push_back(static_cast<double>(sinks.value_ratios(l, model.head_of(h))));
            }
-           return median(std::move(ratios));
-         });
+         }
+         return median(std::move(ratios));
        })});
   add({.name = "rest",
        .arguments = {{Argument::number, "layer"}, {Argument::number, "query_head"}},

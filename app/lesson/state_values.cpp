@@ -54,46 +54,29 @@ ValueGroup state_values() {
     info.of_selection = true;
     group.values.push_back(std::move(info));
   };
-  add({.name = "layer", .meaning = "the layer selected", .compute = computed([](In s) {
-                                                           return s.workspace.selection.layer;
-                                                         })});
-  add({.name = "head",
-       .meaning = "the key-value head selected",
-       .compute = computed([](In s) { return s.workspace.selection.head; })});
-  add({.name = "query_head",
-       .meaning = "the query head selected; -1: the mean over the head's query heads",
-       .compute = computed([](In s) { return s.workspace.selection.query_head; })});
-  add({.name = "step", .meaning = "the step shown, from 0", .compute = computed([](In s) {
-                                                              return step_of(s, blocks_of(s));
-                                                            })});
-  add({.name = "steps", .meaning = "number of steps", .compute = computed([](In s) {
-                                                        return blocks_of(s).size();
-                                                      })});
-  add({.name = "token",
-       .meaning = "the token selected; -1: none",
-       .compute = computed([](In s) { return s.workspace.selection.token; })});
-  add({.name = "first_token",
-       .meaning = "first token of the range shown",
-       .compute = computed([](In s) { return s.workspace.selection.first_token; })});
-  add({.name = "last_token",
-       .meaning = "last token of the range shown",
-       .compute = computed([](In s) {
-         const int last = s.workspace.selection.last_token;
-         return last >= 0 ? last : s.trace->length() - 1;
-       })});
-  add({.name = "budget",
-       .meaning = "the budget as a share of the prompt",
-       .compute = computed([](In s) { return budget_share(s); })});
-  add({.name = "budget_entries",
-       .meaning = "the budget in entries of a head",
-       .compute = computed(
-           [](In s) { return s.workspace.budget.resolve(s.trace->run().prompt_length); })});
-  add({.name = "block",
-       .meaning = "tokens in a block of the replay",
-       .compute = computed([](In s) {
-         const int own = s.workspace.block;
-         return own > 0 ? own : s.trace->run().block_size;
-       })});
+  const auto plain = [&](const char* name, const char* meaning, auto of) {
+    add({.name = name, .meaning = meaning, .compute = computed(of)});
+  };
+  plain("layer", "the layer selected", [](In s) { return s.workspace.selection.layer; });
+  plain("head", "the key-value head selected", [](In s) { return s.workspace.selection.head; });
+  plain("query_head", "the query head selected; -1: the mean over the head's query heads",
+        [](In s) { return s.workspace.selection.query_head; });
+  plain("step", "the step shown, from 0", [](In s) { return step_of(s, blocks_of(s)); });
+  plain("steps", "number of steps", [](In s) { return blocks_of(s).size(); });
+  plain("token", "the token selected; -1: none", [](In s) { return s.workspace.selection.token; });
+  plain("first_token", "first token of the range shown",
+        [](In s) { return s.workspace.selection.first_token; });
+  plain("last_token", "last token of the range shown", [](In s) {
+    const int last = s.workspace.selection.last_token;
+    return last >= 0 ? last : s.trace->length() - 1;
+  });
+  plain("budget", "the budget as a share of the prompt", [](In s) { return budget_share(s); });
+  plain("budget_entries", "the budget in entries of a head",
+        [](In s) { return s.workspace.budget.resolve(s.trace->run().prompt_length); });
+  plain("block", "tokens in a block of the replay", [](In s) {
+    const int own = s.workspace.block;
+    return own > 0 ? own : s.trace->run().block_size;
+  });
   add({.name = "policy_a",
        .meaning = "policy A as written",
        .is_text = true,
@@ -102,9 +85,7 @@ ValueGroup state_values() {
        .meaning = "policy B as written, on or off",
        .is_text = true,
        .compute = computed([](In s) { return s.workspace.policy_b.text(); })});
-  add({.name = "policy_b_on", .meaning = "1 if policy B is on", .compute = computed([](In s) {
-                                                                  return s.workspace.policy_b_on;
-                                                                })});
+  plain("policy_b_on", "1 if policy B is on", [](In s) { return s.workspace.policy_b_on; });
   add({.name = "score_is",
        .arguments = {{Argument::score, "score"}},
        .meaning = "1 if policy A has this score",
@@ -139,9 +120,7 @@ ValueGroup state_values() {
        .meaning = "1 if a tile shows this view with this value of the choice",
        .compute = computed(
            [](In s, Arguments a) { return choice_is(s, word(a[0]), word(a[1]), word(a[2])); })});
-  add({.name = "playing", .meaning = "1 while the steps play", .compute = computed([](In s) {
-                                                                 return s.playing;
-                                                               })});
+  plain("playing", "1 while the steps play", [](In s) { return s.playing; });
   return group;
 }
 

@@ -20,15 +20,13 @@ ValueGroup trace_values() {
     info.quick = true;
     group.values.push_back(std::move(info));
   };
-  add({.name = "tokens",
-       .meaning = "all tokens, prompt and generated",
-       .compute = computed([](In s) { return s.trace->length(); })});
-  add({.name = "prompt_tokens",
-       .meaning = "tokens of the prompt",
-       .compute = computed([](In s) { return s.trace->run().prompt_length; })});
-  add({.name = "generated",
-       .meaning = "tokens generated after the prompt",
-       .compute = computed([](In s) { return s.trace->run().generated; })});
+  const auto plain = [&](const char* name, const char* meaning, auto of) {
+    add({.name = name, .meaning = meaning, .compute = computed(of)});
+  };
+  plain("tokens", "all tokens, prompt and generated", [](In s) { return s.trace->length(); });
+  plain("prompt_tokens", "tokens of the prompt", [](In s) { return s.trace->run().prompt_length; });
+  plain("generated", "tokens generated after the prompt",
+        [](In s) { return s.trace->run().generated; });
   add({.name = "blocks",
        .meaning = "blocks of the prompt",
        .compute = computed([](In s) -> Value {
@@ -37,27 +35,17 @@ ValueGroup trace_values() {
              blocks.begin(), blocks.end(),
              [&](const kvloupe::Block& b) { return b.first < s.trace->run().prompt_length; }));
        })});
-  add({.name = "block_size",
-       .meaning = "tokens in a block of the capture",
-       .compute = computed([](In s) { return s.trace->run().block_size; })});
-  add({.name = "layers", .meaning = "layers of the model", .compute = computed([](In s) {
-                                                             return s.trace->model().num_layers;
-                                                           })});
-  add({.name = "heads",
-       .meaning = "key-value heads in a layer",
-       .compute = computed([](In s) { return s.trace->model().num_kv_heads; })});
-  add({.name = "query_heads",
-       .meaning = "query heads in a layer",
-       .compute = computed([](In s) { return s.trace->model().num_heads; })});
-  add({.name = "head_dim",
-       .meaning = "numbers in a key of one head",
-       .compute = computed([](In s) { return s.trace->model().head_dim; })});
-  add({.name = "bytes_per_token",
-       .meaning = "bytes that one token takes in the model's cache, keys and values in 16 bits",
-       .compute = computed([](In s) { return bytes_per_token(*s.trace); })});
-  add({.name = "cache_bytes",
-       .meaning = "the same for all tokens of the trace: `tokens * bytes_per_token`",
-       .compute = computed([](In s) { return bytes_per_token(*s.trace) * s.trace->length(); })});
+  plain("block_size", "tokens in a block of the capture",
+        [](In s) { return s.trace->run().block_size; });
+  plain("layers", "layers of the model", [](In s) { return s.trace->model().num_layers; });
+  plain("heads", "key-value heads in a layer", [](In s) { return s.trace->model().num_kv_heads; });
+  plain("query_heads", "query heads in a layer", [](In s) { return s.trace->model().num_heads; });
+  plain("head_dim", "numbers in a key of one head", [](In s) { return s.trace->model().head_dim; });
+  plain("bytes_per_token",
+        "bytes that one token takes in the model's cache, keys and values in 16 bits",
+        [](In s) { return bytes_per_token(*s.trace); });
+  plain("cache_bytes", "the same for all tokens of the trace: `tokens * bytes_per_token`",
+        [](In s) { return bytes_per_token(*s.trace) * s.trace->length(); });
   add({.name = "model",
        .meaning = "the model's name",
        .is_text = true,

@@ -56,6 +56,21 @@ int step_of(const LessonState& s, const std::vector<kvloupe::Block>& blocks);
 /// The closed-loop run with this number; null where there is none.
 const Trace* closed_run(const LessonState& s, const Value& value);
 
+/// The catalogue's function from one of the state and the closed-loop run that the first argument
+/// counts; unknown, or an empty text, where there is no such run.
+template <typename Function>
+constexpr auto of_closed_run(Function) {
+  return computed([](In s, Arguments arguments) {
+    using Result = std::invoke_result_t<Function, In, const Trace&>;
+    const Trace* run = closed_run(s, arguments[0]);
+    if constexpr (std::is_arithmetic_v<Result>) {
+      return run != nullptr ? static_cast<double>(Function{}(s, *run)) : kNone;
+    } else {
+      return run != nullptr ? Function{}(s, *run) : Result();
+    }
+  });
+}
+
 ValueGroup trace_values();
 ValueGroup sink_values();
 ValueGroup state_values();

@@ -8,7 +8,6 @@
 
 #include "analysis/error.h"
 #include "app/export/figure_file.h"
-#include "app/export/figure_page.h"
 #include "app/export/page.h"
 #include "app/lesson/value_groups.h"
 

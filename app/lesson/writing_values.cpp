@@ -90,44 +90,29 @@ ValueGroup writing_values() {
                   "differs from the full cache's; from the prompt on where none differs",
        .needs = "the closed-loop run",
        .is_text = true,
-       .compute = computed([](In s, Arguments a) {
-         const Trace* run = closed_run(s, a[0]);
-         return run != nullptr ? own_words(s, *run) : std::string();
-       })});
+       .compute = of_closed_run([](In s, const Trace& run) { return own_words(s, run); })});
   add({.name = "closed_same",
        .arguments = {{Argument::number, "run"}},
        .meaning = "generated tokens of a closed-loop run before the first that differs from the "
                   "full cache's",
        .needs = "the closed-loop run of the same prompt",
-       .compute = computed([](In s, Arguments a) {
-         const Trace* run = closed_run(s, a[0]);
-         return run != nullptr ? same_words(s, *run) : kNone;
-       })});
+       .compute = of_closed_run([](In s, const Trace& run) { return same_words(s, run); })});
   add({.name = "closed_loop_share",
        .arguments = {{Argument::number, "run"}},
        .meaning = "share of the run's generated tokens that are part of a loop",
        .needs = "the closed-loop run",
-       .compute = computed([](In s, Arguments a) {
-         const Trace* run = closed_run(s, a[0]);
-         return run != nullptr ? loop_share(*run) : kNone;
-       })});
+       .compute = of_closed_run([](In, const Trace& run) { return loop_share(run); })});
   add({.name = "closed_loop_begins",
        .arguments = {{Argument::number, "run"}},
        .meaning = "generated tokens before the run's first loop",
        .needs = "a loop in the closed-loop run",
-       .compute = computed([](In s, Arguments a) {
-         const Trace* run = closed_run(s, a[0]);
-         return run != nullptr ? before_loop(*run) : kNone;
-       })});
+       .compute = of_closed_run([](In, const Trace& run) { return before_loop(run); })});
   add({.name = "closed_loop_text",
        .arguments = {{Argument::number, "run"}},
        .meaning = "what the run's first loop repeats",
        .needs = "a loop in the closed-loop run",
        .is_text = true,
-       .compute = computed([](In s, Arguments a) {
-         const Trace* run = closed_run(s, a[0]);
-         return run != nullptr ? loop_text(*run) : std::string();
-       })});
+       .compute = of_closed_run([](In, const Trace& run) { return loop_text(run); })});
   return group;
 }
 

@@ -3,11 +3,10 @@
 // steps.
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <vector>
 
-#include "app/scene/light.h"
+#include "app/scene/colour_map.h"
 
 namespace kvloupe::figure {
 

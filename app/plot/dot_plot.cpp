@@ -1,6 +1,5 @@
 #include "app/plot/dot_plot.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>

@@ -484,13 +484,11 @@ void add_key(Scene& scene, const LegendEntry& entry, Point left) {
     if (!entry.fill && !entry.stroke) return;
   }
   if (entry.pattern == Pattern::none) {
-    Markers mark;
-    mark.shape = entry.shape;
-    mark.size = key_size - (entry.stroke ? entry.stroke->width : 0.0);
-    mark.fill = entry.fill;
-    mark.stroke = entry.stroke;
-    mark.points = {{left.x + (entry.line ? line_length : key_size) / 2, left.y}};
-    scene.add(std::move(mark));
+    scene.add(Markers{.shape = entry.shape,
+                      .size = key_size - (entry.stroke ? entry.stroke->width : 0.0),
+                      .fill = entry.fill,
+                      .stroke = entry.stroke,
+                      .points = {{left.x + (entry.line ? line_length : key_size) / 2, left.y}}});
     return;
   }
   const Rect area{left.x, left.y - key_size / 2, area_width, key_size};

@@ -71,7 +71,7 @@ struct ColourScale {
   AxisScale scale = AxisScale::linear;
   double low = 0.0;  // on a log scale > 0
   double high = 1.0;
-  std::string label;
+  std::string label = {};
 };
 
 /// Colours of many values, with one table look-up each. NaN is transparent.

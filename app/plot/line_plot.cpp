@@ -32,8 +32,7 @@ void add_clipped(Scene& scene, const Axes& axes, Path path) {
 
 void add_line(Scene& scene, const Axes& axes, std::span<const Point> data, const SeriesLook& look,
               const Target& target) {
-  Path path;
-  path.stroke = Stroke{look.colour, look.width, look.dash, Cap::butt};
+  Path path{.stroke = Stroke{look.colour, look.width, look.dash, Cap::butt}};
   const bool found = target != Target{};
   bool open = false;
   for (std::size_t i = 0; i < data.size(); ++i) {
@@ -69,8 +68,7 @@ void add_marked_line(Scene& scene, const Style& style, const Axes& axes,
 
 void add_band(Scene& scene, const Axes& axes, std::span<const double> x,
               std::span<const double> low, std::span<const double> high, Colour fill) {
-  Path path;
-  path.fill = fill;
+  Path path{.fill = fill};
   std::vector<Point> back;
   const auto close = [&] {
     if (back.size() > 1) {

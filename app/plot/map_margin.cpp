@@ -87,10 +87,9 @@ void add_area(Scene& scene, const Axes& axes, const KeyStrip& strip, int first, 
 /// A bar and a triangle to each sink in sight; what they are, and how strong, beside the last.
 void add_sink_marks(Scene& scene, const Style& style, const Axes& axes, const KeyStrip& strip) {
   Path bars, ground;
-  Markers marks;
-  marks.shape = MarkerShape::triangle_down;
-  marks.size = 4.5;
-  marks.stroke = Stroke{style.colours.ink, 0.7, {}, Cap::butt};
+  Markers marks{.shape = MarkerShape::triangle_down,
+                .size = 4.5,
+                .stroke = Stroke{style.colours.ink, 0.7, {}, Cap::butt}};
   double strongest = 0.0;
   for (const int token : strip.sinks) {
     if (token + 1.0 <= axes.x.first || token >= axes.x.last) continue;

@@ -1,7 +1,6 @@
 #include "app/plot/map_plot.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace kvloupe::figure {
 

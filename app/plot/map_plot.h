@@ -6,9 +6,9 @@ namespace kvloupe::figure {
 
 /// A heat map with vector axes and a colour bar at its right, in a scene of width × height.
 struct MapPlot {
-  Axis x;
-  Axis y;
-  ColourScale scale;
+  Axis x = {};
+  Axis y = {};
+  ColourScale scale = {};
   double aspect = 1.0;  // width / height of the map itself; 0: fills the room
   double top = 3.0;     // room above the map
   double left = 2.0;    // outer margins

@@ -1,7 +1,6 @@
 #include "app/plot/panels.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace kvloupe::figure {
 

@@ -10,16 +10,16 @@ namespace kvloupe::figure {
 
 /// One panel, before its place is known.
 struct Panel {
-  std::string title;
-  Axis x;
-  Axis y;
+  std::string title = {};
+  Axis x = {};
+  Axis y = {};
   bool x_grid = false;  // light lines where values are read off
   bool y_grid = false;
   bool is_map = false;  // cells fill it to its edges: no axis lines
 };
 
 struct PanelGrid {
-  std::vector<Panel> panels;
+  std::vector<Panel> panels = {};
   int columns = 0;            // 0: as many as leave each panel `least_width`, more in a low figure
   double least_width = 70.0;  // points
   double aspect = 1.3;        // width / height of a plot, where the height is free

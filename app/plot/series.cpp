@@ -49,10 +49,8 @@ SeriesLook chance_look(const Style& style) {
 
 Markers series_marks(const Style& style, const SeriesLook& look, double size,
                      std::vector<Point> points) {
-  Markers marks;
-  marks.shape = look.shape;
-  marks.size = size;
-  marks.fill = look.filled ? look.colour : style.colours.paper;
+  Markers marks{
+      .shape = look.shape, .size = size, .fill = look.filled ? look.colour : style.colours.paper};
   if (!look.filled) marks.stroke = Stroke{look.colour, 0.8, {}, Cap::butt};
   marks.points = std::move(points);
   return marks;

@@ -11,7 +11,7 @@ namespace kvloupe::figure {
 
 struct SeriesLook {
   Colour colour;
-  std::vector<double> dash;  // of its line
+  std::vector<double> dash = {};  // of its line
   MarkerShape shape = MarkerShape::circle;
   bool filled = true;  // of its marks
   double width = 1.1;  // of its line

@@ -199,8 +199,7 @@ void add_token_text(Scene& scene, const Style& style, const TokenText& tokens, i
     const double left = placed.x - placed.lead / 2;
     const double right = placed.x + placed.width;
     const Rect box{left, line_top + 0.12 * step, right - left, 0.76 * step};
-    Target target;
-    target.token = placed.token;
+    Target target{.token = placed.token};
     scene.regions.push_back({{left, line_top, right - left, step}, target});
     if (!(how.ground == c.paper)) layer(grounds, how.ground).rect(box);
     if (how.pattern != Pattern::none) layer(patterns, how.pattern, how.pattern_colour).cover(box);

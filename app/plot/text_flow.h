@@ -21,9 +21,9 @@ TokenText token_text(const TokenTable& table, std::size_t count);
 
 /// How one token is set.
 struct TokenLook {
-  Colour ground;  // the paper's colour: none
+  Colour ground = {};  // the paper's colour: none
   bool struck = false;
-  std::optional<Colour> underline;
+  std::optional<Colour> underline = {};
   bool dashed = false;  // the underline
   bool faint = false;
   Pattern pattern = Pattern::none;  // of the ground

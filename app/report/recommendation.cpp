@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 
 #include "analysis/one_line.h"
 #include "app/report/report.h"

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <set>
 
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
@@ -16,7 +15,7 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/one_line.h"
 #include "analysis/study/foretell.h"
-#include "analysis/study/student_mean.h"
+#include "analysis/study/intervals.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/study/study_table.h"
 #include "app/figure/figures/figure_catalog.h"
@@ -323,8 +322,7 @@ class Maker {
   // --- parts
 
   void add_facts() {
-    ReportPart part;
-    part.title = "What was studied";
+    ReportPart part{.title = "What was studied"};
     part.facts.emplace_back("Model", facts_.model);
     part.facts.emplace_back("Prompts", prompts_in_words());
     part.facts.emplace_back("How", facts_.work);
@@ -359,8 +357,7 @@ class Maker {
   }
 
   void add_curves() {
-    ReportPart part;
-    part.title = in_one_line(measure_.title) + " by budget";
+    ReportPart part{.title = in_one_line(measure_.title) + " by budget"};
     figure::Choices choices = loss_choices();
     if (advice_) {
       part.paragraphs.push_back(
@@ -403,14 +400,11 @@ class Maker {
   }
 
   void add_promises() {
-    ReportPart part;
-    part.title = "Which budget can be promised";
+    ReportPart part{.title = "Which budget can be promised"};
     part.paragraphs.push_back(fmt::format(
-        "For each policy the smallest budget from which on the bound of the expected "
-        "loss ({}) is at "
-        "most {:g}. The promises of all policies hold together with a probability of at "
-        "least {:g} %, "
-        "so a reader may choose among the policies by this table.",
+        "For each policy the smallest budget from which on the bound of the expected loss ({}) is "
+        "at most {:g}. The promises of all policies hold together with a probability of at least "
+        "{:g} %, so a reader may choose among the policies by this table.",
         advice_->loss, asked().at_most, 100.0 * (1.0 - asked().risk)));
     figure::Choices choices = loss_choices();
     choices["at-most"] = fmt::format("{:.12g}", asked().at_most);
@@ -532,8 +526,7 @@ class Maker {
   }
 
   void add_heads() {
-    ReportPart part;
-    part.title = "Heads that matter";
+    ReportPart part{.title = "Heads that matter"};
     const std::optional<HeadMeasure> chosen = head_measure();
     if (!chosen) {
       part.paragraphs.emplace_back(
@@ -548,8 +541,7 @@ class Maker {
     const HeadMeasureTable heads = head_table(study(), table, policy, budget);
     part.paragraphs.push_back(chosen->why +
                               " A head that loses much need not be one that breaks an answer: "
-                              "kvloupe-capture rescue tests "
-                              "that in the model.");
+                              "kvloupe-capture rescue tests that in the model.");
     part.table = head_rows(table, heads, measure);
     part.table->notes.insert(
         part.table->notes.begin(),
@@ -654,8 +646,7 @@ class Maker {
   // --- commands
 
   void add_commands() {
-    ReportPart part;
-    part.title = "How to repeat it";
+    ReportPart part{.title = "How to repeat it"};
     const std::string results = shell_word(results_);
     const std::string file =
         facts_.study_file.empty() ? "STUDY.json" : shell_word(facts_.study_file);

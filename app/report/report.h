@@ -11,7 +11,6 @@
 #include "analysis/progress.h"
 #include "analysis/study/advice.h"
 #include "app/figure/figure.h"
-#include "app/figure/made_figure.h"
 #include "app/scene/text_metrics.h"
 
 namespace kvloupe::report {
@@ -43,11 +42,11 @@ struct ReportFigure {
 /// A part of the report; whatever is empty is left out. In this order on the page.
 struct ReportPart {
   std::string title;
-  std::vector<std::pair<std::string, std::string>> facts;  // name and value
-  std::vector<std::string> paragraphs;
-  std::optional<ReportFigure> figure;
-  std::optional<ReportTable> table;
-  std::vector<std::string> commands;  // lines for a shell
+  std::vector<std::pair<std::string, std::string>> facts = {};  // name and value
+  std::vector<std::string> paragraphs = {};
+  std::optional<ReportFigure> figure = {};
+  std::optional<ReportTable> table = {};
+  std::vector<std::string> commands = {};  // lines for a shell
 };
 
 struct Report {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "analysis/error.h"
-#include "app/export/figure_page.h"
+#include "app/export/page.h"
 #include "app/export/themed_svg.h"
 #include "app/report/report.h"
 #include "app/scene/miter.h"

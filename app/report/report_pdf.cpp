@@ -85,10 +85,7 @@ class Pages {
     return lesson::set_text(style_, lesson::plain(words), how, width);
   }
   static Chunk chunk(Fragment fragment, double before, bool with_next = false) {
-    Chunk result;
-    result.fragment = std::move(fragment);
-    result.before = before;
-    result.with_next = with_next;
+    Chunk result{.fragment = std::move(fragment), .before = before, .with_next = with_next};
     return result;
   }
 
@@ -253,16 +250,14 @@ class Pages {
 
   /// The height that a figure would take.
   double height_of(const Chunk& one) const {
-    figure::FileOptions options;
-    options.width = one.width;
+    figure::FileOptions options{.width = one.width};
     return std::min(kMostFigure,
                     figure::page_of(*one.figure->info, one.figure->made, options, fonts_).height);
   }
 
   /// Puts the figure over the words, or beside them.
   void draw(Chunk& one, double height) const {
-    figure::FileOptions options;
-    options.width = one.width;
+    figure::FileOptions options{.width = one.width};
     figure::Scene scene = figure::page_of(*one.figure->info, one.figure->made, options, fonts_);
     if (scene.height > height) {
       options.size = figure::PageSize{one.width, height};
@@ -281,9 +276,7 @@ class Pages {
   }
 
   void new_page() {
-    figure::PdfPage page;
-    page.scene = figure::make_scene(style_, kPageWidth, kPageHeight);
-    pages_.push_back(std::move(page));
+    pages_.push_back(figure::PdfPage{.scene = figure::make_scene(style_, kPageWidth, kPageHeight)});
     used_ = 0.0;
   }
 

@@ -1,7 +1,6 @@
 #pragma once
 // What a study is, in words: its model, its prompts, what ran, and the file that asked for it.
 
-#include <filesystem>
 #include <string>
 #include <vector>
 

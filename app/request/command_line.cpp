@@ -6,7 +6,7 @@
 #include <cctype>
 
 #include "analysis/policy/policy_files.h"
-#include "app/request/request_policies.h"
+#include "app/request/settings_in_words.h"
 
 namespace kvloupe::request {
 

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <tuple>
 
 #include "analysis/error.h"
@@ -11,7 +10,7 @@
 #include "analysis/policy/policy_files.h"
 #include "analysis/replay/replay.h"
 #include "app/figure/figures/figure_catalog.h"
-#include "app/request/request_policies.h"
+#include "app/request/settings_in_words.h"
 
 namespace kvloupe::request {
 

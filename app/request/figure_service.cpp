@@ -228,6 +228,7 @@ figure::MadeFigure FigureService::compute(const figure::FigureInfo& info,
   refuse_missing(info, request, inputs);
   const figure::Needs needs = needs_of(info, request.choices);
   figure::FigureInput input;
+  input.info = &info;
   input.traces = traces_read(info, inputs);
   input.replays = replays_;
   input.choices = request.choices;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "analysis/progress.h"
-#include "app/figure/made_figure.h"
+#include "app/figure/figure.h"
 #include "app/figure/replay_service.h"
 #include "app/request/figure_request.h"
 
@@ -61,7 +61,8 @@ class FigureService {
   std::unordered_map<FigureRequest, Entry> entries_;  // those that somebody has, or waits for
 };
 
-/// What the catalogue's entry computed, of a figure to whose caption make() may have added a sentence.
+/// What the catalogue's entry computed, of a figure to whose caption make() may have added a
+/// sentence.
 const figure::Figure& own_figure(const figure::Figure& made);
 
 /// Makes figures of the same inputs. Safe to use from several threads at once.

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/policy/comparison_terms.h"
@@ -11,8 +12,9 @@
 #include "analysis/replay/compresses_at_once.h"
 #include "analysis/replay/reached_share.h"
 #include "analysis/replay/replay.h"
+#include "app/figure/choice.h"
 #include "app/figure/comparison.h"
-#include "app/figure/figures/of_evaluation.h"
+#include "app/figure/figures/of_study.h"
 #include "version.h"
 
 namespace kvloupe::request {
@@ -25,12 +27,10 @@ using figure::FigureInfo;
 using figure::FigureInput;
 
 /// A choice in words: policies by their canonical specs, A and B by what they are.
-std::string choice_in_words(const FigureInfo& info, const FigureInput& input,
-                            const ChoiceInfo& one) {
-  if (one.kind != ChoiceKind::policies) return choice(info, input.choices, one.name);
+std::string choice_in_words(const FigureInput& input, const ChoiceInfo& one) {
+  if (one.kind != ChoiceKind::policies) return input.choice(one.name);
   std::vector<std::string> specs;
-  for (const PolicySpec& policy : chosen_policies(info, input, one.name))
-    specs.push_back(policy.text());
+  for (const PolicySpec& policy : chosen_policies(input, one.name)) specs.push_back(policy.text());
   return fmt::format("{}", fmt::join(specs, ", "));
 }
 
@@ -49,7 +49,7 @@ bool has_choice(const FigureInfo& info, ChoiceKind kind) {
 std::vector<PolicySpec> compared_policies(const FigureInfo& info, const FigureRequest& request,
                                           const FigureInput& input) {
   for (const ChoiceInfo& one : info.choices) {
-    if (one.kind == ChoiceKind::policies) return chosen_policies(info, input, one.name);
+    if (one.kind == ChoiceKind::policies) return chosen_policies(input, one.name);
   }
   std::vector<PolicySpec> policies;
   for (const auto& policy : {request.policy_a, request.policy_b}) {
@@ -125,12 +125,31 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureI
     if (needs.tokens) say("tokens", fmt::format("{}-{}", s.first_token, s.last_token));
     if (needs.token && s.token >= 0) say("token", std::to_string(s.token));
   }
-  for (const ChoiceInfo& one : info.choices)
-    say(one.name.c_str(), choice_in_words(info, input, one));
+  for (const ChoiceInfo& one : info.choices) say(one.name.c_str(), choice_in_words(input, one));
   if (std::string terms = terms_in_words(info, request, input); !terms.empty())
     say("comparison", std::move(terms));
   say("version", "kvloupe " KVLOUPE_VERSION);
   return settings;
+}
+
+using figure::ChoiceInfo;
+using figure::ChoiceKind;
+using figure::FigureInfo;
+
+std::vector<PolicySpec> policies_of(const FigureInfo& info, const FigureRequest& request) {
+  std::vector<PolicySpec> policies;
+  if (request.policy_a) policies.push_back(*request.policy_a);
+  if (request.policy_b) policies.push_back(*request.policy_b);
+  if (!request.policy_a) return policies;  // a list's A would be of nothing
+  for (const ChoiceInfo& one : info.choices) {
+    if (one.kind != ChoiceKind::policies) continue;
+    for (PolicySpec& policy :
+         figure::parse_policies(figure::choice(info, request.choices, one.name), *request.policy_a,
+                                request.policy_b ? &*request.policy_b : nullptr)) {
+      policies.push_back(std::move(policy));
+    }
+  }
+  return policies;
 }
 
 }  // namespace kvloupe::request

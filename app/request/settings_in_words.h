@@ -19,4 +19,7 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(
 std::string terms_in_words(const figure::FigureInfo& info, const FigureRequest& request,
                            const figure::FigureInput& input);
 
+/// The policies that the figure shows: the selected ones and those of typed lists.
+std::vector<PolicySpec> policies_of(const figure::FigureInfo& info, const FigureRequest& request);
+
 }  // namespace kvloupe::request

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "analysis/error.h"
-#include "app/scene/enlarged.h"
 #include "app/scene/miter.h"
+#include "app/scene/move_items.h"
 #include "app/scene/png_encoder.h"
 #include "version.h"
 

@@ -20,8 +20,9 @@ struct PdfLink {
 
 struct PdfPage {
   Scene scene;
-  std::vector<PdfLink> links;
-  std::vector<std::string> chapters;  // that start on this page, for the reader's table of contents
+  std::vector<PdfLink> links = {};
+  std::vector<std::string> chapters =
+      {};  // that start on this page, for the reader's table of contents
 };
 
 /// Several pages as one PDF, with the first scene's title, caption and metadata. At least one page.

@@ -30,4 +30,15 @@ std::array<Colour, 256> signed_table();
 double lightness(Colour colour);
 double contrast(Colour a, Colour b);
 
+// --- mixing colours as light mixes
+
+/// Amount of light in each channel, 0 to 1 (linear sRGB): what an eye or a lens that cannot tell
+/// two neighbours apart adds up. The numbers of a colour itself are not: grey of 128 has a fifth of
+/// white's light, not half.
+using Light = std::array<float, 3>;
+
+Light light_of(Colour colour);
+/// The opaque colour with this light; that of light_of(c) is c.
+Colour colour_of(const Light& light);
+
 }  // namespace kvloupe::figure

@@ -16,7 +16,6 @@
 
 #include "analysis/error.h"
 #include "app/scene/polygon.h"
-#include "app/scene/winding_fill.h"
 
 namespace kvloupe::figure {
 

@@ -76,10 +76,9 @@ bool write_png(Writer& writer, const Header& header, const std::vector<png_text>
 
 std::string encode_png(const Pixels& pixels, const PngOptions& options) {
   const std::size_t stride = static_cast<std::size_t>(pixels.width) * 4;
-  Header header;
-  header.width = static_cast<png_uint_32>(pixels.width);
-  header.height = static_cast<png_uint_32>(pixels.height);
-  header.opaque = true;
+  Header header{.width = static_cast<png_uint_32>(pixels.width),
+                .height = static_cast<png_uint_32>(pixels.height),
+                .opaque = true};
   for (std::size_t i = 3; i < pixels.rgba.size() && header.opaque; i += 4)
     header.opaque = pixels.rgba[i] == 255;
   if (options.pixels_per_point > 0) {

@@ -213,8 +213,7 @@ bool add_cell(const std::vector<Axes>& all, Point p, Target& target) {
 
 Target PickPoints::target(std::size_t point) const {
   if (!targets.empty()) return targets[point];
-  Target token;
-  token.token = tokens[point];
+  Target token{.token = tokens[point]};
   return token;
 }
 

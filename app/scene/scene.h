@@ -58,10 +58,10 @@ enum class PathVerb : std::uint8_t { move, line, curve, close };
 /// Sub-paths, filled (non-zero winding) and then stroked. A curve takes three points: two controls
 /// and its end.
 struct Path {
-  std::vector<PathVerb> verbs;
-  std::vector<Point> points;
-  std::optional<Colour> fill;
-  std::optional<Stroke> stroke;
+  std::vector<PathVerb> verbs = {};
+  std::vector<Point> points = {};
+  std::optional<Colour> fill = std::nullopt;
+  std::optional<Stroke> stroke = std::nullopt;
 
   Path& move(Point p);
   Path& line(Point p);
@@ -76,9 +76,9 @@ enum class MarkerShape { circle, square, diamond, triangle, triangle_down, star 
 struct Markers {
   MarkerShape shape = MarkerShape::circle;
   double size = 3.0;
-  std::optional<Colour> fill;
-  std::optional<Stroke> stroke;
-  std::vector<Point> points;
+  std::optional<Colour> fill = std::nullopt;
+  std::optional<Stroke> stroke = std::nullopt;
+  std::vector<Point> points = {};
 };
 
 /// Outline of one marker around the origin, for back ends without markers of their own.
@@ -173,7 +173,7 @@ struct Target {
   int layer = -1;
   int head = -1;
   int query_head = -1;  // of the head's group, where a mark is of this one alone
-  int run = -1;  // of an evaluation: the first of those that a cell shows
+  int run = -1;         // of an evaluation: the first of those that a cell shows
   bool operator==(const Target&) const = default;
 };
 

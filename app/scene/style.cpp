@@ -69,11 +69,10 @@ Palette palette(Theme theme) {
 }
 
 Style make_style(const TextMetrics& fonts, Theme theme, std::optional<bool> patterns) {
-  Style style;
-  style.theme = theme;
-  style.patterns = patterns.value_or(has_patterns(theme));
-  style.colours = palette(theme);
-  style.fonts = &fonts;
+  Style style{.theme = theme,
+              .colours = palette(theme),
+              .patterns = patterns.value_or(has_patterns(theme)),
+              .fonts = &fonts};
   return style;
 }
 

@@ -246,16 +246,15 @@ struct TextShaper::Impl {
     const hb_glyph_info_t* infos = hb_buffer_get_glyph_infos(buffer, &count);
     const hb_glyph_position_t* places = hb_buffer_get_glyph_positions(buffer, &count);
     for (unsigned i = 0; i < count; ++i) {
-      Glyph glyph;
-      glyph.face = run.face;
-      glyph.index = infos[i].codepoint;
-      glyph.byte = characters.bytes[infos[i].cluster];
-      glyph.x = x;
-      glyph.advance = places[i].x_advance / em;
-      glyph.right = places[i].x_offset / em;
-      glyph.up = places[i].y_offset / em;
-      glyph.run = number;
-      glyph.right_to_left = backwards;
+      Glyph glyph{.face = run.face,
+                  .index = infos[i].codepoint,
+                  .byte = characters.bytes[infos[i].cluster],
+                  .x = x,
+                  .advance = places[i].x_advance / em,
+                  .right = places[i].x_offset / em,
+                  .up = places[i].y_offset / em,
+                  .run = number,
+                  .right_to_left = backwards};
       x += glyph.advance;
       out.push_back(glyph);
     }

@@ -11,9 +11,12 @@
 #include "analysis/policy/published.h"
 #include "app/figure/figure.h"
 #include "app/scene/colour_map.h"
-#include "app/session/theme.h"
+#include "app/scene/style.h"
 
 namespace kvloupe::window {
+
+/// The window's and its figures'.
+using Theme = figure::Theme;
 
 /// The object under the pointer in this frame; every view marks it.
 struct Hover {

@@ -1,7 +1,5 @@
 #include "capture/checkpoint/gguf_weights.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

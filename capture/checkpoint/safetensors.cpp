@@ -2,22 +2,46 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"
-#include "analysis/output_file.h"
 #include "analysis/parallel_loop.h"
-#include "capture/checkpoint/mxfp4.h"
 #include "capture/file/mapped_file.h"
 #include "capture/file/read_file.h"
 
 namespace kvloupe {
 
 namespace {
+
+/// Numbers of one block of MXFP4: they share a power of two.
+inline constexpr std::int64_t kMxfp4Block = 32;
+
+inline constexpr std::int64_t kMxfp4BlockBytes = 16;
+
+/// Expands blocks of MXFP4 as safetensors files of gpt-oss keep them: 16 bytes for each block, the
+/// first number of a byte in its lower half, and for each block the exponent of its scale, plus
+/// 127. The results [32 · blocks] are exact. (GGUF files keep the numbers in another order.)
+void expand_mxfp4(const std::byte* blocks, const std::byte* scales, std::int64_t count,
+                  float* numbers) {
+  // Sign, two bits of exponent, one of mantissa.
+  static constexpr std::array<float, 16> kValues{0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,
+                                                 4.0F,  6.0F,  -0.0F, -0.5F, -1.0F, -1.5F,
+                                                 -2.0F, -3.0F, -4.0F, -6.0F};
+  constexpr int kBias = 127;
+  for (std::int64_t block = 0; block < count; ++block) {
+    const float scale = std::ldexp(1.0F, std::to_integer<int>(scales[block]) - kBias);
+    for (std::int64_t i = 0; i < kMxfp4BlockBytes; ++i) {
+      const auto two = std::to_integer<unsigned>(blocks[block * kMxfp4BlockBytes + i]);
+      *numbers++ = kValues[two & 15U] * scale;
+      *numbers++ = kValues[two >> 4U] * scale;
+    }
+  }
+}
 
 constexpr const char* kIncompleteShards = "; is the download complete?";
 
@@ -226,47 +250,6 @@ void Checkpoint::refuse_others(const std::set<std::string>& used,
                     "contains the tensor " + in_one_line(name) + ", which a " + architecture +
                         " with this config.json does not use; do the two files belong together?");
   }
-}
-
-void write_safetensors(const std::filesystem::path& target,
-                       const std::vector<std::pair<std::string, at::Tensor>>& tensors,
-                       const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json header;
-  if (!metadata.empty()) header["__metadata__"] = metadata;
-  std::uint64_t offset = 0;
-  for (const auto& [name, tensor] : tensors) {
-    const at::ScalarType type = tensor.scalar_type();
-    const char* dtype = type == at::kFloat      ? "F32"
-                        : type == at::kHalf     ? "F16"
-                        : type == at::kBFloat16 ? "BF16"
-                                                : nullptr;
-    if (dtype == nullptr) throw WorkError("tensor " + name + " is not F32, F16 or BF16");
-    const std::uint64_t end =
-        offset + static_cast<std::uint64_t>(tensor.numel()) * safetensors_dtype_bytes(dtype);
-    header[name] = {
-        {"dtype", dtype}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
-    offset = end;
-  }
-  std::string text = header.is_null() ? "{}" : header.dump();
-  text.append(
-      (kSafetensorsLengthBytes - text.size() % kSafetensorsLengthBytes) % kSafetensorsLengthBytes,
-      ' ');  // aligns the data
-
-  OutputFile file(target.string());
-  const auto write_all = [&](const void* data, std::size_t size) {
-    file.write({static_cast<const char*>(data), size});
-  };
-  std::array<unsigned char, kSafetensorsLengthBytes> length{};
-  for (std::size_t i = 0; i < kSafetensorsLengthBytes; ++i) {
-    length[i] = static_cast<unsigned char>(text.size() >> (8 * i));
-  }
-  write_all(length.data(), length.size());
-  write_all(text.data(), text.size());
-  for (const auto& [name, tensor] : tensors) {
-    const at::Tensor bytes = tensor.detach().to(at::kCPU).contiguous();
-    write_all(bytes.data_ptr(), bytes.nbytes());
-  }
-  file.finish();
 }
 
 }  // namespace kvloupe

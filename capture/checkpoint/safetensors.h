@@ -88,12 +88,4 @@ class Checkpoint final : public WeightSource {
   std::map<std::string, std::size_t> file_of_;  // tensor name -> index into files_
 };
 
-/// Writes tensors (F32, F16 or BF16, any device) in the given order, with `metadata` in the header.
-/// The file is written beside the target, fsynced and renamed: the target is either unchanged or
-/// complete. Throws FileError: folder missing or unwritable, disk full; WorkError for another
-/// dtype.
-void write_safetensors(const std::filesystem::path& target,
-                       const std::vector<std::pair<std::string, at::Tensor>>& tensors,
-                       const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
-
 }  // namespace kvloupe

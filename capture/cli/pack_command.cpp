@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <memory>
-#include <string>
 
 #include "analysis/error.h"
 #include "analysis/trace/model_fingerprint.h"

@@ -96,8 +96,7 @@ void take_case(RescueOptions& options) {
   if (one.context_only) {
     throw UsageError(
         "rescue: the evaluation stopped evicting at the question (context-only); a rescue evicts "
-        "to "
-        "the end");
+        "to the end");
   }
   if (options.policy.empty() && one.policy == kFullCache) {
     throw UsageError("--row " + std::to_string(from.row) +

@@ -59,9 +59,7 @@ void take_trace(const RunOptions& options, CaptureRequest& request) {
   const Trace trace(options.trace);
   const TokenTable& table = trace.tokens();
   const int prompt = trace.run().prompt_length;
-  TokenSequence tokens;
-  tokens.ids = table.ids;
-  tokens.segment = table.segment;
+  TokenSequence tokens{.ids = table.ids, .segment = table.segment};
   if (!table.segment.empty()) tokens.names = table.segment_names;
   tokens.segment.resize(tokens.ids.size(), 0);
   if (options.has_generate) {
@@ -107,10 +105,7 @@ CaptureRequest request_of(const RunOptions& options) {
 
 /// Every prompt of a set into a folder.
 int run_set(const RunOptions& options, const CaptureRequest& each) {
-  CaptureSetRequest request;
-  request.each = each;
-  request.set = *options.set;
-  request.folder = each.target;
+  CaptureSetRequest request{.each = each, .set = *options.set, .folder = each.target};
   const std::unique_ptr<ProgressReport> report = make_progress_report(options.progress);
   Progress progress;
   const InterruptGuard guard(progress);

@@ -1,7 +1,5 @@
 // kvloupe-capture study: the runs in the model of a study, into the results file of its replays.
-#include <fmt/format.h>
 
-#include <cstdio>
 #include <memory>
 #include <string>
 

@@ -129,16 +129,13 @@ int run_tokens(const TokensOptions& options) {
   const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(options.model.tokenizer_place());
   if (options.prompts) {
     const std::string json = encoded_prompts(*options.prompts, *tokenizer);
-    OutputFile out(options.json.empty() ? "-" : options.json);
-    out.write(json);
-    out.finish();
+    write_whole_file(options.json.empty() ? "-" : options.json, json);
     return 0;
   }
   const TokenSequence tokens = read_tokens(options, *tokenizer);
-  OutputFile out(options.json.empty() ? "-" : options.json);
-  out.write(options.json.empty() ? as_text(tokens, *tokenizer, options.list)
-                                 : as_json(tokens, *tokenizer));
-  out.finish();
+  write_whole_file(options.json.empty() ? "-" : options.json,
+                   options.json.empty() ? as_text(tokens, *tokenizer, options.list)
+                                        : as_json(tokens, *tokenizer));
   return 0;
 }
 

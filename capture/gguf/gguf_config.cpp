@@ -8,7 +8,6 @@
 #include <cstring>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
-#include <numbers>
 #include <optional>
 #include <set>
 #include <string_view>

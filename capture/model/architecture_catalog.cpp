@@ -1,11 +1,10 @@
 #include "capture/model/architecture_catalog.h"
 
-#include <array>
 #include <string>
 
 #include "analysis/one_line.h"
 #include "capture/model/decoder_config.h"
-#include "capture/model/family_fields.h"
+#include "capture/model/family.h"
 
 namespace kvloupe {
 

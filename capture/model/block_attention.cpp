@@ -160,9 +160,7 @@ void HeadAttention::in_rows(RowAttention& rows, const Progress& progress) const 
   const at::Tensor values = cache_.values(head_).contiguous();
   const at::Tensor logsumexp = own(result_.logsumexp);
   const at::Tensor outputs = own(result_.outputs);
-  RowResults for_model;
-  for_model.values = values.data_ptr<float>();
-  for_model.outputs = outputs.data_ptr<float>();
+  RowResults for_model{.values = values.data_ptr<float>(), .outputs = outputs.data_ptr<float>()};
   RowResults for_trace = exact_ ? for_model : RowResults();
   for_trace.logsumexp = logsumexp.data_ptr<float>();
   if (options_.keep_rows) {

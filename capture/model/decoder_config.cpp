@@ -14,7 +14,6 @@ namespace {
 // Beyond these no model exists; they keep every product of sizes far from overflow.
 constexpr std::int64_t kMostLayers = 4096;
 constexpr std::int64_t kMostHeads = 4096;
-constexpr std::int64_t kLargestDimension = std::int64_t{1} << 20;
 constexpr std::int64_t kLargestVocabulary = std::int64_t{1} << 24;
 
 constexpr const char* kFull = "full_attention";

@@ -1,7 +1,6 @@
 #include "capture/model/row_softmax.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 

@@ -1,8 +1,6 @@
 #include "capture/model/transformer.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "analysis/error.h"
@@ -462,44 +460,6 @@ at::Tensor Transformer::logits(const at::Tensor& hidden) const {
     parts.push_back(Projection{packed_rows(head_name(), first, end, "rows of the head"), {}}(x));
   }
   return finish(at::cat(parts, -1));
-}
-
-at::Tensor Transformer::forward(const at::Tensor& ids, const StatesHook& hook) const {
-  const Rotations angles = rotations(at::arange(ids.size(1), ids.options()));
-  at::Tensor hidden = embed(ids);
-  for (int layer = 0; layer < config_.num_layers; ++layer) {
-    const StateTensors at_layer = states(layer, hidden, angles);
-    if (hook) hook(layer, at_layer);
-    const at::Tensor rows = causal_attention(at_layer, attention(layer));
-    const at::Tensor weights = rows.to(at_layer.value.scalar_type());
-    // One product per key-value head: its queries' rows stacked, [b,Hk,G·m,m] · [b,Hk,m,d].
-    const std::int64_t b = ids.size(0);
-    const std::int64_t m = ids.size(1);
-    const at::Tensor stacked =
-        weights.reshape({b, config_.num_kv_heads, config_.group_size() * m, m});
-    const at::Tensor outputs =
-        at::matmul(stacked, at_layer.value).reshape({b, config_.num_heads, m, config_.head_dim});
-    hidden = finish_layer(layer, hidden, outputs);
-  }
-  return logits(hidden);
-}
-
-at::Tensor causal_attention(const StateTensors& states, const AttentionRule& rule) {
-  const std::int64_t b = states.query.size(0);
-  const std::int64_t query_heads = states.query.size(1);
-  const std::int64_t heads = states.key.size(1);
-  const std::int64_t m = states.query.size(2);
-  const at::Tensor stacked =
-      states.query.reshape({b, heads, (query_heads / heads) * m, states.query.size(3)});
-  const at::Tensor products = at::matmul(stacked, states.key.transpose(-1, -2)).to(at::kFloat);
-  const at::Tensor all = at::ones({m, m}, products.options().dtype(at::kBool));
-  at::Tensor unseen = all.triu(1);
-  if (rule.window > 0) unseen = unseen.logical_or(all.tril(-rule.window));
-  const at::Tensor logits = capped(products.view({b, query_heads, m, m}) * rule.scale, rule.softcap)
-                                .masked_fill(unseen, -std::numeric_limits<double>::infinity());
-  if (!rule.sink_logits.defined()) return at::softmax(logits, -1);
-  const at::Tensor sinks = rule.sink_logits.view({1, -1, 1, 1}).expand({b, query_heads, m, 1});
-  return at::softmax(at::cat({logits, sinks}, -1), -1).slice(-1, 0, m);
 }
 
 }  // namespace kvloupe

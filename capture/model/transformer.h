@@ -1,7 +1,7 @@
 #pragma once
-// The decoder, for block prefill (one layer at a time, states in the open) and for training (whole
-// sequences, differentiable). Shapes: b sequences, m tokens, D hidden size, Hq query heads, Hk
-// key-value heads, d head dimension. Nothing here writes into a tensor it was given.
+// The decoder, one layer at a time, its states in the open; differentiable. Shapes: b sequences, m
+// tokens, D hidden size, Hq query heads, Hk key-value heads, d head dimension. Nothing here writes
+// into a tensor it was given.
 
 #include <ATen/ATen.h>
 
@@ -122,13 +122,6 @@ class Transformer {
   /// [b,m,vocab], in the weights' dtype.
   at::Tensor logits(const at::Tensor& hidden) const;
 
-  // --- whole sequences, for training and for checks
-  /// Called with each layer's states as they are computed.
-  using StatesHook = std::function<void(int layer, const StateTensors& states)>;
-  /// ids [b,m] int64, positions 0 … m−1, causal and within the model's window -> logits
-  /// [b,m,vocab]. Differentiable with respect to every weight that asks for it.
-  at::Tensor forward(const at::Tensor& ids, const StatesHook& hook = {}) const;
-
  private:
   /// A gated MLP, or one of a layer's experts.
   struct Mlp {
@@ -184,14 +177,5 @@ class Transformer {
   mutable at::Tensor output_;  // a layer's W_O that was asked for out of turn
   mutable int output_turn_ = -1;
 };
-
-/// Causal softmax rows of whole sequences, float32 [b,Hq,m,m]: row = query, oldest first. With sink
-/// logits a row sums to less than 1.
-at::Tensor causal_attention(const StateTensors& states, const AttentionRule& rule);
-/// The same with a scale alone. Each query sees the last `window` keys up to its own; 0: all.
-inline at::Tensor causal_attention(const StateTensors& states, double scale,
-                                   std::int64_t window = 0) {
-  return causal_attention(states, AttentionRule{scale, 0.0, window, {}});
-}
 
 }  // namespace kvloupe

@@ -11,7 +11,7 @@
 #include <random>
 
 #include "analysis/error.h"
-#include "analysis/study/risk_bound.h"
+#include "analysis/study/intervals.h"
 #include "analysis/unknown.h"
 
 namespace kvloupe {

@@ -12,7 +12,6 @@
 #include "analysis/metric/joint_error.h"
 #include "analysis/metric/perturbation.h"
 #include "analysis/metric/sink.h"
-#include "analysis/metric/tightness.h"
 #include "analysis/metric/two_stage_bound.h"
 #include "analysis/policy/kit/value_aware_score.h"
 #include "analysis/replay/layer_replay.h"

@@ -13,7 +13,7 @@
 #include "analysis/measure/measure_text.h"
 #include "analysis/measure/output_error.h"
 #include "analysis/metric/joint_error.h"
-#include "analysis/metric/logit_effect.h"
+#include "analysis/metric/logit_path.h"
 #include "analysis/metric/two_stage_bound.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/replay_json.h"

@@ -9,7 +9,6 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/merging_sets.h"
-#include "analysis/policy/kit/merging_weights.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/replay_json.h"
 #include "tests/support/made_layer.h"

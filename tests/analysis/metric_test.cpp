@@ -10,7 +10,7 @@
 #include "analysis/error.h"
 #include "analysis/metric/attention.h"
 #include "analysis/metric/attention_map.h"
-#include "analysis/metric/log_determinant.h"
+#include "analysis/metric/diversity.h"
 #include "analysis/metric/norms.h"
 #include "analysis/metric/pca.h"
 #include "analysis/metric/perturbation.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "analysis/error.h"
-#include "analysis/study/share_interval.h"
+#include "analysis/study/intervals.h"
 #include "analysis/study/study_results.h"
 #include "tests/support/temporary_folder.h"
 

@@ -9,7 +9,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/comparison_terms.h"
-#include "analysis/policy/kit/knows_scores.h"
+#include "analysis/policy/kit/known_scores.h"
 #include "analysis/policy/kit/probe_tables.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/policy_catalog.h"

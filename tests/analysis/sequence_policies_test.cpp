@@ -15,7 +15,7 @@
 #include "analysis/error.h"
 #include "analysis/policy/kit/distance_decay.h"
 #include "analysis/policy/kit/head_table_file.h"
-#include "analysis/policy/kit/layer_shares.h"
+#include "analysis/policy/kit/layer_preference.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/kit/window_attention.h"
 #include "analysis/policy/policy_catalog.h"

@@ -20,9 +20,9 @@
 
 #include "analysis/error.h"
 #include "analysis/study/database.h"
+#include "analysis/study/item_queue.h"
 #include "analysis/study/merge_results.h"
 #include "analysis/study/run_study.h"
-#include "analysis/study/shard.h"
 #include "analysis/study/study_csv.h"
 #include "analysis/study/study_results.h"
 #include "tests/support/synthetic_trace.h"

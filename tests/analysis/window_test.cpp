@@ -14,7 +14,7 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/measure/output_change.h"
+#include "analysis/measure/output_error.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/compression.h"

@@ -17,7 +17,7 @@
 #include "analysis/child_process.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/replay/follow.h"
-#include "app/window/state/demo_model.h"
+#include "app/window/state/demo_job.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/support/synthetic_trace.h"

@@ -16,7 +16,7 @@
 
 #include "analysis/child_process.h"
 #include "analysis/trace/model_fingerprint.h"
-#include "app/window/state/demo_model.h"
+#include "app/window/state/demo_job.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/support/model_attribute.h"

@@ -9,7 +9,6 @@
 
 #include "app/cli/commands.h"
 #include "app/request/figure_service.h"
-#include "app/session/tile_settings.h"
 #include "app/session/view_catalog.h"
 #include "tests/app/shell_words.h"
 #include "tests/support/synthetic_trace.h"

@@ -17,7 +17,6 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/command_line.h"
 #include "app/session/session.h"
-#include "app/session/tile_settings.h"
 #include "app/session/view_catalog.h"
 #include "tests/app/shell_words.h"
 #include "tests/support/synthetic_evaluation.h"

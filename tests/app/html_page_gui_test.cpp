@@ -8,7 +8,6 @@
 #include <fstream>
 
 #include "analysis/output_file.h"
-#include "app/export/figure_page.h"
 #include "app/export/page.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"

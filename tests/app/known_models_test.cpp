@@ -8,8 +8,7 @@
 #include <sstream>
 
 #include "analysis/trace/model_fingerprint.h"
-#include "app/window/state/demo_model.h"
-#include "app/window/state/model_search.h"
+#include "app/window/state/demo_job.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"

@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "app/lesson/handout.h"
-#include "app/lesson/own_traces.h"
 #include "app/lesson/page_view.h"
 #include "app/scene/text_metrics.h"
 #include "tests/support/temporary_folder.h"

@@ -8,7 +8,6 @@
 #include "app/figure/figures/overview_measures.h"
 #include "app/window/state/step_tokens.h"
 #include "app/window/widgets/numbers.h"
-#include "app/window/widgets/run_text.h"
 
 namespace kvloupe::window {
 namespace {

@@ -10,7 +10,7 @@
 #include "analysis/metric/attention.h"
 #include "analysis/metric/attention_map.h"
 #include "analysis/metric/attention_matching.h"
-#include "analysis/metric/log_determinant.h"
+#include "analysis/metric/diversity.h"
 #include "analysis/metric/similarity_map.h"
 #include "analysis/trace/half.h"
 #include "analysis/trace/trace.h"

@@ -9,6 +9,7 @@
 #include "capture/tokenizer/prompt.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/capture/whole_model.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
 
@@ -168,7 +169,7 @@ TEST_P(Families, AllLogitsOfAWholeSequenceAreLikeTheNaiveModel) {
   const std::vector<std::int32_t> ids = read_ids(folder_ / "ids.txt", tiny_.vocab_size);
   at::Tensor tokens = at::empty({1, kTokens}, at::kLong);
   for (int t = 0; t < kTokens; ++t) tokens[0][t] = ids[static_cast<std::size_t>(t)];
-  const at::Tensor logprobs = at::log_softmax(model.forward(tokens), -1)[0].contiguous();
+  const at::Tensor logprobs = at::log_softmax(run_whole(model, tokens), -1)[0].contiguous();
   const Rows expected = NaiveModel(folder_.path()).run(ids).log_probabilities;
   for (std::size_t t = 0; t < kTokens; ++t) {
     const float* row = logprobs[static_cast<std::int64_t>(t)].data_ptr<float>();

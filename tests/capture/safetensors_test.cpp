@@ -10,6 +10,7 @@
 #include "analysis/error.h"
 #include "capture/model/load_transformer.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/capture/whole_model.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {

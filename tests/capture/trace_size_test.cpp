@@ -13,6 +13,7 @@
 #include "capture/checkpoint/safetensors.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/capture/whole_model.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
 

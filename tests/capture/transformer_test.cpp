@@ -7,6 +7,7 @@
 #include "capture/run/block_runner.h"
 #include "tests/capture/naive_model.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/capture/whole_model.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -17,7 +18,7 @@ at::Tensor random_ids(std::int64_t batch, std::int64_t tokens, std::int64_t voca
 }
 
 at::Tensor mean_loss(const Transformer& model, const at::Tensor& ids) {
-  const at::Tensor logits = model.forward(ids).slice(1, 0, -1).to(at::kFloat);
+  const at::Tensor logits = run_whole(model, ids).slice(1, 0, -1).to(at::kFloat);
   const at::Tensor next = ids.slice(1, 1).unsqueeze(-1);
   return -at::log_softmax(logits, -1).gather(-1, next).mean();
 }
@@ -33,14 +34,14 @@ TEST(Transformer, WholeSequencesOfABatchAreLikeTheNaiveModel) {
     at::manual_seed(3);
     const at::Tensor ids = random_ids(3, 21, tiny.vocab_size);
     int layers_seen = 0;
-    const at::Tensor logprobs = at::log_softmax(
-        model.forward(ids,
-                      [&](int layer, const StateTensors& states) {
-                        EXPECT_EQ(layer, layers_seen++);
-                        EXPECT_EQ(states.query.sizes(), at::IntArrayRef({3, 4, 21, 6}));
-                        EXPECT_EQ(states.key.sizes(), at::IntArrayRef({3, 2, 21, 6}));
-                      }),
-        -1);
+    const at::Tensor logprobs =
+        at::log_softmax(run_whole(model, ids,
+                                  [&](int layer, const StateTensors& states) {
+                                    EXPECT_EQ(layer, layers_seen++);
+                                    EXPECT_EQ(states.query.sizes(), at::IntArrayRef({3, 4, 21, 6}));
+                                    EXPECT_EQ(states.key.sizes(), at::IntArrayRef({3, 2, 21, 6}));
+                                  }),
+                        -1);
     EXPECT_EQ(layers_seen, tiny.layers);
     const NaiveModel naive(folder.path());
     for (std::int64_t b = 0; b < 3; ++b) {

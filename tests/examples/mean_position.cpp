@@ -11,13 +11,13 @@ MeasureFamily mean_position() {
   family.name = "Position";
   family.remark = "After the step's eviction, of the tokens so far.";
   family.scope = MeasureScope::step;
-  family.measures = {{.name = "mean_position",
-                      .title = "Mean position of the retained",
-                      .unit = "",
-                      .formula = "mean over the retained of i / (tokens so far - 1)",
-                      .source = "an example of kvloupe's own",
-                      .share = true,
-                      .help = "Where in the text the retained entries lie: 0 its start, 1 its end."}};
+  family.measures = {
+      {.name = "mean_position",
+       .title = "Mean position of the retained",
+       .formula = "mean over the retained of i / (tokens so far - 1)",
+       .source = "an example of kvloupe's own",
+       .share = true,
+       .help = "Where in the text the retained entries lie: 0 its start, 1 its end."}};
   family.of_step = [](MeasuredStep& step, std::span<double> values) {
     const auto tokens = step.cache().tokens();
     const auto last = static_cast<double>(step.prefix() - 1);

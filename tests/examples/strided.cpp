@@ -34,13 +34,8 @@ PolicyEntry strided() {
   entry.summary = "every stride-th token is kept, then the latest of the others";
   entry.formula = "score_i = i, plus 1e6 where i mod stride = 0";
   entry.source = "an example of kvloupe's own, after the strided pattern of Sparse Transformers";
-  entry.parameters = {{.name = "stride",
-                       .type = ParameterType::count,
-                       .default_value = 4.0,
-                       .minimum = 1,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "the distance between two tokens that are kept first"}};
+  entry.parameters = {count_parameter("stride", 4.0, 1, 1e6,
+                                      "the distance between two tokens that are kept first")};
   entry.builder =
       ScoreBuilder{[](const SpecPart& part, const LayerContext&) {
                      return std::make_unique<StridedScore>(static_cast<int>(part.number("stride")));

@@ -14,7 +14,7 @@
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
-#include "app/scene/light.h"
+#include "app/scene/colour_map.h"
 #include "tests/figure/csv_rows.h"
 #include "tests/support/record_values.h"
 #include "tests/support/synthetic_trace.h"

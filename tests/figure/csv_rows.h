@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "app/figure/csv.h"
 #include "app/figure/figure.h"
+#include "app/figure/table.h"
 
 namespace kvloupe::test {
 

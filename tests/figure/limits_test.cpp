@@ -1,6 +1,6 @@
 // Limits of shares and probabilities end at 1, whoever chooses them.
 
-#include "app/plot/limits.h"
+#include "app/plot/value_axis.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // What pictures side by side share, and what captions say of layers without a cache.
 
-#include "app/figure/panel_limits.h"
+#include "app/figure/panel_figure.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

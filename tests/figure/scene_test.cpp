@@ -9,7 +9,7 @@
 
 #include "app/plot/frame.h"
 #include "app/plot/line_plot.h"
-#include "app/scene/enlarged.h"
+#include "app/scene/move_items.h"
 #include "tests/figure/text_dump.h"
 
 namespace kvloupe::figure {

@@ -1,6 +1,6 @@
 // One rule of filling on every back end: non-zero winding over all sub-paths of a path.
 
-#include "app/scene/winding_fill.h"
+#include "app/scene/polygon.h"
 
 #include <gtest/gtest.h>
 

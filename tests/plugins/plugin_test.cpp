@@ -21,7 +21,7 @@
 #include "analysis/policy/policy_text.h"
 #include "analysis/replay/replay.h"
 #include "app/cli/commands.h"
-#include "app/window/state/preferred_plugins.h"
+#include "app/window/state/preferences.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vector>
-
 #include "analysis/policy/kit/sequence_tables.h"
 
 namespace kvloupe {

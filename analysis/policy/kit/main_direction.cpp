@@ -1,7 +1,6 @@
 #include "analysis/policy/kit/main_direction.h"
 
 #include <Eigen/Eigenvalues>
-#include <cmath>
 #include <limits>
 
 namespace kvloupe {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <type_traits>
 #include <variant>
 
 #include "analysis/metric/quantisation.h"
@@ -20,6 +21,20 @@ enum class ScoreScale {
   per_head,    // every head has a scale of its own
   signed_own,  // the same, and may be negative
 };
+
+/// `Made` from the part and its context, from one of them, or from neither: whatever it takes.
+template <typename Made>
+std::unique_ptr<Made> made_of(const SpecPart& part, const LayerContext& context) {
+  if constexpr (std::is_constructible_v<Made, const SpecPart&, const LayerContext&>) {
+    return std::make_unique<Made>(part, context);
+  } else if constexpr (std::is_constructible_v<Made, const SpecPart&>) {
+    return std::make_unique<Made>(part);
+  } else if constexpr (std::is_constructible_v<Made, const LayerContext&>) {
+    return std::make_unique<Made>(context);
+  } else {
+    return std::make_unique<Made>();
+  }
+}
 
 /// A score, to be combined with any modifier.
 struct ScoreBuilder {

@@ -7,11 +7,13 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/matrix.h"
 #include "analysis/policy/kit/known_scores.h"
 #include "analysis/policy/kit/spec.h"
+#include "analysis/policy/kit/stages.h"
 #include "analysis/progress.h"
 #include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"
@@ -88,5 +90,36 @@ void check_probe(const PolicySpec& spec, const Trace& trace);
 /// The tables of the context: of the trace that is replayed, or of the running model. Throws
 /// UsageError where it has neither.
 const ProbeTables& probe_tables(const SpecPart& part, const LayerContext& context);
+
+/// A score that is known for all entries before the first step, from a probe.
+class ProbeScore : public Score, public KnowsScores {
+ public:
+  ProbeScore(SpecPart part, LayerContext context, LayerProbeParts parts,
+             ProbeTables::OfLayer of_layer)
+      : part_(std::move(part)),
+        context_(std::move(context)),
+        parts_(parts),
+        of_layer_(std::move(of_layer)) {}
+
+  void prepare(const StepView& /*view*/, int /*budget*/) override { known(); }
+  std::vector<float> score(const StepView& view, int head) override {
+    std::vector<float> scores;
+    for (const std::int32_t token : view.caches[static_cast<std::size_t>(head)].tokens) {
+      scores.push_back(scores_->at(context_.layer, head, token));
+    }
+    return scores;
+  }
+  std::shared_ptr<const KnownScores> known() override {
+    if (!scores_) scores_ = probe_tables(part_, context_).once(part_, parts_, of_layer_);
+    return scores_;
+  }
+
+ private:
+  SpecPart part_;
+  LayerContext context_;
+  LayerProbeParts parts_;
+  ProbeTables::OfLayer of_layer_;
+  std::shared_ptr<const KnownScores> scores_;
+};
 
 }  // namespace kvloupe

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "analysis/error.h"
 #include "analysis/file_identity.h"
@@ -106,7 +105,6 @@ ParameterInfo statistics_parameter() {
   return {.name = "statistics",
           .type = ParameterType::text,
           .default_value = std::string(),
-          .words = {},
           .meaning =
               "a trace of the same model, in quotes, whose prompt gives the numbers; without it, "
               "the replayed prompt gives them",

@@ -54,13 +54,8 @@ class WindowScore : public Score {
 
 /// The parameters of such a score.
 inline ParameterInfo window_parameter() {
-  return {.name = "window",
-          .type = ParameterType::count,
-          .default_value = 32.0,
-          .minimum = 1,
-          .maximum = 1e6,
-          .words = {},
-          .meaning = "queries that count, and cache entries at the end that are always kept"};
+  return count_parameter("window", 32.0, 1, 1e6,
+                         "queries that count, and cache entries at the end that are always kept");
 }
 inline ParameterInfo kernel_parameter(double width) {
   return {.name = "kernel",
@@ -68,7 +63,6 @@ inline ParameterInfo kernel_parameter(double width) {
           .default_value = width,
           .minimum = 1,
           .maximum = 1001,
-          .words = {},
           .meaning = "width of the smoothing in entries, over those before the window",
           .odd = true};
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <numeric>
 
 #include "analysis/policy/policies.h"
 
@@ -98,19 +97,12 @@ PolicyEntry adakv() {
       "the window to the budget. Here protected entries are inside the budget and count as pinned; "
       "a layer evicts when its entries together exceed N Hk; each head keeps at least one entry";
   entry.parameters = {
-      {.name = "safeguard",
-       .type = ParameterType::number,
-       .default_value = 0.2,
-       .minimum = 0.0,
-       .maximum = 1.0,
-       .words = {},
-       .meaning = "share of the budget that every head gets in any case; 1: uniform"},
-      {.name = "mode",
-       .type = ParameterType::word,
-       .default_value = std::string("pin"),
-       .words = {"pin", "mix"},
-       .meaning = "pin: the best of each head first; mix: between the head's count in the layer's "
-                  "top and the uniform share"}};
+      number_parameter("safeguard", 0.2, 0.0, 1.0,
+                       "share of the budget that every head gets in any case; 1: uniform"),
+      word_parameter(
+          "mode", "pin", {"pin", "mix"},
+          "pin: the best of each head first; mix: between the head's count in the layer's "
+          "top and the uniform share")};
   entry.variants = {{"kvpress: the best of each head pinned", "adakv"},
                     {"its authors' code: mixed, a = 0.5", "adakv(safeguard=0.5,mode=mix)"}};
   entry.builder = AllocationBuilder{[](const SpecPart& part, const LayerContext&) {

@@ -12,21 +12,15 @@ PolicyEntry boundaries() {
   entry.traits.reads_structure = true;
   entry.formula =
       "token 0, then the latest structural tokens in the cache, r entries in all, are kept "
-      "whatever "
-      "their score";
+      "whatever their score";
   entry.source = "Protection Is (Nearly) All You Need (Garcia, 2026): about 10 % of the budget";
   entry.needs = "the tokens' texts";
   entry.work = "none";
   entry.differences =
       "open: the paper's list of boundary tokens, and which of them stay where they are more than "
       "their places; here the latest";
-  entry.parameters = {{.name = "r",
-                       .type = ParameterType::share,
-                       .default_value = Percent{10.0},
-                       .minimum = 0,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "a count of entries, or a share of the budget"}};
+  entry.parameters = {
+      share_parameter("r", Percent{10.0}, 0, 1e6, "a count of entries, or a share of the budget")};
   entry.example = "random+boundaries";
   entry.builder = ProtectionBuilder{[](const SpecPart& part, const LayerContext& context) {
     return Protection{.structural = context.structural,

@@ -1,6 +1,5 @@
 // cake: layers whose attention is spread widely and changes with the query hold more.
 
-#include <algorithm>
 #include <cmath>
 
 #include "analysis/error.h"
@@ -56,22 +55,11 @@ PolicyEntry cake() {
       "its authors' code takes tau1 and tau2 from a table by model, 0.4 to 1.9, and has its own "
       "score: cakescore. The weights come "
       "from the end of the prompt; under block prefill the same weights hold at every step";
-  entry.parameters = {vote_window(32),
-                      {.name = "tau1",
-                       .type = ParameterType::number,
-                       .default_value = 1.0,
-                       .minimum = 0.01,
-                       .maximum = 100.0,
-                       .words = {},
-                       .meaning = "temperature of the spread: larger counts less"},
-                      {.name = "tau2",
-                       .type = ParameterType::number,
-                       .default_value = 1.0,
-                       .minimum = 0.01,
-                       .maximum = 100.0,
-                       .words = {},
-                       .meaning = "temperature of the change: larger counts less"},
-                      statistics_parameter()};
+  entry.parameters = {
+      vote_window(32),
+      number_parameter("tau1", 1.0, 0.01, 100.0, "temperature of the spread: larger counts less"),
+      number_parameter("tau2", 1.0, 0.01, 100.0, "temperature of the change: larger counts less"),
+      statistics_parameter()};
   entry.example = "snapkv+cake";
   entry.builder = layer_preference(
       [](const SequenceTables& tables, const SpecPart& part, int layer) {

@@ -98,36 +98,17 @@ PolicyEntry cam() {
       "the authors' language-model code divides by the largest attention: denominator=max; it "
       "draws with probability p: sample=bernoulli; its values include earlier merges of the same "
       "step, here the original values are given";
-  entry.parameters = {{.name = "m",
-                       .type = ParameterType::count,
-                       .default_value = 32.0,
-                       .minimum = 1,
-                       .maximum = 1024,
-                       .words = {},
-                       .meaning = "the largest number of kept entries that share a value"},
-                      {.name = "sample",
-                       .type = ParameterType::word,
-                       .default_value = std::string("expected"),
-                       .words = {"expected", "bernoulli"},
-                       .meaning = "give p of the value, or all of it with probability p"},
-                      {.name = "seed",
-                       .type = ParameterType::count,
-                       .default_value = 0.0,
-                       .minimum = 0,
-                       .maximum = 9007199254740991.0,
-                       .words = {},
-                       .meaning = "seed of sample=bernoulli"},
-                      {.name = "denominator",
-                       .type = ParameterType::word,
-                       .default_value = std::string("mean"),
-                       .words = {"mean", "max"},
-                       .meaning = "p compares with the mean or with the largest attention"}};
+  entry.parameters = {
+      count_parameter("m", 32.0, 1, 1024, "the largest number of kept entries that share a value"),
+      word_parameter("sample", "expected", {"expected", "bernoulli"},
+                     "give p of the value, or all of it with probability p"),
+      count_parameter("seed", 0.0, 0, 9007199254740991.0, "seed of sample=bernoulli"),
+      word_parameter("denominator", "mean", {"mean", "max"},
+                     "p compares with the mean or with the largest attention")};
   entry.variants = {{"CaM: expected value", "cam"},
                     {"CaM: drawn, as its authors do", "cam(sample=bernoulli)"},
                     {"its language-model code: against the maximum", "cam(denominator=max)"}};
-  entry.builder = MergingBuilder{[](const SpecPart& part, const LayerContext& context) {
-    return std::make_unique<Cam>(part, context);
-  }};
+  entry.builder = MergingBuilder{made_of<Cam>};
   entry.notes = [](const SpecPart&, const ModelInfo&, int) {
     return std::vector<std::string>{
         "the bound of the perturbation does not hold for a merged cache"};

@@ -163,15 +163,12 @@ PolicyEntry chunks() {
   entry.summary = "neighbouring tokens stay or go together, in all heads of a layer";
   entry.formula =
       "score of every token of a chunk = mean over its entries of the scores' sum s over the "
-      "heads; "
-      "chunk of token t: floor(t / length); all entries in the cache count, protected ones too. "
-      "few "
-      "> 0: chunks by their means, the entries of a chunk by s, so that of a chunk that fits only "
-      "in "
-      "part the best stay; but of one with a mean from the median on and an entropy below the "
-      "median the best few entries only; then the other entries by s. Entropy: −Σ p ln(p + 1e-8) / "
-      "ln(entries), at most 1, p = s / (Σ s + 1e-8), s first shifted by its minimum if that is "
-      "negative; 0 of one entry. Medians: of an even number the lower";
+      "heads; chunk of token t: floor(t / length); all entries in the cache count, protected ones "
+      "too. few > 0: chunks by their means, the entries of a chunk by s, so that of a chunk that "
+      "fits only in part the best stay; but of one with a mean from the median on and an entropy "
+      "below the median the best few entries only; then the other entries by s. Entropy: −Σ p ln(p "
+      "+ 1e-8) / ln(entries), at most 1, p = s / (Σ s + 1e-8), s first shifted by its minimum if "
+      "that is negative; 0 of one entry. Medians: of an even number the lower";
   entry.source =
       "ChunkKV (Liu et al., 2025, arXiv 2502.00299); as kvpress, over any score; few: "
       "EntropyGatedChunkKVPress of kvpress";
@@ -181,22 +178,11 @@ PolicyEntry chunks() {
       "kvpress keeps whole chunks and so not exactly N entries; here the last chunk that fits only "
       "in part keeps its later tokens. Entries that a score protects, such as snapkv's window, "
       "stay beside the chunks";
-  entry.parameters = {{.name = "length",
-                       .type = ParameterType::count,
-                       .default_value = 20.0,
-                       .minimum = 1,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "tokens of a chunk"},
-                      {.name = "few",
-                       .type = ParameterType::count,
-                       .default_value = 0.0,
-                       .minimum = 0,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "so many entries stay at first of a chunk whose score is high "
-                                  "(from the median on) but uneven (entropy below the median); 0: "
-                                  "chunks stay whole"}};
+  entry.parameters = {
+      count_parameter("length", 20.0, 1, 1e6, "tokens of a chunk"),
+      count_parameter("few", 0.0, 0, 1e6,
+                      "so many entries stay at first of a chunk whose score is high (from the "
+                      "median on) but uneven (entropy below the median); 0: chunks stay whole")};
   entry.variants = {{"kvpress: over SnapKV", "chunks"},
                     {"kvpress: gated by entropy", "chunks(10,few=4)"}};
   entry.builder = ScoreGrouping{

@@ -79,31 +79,15 @@ PolicyEntry critical() {
       "the paper's listing has alpha 0.25, its text and experiments 0.5. No theorem contains eps, "
       "but it matters most in practice (kvpress: +2 points). The paper's base is snapkv(pool=max), "
       "also with adakv. kvpress counts protected entries as part of the first stage: of=budget";
-  entry.parameters = {{.name = "alpha",
-                       .type = ParameterType::number,
-                       .default_value = 0.5,
-                       .minimum = 0.0,
-                       .maximum = 1.0,
-                       .words = {},
-                       .meaning = "share of the places that is filled by the score alone"},
-                      {.name = "eps",
-                       .type = ParameterType::number,
-                       .default_value = 1e-4,
-                       .minimum = 0.0,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "added to the score, as attention per row, before the product"},
-                      {.name = "norm",
-                       .type = ParameterType::word,
-                       .default_value = std::string("l1"),
-                       .words = {"l1", "l2"},
-                       .meaning = "norm of the output v_i W_O"},
-                      {.name = "of",
-                       .type = ParameterType::word,
-                       .default_value = std::string("places"),
-                       .words = {"places", "budget"},
-                       .meaning = "alpha is a share of the places that protection leaves, or of "
-                                  "the head's whole budget, protected entries first"}};
+  entry.parameters = {
+      number_parameter("alpha", 0.5, 0.0, 1.0,
+                       "share of the places that is filled by the score alone"),
+      number_parameter("eps", 1e-4, 0.0, 1e6,
+                       "added to the score, as attention per row, before the product"),
+      word_parameter("norm", "l1", {"l1", "l2"}, "norm of the output v_i W_O"),
+      word_parameter("of", "places", {"places", "budget"},
+                     "alpha is a share of the places that protection leaves, or of "
+                     "the head's whole budget, protected entries first")};
   entry.traits.reads_output_weights = true;
   entry.variants = {{"CriticalKV: text and experiments, α = 0.5", "critical"},
                     {"CriticalKV: the listing, α = 0.25", "critical(alpha=0.25)"},

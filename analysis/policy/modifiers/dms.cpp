@@ -56,7 +56,6 @@ PolicyEntry dms() {
                        .default_value = 0.0,
                        .minimum = -1e30,
                        .maximum = 1e30,
-                       .words = {},
                        .meaning =
                            "the lowest score that stays; scores have the scale of the policy's "
                            "score",

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "analysis/policy/kit/knows_scores.h"
+#include "analysis/policy/kit/known_scores.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {
@@ -101,18 +101,13 @@ PolicyEntry global() {
   entry.differences =
       "each head keeps at least one entry, and up to N protected ones; so all heads together may "
       "hold a few more than N L Hk";
-  entry.parameters = {{.name = "by",
-                       .type = ParameterType::word,
-                       .default_value = std::string("head"),
-                       .words = {"head", "layer"},
-                       .meaning = "places are counted for each head, or for each layer, whose "
-                                  "heads then hold equally many"}};
+  entry.parameters = {word_parameter("by", "head", {"head", "layer"},
+                                     "places are counted for each head, or for each layer, whose "
+                                     "heads then hold equally many")};
   entry.example = "kvzip+global";
   entry.variants = {{"KVzip; KVCompose, unstructured", "global"},
                     {"KVCompose: composite tokens", "global(by=layer)"}};
-  entry.builder = AllocationBuilder{[](const SpecPart& part, const LayerContext& context) {
-    return std::make_unique<GlobalAllocation>(part, context);
-  }};
+  entry.builder = AllocationBuilder{made_of<GlobalAllocation>};
   entry.refusal = refusal;
   return entry;
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "analysis/policy/kit/head_table_file.h"
-#include "analysis/policy/kit/layer_shares.h"
+#include "analysis/policy/kit/layer_preference.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {
@@ -84,45 +84,31 @@ PolicyEntry headbudgets() {
   entry.traits.fixes_places = true;
   entry.formula =
       "weight: head h of layer l holds floor N + (1 - floor) N L Hk w_lh / sum w, at most n; what "
-      "a "
-      "head cannot use is shared evenly by the others, then rounded by largest remainder; share: "
+      "a head cannot use is shared evenly by the others, then rounded by largest remainder; share: "
       "round(w_lh N); entries: round(w_lh); kept: round(w_lh n); n = tokens seen that later "
-      "queries "
-      "see; halves to even, at least 1, at most n";
+      "queries see; halves to even, at least 1, at most n";
   entry.source = "tables as of HeadKV (Fu et al., 2024) and LU-KV";
   entry.needs = "a table";
   entry.work = "L Hk log(L Hk) comparisons, without the scores";
   entry.differences =
       "HeadKV gives every head 1 - 1/beta of the budget beforehand (floor) and adds the window to "
       "it; its tables are by query head, here their group's mean counts. LU-KV's tables hold "
-      "shares "
-      "that are pruned: give 1 minus them, with values=kept";
+      "shares that are pruned: give 1 minus them, with values=kept";
   entry.parameters = {
       {.name = "file",
        .type = ParameterType::text,
        .default_value = std::string(),
-       .words = {},
        .meaning = "the table, in quotes: CSV or .npy, a row per layer, a column per head; or CSV "
                   "with the columns layer, head, value",
        .required = true,
        .names_file = true},
-      {.name = "values",
-       .type = ParameterType::word,
-       .default_value = std::string("weight"),
-       .words = {"weight", "share", "entries", "kept"},
-       .meaning =
-           "what the numbers are: weights by which all heads of all layers share the budget; "
-           "shares of the budget; entries; shares of the tokens seen"},
-      {.name = "floor",
-       .type = ParameterType::number,
-       .default_value = 0.0,
-       .minimum = 0.0,
-       .maximum = 1.0,
-       .words = {},
-       .meaning = "weight: share of the budget that every head gets in any case"}};
-  entry.builder = AllocationBuilder{[](const SpecPart& part, const LayerContext& context) {
-    return std::make_unique<TableAllocation>(part, context);
-  }};
+      word_parameter(
+          "values", "weight", {"weight", "share", "entries", "kept"},
+          "what the numbers are: weights by which all heads of all layers share the budget; "
+          "shares of the budget; entries; shares of the tokens seen"),
+      number_parameter("floor", 0.0, 0.0, 1.0,
+                       "weight: share of the budget that every head gets in any case")};
+  entry.builder = AllocationBuilder{made_of<TableAllocation>};
   entry.refusal = one_set_refusal;
   entry.limits = [](const SpecPart& part, const ModelInfo& model, int, int) {
     read_head_table(part.word("file"), model);

@@ -16,15 +16,9 @@ PolicyEntry keep() {
   entry.source = "an intervention: shows how the result changes with these entries";
   entry.needs = "token indices";
   entry.work = "none";
-  entry.parameters = {tokens_parameter(),
-                      heads_parameter(),
-                      {.name = "extra",
-                       .type = ParameterType::flag,
-                       .default_value = 0.0,
-                       .minimum = 0,
-                       .maximum = 1,
-                       .words = {},
-                       .meaning = "0: the entries are inside the budget; 1: beside it"}};
+  entry.parameters = {
+      tokens_parameter(), heads_parameter(),
+      flag_parameter("extra", 0.0, "0: the entries are inside the budget; 1: beside it")};
   entry.builder = ProtectionBuilder{[](const SpecPart& part, const LayerContext& context) {
     const TokenRule rule(part.word("tokens"), part.word("heads"), context);
     Protection protection;

@@ -8,7 +8,6 @@
 #include "analysis/metric/rope.h"
 #include "analysis/policy/kit/accumulated_attention.h"
 #include "analysis/policy/kit/merging_sets.h"
-#include "analysis/policy/kit/merging_weights.h"
 #include "analysis/policy/kit/token_hash.h"
 #include "analysis/policy/policies.h"
 
@@ -166,8 +165,7 @@ std::vector<std::string> notes(const SpecPart& part) {
   if (part.argument("sigma") == SpecValue(std::string("eq6"))) {
     notes.emplace_back(
         "kvmerger: eq. 6 defines sigma through sigma itself and keeps it below 0.71; at the "
-        "distances of real "
-        "keys the merged entry is then almost only its pivot");
+        "distances of real keys the merged entry is then almost only its pivot");
   }
   if (part.word("rotate") == "post") {
     notes.emplace_back(
@@ -201,20 +199,10 @@ PolicyEntry kvmerger() {
       "the listing links neighbours, the text links to the key that opened the set: link; eq. 6 is "
       "circular: sigma; the paper does not add log|S| to the logit of the merged entry: log_size";
   const auto word = [](std::string name, std::vector<std::string> words, std::string meaning) {
-    return ParameterInfo{.name = std::move(name),
-                         .type = ParameterType::word,
-                         .default_value = words.front(),
-                         .words = words,
-                         .meaning = std::move(meaning)};
+    return word_parameter(std::move(name), words.front(), words, std::move(meaning));
   };
   const auto share = [](std::string name, double percent, std::string meaning) {
-    return ParameterInfo{.name = std::move(name),
-                         .type = ParameterType::share,
-                         .default_value = Percent{percent},
-                         .minimum = 0,
-                         .maximum = 1e6,
-                         .words = {},
-                         .meaning = std::move(meaning)};
+    return share_parameter(std::move(name), Percent{percent}, 0, 1e6, std::move(meaning));
   };
   entry.parameters = {
       {.name = "threshold",
@@ -241,13 +229,8 @@ PolicyEntry kvmerger() {
       word("value_scale", {"paper", "one"}, "paper: the merged value is |S| times the mean"),
       word("rotate", {"post", "pre"},
            "average the keys as cached, or before RoPE and rotate to the pivot's position"),
-      {.name = "log_size",
-       .type = ParameterType::flag,
-       .default_value = 0.0,
-       .minimum = 0,
-       .maximum = 1,
-       .words = {},
-       .meaning = "1: log|S| is added to the merged entry's logit, and value_scale is one"},
+      flag_parameter("log_size", 0.0,
+                     "1: log|S| is added to the merged entry's logit, and value_scale is one"),
       share("recent", 17, "the last entries are not merged: a count, or a share of the cache"),
       share("heavy", 12,
             "the entries with the most accumulated attention are not merged either: a count, or a "
@@ -260,9 +243,7 @@ PolicyEntry kvmerger() {
                     {"KVMerger figure 3c: plain mean", "kvmerger(weights=mean)"},
                     {"KVMerger table 4: random pivot", "kvmerger(pivot=random)"},
                     {"sizes in the logits", "kvmerger(log_size=1)"}};
-  entry.builder = MergingBuilder{[](const SpecPart& part, const LayerContext& context) {
-    return std::make_unique<KvMerger>(part, context);
-  }};
+  entry.builder = MergingBuilder{made_of<KvMerger>};
   entry.refusal = one_set_refusal;
   entry.notes = [](const SpecPart& part, const ModelInfo&, int) { return notes(part); };
   return entry;

@@ -60,8 +60,7 @@ PolicyEntry lava() {
       "its heads together, made to sum to 1; score: mean attention of the last window queries, "
       "smoothed by maximum, times the head's largest |v|_1, the largest of the group; at most the "
       "tokens seen, what a layer cannot use is shared evenly by the others, then rounded by "
-      "largest "
-      "remainder";
+      "largest remainder";
   entry.source = "LAVa (Shen et al., 2025, arXiv 2509.09754)";
   entry.needs = "once before the first step the last queries, keys and values of all layers";
   entry.work = "once T window products of length d per query head";
@@ -75,7 +74,6 @@ PolicyEntry lava() {
                        .default_value = 7.0,
                        .minimum = 1,
                        .maximum = 1001,
-                       .words = {},
                        .meaning = "width of the smoothing in entries",
                        .odd = true},
                       statistics_parameter()};

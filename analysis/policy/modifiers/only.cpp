@@ -12,18 +12,14 @@ PolicyEntry only() {
   entry.traits.reads_prompt_end = true;
   entry.formula =
       "prompt: nothing leaves after the prompt's last block, and the cache grows with each "
-      "generated "
-      "token. generated: the prompt is read with the full cache; the first act after a generated "
-      "token takes all entries beyond the budget, those of the prompt too";
+      "generated token. generated: the prompt is read with the full cache; the first act after a "
+      "generated token takes all entries beyond the budget, those of the prompt too";
   entry.source = "kvpress: presses act on the prompt, DecodingPress while the model writes";
   entry.needs = "where the prompt ends";
   entry.work = "none";
   entry.differences = "to keep the prompt's entries for good: protect_prompt";
-  entry.parameters = {{.name = "part",
-                       .type = ParameterType::word,
-                       .default_value = std::string("generated"),
-                       .words = {"generated", "prompt"},
-                       .meaning = "the part in which the policy acts"}};
+  entry.parameters = {word_parameter("part", "generated", {"generated", "prompt"},
+                                     "the part in which the policy acts")};
   entry.example = "snapkv+only(prompt)";
   entry.builder = ScheduleBuilder{[](const SpecPart& part, const LayerContext&) {
     const bool prompt = part.word("part") == "prompt";

@@ -13,18 +13,15 @@ std::string pages_refusal(const SpecPart&, const PolicySpec& spec) {
     const PolicyEntry& entry = *find_policy(part.name);
     if (entry.as<AllocationBuilder>() != nullptr) {
       return part.name +
-             " gives heads places of their own, which are not whole pages; remove one of "
-             "them";
+             " gives heads places of their own, which are not whole pages; remove one of them";
     }
     if (entry.as<SelectionBuilder>() != nullptr || entry.kind() == PartKind::merging) {
       return part.name +
-             " decides entry by entry, and pages stay or go as a whole; remove one of "
-             "them";
+             " decides entry by entry, and pages stay or go as a whole; remove one of them";
     }
     if (entry.kind() == PartKind::removal) {
       return part.name +
-             " takes single entries out of pages, which pages keeps whole; remove one "
-             "of them";
+             " takes single entries out of pages, which pages keeps whole; remove one of them";
     }
     if (entry.parameter("extra") != nullptr && part.count("extra") != 0) {
       return part.name +
@@ -43,38 +40,25 @@ PolicyEntry pages() {
   entry.summary = "whole pages stay or go, as in engines with a paged cache";
   entry.formula =
       "page of token t: floor(t / size). score of every entry = mean over its page's entries in "
-      "the "
-      "cache (rank=max: the largest). Once a head holds more than N entries, floor(N / size) pages "
-      "stay, at least one: the last page, which the next tokens fill; pages with named entries or "
-      "first tokens, from the front on; pages with recent entries or a score's window, from the "
-      "end "
-      "on; then those with the highest scores, of equals the later";
+      "the cache (rank=max: the largest). Once a head holds more than N entries, floor(N / size) "
+      "pages stay, at least one: the last page, which the next tokens fill; pages with named "
+      "entries or first tokens, from the front on; pages with recent entries or a score's window, "
+      "from the end on; then those with the highest scores, of equals the later";
   entry.source =
       "pages: vLLM's PagedAttention (Kwon et al., 2023, arXiv 2309.06180), size 16 there; eviction "
-      "of "
-      "whole pages by the mean of their scores: PagedEviction (arXiv 2509.04377)";
+      "of whole pages by the mean of their scores: PagedEviction (arXiv 2509.04377)";
   entry.needs = "the scores of a head";
   entry.work = "n additions";
   entry.differences =
       "N counts entries: an incomplete last page counts as a page when pages are chosen, so up to "
       "size - 1 places stay empty, and of a budget that is not a multiple of size the rest. "
-      "Protected "
-      "entries whose pages do not fit leave. A layer that others leave less than a page holds one "
-      "page. Entries that no later query sees leave pages as they leave the cache. PagedEviction "
-      "ranks by the values' norms over the keys': valuerange and keynorm are the nearest scores "
-      "here";
-  entry.parameters = {{.name = "size",
-                       .type = ParameterType::count,
-                       .default_value = 16.0,
-                       .minimum = 1,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "tokens of a page"},
-                      {.name = "rank",
-                       .type = ParameterType::word,
-                       .default_value = std::string("mean"),
-                       .words = {"mean", "max"},
-                       .meaning = "what ranks a page: the mean or the largest of its scores"}};
+      "Protected entries whose pages do not fit leave. A layer that others leave less than a page "
+      "holds one page. Entries that no later query sees leave pages as they leave the cache. "
+      "PagedEviction ranks by the values' norms over the keys': valuerange and keynorm are the "
+      "nearest scores here";
+  entry.parameters = {count_parameter("size", 16.0, 1, 1e6, "tokens of a page"),
+                      word_parameter("rank", "mean", {"mean", "max"},
+                                     "what ranks a page: the mean or the largest of its scores")};
   entry.example = "h2o+pages(4)";
   entry.variants = {{"vLLM's pages of 16 tokens", "pages"},
                     {"pages of 64 tokens, by their best token", "pages(64,rank=max)"}};

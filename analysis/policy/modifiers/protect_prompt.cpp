@@ -18,13 +18,8 @@ PolicyEntry protect_prompt() {
   entry.source = "RaaS; EpiKV; Random Attention (Wang et al., 2026, arXiv 2609.03430)";
   entry.needs = "where the prompt ends";
   entry.work = "none";
-  entry.parameters = {{.name = "extra",
-                       .type = ParameterType::flag,
-                       .default_value = 0.0,
-                       .minimum = 0,
-                       .maximum = 1,
-                       .words = {},
-                       .meaning = "0: the prompt is inside the budget; 1: beside it"}};
+  entry.parameters = {
+      flag_parameter("extra", 0.0, "0: the prompt is inside the budget; 1: beside it")};
   entry.example = "random+protect_prompt(1)";
   entry.builder = ProtectionBuilder{[](const SpecPart& part, const LayerContext& context) {
     Protection protection;

@@ -33,8 +33,7 @@ PolicyEntry pyramid() {
   entry.formula =
       "layer l of L holds max - l(max - min)/(L - 1) per head, rounded half to even; min = N/beta, "
       "max = 2N - min; if max > n - w: max = n - w, min = 2N - max; uniform if min < w; n = tokens "
-      "seen that later "
-      "queries see, w = window";
+      "seen that later queries see, w = window";
   entry.source = "Cai et al., PyramidKV; as kvpress";
   entry.needs = "the number of layers";
   entry.work = "none";
@@ -45,22 +44,12 @@ PolicyEntry pyramid() {
       "stays exact. A share, as of recent(10%), is one of N in every layer, and is cut where the "
       "layer holds less";
   entry.parameters = {
-      {.name = "beta",
-       .type = ParameterType::number,
-       .default_value = 20.0,
-       .minimum = 1.0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "the last layer's share is the budget divided by beta; 1: uniform"},
-      {.name = "window",
-       .type = ParameterType::count,
-       .default_value = 0.0,
-       .minimum = 0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning =
-           "entries that the first layer leaves out of all that were seen, and that the last "
-           "layer holds at least: otherwise all layers hold the same"}};
+      number_parameter("beta", 20.0, 1.0, 1e6,
+                       "the last layer's share is the budget divided by beta; 1: uniform"),
+      count_parameter(
+          "window", 0.0, 0, 1e6,
+          "entries that the first layer leaves out of all that were seen, and that the last "
+          "layer holds at least: otherwise all layers hold the same")};
   entry.variants = {{"kvpress, with its window of 64", "pyramid(window=64)"}};
   entry.builder =
       LayerBudgetBuilder{[](const SpecPart& part, const LayerContext& context, int seen) {

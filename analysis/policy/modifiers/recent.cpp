@@ -13,13 +13,8 @@ PolicyEntry recent() {
   entry.source = "KeyDiff table 11 (10 % and 20 % of the budget); H2O (50 %)";
   entry.needs = "positions in the cache";
   entry.work = "none";
-  entry.parameters = {{.name = "r",
-                       .type = ParameterType::share,
-                       .default_value = Percent{10.0},
-                       .minimum = 0,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "a count of entries, or a share of the budget"}};
+  entry.parameters = {
+      share_parameter("r", Percent{10.0}, 0, 1e6, "a count of entries, or a share of the budget")};
   entry.builder = ProtectionBuilder{[](const SpecPart& part, const LayerContext& context) {
     return Protection{.recent = part.share("r", context.budget)};
   }};

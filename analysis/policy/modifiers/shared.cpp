@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -151,8 +150,7 @@ std::string shared_refusal(const SpecPart& own, const PolicySpec& spec) {
     const auto* heads = std::get_if<std::string>(&part.argument("heads"));
     if (heads == nullptr || heads->empty()) continue;
     return part.name +
-           " names heads, but heads that share a set keep the same tokens; name no "
-           "heads there";
+           " names heads, but heads that share a set keep the same tokens; name no heads there";
   }
   return "";
 }
@@ -165,30 +163,25 @@ PolicyEntry shared() {
   entry.summary = "all heads of a layer keep one set, as in engines with one block table";
   entry.formula =
       "one score of each token for all heads. how=mean: the mean of the heads' scores. rank: n "
-      "less "
-      "the best place (from 0) that any head gives the token, so the heads' first choices stay, "
-      "then "
-      "their second ones. votes: the number of heads that would keep the token by themselves, "
-      "their "
-      "protected entries included; of equals by rank. by=g: the same within g neighbouring heads";
+      "less the best place (from 0) that any head gives the token, so the heads' first choices "
+      "stay, then their second ones. votes: the number of heads that would keep the token by "
+      "themselves, their protected entries included; of equals by rank. by=g: the same within g "
+      "neighbouring heads";
   entry.source =
       "kvloupe's own comparison; engines such as vLLM and SGLang hold one table of blocks for all "
       "heads (PagedAttention, arXiv 2309.06180)";
   entry.needs = "the scores of all heads of a layer";
   entry.work = "n Hk additions; rank, votes: Hk n log n comparisons";
-  entry.parameters = {{.name = "how",
-                       .type = ParameterType::word,
-                       .default_value = std::string("mean"),
-                       .words = {"mean", "rank", "votes"},
-                       .meaning = "how the heads' scores become one"},
-                      {.name = "by",
-                       .type = ParameterType::number_or_word,
-                       .default_value = std::string("layer"),
-                       .minimum = 1,
-                       .maximum = 4096,
-                       .words = {"layer"},
-                       .meaning = "who shares a set: all heads of a layer, or so many neighbouring "
-                                  "key-value heads, such as those on one device"}};
+  entry.parameters = {
+      word_parameter("how", "mean", {"mean", "rank", "votes"}, "how the heads' scores become one"),
+      {.name = "by",
+       .type = ParameterType::number_or_word,
+       .default_value = std::string("layer"),
+       .minimum = 1,
+       .maximum = 4096,
+       .words = {"layer"},
+       .meaning = "who shares a set: all heads of a layer, or so many neighbouring "
+                  "key-value heads, such as those on one device"}};
   entry.example = "h2o+shared";
   entry.variants = {{"mean of the scores", "shared"},
                     {"union of the heads' first choices", "shared(rank)"},

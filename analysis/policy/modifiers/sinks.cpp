@@ -13,13 +13,8 @@ PolicyEntry sinks() {
   entry.source = "Xiao et al., Efficient Streaming Language Models with Attention Sinks";
   entry.needs = "token indices";
   entry.work = "none";
-  entry.parameters = {{.name = "n",
-                       .type = ParameterType::share,
-                       .default_value = 4.0,
-                       .minimum = 0,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "a count of tokens, or a share of the budget"}};
+  entry.parameters = {
+      share_parameter("n", 4.0, 0, 1e6, "a count of tokens, or a share of the budget")};
   entry.builder = ProtectionBuilder{[](const SpecPart& part, const LayerContext& context) {
     return Protection{.sink_tokens = part.share("n", context.budget)};
   }};

@@ -18,13 +18,8 @@ PolicyEntry slack() {
   entry.differences =
       "a code that compresses as soon as N + b entries are there, as R-KV's with b = 128, is "
       "slack(b - 1)";
-  entry.parameters = {{.name = "m",
-                       .type = ParameterType::share,
-                       .default_value = 128.0,
-                       .minimum = 0,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "a count of entries, or a share of the budget"}};
+  entry.parameters = {
+      share_parameter("m", 128.0, 0, 1e6, "a count of entries, or a share of the budget")};
   entry.example = "rkv+slack(127)";
   entry.builder = ScheduleBuilder{[](const SpecPart& part, const LayerContext& context) {
     return Schedule{.slack = part.share("m", context.budget)};
@@ -37,8 +32,7 @@ PolicyEntry slack() {
       }
       if (traits.shares_layers) {
         return other.name +
-               " moves places between layers, and no head has a budget of its own; "
-               "use every(n)";
+               " moves places between layers, and no head has a budget of its own; use every(n)";
       }
     }
     return "";

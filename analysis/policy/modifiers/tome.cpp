@@ -90,13 +90,8 @@ PolicyEntry tome() {
   entry.differences =
       "kvpress can merge only a share of the evicted entries, the most similar ones; here all "
       "above the threshold are merged";
-  entry.parameters = {{.name = "threshold",
-                       .type = ParameterType::number,
-                       .default_value = 0.0,
-                       .minimum = -1,
-                       .maximum = 1,
-                       .words = {},
-                       .meaning = "a less similar entry is evicted without a trace"}};
+  entry.parameters = {
+      number_parameter("threshold", 0.0, -1, 1, "a less similar entry is evicted without a trace")};
   entry.variants = {{"kvpress", "tome"}};
   entry.builder = MergingBuilder{[](const SpecPart& part, const LayerContext&) {
     return std::make_unique<ToMe>(part.number("threshold"));

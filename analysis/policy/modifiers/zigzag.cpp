@@ -39,10 +39,8 @@ PolicyEntry zigzag() {
   entry.formula =
       "layer l holds floor N + (1 - floor) N L M_l / sum M per head; M: mean over its query heads "
       "of the fewest tokens that get `mass` of the last window queries' mean attention; at most "
-      "the "
-      "tokens seen, what a layer cannot use is shared evenly by the others, then rounded by "
-      "largest "
-      "remainder";
+      "the tokens seen, what a layer cannot use is shared evenly by the others, then rounded by "
+      "largest remainder";
   entry.source = "ZigZagKV (Zhong et al., 2024, arXiv 2412.09036); as a proposal for kvpress";
   entry.needs = "once before the first step the last queries and the keys of all layers";
   entry.work = "once T window products of length d per query head, and T log T comparisons";
@@ -51,20 +49,9 @@ PolicyEntry zigzag() {
       "every step";
   entry.parameters = {
       vote_window(32),
-      {.name = "mass",
-       .type = ParameterType::number,
-       .default_value = 0.9,
-       .minimum = 0.0,
-       .maximum = 1.0,
-       .words = {},
-       .meaning = "share of the attention that a layer should keep"},
-      {.name = "floor",
-       .type = ParameterType::number,
-       .default_value = 0.2,
-       .minimum = 0.0,
-       .maximum = 1.0,
-       .words = {},
-       .meaning = "share of the budget that every layer gets in any case; 1: uniform"},
+      number_parameter("mass", 0.9, 0.0, 1.0, "share of the attention that a layer should keep"),
+      number_parameter("floor", 0.2, 0.0, 1.0,
+                       "share of the budget that every layer gets in any case; 1: uniform"),
       statistics_parameter()};
   entry.example = "snapkv+zigzag";
   entry.builder = layer_preference(

@@ -140,24 +140,12 @@ class MatchingScore : public Score {
 
 ParameterInfo word(const char* name, std::vector<std::string> words, const char* meaning) {
   const std::string first = words.front();
-  return {.name = name,
-          .type = ParameterType::word,
-          .default_value = first,
-          .minimum = 0,
-          .maximum = 0,
-          .words = std::move(words),
-          .meaning = meaning};
+  return word_parameter(name, first, std::move(words), meaning);
 }
 
 ParameterInfo count(const char* name, double value, double least, double most,
                     const char* meaning) {
-  return {.name = name,
-          .type = ParameterType::count,
-          .default_value = value,
-          .minimum = least,
-          .maximum = most,
-          .words = {},
-          .meaning = meaning};
+  return count_parameter(name, value, least, most, meaning);
 }
 
 ParameterInfo number(const char* name, SpecValue value, double least, double most,
@@ -193,9 +181,8 @@ PolicyEntry attentionmatching() {
       "repeat) instead";
   entry.work =
       "2 r n d operations for r reference queries and t^2 r + t^3 for t entries that stay, at "
-      "every "
-      "step that evicts; keys=omp: another r n per round of picks. A model that writes evicts at "
-      "every token: add every(64)";
+      "every step that evicts; keys=omp: another r n per round of picks. A model that writes "
+      "evicts at every token: add every(64)";
   entry.differences =
       "the authors compress a prompt once; here every step that evicts matches the cache as it "
       "then is, with the biases and values of earlier steps, and a bias is refitted as a whole. "
@@ -232,22 +219,14 @@ PolicyEntry attentionmatching() {
              "keys=omp: picks with a smaller log-bias are replaced, up to three times"),
       count("most", 4096.0, 1, 1000000,
             "the most queries that a key-value head holds: every second, fourth, ... so far"),
-      {.name = "latest",
-       .type = ParameterType::number,
-       .default_value = 0.05,
-       .minimum = 0.001,
-       .maximum = 1,
-       .words = {},
-       .meaning = "queries=context: this share of the queries that are held, the latest. Earlier "
-                  "queries come before most entries, and no later query looks at entries so"},
-      {.name = "ridge",
-       .type = ParameterType::number,
-       .default_value = ReferenceAttention::kRidge,
-       .minimum = 0,
-       .maximum = 1,
-       .words = {},
-       .meaning = "relative to the mean squared length of a column of least squares: pulls weights "
-                  "and values to those that the entries had"}};
+      number_parameter(
+          "latest", 0.05, 0.001, 1,
+          "queries=context: this share of the queries that are held, the latest. Earlier "
+          "queries come before most entries, and no later query looks at entries so"),
+      number_parameter(
+          "ridge", ReferenceAttention::kRidge, 0, 1,
+          "relative to the mean squared length of a column of least squares: pulls weights "
+          "and values to those that the entries had")};
   entry.variants = {{"the authors' AM-HighestAttnKeys, queries of the context",
                      "attentionmatching(latest=1,ridge=1e-10)"},
                     {"the authors' AM-OMP, queries of the context",
@@ -256,10 +235,7 @@ PolicyEntry attentionmatching() {
                      "attentionmatching(keys=omp,pick=4,refit=2,latest=1,ridge=1e-10)"},
                     {"the authors' queries of a repeated prompt",
                      "attentionmatching(queries=repeat,ridge=1e-10)"}};
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<MatchingScore>(part, context);
-                               },
-                               ScoreScale::common};
+  entry.builder = ScoreBuilder{made_of<MatchingScore>, ScoreScale::common};
   entry.refusal = [](const SpecPart& part, const PolicySpec& spec) -> std::string {
     for (const SpecPart& other : spec.parts) {
       if (find_policy(other.name)->as<MergingBuilder>() != nullptr) {

@@ -103,46 +103,15 @@ PolicyEntry capkv() {
       "as in kvpress, whose authors say that the paper takes products in place of cosines: "
       "cosine=0, with another tau. Here the mean is over all queries up to the step";
   entry.parameters = {
-      {.name = "tau",
-       .type = ParameterType::number,
-       .default_value = 5.0,
-       .minimum = 0,
-       .maximum = 1e3,
-       .words = {},
-       .meaning = "weight of the direction: larger counts more"},
-      {.name = "future",
-       .type = ParameterType::count,
-       .default_value = 512.0,
-       .minimum = 1,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "the number of next positions over which the rotation of RoPE is averaged"},
-      {.name = "sinks",
-       .type = ParameterType::count,
-       .default_value = 4.0,
-       .minimum = 0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "first tokens that are always kept, and whose queries do not count"},
-      {.name = "epsilon",
-       .type = ParameterType::number,
-       .default_value = 1e-06,
-       .minimum = 0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "added to the weights in the sum"},
-      {.name = "cosine",
-       .type = ParameterType::flag,
-       .default_value = 1.0,
-       .minimum = 0,
-       .maximum = 1,
-       .words = {},
-       .meaning = "0: the product of anchor and key, in place of its cosine"}};
+      number_parameter("tau", 5.0, 0, 1e3, "weight of the direction: larger counts more"),
+      count_parameter("future", 512.0, 1, 1e6,
+                      "the number of next positions over which the rotation of RoPE is averaged"),
+      count_parameter("sinks", 4.0, 0, 1e6,
+                      "first tokens that are always kept, and whose queries do not count"),
+      number_parameter("epsilon", 1e-06, 0, 1e6, "added to the weights in the sum"),
+      flag_parameter("cosine", 1.0, "0: the product of anchor and key, in place of its cosine")};
   entry.variants = {{"kvpress", "capkv"}};
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<CapKvScore>(part, context);
-                               },
-                               ScoreScale::common};
+  entry.builder = ScoreBuilder{made_of<CapKvScore>, ScoreScale::common};
   return entry;
 }
 

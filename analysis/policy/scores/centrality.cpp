@@ -65,50 +65,15 @@ PolicyEntry centrality() {
   entry.differences =
       "the press takes any other press for p; here its default, the key norm, or equal shares "
       "(base=uniform)";
-  entry.parameters = {{.name = "damping",
-                       .type = ParameterType::number,
-                       .default_value = 0.15,
-                       .minimum = 0,
-                       .maximum = 1,
-                       .words = {},
-                       .meaning = "weight of what similar keys pass on; 0: p alone"},
-                      {.name = "steps",
-                       .type = ParameterType::count,
-                       .default_value = 3.0,
-                       .minimum = 0,
-                       .maximum = 1000,
-                       .words = {},
-                       .meaning = "how often c is computed again"},
-                      {.name = "temperature",
-                       .type = ParameterType::number,
-                       .default_value = 1.0,
-                       .minimum = 0.001,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "of the softmax in p"},
-                      {.name = "base",
-                       .type = ParameterType::word,
-                       .default_value = std::string("keynorm"),
-                       .words = {"keynorm", "uniform"},
-                       .meaning = "what p is made of: the keys' lengths, or nothing"},
-                      {.name = "sinks",
-                       .type = ParameterType::count,
-                       .default_value = 4.0,
-                       .minimum = 0,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "first tokens that are always kept"},
-                      {.name = "recent",
-                       .type = ParameterType::count,
-                       .default_value = 8.0,
-                       .minimum = 0,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "last entries that are always kept"}};
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext&) {
-                                 return std::make_unique<CentralityScore>(part);
-                               },
-                               ScoreScale::common};
+  entry.parameters = {
+      number_parameter("damping", 0.15, 0, 1, "weight of what similar keys pass on; 0: p alone"),
+      count_parameter("steps", 3.0, 0, 1000, "how often c is computed again"),
+      number_parameter("temperature", 1.0, 0.001, 1e6, "of the softmax in p"),
+      word_parameter("base", "keynorm", {"keynorm", "uniform"},
+                     "what p is made of: the keys' lengths, or nothing"),
+      count_parameter("sinks", 4.0, 0, 1e6, "first tokens that are always kept"),
+      count_parameter("recent", 8.0, 0, 1e6, "last entries that are always kept")};
+  entry.builder = ScoreBuilder{made_of<CentralityScore>, ScoreScale::common};
   return entry;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "analysis/policy/kit/chunk_attention.h"
 #include "analysis/policy/kit/first_tokens.h"
@@ -9,12 +10,35 @@
 #include "analysis/policy/kit/leverage_scores.h"
 #include "analysis/policy/kit/row_lengths.h"
 #include "analysis/policy/kit/smoothing.h"
-#include "analysis/policy/kit/standard_scores.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {
 
 namespace {
+
+/// Standard scores over all heads together: each finite value less the mean of all, divided by
+/// their standard deviation (of the sample; at least 1e-6). Values that are not finite stay as they
+/// are.
+void standardise(std::vector<std::vector<double>>& heads) {
+  double sum = 0.0;
+  long count = 0;
+  const auto each = [&](const auto& body) {
+    for (std::vector<double>& head : heads) {
+      for (double& value : head) {
+        if (!std::isnan(value)) body(value);
+      }
+    }
+  };
+  each([&](double value) { sum += value, ++count; });
+  if (count == 0) return;
+  const double mean = sum / static_cast<double>(count);
+  double squares = 0.0;
+  each([&](double value) { squares += (value - mean) * (value - mean); });
+  const double deviation = count < 2 ? 0.0 : std::sqrt(squares / static_cast<double>(count - 1));
+  const double unit = std::max(deviation, 1e-6);
+  each([&](double& value) { value = (value - mean) / unit; });
+}
+
 class CompactorScore : public Score {
  public:
   CompactorScore(const SpecPart& part, const LayerContext& context)
@@ -146,69 +170,18 @@ PolicyEntry compactor() {
        .maximum = 1000,
        .words = {"ratio"},
        .meaning = "weight of the leverage; ratio: the share of the head's entries that must leave"},
-      {.name = "first",
-       .type = ParameterType::count,
-       .default_value = 8.0,
-       .minimum = 0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "first tokens that are always kept"},
-      {.name = "last",
-       .type = ParameterType::count,
-       .default_value = 4.0,
-       .minimum = 0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "last entries that are always kept"},
-      {.name = "sketch",
-       .type = ParameterType::count,
-       .default_value = 48.0,
-       .minimum = 0,
-       .maximum = 4096,
-       .words = {},
-       .meaning = "as in leverage"},
-      {.name = "ridge",
-       .type = ParameterType::number,
-       .default_value = 0.01,
-       .minimum = 1e-9,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "as in leverage"},
-      {.name = "seed",
-       .type = ParameterType::count,
-       .default_value = 0.0,
-       .minimum = 0,
-       .maximum = 1e9,
-       .words = {},
-       .meaning = "as in leverage"},
-      {.name = "chunk",
-       .type = ParameterType::count,
-       .default_value = 256.0,
-       .minimum = 1,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "as in noncausal"},
-      {.name = "scaled",
-       .type = ParameterType::flag,
-       .default_value = 1.0,
-       .minimum = 0,
-       .maximum = 1,
-       .words = {},
-       .meaning = "as in noncausal"},
-      {.name = "padded",
-       .type = ParameterType::flag,
-       .default_value = 0.0,
-       .minimum = 0,
-       .maximum = 1,
-       .words = {},
-       .meaning = "as in noncausal"}};
+      count_parameter("first", 8.0, 0, 1e6, "first tokens that are always kept"),
+      count_parameter("last", 4.0, 0, 1e6, "last entries that are always kept"),
+      count_parameter("sketch", 48.0, 0, 4096, "as in leverage"),
+      number_parameter("ridge", 0.01, 1e-9, 1e6, "as in leverage"),
+      count_parameter("seed", 0.0, 0, 1e9, "as in leverage"),
+      count_parameter("chunk", 256.0, 1, 1e6, "as in noncausal"),
+      flag_parameter("scaled", 1.0, "as in noncausal"),
+      flag_parameter("padded", 0.0, "as in noncausal")};
   entry.variants = {{"the paper", "compactor"},
                     {"kvpress", "compactor(scaled=0,padded=1)"},
                     {"kvpress under AdaKV", "compactor(scaled=0,padded=1)+adakv"}};
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<CompactorScore>(part, context);
-                               },
-                               ScoreScale::signed_own};
+  entry.builder = ScoreBuilder{made_of<CompactorScore>, ScoreScale::signed_own};
   return entry;
 }
 

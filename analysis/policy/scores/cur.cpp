@@ -71,34 +71,16 @@ PolicyEntry cur() {
   entry.differences =
       "kvloupe does not have the variant with a random projection of keys and values";
   entry.parameters = {
-      {.name = "sinks",
-       .type = ParameterType::count,
-       .default_value = 4.0,
-       .minimum = 0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "first tokens that are always kept"},
-      {.name = "window",
-       .type = ParameterType::count,
-       .default_value = 16.0,
-       .minimum = 1,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "neighbouring entries that are compared"},
-      {.name = "of",
-       .type = ParameterType::word,
-       .default_value = std::string("product"),
-       .words = {"product", "mean", "keys", "values"},
-       .meaning = "product of the shares of key and value, their mean, or one of them"}};
+      count_parameter("sinks", 4.0, 0, 1e6, "first tokens that are always kept"),
+      count_parameter("window", 16.0, 1, 1e6, "neighbouring entries that are compared"),
+      word_parameter("of", "product", {"product", "mean", "keys", "values"},
+                     "product of the shares of key and value, their mean, or one of them")};
   entry.variants = {{"kvpress", "cur"}};
   entry.cost = [](const SpecPart&) {
     const auto entries = [](const StepShape& step) { return step.entries; };
     return CostOrder{"O(N + B)", "O(N + B)", entries, entries};
   };
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<CurScore>(part, context);
-                               },
-                               ScoreScale::common};
+  entry.builder = ScoreBuilder{made_of<CurScore>, ScoreScale::common};
   return entry;
 }
 

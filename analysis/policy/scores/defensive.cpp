@@ -162,37 +162,22 @@ PolicyEntry defensive() {
   entry.work = "n window products of length d per query head; values times W_O once per entry";
   entry.differences =
       "its authors' code first chooses entries that stay in any case: mass=0.9. In each head, in "
-      "the order of "
-      "their "
-      "mean attention (as a share of all that the entries before the window get), entries get the "
-      "layer's largest score as long as their sum stays below 0.9 − b, at most N − window of them. "
-      "b: mean over heads of the attention that the last window of the entries before the window "
-      "get; the window itself is probably meant. The code also shares the budget among heads: "
-      "+adakv(0). The sum over heads is over those that still hold the entry";
+      "the order of their mean attention (as a share of all that the entries before the window "
+      "get), entries get the layer's largest score as long as their sum stays below 0.9 − b, at "
+      "most N − window of them. b: mean over heads of the attention that the last window of the "
+      "entries before the window get; the window itself is probably meant. The code also shares "
+      "the budget among heads: +adakv(0). The sum over heads is over those that still hold the "
+      "entry";
   entry.traits.reads_output_weights = true;
   entry.parameters = {
-      window_parameter(),
-      kernel_parameter(5.0),
-      {.name = "outputs",
-       .type = ParameterType::flag,
-       .default_value = 1.0,
-       .minimum = 0,
-       .maximum = 1,
-       .words = {},
-       .meaning = "0: without the factor of the outputs, which needs W_O"},
-      {.name = "mass",
-       .type = ParameterType::number,
-       .default_value = 0.0,
-       .minimum = 0.0,
-       .maximum = 1.0,
-       .words = {},
-       .meaning = "share of the mean attention whose entries stay whatever their risk; 0: none"}};
+      window_parameter(), kernel_parameter(5.0),
+      flag_parameter("outputs", 1.0, "0: without the factor of the outputs, which needs W_O"),
+      number_parameter(
+          "mass", 0.0, 0.0, 1.0,
+          "share of the mean attention whose entries stay whatever their risk; 0: none")};
   entry.variants = {{"its code, budget shared out over heads", "defensive(mass=0.9)+adakv(0)"},
                     {"without W_O", "defensive(outputs=0)"}};
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<DefensiveScore>(part, context);
-                               },
-                               ScoreScale::common};
+  entry.builder = ScoreBuilder{made_of<DefensiveScore>, ScoreScale::common};
   return entry;
 }
 

@@ -91,27 +91,16 @@ PolicyEntry dropkv() {
   entry.summary = "how far the outputs of the last queries would move without an entry";
   entry.formula =
       "score_j = mean over kernel neighbours before the window of Σ over the last window queries "
-      "of (p_j/(1 − p_j + "
-      "epsilon))² ‖v_j − o‖², mean over the group; o: the query's output; the last window entries "
-      "are always kept";
+      "of (p_j/(1 − p_j + epsilon))² ‖v_j − o‖², mean over the group; o: the query's output; the "
+      "last window entries are always kept";
   entry.source = "DropKV (openreview MqfNzH3TVH), as proposed for kvpress";
   entry.needs = "the attention of the last window queries, values";
   entry.work = "n window products of length d per query head, and as many with values";
   entry.differences = "CAOTE is the same for one query, without the square: tova+caote";
-  entry.parameters = {window_parameter(),
-                      kernel_parameter(7.0),
-                      {.name = "epsilon",
-                       .type = ParameterType::number,
-                       .default_value = 1e-06,
-                       .minimum = 1e-12,
-                       .maximum = 1,
-                       .words = {},
-                       .meaning = "keeps the quotient finite"}};
+  entry.parameters = {window_parameter(), kernel_parameter(7.0),
+                      number_parameter("epsilon", 1e-06, 1e-12, 1, "keeps the quotient finite")};
   entry.variants = {{"kvpress", "dropkv"}};
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<DropKvScore>(part, context);
-                               },
-                               ScoreScale::common};
+  entry.builder = ScoreBuilder{made_of<DropKvScore>, ScoreScale::common};
   return entry;
 }
 

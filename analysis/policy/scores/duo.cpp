@@ -117,47 +117,23 @@ PolicyEntry duo() {
       "the authors train a gate for each head: give their table with table=\"file\". kvpress takes "
       "the means over 50 long texts; here they are over the prompt, or over another trace";
   entry.parameters = {
-      {.name = "streaming",
-       .type = ParameterType::number,
-       .default_value = 0.5,
-       .minimum = 0.0,
-       .maximum = 1.0,
-       .words = {},
-       .meaning = "share of the heads of all layers that keep their first and last entries only"},
-      {.name = "sinks",
-       .type = ParameterType::count,
-       .default_value = 128.0,
-       .minimum = 0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "first tokens that streaming heads keep"},
-      {.name = "recent",
-       .type = ParameterType::count,
-       .default_value = 256.0,
-       .minimum = 0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "last entries that streaming heads keep"},
-      {.name = "positions",
-       .type = ParameterType::count,
-       .default_value = 500.0,
-       .minimum = 1,
-       .maximum = 100000,
-       .words = {},
-       .meaning = "number of distances over which a head's score is the mean"},
+      number_parameter(
+          "streaming", 0.5, 0.0, 1.0,
+          "share of the heads of all layers that keep their first and last entries only"),
+      count_parameter("sinks", 128.0, 0, 1e6, "first tokens that streaming heads keep"),
+      count_parameter("recent", 256.0, 0, 1e6, "last entries that streaming heads keep"),
+      count_parameter("positions", 500.0, 1, 100000,
+                      "number of distances over which a head's score is the mean"),
       {.name = "table",
        .type = ParameterType::text,
        .default_value = std::string(),
-       .words = {},
        .meaning = "a file with a score for each layer and head, in quotes (as for headbudgets); "
                   "higher: looks farther back",
        .names_file = true},
       statistics_parameter()};
   entry.example = "duo(sinks=4,recent=64)";
   entry.variants = {{"the paper, and kvpress", "duo"}};
-  entry.builder = WholePolicyBuilder{[](const SpecPart& part, const LayerContext& context) {
-    return std::make_unique<Duo>(part, context);
-  }};
+  entry.builder = WholePolicyBuilder{made_of<Duo>};
   entry.limits = [](const SpecPart& part, const ModelInfo& model, int, int) {
     if (!part.word("table").empty()) read_head_table(part.word("table"), model);
   };

@@ -68,8 +68,7 @@ class ExpectedScore : public Score {
     if (attention_.softcap > 0.0) {
       throw UsageError(
           "policy: expected: the model caps its logits (softcap), and the expectation has a "
-          "formula "
-          "only for logits that are not capped; choose another score");
+          "formula only for logits that are not capped; choose another score");
     }
   }
 
@@ -198,45 +197,16 @@ PolicyEntry expected() {
       "those of all queries up to the step, and the scale is the model's. In kvpress scores that "
       "are too small for float32 are 0, and any of these entries may stay";
   entry.parameters = {
-      {.name = "future",
-       .type = ParameterType::count,
-       .default_value = 512.0,
-       .minimum = 1,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "the number of next positions over which the rotation of RoPE is averaged"},
-      {.name = "sinks",
-       .type = ParameterType::count,
-       .default_value = 4.0,
-       .minimum = 0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "first tokens that are always kept, and whose queries do not count"},
-      {.name = "covariance",
-       .type = ParameterType::flag,
-       .default_value = 1.0,
-       .minimum = 0,
-       .maximum = 1,
-       .words = {},
-       .meaning = "0: the queries' mean alone"},
-      {.name = "value_norm",
-       .type = ParameterType::flag,
-       .default_value = 1.0,
-       .minimum = 0,
-       .maximum = 1,
-       .words = {},
-       .meaning = "0: not multiplied by the value's length"},
-      {.name = "epsilon",
-       .type = ParameterType::number,
-       .default_value = 0.0,
-       .minimum = 0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "added to the attention before it is multiplied"},
+      count_parameter("future", 512.0, 1, 1e6,
+                      "the number of next positions over which the rotation of RoPE is averaged"),
+      count_parameter("sinks", 4.0, 0, 1e6,
+                      "first tokens that are always kept, and whose queries do not count"),
+      flag_parameter("covariance", 1.0, "0: the queries' mean alone"),
+      flag_parameter("value_norm", 1.0, "0: not multiplied by the value's length"),
+      number_parameter("epsilon", 0.0, 0, 1e6, "added to the attention before it is multiplied"),
       {.name = "statistics",
        .type = ParameterType::text,
        .default_value = std::string(),
-       .words = {},
        .meaning =
            "a trace of the same model, in quotes, whose queries give μ and Σ (divided by one "
            "less than their number); without it, the queries so far",
@@ -244,10 +214,7 @@ PolicyEntry expected() {
   entry.variants = {{"the paper, and kvpress", "expected"},
                     {"kvpress under AdaKV", "expected(epsilon=0.01)+adakv"},
                     {"with CriticalKV, as kvpress asks", "expected(value_norm=0)+critical"}};
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<ExpectedScore>(part, context);
-                               },
-                               ScoreScale::common};
+  entry.builder = ScoreBuilder{made_of<ExpectedScore>, ScoreScale::common};
   return entry;
 }
 

@@ -1,9 +1,7 @@
 // expr: the user's formula over per-entry variables.
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
-#include <utility>
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/accumulated_attention.h"
@@ -189,7 +187,6 @@ PolicyEntry expr() {
   entry.parameters = {{.name = "formula",
                        .type = ParameterType::text,
                        .default_value = std::string(),
-                       .words = {},
                        .meaning = "the formula, in quotes",
                        .required = true,
                        .check = check}};

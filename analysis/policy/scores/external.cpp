@@ -71,15 +71,13 @@ PolicyEntry external() {
   entry.traits.reads_queries = false;
   entry.formula =
       "kept = heads[layer, head].steps[step].retained of the file; of a file with the sets of one "
-      "step "
-      "only (once): everything before it, and afterwards these and all that comes";
+      "step only (once): everything before it, and afterwards these and all that comes";
   entry.source = "shows the decisions of another program";
   entry.needs = "the file";
   entry.work = "n comparisons";
   entry.parameters = {{.name = "file",
                        .type = ParameterType::text,
                        .default_value = std::string(),
-                       .words = {},
                        .meaning = "the file, JSON or safetensors (docs/sets.md), in quotes",
                        .required = true,
                        .names_file = true}};

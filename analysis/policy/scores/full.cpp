@@ -30,8 +30,7 @@ PolicyEntry full() {
   entry.source = "the reference every policy is measured against";
   entry.needs = "nothing";
   entry.work = "nothing";
-  entry.builder = WholePolicyBuilder{
-      [](const SpecPart&, const LayerContext&) { return std::make_unique<Full>(); }};
+  entry.builder = WholePolicyBuilder{made_of<Full>};
   entry.traits.keeps_everything = true;
   entry.traits.reads_queries = false;
   entry.notes = [](const SpecPart&, const ModelInfo&, int) {

@@ -52,11 +52,8 @@ PolicyEntry h2o() {
       "favours early tokens, kvpress divides by the number of queries that could see an entry: "
       "normalise=visible";
   entry.parameters = {
-      {.name = "normalise",
-       .type = ParameterType::word,
-       .default_value = std::string("none"),
-       .words = {"none", "visible"},
-       .meaning = "visible: divide by the number of queries that could see the entry"}};
+      word_parameter("normalise", "none", {"none", "visible"},
+                     "visible: divide by the number of queries that could see the entry")};
   entry.variants = {{"plain (KeyDiff A.1, CAOTE eq. 28): the sum", "h2o"},
                     {"the original: half the budget recent", "h2o+recent(50%)"},
                     {"kvpress: mean over the queries that could see it", "h2o(normalise=visible)"}};

@@ -1,7 +1,6 @@
 // keydiff: keys unlike the others are kept.
 
 #include <algorithm>
-#include <cmath>
 
 #include "analysis/numeric/float_rows.h"
 #include "analysis/policy/kit/group_mean.h"
@@ -153,17 +152,12 @@ PolicyEntry keydiff() {
       "pairwise scores equal the mean-anchor scores times n times the anchor's norm, so both rank "
       "alike; the paper's table 2 nevertheless shows a difference";
   entry.parameters = {
-      {.name = "anchor",
-       .type = ParameterType::word,
-       .default_value = std::string("mean"),
-       .words = anchor_words(),
-       .meaning = "mean of normalised keys, mean of keys, median per coordinate (for an even count "
-                  "the mean of the middle two), or the sum over all keys"},
-      {.name = "metric",
-       .type = ParameterType::word,
-       .default_value = std::string("cosine"),
-       .words = metric_words(),
-       .meaning = "-cosine, -inner product, or +distance to the anchor"}};
+      word_parameter(
+          "anchor", "mean", anchor_words(),
+          "mean of normalised keys, mean of keys, median per coordinate (for an even count "
+          "the mean of the middle two), or the sum over all keys"),
+      word_parameter("metric", "cosine", metric_words(),
+                     "-cosine, -inner product, or +distance to the anchor")};
   entry.variants = {{"KeyDiff algorithm 1: mean of normalised keys", "keydiff"},
                     {"KeyDiff table 2: mean of raw keys", "keydiff(anchor=rawmean)"},
                     {"KeyDiff table 2: median", "keydiff(anchor=median)"},

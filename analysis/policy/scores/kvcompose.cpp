@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "analysis/policy/kit/probe_attention.h"
-#include "analysis/policy/kit/probe_score.h"
+#include "analysis/policy/kit/probe_tables.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {
@@ -61,9 +61,8 @@ PolicyEntry kvcompose() {
   entry.traits.reads_probe = true;
   entry.formula =
       "score_i = m_i + mean over the layer's heads of m_i; m_i: mean over the group of the "
-      "largest, "
-      "over the queries r of the second reading, of softmax(s q_r·[context, the pass up to r])[i]; "
-      "what the probe does not cover: the largest score";
+      "largest, over the queries r of the second reading, of softmax(s q_r·[context, the pass up "
+      "to r])[i]; what the probe does not cover: the largest score";
   entry.source = "KVCompose (Akulov et al., 2025, arXiv 2509.05165); as kvpress";
   entry.needs =
       "a probe (kvloupe-capture run --probe reread, or repeat). It looks at no query of the prompt";
@@ -75,20 +74,9 @@ PolicyEntry kvcompose() {
       "tokens come after a request to repeat them, and only the queries of the context's tokens "
       "count, not those of the request. They choose composite tokens over all layers: "
       "add global(by=layer), or global if heads may hold different numbers";
-  entry.parameters = {{.name = "values",
-                       .type = ParameterType::flag,
-                       .default_value = 0.0,
-                       .minimum = 0,
-                       .maximum = 1,
-                       .words = {},
-                       .meaning = "1: times ||v_i||"},
-                      {.name = "mean",
-                       .type = ParameterType::flag,
-                       .default_value = 1.0,
-                       .minimum = 0,
-                       .maximum = 1,
-                       .words = {},
-                       .meaning = "0: without the mean over the heads of the layer"}};
+  entry.parameters = {
+      flag_parameter("values", 0.0, "1: times ||v_i||"),
+      flag_parameter("mean", 1.0, "0: without the mean over the heads of the layer")};
   entry.example = "kvcompose+global(layer)";
   entry.variants = {{"the paper: composite tokens", "kvcompose+global(by=layer)"},
                     {"kvpress, unstructured", "kvcompose+global"}};

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "analysis/policy/kit/probe_attention.h"
-#include "analysis/policy/kit/probe_score.h"
+#include "analysis/policy/kit/probe_tables.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {
@@ -59,11 +59,9 @@ PolicyEntry kvzip() {
   entry.traits.reads_probe = true;
   entry.formula =
       "score_i = largest over the probe's queries r of the pass that repeats i, and over the "
-      "group, "
-      "of softmax(s q_r·[first sinks, the pass's part of the context, the pass up to r])[i]; "
-      "plus=1: times ||v_i W_O|| / ||h_r||. The first sinks: 1, or with plus=1 the largest score "
-      "of "
-      "any other entry + 1; what the probe does not cover: the largest score, at least 1";
+      "group, of softmax(s q_r·[first sinks, the pass's part of the context, the pass up to "
+      "r])[i]; plus=1: times ||v_i W_O|| / ||h_r||. The first sinks: 1, or with plus=1 the largest "
+      "score of any other entry + 1; what the probe does not cover: the largest score, at least 1";
   entry.source = "KVzip (Kim et al., 2025, arXiv 2505.23416); plus: KVzip+ of kvpress";
   entry.needs =
       "a probe (kvloupe-capture run --probe repeat); plus=1: W_O. It looks at no query of the "
@@ -77,28 +75,13 @@ PolicyEntry kvzip() {
       "text. kvpress gives the first tokens the largest score + 1, so that they always stay; "
       "without plus scores are at most 1, and 1 has the same effect";
   entry.parameters = {
-      {.name = "plus",
-       .type = ParameterType::flag,
-       .default_value = 0.0,
-       .minimum = 0,
-       .maximum = 1,
-       .words = {},
-       .meaning = "1: times the norm of the entry's output, over that of the query's input"},
-      {.name = "sinks",
-       .type = ParameterType::count,
-       .default_value = 4.0,
-       .minimum = 0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "first tokens that take part in the softmax of every pass, and whose score is "
-                  "above all"},
-      {.name = "keep_sinks",
-       .type = ParameterType::flag,
-       .default_value = 1.0,
-       .minimum = 0,
-       .maximum = 1,
-       .words = {},
-       .meaning = "0: the first tokens have the score that the probe gives them"}};
+      flag_parameter("plus", 0.0,
+                     "1: times the norm of the entry's output, over that of the query's input"),
+      count_parameter(
+          "sinks", 4.0, 0, 1e6,
+          "first tokens that take part in the softmax of every pass, and whose score is above all"),
+      flag_parameter("keep_sinks", 1.0,
+                     "0: the first tokens have the score that the probe gives them")};
   entry.example = "kvzip+global";
   entry.variants = {{"the paper: shared out over all heads", "kvzip+global"},
                     {"kvpress, layerwise", "kvzip+adakv(0)"},

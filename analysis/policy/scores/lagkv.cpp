@@ -101,27 +101,10 @@ PolicyEntry lagkv() {
   entry.differences =
       "cross=1 compares the deviations themselves, as kvpress does under AdaKV; partitions are cut "
       "in the cache as it stands at the step";
-  entry.parameters = {{.name = "sinks",
-                       .type = ParameterType::count,
-                       .default_value = 4.0,
-                       .minimum = 0,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "first tokens that are always kept"},
-                      {.name = "lag",
-                       .type = ParameterType::count,
-                       .default_value = 128.0,
-                       .minimum = 1,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "entries of a partition"},
-                      {.name = "cross",
-                       .type = ParameterType::flag,
-                       .default_value = 0.0,
-                       .minimum = 0,
-                       .maximum = 1,
-                       .words = {},
-                       .meaning = "1: the deviations themselves, not their ranks"}};
+  entry.parameters = {
+      count_parameter("sinks", 4.0, 0, 1e6, "first tokens that are always kept"),
+      count_parameter("lag", 128.0, 1, 1e6, "entries of a partition"),
+      flag_parameter("cross", 0.0, "1: the deviations themselves, not their ranks")};
   entry.variants = {{"the paper, and kvpress", "lagkv"},
                     {"kvpress under AdaKV", "lagkv(cross=1)+adakv"}};
   entry.notes = [](const SpecPart& part, const ModelInfo&, int budget) {
@@ -140,10 +123,7 @@ PolicyEntry lagkv() {
     const auto entries = [](const StepShape& step) { return step.entries; };
     return CostOrder{"O(N + B)", "O(N + B)", entries, entries};
   };
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<LagKvScore>(part, context);
-                               },
-                               ScoreScale::common};
+  entry.builder = ScoreBuilder{made_of<LagKvScore>, ScoreScale::common};
   return entry;
 }
 

@@ -46,33 +46,14 @@ PolicyEntry leverage() {
   entry.differences =
       "kvpress ends with standard scores over the layer, which do not change the order; its random "
       "numbers differ. sketch=0 is the leverage itself, which the projection estimates";
-  entry.parameters = {{.name = "sketch",
-                       .type = ParameterType::count,
-                       .default_value = 48.0,
-                       .minimum = 0,
-                       .maximum = 4096,
-                       .words = {},
-                       .meaning = "columns of the random projection; 0, or at least as many as a "
-                                  "head has coordinates: without projection"},
-                      {.name = "ridge",
-                       .type = ParameterType::number,
-                       .default_value = 0.01,
-                       .minimum = 1e-9,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "added to the diagonal of XᵀX"},
-                      {.name = "seed",
-                       .type = ParameterType::count,
-                       .default_value = 0.0,
-                       .minimum = 0,
-                       .maximum = 1e9,
-                       .words = {},
-                       .meaning = "seed of the random projection"}};
+  entry.parameters = {
+      count_parameter("sketch", 48.0, 0, 4096,
+                      "columns of the random projection; 0, or at least as many as a "
+                      "head has coordinates: without projection"),
+      number_parameter("ridge", 0.01, 1e-9, 1e6, "added to the diagonal of XᵀX"),
+      count_parameter("seed", 0.0, 0, 1e9, "seed of the random projection")};
   entry.variants = {{"the paper, and kvpress", "leverage"}, {"exact", "leverage(sketch=0)"}};
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<LeverageScore>(part, context);
-                               },
-                               ScoreScale::common};
+  entry.builder = ScoreBuilder{made_of<LeverageScore>, ScoreScale::common};
   return entry;
 }
 

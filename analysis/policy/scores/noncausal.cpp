@@ -52,32 +52,12 @@ PolicyEntry noncausal() {
       "kvpress takes the products q·k without their scale (scaled=0), fills a short chunk up with "
       "entries and queries of zeros (padded=1), and ends with standard scores over the layer, "
       "which do not change the order. A step of fewer tokens than a chunk is one chunk";
-  entry.parameters = {{.name = "chunk",
-                       .type = ParameterType::count,
-                       .default_value = 256.0,
-                       .minimum = 1,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "tokens of a chunk"},
-                      {.name = "scaled",
-                       .type = ParameterType::flag,
-                       .default_value = 1.0,
-                       .minimum = 0,
-                       .maximum = 1,
-                       .words = {},
-                       .meaning = "0: the products q·k as they are"},
-                      {.name = "padded",
-                       .type = ParameterType::flag,
-                       .default_value = 0.0,
-                       .minimum = 0,
-                       .maximum = 1,
-                       .words = {},
-                       .meaning = "1: a chunk that is too short is filled up with zeros"}};
+  entry.parameters = {
+      count_parameter("chunk", 256.0, 1, 1e6, "tokens of a chunk"),
+      flag_parameter("scaled", 1.0, "0: the products q·k as they are"),
+      flag_parameter("padded", 0.0, "1: a chunk that is too short is filled up with zeros")};
   entry.variants = {{"the paper", "noncausal"}, {"kvpress", "noncausal(scaled=0,padded=1)"}};
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<NonCausalScore>(part, context);
-                               },
-                               ScoreScale::common};
+  entry.builder = ScoreBuilder{made_of<NonCausalScore>, ScoreScale::common};
   return entry;
 }
 

@@ -179,13 +179,8 @@ PolicyEntry oracle() {
   entry.differences =
       "near the end of the sequence the remaining queries decide; at the last step, the step's own "
       "last query";
-  entry.parameters = {{.name = "horizon",
-                       .type = ParameterType::count,
-                       .default_value = 32.0,
-                       .minimum = 1,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "how many of the following queries count"}};
+  entry.parameters = {
+      count_parameter("horizon", 32.0, 1, 1e6, "how many of the following queries count")};
   entry.traits.needs_future = true;
   entry.builder =
       ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {

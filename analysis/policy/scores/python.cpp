@@ -1,7 +1,6 @@
 // python: a function of a person's own file scores the entries.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <mutex>
@@ -201,21 +200,15 @@ PolicyEntry python() {
   entry.source = "your own file; it runs with your rights";
   entry.needs = "token indices, keys, values, queries, the attention of a step";
   entry.work = "a call of your function";
-  entry.parameters = {{.name = "function",
-                       .type = ParameterType::text,
-                       .default_value = std::string(),
-                       .words = {},
-                       .meaning = "a file and a function, in quotes: \"file.py:name\"",
-                       .required = true,
-                       .names_file = true,
-                       .check = check},
-                      {.name = "timeout",
-                       .type = ParameterType::number,
-                       .default_value = 60.0,
-                       .minimum = 0.01,
-                       .maximum = 86400,
-                       .words = {},
-                       .meaning = "the longest time of one call, in seconds"}};
+  entry.parameters = {
+      {.name = "function",
+       .type = ParameterType::text,
+       .default_value = std::string(),
+       .meaning = "a file and a function, in quotes: \"file.py:name\"",
+       .required = true,
+       .names_file = true,
+       .check = check},
+      number_parameter("timeout", 60.0, 0.01, 86400, "the longest time of one call, in seconds")};
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                                  return std::make_unique<PythonScore>(
                                      context, split(part.word("function")), part.number("timeout"));

@@ -54,10 +54,7 @@ PolicyEntry qfilter() {
       "its authors and kvpress compute f beforehand, from other texts, and take the side on which "
       "most of the queries lie; here f comes from the queries that the layer has seen, and the "
       "side is that of their mean";
-  entry.builder = ScoreBuilder{[](const SpecPart&, const LayerContext& context) {
-                                 return std::make_unique<QFilterScore>(context);
-                               },
-                               ScoreScale::signed_own};
+  entry.builder = ScoreBuilder{made_of<QFilterScore>, ScoreScale::signed_own};
   return entry;
 }
 

@@ -56,8 +56,7 @@ PolicyEntry raas() {
   entry.summary = "entries leave in the order in which they were last important";
   entry.formula =
       "score_i = the token of the last query that had entry i among the top % of its head's "
-      "entries "
-      "by attention (mean over the group); at first the entry's own token";
+      "entries by attention (mean over the group); at first the entry's own token";
   entry.source =
       "RaaS (Hu et al., 2025), as the code of EpiKV (2026, arXiv 2606.26472) has it; "
       "raas+protect_prompt keeps the prompt, as there";
@@ -66,13 +65,8 @@ PolicyEntry raas() {
   entry.differences =
       "RaaS keeps the prompt for good: add protect_prompt. Of a block of the prompt only the last "
       "query stamps. EpiKV's code keeps one set for all heads";
-  entry.parameters = {{.name = "top",
-                       .type = ParameterType::number,
-                       .default_value = 50.0,
-                       .minimum = 0.001,
-                       .maximum = 100,
-                       .words = {},
-                       .meaning = "percent of the entries that a query stamps, at least one"}};
+  entry.parameters = {number_parameter("top", 50.0, 0.001, 100,
+                                       "percent of the entries that a query stamps, at least one")};
   entry.builder =
       ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                      return std::make_unique<RaasScore>(part.number("top"), context.model);

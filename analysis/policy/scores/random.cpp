@@ -39,13 +39,8 @@ PolicyEntry random() {
   entry.differences =
       "codes that draw again at each step gradually lose old tokens; a fixed hash gives every "
       "token the same chance";
-  entry.parameters = {{.name = "seed",
-                       .type = ParameterType::count,
-                       .default_value = 0.0,
-                       .minimum = 0,
-                       .maximum = 9007199254740991.0,
-                       .words = {},
-                       .meaning = "another seed, another choice"}};
+  entry.parameters = {
+      count_parameter("seed", 0.0, 0, 9007199254740991.0, "another seed, another choice")};
   entry.builder =
       ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                      return std::make_unique<RandomScore>(

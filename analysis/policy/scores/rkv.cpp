@@ -26,8 +26,7 @@ class RkvScore : public Score {
     if (!attention_.sink_logits.empty()) {
       throw UsageError(
           "policy: rkv: takes the largest logit of a group's query heads, and this model has a "
-          "sink "
-          "logit for each of them; choose another score");
+          "sink logit for each of them; choose another score");
     }
   }
 
@@ -126,11 +125,10 @@ PolicyEntry rkv() {
   entry.summary = "the attention of the last queries, less how much other keys repeat an entry";
   entry.formula =
       "score_i = λ a_i − (1 − λ) r_i, a: softmax, over the entries before the window, of the "
-      "largest "
-      "logit of the group, mean over the last window queries so far, largest of kernel neighbours; "
-      "r: softmax over all entries of c_i = Σ_j C_ji / n, C: cosines of the keys, 0 of a key with "
-      "itself, and in each row j 0 at the last i with C_ji > threshold (at the first entry where "
-      "there is none); the last window entries are always kept";
+      "largest logit of the group, mean over the last window queries so far, largest of kernel "
+      "neighbours; r: softmax over all entries of c_i = Σ_j C_ji / n, C: cosines of the keys, 0 of "
+      "a key with itself, and in each row j 0 at the last i with C_ji > threshold (at the first "
+      "entry where there is none); the last window entries are always kept";
   entry.source = "R-KV (Cai et al., 2025, arXiv 2505.24133), as in its code";
   entry.needs = "the last window queries, keys";
   entry.work =
@@ -141,45 +139,24 @@ PolicyEntry rkv() {
       "effect in long caches. As in the code, queries are kept across steps, so the window is full "
       "even in steps of one token. The code evicts once per 128 generated tokens: rkv+every(128)";
   entry.parameters = {
-      {.name = "window",
-       .type = ParameterType::count,
-       .default_value = 8.0,
-       .minimum = 1,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "queries that count, and cache entries at the end that are always kept"},
+      count_parameter("window", 8.0, 1, 1e6,
+                      "queries that count, and cache entries at the end that are always kept"),
       {.name = "kernel",
        .type = ParameterType::count,
        .default_value = 7.0,
        .minimum = 1,
        .maximum = 1001,
-       .words = {},
        .meaning = "width of the smoothing in entries, over those before the window",
        .odd = true},
-      {.name = "lambda",
-       .type = ParameterType::number,
-       .default_value = 0.07,
-       .minimum = 0,
-       .maximum = 1,
-       .words = {},
-       .meaning = "weight of the attention"},
-      {.name = "threshold",
-       .type = ParameterType::number,
-       .default_value = 0.5,
-       .minimum = -1,
-       .maximum = 1,
-       .words = {},
-       .meaning = "cosine above which keys repeat each other"}};
+      number_parameter("lambda", 0.07, 0, 1, "weight of the attention"),
+      number_parameter("threshold", 0.5, -1, 1, "cosine above which keys repeat each other")};
   entry.variants = {{"its code", "rkv+every(128)"},
                     {"its instructions", "rkv(lambda=0.1)+every(128)"}};
   entry.cost = [](const SpecPart&) {
     const auto entries = [](const StepShape& step) { return step.entries * step.entries; };
     return CostOrder{"O((N + B)²)", "O((N + B)²)", entries, entries};
   };
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<RkvScore>(part, context);
-                               },
-                               ScoreScale::signed_own};
+  entry.builder = ScoreBuilder{made_of<RkvScore>, ScoreScale::signed_own};
   return entry;
 }
 

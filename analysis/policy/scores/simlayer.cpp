@@ -81,50 +81,25 @@ PolicyEntry simlayer() {
   entry.traits.budget_is_outcome = true;
   entry.formula =
       "a layer is lazy if the last queries give the first and the last `recent` entries before "
-      "them "
-      "more than `threshold` of their attention, mean over query heads; it keeps the `first` "
+      "them more than `threshold` of their attention, mean over query heads; it keeps the `first` "
       "entries and the last recent - queries; a cache of at most first + recent + queries is kept";
   entry.source = "SimLayerKV (Zhang et al., 2024, arXiv 2410.13846); as kvpress";
   entry.needs = "the attention of the last queries of all heads of a layer";
   entry.work = "n queries products of length d per query head";
   entry.differences =
       "the threshold depends on the model: 0.9 for Llama 3, 0.65 for Llama 2, 0.8 for Mistral, "
-      "0.85 "
-      "for Qwen; kvpress decides once, at the prompt's end; here every step decides again, for the "
-      "entries still in the cache";
+      "0.85 for Qwen; kvpress decides once, at the prompt's end; here every step decides again, "
+      "for the entries still in the cache";
   entry.parameters = {
-      {.name = "threshold",
-       .type = ParameterType::number,
-       .default_value = 0.9,
-       .minimum = 0.0,
-       .maximum = 2.0,
-       .words = {},
-       .meaning = "attention to the first and last entries above which a layer is lazy"},
-      {.name = "first",
-       .type = ParameterType::count,
-       .default_value = 4.0,
-       .minimum = 0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "first entries that a lazy layer keeps"},
-      {.name = "recent",
-       .type = ParameterType::count,
-       .default_value = 1024.0,
-       .minimum = 1,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "last entries that a lazy layer keeps, less `queries`"},
-      {.name = "queries",
-       .type = ParameterType::count,
-       .default_value = 1.0,
-       .minimum = 1,
-       .maximum = 1000,
-       .words = {},
-       .meaning = "queries at the end of a step whose attention decides"}};
+      number_parameter("threshold", 0.9, 0.0, 2.0,
+                       "attention to the first and last entries above which a layer is lazy"),
+      count_parameter("first", 4.0, 0, 1e6, "first entries that a lazy layer keeps"),
+      count_parameter("recent", 1024.0, 1, 1e6,
+                      "last entries that a lazy layer keeps, less `queries`"),
+      count_parameter("queries", 1.0, 1, 1000,
+                      "queries at the end of a step whose attention decides")};
   entry.example = "simlayer(recent=128)";
-  entry.builder = WholePolicyBuilder{[](const SpecPart& part, const LayerContext& context) {
-    return std::make_unique<SimLayer>(part, context);
-  }};
+  entry.builder = WholePolicyBuilder{made_of<SimLayer>};
   entry.notes = [](const SpecPart&, const ModelInfo&, int) {
     return std::vector<std::string>{
         "simlayer: a layer keeps its first and last entries or all; the budget has no effect"};

@@ -32,13 +32,7 @@ PolicyEntry sink() {
       "StreamingLLM itself numbers positions by place in the cache, other codes keep the original "
       "positions, as here; one public code keeps the budget minus a window from the start instead "
       "of 4";
-  entry.parameters = {{.name = "n",
-                       .type = ParameterType::count,
-                       .default_value = 4.0,
-                       .minimum = 0,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "how many of the first tokens are kept"}};
+  entry.parameters = {count_parameter("n", 4.0, 0, 1e6, "how many of the first tokens are kept")};
   entry.cost = [](const SpecPart&) {
     return CostOrder{"O(N)", "O(1)",
                      [](const StepShape& step) { return step.entries - step.block; },

@@ -63,19 +63,10 @@ PolicyEntry tova() {
       "the original and kvpress average over all query heads of the layer and keep one set for the "
       "layer: aggregate=layer; kvpress also always keeps the last token: protect_last=1";
   entry.parameters = {
-      {.name = "aggregate",
-       .type = ParameterType::word,
-       .default_value = std::string("group"),
-       .words = {"group", "layer"},
-       .meaning = "mean over the query heads of the group, or of the whole layer with "
-                  "one set for all its heads"},
-      {.name = "protect_last",
-       .type = ParameterType::flag,
-       .default_value = 0.0,
-       .minimum = 0,
-       .maximum = 1,
-       .words = {},
-       .meaning = "1: the last token is always kept"}};
+      word_parameter("aggregate", "group", {"group", "layer"},
+                     "mean over the query heads of the group, or of the whole layer with "
+                     "one set for all its heads"),
+      flag_parameter("protect_last", 0.0, "1: the last token is always kept")};
   entry.variants = {{"plain (KeyDiff B.2): by group", "tova"},
                     {"the original: one set per layer", "tova(aggregate=layer)"},
                     {"kvpress: the same, last token kept", "tova(aggregate=layer,protect_last=1)"}};

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <optional>
 
 #include "analysis/metric/rope.h"
 #include "analysis/policy/kit/group_mean.h"
@@ -127,11 +126,9 @@ PolicyEntry triattention() {
   entry.formula =
       "score_i = mean over distances δ of 1, 2, 4 … 65536 of Σ_f |q̄_f||k_f| cos((now − i + δ) ω_f "
       "+ φ_f) + Σ_f (m_f − |q̄_f|)|k_f|; now: the tokens so far, the next one's position; pairs f "
-      "of "
-      "coordinates before RoPE, q̄: mean query, m: mean length, φ: the angle from k_f to q̄_f; by "
-      "query head as standard scores over the head's entries (deviation by n), of these the "
-      "largest "
-      "of the group";
+      "of coordinates before RoPE, q̄: mean query, m: mean length, φ: the angle from k_f to q̄_f; "
+      "by query head as standard scores over the head's entries (deviation by n), of these the "
+      "largest of the group";
   entry.source = "TriAttention (2026, arXiv 2604.04921)";
   entry.needs = "queries, keys; the rotation of RoPE";
   entry.work = "B d operations per query head to add the queries, 2 n d to score";
@@ -141,22 +138,11 @@ PolicyEntry triattention() {
       "are as in their code; the paper does not say whether `now` is the last token or the next. "
       "kvloupe does not have their variant with one set for all layers and heads";
   entry.parameters = {
-      {.name = "aggregate",
-       .type = ParameterType::word,
-       .default_value = std::string("max"),
-       .words = {"max", "mean"},
-       .meaning = "largest or mean over the query heads of the group"},
-      {.name = "standard",
-       .type = ParameterType::flag,
-       .default_value = 1.0,
-       .minimum = 0,
-       .maximum = 1,
-       .words = {},
-       .meaning = "0: scores as they are, not as standard scores of each query head"}};
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<TriAttentionScore>(part, context);
-                               },
-                               ScoreScale::signed_own};
+      word_parameter("aggregate", "max", {"max", "mean"},
+                     "largest or mean over the query heads of the group"),
+      flag_parameter("standard", 1.0,
+                     "0: scores as they are, not as standard scores of each query head")};
+  entry.builder = ScoreBuilder{made_of<TriAttentionScore>, ScoreScale::signed_own};
   return entry;
 }
 

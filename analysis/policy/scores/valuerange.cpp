@@ -32,13 +32,7 @@ PolicyEntry valuerange() {
   entry.source = "the measure by which VaSE pins entries (2026, arXiv 2606.03928)";
   entry.needs = "values";
   entry.work = "2 n d comparisons per head";
-  entry.parameters = {{.name = "sinks",
-                       .type = ParameterType::count,
-                       .default_value = 4.0,
-                       .minimum = 0,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "first tokens that are always kept"}};
+  entry.parameters = {count_parameter("sinks", 4.0, 0, 1e6, "first tokens that are always kept")};
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext&) {
                                  return std::make_unique<ValueRangeScore>(part.count("sinks"));
                                },

@@ -174,82 +174,40 @@ PolicyEntry vase() {
   entry.summary = "values of a large range are pinned, the other places are drawn by attention";
   entry.formula =
       "the last window entries, the first tokens, and then the largest of max_c v_ic - min_c v_ic "
-      "are "
-      "kept, large of these; the other places are drawn without replacement with weights w_i: "
-      "mean "
-      "over the last window queries so far of softmax(logits / temperature) over the entries "
-      "before "
-      "the window, mean of kernel neighbours, mean over the group. score_i = ln w_i - ln(-ln u_i), "
-      "u: "
-      "hash(seed + 1000003 t, layer, head, token), t: tokens seen; pinned: 1000. expected=1: the "
-      "inclusion probability 1 - exp(-λ w_i), with λ such that they add up to the places; pinned: "
-      "1";
+      "are kept, large of these; the other places are drawn without replacement with weights w_i: "
+      "mean over the last window queries so far of softmax(logits / temperature) over the entries "
+      "before the window, mean of kernel neighbours, mean over the group. score_i = ln w_i - "
+      "ln(-ln u_i), u: hash(seed + 1000003 t, layer, head, token), t: tokens seen; pinned: 1000. "
+      "expected=1: the inclusion probability 1 - exp(-λ w_i), with λ such that they add up to the "
+      "places; pinned: 1";
   entry.source = "VaSE (2026, arXiv 2606.03928), as in its code; expected: Rosén (1997)";
   entry.needs = "the last window queries, keys, values";
   entry.work = "n window products of length d per query head, and 2 n d comparisons";
   entry.differences =
       "the code acts while the model writes, where its cache has a multiple of 64 entries: "
       "vase+only+every(64). It pins 1024 of 4096 entries in the paper's runs; large=25% is as "
-      "many. "
-      "Its random numbers differ. With expected=1 nothing is drawn: the entries of the highest "
-      "probabilities stay";
+      "many. Its random numbers differ. With expected=1 nothing is drawn: the entries of the "
+      "highest probabilities stay";
   entry.parameters = {
-      {.name = "large",
-       .type = ParameterType::share,
-       .default_value = Percent{25.0},
-       .minimum = 0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning =
-           "entries that are pinned, first tokens included: a count, or a share of the budget"},
-      {.name = "window",
-       .type = ParameterType::count,
-       .default_value = 64.0,
-       .minimum = 1,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "queries that count, and cache entries at the end that are always kept"},
-      {.name = "temperature",
-       .type = ParameterType::number,
-       .default_value = 1.0,
-       .minimum = 0.001,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "of the softmax: larger draws more evenly"},
+      share_parameter(
+          "large", Percent{25.0}, 0, 1e6,
+          "entries that are pinned, first tokens included: a count, or a share of the budget"),
+      count_parameter("window", 64.0, 1, 1e6,
+                      "queries that count, and cache entries at the end that are always kept"),
+      number_parameter("temperature", 1.0, 0.001, 1e6, "of the softmax: larger draws more evenly"),
       {.name = "kernel",
        .type = ParameterType::count,
        .default_value = 5.0,
        .minimum = 1,
        .maximum = 1001,
-       .words = {},
        .meaning = "width of the smoothing in entries, over those before the window",
        .odd = true},
-      {.name = "sinks",
-       .type = ParameterType::count,
-       .default_value = 4.0,
-       .minimum = 0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "first tokens, which are pinned first"},
-      {.name = "seed",
-       .type = ParameterType::count,
-       .default_value = 0.0,
-       .minimum = 0,
-       .maximum = 9007199254740991.0,
-       .words = {},
-       .meaning = "another seed, another draw"},
-      {.name = "expected",
-       .type = ParameterType::flag,
-       .default_value = 0.0,
-       .minimum = 0,
-       .maximum = 1,
-       .words = {},
-       .meaning = "1: the score is the inclusion probability, in place of one draw"}};
+      count_parameter("sinks", 4.0, 0, 1e6, "first tokens, which are pinned first"),
+      count_parameter("seed", 0.0, 0, 9007199254740991.0, "another seed, another draw"),
+      flag_parameter("expected", 0.0,
+                     "1: the score is the inclusion probability, in place of one draw")};
   entry.variants = {{"its code", "vase+only+every(64)"}};
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<VaseScore>(part, context);
-                               },
-                               ScoreScale::signed_own};
+  entry.builder = ScoreBuilder{made_of<VaseScore>, ScoreScale::signed_own};
   return entry;
 }
 

@@ -1,7 +1,5 @@
 // vatp: accumulated attention times the value's length.
 
-#include <algorithm>
-
 #include "analysis/policy/kit/accumulated_attention.h"
 #include "analysis/policy/kit/first_tokens.h"
 #include "analysis/policy/kit/group_mean.h"
@@ -52,25 +50,16 @@ PolicyEntry vatp() {
   entry.differences =
       "its authors keep half of the budget for recent tokens, as with h2o: vatp+recent(50%). The "
       "paper also multiplies the scores of Scissorhands; here the scores are those of h2o";
-  entry.parameters = {
-      {.name = "sinks",
-       .type = ParameterType::count,
-       .default_value = 20.0,
-       .minimum = 0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning =
-           "first tokens that are always kept: their values are small whatever their attention"}};
+  entry.parameters = {count_parameter(
+      "sinks", 20.0, 0, 1e6,
+      "first tokens that are always kept: their values are small whatever their attention")};
   entry.variants = {{"its authors, over H2O", "vatp+recent(50%)"},
                     {"without recent tokens", "vatp"}};
   entry.cost = [](const SpecPart&) {
     const auto rows = [](const StepShape& step) { return step.entries * step.block; };
     return CostOrder{"O(NB + B²)", "O(NB + B²)", rows, rows};
   };
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<VatpScore>(part, context);
-                               },
-                               ScoreScale::common};
+  entry.builder = ScoreBuilder{made_of<VatpScore>, ScoreScale::common};
   return entry;
 }
 

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <numeric>
 
 #include "analysis/numeric/set_overlap.h"
 #include "analysis/policy/published.h"
@@ -13,7 +11,6 @@
 #include "app/figure/figures/figures.h"
 #include "app/plot/cell_map.h"
 #include "app/plot/dot_plot.h"
-#include "app/plot/limits.h"
 #include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
 
@@ -106,9 +103,7 @@ class Agreement final : public Figure {
   }
 
   ColourScale scale(const DrawRequest& request) const {
-    ColourScale colours;
-    colours.map = request.style.amounts;
-    colours.label = "Jaccard index";
+    ColourScale colours{.map = request.style.amounts, .label = "Jaccard index"};
     choose_limits(colours, request.limits, kShare);
     return colours;
   }
@@ -125,8 +120,7 @@ class Agreement final : public Figure {
   /// The matrix alone in its part of the figure. `height` 0: as high as suits.
   PanelGrid matrix_grid(const DrawRequest& request, double height) const {
     const Style& style = request.style;
-    PanelGrid grid;
-    grid.letters = false;
+    PanelGrid grid{.letters = false};
     Panel map;
     map.x = map.y = name_axis(policies);
     for (std::size_t i = 0; i < policies.size(); ++i) {  // long names stand only once
@@ -186,9 +180,7 @@ class Agreement final : public Figure {
       SeriesLook mark = look;
       mark.filled = !(one_head && selected);
       scene.add(series_marks(style, mark, size, {at}));
-      Target target;
-      target.layer = one.layer;
-      target.head = one.head;
+      Target target{.layer = one.layer, .head = one.head};
       const double row = plot.height / static_cast<double>(heads.size());
       scene.regions.push_back({{plot.x, at.y - row / 2, plot.width, row}, target});
     }
@@ -252,13 +244,12 @@ HeadAgreement agreement_of(const std::vector<std::shared_ptr<const Replay>>& rep
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   auto figure = std::make_unique<Agreement>();
-  figure->one_head = choice(info, input.choices, "of") == "head";
+  figure->one_head = input.choice("of") == "head";
   figure->selection = input.selection;
   figure->budget = input.budget.resolve(input.trace->run().prompt_length);
   std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : chosen_policies(info, input)) {
+  for (const PolicySpec& policy : chosen_policies(input)) {
     wanted.push_back({policy});
     figure->policies.push_back(policy.text());
   }
@@ -295,9 +286,7 @@ FigureInfo entry() {
       "all pairs of policies, and the heads sorted by disagreement";
   info.topic = Topic::comparisons;
   info.limits = true;
-  info.needs.head = true;
-  info.needs.step = true;
-  info.needs.comparison = true;
+  info.needs = {.head = true, .step = true, .comparison = true};
   info.width_mm = 178.0;
   info.aspect = 2.4;
   info.choices = {policies_choice(published_list({"A", "B", "keydiff", "h2o", "tova", "snapkv"})),

@@ -15,15 +15,13 @@ std::vector<float> angles_to_mean(const Matrix& rows) {
   return {angles.begin(), angles.end()};
 }
 
+/// Degrees, with a line at the right angle.
 Distributions::Column column(std::string title, std::string label, std::string row_label) {
-  Distributions::Column result;
-  result.title = std::move(title);
-  result.label = std::move(label);
-  result.row_label = std::move(row_label);
-  result.low = 0.0;
-  result.high = 180.0;
-  result.reference = 90.0;
-  return result;
+  return {.title = std::move(title),
+          .label = std::move(label),
+          .row_label = std::move(row_label),
+          .high = 180.0,
+          .reference = 90.0};
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {

@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "analysis/metric/attention.h"
 #include "analysis/metric/attention_map.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/limits.h"
 #include "app/plot/map_margin.h"
+#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::attention_figure {
 
@@ -134,9 +133,8 @@ class Attention final : public Figure {
     const std::pair<double, double> all(selection.first_token, selection.last_token + 1.0);
     const auto [x0, x1] = request.x_range.value_or(all);
     const auto [y0, y1] = request.y_range.value_or(all);
-    MapPlot result;
-    result.x = {AxisMeaning::token, AxisScale::linear, x0, x1, "Key token"};
-    result.y = {AxisMeaning::token, AxisScale::linear, y0, y1, "Query token"};
+    MapPlot result{.x = {AxisMeaning::token, AxisScale::linear, x0, x1, "Key token"},
+                   .y = {AxisMeaning::token, AxisScale::linear, y0, y1, "Query token"}};
     result.scale.map = request.style.amounts;
     result.scale.label = logits ? "Attention logit" : "Attention";
     result.aspect = std::clamp((x1 - x0) / (y1 - y0), 0.25, 4.0);
@@ -174,14 +172,13 @@ class Attention final : public Figure {
 };
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   const Trace& trace = *input.trace;
   const Selection& s = input.selection;
   auto figure = std::make_unique<Attention>();
   figure->selection = s;
-  figure->pooling = choice(info, input.choices, "pooling") == "max" ? Pooling::max : Pooling::mean;
-  figure->log_scale = choice(info, input.choices, "scale") == "log";
-  figure->logits = choice(info, input.choices, "unit") == "logit";
+  figure->pooling = input.choice("pooling") == "max" ? Pooling::max : Pooling::mean;
+  figure->log_scale = input.choice("scale") == "log";
+  figure->logits = input.choice("unit") == "logit";
 
   AttentionWindow window;
   window.query_first = window.key_first = s.first_token;
@@ -248,8 +245,7 @@ FigureInfo entry() {
   info.topic = Topic::attention;
   info.zoom = Zoom::linked;
   info.limits = true;
-  info.needs.head = true;
-  info.needs.tokens = true;
+  info.needs = {.head = true, .tokens = true};
   info.choices = {{"pooling",
                    "Pooling",
                    "A pixel that covers several cells shows their largest value or their mean. A "

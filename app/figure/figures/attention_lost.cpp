@@ -138,23 +138,22 @@ std::string at_half(const std::vector<LinePanels::Line>& lines) {
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   const Selection& s = input.selection;
   const Trace& trace = *input.trace;
-  const bool of_heads = choice(info, input.choices, "show") == "heads";
+  const bool of_heads = input.choice("show") == "heads";
   AttentionLostRequest request;
-  request.policies = chosen_policies(info, input);
+  request.policies = chosen_policies(input);
   if (trace.length() < 2)
     throw WorkError("a trace of one token has no later query that could judge");
   request.prefix = std::clamp(
-      static_cast<int>(std::lround(chosen_number(info, input, kPrefixChoice) * trace.length())), 1,
+      static_cast<int>(std::lround(chosen_number(input, kPrefixChoice) * trace.length())), 1,
       trace.length() - 1);
-  for (const Budget& budget : chosen_budgets(info, input)) {
+  for (const Budget& budget : chosen_budgets(input)) {
     const int entries = budget.resolve(request.prefix);
     if (request.budgets.empty() || request.budgets.back() != entries)
       request.budgets.push_back(entries);
   }
-  request.sinks = static_cast<int>(chosen_number(info, input, "sinks"));
+  request.sinks = static_cast<int>(chosen_number(input, "sinks"));
   request.states = &input.replays->states();
   if (!of_heads) {
     request.layers = {s.layer};
@@ -221,11 +220,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->caption_text = fmt::format(
       "Attention of the last {} queries that goes to evicted entries, as a share of their "
       "attention to all {} tokens before them{}; {}. These tokens are read with the full cache, "
-      "then each "
-      "policy "
-      "acts once at each budget. Optimum: the entries with the least later attention leave; "
-      "dashed: "
-      "random eviction, on average.{}",
+      "then each policy acts once at each budget. Optimum: the entries with the least later "
+      "attention leave; dashed: random eviction, on average.{}",
       format_count(trace.length() - request.prefix), format_count(request.prefix), sinks, where,
       half);
   return figure;
@@ -243,8 +239,7 @@ FigureInfo entry() {
       "read with the full cache, then each policy acts once at each budget. With as many entries, "
       "a policy cannot lose less than the optimum";
   info.topic = Topic::comparisons;
-  info.needs.head = true;
-  info.needs.comparison = true;
+  info.needs = {.head = true, .comparison = true};
   info.aspect = 1.1;
   info.choices = {
       {"show",

@@ -36,13 +36,12 @@ std::vector<double> gathered(const LayerStates& states, const Trace& trace, int 
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   const Trace& trace = *input.trace;
   const ModelInfo& model = trace.model();
-  const double alpha = chosen_number(info, input, "alpha");
+  const double alpha = chosen_number(input, "alpha");
   std::vector<double> entries;  // ⌊αb⌋ of each budget
   std::vector<double> budgets;
-  for (const Budget& budget : chosen_budgets(info, input)) {
+  for (const Budget& budget : chosen_budgets(input)) {
     budgets.push_back(budget.resolve(trace.run().prompt_length));
     entries.push_back(std::floor(alpha * budgets.back() + 1e-9));
   }
@@ -86,9 +85,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     progress.advance();
   }
   ValueRange x;
-  LinePanels::Line line;
-  line.id = "query heads with σ > 0.5";
-  line.marked = true;
+  LinePanels::Line line{.marked = true, .id = "query heads with σ > 0.5"};
   const auto all = static_cast<double>(smallest.size());
   for (std::size_t b = 0; b < budgets.size(); ++b) {
     line.points.push_back({budgets[b], 100.0 * static_cast<double>(above[b]) / all});
@@ -110,7 +107,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   auto figure = std::make_unique<LinePanels>();
   figure->panels = {std::move(share), std::move(mass)};
   figure->columns = 2;
-  figure->x_measure = "x";
   figure->y_measure = "value";
   std::sort(smallest.begin(), smallest.end());
   figure->caption_text = fmt::format(

@@ -49,10 +49,7 @@ std::unique_ptr<const Figure> drawn(const Trace& trace, const std::vector<Policy
   names.emplace_back("∞");
   const std::size_t each = blocks.size() + 1;
   for (std::size_t p = 0; p < policies.size(); ++p) {
-    LinePanels::Line line;
-    line.name = policies[p].text();
-    line.look = static_cast<int>(p);
-    line.marked = true;
+    LinePanels::Line line{.name = policies[p].text(), .look = static_cast<int>(p), .marked = true};
     for (std::size_t b = 0; b < each; ++b) {
       const auto& replay = replays[p * each + (b + 1 < each ? b + 1 : 0)];
       line.points.push_back({static_cast<double>(b) + 0.5,
@@ -75,11 +72,10 @@ std::unique_ptr<const Figure> drawn(const Trace& trace, const std::vector<Policy
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   const int prompt = input.trace->run().prompt_length;
-  const std::vector<PolicySpec> policies = chosen_policies(info, input);
+  const std::vector<PolicySpec> policies = chosen_policies(input);
   std::vector<int> blocks;
-  for (const int block : chosen_blocks(info, input)) {
+  for (const int block : chosen_blocks(input)) {
     if (block < prompt) blocks.push_back(block);
   }
   std::vector<WantedReplay> wanted;

@@ -52,10 +52,7 @@ std::unique_ptr<const Figure> drawn(const std::vector<PolicySpec>& policies,
   LinePanels::Panel tokens, error;
   ValueRange range;
   for (std::size_t p = 0; p < policies.size(); ++p) {
-    LinePanels::Line line;
-    line.name = policies[p].text();
-    line.look = static_cast<int>(p);
-    line.marked = true;
+    LinePanels::Line line{.name = policies[p].text(), .look = static_cast<int>(p), .marked = true};
     LinePanels::Line other = line;
     const std::size_t whole = p * blocks.size();
     for (std::size_t b = 0; b < blocks.size(); ++b) {
@@ -91,12 +88,11 @@ std::unique_ptr<const Figure> drawn(const std::vector<PolicySpec>& policies,
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   const int prompt = input.trace->run().prompt_length;
   const int generated = input.trace->run().generated;
-  const std::vector<PolicySpec> policies = chosen_policies(info, input);
+  const std::vector<PolicySpec> policies = chosen_policies(input);
   std::vector<int> blocks{prompt};
-  for (const int block : chosen_blocks(info, input)) {
+  for (const int block : chosen_blocks(input)) {
     if (block < prompt) blocks.push_back(block);
   }
   std::vector<WantedReplay> wanted;

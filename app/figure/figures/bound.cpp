@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/metric/tightness.h"
+#include "analysis/metric/two_stage_bound.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
@@ -46,16 +45,15 @@ double value_at(const FigureInput& input, const std::string& name, const Place& 
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
-  const bool by_budget = choice(info, input.choices, "over") == "budgets";
-  const std::string norm = choice(info, input.choices, "norm");
+  const bool by_budget = input.choice("over") == "budgets";
+  const std::string norm = input.choice("norm");
   WantedReplay one{.policy = input.spec_a, .layers = {input.selection.layer}};
   for (const Shown& line : shown) one.measures.push_back(line.measure + norm);
   if (by_budget) one.steps = {input.selection.step};
   std::vector<WantedReplay> wanted{one};
   if (by_budget) {
     wanted.clear();
-    for (const Budget& budget : chosen_budgets(info, input)) {
+    for (const Budget& budget : chosen_budgets(input)) {
       wanted.push_back(one);
       wanted.back().budget = budget;
     }
@@ -77,10 +75,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   tightness.title = "Tightness";
   ValueRange range;
   for (const Shown& one : shown) {
-    LinePanels::Line line;
-    line.name = one.name;
-    line.look = one.look;
-    line.marked = places.size() <= 40;
+    LinePanels::Line line{.name = one.name, .look = one.look, .marked = places.size() <= 40};
     LinePanels::Line ratio = line;
     for (const Place& place : places) {
       const double value = value_at(input, one.measure + norm, place);
@@ -132,9 +127,7 @@ FigureInfo entry() {
       "ℒ ≤ θ ≤ θ(σ) ≤ θ(σ) relaxed (CriticalKV, theorems 3.3, 3.5 and E.1; the last only where σ > "
       "0.5). θ(σ) needs a policy with critical";
   info.topic = Topic::perturbation;
-  info.needs.head = true;
-  info.needs.step = true;
-  info.needs.comparison = true;
+  info.needs = {.head = true, .step = true, .comparison = true};
   info.width_mm = 178.0;
   info.aspect = 2.6;
   ChoiceInfo over;

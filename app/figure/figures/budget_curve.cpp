@@ -15,9 +15,7 @@
 #include "analysis/policy/random_line.h"
 #include "analysis/replay/ask.h"
 #include "app/figure/comparison.h"
-#include "app/figure/figures/asked_text.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/limits.h"
 #include "app/plot/line_plot.h"
 #include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
@@ -64,10 +62,7 @@ CurveMeasure find_curve_measure(const std::string& choice, const Trace& trace) {
       choice == "change" && !trace.has_output_weight() ? "later-mass" : std::string_view(choice);
   CurveMeasure found = *std::find_if(measures().begin(), measures().end(),
                                      [&](const CurveMeasure& m) { return wanted == m.choice; });
-  if (found.asked) {
-    found.name =
-        std::string(asked_name(asked_first(trace.tokens(), trace.run()))) + "_" + found.name;
-  }
+  if (found.asked) found.name = asked_measure(trace, found.name);
   return found;
 }
 
@@ -244,10 +239,7 @@ class BudgetCurve final : public Figure {
   }
 
   PanelGrid panels(const DrawRequest& request) const {
-    PanelGrid grid;
-    grid.aspect = 1.15;
-    grid.least_width = 76.0;
-    grid.beside = 6.0;
+    PanelGrid grid{.least_width = 76.0, .aspect = 1.15, .beside = 6.0};
     if (has_legend(request)) {
       Scene scratch = make_scene(request.style, request.width, 100.0);
       grid.top += add_legend(scratch, request.style, {2.0, 2.0}, request.width - 4.0,
@@ -359,20 +351,6 @@ Curves curves_of(const std::string& policy,
   return curves;
 }
 
-/// What later queries say of the replays, all of them at once.
-std::vector<AskedReplay> asked_of(const FigureInput& input,
-                                  const std::vector<std::shared_ptr<const Replay>>& replays,
-                                  Progress& progress) {
-  AskOptions options;
-  options.states = &input.replays->states();
-  Progress asking(progress, kReplaySteps);
-  std::vector<AskedReplay> answers =
-      ask(*input.trace, pointers(replays), asked_first(input.trace->tokens(), input.trace->run()),
-          options, asking);
-  asking.finish();
-  return answers;
-}
-
 /// The same as curves_of(), from the answers of later queries.
 Curves asked_curves(const std::string& policy,
                     const std::vector<std::shared_ptr<const Replay>>& replays,
@@ -405,19 +383,17 @@ Curves asked_curves(const std::string& policy,
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   auto figure = std::make_unique<BudgetCurve>();
-  figure->measure = find_curve_measure(choice(info, input.choices, "measure"), *input.trace);
+  figure->measure = find_curve_measure(input.choice("measure"), *input.trace);
   if (figure->measure.asked) figure->queries = asked_text(*input.trace);
-  figure->limit = chosen_number(info, input, "limit");
-  figure->log_scale = choice(info, input.choices, "scale") == "log";
-  const std::vector<PolicySpec> policies = chosen_policies(info, input);
-  const std::vector<Budget> budgets = chosen_budgets(info, input);
+  figure->limit = chosen_number(input, "limit");
+  figure->log_scale = input.choice("scale") == "log";
+  const std::vector<PolicySpec> policies = chosen_policies(input);
+  const std::vector<Budget> budgets = chosen_budgets(input);
   for (const Budget& budget : budgets)
     figure->budgets.push_back(budget.resolve(input.trace->run().prompt_length));
-  const std::vector<PolicySpec> lines = choice(info, input.choices, "random") == "shown"
-                                            ? random_lines(policies)
-                                            : std::vector<PolicySpec>();
+  const std::vector<PolicySpec> lines =
+      input.choice("random") == "shown" ? random_lines(policies) : std::vector<PolicySpec>();
   std::vector<PolicySpec> all = policies;
   all.insert(all.end(), lines.begin(), lines.end());
   std::vector<WantedReplay> wanted;

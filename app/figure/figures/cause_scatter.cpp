@@ -11,11 +11,10 @@
 #include "analysis/metric/rank_correlation.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/head_scatter.h"
-#include "app/figure/figures/of_evaluation.h"
+#include "app/figure/figures/of_study.h"
+#include "app/figure/panel_figure.h"
 #include "app/plot/dot_plot.h"
-#include "app/plot/panels.h"
 #include "app/plot/printable.h"
-#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure::cause_scatter_figure {
 
@@ -41,12 +40,7 @@ struct Loss {
   double fall = 0.0;  // of the answer's log-probability, nats
 };
 
-std::string signed_text(double rho) {
-  if (!std::isfinite(rho)) return "not known";
-  return (rho < 0.0 ? "−" : "") + fmt::format("{:.2f}", std::abs(rho));
-}
-
-class CauseScatter final : public Figure {
+class CauseScatter final : public PanelFigure {
  public:
   RescueResults results;
   std::string model;
@@ -64,14 +58,9 @@ class CauseScatter final : public Figure {
     return spearman_interval(x, y);
   }
 
-  double natural_height(const DrawRequest& request) const override {
-    return panels_natural_height(request.style, panels(), request.width);
-  }
-
-  Scene draw(const DrawRequest& request) const override {
+  void draw_panels(Scene& scene, const DrawRequest& request,
+                   const std::vector<Axes>& axes) const override {
     const Style& style = request.style;
-    Scene scene = make_scene(style, request.width, request.height);
-    const std::vector<Axes> axes = add_panels(scene, style, panels());
     for (std::size_t panel = 0; panel < kForetellers.size(); ++panel) {
       std::vector<Point> dots;
       std::vector<Target> targets;
@@ -84,13 +73,10 @@ class CauseScatter final : public Figure {
         names.emplace_back(axes[panel].to_page(x, one.fall),
                            fmt::format("{}.{}", one.head.at.layer, one.head.at.head));
       }
-      SeriesLook look;
-      look.colour = style.colours.evicted;
+      SeriesLook look{.colour = style.colours.evicted};
       add_dots(scene, style, axes[panel], dots, look, kDot, targets);
       add_dot_names(scene, style, axes[panel], std::move(names), kDot, false);
     }
-    keep_fitting_texts(scene);
-    return scene;
   }
 
   void write_csv(CsvWriter& csv) const override {
@@ -118,11 +104,10 @@ class CauseScatter final : public Figure {
     std::string text = fmt::format(
         "Leave-one-out: by how much the log-probability of the answer “{}”{} falls when the full "
         "cache drops {} token{} in one head alone ({} of {} heads were run; in all heads at once: "
-        "{:.2f} nats). "
-        "Below 0 the loss helps. Against a, the attention of the answer’s queries to these tokens "
-        "with the full cache; b, their rank by the score of {} with {} entries, mean over the "
-        "tokens (1: highest); c, {}. ρ: Spearman’s rank correlation over the heads, with its 95 % "
-        "interval (Bonett and Wright 2000): ",
+        "{:.2f} nats). Below 0 the loss helps. Against a, the attention of the answer’s queries to "
+        "these tokens with the full cache; b, their rank by the score of {} with {} entries, mean "
+        "over the tokens (1: highest); c, {}. ρ: Spearman’s rank correlation over the heads, with "
+        "its 95 % interval (Bonett and Wright 2000): ",
         printable(results.expected), model.empty() ? "" : " of " + model, results.tokens.size(),
         results.tokens.size() == 1 ? "" : "s", losses.size(), results.drop.heads.size(),
         -results.drop.all.gain, results.policy, results.budget, predicted_words());
@@ -137,9 +122,10 @@ class CauseScatter final : public Figure {
     for (std::size_t panel = 0; panel < kForetellers.size(); ++panel) {
       const CorrelationInterval found = correlation(kForetellers[panel], sizes);
       text += fmt::format("{}{}, {}", panel > 0 ? "; " : "", static_cast<char>('a' + panel),
-                          signed_text(found.rho));
+                          correlation_text(found.rho));
       if (std::isfinite(found.low))
-        text += fmt::format(" ({} to {})", signed_text(found.low), signed_text(found.high));
+        text +=
+            fmt::format(" ({} to {})", correlation_text(found.low), correlation_text(found.high));
     }
     return text;
   }
@@ -151,22 +137,21 @@ class CauseScatter final : public Figure {
     return "the attention to these tokens";
   }
 
-  PanelGrid panels() const {
+  PanelGrid grid(const DrawRequest& /*request*/) const override {
     ValueRange falls;
     falls.add(0.0);
     for (const Loss& one : losses) falls.add(one.fall);
-    PanelGrid grid;
-    grid.columns = static_cast<int>(kForetellers.size());
-    grid.least_width = 60.0;
-    grid.aspect = 1.0;
-    grid.beside = 6.0;
+    PanelGrid grid{.columns = static_cast<int>(kForetellers.size()),
+                   .least_width = 60.0,
+                   .aspect = 1.0,
+                   .beside = 6.0};
     for (const Foreteller& by : kForetellers) {
       ValueRange values;
       for (const Loss& one : losses) values.add(one.head.*by.value);
       Panel panel;
       panel.title =
-          fmt::format("ρ\u00A0=\u00A0{}, of sizes {}", signed_text(correlation(by, false).rho),
-                      signed_text(correlation(by, true).rho));
+          fmt::format("ρ\u00A0=\u00A0{}, of sizes {}", correlation_text(correlation(by, false).rho),
+                      correlation_text(correlation(by, true).rho));
       const bool logits =
           by.value == &RescuePrediction::drop_blame && results.predicted_by == "logit";
       panel.x = x_axis(by.axis + std::string(logits ? " (logits)" : ""), values.padded());

@@ -43,8 +43,7 @@ class Certificate final : public Figure {
 };
 
 LinePanels::Panel panel_of(const PolicyAdvice& one, double at_most) {
-  LinePanels::Panel panel;
-  panel.title = one.policy;
+  LinePanels::Panel panel{.title = one.policy};
   LinePanels::Line mean;
   mean.id = "mean loss";
   mean.marked = true;
@@ -77,18 +76,16 @@ std::string usual_measure(const StudyTable& study) {
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress&) {
-  const FigureInfo info = entry();
-  const bool chosen = choice(info, input.choices, "measure") != "first";
-  const MeasureTable table = chosen_table(
-      info, input, false, chosen ? std::string() : usual_measure(*input.evaluation->study));
-  AdviceRequest request;
-  request.measure = table.measure;
-  request.block = table.block;
-  request.at_most = chosen_number(info, input, "at-most");
-  request.risk = chosen_number(info, input, "risk") / 100.0;
-  request.largest = chosen_number(info, input, "largest");
-  request.over_full = choice(info, input.choices, "beside") == "full";
-  request.together = choice(info, input.choices, "together") == "yes";
+  const bool chosen = input.choice("measure") != "first";
+  const MeasureTable table =
+      chosen_table(input, false, chosen ? std::string() : usual_measure(*input.evaluation->study));
+  AdviceRequest request{.measure = table.measure,
+                        .at_most = chosen_number(input, "at-most"),
+                        .risk = chosen_number(input, "risk") / 100.0,
+                        .largest = chosen_number(input, "largest"),
+                        .over_full = input.choice("beside") == "full",
+                        .together = input.choice("together") == "yes",
+                        .block = table.block};
   auto figure = std::make_unique<Certificate>();
   try {
     figure->advice = advise(*input.evaluation->study, request);
@@ -121,8 +118,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress&) {
   figure->caption_text = fmt::format(
       "Loss by budget, {}{}: line, mean over {}{}; band, up to the bound of the expected loss, "
       "which is too low with a probability of at most {:g} %{}; dashed, the limit {:g}. Upright: "
-      "the "
-      "smallest budget from which on the bound is within the limit: {}.{}{}",
+      "the smallest budget from which on the bound is within the limit: {}.{}{}",
       figure->advice.loss, table.block == "capture" ? "" : ", block " + table.block,
       fewest < most ? format_count(fewest) + " to " : "", prompts_text(table, most),
       100.0 * request.risk, request.together ? " for all policies together" : "", request.at_most,

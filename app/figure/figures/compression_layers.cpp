@@ -80,10 +80,9 @@ std::vector<Curve> curves_of_replays(const FigureInput& input, const PolicySpec&
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
-  const bool replayed = choice(info, input.choices, "of") == "replay";
-  const double threshold = chosen_number(info, input, "threshold");
-  const PolicySpec policy = chosen_policies(info, input).front();
+  const bool replayed = input.choice("of") == "replay";
+  const double threshold = chosen_number(input, "threshold");
+  const PolicySpec policy = chosen_policies(input).front();
   const std::vector<Curve> curves = replayed ? curves_of_replays(input, policy, progress)
                                              : curves_of_sets(input, threshold, progress);
   const bool several = curves.size() > 1;
@@ -144,8 +143,7 @@ FigureInfo entry() {
       "of the layers are alike across samples; the first two and the last layer merge little): the "
       "merging sets of algorithm 1 at a threshold, without eviction";
   info.topic = Topic::merging;
-  info.needs.comparison = true;
-  info.needs.most_traces = 8;
+  info.needs = {.comparison = true, .most_traces = 8};
   info.choices = {{"of",
                    "Of",
                    "The merging sets alone, over the whole prompt; or the replay of a policy, "

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <limits>
 
 #include "analysis/policy/policy_catalog.h"
@@ -71,9 +70,7 @@ std::string milliseconds(double seconds) { return format_number(1e3 * seconds, 2
 
 Strips::Column column(std::string title, std::string label, std::vector<Strips::Mark> marks,
                       double room) {
-  Strips::Column result;
-  result.title = std::move(title);
-  result.room = room;
+  Strips::Column result{.title = std::move(title), .room = room};
   Strips::Series series;
   for (Strips::Mark& mark : marks) series.rows.push_back({std::move(mark)});
   ValueRange range = range_of({series});
@@ -83,9 +80,8 @@ Strips::Column column(std::string title, std::string label, std::vector<Strips::
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
-  const bool timed = choice(info, input.choices, "time") == "measured";
-  const std::vector<PolicySpec> policies = chosen_policies(info, input);
+  const bool timed = input.choice("time") == "measured";
+  const std::vector<PolicySpec> policies = chosen_policies(input);
   auto figure = std::make_unique<Strips>();
   std::vector<WantedReplay> wanted;
   const int layer = input.selection.layer;
@@ -144,8 +140,7 @@ FigureInfo entry() {
       "The orders of KeyDiff's table 4 for the steps of this trace, and its count of (6d + 18)n + "
       "d + 17 operations per step (A.2.1), beside the measured time of the replay";
   info.topic = Topic::comparisons;
-  info.needs.head = true;
-  info.needs.comparison = true;
+  info.needs = {.head = true, .comparison = true};
   info.width_mm = 178.0;
   info.choices = {policies_choice(published_list({"keydiff", "tova", "h2o", "snapkv", "sink"})),
                   {"time",

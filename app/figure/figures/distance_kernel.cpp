@@ -115,11 +115,10 @@ double agreement(const DistanceKernel& kernel, int tokens) {
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   const Selection& s = input.selection;
   const int tokens = input.trace->length();
-  const bool of_attention = choice(info, input.choices, "show") == "attention";
-  const bool log_axis = choice(info, input.choices, "axis") == "log";
+  const bool of_attention = input.choice("show") == "attention";
+  const bool log_axis = input.choice("axis") == "log";
   const std::vector<int> heads = query_heads(input.trace->layer_model(s.layer), s);
   const std::vector<DistanceKernel> kernels = kernels_of(input, heads, progress);
   const int distances = static_cast<int>(kernels.front().logit.size());
@@ -170,8 +169,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       "{} of the mean query and the mean key before RoPE at each distance, layer {}, head {}: "
       "q̄ᵀR(Δ)k̄ as a logit{}. Marks: measured, the mean over all pairs of tokens at the distance. "
       "Their correlation: {}. {} of the measured attention goes to the first {} tokens; with "
-      "these, "
-      "{} holds {} %{}.{}",
+      "these, {} holds {} %{}.{}",
       of_attention ? "Attention" : "Logit", s.layer, s.head,
       of_attention
           ? ", then the softmax over the distances that a query sees, mean over the queries"
@@ -196,27 +194,20 @@ FigureInfo entry() {
   info.name = "distance-kernel";
   info.title = "Attention by distance";
   info.tooltip =
-      "q̄ᵀR(Δ)k̄·scale, with the mean query q̄ and the mean key k̄ of a head before RoPE: a function "
-      "of "
-      "the distance Δ alone. DuoAttention (2410.10819) finds its streaming heads from this, "
-      "TriAttention (2604.04921) and expected attention (2510.00636) score keys by it. Marks: the "
-      "head's measured value at the distance. Dashed: the window that, with the first 4 tokens, "
-      "holds "
-      "90 % of its attention";
+      "q̄ᵀR(Δ)k̄·scale, with the mean query q̄ and the mean key k̄ of a head before RoPE: a "
+      "function of the distance Δ alone. DuoAttention (2410.10819) finds its streaming heads from "
+      "this, TriAttention (2604.04921) and expected attention (2510.00636) score keys by it. "
+      "Marks: the head's measured value at the distance. Dashed: the window that, with the first 4 "
+      "tokens, holds 90 % of its attention";
   info.topic = Topic::attention;
   info.needs.head = true;
   info.aspect = 1.45;
   info.choices = {
       {"show", "Show", "The logit, or the attention that follows from it", {"logit", "attention"}},
       {"axis", "Axis", "Scale of the distances", {"log", "linear"}}};
-  info.unavailable = [](const Trace& trace) -> std::string {
-    if (std::string why = without_full_cache(trace); !why.empty()) return why;
-    try {
-      Rope rope(trace.layer_model(trace.storing_layers().front()));
-      return {};
-    } catch (const WorkError& error) {
-      return error.what();
-    }
+  info.unavailable = [](const Trace& trace) {
+    const std::string why = without_full_cache(trace);
+    return why.empty() ? without_rotation(trace) : why;
   };
   info.compute = compute;
   return info;

@@ -11,7 +11,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
 #include "app/plot/cell_map.h"
-#include "app/plot/limits.h"
+#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::distinct_keys_query_figure {
 
@@ -22,7 +22,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const int layers = trace.model().num_layers;
   long query_heads = 0;
   for (int layer = 0; layer < layers; ++layer) query_heads += trace.layer_model(layer).num_heads;
-  const double share = chosen_number(entry(), input, "share");
+  const double share = chosen_number(input, "share");
   const int count = std::max(1, static_cast<int>(std::lround(share / 100.0 * trace.length())));
   auto figure = std::make_unique<Strips>();
   Strips::Series distinct{fmt::format("distinct keys ({} %)", number_text(share)), true, {}};
@@ -52,8 +52,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       all.rows.back().push_back({of_all, place, target, {}});
     }
   }
-  Strips::Column column;
-  column.series = {std::move(distinct), std::move(all)};
+  Strips::Column column{.series = {std::move(distinct), std::move(all)}};
   column.x = x_axis("Mean cosine to the mean query", cosines_and_zero(range_of(column.series)));
   column.reference = 0.0;
   figure->columns.push_back(std::move(column));

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "analysis/metric/norms.h"
-#include "app/figure/panel_limits.h"
+#include "app/figure/panel_figure.h"
 #include "app/plot/line_plot.h"
 #include "app/plot/panels.h"
 #include "app/plot/ridge_plot.h"
@@ -19,13 +19,9 @@ std::string median_text(const Distributions::Row& row) {
 }
 
 PanelGrid grid_of(const Distributions& figure, const Style& style) {
-  PanelGrid grid;
-  grid.columns = static_cast<int>(figure.columns.size());
-  grid.beside = 2.0;
+  PanelGrid grid{.columns = static_cast<int>(figure.columns.size()), .beside = 2.0};
   for (const Distributions::Column& column : figure.columns) {
-    Panel panel;
-    panel.title = column.title;
-    panel.x = x_axis(column.label, {column.low, column.high});
+    Panel panel{.title = column.title, .x = x_axis(column.label, {column.low, column.high})};
     std::vector<std::string> names;
     for (const Distributions::Row& row : column.rows) {
       names.push_back(row.name);

@@ -19,12 +19,12 @@ class Distributions final : public Figure {
     int query_head = -1;        // where it is of this one alone
   };
   struct Column {
-    std::string title;
-    std::string label;      // of the x axis, with its unit
-    std::string row_label;  // of the y axis
+    std::string title = {};
+    std::string label = {};      // of the x axis, with its unit
+    std::string row_label = {};  // of the y axis
     double low = 0.0, high = 1.0;
     double reference = -1.0;  // a hairline there; below `low`: none
-    std::vector<Row> rows;
+    std::vector<Row> rows = {};
   };
   std::vector<Column> columns;
   int layer = 0;

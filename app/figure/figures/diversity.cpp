@@ -8,19 +8,17 @@
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
-#include "app/plot/limits.h"
+#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::diversity_figure {
 
 namespace {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
-  const bool objective = choice(info, input.choices, "measure") == "objective";
+  const bool objective = input.choice("measure") == "objective";
   auto figure = std::make_unique<Strips>();
   std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : chosen_policies(info, input))
-    wanted.push_back({.policy = policy});
+  for (const PolicySpec& policy : chosen_policies(input)) wanted.push_back({.policy = policy});
   const auto replays = replays_of(input, wanted, progress);
   const int step = input.selection.step;
   Strips::Series reached, gap;
@@ -82,8 +80,7 @@ FigureInfo entry() {
       "the mean direction of S by that of the whole cache: the value that each policy reaches, and "
       "how far the two means differ";
   info.topic = Topic::keys;
-  info.needs.step = true;
-  info.needs.comparison = true;
+  info.needs = {.step = true, .comparison = true};
   info.width_mm = 178.0;
   info.choices = {policies_choice(published_list({"A", "B", "keydiff", "keydiff(anchor=pairwise)",
                                                   "h2o", "tova", "snapkv", "sink", "random"})),

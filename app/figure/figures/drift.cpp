@@ -12,13 +12,11 @@
 
 #include "analysis/error.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/panel_figure.h"
 #include "app/plot/cell_map.h"
-#include "app/plot/limits.h"
 #include "app/plot/line_plot.h"
-#include "app/plot/panels.h"
 #include "app/plot/series.h"
 #include "app/plot/value_axis.h"
-#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure::drift_figure {
 
@@ -47,7 +45,7 @@ constexpr std::array<Distance, 4> kDistances{{{"queries", &LayerDrift::query},
                                               {"outputs", &LayerDrift::output}}};
 constexpr std::array<std::size_t, 2> kDrawn{1, 3};  // queries and values lie close to the keys
 
-class DriftFigure final : public Figure {
+class DriftFigure final : public PanelFigure {
  public:
   Drift drift;
   int heads = 0;
@@ -58,23 +56,15 @@ class DriftFigure final : public Figure {
   int layers() const { return static_cast<int>(drift.layers.size()); }
   int steps() const { return static_cast<int>(drift.blocks.size()); }
 
-  double natural_height(const DrawRequest& request) const override {
-    return panels_natural_height(request.style, grid(request), request.width);
-  }
-
-  Scene draw(const DrawRequest& request) const override {
+  void draw_panels(Scene& scene, const DrawRequest& request,
+                   const std::vector<Axes>& axes) const override {
     const Style& style = request.style;
-    Scene scene = make_scene(style, request.width, request.height);
-    const PanelGrid panels = grid(request);
-    const std::vector<Axes> axes = add_panels(scene, style, panels);
     const ColourScale colours = scale(request);
     add_cells(scene, style, axes[0], map, layers(), steps(), colours,
               [](double value) { return fmt::format("{:.2f}", value); });
     add_colour_bar(scene, style, axes[0].plot, colours);
     draw_agreement(scene, style, axes[1]);
-    draw_distances(scene, request, axes[2], panels.beside);
-    keep_fitting_texts(scene);
-    return scene;
+    draw_distances(scene, request, axes[2], grid(request).beside);
   }
 
   void write_csv(CsvWriter& csv) const override {
@@ -160,11 +150,9 @@ class DriftFigure final : public Figure {
     return colours;
   }
 
-  PanelGrid grid(const DrawRequest& request) const {
+  PanelGrid grid(const DrawRequest& request) const override {
     const Style& style = request.style;
-    PanelGrid grid;
-    grid.aspect = 1.1;
-    grid.least_width = 84.0;
+    PanelGrid grid{.least_width = 84.0, .aspect = 1.1};
     Panel map_panel;
     map_panel.title = "Same tokens kept";
     map_panel.x = {AxisMeaning::step, AxisScale::linear, 0.0, static_cast<double>(steps()), "Step"};
@@ -172,17 +160,13 @@ class DriftFigure final : public Figure {
     map_panel.is_map = true;
     const Axis over_layers{AxisMeaning::layer, AxisScale::linear, 0.0,
                            static_cast<double>(layers()), "Layer"};
-    Panel agreement;
-    agreement.title = "Mean over steps";
-    agreement.x = over_layers;
+    Panel agreement{.title = "Mean over steps", .x = over_layers};
     ValueRange shares;
     shares.add(least_shown());
     shares.add(1.0);
     agreement.y = y_axis("Jaccard index", shares);
     agreement.y_grid = true;
-    Panel distances;
-    distances.title = "Distance from the full run";
-    distances.x = over_layers;
+    Panel distances{.title = "Distance from the full run", .x = over_layers};
     ValueRange range;
     for (const LayerDrift& layer : drift.layers) {
       for (const std::size_t i : kDrawn) range.add(100.0 * layer.*kDistances[i].value);
@@ -271,9 +255,7 @@ FigureInfo entry() {
       "differ, because evictions in lower layers changed their states";
   info.topic = Topic::model_cache;
   info.limits = true;
-  info.needs.fewest_traces = 2;
-  info.needs.most_traces = 2;
-  info.needs.both_loops = true;
+  info.needs = {.fewest_traces = 2, .most_traces = 2, .both_loops = true};
   info.width_mm = 178.0;
   info.compute = compute;
   return info;

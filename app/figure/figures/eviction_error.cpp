@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
-#include <numeric>
 #include <tuple>
 
 #include "analysis/error.h"
@@ -18,15 +16,12 @@
 #include "analysis/policy/policy_catalog.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_limits.h"
+#include "app/figure/panel_figure.h"
 #include "app/figure/token_state.h"
-#include "app/figure/top_legend.h"
 #include "app/plot/bar_plot.h"
 #include "app/plot/dot_plot.h"
 #include "app/plot/line_plot.h"
-#include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
-#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure::eviction_error_figure {
 
@@ -50,7 +45,7 @@ struct Loss {
 /// Who keeps an entry; the colours of two policies throughout.
 enum Kept { kBoth, kNeither, kPolicy, kCaote };
 
-class EvictionErrorFigure final : public Figure {
+class EvictionErrorFigure final : public PanelFigure {
  public:
   Selection selection;
   std::string policy;
@@ -59,25 +54,15 @@ class EvictionErrorFigure final : public Figure {
   std::vector<Entry> entries;
   Loss by_policy, by_caote;
 
-  double natural_height(const DrawRequest& request) const override {
-    PanelGrid panels = grid(request);
-    leave_room_for_legend(request, panels, legend(request.style));
-    return panels_natural_height(request.style, panels, request.width);
-  }
+  bool shares_limits() const override { return true; }
 
-  Scene draw(const DrawRequest& request) const override {
+  void draw_panels(Scene& scene, const DrawRequest& request,
+                   const std::vector<Axes>& axes) const override {
     const Style& style = request.style;
-    Scene scene = make_scene(style, request.width, request.height);
-    PanelGrid panels = grid(request);
-    show_limits(request, panels);
-    add_top_legend(scene, request, panels, legend(style));
-    const std::vector<Axes> axes = add_panels(scene, style, panels);
     draw_entries(scene, style, axes[0]);
     draw_losses(scene, style, axes[1]);
     if (step < 0)
       add_note(scene, style, "Nothing is evicted", axes[0].plot.centre(), Align::centre);
-    keep_fitting_texts(scene);
-    return scene;
   }
 
   void write_csv(CsvWriter& csv) const override {
@@ -116,8 +101,7 @@ class EvictionErrorFigure final : public Figure {
         "lowest c, except protected ones ({} of {} are evicted by both). b, change of the output "
         "of the step's last query under either choice, before W_O, mean over the group's query "
         "heads: the sum of c with the query's own attention (Σ c), and the error ‖o − o′‖₂ of "
-        "evicting "
-        "all together.",
+        "evicting all together.",
         step, selection.layer, selection.head, policy, format_count(budget), both, gone);
   }
 
@@ -142,7 +126,7 @@ class EvictionErrorFigure final : public Figure {
     return look;
   }
 
-  static std::vector<SeriesLabel> legend(const Style& style) {
+  Legend legend(const Style& style) const override {
     std::vector<SeriesLabel> labels;
     for (const auto& [kept, name] : {std::pair{kPolicy, "kept by the policy only"},
                                      {kCaote, "kept by CAOTE only"},
@@ -166,12 +150,9 @@ class EvictionErrorFigure final : public Figure {
     return std::isfinite(one.caote) && one.caote > kLeast * largest();
   }
 
-  PanelGrid grid(const DrawRequest& request) const {
-    PanelGrid grid;
-    grid.aspect = 1.6;
-    grid.least_width = 100.0;
-    Panel all;
-    all.title = "Each entry alone";
+  PanelGrid grid(const DrawRequest& request) const override {
+    PanelGrid grid{.least_width = 100.0, .aspect = 1.6};
+    Panel all{.title = "Each entry alone"};
     ValueRange errors;
     for (const Entry& one : entries) {
       if (is_shown(one)) errors.add(one.caote);
@@ -180,9 +161,7 @@ class EvictionErrorFigure final : public Figure {
     all.x = {AxisMeaning::token, AxisScale::linear, 0.0, last, "Token"};
     if (request.x_range) std::tie(all.x.first, all.x.last) = *request.x_range;
     all.y = y_axis("Output error c", errors.padded_log(), AxisScale::log);
-    Panel losses;
-    losses.title = "All evicted entries";
-    losses.x = name_axis({"policy", "CAOTE"}, "Choice by");
+    Panel losses{.title = "All evicted entries", .x = name_axis({"policy", "CAOTE"}, "Choice by")};
     ValueRange range;
     for (const Loss& loss : {by_policy, by_caote}) {
       range.add(loss.sum);
@@ -214,9 +193,8 @@ class EvictionErrorFigure final : public Figure {
     for (const Loss& loss : losses) most = std::max({most, loss.sum, loss.joint});
     const auto bar = [&](double cell, double value, int place, const char* name) {
       if (!(value > 1e-12 * most) || !std::isfinite(value)) return;
-      SeriesLook look;
-      look.colour = cell == 0.0 ? style.colours.retained : style.colours.evicted;
-      look.filled = place == 1;
+      SeriesLook look{.colour = cell == 0.0 ? style.colours.retained : style.colours.evicted,
+                      .filled = place == 1};
       add_bar(scene, style, axes, cell, 0.0, value, look, place, 2);
       add_bar_number(scene, style, axes, cell, value, name, place, 2);
     };
@@ -277,12 +255,11 @@ std::array<std::vector<std::int32_t>, 2> choose(EvictionErrorFigure& figure, con
   std::array<std::vector<std::int32_t>, 2> dropped;
   std::vector<std::int32_t> candidates;  // rows
   for (std::size_t row = 0; row < tokens.size(); ++row) {
-    Entry one;
-    one.token = tokens[row];
-    one.score = static_cast<double>(scores[row]);
-    one.caote = errors[row];
-    one.kept = std::binary_search(retained.begin(), retained.end(), tokens[row]);
-    one.kept_caote = true;
+    Entry one{.token = tokens[row],
+              .score = static_cast<double>(scores[row]),
+              .caote = errors[row],
+              .kept = std::binary_search(retained.begin(), retained.end(), tokens[row]),
+              .kept_caote = true};
     if (!one.kept) dropped[0].push_back(static_cast<std::int32_t>(row));
     if (!is_protection(head.fates[at][row])) candidates.push_back(static_cast<std::int32_t>(row));
     figure.entries.push_back(one);
@@ -364,10 +341,7 @@ FigureInfo entry() {
       "(CAOTE figure 1), and the sum of c beside the error of evicting all together, of both";
   info.topic = Topic::values;
   info.zoom = Zoom::x;
-  info.needs.head = true;
-  info.needs.step = true;
-  info.needs.policy = true;
-  info.needs.scores = true;
+  info.needs = {.head = true, .step = true, .policy = true, .scores = true};
   info.width_mm = 178.0;
   info.compute = compute;
   return info;

@@ -111,8 +111,7 @@ Selection resolve(const Selection& selection, const Trace& trace, int steps) {
 }
 
 Selection default_selection(const Trace& trace) {
-  Selection selection;
-  selection.layer = nearest_layer(trace, trace.model().num_layers / 2);
+  Selection selection{.layer = nearest_layer(trace, trace.model().num_layers / 2)};
   return selection;
 }
 

@@ -175,10 +175,9 @@ class Filmstrip final : public Figure {
     outline.rect(axes.plot);
     outline.stroke = Stroke{style.colours.ink, 0.7, {}, Cap::butt};
     scene.add(std::move(outline));
-    Markers mark;
-    mark.shape = MarkerShape::triangle_down;
-    mark.size = 4.5;
-    mark.stroke = Stroke{style.colours.ink, 0.7, {}, Cap::butt};
+    Markers mark{.shape = MarkerShape::triangle_down,
+                 .size = 4.5,
+                 .stroke = Stroke{style.colours.ink, 0.7, {}, Cap::butt}};
     mark.points.push_back({axes.plot.centre().x, axes.plot.y - 4.0});
     scene.add(std::move(mark));
   }
@@ -532,10 +531,7 @@ FigureInfo entry() {
       "if it has one";
   info.topic = Topic::kept;
   info.zoom = Zoom::x;
-  info.needs.head = true;
-  info.needs.tokens = true;
-  info.needs.policy = true;
-  info.needs.scores = true;
+  info.needs = {.head = true, .tokens = true, .policy = true, .scores = true};
   info.width_mm = 178.0;
   info.aspect = 2.4;
   info.compute = compute;

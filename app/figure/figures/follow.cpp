@@ -13,9 +13,9 @@
 #include "app/figure/figures/read_dots.h"
 #include "app/figure/query_head_rows.h"
 #include "app/plot/cell_map.h"
-#include "app/plot/limits.h"
 #include "app/plot/panels.h"
 #include "app/plot/printable.h"
+#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::follow_figure {
 
@@ -132,8 +132,7 @@ class Follow final : public Figure {
         "{} in every head after step {}: colour, the share still in the cache; dots, the attention "
         "that the answer's queries give to what is followed with the full cache (mean over these "
         "queries and the head's query heads; without an answer: the queries of the question; "
-        "without both: "
-        "all later queries)",
+        "without both: all later queries)",
         what, step);
     for (std::size_t p = 0; p < policies.size(); ++p) {
       text += fmt::format("{} {}, {}", p == 0 ? "." : ";", static_cast<char>('a' + p),
@@ -181,8 +180,7 @@ class Follow final : public Figure {
     const ColourLookup lookup(colours);
     const double largest = largest_dot(axes.plot);
     for (const FollowedHead& head : one.heads) {
-      Markers dot;
-      dot.size = read_dot_size(head.reads.read, largest);
+      Markers dot{.size = read_dot_size(head.reads.read, largest)};
       if (dot.size == 0.0) continue;
       const double share = share_of(head);
       dot.fill = std::isnan(share) ? style.colours.ink : ink_on(lookup(share));
@@ -200,20 +198,17 @@ class Follow final : public Figure {
   }
 
   ColourScale scale(const DrawRequest& request) const {
-    ColourScale colours;
-    colours.map = request.style.amounts;
-    colours.label = "Share still there";
+    ColourScale colours{.map = request.style.amounts, .label = "Share still there"};
     choose_limits(colours, request.limits, kShare);
     return colours;
   }
 
   PanelGrid panels(const DrawRequest& request) const {
-    PanelGrid grid;
-    grid.columns = request.width > kWide ? static_cast<int>(policies.size()) + 1 : 0;
-    grid.aspect = cell_map_aspect(layers, heads);
-    grid.least_width = 60.0;
-    grid.top = request.legend ? kReadLegendRoom : 2.0;
-    grid.right = colour_bar_width(request.style, scale(request), 80.0);
+    PanelGrid grid{.columns = request.width > kWide ? static_cast<int>(policies.size()) + 1 : 0,
+                   .least_width = 60.0,
+                   .aspect = cell_map_aspect(layers, heads),
+                   .top = request.legend ? kReadLegendRoom : 2.0,
+                   .right = colour_bar_width(request.style, scale(request), 80.0)};
     for (const Followed& one : policies) {
       Panel panel;
       panel.title = one.policy;
@@ -222,12 +217,11 @@ class Follow final : public Figure {
       panel.is_map = true;
       grid.panels.push_back(std::move(panel));
     }
-    Panel readers_panel;
-    readers_panel.title = "main readers";
-    readers_panel.x = {AxisMeaning::step, AxisScale::linear, 0.0, static_cast<double>(steps),
-                       "Step"};
-    readers_panel.y = {AxisMeaning::value, AxisScale::linear, 0.0,
-                       static_cast<double>(readers.size()), "Layer.head"};
+    Panel readers_panel{
+        .title = "main readers",
+        .x = {AxisMeaning::step, AxisScale::linear, 0.0, static_cast<double>(steps), "Step"},
+        .y = {AxisMeaning::value, AxisScale::linear, 0.0, static_cast<double>(readers.size()),
+              "Layer.head"}};
     for (const std::size_t reader : readers) {
       readers_panel.y.names.push_back(head_name(policies.front().heads[reader].reads));
     }
@@ -255,21 +249,19 @@ std::string in_words(const Trace& trace, const std::string& text, const std::vec
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   auto figure = std::make_unique<Follow>();
   const Trace& trace = *input.trace;
   figure->layers = trace.model().num_layers;
   figure->heads = trace.most_heads();
   figure->present = heads_of_layers(trace);
   figure->step = input.selection.step;
-  const std::vector<int> tokens = chosen_tokens(info, input);
-  figure->what = in_words(trace, choice(info, input.choices, "tokens"), tokens);
+  const std::vector<int> tokens = chosen_tokens(input);
+  figure->what = in_words(trace, input.choice("tokens"), tokens);
   const auto reads = input.replays->reads(trace, tokens, false, progress);
   for (const auto& replay : {input.policy_a, input.policy_b}) {
     if (!replay) continue;
     figure->steps = static_cast<int>(replay->blocks.size());
-    AskOptions asking;
-    asking.states = &input.replays->states();
+    AskOptions asking{.states = &input.replays->states()};
     Progress part(progress, 0);
     figure->policies.push_back(
         {replay->policy,
@@ -300,9 +292,7 @@ FigureInfo entry() {
       "cache. A large dot on a dark cell is a head that reads tokens that it lost";
   info.topic = Topic::kept;
   info.limits = true;
-  info.needs.step = true;
-  info.needs.policy = true;
-  info.needs.all_layers = true;
+  info.needs = {.step = true, .policy = true, .all_layers = true};
   info.width_mm = 178.0;
   info.aspect = 2.4;
   info.choices = {tokens_choice()};

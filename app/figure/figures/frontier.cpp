@@ -16,14 +16,11 @@
 #include "analysis/replay/held_bytes.h"
 #include "analysis/trace/cache_bytes.h"
 #include "app/figure/comparison.h"
-#include "app/figure/figures/asked_text.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/top_legend.h"
+#include "app/figure/panel_figure.h"
 #include "app/plot/line_plot.h"
-#include "app/plot/panels.h"
 #include "app/plot/series.h"
 #include "app/plot/value_axis.h"
-#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure::frontier_figure {
 
@@ -58,7 +55,7 @@ struct Dot {
   double share = 0.0, error = 0.0;
 };
 
-class Frontier final : public Figure {
+class Frontier final : public PanelFigure {
  public:
   std::vector<Series> series;
   std::vector<int> budgets;            // entries for a policy that holds 16 bits
@@ -69,23 +66,12 @@ class Frontier final : public Figure {
   bool of_outputs = false;   // of heads alone: the trace has no W_O
   std::string queries;       // whose, in words
 
-  double natural_height(const DrawRequest& request) const override {
-    PanelGrid grid = panels();
-    leave_room_for_legend(request, grid, labels(request.style));
-    return panels_natural_height(request.style, grid, request.width);
-  }
-
-  Scene draw(const DrawRequest& request) const override {
+  void draw_panels(Scene& scene, const DrawRequest& request,
+                   const std::vector<Axes>& axes) const override {
     const Style& style = request.style;
-    Scene scene = make_scene(style, request.width, request.height);
-    PanelGrid grid = panels();
-    add_top_legend(scene, request, grid, labels(style));
-    const std::vector<Axes> axes = add_panels(scene, style, grid);
     for (std::size_t panel = 0; panel < axes.size(); ++panel) {
       draw_panel(scene, style, axes[panel], panel > 0);
     }
-    keep_fitting_texts(scene);
-    return scene;
   }
 
   void write_csv(CsvWriter& csv) const override {
@@ -174,7 +160,7 @@ class Frontier final : public Figure {
     return best;
   }
 
-  std::vector<SeriesLabel> labels(const Style& style) const {
+  Legend legend(const Style& style) const override {
     std::vector<SeriesLabel> all;
     for (std::size_t s = 0; s < series.size(); ++s) {
       all.push_back({series[s].name, 0.0, series_look(style, static_cast<int>(s))});
@@ -182,11 +168,8 @@ class Frontier final : public Figure {
     return all;
   }
 
-  PanelGrid panels() const {
-    PanelGrid grid;
-    grid.aspect = 1.2;
-    grid.least_width = 100.0;
-    grid.beside = 6.0;
+  PanelGrid grid(const DrawRequest& /*request*/) const override {
+    PanelGrid grid{.least_width = 100.0, .aspect = 1.2, .beside = 6.0};
     ValueRange x;
     ValueRange y[2];
     for (const bool of_head : {false, true}) {
@@ -258,12 +241,12 @@ class Frontier final : public Figure {
 
 /// Each policy with each number of bits. A policy that says its bits itself, or one that makes
 /// synthetic entries, which quant does not go with, comes once as it is.
-std::vector<Series> series_of(const FigureInfo& info, const FigureInput& input) {
-  const std::vector<double> bits = chosen_numbers(info, input, "bits");
-  const auto group = std::lround(chosen_number(info, input, "group"));
-  const auto residual = std::lround(chosen_number(info, input, "residual"));
+std::vector<Series> series_of(const FigureInput& input) {
+  const std::vector<double> bits = chosen_numbers(input, "bits");
+  const auto group = std::lround(chosen_number(input, "group"));
+  const auto residual = std::lround(chosen_number(input, "residual"));
   std::vector<Series> all;
-  for (const PolicySpec& policy : chosen_policies(info, input)) {
+  for (const PolicySpec& policy : chosen_policies(input)) {
     if (has_part(policy, PartKind::storage) || makes_entries(policy)) {
       all.push_back({policy, policy.text()});
       continue;
@@ -293,10 +276,9 @@ Outcome outcome_of(const FigureInput& input, const Replay& replay, const AskedRe
   for (std::size_t h = 0; h < replay.heads.size(); ++h) {
     const HeadReplay& head = replay.heads[h];
     const ModelInfo& model = input.trace->layer_model(head.layer);
-    Held one;
-    one.bytes = head_bytes(*input.trace, replay, head);
-    one.full = bytes_of_entry(model) * head.steps.back().seen;
-    one.error = of_outputs ? answer.heads[h].output_error : answer.parts[h];
+    Held one{.bytes = head_bytes(*input.trace, replay, head),
+             .full = bytes_of_entry(model) * head.steps.back().seen,
+             .error = of_outputs ? answer.heads[h].output_error : answer.parts[h]};
     if (head.shares_with < 0) {  // else these bytes are another layer's
       outcome.whole.bytes += one.bytes;
       outcome.whole.full += one.full;
@@ -313,12 +295,11 @@ Outcome outcome_of(const FigureInput& input, const Replay& replay, const AskedRe
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   Frontier empty;
-  empty.series = series_of(info, input);
+  empty.series = series_of(input);
   empty.of_outputs = !input.trace->has_output_weight();
   empty.queries = asked_text(*input.trace);
-  const std::vector<Budget> budgets = chosen_budgets(info, input);
+  const std::vector<Budget> budgets = chosen_budgets(input);
   const PolicySpec exact = parse_policy("full");
   for (const Budget& budget : budgets) {
     empty.budgets.push_back(budget_entries(budget, *input.trace, exact));
@@ -333,8 +314,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
           std::min(budget_entries(budget, *input.trace, one.spec), input.trace->length()));
     }
   }
-  AskOptions options;
-  options.states = &input.replays->states();
+  AskOptions options{.states = &input.replays->states()};
   const Asked asked = asked_first(input.trace->tokens(), input.trace->run());
   std::vector<std::optional<Outcome>> known(wanted.size());
   const FigureOfReplays figure_of = [&](const Replays& replays) {
@@ -381,8 +361,7 @@ FigureInfo entry() {
       "2 bits at several budgets; the bar at the foot names what loses least at each size. Over "
       "all heads, and in the selected one";
   info.topic = Topic::comparisons;
-  info.needs.comparison = true;
-  info.needs.head = true;
+  info.needs = {.head = true, .comparison = true};
   info.width_mm = 178.0;
   info.aspect = 2.2;
   info.choices = {

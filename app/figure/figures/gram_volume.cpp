@@ -13,10 +13,9 @@ namespace kvloupe::figure::gram_volume_figure {
 namespace {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   auto figure = std::make_unique<Strips>();
   std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : chosen_policies(info, input)) {
+  for (const PolicySpec& policy : chosen_policies(input)) {
     wanted.push_back({.policy = policy,
                       .measures = {"log_pseudo_determinant", "rank"},
                       .steps = {input.selection.step}});
@@ -42,8 +41,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                                     {}});
     }
   }
-  Strips::Column column;
-  column.x = x_axis("Log pseudo-determinant of KᵀK", range_of({series}).padded());
+  Strips::Column column{.x = x_axis("Log pseudo-determinant of KᵀK", range_of({series}).padded())};
   column.series.push_back(std::move(series));
   figure->columns.push_back(std::move(column));
   figure->y = name_axis(figure->row_names);
@@ -73,8 +71,7 @@ FigureInfo entry() {
       "more keys than coordinates are kept, so Σ log λ runs over the eigenvalues λ of KᵀK above "
       "n·ε·λ_max: comparable only at equal rank";
   info.topic = Topic::keys;
-  info.needs.step = true;
-  info.needs.comparison = true;
+  info.needs = {.step = true, .comparison = true};
   info.choices = {policies_choice(
       published_list({"A", "B", "keydiff", "h2o", "tova", "snapkv", "sink", "random"}))};
   info.aspect = 1.3;

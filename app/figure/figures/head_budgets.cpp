@@ -11,8 +11,8 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/query_head_rows.h"
 #include "app/plot/cell_map.h"
-#include "app/plot/limits.h"
 #include "app/plot/panels.h"
+#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::head_budgets_figure {
 
@@ -105,10 +105,8 @@ class HeadBudgets final : public Figure {
   }
 
   ColourScale scale(const DrawRequest& request) const {
-    ColourScale colours;
-    colours.map = request.style.amounts;
-    colours.label = relative ? "Entries / N" : "Entries";
-    colours.high = 0.0;
+    ColourScale colours{
+        .map = request.style.amounts, .high = 0.0, .label = relative ? "Entries / N" : "Entries"};
     for (const Shares& one : policies) {
       for (const float value : shown(one))
         colours.high = std::max(colours.high, static_cast<double>(value));
@@ -119,33 +117,29 @@ class HeadBudgets final : public Figure {
   }
 
   PanelGrid panels(const DrawRequest& request) const {
-    PanelGrid grid;
-    grid.aspect = cell_map_aspect(layers, heads);
-    grid.least_width = std::clamp(8.0 * heads, 60.0, 160.0);
-    grid.right = colour_bar_width(request.style, scale(request), 80.0);
+    PanelGrid grid{.least_width = std::clamp(8.0 * heads, 60.0, 160.0),
+                   .aspect = cell_map_aspect(layers, heads),
+                   .right = colour_bar_width(request.style, scale(request), 80.0)};
     for (const Shares& one : policies) {
-      Panel panel;
-      panel.title = policies.size() > 1 ? one.policy : "";
-      panel.x = head_axis(heads);
-      panel.y = layer_axis(layers);
-      panel.is_map = true;
-      grid.panels.push_back(std::move(panel));
+      grid.panels.push_back(Panel{.title = policies.size() > 1 ? one.policy : "",
+                                  .x = head_axis(heads),
+                                  .y = layer_axis(layers),
+                                  .is_map = true});
     }
     return grid;
   }
 };
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   auto figure = std::make_unique<HeadBudgets>();
   figure->layers = input.trace->model().num_layers;
   figure->heads = input.trace->most_heads();
   figure->present = heads_of_layers(*input.trace);
   figure->step = input.selection.step;
   figure->budget = input.budget.resolve(input.trace->run().prompt_length);
-  figure->relative = choice(info, input.choices, "show") == "share";
+  figure->relative = input.choice("show") == "share";
   std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : chosen_policies(info, input)) wanted.push_back({policy});
+  for (const PolicySpec& policy : chosen_policies(input)) wanted.push_back({policy});
   for (const auto& replay : replays_of(input, wanted, progress)) {
     Shares one{replay->policy, {}};
     for (int l = 0; l < figure->layers; ++l) {
@@ -172,8 +166,7 @@ FigureInfo entry() {
       "scores of its heads, PyramidKV gives each layer its own budget; the budget N is the mean";
   info.topic = Topic::kept;
   info.limits = true;
-  info.needs.step = true;
-  info.needs.comparison = true;
+  info.needs = {.step = true, .comparison = true};
   info.aspect = 1.5;
   info.choices = {policies_choice(published_list({"adakv", "pyramid"})),
                   {"show", "Show", "Entries, or entries over the budget N", {"entries", "share"}}};

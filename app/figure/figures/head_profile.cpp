@@ -11,23 +11,21 @@
 
 #include "analysis/error.h"
 #include "analysis/metric/head_roles.h"
-#include "analysis/metric/strongest_attention.h"
+#include "analysis/metric/later_attention.h"
 #include "analysis/one_line.h"
 #include "analysis/record/layer_states.h"
-#include "analysis/study/share_interval.h"
-#include "analysis/study/student_mean.h"
+#include "analysis/study/intervals.h"
 #include "analysis/study/study_traces.h"
 #include "analysis/unknown.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
+#include "app/figure/panel_figure.h"
 #include "app/plot/box_plot.h"
 #include "app/plot/dot_plot.h"
 #include "app/plot/line_plot.h"
-#include "app/plot/panels.h"
 #include "app/plot/printable.h"
 #include "app/plot/ticks.h"
 #include "app/plot/value_axis.h"
-#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure::head_profile_figure {
 
@@ -86,7 +84,7 @@ std::string role_label(std::size_t role) {
   return role < role_catalog().size() ? role_catalog()[role].label : "no name";
 }
 
-class HeadProfile final : public Figure {
+class HeadProfile final : public PanelFigure {
  public:
   HeadMeasureTable::Head head;
   std::vector<Distribution> measures;
@@ -94,20 +92,13 @@ class HeadProfile final : public Figure {
   std::vector<Context> contexts;  // the strongest first
   std::string caption_text;
 
-  double natural_height(const DrawRequest& request) const override {
-    return panels_natural_height(request.style, grid(request), request.width);
-  }
-
-  Scene draw(const DrawRequest& request) const override {
+  void draw_panels(Scene& scene, const DrawRequest& request,
+                   const std::vector<Axes>& axes) const override {
     const Style& style = request.style;
-    Scene scene = make_scene(style, request.width, request.height);
-    const std::vector<Axes> axes = add_panels(scene, style, grid(request));
     for (std::size_t m = 0; m < shown_measures(); ++m)
       draw_distribution(scene, style, axes[m], measures[m]);
     if (!roles.empty()) draw_roles(scene, style, axes.back());
     draw_contexts(scene, style, request);
-    keep_fitting_texts(scene);
-    return scene;
   }
 
   void write_csv(CsvWriter& csv) const override {
@@ -178,22 +169,18 @@ class HeadProfile final : public Figure {
     return shown;
   }
 
-  PanelGrid grid(const DrawRequest& request) const {
-    PanelGrid grid;
-    grid.least_width = 92.0;
-    grid.aspect = 1.3;
-    grid.beside = 6.0;
-    grid.below = contexts_height(request.style);
+  PanelGrid grid(const DrawRequest& request) const override {
+    PanelGrid grid{
+        .least_width = 92.0, .aspect = 1.3, .beside = 6.0, .below = contexts_height(request.style)};
     for (std::size_t m = 0; m < shown_measures(); ++m) {
       const Distribution& one = measures[m];
       ValueRange range;
       for (const Distribution::Value& value : one.values) range.add(value.value);
-      Panel panel;
-      panel.title = one.measure.title;
-      panel.x = x_axis("Prompts (%)", {0.0, 100.0});
-      panel.y = y_axis(one.measure.unit, within(range.padded(), bounds_of(one.measure)));
-      panel.y_grid = true;
-      grid.panels.push_back(std::move(panel));
+      grid.panels.push_back(
+          Panel{.title = one.measure.title,
+                .x = x_axis("Prompts (%)", {0.0, 100.0}),
+                .y = y_axis(one.measure.unit, within(range.padded(), bounds_of(one.measure))),
+                .y_grid = true});
     }
     if (!roles.empty()) {
       std::vector<std::string> names;
@@ -210,14 +197,12 @@ class HeadProfile final : public Figure {
 
   static void draw_distribution(Scene& scene, const Style& style, const Axes& axes,
                                 const Distribution& one) {
-    SeriesLook look;
-    look.colour = style.colours.retained;
+    SeriesLook look{.colour = style.colours.retained};
     std::vector<Point> points, deciles;
     std::vector<Target> targets;
     for (std::size_t i = 0; i < one.values.size(); ++i) {
       points.push_back({one.percent(i), one.values[i].value});
-      Target target;
-      target.run = one.values[i].item;
+      Target target{.run = one.values[i].item};
       targets.push_back(target);
     }
     add_line(scene, axes, points, look);
@@ -272,9 +257,7 @@ class HeadProfile final : public Figure {
                              {request.width - query_room, y}, size);
       query.colour = style.colours.faint;
       scene.add(std::move(query));
-      Target target;
-      target.run = one.item;
-      target.token = -1;
+      Target target{.token = -1, .run = one.item};
       scene.regions.push_back({{0.0, y - 0.8 * line, request.width, line}, target});
     }
   }
@@ -326,13 +309,12 @@ class HeadProfile final : public Figure {
 };
 
 /// The measure's values of the head on every prompt, with their items.
-Distribution distribution_of(const FigureInfo& info, const FigureInput& input,
-                             StudyResults& results, const std::string& measure,
-                             const HeadMeasureTable::Head& head) {
+Distribution distribution_of(const FigureInput& input, StudyResults& results,
+                             const std::string& measure, const HeadMeasureTable::Head& head) {
   const StudyTable& study = *input.evaluation->study;
-  const MeasureTable table = chosen_table(info, input, true, measure);
-  const std::size_t policy = chosen_policy(info, input, table);
-  const std::size_t budget = chosen_budget(info, input, table);
+  const MeasureTable table = chosen_table(input, true, measure);
+  const std::size_t policy = chosen_policy(input, table);
+  const std::size_t budget = chosen_budget(input, table);
   Distribution result;
   result.measure = described(measure);
   std::vector<double> values;
@@ -452,18 +434,17 @@ Context context_of(const std::filesystem::path& path, const HeadMeasureTable::He
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   const StudyTable& study = *input.evaluation->study;
   const std::vector<std::string> all = measures_by_head(study);
-  const bool one_measure = choice(info, input.choices, "measure") != kAll;
-  std::string first = one_measure ? chosen_head_measure(info, input, "measure") : all.front();
-  ChosenHeads chosen = chosen_heads(info, input, first);
+  const bool one_measure = input.choice("measure") != kAll;
+  std::string first = one_measure ? chosen_head_measure(input, "measure") : all.front();
+  ChosenHeads chosen = chosen_heads(input, first);
   const auto is_of_layers = [&] {
     return chosen.heads.heads.empty() || chosen.heads.heads.back().head < 0;
   };
   for (std::size_t m = 1; !one_measure && is_of_layers() && m < all.size(); ++m) {
     first = all[m];
-    chosen = chosen_heads(info, input, first);
+    chosen = chosen_heads(input, first);
   }
   if (is_of_layers()) {
     throw WorkError(fmt::format(
@@ -486,7 +467,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   std::vector<Distribution> measured;
   for (const std::string& measure : all) {
     progress.check();
-    Distribution one = distribution_of(info, input, results, measure, figure->head);
+    Distribution one = distribution_of(input, results, measure, figure->head);
     if (!one.values.empty()) measured.push_back(std::move(one));
   }
   for (const Distribution& one : measured) {
@@ -508,8 +489,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const std::filesystem::path strongest_path = find_study_trace(study, strongest.prompt);
   std::string text = fmt::format(
       "Head {}.{} with {}, budget {}{}: values of each measure on {}, the least first; circles: "
-      "deciles. "
-      "Largest {}: {}{}.",
+      "deciles. Largest {}: {}{}.",
       figure->head.layer, figure->head.head, chosen.table.policies[chosen.policy],
       budget_text(chosen.table.budgets[chosen.budget]),
       chosen.table.block == "capture" ? "" : ", block " + chosen.table.block,
@@ -540,7 +520,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
         "share of prompts with Wilson’s 95 % interval.";
   }
   figure->caption_text = text + unfinished_text(study);
-  const bool wanted = choice(info, input.choices, "contexts") == "shown";
+  const bool wanted = input.choice("contexts") == "shown";
   if (!wanted) return std::make_unique<HeadProfile>(*figure);
   if (input.on_part) input.on_part(std::make_shared<HeadProfile>(*figure));
 
@@ -606,9 +586,8 @@ FigureInfo entry() {
   FigureInfo info = study_figure(
       "head-profile", "One head over prompts",
       "The selected head of a study: each measure's values over the prompts by decile, the share "
-      "of "
-      "prompts on which it has each role (Wilson's intervals), and the contexts in which it pays "
-      "the most attention. A click on a prompt opens its trace");
+      "of prompts on which it has each role (Wilson's intervals), and the contexts in which it "
+      "pays the most attention. A click on a prompt opens its trace");
   info.unfit = why_no_heads;
   info.needs.head = true;
   info.width_mm = 178.0;

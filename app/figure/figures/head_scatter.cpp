@@ -9,8 +9,6 @@
 #include "analysis/metric/rank_correlation.h"
 #include "app/plot/dot_plot.h"
 #include "app/plot/line_plot.h"
-#include "app/plot/panels.h"
-#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure {
 
@@ -19,51 +17,16 @@ namespace {
 constexpr std::size_t kNamedDots = 5;  // of a panel: the highest
 constexpr std::size_t kManyDots = 150;
 
-std::string correlation_text(double rho) {
-  if (!std::isfinite(rho)) return "not known";
-  return (rho < 0.0 ? "−" : "") + fmt::format("{:.2f}", std::abs(rho));
-}
-
 bool overlap(const Rect& a, const Rect& b) {
   return a.x < b.right() && b.x < a.right() && a.y < b.bottom() && b.y < a.bottom();
 }
 
-PanelGrid grid_of_heads(const HeadScatter& figure) {
-  ValueRange x, y;
-  const HeadScatter::Dot least = figure.least();
-  for (const HeadScatter::Panel& panel : figure.panels) {
-    for (const HeadScatter::Dot& dot : panel.dots) {
-      if (!figure.has_place(dot, least)) continue;
-      x.add(dot.x);
-      y.add(dot.y);
-    }
-  }
-  if (figure.diagonal) {
-    x.add(y.low);
-    x.add(y.high);
-    y = x;
-  }
-  const auto range = [](const ValueRange& one, bool log) {
-    return log ? one.padded_log() : one.from_zero();
-  };
-  PanelGrid grid;
-  grid.aspect = 1.1;
-  grid.least_width = 90.0;
-  grid.beside = 6.0;
-  for (const HeadScatter::Panel& one : figure.panels) {
-    Panel panel;
-    panel.title =
-        fmt::format("{}, ρ\u00A0=\u00A0{}", one.policy, correlation_text(figure.correlation(one)));
-    panel.x = x_axis(figure.x_label, range(x, figure.x_log),
-                     figure.x_log ? AxisScale::log : AxisScale::linear);
-    panel.y = y_axis(figure.y_label, range(y, figure.y_log),
-                     figure.y_log ? AxisScale::log : AxisScale::linear);
-    grid.panels.push_back(std::move(panel));
-  }
-  return grid;
-}
-
 }  // namespace
+
+std::string correlation_text(double rho) {
+  if (!std::isfinite(rho)) return "not known";
+  return (rho < 0.0 ? "−" : "") + fmt::format("{:.2f}", std::abs(rho));
+}
 
 void add_dot_names(Scene& scene, const Style& style, const Axes& axes,
                    std::vector<std::pair<Point, std::string>> dots, double size, bool diagonal,
@@ -154,14 +117,39 @@ long HeadScatter::drawn(const Panel& panel) const {
                        [&](const Dot& dot) { return has_place(dot, smallest); });
 }
 
-double HeadScatter::natural_height(const DrawRequest& request) const {
-  return panels_natural_height(request.style, grid_of_heads(*this), request.width);
+PanelGrid HeadScatter::grid(const DrawRequest& /*request*/) const {
+  ValueRange x, y;
+  const Dot smallest = least();
+  for (const Panel& panel : panels) {
+    for (const Dot& dot : panel.dots) {
+      if (!has_place(dot, smallest)) continue;
+      x.add(dot.x);
+      y.add(dot.y);
+    }
+  }
+  if (diagonal) {
+    x.add(y.low);
+    x.add(y.high);
+    y = x;
+  }
+  const auto range = [](const ValueRange& one, bool log) {
+    return log ? one.padded_log() : one.from_zero();
+  };
+  PanelGrid plots{.least_width = 90.0, .aspect = 1.1, .beside = 6.0};
+  for (const Panel& one : panels) {
+    figure::Panel panel;
+    panel.title =
+        fmt::format("{}, ρ\u00A0=\u00A0{}", one.policy, correlation_text(correlation(one)));
+    panel.x = x_axis(x_label, range(x, x_log), x_log ? AxisScale::log : AxisScale::linear);
+    panel.y = y_axis(y_label, range(y, y_log), y_log ? AxisScale::log : AxisScale::linear);
+    plots.panels.push_back(std::move(panel));
+  }
+  return plots;
 }
 
-Scene HeadScatter::draw(const DrawRequest& request) const {
+void HeadScatter::draw_panels(Scene& scene, const DrawRequest& request,
+                              const std::vector<Axes>& all) const {
   const Style& style = request.style;
-  Scene scene = make_scene(style, request.width, request.height);
-  const std::vector<Axes> all = add_panels(scene, style, grid_of_heads(*this));
   const Dot smallest = least();
   for (std::size_t p = 0; p < panels.size(); ++p) {
     const Axes& axes = all[p];
@@ -178,17 +166,13 @@ Scene HeadScatter::draw(const DrawRequest& request) const {
     for (const Dot& dot : panels[p].dots) {
       if (!has_place(dot, smallest)) continue;
       points.push_back({dot.x, dot.y});
-      Target target;
-      target.layer = dot.layer;
-      target.head = dot.head;
+      Target target{.layer = dot.layer, .head = dot.head};
       targets.push_back(target);
       names.emplace_back(axes.to_page(dot.x, dot.y), fmt::format("{}.{}", dot.layer, dot.head));
     }
     add_dots(scene, style, axes, points, series_look(style, static_cast<int>(p)), size, targets);
     add_dot_names(scene, style, axes, std::move(names), size, diagonal);
   }
-  keep_fitting_texts(scene);
-  return scene;
 }
 
 void HeadScatter::write_csv(CsvWriter& csv) const {
@@ -225,8 +209,7 @@ std::string HeadScatter::caption() const {
     const long left_out = known(panels[p]) - drawn(panels[p]);
     if (left_out == 0) continue;
     text += fmt::format(
-        " {}{} {} nothing, or less than 10⁻⁹ of the most: no place on a "
-        "logarithmic axis.",
+        " {}{} {} nothing, or less than 10⁻⁹ of the most: no place on a logarithmic axis.",
         panels.size() > 1 ? fmt::format("{}, ", static_cast<char>('a' + p)) : "",
         format_counted(left_out, "head"), left_out == 1 ? "loses" : "lose");
   }

@@ -7,10 +7,13 @@
 #include <vector>
 
 #include "analysis/unknown.h"
-#include "app/figure/figure.h"
+#include "app/figure/panel_figure.h"
 #include "app/plot/value_axis.h"
 
 namespace kvloupe::figure {
+
+/// "−0.52"; "not known" for NaN.
+std::string correlation_text(double rho);
 
 /// The names of the highest dots, each where it covers no dot, no line and no other name; else
 /// it has none. `diagonal`: a line x = y crosses the plot; `taken`: what else is drawn there.
@@ -18,7 +21,7 @@ void add_dot_names(Scene& scene, const Style& style, const Axes& axes,
                    std::vector<std::pair<Point, std::string>> dots, double size, bool diagonal,
                    std::vector<Rect> taken = {});
 
-class HeadScatter final : public Figure {
+class HeadScatter final : public PanelFigure {
  public:
   struct Dot {
     int layer = 0;
@@ -51,11 +54,14 @@ class HeadScatter final : public Figure {
   /// Whether a dot has both numbers and a place on the axes.
   bool has_place(const Dot& dot, const Dot& least) const;
 
-  double natural_height(const DrawRequest& request) const override;
-  Scene draw(const DrawRequest& request) const override;
   void write_csv(CsvWriter& csv) const override;
   std::string value_text(const Target& target) const override;
   std::string caption() const override;
+
+ private:
+  PanelGrid grid(const DrawRequest& request) const override;
+  void draw_panels(Scene& scene, const DrawRequest& request,
+                   const std::vector<Axes>& all) const override;
 };
 
 }  // namespace kvloupe::figure

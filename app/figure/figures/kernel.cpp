@@ -37,10 +37,9 @@ LinePanels::Ground histogram(const std::vector<double>& values, double high) {
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   const Selection& s = input.selection;
   progress.check();
-  const std::vector<double> sigmas = chosen_numbers(info, input, "sigma");
+  const std::vector<double> sigmas = chosen_numbers(input, "sigma");
   const std::vector<double> distances = neighbour_distances(input.trace->key(s.layer, s.head));
   ValueRange range;
   range.add(distances);
@@ -48,9 +47,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const double high = 1.02 * std::max(range.high, 1e-6);
   LinePanels::Panel panel;
   for (std::size_t i = 0; i < sigmas.size(); ++i) {
-    LinePanels::Line line;
-    line.name = "σ = " + number_text(sigmas[i]);
-    line.look = static_cast<int>(i);
+    LinePanels::Line line{.name = "σ = " + number_text(sigmas[i]), .look = static_cast<int>(i)};
     for (int p = 0; p <= samples; ++p) {
       const double distance = high * p / samples;
       line.points.push_back(

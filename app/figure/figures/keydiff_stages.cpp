@@ -3,27 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "analysis/metric/angle.h"
 #include "analysis/metric/pca.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_limits.h"
-#include "app/figure/top_legend.h"
+#include "app/figure/panel_figure.h"
 #include "app/plot/dot_plot.h"
-#include "app/plot/limits.h"
 #include "app/plot/line_plot.h"
-#include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
-#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure::keydiff_stages_figure {
 
 namespace {
 
-class KeydiffStages final : public Figure {
+class KeydiffStages final : public PanelFigure {
  public:
   Selection selection;
   std::string policy;
@@ -35,24 +30,14 @@ class KeydiffStages final : public Figure {
   double anchor_length = 0.0;        // ‖μ(K̂)‖
   double across_share = 0.0;         // of what is not along the anchor, in the second coordinate
 
-  double natural_height(const DrawRequest& request) const override {
-    PanelGrid grid = grid_of(request);
-    leave_room_for_legend(request, grid, legend(request.style));
-    return panels_natural_height(request.style, grid, request.width);
-  }
+  bool shares_limits() const override { return true; }
 
-  Scene draw(const DrawRequest& request) const override {
+  void draw_panels(Scene& scene, const DrawRequest& request,
+                   const std::vector<Axes>& axes) const override {
     const Style& style = request.style;
-    Scene scene = make_scene(style, request.width, request.height);
-    PanelGrid grid = grid_of(request);
-    add_top_legend(scene, request, grid, legend(style));
-    show_limits(request, grid);
-    const std::vector<Axes> axes = add_panels(scene, style, grid);
     add_anchor(scene, style, axes[0]);
     add_cosines(scene, style, axes[1]);
     add_kept(scene, style, axes[2]);
-    keep_fitting_texts(scene);
-    return scene;
   }
 
   void write_csv(CsvWriter& csv) const override {
@@ -83,17 +68,18 @@ class KeydiffStages final : public Figure {
   }
 
  private:
-  static std::vector<LegendEntry> legend(const Style& style) {
+  Legend legend(const Style& style) const override {
     const Palette& c = style.colours;
-    return {{"key", MarkerShape::circle, c.both, std::nullopt},
-            {"anchor", MarkerShape::star, c.ink, std::nullopt},
-            {"kept", MarkerShape::circle, c.retained, std::nullopt},
-            {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}}};
+    return std::vector<LegendEntry>{
+        {"key", MarkerShape::circle, c.both, std::nullopt},
+        {"anchor", MarkerShape::star, c.ink, std::nullopt},
+        {"kept", MarkerShape::circle, c.retained, std::nullopt},
+        {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}}};
   }
 
   long count() const { return static_cast<long>(tokens.size()); }
 
-  PanelGrid grid_of(const DrawRequest& request) const {
+  PanelGrid grid(const DrawRequest& request) const override {
     ValueRange across, cosine;
     for (Eigen::Index i = 0; i < plane.rows(); ++i) across.add(static_cast<double>(plane(i, 1)));
     across.add(0.0);
@@ -122,8 +108,7 @@ class KeydiffStages final : public Figure {
   double mark_size() const { return count() <= 300 ? 3.0 : 2.2; }
 
   SeriesLook neutral(const Style& style) const {
-    SeriesLook look;
-    look.colour = style.colours.both;
+    SeriesLook look{.colour = style.colours.both};
     return look;
   }
 
@@ -162,9 +147,8 @@ class KeydiffStages final : public Figure {
         data.push_back({static_cast<double>(rank) + 1.0, cosines[order[rank]]});
         picked.push_back(tokens[order[rank]]);
       }
-      SeriesLook look;
-      look.colour = stays ? style.colours.retained : style.colours.evicted;
-      look.filled = stays;
+      SeriesLook look{.colour = stays ? style.colours.retained : style.colours.evicted,
+                      .filled = stays};
       add_dots(scene, style, axes, data, look, mark_size(), picked);
     }
     if (budget < count()) {
@@ -230,9 +214,7 @@ FigureInfo entry() {
       "to the anchor, and the kept keys, those with the lowest cosine. Shown for any policy, with "
       "the cache of that policy";
   info.topic = Topic::keys;
-  info.needs.head = true;
-  info.needs.step = true;
-  info.needs.policy = true;
+  info.needs = {.head = true, .step = true, .policy = true};
   info.width_mm = 178.0;
   info.aspect = 2.6;
   info.compute = compute;

@@ -9,7 +9,7 @@
 #include "analysis/error.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
-#include "app/figure/figures/of_evaluation.h"
+#include "app/figure/figures/of_study.h"
 
 namespace kvloupe::figure::layer_drift_figure {
 
@@ -36,14 +36,12 @@ Shown shown(const std::string& measure) {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   progress.check();
-  const FigureInfo info = entry();
   const Evaluation& evaluation = *input.evaluation;
-  const Shown what = shown(choice(info, input.choices, "measure"));
+  const Shown what = shown(input.choice("measure"));
   const int layers = evaluation.layers();
   const bool many = layers > kFew;
   const std::string budget = evaluated_budget(input);
-  LinePanels::Panel panel;
-  panel.id = budget;
+  LinePanels::Panel panel{.id = budget};
   int look = 0;
   bool with_norm = false;
   long prompts = 0;
@@ -76,7 +74,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   if (with_norm && many) names.emplace_back();  // a gap keeps the next name
   if (with_norm) names.emplace_back("norm");
   panel.x = name_axis(std::move(names), "After layer");
-  panel.y = curve_axis(what.label, panel, choice(info, input.choices, "scale"));
+  panel.y = curve_axis(what.label, panel, input.choice("scale"));
   panel.y_grid = true;
   auto figure = std::make_unique<LinePanels>();
   figure->legend = look > 3 || layers > kManyLayers;

@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "app/figure/comparison.h"
-#include "app/figure/panel_limits.h"
-#include "app/figure/top_legend.h"
+#include "app/figure/panel_figure.h"
 #include "app/plot/dot_plot.h"
 #include "app/plot/line_plot.h"
 #include "app/plot/panels.h"
@@ -77,9 +76,7 @@ double end_of(const Axes& axes, const LinePanels::Line& line) {
 }
 
 PanelGrid grid_of(const LinePanels& figure, const DrawRequest& request) {
-  PanelGrid grid;
-  grid.columns = figure.columns;
-  grid.aspect = figure.aspect;
+  PanelGrid grid{.columns = figure.columns, .aspect = figure.aspect};
   for (const LinePanels::Panel& one : figure.panels) {
     figure::Panel panel;
     panel.title = one.title;
@@ -101,8 +98,7 @@ PanelGrid grid_of(const LinePanels& figure, const DrawRequest& request) {
 void add_ground(Scene& scene, const Style& style, const Axes& axes,
                 const LinePanels::Ground& ground) {
   const double step = (ground.high - ground.low) / static_cast<double>(ground.heights.size());
-  Path path;
-  path.fill = style.colours.neither;
+  Path path{.fill = style.colours.neither};
   const auto x_of = [&](double value) { return axes.to_page(value, axes.y.last).x; };
   path.move({x_of(ground.low), axes.plot.bottom()});
   for (std::size_t i = 0; i < ground.heights.size(); ++i) {
@@ -145,7 +141,8 @@ void add_panel(Scene& scene, const Style& style, const Axes& axes, const LinePan
 
 double LinePanels::natural_height(const DrawRequest& request) const {
   PanelGrid grid = grid_of(*this, request);
-  if (legend) leave_room_for_legend(request, grid, names_in_legend(request.style, panels));
+  Scene scratch = make_scene(request.style, request.width, 100.0);
+  if (legend) add_top_legend(scratch, request, grid, names_in_legend(request.style, panels));
   return panels_natural_height(request.style, grid, request.width);
 }
 
@@ -220,8 +217,7 @@ ChoiceInfo curve_scale_choice() {
   scale.title = "Scale";
   scale.tooltip =
       "Scale of the values: logarithmic, linear from 0, or (auto) logarithmic where all are above "
-      "0 "
-      "and the largest is at least 30 times the smallest";
+      "0 and the largest is at least 30 times the smallest";
   scale.values = {"auto", "linear", "log"};
   return scale;
 }

@@ -13,16 +13,16 @@ namespace kvloupe::figure {
 class LinePanels final : public Figure {
  public:
   struct Line {
-    std::string name;           // at its end, or in the legend; empty: none
-    std::vector<Point> points;  // data; not finite: a gap
-    int look = 0;               // place among the series; −1: ink
-    bool thin = false;          // one of many
-    bool marked = false;        // a mark at every point
-    bool marks_only = false;    // open marks and no line: what was measured
-    bool dashed = false;        // what is only expected
-    bool chance = false;        // the line of chance: no look of its own, no marks
-    std::string id = {};        // in the CSV, where it has no name
-    Target target = {};         // the head that it is of, for the pointer
+    std::string name = {};           // at its end, or in the legend; empty: none
+    std::vector<Point> points = {};  // data; not finite: a gap
+    int look = 0;                    // place among the series; −1: ink
+    bool thin = false;               // one of many
+    bool marked = false;             // a mark at every point
+    bool marks_only = false;         // open marks and no line: what was measured
+    bool dashed = false;             // what is only expected
+    bool chance = false;             // the line of chance: no look of its own, no marks
+    std::string id = {};             // in the CSV, where it has no name
+    Target target = {};              // the head that it is of, for the pointer
   };
   struct Band {
     std::vector<double> x, low, high;
@@ -40,12 +40,12 @@ class LinePanels final : public Figure {
     std::vector<double> heights;  // of the panel, 0 to 1
   };
   struct Panel {
-    std::string title;
-    Axis x, y;
-    std::vector<Line> lines;
-    std::vector<Band> bands;
-    std::vector<Level> levels;
-    std::vector<Ground> grounds;
+    std::string title = {};
+    Axis x = {}, y = {};
+    std::vector<Line> lines = {};
+    std::vector<Band> bands = {};
+    std::vector<Level> levels = {};
+    std::vector<Ground> grounds = {};
     bool y_grid = false;
     std::string id = {};  // in the CSV, where it has no title
   };

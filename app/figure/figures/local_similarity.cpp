@@ -27,12 +27,11 @@ void add_heads(LinePanels::Panel& panel, const Trace& trace, const Selection& s,
   for (int h = 0; h < trace.layer_model(s.layer).num_kv_heads; ++h) {
     progress.check();
     const Matrix rows = values ? trace.value(s.layer, h) : trace.key(s.layer, h);
-    LinePanels::Line line;
-    line.points = points_of(mean_local_similarity(view(rows), most));
-    line.id = fmt::format("head {}", h);
-    line.target = {.layer = s.layer, .head = h};
-    line.thin = h != s.head;
-    line.look = h == s.head ? 0 : -1;
+    LinePanels::Line line{.points = points_of(mean_local_similarity(view(rows), most)),
+                          .look = h == s.head ? 0 : -1,
+                          .thin = h != s.head,
+                          .id = fmt::format("head {}", h),
+                          .target = {.layer = s.layer, .head = h}};
     if (h == s.head) line.name = line.id;
     panel.lines.push_back(std::move(line));
   }
@@ -48,26 +47,23 @@ void add_tokens(LinePanels::Panel& panel, const Trace& trace, const Selection& s
   mean.points = points_of(mean_local_similarity(view(rows), most));
   for (int quarter = 1; quarter <= 3; ++quarter) {
     const int token = quarter * (trace.length() - 1) / 4;
-    LinePanels::Line line;
-    line.name = fmt::format("token {}", format_count(token));
-    line.look = quarter - 1;
-    line.points = points_of(local_similarity(view(rows), token, most));
-    panel.lines.push_back(std::move(line));
+    panel.lines.push_back(
+        LinePanels::Line{.name = fmt::format("token {}", format_count(token)),
+                         .points = points_of(local_similarity(view(rows), token, most)),
+                         .look = quarter - 1});
   }
   panel.lines.push_back(std::move(mean));
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   const Selection& s = input.selection;
-  const bool heads = choice(info, input.choices, "lines") == "heads";
-  const int most = std::min(static_cast<int>(chosen_number(info, input, "distance")),
+  const bool heads = input.choice("lines") == "heads";
+  const int most = std::min(static_cast<int>(chosen_number(input, "distance")),
                             std::max(1, input.trace->length() - 1));
   auto figure = std::make_unique<LinePanels>();
   for (const bool values : {false, true}) {
     progress.check();
-    LinePanels::Panel panel;
-    panel.title = values ? "Values" : "Keys";
+    LinePanels::Panel panel{.title = values ? "Values" : "Keys"};
     panel.levels.push_back({0.0, "", true});
     if (heads) {
       add_heads(panel, *input.trace, s, values, most, progress);

@@ -1,14 +1,12 @@
 // Effect of an eviction in one layer on the next token's logits, to first order.
 
-#include "analysis/metric/logit_effect.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 
 #include "analysis/error.h"
-#include "analysis/measure/output_change.h"
+#include "analysis/measure/output_error.h"
 #include "analysis/metric/logit_path.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
@@ -55,9 +53,8 @@ class LogitEffectFigure final : public Figure {
     for (std::size_t i = 0; i < shifts.size(); ++i) {
       const double change = shifts[i].change;
       if (std::abs(change) <= 1e-12 * most) continue;
-      SeriesLook look;
-      look.colour = change > 0 ? style.colours.retained : style.colours.evicted;
-      look.filled = change > 0;
+      SeriesLook look{.colour = change > 0 ? style.colours.retained : style.colours.evicted,
+                      .filled = change > 0};
       add_bar(scene, style, axes, static_cast<double>(i), 0.0, change, look, 0, 1, false);
     }
     const Point zero = axes.to_page(0.0, 0.0);
@@ -105,9 +102,7 @@ class LogitEffectFigure final : public Figure {
     panel.x = x_axis("Δ logit, without later layers", range.padded());
     panel.y = name_axis(std::move(names), "Next token");
     panel.x_grid = true;
-    PanelGrid grid;
-    grid.beside = 8.0;
-    grid.panels = {panel};
+    PanelGrid grid{.panels = {panel}, .beside = 8.0};
     return grid;
   }
 };
@@ -177,10 +172,9 @@ std::vector<std::vector<std::int32_t>> left_of(const FigureInput& input, bool on
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   progress.check();
-  const FigureInfo info = entry();
   const Trace& trace = *input.trace;
   const Selection& s = input.selection;
-  const bool one_token = choice(info, input.choices, "of") == "token";
+  const bool one_token = input.choice("of") == "token";
   const int query = input.policy_a->blocks.at(static_cast<std::size_t>(s.step)).end - 1;
   auto figure = std::make_unique<LogitEffectFigure>();
   const auto left = left_of(input, one_token, query, figure->what);
@@ -208,9 +202,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }
 
 ChoiceInfo removed_choice() {
-  ChoiceInfo choice;
-  choice.name = "of";
-  choice.title = "Effect of";
+  ChoiceInfo choice{.name = "of", .title = "Effect of"};
   choice.tooltip =
       "The entries that the policy has evicted, or the selected token alone (if none is selected: "
       "the first that the query sees)";
@@ -226,14 +218,10 @@ FigureInfo entry() {
   info.tooltip =
       "Δlogits ≈ W_H·J·W_O·Δ (CAOTE eq. 42 with J, the derivative of the last norm; without later "
       "layers): which next tokens gain and lose most through the policy's evictions in the "
-      "selected "
-      "layer, or through the removal of one token. A token that does not occur in the trace is "
-      "shown by its number";
+      "selected layer, or through the removal of one token. A token that does not occur in the "
+      "trace is shown by its number";
   info.topic = Topic::values;
-  info.needs.head = true;
-  info.needs.step = true;
-  info.needs.token = true;
-  info.needs.policy = true;
+  info.needs = {.head = true, .step = true, .token = true, .policy = true};
   info.choices = {removed_choice()};
   info.unavailable = [](const Trace& trace) {
     return LogitPath::missing(trace, LogitsOf::vocabulary);

@@ -15,9 +15,9 @@
 #include "app/figure/figures/figures.h"
 #include "app/plot/blended_cells.h"
 #include "app/plot/box_plot.h"
-#include "app/plot/limits.h"
 #include "app/plot/line_plot.h"
 #include "app/plot/map_plot.h"
+#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::loops_figure {
 
@@ -208,10 +208,9 @@ class LoopsFigure final : public Figure {
         if (!std::isnan(lost)) sizes.push_back(std::abs(lost - 1.0));
       }
     }
-    ColourScale colours;
-    colours.is_signed = true;
-    colours.label = "Lost value range / mean \u2212 1";
-    colours.high = sizes.empty() ? 1.0 : std::max(quantile(sizes, 1.0 - kTail), 0.1);
+    ColourScale colours{.is_signed = true,
+                        .high = sizes.empty() ? 1.0 : std::max(quantile(sizes, 1.0 - kTail), 0.1),
+                        .label = "Lost value range / mean \u2212 1"};
     colours.low = -colours.high;
     choose_limits(colours, request.limits);
     return colours;
@@ -227,9 +226,7 @@ class LoopsFigure final : public Figure {
     for (std::size_t i = 0; i < mean.size(); ++i)
       points.push_back({first + static_cast<double>(i) + 0.5, mean[i]});
     add_level(scene, style, axes, 1.0, "");
-    SeriesLook look;
-    look.colour = style.colours.ink;
-    look.width = 0.8;
+    SeriesLook look{.colour = style.colours.ink, .width = 0.8};
     add_line(scene, axes, points, look);
     const double cap = style.fonts->cap_height() * style.small / 2;
     const double one = axes.to_page(first, 1.0).y;
@@ -261,8 +258,7 @@ class LoopsFigure final : public Figure {
       const double left = axes.to_page(loop.first, axes.y.first).x;
       const double right = axes.to_page(loop.first + loop.tokens, axes.y.first).x;
       scene.add(PushClip{{map.x, 0.0, map.width, map.bottom()}});
-      Path bar;
-      bar.fill = style.colours.evicted;
+      Path bar{.fill = style.colours.evicted};
       bar.rect({left, bar_top, right - left, kBar});
       scene.add(std::move(bar));
       scene.add(make_line({left, bar_top}, {left, map.bottom()}, style.colours.evicted, 0.8));
@@ -284,7 +280,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const Trace& trace = *input.trace;
   const Replay& replay = *input.policy_a;
   auto figure = std::make_unique<LoopsFigure>();
-  figure->over = static_cast<int>(std::lround(chosen_number(entry(), input, "over")));
+  figure->over = static_cast<int>(std::lround(chosen_number(input, "over")));
   figure->first = trace.run().prompt_length;
   figure->last = trace.length() - 1;
   figure->policy = fmt::format("{}, N = {}", replay.policy, format_count(replay.budget));
@@ -347,8 +343,7 @@ FigureInfo entry() {
                                 "The last so many tokens whose losses are averaged: 1 shows each "
                                 "step alone",
                                 "8", 1, 1024)};
-  info.needs.policy = true;
-  info.needs.all_layers = true;
+  info.needs = {.policy = true, .all_layers = true};
   info.width_mm = 178.0;
   info.aspect = 1.8;
   info.unavailable = [](const Trace& trace) -> std::string {

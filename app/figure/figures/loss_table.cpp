@@ -10,10 +10,8 @@
 #include "analysis/policy/published.h"
 #include "analysis/replay/ask.h"
 #include "app/figure/comparison.h"
-#include "app/figure/figures/asked_text.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/cell_map.h"
-#include "app/plot/limits.h"
 #include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
 
@@ -164,9 +162,7 @@ class LossTable final : public Figure {
   }
 
   ColourScale scale(const DrawRequest& request) const {
-    ColourScale colours;
-    colours.map = request.style.amounts;
-    colours.label = measure.beside;
+    ColourScale colours{.map = request.style.amounts, .label = measure.beside};
     ValueRange range;
     range.add(values);
     colours.high = range.empty() || !(range.high > 0.0) ? 1.0 : range.high;
@@ -177,8 +173,7 @@ class LossTable final : public Figure {
   PanelGrid grid(const DrawRequest& request) const {
     const Style& style = request.style;
     PanelGrid grid;
-    Panel panel;
-    panel.x = name_axis(budgets, "Budget (share of the prompt, or entries)");
+    Panel panel{.x = name_axis(budgets, "Budget (share of the prompt, or entries)")};
     const bool shares = std::all_of(budgets.begin(), budgets.end(), [](const std::string& budget) {
       return budget.ends_with('%');
     });
@@ -203,34 +198,28 @@ class LossTable final : public Figure {
 };
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   auto figure = std::make_unique<LossTable>();
-  figure->measure = table_measure(choice(info, input.choices, "measure"), *input.trace);
+  figure->measure = table_measure(input.choice("measure"), *input.trace);
   figure->queries = asked_text(*input.trace);
-  const std::vector<Budget> budgets = chosen_budgets(info, input);
+  const std::vector<Budget> budgets = chosen_budgets(input);
   for (const Budget& budget : budgets) {
     figure->budgets.push_back(budget.text());
     figure->entries.push_back(budget.resolve(input.trace->run().prompt_length));
   }
   std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : chosen_policies(info, input)) {
+  for (const PolicySpec& policy : chosen_policies(input)) {
     figure->policies.push_back(policy.text());
     for (const Budget& budget : budgets) wanted.push_back({policy, budget});
   }
   const Asked asked = asked_first(input.trace->tokens(), input.trace->run());
   figure->foretold = foretold_text(std::string(asked_name(asked)) + figure->measure.catalogue);
   const auto replays = replays_of(input, wanted, progress, kReplaySteps);
-  AskOptions options;
-  options.states = &input.replays->states();
-  Progress asking(progress, kReplaySteps);
-  for (const AskedReplay& answer : ask(*input.trace, pointers(replays), asked, options, asking))
+  for (const AskedReplay& answer : asked_of(input, replays, progress))
     figure->values.push_back(figure->measure.value(answer));
-  asking.finish();
   if (std::none_of(figure->values.begin(), figure->values.end(),
                    [](double value) { return std::isfinite(value); })) {
     throw WorkError(
-        "figure loss-table: no query of this trace comes later, so nothing tells what "
-        "is lost");
+        "figure loss-table: no query of this trace comes later, so nothing tells what is lost");
   }
   return figure;
 }

@@ -6,7 +6,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
 #include "app/plot/cell_map.h"
-#include "app/plot/limits.h"
+#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::mean_key_query_figure {
 

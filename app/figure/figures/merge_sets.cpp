@@ -9,13 +9,9 @@
 
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_limits.h"
-#include "app/figure/top_legend.h"
-#include "app/plot/limits.h"
+#include "app/figure/panel_figure.h"
 #include "app/plot/line_plot.h"
-#include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
-#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure::merge_sets_figure {
 
@@ -24,7 +20,7 @@ namespace {
 constexpr int most_columns = 2048;
 constexpr int most_distance = 48;
 
-class MergeSets final : public Figure {
+class MergeSets final : public PanelFigure {
  public:
   Selection selection;
   std::string policy;
@@ -37,27 +33,17 @@ class MergeSets final : public Figure {
   Matrix
       likeness;  // [distance,columns]: cos of a token and the one so far before it, over the range
 
-  double natural_height(const DrawRequest& request) const override {
-    PanelGrid grid = grid_of(request);
-    leave_room_for_legend(request, grid, legend(request.style));
-    return panels_natural_height(request.style, grid, request.width);
-  }
+  bool shares_limits() const override { return true; }
 
-  Scene draw(const DrawRequest& request) const override {
+  void draw_panels(Scene& scene, const DrawRequest& request,
+                   const std::vector<Axes>& axes) const override {
     const Style& style = request.style;
-    Scene scene = make_scene(style, request.width, request.height);
-    PanelGrid grid = grid_of(request);
-    add_top_legend(scene, request, grid, legend(style));
-    show_limits(request, grid);
-    const std::vector<Axes> axes = add_panels(scene, style, grid);
     scene.add(PushClip{axes[0].plot});
     add_arcs(scene, style, axes[0]);
     scene.add(PopClip{});
     add_likeness(scene, style, axes[1], scale(request));
     add_measures(scene, style, axes[2]);
     add_biases(scene, style, axes[2]);
-    keep_fitting_texts(scene);
-    return scene;
   }
 
   void write_csv(CsvWriter& csv) const override {
@@ -119,24 +105,21 @@ class MergeSets final : public Figure {
   }
 
  private:
-  std::vector<LegendEntry> legend(const Style& style) const {
+  Legend legend(const Style& style) const override {
     const Palette& c = style.colours;
     if (!refits.empty()) {
-      return {
+      return std::vector<LegendEntry>{
           {"synthetic", MarkerShape::diamond, c.pivot, std::nullopt},
           {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}}};
     }
-    return {{"pivot", MarkerShape::diamond, c.pivot, std::nullopt},
-            {"merged", MarkerShape::circle, c.merged, std::nullopt},
-            {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}}};
+    return std::vector<LegendEntry>{
+        {"pivot", MarkerShape::diamond, c.pivot, std::nullopt},
+        {"merged", MarkerShape::circle, c.merged, std::nullopt},
+        {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}}};
   }
 
   static ColourScale scale(const DrawRequest& request) {
-    ColourScale colours;
-    colours.is_signed = true;
-    colours.low = -1.0;
-    colours.high = 1.0;
-    colours.label = "Cosine";
+    ColourScale colours{.is_signed = true, .low = -1.0, .high = 1.0, .label = "Cosine"};
     choose_limits(colours, request.limits, kCosine);
     return colours;
   }
@@ -150,7 +133,7 @@ class MergeSets final : public Figure {
     return most;
   }
 
-  PanelGrid grid_of(const DrawRequest& request) const {
+  PanelGrid grid(const DrawRequest& request) const override {
     const std::pair<double, double> all(selection.first_token, selection.last_token + 1.0);
     const auto [first, last] = request.x_range.value_or(all);
     const Axis tokens{AxisMeaning::token, AxisScale::linear, first, last, "Token"};
@@ -332,9 +315,8 @@ Matrix likeness_of(const Matrix& keys, int first, int last, Progress& progress) 
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   const Selection& s = input.selection;
-  const PolicySpec policy = chosen_policies(info, input).front();
+  const PolicySpec policy = chosen_policies(input).front();
   const auto replay =
       replays_of(input,
                  {{.policy = policy,
@@ -382,10 +364,7 @@ FigureInfo entry() {
   info.topic = Topic::merging;
   info.zoom = Zoom::x;
   info.limits = true;
-  info.needs.head = true;
-  info.needs.step = true;
-  info.needs.tokens = true;
-  info.needs.comparison = true;
+  info.needs = {.head = true, .step = true, .tokens = true, .comparison = true};
   info.width_mm = 178.0;
   info.choices = {policies_choice("h2o+kvmerger")};
   info.aspect = 2.0;

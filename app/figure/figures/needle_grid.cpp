@@ -5,16 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <tuple>
 
 #include "analysis/error.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/of_evaluation.h"
+#include "app/figure/figures/of_study.h"
+#include "app/figure/panel_figure.h"
 #include "app/plot/cell_map.h"
-#include "app/plot/limits.h"
-#include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
-#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure::needle_grid_figure {
 
@@ -28,21 +25,16 @@ struct PolicyMap {
   std::vector<int> first;    // [depths,lengths] index of the first run; −1: none
 };
 
-class NeedleGrid final : public Figure {
+class NeedleGrid final : public PanelFigure {
  public:
   std::string model;
   std::string budget;  // as written
   std::vector<double> lengths, depths;
   std::vector<PolicyMap> policies;
 
-  double natural_height(const DrawRequest& request) const override {
-    return panels_natural_height(request.style, grid(request), request.width);
-  }
-
-  Scene draw(const DrawRequest& request) const override {
-    Scene scene = make_scene(request.style, request.width, request.height);
+  void draw_panels(Scene& scene, const DrawRequest& request,
+                   const std::vector<Axes>& axes) const override {
     const ColourScale colours = scale(request);
-    const std::vector<Axes> axes = add_panels(scene, request.style, grid(request));
     Rect all = axes.front().plot;  // one bar for all panels
     for (std::size_t p = 0; p < axes.size(); ++p) {
       add_cells(scene, request.style, axes[p], policies[p].found, static_cast<int>(depths.size()),
@@ -50,8 +42,7 @@ class NeedleGrid final : public Figure {
                 [](double value) { return fmt::format("{:.0f}", value); });
       all.width = std::max(all.width, axes[p].plot.right() - all.x);
       for (std::size_t cell = 0; cell < policies[p].first.size(); ++cell) {
-        Target target;
-        target.run = policies[p].first[cell];
+        Target target{.run = policies[p].first[cell]};
         if (target.run < 0) continue;
         const auto row = static_cast<double>(cell / lengths.size());
         const auto column = static_cast<double>(cell % lengths.size());
@@ -61,8 +52,6 @@ class NeedleGrid final : public Figure {
       }
     }
     add_colour_bar(scene, request.style, all, colours);
-    keep_fitting_texts(scene);
-    return scene;
   }
 
   void write_csv(CsvWriter& csv) const override {
@@ -106,15 +95,12 @@ class NeedleGrid final : public Figure {
 
  private:
   ColourScale scale(const DrawRequest& request) const {
-    ColourScale colours;
-    colours.map = request.style.amounts;
-    colours.high = 100.0;
-    colours.label = "Found (%)";
+    ColourScale colours{.map = request.style.amounts, .high = 100.0, .label = "Found (%)"};
     choose_limits(colours, request.limits, kPercent);
     return colours;
   }
 
-  PanelGrid grid(const DrawRequest& request) const {
+  PanelGrid grid(const DrawRequest& request) const override {
     std::vector<std::string> columns, rows;
     for (const double length : lengths) columns.push_back(format_count(std::lround(length)));
     for (const double depth : depths) rows.push_back(fmt::format("{:g}", depth));
@@ -125,12 +111,10 @@ class NeedleGrid final : public Figure {
     grid.least_width = 60.0;
     grid.right = colour_bar_width(request.style, scale(request), 80.0);
     for (const PolicyMap& map : policies) {
-      Panel panel;
-      panel.title = map.policy == "full" ? "full cache" : map.policy;
-      panel.x = name_axis(columns, "Length (tokens)");
-      panel.y = name_axis(rows, "Depth (%)");
-      panel.is_map = true;
-      grid.panels.push_back(std::move(panel));
+      grid.panels.push_back(Panel{.title = map.policy == "full" ? "full cache" : map.policy,
+                                  .x = name_axis(columns, "Length (tokens)"),
+                                  .y = name_axis(rows, "Depth (%)"),
+                                  .is_map = true});
     }
     return grid;
   }

@@ -13,14 +13,6 @@ namespace kvloupe::figure::norms_figure {
 
 namespace {
 
-Distributions::Column column(std::string title, std::string label, std::string row_label) {
-  Distributions::Column result;
-  result.title = std::move(title);
-  result.label = std::move(label);
-  result.row_label = std::move(row_label);
-  return result;
-}
-
 /// From 0 to just above the longest.
 void set_range(Distributions::Column& column) {
   float most = 0.0F;
@@ -36,8 +28,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   auto figure = std::make_unique<Distributions>();
   figure->layer = s.layer;
   figure->measure = "norm_l2";
-  figure->columns = {column("Keys", "‖k‖₂", "Head"), column("Queries", "‖q‖₂", "Query head"),
-                     column("Values", "‖v‖₂", "Head")};
+  figure->columns = {
+      {"Keys", "‖k‖₂", "Head"}, {"Queries", "‖q‖₂", "Query head"}, {"Values", "‖v‖₂", "Head"}};
   progress.set_total(trace.layer_model(s.layer).num_kv_heads +
                      trace.layer_model(s.layer).num_heads);
   for (int h = 0; h < trace.layer_model(s.layer).num_kv_heads; ++h) {

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
+#include <utility>
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"
@@ -35,12 +37,11 @@ std::vector<std::string> measures_with_values(const StudyTable& study, bool by_h
 
 ChoiceInfo name_choice(std::string name, std::string title, std::string tooltip,
                        std::string by_default) {
-  ChoiceInfo choice;
-  choice.name = std::move(name);
-  choice.title = std::move(title);
-  choice.tooltip = std::move(tooltip);
-  choice.values = {std::move(by_default)};
-  choice.kind = ChoiceKind::name;
+  ChoiceInfo choice{.name = std::move(name),
+                    .title = std::move(title),
+                    .tooltip = std::move(tooltip),
+                    .values = {std::move(by_default)},
+                    .kind = ChoiceKind::name};
   return choice;
 }
 
@@ -71,9 +72,7 @@ FigureInfo study_figure(std::string name, std::string title, std::string tooltip
   info.title = std::move(title);
   info.tooltip = std::move(tooltip) + ". From the results file of kvloupe study";
   info.topic = Topic::comparisons;
-  info.needs.evaluation = true;
-  info.needs.fewest_traces = 0;
-  info.needs.most_traces = 0;
+  info.needs = {.fewest_traces = 0, .most_traces = 0, .evaluation = true};
   info.unfit = why_no_study;
   return info;
 }
@@ -100,21 +99,19 @@ std::vector<std::string> measures_by_head(const StudyTable& study) {
   return measures_with_values(study, true);
 }
 
-std::string chosen_head_measure(const FigureInfo& info, const FigureInput& input,
-                                const std::string& choice) {
+std::string chosen_head_measure(const FigureInput& input, const std::string& choice) {
   const std::vector<std::string> measures = measures_by_head(*input.evaluation->study);
-  const std::string& chosen = figure::choice(info, input.choices, choice);
+  const std::string& chosen = input.choice(choice);
   if (chosen == kSecond) return measures.at(std::min<std::size_t>(1, measures.size() - 1));
-  return measures[place_of(info, choice.c_str(), chosen, measures, "measure by head")];
+  return measures[place_of(*input.info, choice.c_str(), chosen, measures, "measure by head")];
 }
 
-ChosenHeads chosen_heads(const FigureInfo& info, const FigureInput& input,
-                         const std::string& measure) {
+ChosenHeads chosen_heads(const FigureInput& input, const std::string& measure) {
   const StudyTable& study = *input.evaluation->study;
   ChosenHeads chosen;
-  chosen.table = chosen_table(info, input, true, measure);
-  chosen.policy = chosen_policy(info, input, chosen.table);
-  chosen.budget = chosen_budget(info, input, chosen.table);
+  chosen.table = chosen_table(input, true, measure);
+  chosen.policy = chosen_policy(input, chosen.table);
+  chosen.budget = chosen_budget(input, chosen.table);
   chosen.heads = head_table(study, chosen.table, chosen.policy, chosen.budget);
   require_one_model(study, chosen.table, chosen.heads);
   return chosen;
@@ -159,30 +156,26 @@ std::string axis_text(const StudyMeasure& measure) {
 
 Bounds bounds_of(const StudyMeasure& measure) { return measure.share ? kShare : Bounds{}; }
 
-MeasureTable chosen_table(const FigureInfo& info, const FigureInput& input, bool by_head,
-                          const std::string& only) {
+MeasureTable chosen_table(const FigureInput& input, bool by_head, const std::string& only) {
   const StudyTable& study = *input.evaluation->study;
   const std::vector<std::string> measures = measures_with_values(study, by_head);
   const std::string path = study.path.string();
   if (measures.empty()) throw WorkError(path + ": has no values yet; let the study go on first");
-  const std::string& chosen = only.empty() ? choice(info, input.choices, "measure") : only;
-  const int measure = study.measure(measures[place_of(info, "measure", chosen, measures)]);
+  const std::string& chosen = only.empty() ? input.choice("measure") : only;
+  const int measure = study.measure(measures[place_of(*input.info, "measure", chosen, measures)]);
   const std::vector<std::string> blocks = blocks_of(study, measure);
-  MeasureTable table =
-      measure_table(study, measure,
-                    blocks[place_of(info, "block", choice(info, input.choices, "block"), blocks)]);
+  MeasureTable table = measure_table(
+      study, measure, blocks[place_of(*input.info, "block", input.choice("block"), blocks)]);
   if (table.values.empty()) {
     throw WorkError(
-        fmt::format("{}: measure {}: no item of a policy is done yet; let the study go "
-                    "on first",
+        fmt::format("{}: measure {}: no item of a policy is done yet; let the study go on first",
                     path, table.measure));
   }
   return table;
 }
 
-std::size_t chosen_policy(const FigureInfo& info, const FigureInput& input,
-                          const MeasureTable& table) {
-  const std::string& chosen = choice(info, input.choices, "policy");
+std::size_t chosen_policy(const FigureInput& input, const MeasureTable& table) {
+  const std::string& chosen = input.choice("policy");
   if (chosen == kFirst) return 0;
   // Written in another way it is the same policy.
   std::string spec = chosen;
@@ -191,12 +184,11 @@ std::size_t chosen_policy(const FigureInfo& info, const FigureInput& input,
   } catch (const UsageError&) {
     // No policy of this program: perhaps one of the file's all the same.
   }
-  return place_of(info, "policy", spec, table.policies);
+  return place_of(*input.info, "policy", spec, table.policies);
 }
 
-std::size_t chosen_budget(const FigureInfo& info, const FigureInput& input,
-                          const MeasureTable& table) {
-  return place_of(info, "budget", choice(info, input.choices, "budget"), table.budgets);
+std::size_t chosen_budget(const FigureInput& input, const MeasureTable& table) {
+  return place_of(*input.info, "budget", input.choice("budget"), table.budgets);
 }
 
 std::vector<std::string> names_in_study(const FigureInfo& info, const Choices& choices,
@@ -219,6 +211,7 @@ std::vector<std::string> names_in_study(const FigureInfo& info, const Choices& c
     return names;
   }
   FigureInput input;
+  input.info = &info;
   input.evaluation = evaluation;
   input.choices = choices;
   try {
@@ -230,7 +223,7 @@ std::vector<std::string> names_in_study(const FigureInfo& info, const Choices& c
     // One that shows several measures: any of them tells.
     if (is_of_heads(info) && (!has_measure || figure::choice(info, choices, "measure") == "all"))
       only = measures_by_head(study).at(0);
-    const MeasureTable table = chosen_table(info, input, is_of_heads(info), only);
+    const MeasureTable table = chosen_table(input, is_of_heads(info), only);
     if (choice.name == "policy") add(table.policies);
     if (choice.name == "budget") add(table.budgets);
     if (choice.name == "block") add(blocks_of(study, study.measure(table.measure)));
@@ -261,6 +254,41 @@ std::string unfinished_text(const StudyTable& table) {
   if (done == all) return {};
   return fmt::format(" The study is not finished: {} of {} items are done.", format_count(done),
                      format_count(all));
+}
+
+FigureInfo evaluation_figure(std::string name, std::string title, std::string tooltip,
+                             const char* verb) {
+  FigureInfo info;
+  info.name = std::move(name);
+  info.title = std::move(title);
+  info.tooltip = std::move(tooltip) + ". From the results of kvloupe-capture " + verb;
+  info.needs = {.fewest_traces = 0, .most_traces = 0, .evaluation = true};
+  info.unfit = why_no_evaluation;
+  return info;
+}
+
+std::string why_no_evaluation(const Evaluation& evaluation) {
+  if (evaluation.task == Evaluation::Task::rescue) {
+    return "has the results of kvloupe-capture rescue; show figure rescue, or give results of "
+           "kvloupe-capture eval";
+  }
+  if (evaluation.task == Evaluation::Task::study) {
+    return "has the results of a study; show figure study-budget, study-ranks, study-heads, "
+           "head-scatter, head-profile, study-prompts, study-layers or study-loops, or give "
+           "results of kvloupe-capture eval";
+  }
+  return {};
+}
+
+std::string evaluated_budget(const FigureInput& input) {
+  const Evaluation& evaluation = *input.evaluation;
+  double tokens = 0.0;
+  for (const EvaluationRun& run : evaluation.runs) {
+    tokens += run.tokens / static_cast<double>(evaluation.runs.size());
+  }
+  constexpr int kLongest = 1 << 30;
+  const int length = static_cast<int>(std::clamp(std::round(tokens), 1.0, double{kLongest}));
+  return nearest_budget(evaluation, input.budget.resolve(length) / static_cast<double>(length));
 }
 
 }  // namespace kvloupe::figure

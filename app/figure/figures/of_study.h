@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "analysis/evaluation/evaluation.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/study/study_table.h"
 #include "app/figure/figure.h"
-#include "app/figure/figures/of_evaluation.h"
-#include "app/plot/limits.h"
+#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure {
 
@@ -36,13 +36,11 @@ std::string why_no_study(const Evaluation& evaluation);
 /// The chosen measure at the chosen block size: of those with values by head alone where `by_head`;
 /// `only`: not the chosen but this one. Throws UsageError for names that the file does not
 /// have, with those that it has, and WorkError where no item with values is done.
-MeasureTable chosen_table(const FigureInfo& info, const FigureInput& input, bool by_head = false,
+MeasureTable chosen_table(const FigureInput& input, bool by_head = false,
                           const std::string& only = "");
 /// Places in the table of what is chosen. Throw UsageError for what it does not have.
-std::size_t chosen_policy(const FigureInfo& info, const FigureInput& input,
-                          const MeasureTable& table);
-std::size_t chosen_budget(const FigureInfo& info, const FigureInput& input,
-                          const MeasureTable& table);
+std::size_t chosen_policy(const FigureInput& input, const MeasureTable& table);
+std::size_t chosen_budget(const FigureInput& input, const MeasureTable& table);
 
 /// A choice of a measure with values by head, under a name of its own: an axis, say.
 ChoiceInfo head_measure_choice(std::string name, std::string title, std::string tooltip,
@@ -51,8 +49,7 @@ ChoiceInfo head_measure_choice(std::string name, std::string title, std::string 
 std::vector<std::string> measures_by_head(const StudyTable& study);
 /// The measure that such a choice names; "first" and "second" are places in the file. Throws
 /// UsageError for one that the file does not have by head.
-std::string chosen_head_measure(const FigureInfo& info, const FigureInput& input,
-                                const std::string& choice);
+std::string chosen_head_measure(const FigureInput& input, const std::string& choice);
 
 /// A measure of every head at the chosen policy, budget and block.
 struct ChosenHeads {
@@ -61,8 +58,7 @@ struct ChosenHeads {
   HeadMeasureTable heads;
 };
 /// Throws as chosen_table(), and WorkError for heads of several models (require_one_model()).
-ChosenHeads chosen_heads(const FigureInfo& info, const FigureInput& input,
-                         const std::string& measure);
+ChosenHeads chosen_heads(const FigureInput& input, const std::string& measure);
 /// Why a file has no values by head, in the words of FigureInfo::unfit; empty where it has.
 std::string why_no_heads(const Evaluation& evaluation);
 
@@ -80,5 +76,17 @@ std::string prompts_text(const MeasureTable& table, long count);
 std::string task_text(const StudyMeasure& measure);
 /// How far the study is, for a caption; empty where all items are done.
 std::string unfinished_text(const StudyTable& table);
+
+/// A catalogue line with the needs of such a figure; `verb` of kvloupe-capture writes the results.
+FigureInfo evaluation_figure(std::string name, std::string title, std::string tooltip,
+                             const char* verb = "eval");
+
+/// Why a file is not of kvloupe-capture eval: the one line that sends a person to what shows it.
+/// Empty where it is.
+std::string why_no_evaluation(const Evaluation& evaluation);
+
+/// The evaluated budget nearest to the one chosen, as written; a count is of the mean prompt. Empty
+/// where only the full cache was run.
+std::string evaluated_budget(const FigureInput& input);
 
 }  // namespace kvloupe::figure

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <map>
 #include <utility>
 
@@ -13,7 +12,6 @@
 #include "analysis/replay/ask.h"
 #include "analysis/replay/follow.h"
 #include "app/figure/comparison.h"
-#include "app/figure/figures/asked_text.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/head_scatter.h"
 
@@ -39,10 +37,7 @@ OfHeads sink_of_heads(const FigureInput& input, Progress& progress) {
 }
 
 OfHeads spread_of_heads(const FigureInput& input, Progress& progress) {
-  ReadsRequest request;
-  request.tokens = {0};
-  request.effective_tokens = true;
-  request.states = &input.replays->states();
+  ReadsRequest request{.tokens = {0}, .effective_tokens = true, .states = &input.replays->states()};
   OfHeads values;
   for (const TokenReads& head : token_reads(*input.trace, request, progress))
     values[{head.layer, head.head}] = head.effective_tokens;
@@ -50,11 +45,10 @@ OfHeads spread_of_heads(const FigureInput& input, Progress& progress) {
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
-  const bool by_sink = choice(info, input.choices, "against") == "sink-strength";
-  const bool later = choice(info, input.choices, "queries") == "later";
+  const bool by_sink = input.choice("against") == "sink-strength";
+  const bool later = input.choice("queries") == "later";
   std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : chosen_policies(info, input)) {
+  for (const PolicySpec& policy : chosen_policies(input)) {
     WantedReplay one{policy};
     if (!later) {
       one.measures = {"output_error"};
@@ -64,14 +58,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   }
   const auto replays = replays_of(input, wanted, progress, later ? 2 * kReplaySteps : kReplaySteps);
   std::vector<AskedReplay> answers;
-  if (later) {
-    AskOptions options;
-    options.states = &input.replays->states();
-    Progress asking(progress, kReplaySteps);
-    answers = ask(*input.trace, pointers(replays),
-                  asked_first(input.trace->tokens(), input.trace->run()), options, asking);
-    asking.finish();
-  }
+  if (later) answers = asked_of(input, replays, progress);
   Progress of_trace(progress, kReplaySteps);
   const OfHeads spread =
       by_sink ? sink_of_heads(input, of_trace) : spread_of_heads(input, of_trace);
@@ -94,10 +81,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->x_measure = by_sink ? "sink_strength" : "effective_tokens";
   figure->y_label = "Output error";
   figure->y_name = "output error";
-  figure->y_measure =
-      (later ? std::string(asked_name(asked_first(input.trace->tokens(), input.trace->run()))) + "_"
-             : std::string()) +
-      "output_error";
+  figure->y_measure = later ? asked_measure(*input.trace, "output_error") : "output_error";
   figure->caption_text = fmt::format(
       "Output error Σ‖o − o′‖² / Σ‖o‖² of every head {}, against {} with the full cache; "
       "means over the head’s query heads, N = {}.",

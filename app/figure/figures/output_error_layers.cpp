@@ -6,7 +6,6 @@
 #include "analysis/policy/published.h"
 #include "analysis/replay/ask.h"
 #include "app/figure/comparison.h"
-#include "app/figure/figures/asked_text.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 
@@ -29,12 +28,10 @@ std::vector<double> errors_of_steps(const Replay& replay, int layers) {
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   const Trace& trace = *input.trace;
-  const std::vector<PolicySpec> policies = chosen_policies(info, input);
+  const std::vector<PolicySpec> policies = chosen_policies(input);
   // Without output weights the heads of a layer cannot be added up.
-  const bool steps =
-      choice(info, input.choices, "queries") == "steps" || !trace.has_output_weight();
+  const bool steps = input.choice("queries") == "steps" || !trace.has_output_weight();
   std::vector<WantedReplay> wanted;
   for (const PolicySpec& policy : policies) {
     wanted.push_back({.policy = policy});
@@ -44,24 +41,16 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   }
   const auto replays = replays_of(input, wanted, progress, steps ? 0 : kReplaySteps);
   const int layers = trace.model().num_layers;
-  const Asked asked = asked_first(trace.tokens(), trace.run());
-  AskOptions options;
-  options.states = &input.replays->states();
   LinePanels::Panel panel;
   std::vector<std::vector<double>> all;  // [policies] of [L]
   if (steps) {
     for (const auto& replay : replays) all.push_back(errors_of_steps(*replay, layers));
   } else {
-    Progress asking(progress, kReplaySteps);
-    for (AskedReplay& answer : ask(trace, pointers(replays), asked, options, asking))
+    for (AskedReplay& answer : asked_of(input, replays, progress))
       all.push_back(std::move(answer.layer_errors));
-    asking.finish();
   }
   for (std::size_t p = 0; p < policies.size(); ++p) {
-    LinePanels::Line line;
-    line.name = policies[p].text();
-    line.look = static_cast<int>(p);
-    line.marked = true;
+    LinePanels::Line line{.name = policies[p].text(), .look = static_cast<int>(p), .marked = true};
     const std::vector<double>& errors = all[p];
     for (std::size_t layer = 0; layer < errors.size(); ++layer) {
       if (!trace.attends(static_cast<int>(layer))) continue;
@@ -76,7 +65,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   for (int layer = 0; layer < layers; ++layer) names.push_back(std::to_string(layer));
   panel.x = name_axis(std::move(names), "Layer");
   panel.y = curve_axis(steps ? "Output error Σ‖o − o′‖² / Σ‖o‖²" : "Change of the layer's output",
-                       panel, choice(info, input.choices, "scale"));
+                       panel, input.choice("scale"));
   panel.y_grid = true;
   auto figure = std::make_unique<LinePanels>();
   figure->panels.push_back(std::move(panel));

@@ -19,8 +19,8 @@
 #include "app/figure/figures/read_dots.h"
 #include "app/figure/query_head_rows.h"
 #include "app/plot/cell_map.h"
-#include "app/plot/limits.h"
 #include "app/plot/map_plot.h"
+#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::overview_figure {
 
@@ -374,9 +374,7 @@ class Overview final : public Figure, public HeadValues {
   double title_room(const Style& style) const { return panels.size() > 1 ? style.text * 1.7 : 0.0; }
 
   ColourScale scale(const DrawRequest& request) const {
-    ColourScale colours;
-    colours.map = request.style.amounts;
-    colours.label = measure.label;
+    ColourScale colours{.map = request.style.amounts, .label = measure.label};
     if (scale_in_force() == CellScale::relative) return relative_scale(request);
     const Extent all = extent();
     const bool any = all.low <= all.high;
@@ -405,9 +403,7 @@ class Overview final : public Figure, public HeadValues {
   }
 
   ColourScale relative_scale(const DrawRequest& request) const {
-    ColourScale colours;
-    colours.is_signed = true;
-    colours.label = "% from the layer's mean";
+    ColourScale colours{.is_signed = true, .label = "% from the layer's mean"};
     double most = 0.0;
     for (const Panel& panel : panels) {
       for (const float v : shown_values(panel)) {
@@ -471,8 +467,7 @@ class Overview final : public Figure, public HeadValues {
     const double largest = largest_dot(axes.plot);
     for (int l = 0; l < layers; ++l) {
       for (int h = 0; h < heads; ++h) {
-        Markers dot;
-        dot.size = read_dot_size(static_cast<double>(reads[cell(l, h)]), largest);
+        Markers dot{.size = read_dot_size(static_cast<double>(reads[cell(l, h)]), largest)};
         if (dot.size == 0.0) continue;
         const auto value = static_cast<double>(values[cell(l, h)]);
         dot.fill = std::isnan(value) ? style.colours.ink : ink_on(lookup(value));
@@ -589,12 +584,11 @@ void add_full_cache(Overview& figure, const FigureInput& input, Progress& progre
     return;
   }
   const RoleInfo* role = role_of(name);
-  ReadsRequest request;
-  request.tokens = {0};
-  request.roles = role != nullptr;
-  request.effective_tokens = role == nullptr;
-  request.background = static_cast<bool>(input.on_part);
-  request.states = &input.replays->states();
+  ReadsRequest request{.tokens = {0},
+                       .roles = role != nullptr,
+                       .effective_tokens = role == nullptr,
+                       .background = static_cast<bool>(input.on_part),
+                       .states = &input.replays->states()};
   OverviewParts parts(input, figure);
   token_reads(*input.trace, request, progress, [&](const std::vector<TokenReads>& heads) {
     for (const TokenReads& head : heads) {
@@ -613,7 +607,7 @@ void add_full_cache(Overview& figure, const FigureInput& input, Progress& progre
 
 /// The share of the followed tokens that is left, and the heads that read them.
 void add_followed(Overview& figure, const FigureInput& input, Progress& progress) {
-  figure.followed = chosen_tokens(entry(), input);
+  figure.followed = chosen_tokens(input);
   for (const auto& replay : {input.policy_a, input.policy_b}) {
     if (!replay) continue;
     Panel panel = figure.empty_panel(replay->policy);
@@ -641,11 +635,10 @@ bool add_measured(Overview& figure, const FigureInput& input, Progress& progress
   const bool of_model = measure.family->scope == MeasureScope::queries;
   // Where an older figure is shown, its numbers are replaced as the whole replay is measured.
   if (input.partial && (of_model || input.shown)) return false;
-  MeasureRequest request;
-  request.measures = {figure.measure.name};
-  request.steps = {input.selection.step};
-  request.background = static_cast<bool>(input.on_part);
-  request.states = &input.replays->states();
+  MeasureRequest request{.measures = {figure.measure.name},
+                         .steps = {input.selection.step},
+                         .background = static_cast<bool>(input.on_part),
+                         .states = &input.replays->states()};
   const std::shared_ptr<const Replay>& last = input.policy_b ? input.policy_b : input.policy_a;
   for (const auto& replay : {input.policy_a, input.policy_b}) {
     if (!replay) continue;
@@ -712,9 +705,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->present = heads_of_layers(*input.trace);
   for (int layer = 0; layer < figure->layers; ++layer)
     figure->absent.push_back(absent_text(input.trace->layer_model(layer)));
-  const OverviewMeasure& chosen = *find_overview_measure(choice(entry(), input.choices, "measure"));
+  const OverviewMeasure& chosen = *find_overview_measure(input.choice("measure"));
   figure->measure = shown(measure_name(chosen.name, *input.trace));
-  figure->chosen_scale = choice(entry(), input.choices, "scale");
+  figure->chosen_scale = input.choice("scale");
   if (has_step(chosen)) figure->step = input.selection.step;
   if (chosen.from == From::trace) {
     add_full_cache(*figure, input, progress);

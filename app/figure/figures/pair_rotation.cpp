@@ -9,16 +9,15 @@
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
-#include "app/plot/limits.h"
+#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::pair_rotation_figure {
 
 namespace {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   const Selection& s = input.selection;
-  const double least = chosen_number(info, input, "least");
+  const double least = chosen_number(input, "least");
   const Matrix keys = input.trace->key(s.layer, s.head);
   auto figure = std::make_unique<LinePanels>();
   std::string counted;
@@ -28,8 +27,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     progress.check();
     const auto pairs =
         pair_rotations(view(keys), input.trace->layer_model(s.layer), distance, least);
-    LinePanels::Panel panel;
-    panel.title = fmt::format("m − n = {}", distance);
+    LinePanels::Panel panel{.title = fmt::format("m − n = {}", distance)};
     LinePanels::Line predicted, before, after;
     predicted.name = "cos((m − n)θ)";
     predicted.look = -1;
@@ -87,14 +85,7 @@ FigureInfo entry() {
   info.choices = {number_choice("least", "Smallest cosine",
                                 "Only neighbours whose whole keys have at least this cosine", "0.9",
                                 -1.0, 1.0)};
-  info.unavailable = [](const Trace& trace) -> std::string {
-    try {
-      Rope rope(trace.layer_model(trace.storing_layers().front()));
-      return {};
-    } catch (const WorkError& error) {
-      return error.what();
-    }
-  };
+  info.unavailable = without_rotation;
   info.compute = compute;
   return info;
 }

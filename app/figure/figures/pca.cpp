@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -233,7 +232,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const Selection& s = input.selection;
   auto figure = std::make_unique<Pca>();
   figure->selection = s;
-  const bool before = choice(entry(), input.choices, "rope") == "before";
+  const bool before = input.choice("rope") == "before";
   figure->rope = before ? "before RoPE" : "after RoPE";
   Matrix keys = input.trace->key(s.layer, s.head);
   if (before) keys = undo_rope(view(keys), input.trace->layer_model(s.layer));
@@ -273,10 +272,7 @@ FigureInfo entry() {
       "cache at the step";
   info.topic = Topic::keys;
   info.zoom = Zoom::both;
-  info.needs.head = true;
-  info.needs.step = true;
-  info.needs.policy = true;
-  info.needs.scores = true;
+  info.needs = {.head = true, .step = true, .policy = true, .scores = true};
   info.aspect = 1.25;
   info.choices = {{"rope",
                    "RoPE",

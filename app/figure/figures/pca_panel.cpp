@@ -2,18 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "analysis/metric/pca.h"
 #include "analysis/policy/published.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/panel_figure.h"
 #include "app/figure/token_state.h"
-#include "app/figure/top_legend.h"
-#include "app/plot/panels.h"
 #include "app/plot/series.h"
 #include "app/plot/value_axis.h"
-#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure::pca_panel_figure {
 
@@ -22,7 +18,7 @@ namespace {
 constexpr double kPale = 0.5;           // of the evicted: their density shows where keys were lost
 constexpr double kLongestName = 160.0;  // points: of a policy in the legend
 
-class PcaPanel final : public Figure {
+class PcaPanel final : public PanelFigure {
  public:
   Selection selection;
   std::string rope;
@@ -35,22 +31,11 @@ class PcaPanel final : public Figure {
   std::vector<std::string> policies;
   std::vector<std::vector<TokenState>> states;  // [policies] of [T]
 
-  double natural_height(const DrawRequest& request) const override {
-    PanelGrid grid = grid_of(request);
-    leave_room_for_legend(request, grid, legend(request.style));
-    return panels_natural_height(request.style, grid, request.width);
-  }
-
-  Scene draw(const DrawRequest& request) const override {
+  void draw_panels(Scene& scene, const DrawRequest& request,
+                   const std::vector<Axes>& axes) const override {
     const Style& style = request.style;
-    Scene scene = make_scene(style, request.width, request.height);
-    PanelGrid grid = grid_of(request);
-    add_top_legend(scene, request, grid, legend(style));
-    const std::vector<Axes> axes = add_panels(scene, style, grid);
     for (std::size_t p = 0; p < policies.size(); ++p) add_states(scene, style, axes[p], p);
     add_all(scene, style, axes.back());
-    keep_fitting_texts(scene);
-    return scene;
   }
 
   void write_csv(CsvWriter& csv) const override {
@@ -96,7 +81,7 @@ class PcaPanel final : public Figure {
     return {static_cast<double>(points(token, 0)), static_cast<double>(points(token, 1))};
   }
 
-  PanelGrid grid_of(const DrawRequest& request) const {
+  PanelGrid grid(const DrawRequest& request) const override {
     ValueRange x, y;
     for (int t = first; t < seen; ++t) {
       x.add(data(t).x);
@@ -104,8 +89,7 @@ class PcaPanel final : public Figure {
     }
     PanelGrid grid;
     for (std::size_t p = 0; p <= policies.size(); ++p) {
-      Panel panel;
-      panel.title = p < policies.size() ? policies[p] : "retained by each";
+      Panel panel{.title = p < policies.size() ? policies[p] : "retained by each"};
       const auto name = [&](int axis) {
         return fmt::format("PC {} ({} %)", axis + 1, format_number(100.0 * explained[axis], 2));
       };
@@ -120,7 +104,7 @@ class PcaPanel final : public Figure {
     return grid;
   }
 
-  std::vector<LegendEntry> legend(const Style& style) const {
+  Legend legend(const Style& style) const override {
     std::vector<LegendEntry> entries = {
         {"evicted", MarkerShape::circle, evicted_colour(style), std::nullopt},
         {"mean key", MarkerShape::star, style.colours.ink, std::nullopt}};
@@ -199,14 +183,13 @@ class PcaPanel final : public Figure {
 };
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   const Selection& s = input.selection;
   auto figure = std::make_unique<PcaPanel>();
   figure->selection = s;
-  const bool before = choice(info, input.choices, "rope") == "before";
+  const bool before = input.choice("rope") == "before";
   figure->rope = before ? "before RoPE" : "after RoPE";
   std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : chosen_policies(info, input)) {
+  for (const PolicySpec& policy : chosen_policies(input)) {
     wanted.push_back({.policy = policy, .layers = {s.layer}});
   }
   const auto replays = replays_of(input, wanted, progress);
@@ -242,9 +225,7 @@ FigureInfo entry() {
       "panel (KeyDiff, figures 4 and 7–9)";
   info.topic = Topic::keys;
   info.zoom = Zoom::both;
-  info.needs.head = true;
-  info.needs.step = true;
-  info.needs.comparison = true;
+  info.needs = {.head = true, .step = true, .comparison = true};
   info.width_mm = 178.0;
   info.choices = {
       policies_choice(published_list({"A", "B", "sink", "tova", "h2o", "snapkv", "keydiff"})),

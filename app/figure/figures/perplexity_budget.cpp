@@ -7,11 +7,11 @@
 #include <cmath>
 #include <optional>
 
-#include "analysis/study/share_interval.h"
+#include "analysis/study/intervals.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
-#include "app/figure/figures/of_evaluation.h"
-#include "app/plot/limits.h"
+#include "app/figure/figures/of_study.h"
+#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::perplexity_budget_figure {
 
@@ -115,9 +115,8 @@ double place_of(const Evaluation& evaluation, const std::string& budget, bool pe
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   progress.check();
-  const FigureInfo info = entry();
   const Evaluation& evaluation = *input.evaluation;
-  const Shown what = shown(evaluation, choice(info, input.choices, "measure"));
+  const Shown what = shown(evaluation, input.choice("measure"));
   std::vector<std::string> budgets = evaluation.budgets();
   const bool percent = std::any_of(budgets.begin(), budgets.end(), [](const std::string& budget) {
     return percent_of(budget).has_value();
@@ -132,10 +131,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   int look = 0;
   for (const std::string& policy : evaluation.policies()) {
     if (policy == "full") continue;
-    LinePanels::Line line;
-    line.name = policy;
-    line.look = look++;
-    line.marked = true;
+    LinePanels::Line line{.name = policy, .look = look++, .marked = true};
     LinePanels::Band band;
     band.look = line.look;
     band.low_id = policy + ", low_95";

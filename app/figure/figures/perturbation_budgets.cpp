@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/stage_comparison.h"
@@ -69,11 +67,10 @@ std::unique_ptr<const Figure> drawn(const StageComparison& what, const std::vect
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
-  const StageComparison what = stage_comparison(info, input);
+  const StageComparison what = stage_comparison(input);
   std::vector<WantedReplay> wanted;
   std::vector<int> budgets;
-  for (const Budget& budget : chosen_budgets(info, input)) {
+  for (const Budget& budget : chosen_budgets(input)) {
     budgets.push_back(budget.resolve(input.trace->run().prompt_length));
     for (WantedReplay& one : wanted_of(what)) {
       one.budget = budget;
@@ -96,8 +93,7 @@ FigureInfo entry() {
       "Mean ℒ with and without the two stages of CriticalKV, at several budgets (CriticalKV, "
       "figures 7 and 11), and the share of query heads with a smaller ℒ";
   info.topic = Topic::perturbation;
-  info.needs.step = true;
-  info.needs.comparison = true;
+  info.needs = {.step = true, .comparison = true};
   info.width_mm = 178.0;
   info.aspect = 2.6;
   info.choices = stage_choices();

@@ -9,7 +9,6 @@
 #include "app/figure/figures/stage_comparison.h"
 #include "app/figure/query_head_rows.h"
 #include "app/plot/cell_map.h"
-#include "app/plot/limits.h"
 #include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
 
@@ -72,18 +71,15 @@ class PerturbationHeads final : public Figure {
     }
     return fmt::format(
                "Reduction of the output perturbation {} of every query head by the second stage, "
-               "in "
-               "percent of the value without the stage, {}. Smaller in {} of {} query heads, "
-               "larger in "
-               "{}.",
+               "in percent of the value without the stage, {}. Smaller in {} of {} query heads, "
+               "larger in {}.",
                symbol, settings, better, reductions.size(), worse) +
            absent_rows_text(present);
   }
 
  private:
   ColourScale scale(const DrawRequest& request) const {
-    ColourScale colours;
-    colours.is_signed = true;
+    ColourScale colours{.is_signed = true};
     colours.label = "Less ℒ (%)";  // short: the map may be two rows high
     double most = 0.0;
     for (const float value : reductions) {
@@ -99,8 +95,7 @@ class PerturbationHeads final : public Figure {
 
   PanelGrid grid(const DrawRequest& request) const {
     PanelGrid grid;
-    Panel panel;
-    panel.x = head_axis(heads);
+    Panel panel{.x = head_axis(heads)};
     if (group > 1) {  // no key-value heads: numbers of their own, one to a cell
       std::vector<std::string> names;
       for (int head = 0; head < heads; ++head) names.push_back(std::to_string(head));
@@ -116,8 +111,7 @@ class PerturbationHeads final : public Figure {
 };
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
-  const StageComparison what = stage_comparison(info, input);
+  const StageComparison what = stage_comparison(input);
   const auto replays = replays_of(input, wanted_of(what), progress);
   auto figure = std::make_unique<PerturbationHeads>();
   figure->layers = input.trace->model().num_layers;
@@ -165,8 +159,7 @@ FigureInfo entry() {
       "(CriticalKV, figures 5 and 9; 12 and 13 for the L2 norm)";
   info.topic = Topic::perturbation;
   info.limits = true;
-  info.needs.step = true;
-  info.needs.comparison = true;
+  info.needs = {.step = true, .comparison = true};
   info.aspect = 1.3;
   info.choices = stage_choices();
   info.unavailable = no_perturbation;

@@ -11,15 +11,13 @@ namespace kvloupe::figure::perturbation_layers_figure {
 namespace {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
-  const StageComparison what = stage_comparison(info, input);
+  const StageComparison what = stage_comparison(input);
   const auto replays = replays_of(input, wanted_of(what), progress);
   const ModelInfo& model = input.trace->model();
   LinePanels::Panel panel;
   for (std::size_t r = 0; r < replays.size(); ++r) {
     const std::vector<double> all = perturbations(what, *replays[r]);
-    LinePanels::Line line;
-    line.name = r == 0 ? "without" : "with two stages";
+    LinePanels::Line line{.name = r == 0 ? "without" : "with two stages"};
     // Policy B's look for what is left behind, A's for the policy looked at.
     line.look = r == 0 ? 1 : 0;
     line.marked = true;
@@ -36,7 +34,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   std::vector<std::string> names;
   for (int layer = 0; layer < model.num_layers; ++layer) names.push_back(std::to_string(layer));
   panel.x = name_axis(std::move(names), "Layer");
-  panel.y = curve_axis("Mean " + what.symbol, panel, choice(info, input.choices, "scale"));
+  panel.y = curve_axis("Mean " + what.symbol, panel, input.choice("scale"));
   panel.y_grid = true;
   auto figure = std::make_unique<LinePanels>();
   figure->panels.push_back(std::move(panel));
@@ -62,8 +60,7 @@ FigureInfo entry() {
       "ℒ per layer with and without the two stages of CriticalKV (after CriticalKV, figures 6 and "
       "10, which follow hidden states through a running model; here each layer is computed alone)";
   info.topic = Topic::perturbation;
-  info.needs.step = true;
-  info.needs.comparison = true;
+  info.needs = {.step = true, .comparison = true};
   info.aspect = 1.5;
   info.choices = stage_choices();
   info.choices.push_back(curve_scale_choice());

@@ -258,9 +258,8 @@ class PolicyDiff final : public Figure {
     const std::vector<Kept>& kept = rows.front();
     add_token_text(scene, style, text, first_shown(request), selection.last_token, top,
                    [&](std::size_t t) {
-                     TokenLook look;
-                     look.ground = ground_of(style, kept[t]);
-                     look.faint = kept[t] == Kept::neither || is_out_of_play(kept[t]);
+                     TokenLook look{.ground = ground_of(style, kept[t]),
+                                    .faint = kept[t] == Kept::neither || is_out_of_play(kept[t])};
                      if (kept[t] == Kept::only_a) look.underline = style.colours.retained;
                      if (kept[t] == Kept::only_b) look.underline = style.colours.evicted;
                      look.dashed = kept[t] == Kept::only_b;
@@ -273,10 +272,7 @@ class PolicyDiff final : public Figure {
   void draw_map(Scene& scene, const DrawRequest& request, double top) const {
     const Style& style = request.style;
     const int count = static_cast<int>(rows.size());
-    MapPlot plot;
-    plot.top = top;
-    plot.aspect = 0.0;
-    plot.colour_bar = false;
+    MapPlot plot{.aspect = 0.0, .top = top, .colour_bar = false};
     const auto [x0, x1] = request.x_range.value_or(
         std::pair<double, double>(selection.first_token, selection.last_token + 1.0));
     plot.x = {AxisMeaning::token, AxisScale::linear, x0, x1, "Token"};
@@ -368,9 +364,7 @@ class PolicyDiff final : public Figure {
   void add_regions(Scene& scene, const Axes& axes, int first, int end) const {
     for (std::size_t r = 0; r < rows.size(); ++r) {  // the whole row; its tokens the axis tells
       const double row = axes.plot.height / static_cast<double>(rows.size());
-      Target target;
-      target.layer = heads[r].layer;
-      target.head = heads[r].head;
+      Target target{.layer = heads[r].layer, .head = heads[r].head};
       scene.regions.push_back(
           {{axes.plot.x, axes.plot.y + static_cast<double>(r) * row, axes.plot.width, row},
            target});
@@ -382,10 +376,7 @@ class PolicyDiff final : public Figure {
         const double row = axes.plot.height / static_cast<double>(rows.size());
         const double left = axes.to_page(t, axes.y.first).x;
         const double right = axes.to_page(t + 1, axes.y.first).x;
-        Target target;
-        target.token = t;
-        target.layer = heads[r].layer;
-        target.head = heads[r].head;
+        Target target{.token = t, .layer = heads[r].layer, .head = heads[r].head};
         scene.regions.push_back(
             {{left, axes.plot.y + static_cast<double>(r) * row, right - left, row}, target});
       }
@@ -399,7 +390,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const Replay& a = *input.policy_a;
   const Replay& b = *input.policy_b;
   auto figure = std::make_unique<PolicyDiff>();
-  const std::string show = choice(entry(), input.choices, "show");
+  const std::string show = input.choice("show");
   figure->layout = show == "heads" ? Layout::heads : show == "steps" ? Layout::steps : Layout::text;
   figure->selection = s;
   figure->policy_a = a.policy;
@@ -444,12 +435,12 @@ FigureInfo entry() {
       "the step, for the selected head at every step, or on the text";
   info.topic = Topic::comparisons;
   info.zoom = Zoom::x;
-  info.needs.head = true;
-  info.needs.step = true;
-  info.needs.tokens = true;
-  info.needs.policy = true;
-  info.needs.policy_b = true;
-  info.needs.all_layers = true;
+  info.needs = {.head = true,
+                .step = true,
+                .tokens = true,
+                .policy = true,
+                .all_layers = true,
+                .policy_b = true};
   info.width_mm = 178.0;
   info.aspect = 2.0;
   info.choices = {

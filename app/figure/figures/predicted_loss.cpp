@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/ask.h"
 #include "app/figure/comparison.h"
-#include "app/figure/figures/asked_text.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/head_scatter.h"
 #include "app/figure/figures/stage_comparison.h"
@@ -48,12 +46,11 @@ std::string tightness_text(const HeadScatter& figure) {
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
-  const bool by_bound = choice(info, input.choices, "predicted") == "bound";
-  const bool later = choice(info, input.choices, "queries") == "later";
+  const bool by_bound = input.choice("predicted") == "bound";
+  const bool later = input.choice("queries") == "later";
   const int step = input.selection.step;
   std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : chosen_policies(info, input)) {
+  for (const PolicySpec& policy : chosen_policies(input)) {
     WantedReplay one{policy};
     one.measures = {by_bound ? "bound_l1" : "retained_mass"};
     if (!later) one.measures.emplace_back("perturbation_l1");
@@ -62,14 +59,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   }
   const auto replays = replays_of(input, wanted, progress, later ? kReplaySteps : 0);
   std::vector<AskedReplay> answers;
-  if (later) {
-    AskOptions options;
-    options.states = &input.replays->states();
-    Progress asking(progress, kReplaySteps);
-    answers = ask(*input.trace, pointers(replays),
-                  asked_first(input.trace->tokens(), input.trace->run()), options, asking);
-    asking.finish();
-  }
+  if (later) answers = asked_of(input, replays, progress);
   auto figure = std::make_unique<HeadScatter>();
   const Measure& bound = require_measure("bound_l1");
   const Measure& loss = require_measure("perturbation_l1");
@@ -91,10 +81,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->x_label = by_bound ? "Predicted: bound θ (L1)" : "Predicted: attention lost, 1 − S";
   figure->y_label = "Measured: loss ℒ (L1)";
   figure->x_measure = by_bound ? "bound_l1" : "lost_attention";
-  figure->y_measure =
-      (later ? std::string(asked_name(asked_first(input.trace->tokens(), input.trace->run()))) + "_"
-             : std::string()) +
-      "perturbation_l1";
+  figure->y_measure = later ? asked_measure(*input.trace, "perturbation_l1") : "perturbation_l1";
   const std::string predicted =
       by_bound ? "the bound θ that CriticalKV’s theorem 3.3 gives" : "the attention lost, 1 − S,";
   const std::string budget = format_count(replays.front()->budget);
@@ -126,8 +113,7 @@ FigureInfo entry() {
       "for the same query) or the attention lost, and the loss ℒ that was measured, for the step's "
       "last query or for queries that come later";
   info.topic = Topic::perturbation;
-  info.needs.step = true;
-  info.needs.comparison = true;
+  info.needs = {.step = true, .comparison = true};
   info.width_mm = 178.0;
   info.aspect = 2.2;
   info.choices = {{"predicted",

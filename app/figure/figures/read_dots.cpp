@@ -26,8 +26,7 @@ void add_read_legend(Scene& scene, const Style& style, double x, double largest)
   x += name.width + 8.0;
   scene.add(std::move(name));
   for (const double read : kShownReads) {
-    Markers dot;
-    dot.size = read_dot_size(read, largest);
+    Markers dot{.size = read_dot_size(read, largest)};
     if (dot.size == 0.0) continue;
     dot.fill = style.colours.ink;
     dot.points = {{x + dot.size / 2, kLegendMiddle}};

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "analysis/error.h"
@@ -14,7 +13,6 @@
 #include "analysis/replay/ask.h"
 #include "analysis/replay/budget_entries.h"
 #include "app/figure/comparison.h"
-#include "app/figure/figures/asked_text.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 
@@ -33,13 +31,13 @@ struct Wanted {
   int page = 0;
 };
 
-Wanted wanted_of(const FigureInfo& info, const FigureInput& input) {
+Wanted wanted_of(const FigureInput& input) {
   Wanted wanted;
-  wanted.how = choice(info, input.choices, "how");
+  wanted.how = input.choice("how");
   // A page larger than the budget would leave nothing: the largest that fits, as the legend says.
-  wanted.page = std::min(static_cast<int>(chosen_number(info, input, "page")),
+  wanted.page = std::min(static_cast<int>(chosen_number(input, "page")),
                          budget_entries(input.budget, *input.trace, parse_policy("full")));
-  for (const PolicySpec& policy : chosen_policies(info, input)) {
+  for (const PolicySpec& policy : chosen_policies(input)) {
     if (keeps_everything(policy)) continue;
     try {
       const std::string shared = policy.text() + "+shared(" + wanted.how + ")";
@@ -83,8 +81,7 @@ class Parts {
       places.push_back(i);
     }
     if (fresh.empty()) return;
-    AskOptions options;
-    options.states = &input_.replays->states();
+    AskOptions options{.states = &input_.replays->states()};
     std::vector<AskedReplay> found = ask(*input_.trace, fresh, asked_, options, progress);
     for (std::size_t i = 0; i < found.size(); ++i) answers_[places[i]] = std::move(found[i]);
   }
@@ -96,8 +93,7 @@ class Parts {
         fmt::format("one set for each layer, pages of {}", wanted_.page)};
     std::string held;
     for (std::size_t p = 0; p < wanted_.policies.size(); ++p) {
-      LinePanels::Panel panel;
-      panel.title = wanted_.policies[p].text();
+      LinePanels::Panel panel{.title = wanted_.policies[p].text()};
       std::vector<std::string> entries, changes;
       for (std::size_t k = 0; k < kKinds; ++k) {
         const std::size_t at = p * kKinds + k;
@@ -115,7 +111,7 @@ class Parts {
       }
       names.emplace_back("all");
       panel.x = name_axis(std::move(names), "Layer");
-      panel.y = curve_axis("Change of the output", panel, choice(entry(), input_.choices, "scale"));
+      panel.y = curve_axis("Change of the output", panel, input_.choice("scale"));
       panel.y_grid = true;
       figure->panels.push_back(std::move(panel));
     }
@@ -127,8 +123,7 @@ class Parts {
         "layers together (all), {}, with sets from the finest that a policy can choose to those "
         "that an engine with one table of blocks can hold; heads share by {}. N = {}. All layers "
         "together, with the mean entries of a head after the last step: {}. The last page always "
-        "stays, so a policy "
-        "that keeps no recent tokens by itself can lose less with pages.",
+        "stays, so a policy that keeps no recent tokens by itself can lose less with pages.",
         asked_text(*input_.trace), wanted_.how, replays.front()->budget, held);
     figure->caption_text += curve_scale_words(figure->panels.front());
     for (const std::string& refusal : wanted_.refusals) figure->caption_text += " " + refusal + ".";
@@ -139,10 +134,7 @@ class Parts {
   /// A line over the layers, and a mark for all of them together.
   void add_kind(LinePanels::Panel& panel, const std::string& name, int look,
                 const AskedReplay& answer) const {
-    LinePanels::Line line;
-    line.name = name;
-    line.look = look;
-    line.marked = true;
+    LinePanels::Line line{.name = name, .look = look, .marked = true};
     for (std::size_t layer = 0; layer < answer.layer_errors.size(); ++layer) {
       if (!input_.trace->attends(static_cast<int>(layer))) continue;
       line.points.push_back({static_cast<double>(layer) + 0.5, answer.layer_errors[layer]});
@@ -160,7 +152,7 @@ class Parts {
 };
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const Wanted wanted = wanted_of(entry(), input);
+  const Wanted wanted = wanted_of(input);
   std::vector<WantedReplay> replays;
   for (const auto& kinds : wanted.kinds) {
     for (const PolicySpec& kind : kinds) replays.push_back({.policy = kind});
@@ -194,8 +186,7 @@ FigureInfo entry() {
       "What is lost when each head has a set of its own, when all heads of a layer share one, and "
       "when that one consists of whole pages, as engines such as vLLM and SGLang hold them: the "
       "change of each layer's attention output and of all layers together, for the answer's "
-      "queries "
-      "(else the question's, else later ones), at the same budget";
+      "queries (else the question's, else later ones), at the same budget";
   info.topic = Topic::comparisons;
   info.needs.comparison = true;
   info.width_mm = 178.0;

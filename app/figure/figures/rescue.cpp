@@ -11,7 +11,7 @@
 #include <span>
 
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/of_evaluation.h"
+#include "app/figure/figures/of_study.h"
 #include "app/plot/bar_plot.h"
 #include "app/plot/panels.h"
 #include "app/plot/printable.h"
@@ -56,9 +56,7 @@ class Rescue final : public Figure {
         const double end = value(rows[row]);
         const double length = std::abs(at.to_page(end, 0.0).x - at.to_page(0.0, 0.0).x);
         if (!(length >= kLeastBar)) continue;  // its outline would be all there is
-        SeriesLook look;
-        look.colour = colour;
-        look.filled = filled(rows[row]);
+        SeriesLook look{.colour = colour, .filled = filled(rows[row])};
         add_bar(scene, style, at, static_cast<double>(row), 0.0, end, look, 0, 1, false);
       }
     };
@@ -79,9 +77,7 @@ class Rescue final : public Figure {
     for (const Axes& at : std::span(axes).first(3)) {
       for (std::size_t row = 0; row < rows.size(); ++row) {
         const RescueEffect& head = results.keep.heads[rows[row]];
-        Target target;
-        target.layer = head.at.layer;
-        target.head = head.at.head;
+        Target target{.layer = head.at.layer, .head = head.at.head};
         scene.regions.push_back({row_of(at, row), target});
       }
     }
@@ -134,11 +130,10 @@ class Rescue final : public Figure {
         model.empty() ? "" : " of " + model, r.policy, r.budget, printable(r.full_says),
         r.full_logprob, printable(r.policy_says), r.policy_logprob);
     text += fmt::format(
-        "a, {}, from a replay; b, gain in the answer's "
-        "log-probability when the running model with the policy keeps them in that head alone "
-        "(filled: the answer is right); c, its change when the full cache drops them in that head "
-        "alone (filled: wrong). Dashed: in all heads at once. If there is room, d: a against b, "
-        "every head (filled: in the set). ",
+        "a, {}, from a replay; b, gain in the answer's log-probability when the running model with "
+        "the policy keeps them in that head alone (filled: the answer is right); c, its change "
+        "when the full cache drops them in that head alone (filled: wrong). Dashed: in all heads "
+        "at once. If there is room, d: a against b, every head (filled: in the set). ",
         predicted_words());
     const auto set = [&](const RescueSide& side, const char* does) {
       if (!side.smallest) return;
@@ -193,8 +188,7 @@ class Rescue final : public Figure {
   /// Every head: what was predicted against what keeping the tokens there gains.
   void add_scatter(Scene& scene, const Style& style, const Axes& axes) const {
     for (const bool of_set : {false, true}) {
-      Markers points;
-      points.size = 4.0;
+      Markers points{.size = 4.0};
       if (of_set) points.fill = style.colours.retained;
       points.stroke = Stroke{style.colours.retained, 0.7, {}, Cap::butt};
       for (std::size_t i = 0; i < results.keep.heads.size(); ++i) {
@@ -278,10 +272,9 @@ class Rescue final : public Figure {
     add("Kept", x_axis("Gain (nats)", range(results.keep)));
     add("Dropped", x_axis("Change (nats)", range(results.drop)));
     if (!proof) return grid;
-    Panel scatter;
-    scatter.title = "Proof";
-    scatter.x = x_axis(predicted_axis(), every.padded());
-    scatter.y = y_axis("Gain (nats)", gains.padded());
+    Panel scatter{.title = "Proof",
+                  .x = x_axis(predicted_axis(), every.padded()),
+                  .y = y_axis("Gain (nats)", gains.padded())};
     scatter.x_grid = scatter.y_grid = true;
     grid.panels.push_back(std::move(scatter));
     return grid;

@@ -15,12 +15,10 @@ namespace {
 constexpr int bins = 24;
 
 LinePanels::Panel lengths_panel(const std::vector<int>& lengths) {
-  LinePanels::Panel panel;
-  panel.title = "Prompt lengths";
+  LinePanels::Panel panel{.title = "Prompt lengths"};
   const double most = 1.05 * *std::max_element(lengths.begin(), lengths.end());
   // The share of prompts that are at most so long: every prompt is one step, however few there are.
-  LinePanels::Line line;
-  line.id = "share of prompts at most this long";
+  LinePanels::Line line{.id = "share of prompts at most this long"};
   line.points.push_back({0.0, 0.0});
   std::vector<int> sorted = lengths;
   std::sort(sorted.begin(), sorted.end());
@@ -39,8 +37,7 @@ LinePanels::Panel lengths_panel(const std::vector<int>& lengths) {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   progress.check();
-  const FigureInfo info = entry();
-  const std::vector<Budget> budgets = chosen_budgets(info, input);
+  const std::vector<Budget> budgets = chosen_budgets(input);
   std::vector<int> lengths, most;  // and the most entries a cache can hold of each prompt
   for (const auto& trace : input.traces) {
     const int length = trace->run().prompt_length;
@@ -49,8 +46,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     const Reach reach = trace->same_reach() ? trace->reach(trace->storing_layers().front()) : 0;
     most.push_back(std::max(1, length - first_seen(length, reach)));
   }
-  LinePanels::Panel panel;
-  panel.title = "Retained";
+  LinePanels::Panel panel{.title = "Retained"};
   LinePanels::Line mean;
   mean.name = input.traces.size() > 1 ? "mean" : "";
   mean.id = "mean";
@@ -103,8 +99,7 @@ FigureInfo entry() {
       "How long the prompts are and which share of them a budget in entries retains (KeyDiff, "
       "figure 10, tables 5 and 6): min(1, N/length). Several traces are several prompts";
   info.topic = Topic::comparisons;
-  info.needs.comparison = true;
-  info.needs.most_traces = 1000;
+  info.needs = {.comparison = true, .most_traces = 1000};
   info.width_mm = 178.0;
   info.choices = {budgets_choice("16,32,64,128,256,512,1024")};
   info.shows = [](std::string_view setting, const Choices&) {  // no policy is at work

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -74,10 +73,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   }
   const auto replays = replays_of(input, wanted, progress);
 
-  ReadsRequest request;
-  request.tokens = {0};
-  request.roles = true;
-  request.states = &input.replays->states();
+  ReadsRequest request{.tokens = {0}, .roles = true, .states = &input.replays->states()};
   RolesOfHeads roles;
   for (const TokenReads& head : token_reads(trace, request, progress))
     roles[{head.layer, head.head}] = head.roles;
@@ -139,8 +135,7 @@ FigureInfo entry() {
       "By the role of the query heads (figure roles): entries kept after the step, and the share "
       "of the last query's attention, as with the full cache, that goes to evicted tokens";
   info.topic = Topic::kept;
-  info.needs.step = true;
-  info.needs.comparison = true;
+  info.needs = {.step = true, .comparison = true};
   info.width_mm = 120.0;
   info.aspect = 2.0;
   info.compute = compute;

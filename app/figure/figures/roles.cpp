@@ -10,8 +10,8 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/query_head_rows.h"
 #include "app/plot/cell_map.h"
-#include "app/plot/limits.h"
 #include "app/plot/panels.h"
+#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::roles_figure {
 
@@ -86,12 +86,11 @@ class Roles final : public Figure {
   std::string caption() const override {
     std::string text =
         "Roles of every query head with the full cache on this one trace (over many prompts: "
-        "figure "
-        "head-profile of a study), outlined where a head is "
-        "named by the role: its value exceeds the threshold by the largest factor. A head that "
-        "rests on the sink is outlined there, too, beside its name. After each role: how many "
-        "heads reach its threshold; in brackets, how many reach two thirds of the threshold, and "
-        "how many one and a half times the threshold.";
+        "figure head-profile of a study), outlined where a head is named by the role: its value "
+        "exceeds the threshold by the largest factor. A head that rests on the sink is outlined "
+        "there, too, beside its name. After each role: how many heads reach its threshold; in "
+        "brackets, how many reach two thirds of the threshold, and how many one and a half times "
+        "the threshold.";
     for (std::size_t role = 0; role < role_catalog().size(); ++role) {
       const RoleInfo& info = role_catalog()[role];
       text +=
@@ -117,16 +116,13 @@ class Roles final : public Figure {
   }
 
   ColourScale scale(const DrawRequest& request) const {
-    ColourScale colours;
-    colours.map = request.style.amounts;
-    colours.label = "Share";
+    ColourScale colours{.map = request.style.amounts, .label = "Share"};
     choose_limits(colours, request.limits, kShare);
     return colours;
   }
 
   PanelGrid panels(const DrawRequest& request) const {
-    PanelGrid grid;
-    grid.aspect = cell_map_aspect(layers, query_heads);
+    PanelGrid grid{.aspect = cell_map_aspect(layers, query_heads)};
     // Two or three rows of high maps would need a page of a column's width.
     if (request.width <= kWide) grid.aspect = std::max(grid.aspect, kLeastAspect);
     grid.least_width = 60.0;
@@ -166,10 +162,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->present = query_heads_of_layers(*input.trace);
   figure->roles.resize(static_cast<std::size_t>(figure->layers * figure->query_heads));
   figure->group = input.trace->model().group_size();
-  ReadsRequest request;
-  request.tokens = {0};
-  request.roles = true;
-  request.states = &input.replays->states();
+  ReadsRequest request{.tokens = {0}, .roles = true, .states = &input.replays->states()};
   for (const TokenReads& head : token_reads(*input.trace, request, progress)) {
     const int group = figure->rows[static_cast<std::size_t>(head.layer)].group;
     std::copy(head.roles.begin(), head.roles.end(),

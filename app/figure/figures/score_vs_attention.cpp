@@ -13,14 +13,11 @@
 #include "analysis/unknown.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_limits.h"
+#include "app/figure/panel_figure.h"
 #include "app/figure/token_state.h"
-#include "app/figure/top_legend.h"
 #include "app/plot/dot_plot.h"
 #include "app/plot/line_plot.h"
-#include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
-#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure::score_vs_attention_figure {
 
@@ -46,7 +43,7 @@ struct Scored {
   long free = 0;
 };
 
-class ScoreVsAttention final : public Figure {
+class ScoreVsAttention final : public PanelFigure {
  public:
   Selection selection;
   int budget = 0;
@@ -55,25 +52,15 @@ class ScoreVsAttention final : public Figure {
   bool log_scale = false;
   std::vector<Scored> policies;  // one or two
 
-  double natural_height(const DrawRequest& request) const override {
-    PanelGrid panels = grid(request);
-    leave_room_for_legend(request, panels, legend(request.style));
-    return panels_natural_height(request.style, panels, request.width);
-  }
+  bool shares_limits() const override { return true; }
 
-  Scene draw(const DrawRequest& request) const override {
+  void draw_panels(Scene& scene, const DrawRequest& request,
+                   const std::vector<Axes>& axes) const override {
     const Style& style = request.style;
-    Scene scene = make_scene(style, request.width, request.height);
-    PanelGrid panels = grid(request);
-    add_top_legend(scene, request, panels, legend(style));
-    show_limits(request, panels);
-    const std::vector<Axes> axes = add_panels(scene, style, panels);
     for (std::size_t p = 0; p < policies.size(); ++p)
       add_entries(scene, style, axes[p], policies[p]);
     if (later_queries == 0)
       add_note(scene, style, "No query comes later", axes[0].plot.centre(), Align::centre);
-    keep_fitting_texts(scene);
-    return scene;
   }
 
   void write_csv(CsvWriter& csv) const override {
@@ -159,7 +146,7 @@ class ScoreVsAttention final : public Figure {
     return look;
   }
 
-  std::vector<SeriesLabel> legend(const Style& style) const {
+  Legend legend(const Style& style) const override {
     std::vector<SeriesLabel> labels;
     for (const TokenState state : kShown) {
       const bool any = std::any_of(policies.begin(), policies.end(), [&](const Scored& one) {
@@ -171,24 +158,21 @@ class ScoreVsAttention final : public Figure {
     return labels;
   }
 
-  PanelGrid grid(const DrawRequest& request) const {
+  PanelGrid grid(const DrawRequest& request) const override {
     ValueRange later;
     for (const Scored& one : policies) {
       for (const Entry& entry : one.entries) {
         if (!log_scale || entry.later > 0.0) later.add(entry.later);
       }
     }
-    PanelGrid grid;
-    grid.aspect = 1.25;
-    grid.least_width = 100.0;
+    PanelGrid grid{.least_width = 100.0, .aspect = 1.25};
     for (const Scored& one : policies) {
       ValueRange scores;
       for (const Entry& entry : one.entries) scores.add(ranks ? entry.rank : entry.score);
-      Panel panel;
-      panel.title = policies.size() > 1 ? one.policy : "";
-      panel.x = x_axis(ranks ? "Rank of the score" : "Score", scores.padded());
-      panel.y = log_scale ? y_axis("Later attention", later.padded_log(), AxisScale::log)
-                          : y_axis("Later attention", later.from_zero());
+      Panel panel{.title = policies.size() > 1 ? one.policy : "",
+                  .x = x_axis(ranks ? "Rank of the score" : "Score", scores.padded()),
+                  .y = log_scale ? y_axis("Later attention", later.padded_log(), AxisScale::log)
+                                 : y_axis("Later attention", later.from_zero())};
       if (request.x_range) panel.x.show(*request.x_range);
       if (request.y_range) panel.y.show(*request.y_range);
       grid.panels.push_back(std::move(panel));
@@ -284,13 +268,12 @@ Scored scored(const FigureInput& input, const Replay& replay, const LayerStates&
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   const Selection& s = input.selection;
   auto figure = std::make_unique<ScoreVsAttention>();
   figure->selection = s;
   figure->budget = input.policy_a->budget;
-  figure->ranks = choice(info, input.choices, "scores") == "rank";
-  figure->log_scale = choice(info, input.choices, "scale") == "log";
+  figure->ranks = input.choice("scores") == "rank";
+  figure->log_scale = input.choice("scale") == "log";
   figure->later_queries =
       input.trace->length() - input.policy_a->blocks.at(static_cast<std::size_t>(s.step)).end;
   StateParts parts = StateParts::keys_only();
@@ -312,13 +295,9 @@ FigureInfo entry() {
       "Each entry of the cache before the step's eviction: the policy's score, and the mean of "
       "A[q,i] over all queries q after the step, with the full cache, mean over the head's query "
       "heads. A policy that foretells attention has Spearman's rank correlation ρ = 1; equal "
-      "values "
-      "share their rank. As a map of all heads: overview, score_attention_correlation";
+      "values share their rank. As a map of all heads: overview, score_attention_correlation";
   info.topic = Topic::attention;
-  info.needs.head = true;
-  info.needs.step = true;
-  info.needs.policy = true;
-  info.needs.scores = true;
+  info.needs = {.head = true, .step = true, .policy = true, .scores = true};
   info.aspect = 1.3;
   info.choices = {
       {"scores", "Scores", "The ranks of the scores, or the scores themselves", {"rank", "value"}},

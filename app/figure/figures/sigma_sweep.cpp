@@ -64,11 +64,10 @@ void add_lines(LinePanels::Panel& panel, int layer, const std::vector<double>& s
   for (std::size_t i = 0; i < sigmas.size(); ++i) mean.points.push_back({sigmas[i], 0.0});
   double heads = 0.0;
   for (std::size_t h = 0; h < of_heads.size(); ++h) {
-    LinePanels::Line line;
-    line.id = fmt::format("head {}", h);
-    line.target = {.layer = layer, .head = static_cast<int>(h)};
-    line.thin = true;
-    line.look = -1;
+    LinePanels::Line line{.look = -1,
+                          .thin = true,
+                          .id = fmt::format("head {}", h),
+                          .target = {.layer = layer, .head = static_cast<int>(h)}};
     for (std::size_t i = 0; i < sigmas.size(); ++i) {
       line.points.push_back({sigmas[i], of_heads[h][i]});
     }
@@ -85,10 +84,9 @@ void add_lines(LinePanels::Panel& panel, int layer, const std::vector<double>& s
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   const int layer = input.selection.layer;
-  const PolicySpec policy = chosen_policies(info, input).front();
-  std::vector<double> sigmas = chosen_numbers(info, input, "sigma");
+  const PolicySpec policy = chosen_policies(input).front();
+  std::vector<double> sigmas = chosen_numbers(input, "sigma");
   std::sort(sigmas.begin(), sigmas.end());
   std::vector<WantedReplay> wanted;
   for (const double sigma : sigmas) {
@@ -146,8 +144,7 @@ FigureInfo entry() {
       "attention, ‖(A − A′)V‖₂ (definition 2.1), and the number of members that count, 1/Σw²: 1 if "
       "only the pivot counts";
   info.topic = Topic::merging;
-  info.needs.head = true;
-  info.needs.comparison = true;
+  info.needs = {.head = true, .comparison = true};
   info.width_mm = 178.0;
   info.choices = {policies_choice("h2o+kvmerger"),
                   {"sigma",

@@ -11,8 +11,8 @@
 #include "analysis/metric/rank_correlation.h"
 #include "analysis/metric/similarity_map.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/limits.h"
 #include "app/plot/map_margin.h"
+#include "app/plot/value_axis.h"
 #include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure::similarity_figure {
@@ -127,11 +127,10 @@ class Similarity final : public Figure {
     const Style& style = request.style;
     // Whole tokens, so that a cell of the picture is a tile of the matrix.
     const double length = static_cast<double>(map_.length());
-    SimilarityWindow window;
-    window.column_first = std::max(0.0, std::floor(map.x.first));
-    window.column_end = std::min(length, std::ceil(map.x.last));
-    window.row_first = std::max(0.0, std::floor(map.y.first));
-    window.row_end = std::min(length, std::ceil(map.y.last));
+    SimilarityWindow window{.row_first = std::max(0.0, std::floor(map.y.first)),
+                            .row_end = std::min(length, std::ceil(map.y.last)),
+                            .column_first = std::max(0.0, std::floor(map.x.first)),
+                            .column_end = std::min(length, std::ceil(map.x.last))};
     const auto pixels = [&](double tokens, double points) {
       return std::clamp(static_cast<int>(std::ceil(points * request.pixels_per_point)), 1,
                         std::max(1, static_cast<int>(tokens)));
@@ -184,9 +183,7 @@ class Similarity final : public Figure {
     for (const float value : attention->map.reshaped()) {
       if (value > most) most = value;  // never for NaN
     }
-    ColourScale scale;
-    scale.map = style.amounts;
-    scale.scale = AxisScale::log;
+    ColourScale scale{.map = style.amounts, .scale = AxisScale::log};
     scale.high =
         most > 0.0F ? std::pow(10.0, std::ceil(std::log10(static_cast<double>(most)) - 1e-6)) : 1.0;
     scale.low = scale.high * 1e-4;
@@ -198,9 +195,8 @@ class Similarity final : public Figure {
     const std::pair<double, double> all(selection_.first_token, selection_.last_token + 1.0);
     const auto [x0, x1] = request.x_range.value_or(all);
     const auto [y0, y1] = request.y_range.value_or(all);
-    MapPlot map;
-    map.x = {AxisMeaning::token, AxisScale::linear, x0, x1, "Token"};
-    map.y = {AxisMeaning::token, AxisScale::linear, y0, y1, "Token"};
+    MapPlot map{.x = {AxisMeaning::token, AxisScale::linear, x0, x1, "Token"},
+                .y = {AxisMeaning::token, AxisScale::linear, y0, y1, "Token"}};
     map.scale.is_signed = true;
     map.scale.low = -1.0;
     map.scale.high = 1.0;
@@ -276,17 +272,16 @@ AttentionBeside attention_beside(const Trace& trace, const Selection& s, Progres
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   const Selection& s = input.selection;
-  const bool values = choice(info, input.choices, "of") == "values";
-  const bool before = choice(info, input.choices, "rope") == "before";
+  const bool values = input.choice("of") == "values";
+  const bool before = input.choice("rope") == "before";
   Matrix rows = values ? input.trace->value(s.layer, s.head) : input.trace->key(s.layer, s.head);
   progress.check();
   std::string of = values ? "the values" : before ? "the keys before RoPE" : "the keys";
   if (before && !values) rows = undo_rope(view(rows), input.trace->layer_model(s.layer));
   progress.check();
   auto figure = std::make_unique<Similarity>(rows, s, std::move(of));
-  if (choice(info, input.choices, "beside") == "attention") {
+  if (input.choice("beside") == "attention") {
     figure->attention = attention_beside(*input.trace, s, progress);
   }
   return figure;
@@ -304,8 +299,7 @@ FigureInfo entry() {
   info.topic = Topic::keys;
   info.zoom = Zoom::linked;
   info.limits = true;
-  info.needs.head = true;
-  info.needs.tokens = true;
+  info.needs = {.head = true, .tokens = true};
   info.choices = {{"of",
                    "Of",
                    "Keys, or values, which are less similar to their neighbours",

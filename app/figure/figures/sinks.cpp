@@ -4,18 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "analysis/metric/attention.h"
 #include "analysis/metric/sink.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_limits.h"
+#include "app/figure/panel_figure.h"
 #include "app/figure/query_head_rows.h"
 #include "app/plot/cell_map.h"
 #include "app/plot/dot_plot.h"
-#include "app/plot/limits.h"
 #include "app/plot/line_plot.h"
 #include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
@@ -368,8 +366,7 @@ std::unique_ptr<const Figure> norms_figure(const FigureInput& input, Progress& p
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
-  const std::string& show = choice(info, input.choices, "show");
+  const std::string& show = input.choice("show");
   if (show == "norms") return norms_figure(input, progress);
   if (show == "heads") {
     const int last = replay_blocks(*input.trace, input.block, input.compression)
@@ -392,9 +389,7 @@ FigureInfo entry() {
       "head; logits and probabilities averaged over heads (StreamingLLM, figure 2); norms of "
       "values";
   info.topic = Topic::attention;
-  info.needs.head = true;
-  info.needs.step = true;
-  info.needs.comparison = true;
+  info.needs = {.head = true, .step = true, .comparison = true};
   info.width_mm = 178.0;
   info.aspect = 2.4;
   info.choices = {{"show",

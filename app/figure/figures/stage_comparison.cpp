@@ -13,11 +13,10 @@ namespace kvloupe::figure {
 namespace {
 ChoiceInfo word_choice(std::string name, std::string title, std::string tooltip,
                        std::vector<std::string> values) {
-  ChoiceInfo choice;
-  choice.name = std::move(name);
-  choice.title = std::move(title);
-  choice.tooltip = std::move(tooltip);
-  choice.values = std::move(values);
+  ChoiceInfo choice{.name = std::move(name),
+                    .title = std::move(title),
+                    .tooltip = std::move(tooltip),
+                    .values = std::move(values)};
   return choice;
 }
 }  // namespace
@@ -35,16 +34,16 @@ std::vector<ChoiceInfo> stage_choices() {
                   {"1", "3", "5", "step"})};
 }
 
-StageComparison stage_comparison(const FigureInfo& info, const FigureInput& input) {
+StageComparison stage_comparison(const FigureInput& input) {
   StageComparison what;
-  const bool adakv = choice(info, input.choices, "base") == "adakv";
-  const std::string& norm = choice(info, input.choices, "norm");
+  const bool adakv = input.choice("base") == "adakv";
+  const std::string& norm = input.choice("norm");
   const std::string base = adakv ? "snapkv(pool=max)+adakv" : "snapkv(pool=max)";
   what.without = parse_policy(base);
   what.with = parse_policy(base + "+critical" + (norm == "l2" ? "(norm=l2)" : ""));
   what.measure = "perturbation_" + norm;
   what.symbol = norm == "l2" ? "ℒ (L2)" : "ℒ (L1)";
-  const std::string& query = choice(info, input.choices, "query");
+  const std::string& query = input.choice("query");
   const int generated = input.trace->run().generated;
   const int steps =
       static_cast<int>(replay_blocks(*input.trace, input.block, input.compression).size());

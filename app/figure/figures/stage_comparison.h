@@ -22,7 +22,7 @@ struct StageComparison {
   int step = 0;
   std::string at;  // the query, in words
 };
-StageComparison stage_comparison(const FigureInfo& info, const FigureInput& input);
+StageComparison stage_comparison(const FigureInput& input);
 
 /// The replays of both policies, `without` first, that perturbations() reads.
 std::vector<WantedReplay> wanted_of(const StageComparison& what);

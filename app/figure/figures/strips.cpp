@@ -1,7 +1,5 @@
 #include "app/figure/figures/strips.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -25,9 +23,8 @@ double at_row(std::size_t row, double place) {
 }
 
 SeriesLook look_of(const Style& style, const Strips::Series& series) {
-  SeriesLook look;
-  look.colour = series.retained ? style.colours.retained : style.colours.faint;
-  look.filled = series.retained;
+  SeriesLook look{.colour = series.retained ? style.colours.retained : style.colours.faint,
+                  .filled = series.retained};
   return look;
 }
 
@@ -151,13 +148,9 @@ double room_of(const Style& style, const Strips& figure, const Strips::Column& c
 }
 
 PanelGrid grid_of(const Strips& figure, const DrawRequest& request) {
-  PanelGrid grid;
-  grid.columns = static_cast<int>(figure.columns.size());
+  PanelGrid grid{.columns = static_cast<int>(figure.columns.size())};
   for (const Strips::Column& column : figure.columns) {
-    Panel panel;
-    panel.title = column.title;
-    panel.x = column.x;
-    panel.y = figure.y;
+    Panel panel{.title = column.title, .x = column.x, .y = figure.y};
     if (request.x_range) std::tie(panel.x.first, panel.x.last) = *request.x_range;
     if (is_turned(figure)) {
       std::swap(panel.x, panel.y);

@@ -27,10 +27,10 @@ class Strips final : public Figure {
     std::vector<std::vector<Mark>> rows;
   };
   struct Column {
-    std::string title;
-    Axis x;
-    std::optional<double> reference;  // a line there
-    std::vector<Series> series;
+    std::string title = {};
+    Axis x = {};
+    std::optional<double> reference = {};  // a line there
+    std::vector<Series> series = {};
     double room = 0.0;  // right of the plot, for texts
   };
   std::vector<Column> columns;

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "analysis/error.h"
-#include "analysis/study/bootstrap.h"
+#include "analysis/study/intervals.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"
@@ -104,10 +104,9 @@ std::optional<double> mean_known(const std::vector<double>& values) {
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
-  const MeasureTable table = chosen_table(info, input);
+  const MeasureTable table = chosen_table(input);
   const StudyMeasure measure = described(table.measure);
-  const bool difference = choice(info, input.choices, "show") == "difference";
+  const bool difference = input.choice("show") == "difference";
   if (difference && table.policies.size() < 2) {
     throw WorkError("figure study-budget: show=difference needs two policies; the study has " +
                     table.policies.front() + " alone");
@@ -126,10 +125,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   ValueRange x, y;
   std::size_t fewest = table.prompts.size(), most = 0;
   for (std::size_t p = difference ? 1 : 0; p < table.policies.size(); ++p) {
-    LinePanels::Line line;
-    line.name = table.policies[p];
-    line.look = static_cast<int>(p);
-    line.marked = true;
+    LinePanels::Line line{.name = table.policies[p], .look = static_cast<int>(p), .marked = true};
     LinePanels::Band band;
     band.look = line.look;
     for (const std::size_t b : order) {

@@ -9,16 +9,15 @@
 
 #include "analysis/error.h"
 #include "analysis/metric/rank_correlation.h"
-#include "analysis/study/student_mean.h"
+#include "analysis/study/intervals.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/head_scatter.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"
+#include "app/figure/panel_figure.h"
 #include "app/plot/dot_plot.h"
-#include "app/plot/panels.h"
 #include "app/plot/ticks.h"
 #include "app/plot/value_axis.h"
-#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure::study_head_scatter_figure {
 
@@ -33,21 +32,17 @@ struct Point3 {
   StudentMean x, y, colour;
 };
 
-class StudyHeadScatter final : public Figure {
+class StudyHeadScatter final : public PanelFigure {
  public:
   StudyMeasure x, y, colour;  // a colour without a name: the layer
   bool log_x = false, log_y = false;
   std::vector<Point3> heads;  // with both numbers
   std::string caption_text;
 
-  double natural_height(const DrawRequest& request) const override {
-    return panels_natural_height(request.style, grid(request), request.width);
-  }
-
-  Scene draw(const DrawRequest& request) const override {
+  void draw_panels(Scene& scene, const DrawRequest& request,
+                   const std::vector<Axes>& all) const override {
     const Style& style = request.style;
-    Scene scene = make_scene(style, request.width, request.height);
-    const Axes axes = add_panels(scene, style, grid(request)).front();
+    const Axes& axes = all.front();
     const double size = heads.size() > kManyHeads ? 2.4 : 3.4;
     std::vector<Rect> lines = draw_intervals(scene, style, axes);
     const ColourScale colours = scale(request);
@@ -63,9 +58,7 @@ class StudyHeadScatter final : public Figure {
                            : -1;
       auto& [points, targets] = of_colour[step];
       points.push_back({head.x.mean, head.y.mean});
-      Target target;
-      target.layer = head.head.layer;
-      target.head = head.head.head;
+      Target target{.layer = head.head.layer, .head = head.head.head};
       targets.push_back(target);
       const Point at = axes.to_page(head.x.mean, head.y.mean);
       if (axes.plot.contains(at)) names.emplace_back(at, name_of(head));
@@ -79,8 +72,6 @@ class StudyHeadScatter final : public Figure {
     }
     add_dot_names(scene, style, axes, std::move(names), size, false, std::move(lines));
     add_colour_bar(scene, style, axes.plot, colours);
-    keep_fitting_texts(scene);
-    return scene;
   }
 
   void write_csv(CsvWriter& csv) const override {
@@ -153,17 +144,16 @@ class StudyHeadScatter final : public Figure {
   ColourScale scale(const DrawRequest& request) const {
     ValueRange shown;
     for (const Point3& one : heads) shown.add(colour_of(one));
-    ColourScale colours;
-    colours.map = request.style.amounts;
-    colours.low = shown.empty() ? 0.0 : shown.low;
-    colours.high = shown.empty() ? 1.0 : shown.high;
+    ColourScale colours{.map = request.style.amounts,
+                        .low = shown.empty() ? 0.0 : shown.low,
+                        .high = shown.empty() ? 1.0 : shown.high};
     if (!(colours.high > colours.low)) colours.high = colours.low + 1.0;
     colours.label = colour.name.empty() ? "Layer" : axis_text(colour);
     choose_limits(colours, request.limits, bounds_of(colour));
     return colours;
   }
 
-  PanelGrid grid(const DrawRequest& request) const {
+  PanelGrid grid(const DrawRequest& request) const override {
     ValueRange along_x, along_y;
     // With the intervals; on a logarithmic axis an interval may begin near 0, and is cut.
     const auto add = [](ValueRange& values, const StudentMean& mean, bool log) {
@@ -178,9 +168,7 @@ class StudyHeadScatter final : public Figure {
     const auto range = [](const ValueRange& values, bool log, const StudyMeasure& measure) {
       return log ? values.padded_log() : within(values.padded(), bounds_of(measure));
     };
-    PanelGrid grid;
-    grid.aspect = 1.25;
-    grid.right = colour_bar_width(request.style, scale(request), 80.0);
+    PanelGrid grid{.aspect = 1.25, .right = colour_bar_width(request.style, scale(request), 80.0)};
     Panel panel;
     panel.x =
         x_axis(axis_text(x), range(along_x, log_x, x), log_x ? AxisScale::log : AxisScale::linear);
@@ -219,25 +207,24 @@ std::string measured_text(const StudyMeasure& measure, const ChosenHeads& chosen
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   const StudyTable& study = *input.evaluation->study;
   auto figure = std::make_unique<StudyHeadScatter>();
-  const std::string x = chosen_head_measure(info, input, "x");
-  const std::string y = chosen_head_measure(info, input, "y");
-  const bool by_layer = choice(info, input.choices, "colour") == kLayer;
-  const std::string colour = by_layer ? "" : chosen_head_measure(info, input, "colour");
+  const std::string x = chosen_head_measure(input, "x");
+  const std::string y = chosen_head_measure(input, "y");
+  const bool by_layer = input.choice("colour") == kLayer;
+  const std::string colour = by_layer ? "" : chosen_head_measure(input, "colour");
   figure->x = described(x);
   figure->y = described(y);
   if (!by_layer) figure->colour = described(colour);
 
-  const ChosenHeads of_x = chosen_heads(info, input, x);
+  const ChosenHeads of_x = chosen_heads(input, x);
   progress.check();
   const auto x_means = means_of(of_x);
-  const ChosenHeads of_y = y == x ? of_x : chosen_heads(info, input, y);
+  const ChosenHeads of_y = y == x ? of_x : chosen_heads(input, y);
   progress.check();
   const auto y_means = means_of(of_y);
   std::map<HeadMeasureTable::Head, StudentMean> colour_means;
-  if (!by_layer) colour_means = means_of(chosen_heads(info, input, colour));
+  if (!by_layer) colour_means = means_of(chosen_heads(input, colour));
 
   std::vector<double> xs, ys;
   ValueRange x_range, y_range;
@@ -264,7 +251,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
         of_x.table.budgets[of_x.budget]));
   }
   // As curves over layers do: logarithmic on request, or where the values span a decade and a half.
-  const std::string& scale = choice(info, input.choices, "scale");
+  const std::string& scale = input.choice("scale");
   constexpr double kSpan = 30.0;
   const auto is_log = [&](const ValueRange& range) {
     return range.low > 0.0 &&

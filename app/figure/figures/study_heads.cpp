@@ -10,12 +10,11 @@
 #include "analysis/error.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
+#include "app/figure/panel_figure.h"
 #include "app/plot/box_plot.h"
 #include "app/plot/cell_map.h"
 #include "app/plot/dot_plot.h"
-#include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
-#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure::study_heads_figure {
 
@@ -38,7 +37,7 @@ struct Row {
   }
 };
 
-class StudyHeads final : public Figure {
+class StudyHeads final : public PanelFigure {
  public:
   StudyMeasure measure;
   std::vector<Row> rows;
@@ -49,11 +48,10 @@ class StudyHeads final : public Figure {
     return std::clamp(6.0 * static_cast<double>(rows.size()), 90.0, 380.0) + 40.0;
   }
 
-  Scene draw(const DrawRequest& request) const override {
+  void draw_panels(Scene& scene, const DrawRequest& request,
+                   const std::vector<Axes>& axes) const override {
     const Style& style = request.style;
-    Scene scene = make_scene(style, request.width, request.height);
     const ColourScale colours = scale(request);
-    const std::vector<Axes> axes = add_panels(scene, style, panels(request));
     std::vector<float> cells;
     for (const Row& row : rows) {
       for (const double value : row.values) cells.push_back(static_cast<float>(value));
@@ -64,17 +62,13 @@ class StudyHeads final : public Figure {
     for (const Axes& at : axes) {
       for (int r = 0; r < count; ++r) {
         const HeadMeasureTable::Head& head = rows[static_cast<std::size_t>(r)].head;
-        Target target;
-        target.layer = head.layer;
-        target.head = head.head;
+        Target target{.layer = head.layer, .head = head.head};
         const double height = at.plot.height / count;
         scene.regions.push_back(
             {{at.plot.x, at.plot.y + r * height, at.plot.width, height}, target});
       }
     }
     add_colour_bar(scene, style, axes[1].plot, colours);
-    keep_fitting_texts(scene);
-    return scene;
   }
 
   void write_csv(CsvWriter& csv) const override {
@@ -107,8 +101,7 @@ class StudyHeads final : public Figure {
   }
 
   ColourScale scale(const DrawRequest& request) const {
-    ColourScale colours;
-    colours.map = request.style.amounts;
+    ColourScale colours{.map = request.style.amounts};
     const ValueRange shown = range();
     colours.low = shown.empty() ? 0.0 : shown.low;
     colours.high = shown.empty() ? 1.0 : shown.high;
@@ -118,15 +111,12 @@ class StudyHeads final : public Figure {
     return colours;
   }
 
-  PanelGrid panels(const DrawRequest& request) const {
+  PanelGrid grid(const DrawRequest& request) const override {
     std::vector<std::string> names;
     for (const Row& row : rows) names.push_back(row.name());
     const bool heads = !rows.empty() && rows.front().head.head >= 0;
-    PanelGrid grid;
-    grid.columns = 2;
-    grid.right = colour_bar_width(request.style, scale(request), 80.0);
-    Panel map;
-    map.title = "Values";
+    PanelGrid grid{.columns = 2, .right = colour_bar_width(request.style, scale(request), 80.0)};
+    Panel map{.title = "Values"};
     std::vector<std::string> numbers;
     for (std::size_t p = 0; p < prompts.size(); ++p) numbers.push_back(std::to_string(p));
     map.x = name_axis(numbers, measure.task == kReplayTask ? "Trace" : "Prompt");
@@ -142,8 +132,7 @@ class StudyHeads final : public Figure {
   }
 
   void draw_spread(Scene& scene, const Style& style, const Axes& axes) const {
-    SeriesLook look;
-    look.colour = style.colours.retained;
+    SeriesLook look{.colour = style.colours.retained};
     std::vector<Point> means;
     Path ranges;
     for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -164,9 +153,7 @@ class StudyHeads final : public Figure {
       ranges.stroke = Stroke{look.colour.with_alpha(0.5), 0.6, {}, Cap::butt};
       scene.add(std::move(ranges));
     }
-    SeriesLook mean;
-    mean.colour = style.colours.ink;
-    mean.shape = MarkerShape::star;
+    SeriesLook mean{.colour = style.colours.ink, .shape = MarkerShape::star};
     const double row_height =
         axes.plot.height / static_cast<double>(std::max<std::size_t>(1, rows.size()));
     add_dots(scene, style, axes, means, mean, std::clamp(0.8 * row_height, 1.2, 3.6));
@@ -207,10 +194,9 @@ std::string unstable_text(const std::vector<Row>& rows) {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   progress.check();
-  const FigureInfo info = entry();
-  const MeasureTable table = chosen_table(info, input, true);
-  const std::size_t policy = chosen_policy(info, input, table);
-  const std::size_t budget = chosen_budget(info, input, table);
+  const MeasureTable table = chosen_table(input, true);
+  const std::size_t policy = chosen_policy(input, table);
+  const std::size_t budget = chosen_budget(input, table);
   const HeadMeasureTable heads = head_table(*input.evaluation->study, table, policy, budget);
   auto figure = std::make_unique<StudyHeads>();
   figure->measure = described(table.measure);
@@ -234,7 +220,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   // Prompts in the study's order, or by their mean over the heads.
   std::vector<std::size_t> order(prompts);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const bool by_mean = choice(info, input.choices, "prompts") == "mean";
+  const bool by_mean = input.choice("prompts") == "mean";
   if (by_mean) {
     const std::vector<double> means = table.row(policy, budget);
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {

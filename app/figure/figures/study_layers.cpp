@@ -9,17 +9,15 @@
 #include <optional>
 
 #include "analysis/error.h"
-#include "analysis/study/bootstrap.h"
+#include "analysis/study/intervals.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"
-#include "app/figure/top_legend.h"
+#include "app/figure/panel_figure.h"
 #include "app/plot/cell_map.h"
 #include "app/plot/dot_plot.h"
 #include "app/plot/line_plot.h"
-#include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
-#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure::study_layers_figure {
 
@@ -38,7 +36,7 @@ SeriesLook look_of(const Style& style, const PolicyValues& one) {
   return one.chance.empty() ? series_look(style, one.look) : chance_look(style);
 }
 
-class StudyLayers final : public Figure {
+class StudyLayers final : public PanelFigure {
  public:
   StudyMeasure measure;
   std::vector<std::string> prompts;
@@ -68,22 +66,11 @@ class StudyLayers final : public Figure {
     return y_axis(axis_text(measure), within(range.padded(), bounds_of(measure)));
   }
 
-  double natural_height(const DrawRequest& request) const override {
-    PanelGrid grid = panels(request);
-    leave_room_for_legend(request, grid, legend(request.style));
-    return panels_natural_height(request.style, grid, request.width);
-  }
-
-  Scene draw(const DrawRequest& request) const override {
+  void draw_panels(Scene& scene, const DrawRequest& request,
+                   const std::vector<Axes>& axes) const override {
     const Style& style = request.style;
-    Scene scene = make_scene(style, request.width, request.height);
-    PanelGrid grid = panels(request);
-    add_top_legend(scene, request, grid, legend(style));
-    const std::vector<Axes> axes = add_panels(scene, style, grid);
     if (with_layers()) draw_layers(scene, style, axes.front());
     draw_prompts(scene, style, axes.back());
-    keep_fitting_texts(scene);
-    return scene;
   }
 
   void write_csv(CsvWriter& csv) const override {
@@ -115,31 +102,23 @@ class StudyLayers final : public Figure {
                        [](const PolicyValues& one) { return !one.layers.empty(); });
   }
 
-  std::vector<SeriesLabel> legend(const Style& style) const {
+  Legend legend(const Style& style) const override {
     std::vector<SeriesLabel> labels;
     for (const PolicyValues& one : policies)
       labels.push_back({one.chance.empty() ? one.policy : one.chance, 0.0, look_of(style, one)});
     return labels;
   }
 
-  PanelGrid panels(const DrawRequest& request) const {
-    PanelGrid grid;
-    grid.aspect = 1.15;
-    grid.least_width = 84.0;
-    grid.beside = 6.0;
+  PanelGrid grid(const DrawRequest& request) const override {
+    PanelGrid grid{.least_width = 84.0, .aspect = 1.15, .beside = 6.0};
     std::size_t layers = 0;
     for (const PolicyValues& one : policies) layers = std::max(layers, one.layers.size());
     const Axis y = values_axis();
     if (with_layers()) {
-      Panel by_layer;
-      by_layer.title = "By layer";
-      by_layer.x = layer_axis(static_cast<int>(layers));
-      by_layer.y = y;
-      by_layer.y_grid = true;
-      grid.panels.push_back(std::move(by_layer));
+      grid.panels.push_back(Panel{
+          .title = "By layer", .x = layer_axis(static_cast<int>(layers)), .y = y, .y_grid = true});
     }
-    Panel by_prompt;
-    by_prompt.title = measure.task == kReplayTask ? "Each trace" : "Each prompt";
+    Panel by_prompt{.title = measure.task == kReplayTask ? "Each trace" : "Each prompt"};
     // Their colours and marks say which is which where the names have no room.
     std::vector<std::string> names;
     for (const PolicyValues& one : policies)
@@ -227,12 +206,12 @@ std::vector<std::optional<MeanInterval>> by_layer(const HeadMeasureTable& heads,
   return layers;
 }
 
-std::unique_ptr<const Figure> make_figure(const FigureInfo& info, const FigureInput& input,
-                                          Progress& progress, bool drift) {
+std::unique_ptr<const Figure> make_figure(const FigureInput& input, Progress& progress,
+                                          bool drift) {
   progress.check();
   const StudyTable& study = *input.evaluation->study;
-  const MeasureTable table = chosen_table(info, input, false, drift ? kAgreement : "");
-  const std::size_t budget = chosen_budget(info, input, table);
+  const MeasureTable table = chosen_table(input, false, drift ? kAgreement : "");
+  const std::size_t budget = chosen_budget(input, table);
   auto figure = std::make_unique<StudyLayers>();
   figure->measure = described(table.measure);
   figure->prompts = table.prompts;
@@ -249,7 +228,7 @@ std::unique_ptr<const Figure> make_figure(const FigureInfo& info, const FigureIn
     one.layers = by_layer(head_table(study, table, p, budget), table.prompts.size());
     figure->policies.push_back(std::move(one));
   }
-  if (!drift) figure->scale = choice(info, input.choices, "scale");
+  if (!drift) figure->scale = input.choice("scale");
   if (figure->policies.empty()) {
     throw WorkError(fmt::format("{}: no value of measure {} at budget {} is known",
                                 study.path.string(), table.measure, table.budgets[budget]));
@@ -292,11 +271,10 @@ FigureInfo loops_entry() {
     const int measure = study.measure(kAgreement);
     if (measure >= 0 && !blocks_of(study, measure).empty()) return {};
     return "has no runs of task drift, which compare the open with the closed loop; add \"drift\" "
-           "to "
-           "the study's tasks and run kvloupe-capture study";
+           "to the study's tasks and run kvloupe-capture study";
   };
   info.compute = [](const FigureInput& input, Progress& progress) {
-    return make_figure(loops_entry(), input, progress, true);
+    return make_figure(input, progress, true);
   };
   return info;
 }
@@ -311,7 +289,7 @@ FigureInfo entry() {
   info.choices = {study_measure_choice(), study_budget_choice(), study_block_choice(),
                   curve_scale_choice()};
   info.compute = [](const FigureInput& input, Progress& progress) {
-    return make_figure(entry(), input, progress, false);
+    return make_figure(input, progress, false);
   };
   return info;
 }

@@ -11,17 +11,16 @@
 #include "analysis/error.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
+#include "app/figure/panel_figure.h"
 #include "app/plot/cell_map.h"
-#include "app/plot/panels.h"
 #include "app/plot/ticks.h"
 #include "app/plot/value_axis.h"
-#include "app/scene/fit_texts.h"
 
 namespace kvloupe::figure::study_prompts_figure {
 
 namespace {
 
-class StudyPrompts final : public Figure {
+class StudyPrompts final : public PanelFigure {
  public:
   StudyMeasure measure;
   std::vector<std::string> policies;  // of the columns; "full" first where the task runs it
@@ -35,15 +34,13 @@ class StudyPrompts final : public Figure {
     return std::clamp(9.0 * static_cast<double>(prompts.size()), 90.0, 520.0) + 70.0;
   }
 
-  Scene draw(const DrawRequest& request) const override {
-    Scene scene = make_scene(request.style, request.width, request.height);
+  void draw_panels(Scene& scene, const DrawRequest& request,
+                   const std::vector<Axes>& axes) const override {
     const ColourScale colours = scale(request);
-    const std::vector<Axes> axes = add_panels(scene, request.style, panels(request));
     const int rows = static_cast<int>(prompts.size()), columns = static_cast<int>(policies.size());
     add_cells(scene, request.style, axes.front(), values, rows, columns, colours);
     for (std::size_t cell = 0; cell < items.size(); ++cell) {
-      Target target;
-      target.run = items[cell];
+      Target target{.run = items[cell]};
       if (target.run < 0) continue;
       const auto row = static_cast<double>(cell / policies.size());
       const auto column = static_cast<double>(cell % policies.size());
@@ -54,8 +51,6 @@ class StudyPrompts final : public Figure {
            target});
     }
     add_colour_bar(scene, request.style, axes.front().plot, colours);
-    keep_fitting_texts(scene);
-    return scene;
   }
 
   void write_csv(CsvWriter& csv) const override {
@@ -86,27 +81,24 @@ class StudyPrompts final : public Figure {
   ColourScale scale(const DrawRequest& request) const {
     ValueRange shown;
     for (const float value : values) shown.add(static_cast<double>(value));
-    ColourScale colours;
-    colours.map = request.style.amounts;
-    colours.low = measure.share || shown.empty() ? 0.0 : shown.low;
-    colours.high = measure.share || shown.empty() ? 1.0 : shown.high;
+    ColourScale colours{.map = request.style.amounts,
+                        .low = measure.share || shown.empty() ? 0.0 : shown.low,
+                        .high = measure.share || shown.empty() ? 1.0 : shown.high};
     if (!(colours.high > colours.low)) colours.high = colours.low + 1.0;
     colours.label = axis_text(measure);
     choose_limits(colours, request.limits, bounds_of(measure));
     return colours;
   }
 
-  PanelGrid panels(const DrawRequest& request) const {
+  PanelGrid grid(const DrawRequest& request) const override {
     std::vector<std::string> columns, rows;
     for (const std::string& policy : policies) columns.push_back(column_name(policy));
     for (const int number : numbers) rows.push_back(std::to_string(number));
-    PanelGrid grid;
-    grid.right = colour_bar_width(request.style, scale(request), 80.0);
-    Panel panel;
-    panel.x = name_axis(std::move(columns), "Policy");
-    panel.y = name_axis(std::move(rows), measure.task == kReplayTask ? "Trace" : "Prompt");
-    panel.is_map = true;
-    grid.panels.push_back(std::move(panel));
+    PanelGrid grid{.right = colour_bar_width(request.style, scale(request), 80.0)};
+    grid.panels.push_back(
+        Panel{.x = name_axis(std::move(columns), "Policy"),
+              .y = name_axis(std::move(rows), measure.task == kReplayTask ? "Trace" : "Prompt"),
+              .is_map = true});
     return grid;
   }
 };
@@ -126,9 +118,8 @@ std::vector<int> full_items(const StudyTable& study, const MeasureTable& table) 
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   progress.check();
-  const FigureInfo info = entry();
-  const MeasureTable table = chosen_table(info, input);
-  const std::size_t budget = chosen_budget(info, input, table);
+  const MeasureTable table = chosen_table(input);
+  const std::size_t budget = chosen_budget(input, table);
   auto figure = std::make_unique<StudyPrompts>();
   figure->measure = described(table.measure);
   const bool full = std::any_of(table.full.begin(), table.full.end(),
@@ -138,7 +129,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->policies.insert(figure->policies.end(), table.policies.begin(), table.policies.end());
   std::vector<std::size_t> order(table.prompts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  if (choice(info, input.choices, "prompts") == "mean") {
+  if (input.choice("prompts") == "mean") {
     const auto mean = [&](std::size_t prompt) {
       double sum = 0.0;
       int known = 0;

@@ -99,9 +99,7 @@ class StudyRanks final : public Figure {
   }
 
   PanelGrid panels(int columns) const {
-    PanelGrid grid;
-    grid.columns = columns;
-    grid.beside = 6.0;
+    PanelGrid grid{.columns = columns, .beside = 6.0};
     const auto most = static_cast<double>(policies.size());
     ValueRange range;
     for (const Ranked& one : budgets) {
@@ -115,12 +113,10 @@ class StudyRanks final : public Figure {
     // Bars that go on where there are no ranks are cut.
     range = within(range.padded(0.02), {0.5, most + 0.5});
     for (const Ranked& one : budgets) {
-      Panel panel;
-      panel.title = budget_text(one.budget);
-      panel.x = x_axis("Mean rank (1 is best)", range);
-      panel.x_grid = true;
-      panel.y = name_axis(policies);
-      grid.panels.push_back(std::move(panel));
+      grid.panels.push_back(Panel{.title = budget_text(one.budget),
+                                  .x = x_axis("Mean rank (1 is best)", range),
+                                  .y = name_axis(policies),
+                                  .x_grid = true});
     }
     return grid;
   }
@@ -174,13 +170,12 @@ std::string tests_text(const std::vector<Ranked>& budgets) {
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
-  const MeasureTable table = chosen_table(info, input);
+  const MeasureTable table = chosen_table(input);
   const StudyMeasure measure = described(table.measure);
   std::vector<std::size_t> wanted(table.budgets.size());
   std::iota(wanted.begin(), wanted.end(), std::size_t{0});
-  if (choice(info, input.choices, "budget") != "all") {
-    wanted = {chosen_budget(info, input, table)};
+  if (input.choice("budget") != "all") {
+    wanted = {chosen_budget(input, table)};
   }
   // Policies to which the measure does not apply are not compared.
   std::vector<std::size_t> policies;

@@ -5,15 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "analysis/numeric/set_overlap.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/blended_cells.h"
-#include "app/plot/limits.h"
 #include "app/plot/map_plot.h"
 #include "app/plot/ticks.h"
+#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::survival_figure {
 
@@ -119,8 +118,7 @@ class Survival final : public Figure {
   std::string caption() const override {
     return fmt::format(
         "Step at which each token leaves each head under {}; the last colour: the token stays. "
-        "Rows "
-        "are heads, {}. Above: the share of heads in which a token stays to the end.",
+        "Rows are heads, {}. Above: the share of heads in which a token stays to the end.",
         policy,
         by_layer ? "layer by layer"
                  : "each beside the head that keeps the most similar tokens (Jaccard), from the "
@@ -134,11 +132,10 @@ class Survival final : public Figure {
   }
 
   ColourScale scale(const DrawRequest& request) const {
-    ColourScale colours;
-    colours.map = request.style.amounts;
-    colours.label = fmt::format("Step of leaving ({}: stays)", steps);
-    colours.low = 0.0;
-    colours.high = steps;
+    ColourScale colours{.map = request.style.amounts,
+                        .low = 0.0,
+                        .high = static_cast<double>(steps),
+                        .label = fmt::format("Step of leaving ({}: stays)", steps)};
     choose_limits(colours, request.limits, Bounds{0.0, static_cast<double>(steps)});
     return colours;
   }
@@ -175,8 +172,7 @@ class Survival final : public Figure {
                         {map.x, 8.0}, style.small));
     const Rect strip{map.x, map.y - kMargin + 12.0, map.width, kMargin - 16.0};
     const Axes axes{strip, plot.x, share};
-    Path area;
-    area.fill = style.colours.retained;
+    Path area{.fill = style.colours.retained};
     const int from =
         std::max(first, static_cast<int>(std::floor(std::min(plot.x.first, plot.x.last))));
     const int to =
@@ -198,8 +194,7 @@ class Survival final : public Figure {
     AxisLook x = axis_look(style, plot.x, strip.width, true);
     x.labels = false;
     x.ticks.clear();
-    AxisLook y;
-    y.ticks = {{1.0, "1"}};
+    AxisLook y{.ticks = {{1.0, "1"}}};
     add_axes(scene, style, axes, x, y);
   }
 
@@ -241,7 +236,6 @@ std::vector<Row> by_likeness(std::vector<Row> rows, Progress& progress) {
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const FigureInfo info = entry();
   auto figure = std::make_unique<Survival>();
   const Replay& replay = *input.policy_a;
   figure->first = input.selection.first_token;
@@ -249,7 +243,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       input.selection.last_token < 0 ? input.trace->length() - 1 : input.selection.last_token;
   figure->steps = static_cast<int>(replay.blocks.size());
   figure->policy = replay.policy;
-  figure->by_layer = choice(info, input.choices, "order") == "layer";
+  figure->by_layer = input.choice("order") == "layer";
   figure->same_heads = input.trace->model().cache_heads.empty();
   for (int layer = 0; layer < input.trace->model().num_layers; ++layer) {
     for (int index = 0; index < input.trace->layer_model(layer).num_kv_heads; ++index) {
@@ -279,9 +273,7 @@ FigureInfo entry() {
   info.topic = Topic::kept;
   info.zoom = Zoom::x;
   info.limits = true;
-  info.needs.tokens = true;
-  info.needs.policy = true;
-  info.needs.all_layers = true;
+  info.needs = {.tokens = true, .policy = true, .all_layers = true};
   info.width_mm = 178.0;
   info.aspect = 1.8;
   info.choices = {

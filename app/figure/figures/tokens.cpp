@@ -163,7 +163,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   auto figure = std::make_unique<Tokens>();
   figure->selection = s;
   figure->policy = fmt::format("{}, N = {}", replay.policy, format_count(replay.budget));
-  figure->by_score = choice(entry(), input.choices, "colour") == "score";
+  figure->by_score = input.choice("colour") == "score";
   figure->states = token_states(replay, *head, s.step);
   progress.check();
   figure->ranks = score_ranks(replay, *head, s.step);
@@ -191,11 +191,7 @@ FigureInfo entry() {
       "The text; the background of each token shows its fate or its score at the step. Evicted "
       "tokens are struck through, protected ones underlined";
   info.topic = Topic::kept;
-  info.needs.head = true;
-  info.needs.step = true;
-  info.needs.tokens = true;
-  info.needs.policy = true;
-  info.needs.scores = true;
+  info.needs = {.head = true, .step = true, .tokens = true, .policy = true, .scores = true};
   info.width_mm = 178.0;
   info.aspect = 1.0;
   info.choices = {{"colour",

@@ -10,9 +10,8 @@
 #include "analysis/replay/explain.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_limits.h"
+#include "app/figure/panel_figure.h"
 #include "app/figure/token_state.h"
-#include "app/plot/limits.h"
 #include "app/plot/line_plot.h"
 #include "app/plot/panels.h"
 #include "app/plot/text_flow.h"
@@ -158,11 +157,7 @@ class Why final : public Figure {
     const double first = explanation.entered;
     const double end = std::max(explanation.steps.back().step + 1.0, first + 2.0);
     const Axis x{AxisMeaning::step, AxisScale::linear, first, end, "Step"};
-    PanelGrid grid;
-    grid.top = above;
-    grid.columns = 1;
-    grid.aspect = 2.6;
-    grid.beside = 34.0;
+    PanelGrid grid{.columns = 1, .aspect = 2.6, .top = above, .beside = 34.0};
     const ValueRange ranks = rank.padded(0.04);
     ValueRange scores = score.padded(0.08);
     if (attention) scores = within(scores, score.high <= 1.0 ? kShare : Bounds{.least = 0.0});
@@ -184,10 +179,7 @@ class Why final : public Figure {
     SeriesLook line = series_look(style, 0);
     line.width = 0.9;
     add_line(scene, axes, own, line);
-    SeriesLook dashed;
-    dashed.colour = style.colours.ink;
-    dashed.dash = {2.0, 1.5};
-    dashed.width = 0.8;
+    SeriesLook dashed{.colour = style.colours.ink, .dash = {2.0, 1.5}, .width = 0.8};
     add_line(scene, axes, bar, dashed);
     if (bar.size() == 1 && std::isfinite(bar.front().y)) {  // one step is not a line
       const Point at = axes.to_page(bar.front().x, bar.front().y);
@@ -287,11 +279,7 @@ FigureInfo entry() {
       "the number of entries kept; its protection, and the step at which it left. If no token is "
       "selected: the closest decision of the step";
   info.topic = Topic::kept;
-  info.needs.head = true;
-  info.needs.step = true;
-  info.needs.token = true;
-  info.needs.policy = true;
-  info.needs.scores = true;
+  info.needs = {.head = true, .step = true, .token = true, .policy = true, .scores = true};
   info.aspect = 1.2;
   info.compute = compute;
   return info;

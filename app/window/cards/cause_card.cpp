@@ -20,7 +20,7 @@
 #include "app/figure/figures/overview_measures.h"
 #include "app/plot/printable.h"
 #include "app/window/cards/card.h"
-#include "app/window/state/model_search.h"
+#include "app/window/state/known_models.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"
@@ -274,8 +274,7 @@ void CauseCard::draw_rescue(const PanelContext& c, const Case& found) {
   if (run.expected.empty()) return;
   if (!found.follows) {
     ImGui::TextWrapped(
-        "This prompt has no segment \"needle\": choose the tokens to follow in the film "
-        "strip.");
+        "This prompt has no segment \"needle\": choose the tokens to follow in the film strip.");
     return;
   }
   if (context_only(chosen_)) {

@@ -1,6 +1,5 @@
 #include "app/window/cards/intervene.h"
 
-#include <fmt/format.h>
 #include <imgui.h>
 
 #include "analysis/error.h"

@@ -5,12 +5,11 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "analysis/replay/explain.h"
+#include "app/figure/replay_service.h"
 #include "app/job/computed.h"
 #include "app/window/state/expectations.h"
-#include "app/figure/replay_service.h"
 #include "app/window/widgets/numbers.h"
 
 namespace kvloupe::window {

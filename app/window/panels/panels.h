@@ -1,8 +1,13 @@
 #pragma once
 // The fixed parts of the window around the views. Each draws into the current ImGui window.
 
+#include <string>
+#include <vector>
+
 #include "app/window/panels/policy_editor.h"
 #include "app/window/state/panel_context.h"
+#include "app/window/widgets/text_search.h"
+#include "app/window/widgets/token_text.h"
 
 namespace kvloupe::window {
 
@@ -35,5 +40,13 @@ void draw_lesson_panel(const PanelContext& context, LessonPlayer& lessons, bool 
 
 /// Every lesson, as lines of a menu.
 void draw_lesson_list(const PanelContext& context, LessonPlayer& lessons);
+
+/// What the panel of the text keeps from frame to frame.
+struct TextPanel {
+  TokenText text;
+  TextSearch search;
+  std::string followed_key;   // of the trace and the words that name them
+  std::vector<int> followed;  // tokens, ascending
+};
 
 }  // namespace kvloupe::window

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
@@ -375,8 +374,7 @@ void draw_readouts(const PanelContext& c) {
   const figure::Selection& at = c.state.selection;
   const int step = c.shown.step();
   const auto column = [&](const HeadReplay* head, int policy) {
-    Column result;
-    result.measured = c.shown.measured(policy);
+    Column result{.measured = c.shown.measured(policy)};
     if (head && static_cast<std::size_t>(step) < head->steps.size()) {
       result.record = &head->steps[static_cast<std::size_t>(step)];
     }

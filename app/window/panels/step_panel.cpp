@@ -11,7 +11,6 @@
 #include "app/plot/printable.h"
 #include "app/window/cards/intervene.h"
 #include "app/window/panels/panels.h"
-#include "app/window/panels/text_panel.h"
 #include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"
 #include "app/window/widgets/shaped_text.h"
@@ -147,10 +146,6 @@ std::string token_line(const PanelContext& c, int token) {
   }
   return line;
 }
-
-}  // namespace
-
-namespace {
 
 void draw_colour_choice(const PanelContext& c) {
   struct Choice {

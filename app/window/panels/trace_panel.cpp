@@ -10,13 +10,12 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/job/capture_job.h"
-#include "app/session/tile_settings.h"
+#include "app/session/view_catalog.h"
 #include "app/window/panels/panels.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/tiles/tile.h"
 #include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"
-#include "app/window/widgets/run_text.h"
 
 namespace kvloupe::window {
 

@@ -12,6 +12,7 @@
 #include "analysis/error.h"
 #include "analysis/trace/trace_size.h"
 #include "app/demo/demo_trace.h"
+#include "app/window/sheets/sheet_form.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/widgets/marks.h"
 
@@ -160,28 +161,10 @@ void CacheSheet::draw(const PanelContext& c) {
   std::uint64_t bytes = 0;
   for (const Line& line : lines) bytes += line.file.bytes;
 
-  const ImVec2 screen = ImGui::GetIO().DisplaySize;
-  const ImVec2 size{std::min(c.px(640), screen.x - c.px(32)),
-                    std::min(c.px(420), screen.y - c.px(64))};
-  ImGui::SetNextWindowPos({screen.x / 2, screen.y / 2}, ImGuiCond_Appearing, {0.5F, 0.5F});
-  ImGui::SetNextWindowSize(size, ImGuiCond_Appearing);
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {c.px(12), c.px(12)});
-  ImGui::PushStyleColor(ImGuiCol_WindowBg, c.colours().panel);
-  ImGui::Begin(
-      "##cache", nullptr,
-      ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoCollapse);
-  ImGui::PopStyleColor();
-  ImGui::PopStyleVar(2);
-  text_in(c.fonts.heading, "Cache folder");
-  ImGui::SameLine();
-  ImGui::PushFont(c.fonts.secondary);
-  ImGui::TextDisabled("%s", (busy() ? std::string(act_ ? "removing files" : "reading the list")
-                                    : files_text(lines.size()))
-                                .c_str());
-  ImGui::SameLine(ImGui::GetContentRegionMax().x - ImGui::CalcTextSize("Close").x -
-                  2 * ImGui::GetStyle().FramePadding.x);
-  if (ImGui::SmallButton("Close")) close();
+  begin_list_sheet(c, "##cache", "Cache folder", 420);
+  if (list_sheet_title(busy() ? (act_ ? "removing files" : "reading the list")
+                              : files_text(lines.size())))
+    close();
   ImGui::TextWrapped("%s", fmt::format("Traces and weights that the program made by itself and can "
                                        "make again, in {}",
                                        place.string())
@@ -190,8 +173,7 @@ void CacheSheet::draw(const PanelContext& c) {
   draw_limit(c, bytes);
   draw_list(c, lines);
   ImGui::EndDisabled();
-  ImGui::PopFont();
-  ImGui::End();
+  end_list_sheet();
 }
 
 }  // namespace kvloupe::window

@@ -5,7 +5,6 @@
 #include <imgui_stdlib.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <filesystem>
 
@@ -16,7 +15,7 @@
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/model_place.h"
 #include "app/window/sheets/sheet_form.h"
-#include "app/window/state/demo_model.h"
+#include "app/window/state/demo_job.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/widgets/key_input.h"
 #include "app/window/widgets/marks.h"

@@ -8,7 +8,6 @@
 #include "app/job/computed.h"
 #include "app/window/sheets/file_panel.h"
 #include "app/window/state/known_models.h"
-#include "app/window/state/model_search.h"
 
 namespace kvloupe::window {
 

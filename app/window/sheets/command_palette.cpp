@@ -10,7 +10,7 @@
 #include "analysis/policy/published.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/overview_measures.h"
-#include "app/session/tile_settings.h"
+#include "app/session/view_catalog.h"
 #include "app/window/state/layouts.h"
 #include "app/window/state/lesson_player.h"
 #include "app/window/state/panel_context.h"
@@ -24,23 +24,22 @@ namespace {
 void add_commands(const PanelContext& c, bool lesson_is_open, std::vector<PaletteEntry>& out) {
   for (const CommandRow& row : commands()) {
     if (row.words.empty() || row.command == Command::palette) continue;
-    SearchItem item;
-    item.title = std::string(row.words);
-    item.group = std::string(row.group);
-    item.keys = std::string(row.keys);
-    item.why_not = missing_for(row.needs, c.results.trace() != nullptr,
-                               c.results.evaluation() != nullptr, lesson_is_open);
+    SearchItem item{
+        .title = std::string(row.words),
+        .group = std::string(row.group),
+        .keys = std::string(row.keys),
+        .why_not = std::string(missing_for(row.needs, c.results.trace() != nullptr,
+                                           c.results.evaluation() != nullptr, lesson_is_open))};
     out.push_back({std::move(item), row.command});
   }
 }
 
 void add_layouts(std::vector<PaletteEntry>& out) {
   for (const Layout& layout : layouts()) {
-    SearchItem item;
-    item.title = "Layout: " + std::string(layout.name);
-    item.group = "Layouts";
-    item.keys = std::string(keys_of(layout.command));
-    item.help = std::string(layout.words);
+    SearchItem item{.title = "Layout: " + std::string(layout.name),
+                    .group = "Layouts",
+                    .keys = std::string(keys_of(layout.command)),
+                    .help = std::string(layout.words)};
     out.push_back({std::move(item), layout.command});
   }
 }
@@ -50,10 +49,9 @@ void add_policies(const PanelContext& c, std::vector<PaletteEntry>& out) {
     const PolicySide side = of_b ? PolicySide::b : PolicySide::a;
     const std::string begin = of_b ? "Policy B: " : "Policy A: ";
     for (const PublishedPolicy& published : published_policies()) {
-      SearchItem item;
-      item.title = begin + published.method + ", as its authors ran it";
-      item.group = of_b ? "Policy B, as published" : "Policy A, as published";
-      item.help = published.spec + "\n" + published.why;
+      SearchItem item{.title = begin + published.method + ", as its authors ran it",
+                      .group = of_b ? "Policy B, as published" : "Policy A, as published",
+                      .help = published.spec + "\n" + published.why};
       out.push_back({std::move(item), TakePolicy{side, parse_policy(published.spec)}});
     }
     for (const PolicyEntry& entry : policy_catalog()) {
@@ -70,20 +68,18 @@ void add_policies(const PanelContext& c, std::vector<PaletteEntry>& out) {
     }
   }
   for (const PolicyVariant& variant : variants_of(c.state.policy_a)) {
-    SearchItem item;
-    item.title = "Compare with " + variant.part + ": " + variant.where;
-    item.group = "Policy A in other implementations, as policy B";
-    item.help = variant.spec;
+    SearchItem item{.title = "Compare with " + variant.part + ": " + variant.where,
+                    .group = "Policy A in other implementations, as policy B",
+                    .help = variant.spec};
     out.push_back({std::move(item), TakePolicy{PolicySide::b, parse_policy(variant.spec)}});
   }
 }
 
 void add_recent(const RecentFiles& recent, std::vector<PaletteEntry>& out) {
   for (const std::string& file : recent.files()) {
-    SearchItem item;
-    item.title = "Open " + std::filesystem::path(file).filename().string();
-    item.group = "Recently opened traces";
-    item.help = file;
+    SearchItem item{.title = "Open " + std::filesystem::path(file).filename().string(),
+                    .group = "Recently opened traces",
+                    .help = file};
     out.push_back({std::move(item), OpenFile{file}});
   }
 }
@@ -110,13 +106,12 @@ std::vector<PaletteEntry> view_entries(const PanelContext& c) {
   for (const figure::Topic topic : figure::topics()) {
     for (const figure::FigureInfo& view : figure::figure_catalog()) {
       if (view.topic != topic) continue;
-      SearchItem item;
-      item.title = view.title;
-      item.group = std::string(figure::heading(topic));
-      item.name = view.name;
-      item.help = view.tooltip;
-      item.why_not = why_not(view, c.results, c.state);
-      item.current = tile.view == view.name;
+      SearchItem item{.title = view.title,
+                      .group = std::string(figure::heading(topic)),
+                      .name = view.name,
+                      .help = view.tooltip,
+                      .why_not = why_not(view, c.results, c.state),
+                      .current = tile.view == view.name};
       out.push_back({std::move(item), ShowView{view.name}});
     }
   }
@@ -129,11 +124,10 @@ std::vector<PaletteEntry> measure_entries(const PanelContext& c) {
   for (const MeasureGroup group : kMeasureGroups) {
     for (const OverviewMeasure& measure : figure::overview_measures()) {
       if (measure.group != group) continue;
-      SearchItem item;
-      item.title = measure.title();
-      item.group = group_title(group);
-      item.name = measure.name;
-      item.help = measure.help;
+      SearchItem item{.title = measure.title(),
+                      .group = group_title(group),
+                      .name = measure.name,
+                      .help = measure.help};
       if (measure.from == OverviewMeasure::From::both_policies && !c.state.policy_b_on)
         item.why_not = "Compares policy A with policy B, which is off. Switch policy B on (B).";
       item.current = measure.name == c.state.grid_measure;
@@ -154,11 +148,10 @@ std::vector<PaletteEntry> modifier_entries(const PanelContext& c, PolicySide sid
                    [](const auto* a, const auto* b) { return a->kind() < b->kind(); });
   for (const PolicyEntry* const modifier : modifiers) {
     const PolicyEntry& entry = *modifier;
-    SearchItem item;
-    item.title = "+ " + entry.name;
-    item.group = std::string(kind_name(entry.kind()));
-    item.name = entry.name;
-    item.help = entry.summary + "\n" + entry.formula + "\nSource: " + entry.source;
+    SearchItem item{.title = "+ " + entry.name,
+                    .group = std::string(kind_name(entry.kind())),
+                    .name = entry.name,
+                    .help = entry.summary + "\n" + entry.formula + "\nSource: " + entry.source};
     const bool is_used = std::any_of(policy.parts.begin() + 1, policy.parts.end(),
                                      [&](const SpecPart& part) { return part.name == entry.name; });
     if (is_used) item.why_not = "The policy has this modifier already.";
@@ -172,12 +165,11 @@ std::vector<PaletteEntry> lesson_entries(LessonPlayer& lessons) {
   const auto list = lessons.list();
   if (!list) return out;
   for (const lesson::Lesson& lesson : *list) {
-    SearchItem item;
-    item.title = lesson.title.empty() ? lesson.name : lesson.title;
-    item.group = "Lessons";
-    item.name = lesson.name;
-    item.help = lesson.error.empty() ? lesson.summary : lesson.error;
-    item.current = lessons.is_open() && lessons.lesson().path == lesson.path;
+    SearchItem item{.title = lesson.title.empty() ? lesson.name : lesson.title,
+                    .group = "Lessons",
+                    .name = lesson.name,
+                    .help = lesson.error.empty() ? lesson.summary : lesson.error,
+                    .current = lessons.is_open() && lessons.lesson().path == lesson.path};
     out.push_back({std::move(item), OpenLesson{lesson.name}});
   }
   return out;

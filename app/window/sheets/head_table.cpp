@@ -12,8 +12,8 @@
 #include "analysis/error.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/overview_measures.h"
-#include "app/session/tile_settings.h"
 #include "app/session/view_catalog.h"
+#include "app/window/sheets/sheet_form.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"
@@ -327,37 +327,18 @@ void HeadTable::draw_table(const PanelContext& c) {
 void HeadTable::draw(const PanelContext& c) {
   if (!open_ || !c.results.trace()) return;
   fill(c);
-  const ImVec2 screen = ImGui::GetIO().DisplaySize;
-  const ImVec2 size{std::min(c.px(640), screen.x - c.px(32)),
-                    std::min(c.px(480), screen.y - c.px(64))};
-  ImGui::SetNextWindowPos({screen.x / 2, screen.y / 2}, ImGuiCond_Appearing, {0.5F, 0.5F});
-  ImGui::SetNextWindowSize(size, ImGuiCond_Appearing);
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {c.px(12), c.px(12)});
-  ImGui::PushStyleColor(ImGuiCol_WindowBg, c.colours().panel);
-  ImGui::Begin("##head-table", nullptr,
-               ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoSavedSettings |
-                   ImGuiWindowFlags_NoCollapse | ImGuiWindowFlags_NoNavInputs |
-                   ImGuiWindowFlags_NoFocusOnAppearing);
-  ImGui::PopStyleColor();
-  ImGui::PopStyleVar(2);
-  text_in(c.fonts.heading, "Heads");
-  ImGui::SameLine();
-  ImGui::PushFont(c.fonts.secondary);
-  ImGui::TextDisabled(
-      "%s", fmt::format("{}, after step {}{}", c.state.policy_a.text(), c.shown.step(),
-                        hidden_ > 0
-                            ? fmt::format(" · {} of {} heads", rows_.size(), rows_.size() + hidden_)
-                        : busy() ? " · computing"
-                                 : "")
-                .c_str());
-  ImGui::SameLine(ImGui::GetContentRegionMax().x - ImGui::CalcTextSize("Close").x -
-                  2 * ImGui::GetStyle().FramePadding.x);
-  if (ImGui::SmallButton("Close")) close();
+  begin_list_sheet(c, "##head-table", "Heads", 480,
+                   ImGuiWindowFlags_NoNavInputs | ImGuiWindowFlags_NoFocusOnAppearing);
+  const std::string more =
+      hidden_ > 0 ? fmt::format(" · {} of {} heads", rows_.size(), rows_.size() + hidden_)
+      : busy()    ? " · computing"
+                  : "";
+  if (list_sheet_title(
+          fmt::format("{}, after step {}{}", c.state.policy_a.text(), c.shown.step(), more)))
+    close();
   draw_tools(c);
   draw_table(c);
-  ImGui::PopFont();
-  ImGui::End();
+  end_list_sheet();
 }
 
 }  // namespace kvloupe::window

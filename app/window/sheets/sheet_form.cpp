@@ -41,4 +41,36 @@ float end_sheet() {
   return height;
 }
 
+void begin_list_sheet(const PanelContext& c, const char* id, const char* heading, float height,
+                      int flags) {
+  const ImVec2 screen = ImGui::GetIO().DisplaySize;
+  const ImVec2 size{std::min(c.px(640), screen.x - c.px(32)),
+                    std::min(c.px(height), screen.y - c.px(64))};
+  ImGui::SetNextWindowPos({screen.x / 2, screen.y / 2}, ImGuiCond_Appearing, {0.5F, 0.5F});
+  ImGui::SetNextWindowSize(size, ImGuiCond_Appearing);
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {c.px(12), c.px(12)});
+  ImGui::PushStyleColor(ImGuiCol_WindowBg, c.colours().panel);
+  ImGui::Begin(id, nullptr,
+               flags | ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoSavedSettings |
+                   ImGuiWindowFlags_NoCollapse);
+  ImGui::PopStyleColor();
+  ImGui::PopStyleVar(2);
+  text_in(c.fonts.heading, heading);
+  ImGui::SameLine();
+  ImGui::PushFont(c.fonts.secondary);
+}
+
+bool list_sheet_title(const std::string& words) {
+  ImGui::TextDisabled("%s", words.c_str());
+  ImGui::SameLine(ImGui::GetContentRegionMax().x - ImGui::CalcTextSize("Close").x -
+                  2 * ImGui::GetStyle().FramePadding.x);
+  return ImGui::SmallButton("Close");
+}
+
+void end_list_sheet() {
+  ImGui::PopFont();
+  ImGui::End();
+}
+
 }  // namespace kvloupe::window

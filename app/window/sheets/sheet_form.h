@@ -1,6 +1,8 @@
 #pragma once
 // What sheets with a form share: their place on the screen, and rows of a name and a control.
 
+#include <string>
+
 #include "app/window/state/panel_context.h"
 
 namespace kvloupe::window {
@@ -16,5 +18,13 @@ void form_field(const PanelContext& c, const char* text, float button = 0.0F);
 void begin_sheet(const PanelContext& c, const char* id, const char* heading, float height,
                  bool focus);
 float end_sheet();
+
+/// Begins a sheet that can be moved and sized, at first in the middle and so high, with this
+/// heading; what follows it is in the secondary font until end_list_sheet(). `flags` are added.
+void begin_list_sheet(const PanelContext& c, const char* id, const char* heading, float height,
+                      int flags = 0);
+/// What stands beside the heading, and the button that closes the sheet: whether it was clicked.
+bool list_sheet_title(const std::string& words);
+void end_list_sheet();
 
 }  // namespace kvloupe::window

@@ -4,11 +4,10 @@
 #include <imgui.h>
 #include <imgui_stdlib.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "app/window/sheets/sheet_form.h"
-#include "app/window/state/demo_model.h"
+#include "app/window/state/demo_job.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/widgets/key_input.h"
 #include "app/window/widgets/marks.h"

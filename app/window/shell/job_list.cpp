@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "app/window/shell/workspace.h"
 #include "app/window/widgets/marks.h"
 

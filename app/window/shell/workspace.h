@@ -15,7 +15,6 @@
 #include "app/window/cards/cause_card.h"
 #include "app/window/cards/token_card.h"
 #include "app/window/panels/panels.h"
-#include "app/window/panels/text_panel.h"
 #include "app/window/sheets/cache_sheet.h"
 #include "app/window/sheets/capture_panel.h"
 #include "app/window/sheets/command_palette.h"

@@ -3,6 +3,9 @@
 #include <memory>
 #include <utility>
 
+#include "analysis/error.h"
+#include "app/job/assets.h"
+
 namespace kvloupe::window {
 
 void DemoJob::start(std::vector<demo::DemoRun> runs, const demo::DemoPlaces& places) {
@@ -40,6 +43,14 @@ std::optional<DemoJob::Outcome> DemoJob::take() {
   Outcome failed;
   failed.error = outcome_.error();
   return failed;
+}
+
+std::string demo_model_folder() {
+  try {
+    return job::find_asset("demo-model").string();
+  } catch (const FileError&) {  // an installation without it
+    return {};
+  }
 }
 
 }  // namespace kvloupe::window

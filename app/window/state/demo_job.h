@@ -40,4 +40,7 @@ class DemoJob {
   job::Computed<Outcome> outcome_;
 };
 
+/// The folder of the demo model, which comes with kvloupe; empty if it is missing.
+std::string demo_model_folder();
+
 }  // namespace kvloupe::window

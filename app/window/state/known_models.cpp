@@ -1,11 +1,12 @@
 #include "app/window/state/known_models.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <system_error>
 
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/model_place.h"
-#include "app/window/state/line_list.h"
+#include "app/window/state/demo_job.h"
 #include "app/window/state/recent_files.h"
 
 namespace kvloupe::window {
@@ -65,6 +66,41 @@ std::vector<std::string> KnownModels::folders_of(const std::string& fingerprint)
       found.push_back(entry.folder);
   }
   return found;
+}
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> offered_models(const KnownModels& known, const std::string& fingerprint,
+                                        const std::string& last) {
+  std::vector<std::string> folders;
+  const auto offer = [&](const std::string& folder) {
+    if (holds_model(folder) && std::find(folders.begin(), folders.end(), folder) == folders.end())
+      folders.push_back(folder);
+  };
+  for (const std::string& folder : known.folders_of(fingerprint)) offer(folder);
+  for (const std::string& folder : known.folders()) offer(folder);
+  if (!last.empty()) offer(last);
+  if (const std::string demo = demo_model_folder(); !demo.empty()) offer(demo);
+  return folders;
+}
+
+ModelFound find_model_of(const std::string& trace, const KnownModels& known,
+                         const std::string& last, Progress& progress) {
+  ModelFound found;
+  found.fingerprint = stored_model_fingerprint(trace);
+  if (found.fingerprint.empty()) return found;
+  for (const std::string& folder : offered_models(known, found.fingerprint, last)) {
+    progress.check();
+    if (model_fingerprint(folder, progress) != found.fingerprint) continue;
+    found.folder = folder;
+    break;
+  }
+  return found;
+}
+
+std::string model_title(const std::string& folder) {
+  const bool is_demo = folder == demo_model_folder();
+  return fs::path(folder).filename().string() + (is_demo ? " (comes with kvloupe)" : "");
 }
 
 }  // namespace kvloupe::window

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "app/lesson/own_traces.h"
+#include "app/lesson/page_view.h"
 #include "app/window/state/panel_context.h"
 
 namespace kvloupe::window {

@@ -1,7 +1,8 @@
 #include "app/window/state/preferences.h"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
+
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <system_error>
@@ -9,6 +10,7 @@
 
 #include "analysis/error.h"
 #include "analysis/output_file.h"
+#include "analysis/plugin/load_plugin.h"
 #include "analysis/user_folder.h"
 #include "app/session/state.h"
 
@@ -134,6 +136,18 @@ void write_preferences(const Preferences& p, const fs::path& file) {
     write_whole_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   } catch (const FileError&) {
   }
+}
+
+std::vector<std::string> load_preferred_plugins(const std::filesystem::path& preferences) {
+  std::vector<std::string> problems;
+  for (const std::string& file : read_preferences(preferences).plugins) {
+    try {
+      load_plugin(file);
+    } catch (const FileError& problem) {
+      problems.emplace_back(problem.what());
+    }
+  }
+  return problems;
 }
 
 }  // namespace kvloupe::window

@@ -1,15 +1,27 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "app/scene/colour_map.h"
-#include "app/window/state/chosen_sizes.h"
 #include "app/window/widgets/window_colours.h"
 
 namespace kvloupe::window {
+
+/// Sizes that a person gave by dragging borders. What has none is as large as the window finds fit.
+struct ChosenSizes {
+  // Width of the side panels and height of the panel below, in units of the window's scale; 0: not
+  // chosen. As wished: a small window shows less of it, and nothing folds because of it.
+  double left = 0.0, right = 0.0, bottom = 0.0;
+  /// By the number of tiles: [tile] its share of the width of its row; 0: not chosen.
+  std::map<int, std::vector<double>> tiles;
+  bool operator==(const ChosenSizes&) const = default;
+};
+
+constexpr double kMostChosenSize = 10'000.0;  // units
 
 /// Settings of a person for all windows to come.
 struct Preferences {
@@ -35,5 +47,10 @@ std::filesystem::path preferences_path();
 Preferences read_preferences(const std::filesystem::path& file);
 /// Also makes the folder. Errors are ignored: preferences are only a convenience.
 void write_preferences(const Preferences& preferences, const std::filesystem::path& file);
+
+/// Loads the policy plugins that the preferences list (docs/plugins.md). The window opens whatever
+/// they are like: the result says in one line for each what is wrong with those that were not
+/// loaded. Call it before anything reads the catalogue of policies.
+std::vector<std::string> load_preferred_plugins(const std::filesystem::path& preferences);
 
 }  // namespace kvloupe::window

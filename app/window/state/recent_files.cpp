@@ -1,9 +1,12 @@
 #include "app/window/state/recent_files.h"
 
+#include <algorithm>
+#include <fstream>
 #include <system_error>
 
+#include "analysis/error.h"
+#include "analysis/output_file.h"
 #include "analysis/user_folder.h"
-#include "app/window/state/line_list.h"
 
 namespace kvloupe::window {
 
@@ -34,6 +37,35 @@ void RecentFiles::add(const fs::path& file) {
   files_.insert(files_.begin(), name);
   if (files_.size() > kMostFiles) files_.resize(kMostFiles);
   write_lines(list_, files_);
+}
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> read_lines(const fs::path& file, std::uintmax_t most_bytes) {
+  std::vector<std::string> lines;
+  std::error_code error;
+  if (!fs::is_regular_file(file, error) || fs::file_size(file, error) > most_bytes) return lines;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+void write_lines(const fs::path& file, const std::vector<std::string>& lines) {
+  if (file.empty()) return;
+  std::error_code error;
+  fs::create_directories(file.parent_path(), error);
+  std::string text;
+  for (const std::string& line : lines) text += line + '\n';
+  try {
+    write_whole_file(file, text);
+  } catch (const FileError&) {  // a convenience: not worth a word
+  }
+}
+
+bool is_listed_path(const std::string& line) {
+  constexpr std::size_t kLongestPath = 4096;
+  return !line.empty() && line.size() <= kLongestPath && line.front() == '/' &&
+         std::none_of(line.begin(), line.end(), [](unsigned char c) { return c < 0x20; });
 }
 
 }  // namespace kvloupe::window

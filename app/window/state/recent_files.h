@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -23,5 +25,18 @@ class RecentFiles {
   std::filesystem::path list_;
   std::vector<std::string> files_;
 };
+
+// Short lists that the window remembers from one start to the next, one entry a line.
+
+/// The lines of a file; none where it is missing or has more bytes than `most_bytes`.
+std::vector<std::string> read_lines(const std::filesystem::path& file, std::uintmax_t most_bytes);
+
+/// Writes the lines, and the folder if it is missing. Where that fails nothing is said: the list is
+/// a convenience. Nothing is written where `file` is empty.
+void write_lines(const std::filesystem::path& file, const std::vector<std::string>& lines);
+
+/// Whether a line can be a path as these lists hold it: absolute, of a sane length, without control
+/// characters.
+bool is_listed_path(const std::string& line);
 
 }  // namespace kvloupe::window

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "app/figure/panel_limits.h"
+#include "app/figure/panel_figure.h"
 #include "app/session/view_catalog.h"
 #include "app/window/state/layouts.h"
 #include "app/window/tiles/state_range.h"

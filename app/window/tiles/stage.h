@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "app/scene/scene.h"
-#include "app/window/state/chosen_sizes.h"
 #include "app/window/state/panel_context.h"
+#include "app/window/state/preferences.h"
 #include "app/window/tiles/tile.h"
 #include "app/window/tiles/tile_layout.h"
 

@@ -10,7 +10,7 @@
 #include "analysis/error.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/scene/style.h"
-#include "app/session/tile_settings.h"
+#include "app/session/view_catalog.h"
 #include "app/window/state/layouts.h"
 #include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"
@@ -29,8 +29,7 @@ constexpr float kThinRow = 6.0F;      // pixels at the scale 1
 constexpr float kHovered = 0.6F;      // how strong the marks of a head under the pointer are
 
 figure::DrawRequest draw_request(const Look& look, const figure::TextMetrics& metrics) {
-  figure::DrawRequest draw;
-  draw.style = figure::make_style(metrics, look.theme, look.patterns);
+  figure::DrawRequest draw{.style = figure::make_style(metrics, look.theme, look.patterns)};
   draw.style.amounts = look.amounts;
   draw.width = look.width;
   draw.height = look.height;
@@ -187,9 +186,7 @@ TileNeed Tile::need(const TileState& tile, const figure::TextMetrics& metrics, d
   if (!picture) return need;
   if (picture->figure.figure != aspect_of_) {
     aspect_of_ = picture->figure.figure;
-    figure::DrawRequest request;
-    request.style = figure::make_style(metrics);
-    request.width = kNominalWidth;
+    figure::DrawRequest request{.style = figure::make_style(metrics), .width = kNominalWidth};
     const double height = aspect_of_->natural_height(request);
     aspect_ = height > 0.0 ? kNominalWidth / height : need.aspect;
   }
@@ -203,8 +200,7 @@ OwnLimits Tile::own_limits(const figure::TextMetrics& metrics) const {
   if (!view || !picture) return {};
   if (picture->figure.figure == limits_of_) return own_limits_;
   limits_of_ = picture->figure.figure;
-  figure::DrawRequest request;
-  request.style = figure::make_style(metrics);
+  figure::DrawRequest request{.style = figure::make_style(metrics)};
   request.pixels_per_point = 0.25;  // nobody sees it
   const figure::Scene scene = limits_of_->draw(request);
   own_limits_ = {};
@@ -279,17 +275,16 @@ const request::FigureRequest* Tile::want(const TileState& tile, const TileContex
 }
 
 Look Tile::look_of(const TileState& tile, const PanelContext& context, ImVec2 size) const {
-  Look look;
-  look.width = std::max(1.0F, std::floor(size.x) / scale_);
-  look.height = std::max(1.0F, std::floor(size.y) / scale_);
-  look.scale = scale_;
-  look.x_range = tile.x_range ? tile.x_range : shared_limits_.x;
-  look.y_range = tile.y_range ? tile.y_range : shared_limits_.y;
-  look.limits = tile.limits ? tile.limits : shared_limits_.colours;
-  look.panels = shared_panels_;
-  look.theme = context.state.theme;
-  look.amounts = context.state.amounts;
-  look.patterns = shows_patterns(context.state);
+  Look look{.width = std::max(1.0F, std::floor(size.x) / scale_),
+            .height = std::max(1.0F, std::floor(size.y) / scale_),
+            .scale = scale_,
+            .x_range = tile.x_range ? tile.x_range : shared_limits_.x,
+            .y_range = tile.y_range ? tile.y_range : shared_limits_.y,
+            .limits = tile.limits ? tile.limits : shared_limits_.colours,
+            .panels = shared_panels_,
+            .theme = context.state.theme,
+            .amounts = context.state.amounts,
+            .patterns = shows_patterns(context.state)};
   return look;
 }
 

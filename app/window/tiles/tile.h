@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "app/figure/made_figure.h"
+#include "app/figure/figure.h"
 #include "app/job/computed.h"
 #include "app/job/job_queue.h"
 #include "app/request/figure_request.h"

@@ -8,7 +8,6 @@
 #include <map>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "analysis/error.h"
 #include "analysis/replay/budget_entries.h"
@@ -35,9 +34,6 @@ float title_width(const std::string& title, const Fonts& fonts) {
   return text + 2 * ImGui::GetStyle().FramePadding.x + 16 * fonts.scale();
 }
 
-}  // namespace
-
-namespace {
 /// Where a pinned head stands beside the selected one: which of them this is; else empty.
 std::string whose_head(const TileState& tile, const figure::FigureInfo& view,
                        const WorkspaceState& state) {

@@ -50,4 +50,11 @@ std::string three_digits(double value) {
   return sign + fmt::format("{:.{}f}", size, std::max(0, 2 - exponent));
 }
 
+std::string run_text(const RunInfo& run) {
+  std::string text = run.dtype;
+  if (!run.device.empty()) text += (text.empty() ? "on " : " on ") + run.device;
+  if (!text.empty()) text += ", ";
+  return text + (!run.closed_loop() ? "full cache" : run.policy);
+}
+
 }  // namespace kvloupe::window

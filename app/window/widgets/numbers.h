@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "analysis/trace/model_info.h"
+
 namespace kvloupe::window {
 
 /// Three significant digits with a real minus sign: 0.123, −1.50, 12 300, 4.56e−7; "–" for NaN.
@@ -12,5 +14,9 @@ std::string count_text(long value);
 std::string tokens_text(long first, long last);
 /// "1 token", "1 900 tokens".
 std::string token_count_text(long count);
+
+/// How the model was run, as far as the trace says (a trace by another tool may not): "f32 on cpu,
+/// full cache".
+std::string run_text(const RunInfo& run);
 
 }  // namespace kvloupe::window

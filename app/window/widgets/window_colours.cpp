@@ -17,38 +17,30 @@ ImU32 screen_colour(const figure::Colour& c) { return IM_COL32(c.red, c.green, c
 WindowColours made_colours(Theme theme) {
   const figure::Palette of_figures = figure::palette(theme);
   const bool light = theme == Theme::light;
+  WindowColours made{.paper = screen_colour(of_figures.paper),
+                     .ink = screen_colour(of_figures.ink),
+                     .secondary = screen_colour(of_figures.faint),
+                     .faint = light ? rgb(0xDCDDD9) : rgb(0x2D3239),
+                     .panel = light ? rgb(0xF6F6F3) : rgb(0x1A1E23),
+                     .control = light ? rgb(0xE9EAE6) : rgb(0x272C33),
+                     .control_active = light ? rgb(0xDADCD8) : rgb(0x343B44),
+                     .retained = screen_colour(of_figures.retained),
+                     .evicted = screen_colour(of_figures.evicted),
+                     .protection = screen_colour(of_figures.protected_),
+                     .merged = screen_colour(of_figures.merged),
+                     .synthetic = screen_colour(of_figures.pivot),
+                     .selection = screen_colour(of_figures.selection),
+                     .error = light ? rgb(0xB04A00) : rgb(0xF59457),
+                     .unavailable = faded(screen_colour(of_figures.faint), 0.7F)};
   if (theme == Theme::high_contrast) {
-    return {.paper = screen_colour(of_figures.paper),
-            .ink = screen_colour(of_figures.ink),
-            .secondary = screen_colour(of_figures.faint),
-            .faint = rgb(0x8C8C8C),
-            .panel = rgb(0x0A0A0A),
-            .control = rgb(0x1C1C1C),
-            .control_active = rgb(0x262626),
-            .retained = screen_colour(of_figures.retained),
-            .evicted = screen_colour(of_figures.evicted),
-            .protection = screen_colour(of_figures.protected_),
-            .merged = screen_colour(of_figures.merged),
-            .synthetic = screen_colour(of_figures.pivot),
-            .selection = screen_colour(of_figures.selection),
-            .error = rgb(0xFFB27A),
-            .unavailable = screen_colour(of_figures.faint)};
+    made.faint = rgb(0x8C8C8C);
+    made.panel = rgb(0x0A0A0A);
+    made.control = rgb(0x1C1C1C);
+    made.control_active = rgb(0x262626);
+    made.error = rgb(0xFFB27A);
+    made.unavailable = made.secondary;
   }
-  return {.paper = screen_colour(of_figures.paper),
-          .ink = screen_colour(of_figures.ink),
-          .secondary = screen_colour(of_figures.faint),
-          .faint = light ? rgb(0xDCDDD9) : rgb(0x2D3239),
-          .panel = light ? rgb(0xF6F6F3) : rgb(0x1A1E23),
-          .control = light ? rgb(0xE9EAE6) : rgb(0x272C33),
-          .control_active = light ? rgb(0xDADCD8) : rgb(0x343B44),
-          .retained = screen_colour(of_figures.retained),
-          .evicted = screen_colour(of_figures.evicted),
-          .protection = screen_colour(of_figures.protected_),
-          .merged = screen_colour(of_figures.merged),
-          .synthetic = screen_colour(of_figures.pivot),
-          .selection = screen_colour(of_figures.selection),
-          .error = light ? rgb(0xB04A00) : rgb(0xF59457),
-          .unavailable = faded(screen_colour(of_figures.faint), 0.7F)};
+  return made;
 }
 }  // namespace
 

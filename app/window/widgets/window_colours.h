@@ -2,7 +2,7 @@
 
 #include <imgui.h>
 
-#include "app/session/theme.h"
+#include "app/session/state.h"
 
 namespace kvloupe::window {
 

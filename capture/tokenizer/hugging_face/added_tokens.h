@@ -5,10 +5,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "capture/tokenizer/hugging_face/aligned_text.h"
 #include "capture/tokenizer/hugging_face/bpe_model.h"
 #include "capture/tokenizer/hugging_face/json_part.h"
 #include "capture/tokenizer/hugging_face/normaliser.h"
-#include "capture/tokenizer/hugging_face/piece_list.h"
 
 namespace kvloupe {
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "capture/tokenizer/hugging_face/json_part.h"
-#include "capture/tokenizer/hugging_face/merge_table.h"
 #include "capture/tokenizer/hugging_face/piece_table.h"
 
 namespace kvloupe {

@@ -1,6 +1,5 @@
 #include "capture/tokenizer/hugging_face/decoder.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "analysis/one_line.h"

@@ -2,9 +2,9 @@
 
 #include <functional>
 
+#include "capture/tokenizer/hugging_face/aligned_text.h"
 #include "capture/tokenizer/hugging_face/json_part.h"
 #include "capture/tokenizer/hugging_face/limits.h"
-#include "capture/tokenizer/hugging_face/piece_list.h"
 
 namespace kvloupe {
 

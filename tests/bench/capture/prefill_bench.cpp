@@ -27,6 +27,7 @@
 #include "capture/run/capture.h"
 #include "capture/run/compute.h"
 #include "capture/run/predictions.h"
+#include "tests/capture/whole_model.h"
 
 namespace kvloupe {
 namespace {

@@ -1,0 +1,173 @@
+#include "analysis/study/intervals.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include "analysis/numeric/distributions.h"
+#include "analysis/numeric/splitmix.h"
+#include "analysis/unknown.h"
+
+namespace kvloupe {
+
+MeanInterval bootstrap_mean(std::span<const double> values, std::uint64_t seed) {
+  if (values.empty()) throw std::invalid_argument("bootstrap_mean: no values");
+  const std::size_t count = values.size();
+  const auto mean = [count](double sum) { return sum / static_cast<double>(count); };
+  std::vector<double> means;
+  means.reserve(kResamples);
+  std::uint64_t state = splitmix(seed);
+  for (int i = 0; i < kResamples; ++i) {
+    double sum = 0.0;
+    for (std::size_t j = 0; j < count; ++j) {
+      state += kSplitmixStep;
+      // The upper half as a fraction of 2^32; a study has far fewer traces than that.
+      sum += values[((splitmix_output(state) >> 32U) * count) >> 32U];
+    }
+    means.push_back(mean(sum));
+  }
+  std::sort(means.begin(), means.end());
+  constexpr auto kTail = static_cast<std::size_t>(kResamples * 25 / 1000);
+  return {mean(std::accumulate(values.begin(), values.end(), 0.0)), means[kTail],
+          means[kResamples - 1 - kTail]};
+}
+
+MeanInterval wilson_share(long hits, long count) {
+  if (count < 1) throw std::invalid_argument("wilson_share: no values");
+  constexpr double kZ = 1.959963984540054;  // the normal distribution's quantile at 97.5 %
+  const auto n = static_cast<double>(count);
+  const double share = static_cast<double>(hits) / n;
+  const double middle = (share + kZ * kZ / (2 * n)) / (1 + kZ * kZ / n);
+  const double half =
+      kZ / (1 + kZ * kZ / n) * std::sqrt(share * (1 - share) / n + kZ * kZ / (4 * n * n));
+  return {share, hits == 0 ? 0.0 : middle - half, hits == count ? 1.0 : middle + half};
+}
+
+MeanInterval mean_interval(std::span<const double> values) {
+  if (std::all_of(values.begin(), values.end(),
+                  [](double value) { return value == 0.0 || value == 1.0; })) {
+    return wilson_share(std::count(values.begin(), values.end(), 1.0),
+                        static_cast<long>(values.size()));
+  }
+  return bootstrap_mean(values);
+}
+
+MeanInterval mean_of_means(std::span<const MeanInterval> means) {
+  if (means.empty()) throw std::invalid_argument("mean_of_means: no means");
+  const auto k = static_cast<double>(means.size());
+  double mean = 0.0, below = 0.0, above = 0.0;
+  for (const MeanInterval& one : means) {
+    mean += one.mean / k;
+    below += std::pow((one.mean - one.low) / k, 2);
+    above += std::pow((one.high - one.mean) / k, 2);
+  }
+  return {mean, mean - std::sqrt(below), mean + std::sqrt(above)};
+}
+
+double student_t95(int degrees) {
+  // t² has the F distribution with 1 and `degrees` degrees of freedom.
+  double low = 1.9, high = 13.0;  // infinitely many; 1
+  constexpr int kHalvings = 50;   // to the last digits of a double
+  for (int i = 0; i < kHalvings; ++i) {
+    const double t = (low + high) / 2;
+    (f_tail(t * t, 1.0, degrees) > 0.05 ? low : high) = t;
+  }
+  return (low + high) / 2;
+}
+
+StudentMean student_mean(std::span<const double> values) {
+  StudentMean result;
+  double sum = 0.0;
+  for (const double value : values) {
+    if (!std::isfinite(value)) continue;
+    sum += value;
+    ++result.count;
+  }
+  result.mean = result.count > 0 ? sum / result.count : kUnknown;
+  result.low = result.high = kUnknown;
+  if (result.count < 2) return result;
+  double squares = 0.0;
+  for (const double value : values) {
+    if (std::isfinite(value)) squares += (value - result.mean) * (value - result.mean);
+  }
+  // A table of many heads has few counts.
+  thread_local int known_degrees = 0;
+  thread_local double known_t = 0.0;
+  if (known_degrees != result.count - 1) {
+    known_degrees = result.count - 1;
+    known_t = student_t95(known_degrees);
+  }
+  const double half = known_t * std::sqrt(squares / (result.count - 1.0) / result.count);
+  result.low = result.mean - half;
+  result.high = result.mean + half;
+  return result;
+}
+
+namespace {
+/// P(Bin(count, p) ≤ most), 0 < p < 1, summed from its logarithms.
+double binomial_at_most(long most, long count, double p) {
+  if (most >= count) return 1.0;
+  double sum = 0.0;
+  for (long k = 0; k <= most; ++k) {
+    sum += std::exp(std::lgamma(count + 1.0) - std::lgamma(k + 1.0) -
+                    std::lgamma(static_cast<double>(count - k) + 1.0) +
+                    static_cast<double>(k) * std::log(p) +
+                    static_cast<double>(count - k) * std::log1p(-p));
+  }
+  return std::min(sum, 1.0);
+}
+
+/// The largest a in [from, 1] with `chance`(a) ≥ risk, where the chance falls.
+template <typename Chance>
+double largest_with(double from, double risk, const Chance& chance) {
+  constexpr int kHalvings = 60;
+  double low = from, high = 1.0;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = 0.5 * (low + high);
+    (chance(middle) >= risk ? low : high) = middle;
+  }
+  return high;
+}
+
+/// Kullback and Leibler's divergence of two coins, 0 ln 0 = 0; x ≤ y < 1.
+double divergence(double x, double y) {
+  const double first = x > 0.0 ? x * std::log(x / y) : 0.0;
+  return first + (1.0 - x) * (std::log1p(-x) - std::log1p(-y));
+}
+}  // namespace
+
+double binomial_upper_bound(long wrong, long count, double risk) {
+  if (count < 1) throw std::invalid_argument("binomial_upper_bound: no values");
+  if (wrong >= count) return 1.0;
+  const double share = static_cast<double>(wrong) / static_cast<double>(count);
+  return largest_with(share, risk, [&](double p) { return binomial_at_most(wrong, count, p); });
+}
+
+double mean_upper_bound(std::span<const double> losses, double risk) {
+  if (losses.empty()) throw std::invalid_argument("mean_upper_bound: no losses");
+  const long count = std::ssize(losses);
+  const double sum = std::accumulate(losses.begin(), losses.end(), 0.0);
+  if (std::all_of(losses.begin(), losses.end(),
+                  [](double loss) { return loss == 0.0 || loss == 1.0; }))
+    return binomial_upper_bound(std::lround(sum), count, risk);
+  const double mean = std::min(sum / static_cast<double>(count), 1.0);
+  const long whole = static_cast<long>(std::ceil(sum));
+  return largest_with(mean, risk, [&](double a) {
+    const double hoeffding =
+        std::exp(-static_cast<double>(count) * divergence(std::min(mean, a), a));
+    return std::min(hoeffding, std::exp(1.0) * binomial_at_most(whole, count, a));
+  });
+}
+
+double conformal_mean(std::span<const double> losses) {
+  const double sum = std::accumulate(losses.begin(), losses.end(), 0.0);
+  return (sum + 1.0) / (static_cast<double>(losses.size()) + 1.0);
+}
+
+long fewest_prompts(double at_most, double risk) {
+  return static_cast<long>(std::ceil(std::log(risk) / std::log1p(-at_most)));
+}
+
+}  // namespace kvloupe

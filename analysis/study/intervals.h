@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace kvloupe {
+
+/// A mean and where it may lie.
+struct MeanInterval {
+  double mean = 0.0;
+  double low = 0.0, high = 0.0;  // 95 %
+};
+
+inline constexpr int kResamples = 10'000;
+inline constexpr std::uint64_t kBootstrapSeed = 1;
+
+/// The mean of some values, at least one, with the percentile bootstrap's interval (Efron 1979): of
+/// kResamples means of as many values, drawn with replacement, those at ranks ⌊0.025 R⌋ and
+/// R − 1 − ⌊0.025 R⌋, from 0. What is drawn follows from the seed and the number of values alone,
+/// so that the intervals of paired values draw the same pairs, and an interval of differences is
+/// that of the paired bootstrap. Throws std::invalid_argument without a value.
+MeanInterval bootstrap_mean(std::span<const double> values, std::uint64_t seed = kBootstrapSeed);
+
+/// Wilson's interval of a share (Wilson 1927): hits of count, at least one; 95 %. Unlike the
+/// bootstrap's, it has a width where all values are equal. Throws std::invalid_argument without a
+/// value.
+MeanInterval wilson_share(long hits, long count);
+
+/// The interval of a mean: wilson_share() where every value is 0 or 1, else bootstrap_mean().
+MeanInterval mean_interval(std::span<const double> values);
+
+/// The mean of independent means, and its interval from theirs: mean ∓ √(Σ ((mean_i − end_i) / k)²)
+/// over the lower and the upper ends (MOVER; Zou and Donner 2008, Statistics in Medicine 27,
+/// equations 2 and 3, for the weights 1/k). Throws std::invalid_argument without a mean.
+MeanInterval mean_of_means(std::span<const MeanInterval> means);
+
+/// Mean of the known (finite) values with Student's 95 % interval: mean ∓ t(0.975, n − 1) · s / √n
+/// (Student 1908). In place of bootstrap_mean() where hundreds of means are drawn at once. One
+/// value: the interval is unknown (NaN); none: so is the mean.
+struct StudentMean : MeanInterval {
+  int count = 0;  // known values
+};
+StudentMean student_mean(std::span<const double> values);
+
+/// The t beyond which, on both sides together, lie 5 % of Student's distribution with `degrees` ≥ 1
+/// of freedom.
+double student_t95(int degrees);
+
+// How large an expected loss can be that some prompts have shown: bounds that hold for any
+// distribution of the losses, as long as the prompts were drawn like those to come.
+
+/// The exact upper bound of a probability (Clopper and Pearson 1934): the largest p under which
+/// `wrong` or fewer of `count` have a probability of at least `risk`; 1 where all are wrong. It is
+/// too low with a probability of at most `risk`, 0 < risk < 1. Throws std::invalid_argument
+/// without a count.
+double binomial_upper_bound(long wrong, long count, double risk);
+
+/// Hoeffding and Bentkus's upper bound of the mean of losses that lie between 0 and 1 (Bates et al.
+/// 2021, Distribution-free, risk-controlling prediction sets, section 3.1.3): the largest a with
+/// min(exp(−n h(min(m, a), a)), e P(Bin(n, a) ≤ ⌈n m⌉)) ≥ risk, m the mean of the n losses,
+/// h(x, y) = x ln(x/y) + (1 − x) ln((1 − x)/(1 − y)). Where all losses are 0 or 1,
+/// binomial_upper_bound(), which is sharper. Throws std::invalid_argument without losses.
+double mean_upper_bound(std::span<const double> losses, double risk);
+
+/// (Σ losses + 1) / (n + 1), losses between 0 and 1: a setting whose number is at most a has, on
+/// average over the prompts that it was chosen with, an expected loss of at most a (Angelopoulos et
+/// al. 2022, Conformal risk control, theorem 1), if no prompt's loss grows with the setting.
+double conformal_mean(std::span<const double> losses);
+
+/// So many prompts without any loss are needed before a bound is at most `at_most`:
+/// ⌈ln risk / ln(1 − at_most)⌉. Both between 0 and 1.
+long fewest_prompts(double at_most, double risk);
+
+}  // namespace kvloupe
