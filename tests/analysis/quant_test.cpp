@@ -14,6 +14,7 @@
 #include "analysis/record/stored_entries.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/budget_entries.h"
+#include "analysis/replay/followed_replay.h"
 #include "analysis/replay/held_bytes.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/measure_replay.h"
@@ -321,6 +322,19 @@ TEST_F(QuantisedTrace, LaterQueriesReadTheRoundedEntries) {
     EXPECT_GT(answer.residual_change, 0.0);
     EXPECT_LT(answer.residual_change, 0.5 * before);
     before = answer.residual_change;
+  }
+}
+
+TEST_F(QuantisedTrace, FollowSaysThatItDoesNotCountBits) {
+  ReplayRequest request;
+  request.budget = 24;
+  for (const bool in_few_bits : {true, false}) {
+    request.policy = parse_policy(in_few_bits ? "h2o" + quant_of(4, 4) : "h2o");
+    Progress progress;
+    const FollowedReplay followed = follow_tokens(*trace_, request, {3, 4}, progress);
+    EXPECT_EQ(testing::Value(followed.replay.notes,
+                             testing::Contains(HasSubstr("not what fewer bits cost"))),
+              in_few_bits);
   }
 }
 
