@@ -102,17 +102,17 @@ void EvictingLayer::begin_attention(const StepView& view) {
   attention_.begin(attended_, attending_);
 }
 
-void EvictingLayer::carry_out(int head, const HeadDecision& decision) {
+RoundedRows EvictingLayer::carry_out(int head, const HeadDecision& decision) {
   HeadCache& cache = heads_[static_cast<std::size_t>(head)];
   cache.merge(decision.merges);
   cache.keep(decision.kept);
-  if (!quantisation_) return;
+  if (!quantisation_) return {};
   const Block rows = cache.unquantised(*quantisation_);
-  if (rows.size() == 0) return;
+  if (rows.size() == 0) return {};
   if (auto* policy = dynamic_cast<SeesRewrites*>(policy_.get())) {
     policy->rewrite(cache.view(), head, rows.first, rows.end);
   }
-  cache.quantise(*quantisation_, values_are_keys_);
+  return cache.quantise(*quantisation_, values_are_keys_);
 }
 
 void mark_gone(const HeadDecision& decision, const HeadCache& cache, int step,

@@ -51,8 +51,9 @@ class EvictingLayer {
   /// step.
   std::vector<HeadDecision> step(const BlockStates& states);
   /// Merges and removes the entries of one head as decided, then rounds what stays to few bits
-  /// where the policy says so (quant). May be called for several heads at the same time.
-  void carry_out(int head, const HeadDecision& decision);
+  /// where the policy says so (quant): returns the rows that were rounded, of what stays. May be
+  /// called for several heads at the same time.
+  RoundedRows carry_out(int head, const HeadDecision& decision);
 
   const HeadCache& head(int head) const { return heads_[static_cast<std::size_t>(head)]; }
 

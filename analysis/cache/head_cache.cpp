@@ -148,11 +148,12 @@ Block HeadCache::unquantised(const Quantisation& quantisation) const {
   return {static_cast<int>(first), static_cast<int>(end)};
 }
 
-void HeadCache::quantise(const Quantisation& quantisation, bool values_are_keys) {
+RoundedRows HeadCache::quantise(const Quantisation& quantisation, bool values_are_keys) {
   const Eigen::Index old = std::ssize(tokens_) - quantisation.residual;
-  const auto round = [&](Matrix& rows, Rounded& rounded, bool by_channel) {
+  const auto round = [&](Matrix& rows, Rounded& rounded, bool by_channel) -> Block {
     const Eigen::Index count = due(rounded, old, by_channel, quantisation.group);
-    if (count == 0) return;
+    if (count == 0) return {};
+    const Eigen::Index first = rounded.entries;
     quantise_rows(rows, rounded.entries, count, by_channel, quantisation.bits, quantisation.group);
     rounded.entries += count;
     if (by_channel) {
@@ -161,16 +162,16 @@ void HeadCache::quantise(const Quantisation& quantisation, bool values_are_keys)
                             quantisation.group);
     }
     changed_ = true;
+    return {static_cast<int>(first), static_cast<int>(first + count)};
   };
-  const Eigen::Index before = rounded_keys_.entries;
-  round(keys_, rounded_keys_, quantisation.keys_by_channel);
+  const Block keys = round(keys_, rounded_keys_, quantisation.keys_by_channel);
   if (!values_are_keys) {
-    round(values_, rounded_values_, quantisation.values_by_channel);
-    return;
+    return {keys, round(values_, rounded_values_, quantisation.values_by_channel)};
   }
-  const Eigen::Index count = rounded_keys_.entries - before;
-  values_.middleRows(before, count) = keys_.block(before, 0, count, values_.cols());
+  values_.middleRows(keys.first, keys.size()) =
+      keys_.block(keys.first, 0, keys.size(), values_.cols());
   rounded_values_ = rounded_keys_;
+  return {keys, keys};
 }
 
 StoredEntries HeadCache::stored() const {

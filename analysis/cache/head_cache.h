@@ -10,6 +10,12 @@
 
 namespace kvloupe {
 
+/// The rows of a head's cache that one call of quantise() rounded.
+struct RoundedRows {
+  Block keys, values;
+  bool any() const { return keys.size() > 0 || values.size() > 0; }
+};
+
 /// One head's cache as a model holds it: the entries side by side, in token order. An entry that no
 /// later query sees is hidden after the step's queries have attended to it, and removed by the next
 /// keep().
@@ -36,8 +42,8 @@ class HeadCache {
   Block unquantised(const Quantisation& quantisation) const;
   /// Rounds to few bits what is older than the residual and was not rounded before; what groups
   /// along the entries waits until its group is whole. values_are_keys: values are a part of the
-  /// keys (ModelInfo::value_is_key_prefix). Values must be held.
-  void quantise(const Quantisation& quantisation, bool values_are_keys);
+  /// keys (ModelInfo::value_is_key_prefix). Values must be held. Returns what was rounded now.
+  RoundedRows quantise(const Quantisation& quantisation, bool values_are_keys);
   /// What is held in few bits now.
   StoredEntries stored() const;
 

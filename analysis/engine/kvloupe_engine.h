@@ -35,7 +35,7 @@ extern "C" {
 
 /* The number of this interface. Compare it with kvloupe_engine_interface() before any other call.
  */
-#define KVLOUPE_ENGINE_INTERFACE 1
+#define KVLOUPE_ENGINE_INTERFACE 2
 
 #define KVLOUPE_ENGINE_ERROR_BYTES 2048
 
@@ -92,7 +92,9 @@ enum { /* what a policy reads beside keys, bits */
        KVLOUPE_ENGINE_READS_VALUES = 2,
        KVLOUPE_ENGINE_READS_OUTPUT_WEIGHTS = 4,
        KVLOUPE_ENGINE_MERGES =
-           8 /* kvloupe_engine_retained.merges may be there; reads values, too */
+           8, /* kvloupe_engine_retained.merges may be there; reads values, too */
+       KVLOUPE_ENGINE_ROUNDS = 16 /* entries lose bits (quant): kvloupe_engine_retained.keys and
+                                     .values may be there, at any step; reads values, too */
 };
 
 /* The layer a policy decides for. */
@@ -121,8 +123,10 @@ typedef struct kvloupe_engine_layer {
   /* [query_heads] of [value_dim, hidden size]: the rows of W_O of each query head. Read during
      create. Only for policies with KVLOUPE_ENGINE_READS_OUTPUT_WEIGHTS. */
   kvloupe_engine_states output_weights;
-  int32_t prompt_length; /* tokens of the prompt; what follows them is generated. 0: not known, and
-                            every, only and protect_prompt are refused */
+  int32_t prompt_length;  /* tokens of the prompt; what follows them is generated. 0: not known, and
+                             every, only and protect_prompt are refused */
+  int32_t values_in_keys; /* 1: a value is the first value_dim numbers of its key, as in a cache of
+                             latents; where a key loses bits, so does its value */
 } kvloupe_engine_layer;
 
 /* A block of tokens that was appended to the caches and has attended. */
@@ -150,6 +154,14 @@ typedef struct kvloupe_engine_merge {
   const float* value;   /* [value_dim] */
 } kvloupe_engine_merge;
 
+/* Entries that lose bits (quant): the rows [first, first + count) of what is left after the step's
+   merges and eviction hold these numbers from now on. They stay so: no entry loses bits twice. */
+typedef struct kvloupe_engine_rounded {
+  int32_t first, count;
+  const float* numbers; /* [count, key_dim], after RoPE, at their tokens, or [count, value_dim];
+                           NULL: none */
+} kvloupe_engine_rounded;
+
 /* What a step leaves of one head's cache. */
 typedef struct kvloupe_engine_retained {
   int32_t entries;     /* n, before eviction, the block's own included */
@@ -164,11 +176,12 @@ typedef struct kvloupe_engine_retained {
   const float* log_sizes; /* [kept_count] added to the logits from now on; NULL: all 0 */
   const float* scores;    /* [entries - left_window], higher = kept; NULL: none were needed */
   float threshold;        /* the lowest score that was kept for its score; NaN: none was */
+  kvloupe_engine_rounded keys, values;
 } kvloupe_engine_retained;
 
-/* What a policy with this spec reads: bits, without those of values and merges, which depend on the
-   layer. Refuses a spec that cannot run in a model (it needs later queries, a second reading of the
-   context, or all layers). */
+/* What a policy with this spec reads: bits, without KVLOUPE_ENGINE_MERGES, and without that of
+   values unless entries lose bits: these depend on the layer. Refuses a spec that cannot run in a
+   model (it needs later queries, a second reading of the context, or all layers). */
 KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_spec_reads(const char* spec, uint32_t* reads,
                                                         char* error);
 /* Refuses a spec that has no meaning where the policy never acts on a generated token, such as one

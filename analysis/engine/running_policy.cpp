@@ -48,6 +48,8 @@ void check_layer(const kvloupe_engine_layer& layer) {
   require_range(layer.prompt_length, 0, std::numeric_limits<int>::max(), "prompt_length");
   require_range(layer.compact, 0, 1, "compact");
   require_range(layer.interleaved, 0, 1, "interleaved");
+  require_range(layer.values_in_keys, 0, 1, "values_in_keys");
+  if (layer.values_in_keys != 0) require_range(layer.value_dim, 1, layer.key_dim, "value_dim");
   require_range(layer.rotary_start, 0, layer.key_dim - 1, "rotary_start");
   require_range(layer.rotary_dim, 0, layer.key_dim - layer.rotary_start, "rotary_dim");
   if (layer.query_heads % layer.heads != 0) {
@@ -86,6 +88,7 @@ LayerContext context_of(const kvloupe_engine_layer& layer) {
   model.num_kv_heads = layer.heads;
   model.head_dim = layer.key_dim;
   model.value_dim = layer.value_dim;
+  model.value_is_key_prefix = layer.values_in_keys != 0;
   model.sliding_window = layer.sliding_window;
   model.chunk_size = layer.chunk_size;
   model.rope_theta = layer.rope_theta;
@@ -121,6 +124,9 @@ uint32_t traits_of(const PolicySpec& policy) {
   if (has_trait(policy, &PolicyTraits::reads_queries)) bits |= KVLOUPE_ENGINE_READS_QUERIES;
   if (has_trait(policy, &PolicyTraits::reads_output_weights)) {
     bits |= KVLOUPE_ENGINE_READS_OUTPUT_WEIGHTS;
+  }
+  if (has_part(policy, PartKind::storage)) {
+    bits |= KVLOUPE_ENGINE_ROUNDS | KVLOUPE_ENGINE_READS_VALUES;
   }
   return bits;
 }
@@ -261,9 +267,15 @@ void kvloupe_engine_policy::answer(int head, kvloupe::HeadDecision& decision) {
   own.kept = decision.kept;
   for (std::int32_t& row : own.kept) row += hidden;
   own.scores = std::move(decision.scores);
-  caches->carry_out(head, decision);
+  const RoundedRows rounded = caches->carry_out(head, decision);
 
   const CacheView view = cache.view();
+  const auto rows_from = [](const MatrixView& rows, const Block& some) -> kvloupe_engine_rounded {
+    if (some.size() == 0) return {};
+    return {some.first, some.size(), rows.data() + some.first * rows.outerStride()};
+  };
+  shown.keys = rows_from(view.keys, rounded.keys);
+  shown.values = rows_from(view.values, rounded.values);
   own.tokens.assign(view.tokens.begin(), view.tokens.end());
   own.log_sizes.assign(view.log_sizes.begin(), view.log_sizes.end());
   own.merges = std::move(decision.merges);

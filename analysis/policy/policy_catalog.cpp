@@ -280,12 +280,6 @@ void check_closed_loop(const PolicySpec& spec, bool runs_probe, bool knows_texts
   for (const SpecPart& part : spec.parts) {
     const PolicyEntry& entry = catalogued(part);
     const PolicyTraits traits = traits_of(part);
-    if (entry.as<StorageBuilder>() != nullptr) {
-      throw UsageError("policy: " + part.name +
-                       " is not carried out in a running model, whose cache stays exact; replay "
-                       "the policy on a trace instead, or remove " +
-                       part.name);
-    }
     if (traits.reads_probe) {
       if (runs_probe) continue;
       throw UsageError(

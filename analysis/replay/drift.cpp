@@ -246,8 +246,9 @@ LayerDrift layer_drift(const Trace& full, const Trace& closed, int layer, PlaceT
   if (!full.attends(layer)) return {layer, kUnknown, kUnknown, kUnknown, kUnknown};
   Distance query, key, value, output;
   const ModelInfo model = full.layer_model(layer);
-  const bool merged =
-      !closed.merges(layer).empty() || makes_entries(parse_policy(closed.run().policy));
+  const PolicySpec policy = parse_policy(closed.run().policy);
+  const bool changed =  // entries are not those of the tokens' states
+      !closed.merges(layer).empty() || makes_entries(policy) || has_part(policy, PartKind::storage);
   const std::vector<std::int32_t> never(static_cast<std::size_t>(full.length()), -1);
   for (int head = 0; head < model.num_kv_heads; ++head) {
     const HeadRun a = head_run(full, layer, head, never);
@@ -262,7 +263,7 @@ LayerDrift layer_drift(const Trace& full, const Trace& closed, int layer, PlaceT
     };
     HeadAttention in_full(a, model, attention_in(full), nullptr);
     HeadAttention in_closed(b, model, attention_in(closed), turns);
-    for (int step = 0; !merged && step < static_cast<int>(blocks.size()); ++step) {
+    for (int step = 0; !changed && step < static_cast<int>(blocks.size()); ++step) {
       progress.check();
       const Block& block = blocks[static_cast<std::size_t>(step)];
       const auto of_full = in_full.outputs(step, block);
@@ -271,7 +272,7 @@ LayerDrift layer_drift(const Trace& full, const Trace& closed, int layer, PlaceT
     }
   }
   return {layer, query.relative(), key.relative(), value.relative(),
-          merged ? kUnknown : output.relative()};
+          changed ? kUnknown : output.relative()};
 }
 
 /// KL(full ‖ closed) of two logit rows.
@@ -487,8 +488,8 @@ Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) 
   if (std::any_of(drift.layers.begin(), drift.layers.end(),
                   [](const LayerDrift& layer) { return std::isnan(layer.output); })) {
     drift.notes.push_back(
-        "entries were merged or refitted: the outputs of these layers cannot be computed from the "
-        "trace");
+        "entries were merged or refitted, or lost bits: the outputs of these layers cannot be "
+        "computed from the trace");
   }
   Progress of_tokens(progress, kTokensWeight);
   token_drift(full, closed, drift, of_tokens);

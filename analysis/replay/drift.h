@@ -19,8 +19,8 @@ struct HeadDrift {
 
 /// One layer: how far the closed loop's states are from those of the full run. Each value is √(Σ‖x
 /// − x'‖² / Σ‖x‖²) over heads and tokens, with x of the full run. Outputs are the heads' attention
-/// outputs before W_O, over the entries that each head held; NaN if the closed loop merged entries,
-/// because a trace does not hold merged values.
+/// outputs before W_O, over the entries that each head held; NaN if the closed loop merged entries
+/// or held them in few bits, because a trace holds the tokens' own states.
 struct LayerDrift {
   int layer = 0;
   double query = 0.0;

@@ -9,6 +9,7 @@
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"
+#include "analysis/policy/policy_catalog.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/explain.h"
@@ -134,6 +135,11 @@ FollowedReplay follow_tokens(const Trace& trace, ReplayRequest request,
   AskOptions asking{.states = &states};
   result.heads = follow(result.replay, read, tokens,
                         restored_heads(trace, result.replay, tokens, asking, progress));
+  if (has_part(request.policy, PartKind::storage)) {
+    result.replay.notes.push_back(
+        "follow says which tokens are gone, not what fewer bits cost: what is read, lost and "
+        "brought back is computed from exact keys and values");
+  }
   return result;
 }
 

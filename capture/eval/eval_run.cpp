@@ -59,7 +59,7 @@ void EvalRun::read(std::span<const std::int32_t> ids, bool cut, const Progress& 
   bool changed = false;
   const auto on_layer = [&](const LayerStep& step) {
     if (record_ != nullptr) record_->add(step);
-    if (cut && policy_) changed = policy_->cut(step) || changed;
+    if (policy_ && (cut || policy_->rounds())) changed = policy_->cut(step, false, cut) || changed;
   };
   for (const Block& block : make_blocks(static_cast<int>(ids.size()), 0, block_)) {
     const int first = runner_.length();

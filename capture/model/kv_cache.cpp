@@ -20,6 +20,13 @@ void gather(at::Tensor x, const at::Tensor& rows, std::int64_t first_moved) {
   x.slice(0, first_moved, end).copy_(x.index_select(0, rows));
 }
 
+/// Rows of x [capacity,d] from `first` on become `numbers`.
+void replace_rows(const at::Tensor& x, std::int64_t first, std::span<const float> numbers) {
+  if (numbers.empty()) return;
+  const at::Tensor rows = tensor_of(numbers, x.options()).view({-1, x.size(1)});
+  x.slice(0, first, first + rows.size(0)).copy_(rows);
+}
+
 }  // namespace
 
 LayerCache::LayerCache(std::int64_t heads, std::int64_t head_dim, std::int64_t capacity,
@@ -86,6 +93,15 @@ void LayerCache::replace(std::int64_t head, std::int64_t row, std::span<const fl
                          std::span<const float> value) {
   if (!key.empty()) keys_[head][row].copy_(tensor_of(key, keys_.options()));
   if (!value.empty()) values_[head][row].copy_(tensor_of(value, values_.options()));
+}
+
+void LayerCache::replace_keys(std::int64_t head, std::int64_t first, std::span<const float> keys) {
+  replace_rows(keys_[head], first, keys);
+}
+
+void LayerCache::replace_values(std::int64_t head, std::int64_t first,
+                                std::span<const float> values) {
+  replace_rows(values_[head], first, values);
 }
 
 void LayerCache::set_log_sizes(std::int64_t head, std::span<const float> log_sizes) {

@@ -39,6 +39,9 @@ class LayerCache {
   /// Replaces the key and value [d] (float32) of an entry; an empty span leaves the old one.
   void replace(std::int64_t head, std::int64_t row, std::span<const float> key,
                std::span<const float> value);
+  /// Replaces the keys, or the values, of a head's entries from row `first` on: [rows,d], float32.
+  void replace_keys(std::int64_t head, std::int64_t first, std::span<const float> keys);
+  void replace_values(std::int64_t head, std::int64_t first, std::span<const float> values);
   /// [n]; empty: all zero. Entries appended later have 0.
   void set_log_sizes(std::int64_t head, std::span<const float> log_sizes);
 

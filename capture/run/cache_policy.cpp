@@ -47,7 +47,9 @@ void check_positions(const ModelConfig& model, Positions positions, int most_tok
 
 CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const ClosedLoop& loop,
                          Storage storage)
-    : storage_(storage), layers_(static_cast<std::size_t>(info.num_layers)) {
+    : storage_(storage),
+      rounds_(has_part(loop.policy, PartKind::storage)),
+      layers_(static_cast<std::size_t>(info.num_layers)) {
   check_closed_loop(loop.policy, loop.twice != nullptr, loop.structural != nullptr);
   check_limits(loop.policy, info, loop.budget);
   const bool with_weights = has_trait(loop.policy, &PolicyTraits::reads_output_weights);
@@ -95,19 +97,25 @@ bool CachePolicy::cut(const LayerStep& step, bool last, bool acts) {
 bool CachePolicy::cut_head(const LayerStep& step, int head, const HeadDecision& decision,
                            Layer& layer) {
   const HeadCache& cache = layer.caches->head(head);
-  if (decision.merges.empty() && decision.kept.size() == cache.tokens().size() &&
-      cache.hidden() == 0) {
-    return false;
-  }
+  const bool whole = decision.merges.empty() && decision.kept.size() == cache.tokens().size() &&
+                     cache.hidden() == 0;
+  if (whole && !rounds_) return false;
   const std::vector<std::int32_t> tokens(cache.tokens().begin(), cache.tokens().end());
   mark_gone(decision, cache, step.step, layer.evicted_at[static_cast<std::size_t>(head)]);
   std::vector<std::int32_t> rows = decision.kept;  // of the model's cache, which hides nothing
   for (std::int32_t& row : rows) row += cache.hidden();
-  layer.caches->carry_out(head, decision);
+  const RoundedRows rounded = layer.caches->carry_out(head, decision);
   step.cache.keep(head, rows);
 
-  // A merged entry is computed once, above, and put in the model's own cache.
+  // A merged or rounded entry is computed once, above, and put in the model's own cache.
   const CacheView view = cache.view();
+  const auto rows_of = [](const MatrixView& rows, const Block& some) {
+    return std::span(rows.data() + some.first * rows.outerStride(),
+                     static_cast<std::size_t>(some.size() * rows.cols()));
+  };
+  step.cache.replace_keys(head, rounded.keys.first, rows_of(view.keys, rounded.keys));
+  step.cache.replace_values(head, rounded.values.first, rows_of(view.values, rounded.values));
+  if (whole) return rounded.any();
   const auto row_of = [](const MatrixView& rows, Eigen::Index row) {
     return std::span(rows.data() + row * rows.outerStride(), static_cast<std::size_t>(rows.cols()));
   };

@@ -41,6 +41,9 @@ class CachePolicy {
   /// policy acts at this step (BlockStates::acts). Does not read the step's
   /// attention. Returns whether an entry left the cache or was changed.
   bool cut(const LayerStep& step, bool last = false, bool acts = true);
+  /// Whether entries lose bits as they grow old (quant), also at steps at which the policy does not
+  /// act: then cut() must be called for these, too.
+  bool rounds() const { return rounds_; }
 
   /// The step at which each token left each head's cache, evicted or beyond the model's window; −1:
   /// still in the cache. [Hk] of [T so far].
@@ -58,6 +61,7 @@ class CachePolicy {
   bool cut_head(const LayerStep& step, int head, const HeadDecision& decision, Layer& layer);
 
   Storage storage_;
+  bool rounds_;
   std::vector<Layer> layers_;
 };
 

@@ -88,7 +88,9 @@ PolicyPointer made(const char* spec, const kvloupe_engine_layer& layer) {
 TEST(Engine, DecidesAndMergesAsTheCachesOfARunningModel) {
   const Numbers queries(kQueryHeads, 40, kKeyDim, 1), keys(kHeads, 40, kKeyDim, 2),
       values(kHeads, 40, kValueDim, 3);
-  for (const char* spec : {"h2o", "keydiff", "h2o+kvmerger", "h2o+cam", "tova+recent(2)"}) {
+  int rounded = 0;
+  for (const char* spec : {"h2o", "keydiff", "h2o+kvmerger", "h2o+cam", "tova+recent(2)",
+                           "h2o+quant(group=8,residual=1)", "full+quant(2,group=8,residual=3)"}) {
     for (const bool compact : {false, true}) {
       for (const int window : {0, 48, 14}) {
         if (compact && window == 14) continue;
@@ -146,8 +148,20 @@ TEST(Engine, DecidesAndMergesAsTheCachesOfARunningModel) {
             EXPECT_THAT(std::vector<std::int32_t>(retained[head].kept,
                                                   retained[head].kept + retained[head].kept_count),
                         ElementsAreArray(rows));
-            other.carry_out(head, decision);
+            const RoundedRows few_bits = other.carry_out(head, decision);
             const CacheView view = other.head(head).view();
+            const auto expect_rounded = [&](const kvloupe_engine_rounded& told, const Block& block,
+                                            const MatrixView& held) {
+              EXPECT_EQ(told.count, block.size());
+              EXPECT_EQ(told.first, block.first);
+              EXPECT_EQ(told.numbers != nullptr, told.count > 0);
+              for (int i = 0; i < told.count * static_cast<int>(held.cols()); ++i) {
+                EXPECT_EQ(told.numbers[i], held(told.first + i / held.cols(), i % held.cols()));
+              }
+              rounded += told.count;
+            };
+            expect_rounded(retained[head].keys, few_bits.keys, view.keys);
+            expect_rounded(retained[head].values, few_bits.values, view.values);
             EXPECT_THAT(
                 std::vector<std::int32_t>(retained[head].tokens,
                                           retained[head].tokens + retained[head].kept_count),
@@ -176,6 +190,37 @@ TEST(Engine, DecidesAndMergesAsTheCachesOfARunningModel) {
       }
     }
   }
+  EXPECT_GT(rounded, 100);
+}
+
+// Of latents, whose values are a part of their keys.
+TEST(Engine, AValueThatIsAPartOfItsKeyLosesBitsWithIt) {
+  const Numbers keys(kHeads, 30, kKeyDim, 2);
+  kvloupe_engine_layer layer = engine_layer(30);
+  layer.values_in_keys = 1;
+  const PolicyPointer policy = made("full+quant(2,group=8,residual=0)", layer);
+  kvloupe_engine_states values = keys.part(0, 30);
+  values.columns = kValueDim;
+  const kvloupe_engine_block block = {sizeof block, 0, 30, 0, 1, {}, keys.part(0, 30), values};
+  const kvloupe_engine_retained* retained = nullptr;
+  ASSERT_EQ(kvloupe_engine_policy_step(policy.get(), &block, &retained, nullptr),
+            KVLOUPE_ENGINE_DONE);
+  for (int head = 0; head < kHeads; ++head) {
+    ASSERT_EQ(retained[head].keys.count, 24);  // three groups
+    ASSERT_EQ(retained[head].values.count, 24);
+    for (int row = 0; row < 24; ++row) {
+      for (int c = 0; c < kValueDim; ++c) {
+        EXPECT_EQ(retained[head].values.numbers[row * kValueDim + c],
+                  retained[head].keys.numbers[row * kKeyDim + c]);
+      }
+    }
+  }
+  layer.value_dim = kKeyDim + 1;
+  std::array<char, KVLOUPE_ENGINE_ERROR_BYTES> error = {};
+  kvloupe_engine_policy* none = nullptr;
+  EXPECT_EQ(kvloupe_engine_policy_create("h2o", &layer, &none, error.data()),
+            KVLOUPE_ENGINE_MISUSED);
+  EXPECT_THAT(error.data(), HasSubstr("value_dim is 9"));
 }
 
 TEST(Engine, ReadsNumbersOf16BitsExactly) {

@@ -9,9 +9,17 @@
 #include <set>
 #include <tuple>
 
+#include <c10/core/InferenceMode.h>
+
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/record/layer_states.h"
+#include "analysis/replay/layer_replay.h"
 #include "analysis/replay/replay.h"
+#include "capture/eval/eval_run.h"
+#include "capture/model/load_transformer.h"
+#include "capture/run/cache_policy.h"
+#include "capture/run/model_description.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
@@ -126,14 +134,28 @@ double largest_difference(const Matrix& a, const Matrix& b) {
 
 TEST_F(ClosedLoopTest, LayerZeroDecidesAsTheReplayOfTheFullRunDoes) {
   std::vector<std::string> specs = catalogue_examples();
-  specs.insert(
-      specs.end(),
-      {"tova(layer)", "h2o(visible)+recent(50%)", "snapkv(8,pool=max)", "keydiff(pairwise)",
-       "keydiff(median)", "keynorm+adakv", "h2o+caote", "tova+fastcaote+sinks(2)",
-       "snapkv(4)+critical", "h2o+kvmerger(0.5,log_size=1)", "tova+kvmerger(auto,rotate=pre)",
-       "keydiff+cam(4)", "h2o+every(2)", "vase(4,8)+every(2)+only", "rkv(4)+slack(3)",
-       "raas+protect_prompt(1)+slack(2)", "keydiff+only(prompt)",
-       "attentionmatching(keys=omp)+sinks(2)", "vase(20%,4,expected=1)+every(3)+adakv"});
+  specs.insert(specs.end(), {"tova(layer)",
+                             "h2o(visible)+recent(50%)",
+                             "snapkv(8,pool=max)",
+                             "keydiff(pairwise)",
+                             "keydiff(median)",
+                             "keynorm+adakv",
+                             "h2o+caote",
+                             "tova+fastcaote+sinks(2)",
+                             "snapkv(4)+critical",
+                             "h2o+kvmerger(0.5,log_size=1)",
+                             "tova+kvmerger(auto,rotate=pre)",
+                             "keydiff+cam(4)",
+                             "h2o+every(2)",
+                             "vase(4,8)+every(2)+only",
+                             "rkv(4)+slack(3)",
+                             "raas+protect_prompt(1)+slack(2)",
+                             "keydiff+only(prompt)",
+                             "attentionmatching(keys=omp)+sinks(2)",
+                             "vase(20%,4,expected=1)+every(3)+adakv",
+                             "h2o+quant(2,group=8,residual=2)",
+                             "keydiff+quant(group=8,keys=token,residual=4)",
+                             "tova+caote+quant(8,group=8,values=channel,residual=0)"});
   EXPECT_GT(specs.size(), 25U);
   long deeper_differs = 0;
   long merged = 0;
@@ -229,7 +251,13 @@ TEST_F(ClosedLoopTest, TheModelAttendsToWhatTheTraceSaysItHolds) {
         Case{"h2o+cam(4)", Positions::original, false, false, false},
         Case{"h2o+keep(\"2-3;20\",heads=\"1\")+drop(\"0\")", Positions::original, false, false,
              false},
-        Case{"full+drop(\"0;18\",heads=\"0.0;1\")", Positions::original, false, false, false}}) {
+        Case{"full+drop(\"0;18\",heads=\"0.0;1\")", Positions::original, false, false, false},
+        Case{"full+quant(4,group=8,residual=8)", Positions::original, false, false, false},
+        Case{"h2o+quant(2,group=8,residual=3)", Positions::original, false, false, false},
+        Case{"keydiff+quant(4,group=8,keys=token,values=channel,residual=0)", Positions::compact,
+             false, false, false},
+        Case{"full+drop(\"0;18\",heads=\"0.0;1\")+quant(2,group=8,residual=5)", Positions::original,
+             false, false, false}}) {
     for (const int block : {16, 1}) {
       SCOPED_TRACE(std::string(c.spec) + ", block " + std::to_string(block) +
                    (c.positions == Positions::compact ? ", compact" : ""));
@@ -357,7 +385,8 @@ TEST_F(ClosedLoopTest, AReplayOfItsTraceTakesOnlyItsOwnBlocks) {
 // 0, and the replay of the run's own trace in every layer.
 TEST_F(ClosedLoopTest, ContextOnlyStopsAtTheQuestion) {
   constexpr int kQuestion = 25;
-  for (const std::string policy : {"h2o", "snapkv(4)", "keydiff+adakv", "h2o+kvmerger(0.5)"}) {
+  for (const std::string policy : {"h2o", "snapkv(4)", "keydiff+adakv", "h2o+kvmerger(0.5)",
+                                   "h2o+quant(2,group=8,residual=4)"}) {
     for (const int block : {8, kWholePrompt}) {
       SCOPED_TRACE(policy + ", block " + std::to_string(block));
       CaptureRequest wanted = request(block);
@@ -398,6 +427,119 @@ TEST_F(ClosedLoopTest, ContextOnlyStopsAtTheQuestion) {
       for (int layer = 0; layer < tiny_.layers; ++layer) expect_same_decisions(closed, own, layer);
       EXPECT_THROW(replay_blocks(closed, 0, Compression::regular), UsageError);
     }
+  }
+}
+
+// Layer 0 does not depend on what is quantised: the model's own cache holds the numbers that the
+// cache of the full run's replay holds, after each step.
+TEST_F(ClosedLoopTest, TheModelsCacheHoldsTheNumbersOfTheReplay) {
+  const c10::InferenceMode no_gradients;
+  const ModelConfig config = read_model_config(folder_.path());
+  const ModelInfo info = describe_model(config, folder_.path());
+  const Transformer model = load_transformer(folder_.path(), config, at::kFloat, at::kCPU);
+  const auto matrix_of = [](const at::Tensor& x) {
+    const at::Tensor dense = x.contiguous();
+    return Matrix(Eigen::Map<const Matrix>(dense.data_ptr<float>(), dense.size(0), dense.size(1)));
+  };
+  for (const int block : {16, 1}) {
+    const Trace full = run(request(block));
+    const LayerStates states = load_layer_states(full, 0);
+    const std::vector<std::int32_t>& ids = full.tokens().ids;
+    for (const std::string spec :
+         {"full+quant(4,group=8,residual=6)", "full+quant(2,group=16,keys=token,residual=0)",
+          "h2o+quant(4,group=8,residual=4)", "keydiff+adakv+quant(2,group=8,residual=9)",
+          "h2o+caote+quant(8,group=8,values=channel,residual=4)"}) {
+      SCOPED_TRACE(spec + ", block " + std::to_string(block));
+      constexpr int kBudget = 30;
+      const PolicySpec policy = parse_policy(spec);
+      BlockRunner::Options options;
+      options.most_tokens = kLoopTokens;
+      BlockRunner runner(model, options);
+      CachePolicy acting(model, info, {policy, kBudget}, Storage::float32);
+      std::vector<std::vector<Matrix>> keys, values;  // [S][Hk]: after each step
+      const Progress progress;
+      for (const Block& one : full.blocks()) {
+        runner.run(
+            std::span(ids).subspan(static_cast<std::size_t>(one.first),
+                                   static_cast<std::size_t>(one.size())),
+            [&](const LayerStep& step) { acting.cut(step, one.end == kLoopTokens); }, progress);
+        keys.emplace_back();
+        values.emplace_back();
+        for (int head = 0; head < tiny_.kv_heads; ++head) {
+          keys.back().push_back(matrix_of(runner.cache(0).keys(head)));
+          values.back().push_back(matrix_of(runner.cache(0).values(head)));
+        }
+      }
+      LayerContext context;
+      context.model = full.layer_model(0);
+      context.attention = full.attention(0);
+      context.budget = kBudget;
+      context.output_weights = states.output_weights;
+      int compared = 0;
+      double rounded = 0.0;
+      const std::function<void(int, int, const HeadCache&)> on_found = [&](int head, int step,
+                                                                           const HeadCache& cache) {
+        if (step == 0) return;  // finds nothing that a step left
+        const auto before = static_cast<std::size_t>(step - 1);
+        const auto own = static_cast<std::size_t>(head);
+        const CacheView found = cache.whole();
+        const Eigen::Index n = keys[before][own].rows();
+        ASSERT_EQ(n + full.blocks()[static_cast<std::size_t>(step)].size(),
+                  std::ssize(found.tokens));
+        EXPECT_LE(largest_difference(keys[before][own], found.keys.topRows(n)), 1e-6);
+        EXPECT_LE(largest_difference(values[before][own], found.values.topRows(n)), 1e-6);
+        for (Eigen::Index row = 0; row < n; ++row) {
+          const auto token = static_cast<Eigen::Index>(found.tokens[static_cast<std::size_t>(row)]);
+          rounded = std::max(
+              rounded, largest_difference(keys[before][own].row(row), states.keys[own].row(token)));
+        }
+        ++compared;
+      };
+      LayerReplayInput input{states, full.blocks(), policy, context};
+      input.metrics = false;
+      input.on_found = &on_found;
+      Progress replaying;
+      replay_layer(input, replaying);
+      EXPECT_EQ(compared, tiny_.kv_heads * (static_cast<int>(full.blocks().size()) - 1));
+      EXPECT_GT(rounded, 1e-3) << "nothing lost bits: nothing is tested";
+    }
+  }
+}
+
+// An evaluation reads the question, and what follows, without letting the policy act; entries that
+// grow old lose their bits all the same, as in a run that is captured, and in its replay.
+TEST_F(ClosedLoopTest, BitsAreLostAfterThePolicyStoppedToo) {
+  const c10::InferenceMode no_gradients;
+  constexpr int kQuestion = 25;
+  const ModelConfig config = read_model_config(folder_.path());
+  const ModelInfo info = describe_model(config, folder_.path());
+  const Transformer model = load_transformer(folder_.path(), config, at::kFloat, at::kCPU);
+  for (const std::string spec :
+       {"full+quant(2,group=8,residual=4)", "h2o+quant(2,group=8,residual=4)"}) {
+    SCOPED_TRACE(spec);
+    CaptureRequest wanted = request(8);
+    wanted.question = kQuestion;
+    wanted.compression = Compression::context_only;
+    const Trace closed = run(wanted, spec, "20");
+    const std::vector<std::int32_t>& ids = closed.tokens().ids;
+    EvalRun::Options options;
+    options.most_tokens = kLoopTokens;
+    options.block = 8;
+    options.loop = ClosedLoop{parse_policy(spec), 20};
+    EvalRun evaluated(model, info, options);
+    const Progress progress;
+    evaluated.read(std::span(ids).first(kQuestion), true, progress);
+    evaluated.read(std::span(ids).subspan(kQuestion, kLoopPrompt - kQuestion), false, progress);
+    const auto loss = closed.predictions()->loss;
+    for (int token = kLoopPrompt; token < kLoopTokens; ++token) {
+      const auto at = static_cast<std::size_t>(token);
+      EXPECT_NEAR(-evaluated.logprob(ids[at]), loss[at - 1], 1e-4) << token;
+      evaluated.read(std::span(ids).subspan(at, 1), false, progress);
+    }
+    // The same as the naive model, whose caches go on losing bits.
+    expect_like_naive(
+        closed, NaiveModel(folder_.path()).run(ids, closed.blocks(), follow(closed, {}), false),
+        2e-4);
   }
 }
 

@@ -265,7 +265,8 @@ TEST_F(DriftTest, WithoutAnOutputHeadTheBoundSaysHowToGetTheExactKL) {
 
 TEST_F(DriftTest, MergedOutputsAreNotGuessed) {
   const Trace full(run("full.h5"));
-  for (const char* policy : {"h2o+kvmerger(0.3)", "attentionmatching"}) {
+  for (const char* policy :
+       {"h2o+kvmerger(0.3)", "attentionmatching", "h2o+quant(2,group=8,residual=4)"}) {
     SCOPED_TRACE(policy);
     const Trace closed(run("closed.h5", policy, 12));
     const Drift drift = drift_of(full, closed);

@@ -435,6 +435,7 @@ TEST_F(EvalNaiveTest, RunsShareTheBlocksBeforeTheirFirstCut) {
         {89, 6 * block_bytes, "snapkv+adakv", 33, 48},
         {89, 6 * block_bytes, "h2o+pyramid", 40, 48},
         {89, 6 * block_bytes, "h2o+kvmerger(auto)", 40, 48},
+        {89, 6 * block_bytes, "full+quant(group=16,residual=16)", 80, 32},  // 16 have lost bits
         {89, 2 * block_bytes, "h2o", 90, 32},
         {89, 2 * block_bytes - 1, "h2o", 90, 16},
         {32, 6 * block_bytes, "h2o", 90, 48},

@@ -13,7 +13,9 @@ struct MergeKind {
 };
 
 /// Makes the naive model's caches follow a closed-loop trace: its merges by their own formula, then
-/// its evictions. Steps after the trace's last do not change them. The trace must outlive it.
+/// its evictions, then what its quant says, in double, from the states as the trace has them (so
+/// that no number near the middle of two levels goes to the other one). Steps after the trace's
+/// last do not change them. The trace must outlive it.
 NaiveCut follow(const Trace& trace, const MergeKind& kind = {});
 
 }  // namespace kvloupe::test

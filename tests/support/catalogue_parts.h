@@ -32,8 +32,7 @@ inline bool goes_with(const PolicyEntry& score, const PolicyEntry& modifier) {
 /// Whether a running model can follow the part by its name (or example) alone.
 inline bool runs_in_a_model(const PolicyEntry& entry) {
   return (entry.name == "expr" || !asks_for_more(entry)) && !entry.traits.needs_future &&
-         !entry.traits.reads_sequence && !entry.traits.reads_structure &&
-         entry.kind() != PartKind::storage;
+         !entry.traits.reads_sequence && !entry.traits.reads_structure;
 }
 
 }  // namespace kvloupe::test

@@ -35,7 +35,9 @@ PolicyEntry quant() {
       "of a group is evicted, its scale stays, and counts, as long as one of its entries does. "
       "Each head of keys and values is quantised once, whatever the number of its query heads; "
       "layers that read another layer's cache read it quantised. Of a latent cache (MLA) the "
-      "latent key is quantised, and values are a part of it. Merging changes entries that are "
+      "latent key is quantised, and values are a part of it. A running model computes with the "
+      "rounded numbers and stores them in its own type: it answers as with few bits and takes the "
+      "memory of many. Merging changes entries that are "
       "already stored, and so does refitting, so quant goes with no policy that makes synthetic "
       "entries";
   entry.parameters = {{.name = "bits",

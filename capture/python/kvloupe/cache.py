@@ -116,7 +116,7 @@ class Recorder:
 
 
 def _evicts(passed: Pass) -> bool:
-    return any(one.merges or len(one.rows) + one.left_window != one.entries for step in passed.kept for one in step)
+    return any(one.changes or len(one.rows) + one.left_window != one.entries for step in passed.kept for one in step)
 
 
 class _LastKeys:
@@ -210,7 +210,7 @@ class Cache(DynamicCache):
         rotation.apply(shape, layers, keys.keys, 1)
         self.model_shape, self.layer_shapes = shape, layers
         self.places: list[Place] = places
-        self._reads_weights = bool(bits & engine.READS_OUTPUT_WEIGHTS)
+        self._reads_weights, self.rounds = bool(bits & engine.READS_OUTPUT_WEIGHTS), bool(bits & engine.ROUNDS)
         configs = {id(place.attention.config): place.attention.config for place in places
                    if place.attention is not None and hasattr(place.attention, "config")}
         configs[id(text_config(model))] = text_config(model)
@@ -400,7 +400,8 @@ class Cache(DynamicCache):
             sink_logits=None if sinks is None else sinks.detach().float().cpu().numpy().reshape(-1),
             rope_theta=rotation or 0.0, rope_scaling=scaling, rope_pairing=shape.rope_pairing, rotary_start=start,
             rotary_dim=width, output_weight=self._output_weight(layer.number, query, value) if self._reads_weights else None,
-            positions=self._positions, prompt_length=self._given[1] or query.shape[2])
+            positions=self._positions, prompt_length=self._given[1] or query.shape[2],
+            values_in_keys=self.places[layer.number].latent is not None)
 
     def _output_weight(self, number: int, query: Any, value: Any) -> np.ndarray:
         place = self.places[number]

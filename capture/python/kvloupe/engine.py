@@ -17,12 +17,12 @@ from typing import Any, Callable
 
 from .errors import KvloupeError
 
-INTERFACE = 1
+INTERFACE = 2
 _FILE = "libkvloupe_engine.so"
 _ERROR_BYTES = 2048
 _CANCELLED = 3
 
-READS_QUERIES, READS_VALUES, READS_OUTPUT_WEIGHTS, MERGES = 1, 2, 4, 8
+READS_QUERIES, READS_VALUES, READS_OUTPUT_WEIGHTS, MERGES, ROUNDS = 1, 2, 4, 8, 16
 
 
 class States(ctypes.Structure):
@@ -35,7 +35,7 @@ class LayerShape(ctypes.Structure):
         "layer", "layers", "heads", "query_heads", "key_dim", "value_dim", "sliding_window", "budget", "compact",
         "rotary_start", "rotary_dim", "interleaved", "chunk_size")),
         ("rope_theta", c_double), ("rope_scaling", c_char_p), ("attention_scale", c_double), ("softcap", c_double),
-        ("sink_logits", POINTER(c_float)), ("output_weights", States), ("prompt_length", c_int32)]
+        ("sink_logits", POINTER(c_float)), ("output_weights", States), ("prompt_length", c_int32), ("values_in_keys", c_int32)]
 
 
 class Block(ctypes.Structure):
@@ -49,10 +49,14 @@ class Merge(ctypes.Structure):
                 ("value", POINTER(c_float))]
 
 
+class Rounded(ctypes.Structure):
+    _fields_ = [("first", c_int32), ("count", c_int32), ("numbers", POINTER(c_float))]
+
+
 class Retained(ctypes.Structure):
     _fields_ = [("entries", c_int32), ("left_window", c_int32), ("kept_count", c_int32), ("kept", POINTER(c_int32)),
                 ("tokens", POINTER(c_int32)), ("merge_count", c_int32), ("merges", POINTER(Merge)),
-                ("log_sizes", POINTER(c_float)), ("scores", POINTER(c_float)), ("threshold", c_float)]
+                ("log_sizes", POINTER(c_float)), ("scores", POINTER(c_float)), ("threshold", c_float), ("keys", Rounded), ("values", Rounded)]
 
 
 class ReplayRequest(ctypes.Structure):

@@ -65,7 +65,7 @@ class Entries:
         return held
 
     def apply(self, kept: list[Kept]) -> None:
-        """Merges, then drops what is not kept."""
+        """Merges, then drops what is not kept, then takes what lost bits."""
         for head, one in enumerate(kept):
             for merge in one.merges:
                 slot = int(self.slots[head][merge.into])
@@ -96,6 +96,11 @@ class Entries:
         self.tokens, self.count, self.unused = self.tokens[:, :most], most, not used.all()
         if self.unused:
             self.tokens = self.tokens.masked_fill(~torch.from_numpy(used).to(self.tokens.device), -1)
+        for head, one in enumerate(kept):
+            for rounded, held in ((one.rounded_keys, self._keys), (one.rounded_values, self._values)):
+                if rounded is not None and held is not None:
+                    where = self.slots[head][rounded.first:rounded.first + len(rounded.numbers)]
+                    held[0, head, torch.from_numpy(where).to(held.device)] = torch.from_numpy(rounded.numbers).to(held)
         if any(one.log_sizes is not None for one in kept):
             sizes = np.zeros((len(kept), most), np.float32)
             for head, one in enumerate(kept):

@@ -29,6 +29,14 @@ class Merge:
 
 
 @dataclasses.dataclass(frozen=True)
+class Rounded:
+    """Keys or values of neighbouring entries that lose bits (quant), and stay so."""
+
+    first: int  # a row of the cache after the step's eviction
+    numbers: np.ndarray  # float32 [entries, key_dim], rotated, or [entries, value_dim]
+
+
+@dataclasses.dataclass(frozen=True)
 class Kept:
     """What a step leaves of one head's cache."""
 
@@ -40,11 +48,18 @@ class Kept:
     log_sizes: np.ndarray | None  # float32 [kept], added to the logits from now on; None: all 0
     scores: np.ndarray | None  # float32 [entries - left_window], higher = kept; None: none were needed
     threshold: float  # the lowest score that was kept for its score; NaN: none was
+    rounded_keys: Rounded | None = None  # None: no entry lost bits
+    rounded_values: Rounded | None = None
 
     @property
     def whole(self) -> bool:
         """Whether the step left the cache as it was."""
-        return len(self.rows) == self.entries and not self.merges
+        return len(self.rows) == self.entries and not self.changes
+
+    @property
+    def changes(self) -> bool:
+        """Whether the step changed the numbers of an entry."""
+        return bool(self.merges) or self.rounded_keys is not None or self.rounded_values is not None
 
 
 def states_of(array: Any, what: str) -> tuple[engine.States, Any]:
@@ -97,7 +112,8 @@ class Policy:
     rope_scaling (as in config.json), rope_pairing ("half" or "interleaved"), rotary_start and rotary_dim (0: all) say
     how keys are rotated. output_weight: [query_heads, value_dim, hidden size], W_O cut by query head, for policies
     whose `reads` has it. positions: "original" or "compact". prompt_length: tokens of the prompt, for policies that act
-    by what is generated (every, only, protect_prompt); 0: not known.
+    by what is generated (every, only, protect_prompt); 0: not known. values_in_keys: a value is the first value_dim numbers
+    of its key, as in a cache of latents; where a key loses bits (quant), so does its value.
 
     Raises KvloupeError for a spec, shape or budget that cannot be, and for policies that cannot run in a model.
     """
@@ -106,7 +122,8 @@ class Policy:
                  value_dim: int | None = None, layer: int = 0, layers: int = 1, window: int = 0,
                  chunk: int = 0, scale: float | None = None, softcap: float = 0.0, sink_logits: Any = None, rope_theta: float = 10000.0,
                  rope_scaling: Any = None, rope_pairing: str = "half", rotary_start: int = 0, rotary_dim: int = 0,
-                 output_weight: Any = None, positions: str = "original", prompt_length: int = 0) -> None:
+                 output_weight: Any = None, positions: str = "original", prompt_length: int = 0,
+                 values_in_keys: bool = False) -> None:
         if positions not in ("original", "compact") or rope_pairing not in ("half", "interleaved"):
             raise KvloupeError(f"positions {positions!r}, rope_pairing {rope_pairing!r}: give original or compact, and half "
                                "or interleaved")
@@ -115,7 +132,7 @@ class Policy:
         for name, value in (("layer", layer), ("layers", layers), ("heads", heads), ("query_heads", query_heads),
                             ("key_dim", key_dim), ("value_dim", value_dim), ("sliding_window", window), ("chunk_size", chunk),
                             ("budget", budget), ("rotary_start", rotary_start), ("rotary_dim", rotary_dim),
-                            ("prompt_length", prompt_length)):
+                            ("prompt_length", prompt_length), ("values_in_keys", values_in_keys)):
             if int(value) != value or not -1 << 31 <= int(value) < 1 << 31:
                 raise KvloupeError(f"{name}: {value} is not a whole number of 32 bits")
             setattr(shape, name, int(value))
@@ -142,7 +159,7 @@ class Policy:
         self.reads = frozenset(name for name, bit in (
             ("queries", engine.READS_QUERIES), ("values", engine.READS_VALUES),
             ("output_weight", engine.READS_OUTPUT_WEIGHTS)) if bits & bit)  # beside keys
-        self.merges = bool(bits & engine.MERGES)
+        self.merges, self.rounds = bool(bits & engine.MERGES), bool(bits & engine.ROUNDS)
         self.tokens = 0  # so far
         self._heads, self._key_dim, self._value_dim = heads, key_dim, value_dim
 
@@ -180,7 +197,12 @@ class Policy:
                        for one in of.merges[:of.merge_count])
         return Kept(of.entries, of.left_window, _copy(of.kept, of.kept_count), _copy(of.tokens, of.kept_count), merges,
                     _copy(of.log_sizes, of.kept_count) if of.log_sizes else None,
-                    _copy(of.scores, of.entries - of.left_window) if of.scores else None, of.threshold)
+                    _copy(of.scores, of.entries - of.left_window) if of.scores else None, of.threshold,
+                    _rounded(of.keys, self._key_dim), _rounded(of.values, self._value_dim))
+
+
+def _rounded(of: engine.Rounded, width: int) -> Rounded | None:
+    return Rounded(of.first, _copy(of.numbers, of.count * width).reshape(-1, width)) if of.count else None
 
 
 def _copy(pointer: Any, count: int) -> np.ndarray:

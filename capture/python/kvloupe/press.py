@@ -57,6 +57,9 @@ class Press(BasePress):
         # The model's shapes and rotation, and how each layer's policy is made, are those of a cache, which never runs.
         self._shapes = Cache(self.policy, 1 if self.budget is None else self.budget, model=model, store="f32")
         self._shapes.close()
+        if self._shapes.rounds:
+            raise KvloupeError(f"{self.policy}: entries lose bits as they grow old, but a press acts once; use kvloupe.Cache, or "
+                               "remove quant")
         try:
             with super().__call__(model):
                 yield

@@ -38,7 +38,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 KINDS = ["h2o", "keydiff", "h2o+caote", "snapkv(window=4)+adakv", "h2o+kvmerger(threshold=0.5)", "snapkv(window=4)+critical"]
 MORE = ["expected", "h2o+cam", "tova+recent(20%)+sinks(2)", 'keydiff+keep("3-5", heads="1.1")', 'h2o+drop("7-9", heads="0")',
         "keydiff+tome", "lagkv", "snapkv(window=4)+pyramid", "h2o+every(2)", "vase(4,window=4)+every(3)+only", "raas+slack(3)",
-        "random+protect_prompt(1)", "attentionmatching", "attentionmatching(keys=omp)+recent(20%)"]
+        "random+protect_prompt(1)", "h2o+quant(group=8,residual=4)", "full+quant(2,group=8,residual=8)", "attentionmatching", "attentionmatching(keys=omp)+recent(20%)"]
 
 
 @pytest.fixture(scope="module", autouse=True)

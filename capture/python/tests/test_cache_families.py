@@ -27,7 +27,7 @@ MODELS = {name: tiny.FAMILIES[name] for name in (
     "Gemma 3n", "Gemma 4, shared caches", "Llama 4", "DeepSeek-V2", "DeepSeek-V3", "Mistral 4", "MiniCPM3", "Kimi Linear",
     "Falcon-H1", "Qwen3-Next", "Jamba", "Bamba", "LFM2", "Granite 4 hybrid")} | {
         "Zamba2": ("Zamba2", HYBRID), "Zamba2, rotated": ("Zamba2", HYBRID | dict(use_mem_rope=True))}
-POLICIES = ["h2o", "keydiff", "h2o+kvmerger(threshold=0.5)", "h2o+caote"]
+POLICIES = ["h2o", "keydiff", "h2o+kvmerger(threshold=0.5)", "h2o+caote", "h2o+quant(2,group=8,residual=4)"]
 SHARED = ["Gemma 3n", "Gemma 4, shared caches"]
 # Their states change how a pass of other lengths rounds, by more than a set can be compared with.
 EXACT = ["Gemma 3n", "Gemma 4, shared caches", "Llama 4", "DeepSeek-V2", "DeepSeek-V3", "MiniCPM3", "Falcon-H1"]

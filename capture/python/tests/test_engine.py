@@ -268,7 +268,7 @@ RUNS_IN_A_MODEL = ["full", "sink", "tova", "h2o", "snapkv(window=4)", "keydiff",
                    'h2o+drop("7-9", heads="0")', "snapkv(window=4)+adakv", "h2o+caote", "h2o+fastcaote",
                    "snapkv(window=4)+critical", "h2o+kvmerger", "h2o+cam", "keydiff+tome", "snapkv(window=4)+pyramid",
                    "valuerange", "vase(4,window=4)", "raas", "longflow", "centrality", "h2o+every(2)", "vase(4,window=4)+every(3)",
-                   "raas+slack(3)", "keydiff+only(prompt)", "h2o+only+every(2)", "random+protect_prompt(1)"]
+                   "raas+slack(3)", "keydiff+only(prompt)", "h2o+only+every(2)", "random+protect_prompt(1)", "h2o+quant(group=8,residual=4)"]
 
 
 def policy_of(file: h5py.File, layer: int, spec: str, budget: int) -> kvloupe.Policy:
