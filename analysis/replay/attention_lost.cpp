@@ -8,6 +8,7 @@
 #include "analysis/error.h"
 #include "analysis/metric/later_attention.h"
 #include "analysis/policy/kit/sequence_tables.h"
+#include "analysis/policy/kit/whole_pass.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/record/head_states.h"
 #include "analysis/replay/layer_loop.h"
@@ -17,7 +18,10 @@ namespace kvloupe {
 
 namespace {
 void check(const Trace& trace, const AttentionLostRequest& request) {
-  for (const PolicySpec& policy : request.policies) check_probe(policy, trace);
+  for (const PolicySpec& policy : request.policies) {
+    check_probe(policy, trace);
+    check_residual(policy, trace);
+  }
   if (request.prefix < 1 || request.prefix >= trace.length()) {
     throw UsageError("prefix of " + std::to_string(request.prefix) + " tokens: must be 1 to " +
                      std::to_string(trace.length() - 1) + ", so that later queries can judge");
