@@ -123,7 +123,8 @@ PolicyEntry epikv() {
       "version has of all layers; in a running model decisions after the whole pass";
   entry.work = "2 D operations per token, and 4 window additions";
   entry.differences =
-      "the paper keeps the prompt for good: add protect_prompt. It names the layers of models with "
+      "the paper keeps the prompt for good: add protect_prompt; without it the first token, an "
+      "attention sink, leaves like others. It names the layers of models with "
       "32: epikv(a=10,b=21), which the shares say of any depth. The code gives the prompt no "
       "scores; here they come from the prompt's own windows. Its reserve for values of a large "
       "range and its variant over lagged keys are left out";
