@@ -115,7 +115,7 @@ PolicySpec parsed(const char* spec) {
   for (const std::string& file : python_files_in(spec)) allow_python(file);
   PolicySpec policy = parse_policy(spec);
   check_combination(policy);
-  check_closed_loop(policy);
+  check_closed_loop(policy, false, false, false);
   return policy;
 }
 

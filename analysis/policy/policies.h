@@ -32,6 +32,8 @@
   POLICY(vase)                          \
   POLICY(raas)                          \
   POLICY(longflow)                      \
+  POLICY(thinkv)                        \
+  POLICY(epikv)                         \
   POLICY(centrality)                    \
   POLICY(triattention)                  \
   POLICY(attentionmatching)             \

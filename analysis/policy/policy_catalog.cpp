@@ -276,7 +276,8 @@ bool names_file(const SpecPart& part, const PolicyEntry& entry) {
 }
 }  // namespace
 
-void check_closed_loop(const PolicySpec& spec, bool runs_probe, bool knows_texts) {
+void check_closed_loop(const PolicySpec& spec, bool runs_probe, bool knows_texts,
+                       bool decides_after_pass) {
   for (const SpecPart& part : spec.parts) {
     const PolicyEntry& entry = catalogued(part);
     const PolicyTraits traits = traits_of(part);
@@ -300,6 +301,12 @@ void check_closed_loop(const PolicySpec& spec, bool runs_probe, bool knows_texts
                        " reads the texts of the tokens, which are not known here; run it with "
                        "kvloupe-capture run, eval or study, in a model with a tokenizer, or replay "
                        "it on a trace");
+    }
+    if (traits.reads_pass && !decides_after_pass) {
+      throw UsageError("policy: " + part.name +
+                       " decides once all layers have read a block, and here each layer decides by "
+                       "itself; run it with kvloupe-capture run, eval or study, or replay it on a "
+                       "trace");
     }
     if (!traits.needs_future) continue;
     throw UsageError("policy: " + part.name +

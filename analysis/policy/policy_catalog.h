@@ -81,6 +81,8 @@ struct PolicyTraits {
   bool reads_prompt_end = false;      // reads LayerContext::prompt_length
   bool spares_prompt = false;         // nothing of the prompt is ever evicted
   bool reads_structure = false;       // reads LayerContext::structural
+  bool reads_pass = false;            // reads what all layers say: whole_pass()
+  bool reads_residual = false;        // of that, the residual stream
   bool makes_entries = false;         // a score whose policy also makes synthetic entries
 };
 
@@ -177,9 +179,10 @@ std::string whole_policy_refusal(const PolicyEntry& modifier, const PolicySpec& 
 /// The cost of a step of the spec's score; nothing if KeyDiff's table 4 does not have the score.
 std::optional<CostOrder> cost_order(const PolicySpec& spec);
 
-/// Throws UsageError where a running model cannot follow the spec: a part needs the future, or a
-/// probe unless the model runs one.
-void check_closed_loop(const PolicySpec& spec, bool runs_probe = false, bool knows_texts = false);
+/// Throws UsageError where a running model cannot follow the spec: a part needs the future, a probe
+/// unless the model runs one, or all layers unless the policy decides after the whole pass.
+void check_closed_loop(const PolicySpec& spec, bool runs_probe = false, bool knows_texts = false,
+                       bool decides_after_pass = true);
 /// For check_run(): a run of some prompt, in which the policy acts on no generated token.
 inline RunShape without_generated() { return {1, 0, 2}; }
 

@@ -33,6 +33,10 @@ const std::vector<PublishedPolicy>& published_policies() {
        "only while the model writes, after every 64 tokens"},
       {"raas", "RaaS", "raas+protect_prompt", "raas",
        "the prompt stays; plain: its entries leave like others"},
+      {"thinkv", "ThinKV", "thinkv+every(128)+only", "thinkv",
+       "only while the model writes, after every 128 tokens, as EpiKV's authors ran it"},
+      {"epikv", "EpiKV", "epikv+protect_prompt", "epikv",
+       "the prompt stays; plain: its entries leave by their own scores"},
       {"longflow", "LongFlow", "longflow", "", "after every token, with nothing protected"},
       {"protect_prompt", "Random Attention", "random+protect_prompt", "",
        "the prompt stays, chance decides about the rest: what every score must beat"}};

@@ -14,6 +14,9 @@ namespace {
 struct OwnProtection {
   std::string_view score, first, last;
 };
+/// Scores whose last entries are at most a quarter of the budget, which this file does not know: a
+/// quarter.
+constexpr std::string_view kQuarter[] = {"epikv", "thinkv"};
 constexpr OwnProtection kOwn[] = {
     {"cakescore", "", "window"},    {"capkv", "sinks", ""},       {"centrality", "sinks", "recent"},
     {"compactor", "first", "last"}, {"cur", "sinks", ""},         {"defensive", "", "window"},
@@ -46,6 +49,11 @@ PolicySpec random_line(const PolicySpec& policy) {
   if (own != std::end(kOwn)) {
     add(own->first, "sinks");
     add(own->last, "recent");
+  }
+  const bool quarter =
+      std::find(std::begin(kQuarter), std::end(kQuarter), score.name) != std::end(kQuarter);
+  if (quarter && score.count("recent") > 0 && line.find("recent") == nullptr) {
+    text += "+recent(25%)";
   }
   return parse_policy(text);
 }

@@ -15,6 +15,7 @@
 #include "analysis/metric/later_attention.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/kit/sequence_tables.h"
+#include "analysis/policy/kit/whole_pass.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/record/head_states.h"
 #include "analysis/record/layer_states.h"
@@ -94,7 +95,10 @@ std::vector<std::vector<std::int32_t>> PrefixStep::kept(const PolicySpec& policy
 }
 
 void check(const Trace& trace, const AttentionLostRequest& request) {
-  for (const PolicySpec& policy : request.policies) check_probe(policy, trace);
+  for (const PolicySpec& policy : request.policies) {
+    check_probe(policy, trace);
+    check_residual(policy, trace);
+  }
   if (request.prefix < 1 || request.prefix >= trace.length()) {
     throw UsageError("prefix of " + std::to_string(request.prefix) + " tokens: must be 1 to " +
                      std::to_string(trace.length() - 1) + ", so that later queries can judge");

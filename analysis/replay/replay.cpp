@@ -7,6 +7,7 @@
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/kit/sequence_tables.h"
+#include "analysis/policy/kit/whole_pass.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/record/head_states.h"
 #include "analysis/record/layer_states.h"
@@ -183,6 +184,7 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   }
   check_limits(request.policy, model, request.budget, trace.length());
   check_probe(request.policy, trace);
+  check_residual(request.policy, trace);
   check_run(request.policy, run_shape(trace, request.budget, request.compression));
   check_followed(request, trace.length());
   Replay result;

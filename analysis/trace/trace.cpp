@@ -29,6 +29,7 @@ struct Trace::Impl {
     bool logsumexp = false, output_weight = false, evicted_at = false;
     bool merges = false, gate = false;
     bool norm_l1 = false, norm_l2 = false;
+    bool residual_change = false;
     LayerAttributes attributes;
     ModelInfo model;  // what holds in this layer
   };
@@ -144,6 +145,9 @@ void Trace::Impl::check_layers() {
     if (own.chunk_size >= length()) own.chunk_size = 0;
     if (own.chunk_size > 0) own.chunked_tokens = length();
     if (found_here.model.attends()) check_states(layer, found_here);
+    found_here.residual_change =
+        datasets.found(layout::layer_dataset(layer, layout::kResidualChange), Kind::real,
+                       {hdf5::extent(length())});
     if (found_here.model.stores()) storing.push_back(layer);
     layers.push_back(std::move(found_here));
   }
@@ -396,6 +400,24 @@ std::vector<float> Trace::attention_logsumexp(int layer, int query_head) const {
   if (!entry.logsumexp) return {};
   return impl_->datasets.read_row(layout::layer_dataset(layer, "attention_logsumexp"),
                                   entry.model.num_heads, length(), query_head);
+}
+
+std::vector<float> Trace::residual_change(int layer) const {
+  if (!impl_->layer_at(layer).residual_change) return {};
+  const std::string path = layout::layer_dataset(layer, layout::kResidualChange);
+  const Shape shape{hdf5::extent(length())};
+  std::vector<float> changes = impl_->datasets.guarded(
+      [&] { return impl_->datasets.read_all<float>(path, Kind::real, shape, H5T_NATIVE_FLOAT); });
+  for (std::size_t token = 0; token < changes.size(); ++token) {
+    if (std::isfinite(changes[token])) continue;
+    throw WorkError(fmt::format("{}: residual_change of layer {}, token {} is not a finite number",
+                                impl_->datasets.path().string(), layer, token));
+  }
+  return changes;
+}
+bool Trace::has_residual_change() const {
+  return std::all_of(impl_->layers.begin(), impl_->layers.end(),
+                     [](const Impl::Layer& layer) { return layer.residual_change; });
 }
 
 bool Trace::has_output_weight() const {

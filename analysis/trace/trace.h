@@ -92,7 +92,11 @@ class Trace {
   std::vector<float> value_out_norm(int layer, int query_head, Norm norm) const;
   /// [T] as stored; empty if the trace has none.
   std::vector<float> attention_logsumexp(int layer, int query_head) const;
-  bool has_output_weight() const;  // in all layers that attend
+  /// [T]: ‖x_t − x_{t−1}‖₂ of the residual stream x after the layer, 0 at the first token; of any
+  /// layer. Empty if the trace has none.
+  std::vector<float> residual_change(int layer) const;
+  bool has_residual_change() const;  // in all layers
+  bool has_output_weight() const;    // in all layers that attend
   /// Why the layer has none, in words; empty if the file does not say.
   const std::string& without_output_weight(int layer) const;
   bool has_lm_head() const;

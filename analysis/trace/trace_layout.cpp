@@ -24,13 +24,14 @@ bool is_read(std::string_view path) {
                                                            "/predictions/logprob",
                                                            "/predictions/hidden",
                                                            "/predictions/loss"};
-  constexpr std::array<std::string_view, 14> kOfLayers = {kGate,           "query",
+  constexpr std::array<std::string_view, 15> kOfLayers = {kGate,           "query",
                                                           "key",           "value",
                                                           "output_weight", "evicted_at",
                                                           "merges",        "sink_logits",
                                                           kProbeQuery,     "attention_logsumexp",
                                                           kProbeKey,       "value_out_norm_l1",
-                                                          kProbeInputNorm, "value_out_norm_l2"};
+                                                          kProbeInputNorm, "value_out_norm_l2",
+                                                          kResidualChange};
   const auto among = [](const auto& names, std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };

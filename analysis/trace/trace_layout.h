@@ -29,6 +29,10 @@ constexpr int even_chunk(int tokens, int most) {
 /// Dataset of a layer: what the outputs of its heads are multiplied by, [T, Hq · d of a value].
 inline constexpr const char* kGate = "gate";
 
+/// Dataset of a layer, with attention or not: how far the residual stream after the layer moves
+/// from one token to the next, [T].
+inline constexpr const char* kResidualChange = "residual_change";
+
 /// Attribute of /model: the fingerprint of the model (model_fingerprint.h).
 inline constexpr const char* kFingerprint = "fingerprint";
 

@@ -94,7 +94,8 @@ TraceSize trace_size(const ModelInfo& model, const RunInfo& run, const TraceWrit
   }
   size.other += all_tokens * count(model.hidden_size) * wide;  // hidden states
   size.other += (filled(tokens, layout::kPredictionChunk) + count(model.hidden_size)) * wide +
-                2 * kDataset;  // the last norm
+                2 * kDataset;                                              // the last norm
+  size.other += layers * filled(tokens, layout::kPredictionChunk) * wide;  // residual_change
   if (contents.lm_head_rows > 0) {
     size.other += count(contents.lm_head_rows) * (head_row_size(model) + 4) + 2 * kDataset;
   }
@@ -108,9 +109,10 @@ TraceSize trace_size(const ModelInfo& model, const RunInfo& run, const TraceWrit
     size.other += contents.vocabulary_text + count(model.vocab_size) * 8;
   }
 
-  std::uint64_t datasets = options.shared_weights.empty() ? 7 : 6;  // per layer
+  std::uint64_t datasets = options.shared_weights.empty() ? 8 : 7;  // per layer
   std::uint64_t all_chunks =
-      layers * state_chunks * (heads + 2 * count(model.num_kv_heads) + per_token_datasets);
+      layers * (state_chunks * (heads + 2 * count(model.num_kv_heads) + per_token_datasets) +
+                chunks(tokens, layout::kPredictionChunk));
   if (options.store_attention) {
     ++datasets;
     const std::uint64_t rows = chunks(tokens, layout::kAttentionChunk);

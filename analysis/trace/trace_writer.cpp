@@ -52,8 +52,10 @@ struct TraceWriter::Impl {
     ModelInfo model;                                // what holds in this layer
     FloatDataset query, key, value, gate;           // float16 until something overflows it
     Handle attention, logsumexp, norm_l1, norm_l2;  // made when first written
+    Handle residual;
     int states = 0, attention_rows = 0, logsumexp_rows = 0, norm_rows = 0;  // tokens written
     int gate_rows = 0;
+    int residual_rows = 0;
     int evicted_at = 0;  // tokens of the dataset; 0: none
     FloatDataset probe_query, probe_key, probe_norm;
     int probe_rows = 0;  // tokens of the probe written
@@ -398,6 +400,28 @@ void TraceWriter::write_value_out_norms(int layer, int first, int m, std::span<c
   });
 }
 
+void TraceWriter::write_residual_change(int layer, int first, int m,
+                                        std::span<const float> changes) {
+  Impl::Layer& entry = impl_->layer_at(layer);
+  impl_->advance(entry.residual_rows, first, m);
+  require(changes.size() == hdf5::extent(m), "changes of the residual stream of the wrong size");
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    if (std::isfinite(changes[i])) continue;
+    throw WorkError(fmt::format("layer {}, residual stream after token {}: not a finite number",
+                                layer, static_cast<std::size_t>(first) + i));
+  }
+  impl_->guarded([&] {
+    const std::string path = layout::layer_dataset(layer, layout::kResidualChange);
+    if (!entry.residual.valid()) {
+      const Shape chunk{hdf5::extent(layout::even_chunk(impl_->tokens, layout::kPredictionChunk))};
+      entry.residual = hdf5::create_dataset(impl_->file, path, H5T_IEEE_F32LE,
+                                            {hdf5::extent(impl_->tokens)}, chunk, 0);
+    }
+    hdf5::write_slab(entry.residual, H5T_NATIVE_FLOAT, {hdf5::extent(first)}, {hdf5::extent(m)},
+                     changes.data(), path);
+  });
+}
+
 void TraceWriter::write_predictions(int first, int m, std::span<const std::int32_t> ids,
                                     std::span<const float> logprobs) {
   impl_->advance(impl_->predicted, first, m);
@@ -581,6 +605,9 @@ void TraceWriter::Impl::cut_to(int count) {
   const hsize_t n = hdf5::extent(count);
   for (std::size_t at = 0; at < layers.size(); ++at) {
     const Layer& layer = layers[at];
+    require(layer.residual_rows == 0 || layer.residual_rows == count,
+            "changes of the residual stream are missing");
+    if (count < tokens) cut(layer.residual, {n}, layout::kResidualChange);
     if (!layer.model.attends()) continue;
     const hsize_t heads = hdf5::extent(layer.model.num_heads);
     require(layer.states == count, "states of a layer are missing");

@@ -65,6 +65,9 @@ class TraceWriter {
   /// ‖v_i W_O‖ per query head, L1 and L2: [Hq,m] each.
   void write_value_out_norms(int layer, int first, int m, std::span<const float> l1,
                              std::span<const float> l2);
+  /// ‖x_t − x_{t−1}‖₂ of the residual stream x after the layer, 0 at the first token: [m]. Of any
+  /// layer, with attention or not.
+  void write_residual_change(int layer, int first, int m, std::span<const float> changes);
   /// The model's k most probable next tokens after each token of the block: ids and
   /// log-probabilities [m,k].
   void write_predictions(int first, int m, std::span<const std::int32_t> ids,

@@ -29,8 +29,13 @@ void Recording::add(const LayerStep& step) {
   next_.states.push_back(std::move(states));
 }
 
-void Recording::finish_block(const at::Tensor& last) {
+void Recording::add_changes(std::vector<float> changes) {
+  next_.residual_changes.push_back(std::move(changes));
+}
+
+void Recording::finish_block(const at::Tensor& last, const std::vector<at::Tensor>& outputs) {
   next_.last = last.to(at::kCPU).clone();  // not a part of the whole block
+  for (const at::Tensor& output : outputs) next_.last_outputs.push_back(output.to(at::kCPU));
   if (room_ >= 0 && !next_.states.empty()) blocks_.push_back(std::move(next_));
   next_ = {};
 }
@@ -47,6 +52,7 @@ EvalRun::EvalRun(const Transformer& model, const ModelInfo& info, const Options&
     : model_(model),
       block_(options.block),
       runner_(model, runner_options(options)),
+      changes_(info.num_layers),
       record_(options.record),
       shared_(options.shared) {
   if (!options.loop) return;
@@ -61,12 +67,19 @@ void EvalRun::read(std::span<const std::int32_t> ids, bool cut, const Progress& 
     if (record_ != nullptr) record_->add(step);
     if (policy_ && (cut || policy_->rounds())) changed = policy_->cut(step, false, cut) || changed;
   };
+  const bool reads = policy_ && policy_->reads_residual();
   for (const Block& block : make_blocks(static_cast<int>(ids.size()), 0, block_)) {
     const int first = runner_.length();
     const RecordedBlock* same =
         shared_ != nullptr ? shared_->find({first, first + block.size()}) : nullptr;
     if (same != nullptr) {
       runner_.repeat(*same, on_layer, progress);
+      if (reads) {
+        for (int layer = 0; layer < static_cast<int>(same->residual_changes.size()); ++layer) {
+          policy_->add_changes(layer, same->residual_changes[static_cast<std::size_t>(layer)]);
+        }
+        changes_.go_on_from(same->last_outputs);
+      }
       last_ = same->last.to(model_.options().device());
     } else {
       const at::Tensor hidden =
@@ -74,10 +87,15 @@ void EvalRun::read(std::span<const std::int32_t> ids, bool cut, const Progress& 
                                   static_cast<std::size_t>(block.size())),
                       on_layer, progress, [&](int layer, const at::Tensor& left) {
                         if (on_hidden) on_hidden(layer, first, left);
+                        if (!reads && record_ == nullptr) return;
+                        std::vector<float> changes = changes_.add(layer, left);
+                        if (reads) policy_->add_changes(layer, changes);
+                        if (record_ != nullptr) record_->add_changes(std::move(changes));
                       });
       last_ = hidden.slice(1, hidden.size(1) - 1);
-      if (record_ != nullptr) record_->finish_block(last_);
+      if (record_ != nullptr) record_->finish_block(last_, changes_.last());
     }
+    if (cut && policy_) changed = policy_->end_pass() || changed;
     if (changed) shared_ = nullptr;
   }
 }

@@ -9,6 +9,7 @@
 #include "capture/model/transformer.h"
 #include "capture/run/cache_policy.h"
 #include "capture/run/probe.h"
+#include "capture/run/residual_changes.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/tokenizer.h"
 
@@ -23,9 +24,11 @@ class Recording {
 
   /// One layer's step of the next block; layers follow one another.
   void add(const LayerStep& step);
-  /// Ends the block after all its layers; `last` [1,1,D] is the last layer's output for the block's
-  /// last token.
-  void finish_block(const at::Tensor& last);
+  /// The next layer's changes of the residual stream in the block.
+  void add_changes(std::vector<float> changes);
+  /// Ends the block after all its layers; `outputs` [L] of [D] are those for its last token, `last`
+  /// [1,1,D] is the last layer's output for the block's last token.
+  void finish_block(const at::Tensor& last, const std::vector<at::Tensor>& outputs);
   /// The block, or null if it is not recorded.
   const RecordedBlock* find(const Block& block) const;
 
@@ -70,6 +73,7 @@ class EvalRun {
   const Transformer& model_;
   int block_;
   BlockRunner runner_;
+  ResidualChanges changes_;  // where a recording or the policy wants them
   std::optional<CachePolicy> policy_;
   Recording* record_;
   const Recording* shared_;  // null after the policy's first eviction

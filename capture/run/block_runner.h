@@ -29,6 +29,8 @@ struct RecordedBlock {
   Block block;
   std::vector<StateTensors> states;  // [L]
   at::Tensor last;                   // [1,1,D]: the last layer's output for its last token
+  std::vector<std::vector<float>> residual_changes;  // [L] of [m]: ResidualChanges
+  std::vector<at::Tensor> last_outputs;              // [L] of [D]: of its last token
 };
 
 /// Gets the output of a layer, [1,m,D].

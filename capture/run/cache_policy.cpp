@@ -52,6 +52,10 @@ CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const 
       layers_(static_cast<std::size_t>(info.num_layers)) {
   check_closed_loop(loop.policy, loop.twice != nullptr, loop.structural != nullptr);
   check_limits(loop.policy, info, loop.budget);
+  if (has_trait(loop.policy, &PolicyTraits::reads_pass)) {
+    pass_ = std::make_unique<RunningPass>(model, info);
+  }
+  reads_residual_ = has_trait(loop.policy, &PolicyTraits::reads_residual);
   const bool with_weights = has_trait(loop.policy, &PolicyTraits::reads_output_weights);
   for (int index = 0; index < info.num_layers; ++index) {
     Layer& layer = layers_[static_cast<std::size_t>(index)];
@@ -66,6 +70,7 @@ CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const 
     context.prompt_length = loop.prompt_length;
     context.structural = loop.structural;
     context.sequence = loop.twice;
+    context.pass = pass_.get();
     context.output_weights = layer.output_weights;
     context.for_heads = for_heads;
     layer.caches =
@@ -75,17 +80,37 @@ CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const 
 }
 
 bool CachePolicy::cut(const LayerStep& step, bool last, bool acts) {
-  Layer& layer = layers_[static_cast<std::size_t>(step.layer)];
   const auto on_cpu = [&](const at::Tensor& x) {
     return as_stored(x[0], storage_).to(at::kCPU).contiguous();
   };
-  const at::Tensor query = on_cpu(step.states.query);
-  const at::Tensor key = on_cpu(step.states.key);
-  const at::Tensor value = on_cpu(step.states.value);
+  const Step own{step.step,
+                 step.layer,
+                 step.block,
+                 on_cpu(step.states.query),
+                 on_cpu(step.states.key),
+                 on_cpu(step.states.value),
+                 &step.cache,
+                 last,
+                 acts};
+  if (!pass_) return decide(own);
+  pass_->add_states(own.layer, own.query, own.key);
+  waiting_.push_back(own);
+  return false;
+}
+
+bool CachePolicy::end_pass() {
+  bool changed = false;
+  for (const Step& step : waiting_) changed = decide(step) || changed;
+  waiting_.clear();
+  return changed;
+}
+
+bool CachePolicy::decide(const Step& step) {
+  Layer& layer = layers_[static_cast<std::size_t>(step.layer)];
   const OneBlasThread one_thread;
   std::vector<HeadDecision> decisions =
-      layer.caches->step({step.step, step.block, views_of(query), views_of(key), views_of(value),
-                          nullptr, last, acts});
+      layer.caches->step({step.step, step.block, views_of(step.query), views_of(step.key),
+                          views_of(step.value), nullptr, step.last, step.acts});
   bool changed = false;
   for (std::size_t head = 0; head < decisions.size(); ++head) {
     layer.evicted_at[head].resize(static_cast<std::size_t>(step.block.end), -1);
@@ -94,8 +119,7 @@ bool CachePolicy::cut(const LayerStep& step, bool last, bool acts) {
   return changed;
 }
 
-bool CachePolicy::cut_head(const LayerStep& step, int head, const HeadDecision& decision,
-                           Layer& layer) {
+bool CachePolicy::cut_head(const Step& step, int head, const HeadDecision& decision, Layer& layer) {
   const HeadCache& cache = layer.caches->head(head);
   const bool whole = decision.merges.empty() && decision.kept.size() == cache.tokens().size() &&
                      cache.hidden() == 0;
@@ -105,7 +129,7 @@ bool CachePolicy::cut_head(const LayerStep& step, int head, const HeadDecision& 
   std::vector<std::int32_t> rows = decision.kept;  // of the model's cache, which hides nothing
   for (std::int32_t& row : rows) row += cache.hidden();
   const RoundedRows rounded = layer.caches->carry_out(head, decision);
-  step.cache.keep(head, rows);
+  step.cache->keep(head, rows);
 
   // A merged or rounded entry is computed once, above, and put in the model's own cache.
   const CacheView view = cache.view();
@@ -113,8 +137,8 @@ bool CachePolicy::cut_head(const LayerStep& step, int head, const HeadDecision& 
     return std::span(rows.data() + some.first * rows.outerStride(),
                      static_cast<std::size_t>(some.size() * rows.cols()));
   };
-  step.cache.replace_keys(head, rounded.keys.first, rows_of(view.keys, rounded.keys));
-  step.cache.replace_values(head, rounded.values.first, rows_of(view.values, rounded.values));
+  step.cache->replace_keys(head, rounded.keys.first, rows_of(view.keys, rounded.keys));
+  step.cache->replace_values(head, rounded.values.first, rows_of(view.values, rounded.values));
   if (whole) return rounded.any();
   const auto row_of = [](const MatrixView& rows, Eigen::Index row) {
     return std::span(rows.data() + row * rows.outerStride(), static_cast<std::size_t>(rows.cols()));
@@ -122,11 +146,11 @@ bool CachePolicy::cut_head(const LayerStep& step, int head, const HeadDecision& 
   for (const Merge& merge : decision.merges) {
     const auto kept = std::lower_bound(decision.kept.begin(), decision.kept.end(), merge.into);
     const auto row = static_cast<Eigen::Index>(kept - decision.kept.begin());
-    step.cache.replace(head, row,
-                       merge.key.empty() ? std::span<const float>() : row_of(view.keys, row),
-                       row_of(view.values, row));
+    step.cache->replace(head, row,
+                        merge.key.empty() ? std::span<const float>() : row_of(view.keys, row),
+                        row_of(view.values, row));
   }
-  step.cache.set_log_sizes(head, view.log_sizes);
+  step.cache->set_log_sizes(head, view.log_sizes);
   const auto token_at = [&](int row) { return tokens[static_cast<std::size_t>(row)]; };
   for (const Merge& merge : decision.merges) {
     if (merge.from.size() == 1) continue;  // refitted: nothing went into it

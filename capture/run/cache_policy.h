@@ -7,6 +7,7 @@
 #include "analysis/cache/evicting_layer.h"
 #include "analysis/trace/trace_writer.h"
 #include "capture/run/block_runner.h"
+#include "capture/run/running_pass.h"
 
 namespace kvloupe {
 
@@ -27,9 +28,11 @@ struct ClosedLoop {
 void check_positions(const ModelConfig& model, Positions positions, int most_tokens);
 
 /// The policy of a running model: it evicts from each layer's cache after each block, before the
-/// next layer runs. Entries that no later query sees through the layer's window leave as well. It
-/// decides with the same code as a replay, on the CPU in float32, from the states as a trace stores
-/// them; so a replay of the written trace decides the same (with original positions).
+/// next layer runs; or, where it reads what all layers say, from all of them after the block's
+/// whole pass. Both leave the same to the next block, as only the layer itself reads its cache.
+/// Entries that no later query sees through the layer's window leave as well. It decides with the
+/// same code as a replay, on the CPU in float32, from the states as a trace stores them; so a
+/// replay of the written trace decides the same (with original positions).
 class CachePolicy {
  public:
   /// Throws UsageError if a running model cannot follow the policy.
@@ -39,11 +42,20 @@ class CachePolicy {
   /// Decides about one layer's cache and evicts from it. Call it for the steps and blocks of a
   /// layer in order. `last`: no token follows (BlockStates::last). `acts`: whether the
   /// policy acts at this step (BlockStates::acts). Does not read the step's
-  /// attention. Returns whether an entry left the cache or was changed.
+  /// attention. Returns whether an entry left the cache or was changed. A policy that reads all
+  /// layers decides in end_pass(); the cache must stay where it is until then.
   bool cut(const LayerStep& step, bool last = false, bool acts = true);
   /// Whether entries lose bits as they grow old (quant), also at steps at which the policy does not
   /// act: then cut() must be called for these, too.
   bool rounds() const { return rounds_; }
+  /// Whether the policy reads the residual stream: then add_changes() gets it, each layer's before
+  /// end_pass().
+  bool reads_residual() const { return reads_residual_; }
+  void add_changes(int layer, std::span<const float> changes) {
+    pass_->add_changes(layer, changes);
+  }
+  /// After the last layer of a block: decides where cut() did not. Returns what cut() would have.
+  bool end_pass();
 
   /// The step at which each token left each head's cache, evicted or beyond the model's window; −1:
   /// still in the cache. [Hk] of [T so far].
@@ -58,10 +70,24 @@ class CachePolicy {
     std::vector<std::vector<std::int32_t>> evicted_at;
     std::vector<MergedEntry> merges;
   };
-  bool cut_head(const LayerStep& step, int head, const HeadDecision& decision, Layer& layer);
+  /// A layer's step with its states as stored.
+  struct Step {
+    int step = 0;
+    int layer = 0;
+    Block block;
+    at::Tensor query, key, value;  // [H,m,d], float32, on the CPU, dense
+    LayerCache* cache = nullptr;
+    bool last = false;
+    bool acts = true;
+  };
+  bool decide(const Step& step);
+  bool cut_head(const Step& step, int head, const HeadDecision& decision, Layer& layer);
 
   Storage storage_;
   bool rounds_;
+  std::unique_ptr<RunningPass> pass_;  // of a policy that reads all layers; else null
+  bool reads_residual_ = false;
+  std::vector<Step> waiting_;  // for the end of the pass
   std::vector<Layer> layers_;
 };
 

@@ -26,6 +26,7 @@
 #include "capture/run/model_weights.h"
 #include "capture/run/predictions.h"
 #include "capture/run/probe.h"
+#include "capture/run/residual_changes.h"
 #include "capture/run/run_rates.h"
 #include "capture/run/structural_sequence.h"
 #include "capture/run/trace_plan.h"
@@ -50,6 +51,7 @@ class Run {
         storage_(options.storage),
         layers_(model, options.storage, policy != nullptr, writer),
         runner_(model, options),
+        changes_(static_cast<int>(model.config().num_layers)),
         policy_(policy),
         probe_(probe),
         acts_until_(acts_until),
@@ -84,7 +86,12 @@ class Run {
             policy_->cut(at_layer, last, end <= acts_until_);
           }
         },
-        progress_);
+        progress_,
+        [&](int layer, const at::Tensor& left) {
+          const std::vector<float> changes = changes_.add(layer, left);
+          writer_.write_residual_change(layer, first, end - first, changes);
+          if (policy_ != nullptr && policy_->reads_residual()) policy_->add_changes(layer, changes);
+        });
     if (probes) {
       run_probe();
       const BlockAttention none;
@@ -98,6 +105,7 @@ class Run {
                      last, end <= acts_until_);
       }
     }
+    if (policy_ != nullptr) policy_->end_pass();
     const int k =
         static_cast<int>(std::min<std::int64_t>(kTopPredictions, model_.config().vocab_size));
     const Predictions predictions =
@@ -179,6 +187,7 @@ class Run {
   Storage storage_;
   LayerWriter layers_;
   BlockRunner runner_;
+  ResidualChanges changes_;
   CachePolicy* policy_;
   ModelProbe* probe_;
   bool probed_ = false;

@@ -153,6 +153,7 @@ class TermsAndDeeds : public testing::Test {
     Progress progress;
     // These read more than one layer, or texts, or keep all of a prompt as short as this.
     if (has_trait(policy, &PolicyTraits::reads_sequence) ||
+        has_trait(policy, &PolicyTraits::reads_pass) ||
         has_trait(policy, &PolicyTraits::reads_structure) ||
         has_trait(policy, &PolicyTraits::spares_prompt) ||
         has_trait(policy, &PolicyTraits::budget_is_outcome)) {

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
@@ -119,6 +120,7 @@ std::vector<PolicySpec> all_policies() {
   std::vector<PolicySpec> specs;
   for (const PolicyEntry& entry : policy_catalog()) {
     if (entry.traits.reads_probe || entry.example.find('"') != std::string::npos) continue;
+    if (entry.traits.reads_residual) continue;
     if (entry.name == "headbudgets" || entry.name == "python" || entry.name == "plugin" ||
         entry.name == "external")
       continue;
@@ -142,6 +144,13 @@ Replay replayed(const Trace& trace, const PolicySpec& policy, int budget, bool m
 // The naive twin gets each layer's states and shape alone; what all layers share (budgets by layer)
 // it does not know, so such policies are compared below.
 TEST_F(LayerKinds, EveryPolicyAgreesWithItsTwinInEachLayer) {
+  naive::NaivePass pass;
+  std::map<int, LayerStates> all;
+  for (int layer = 0; layer < trace_->model().num_layers; ++layer) {
+    if (!trace_->attends(layer)) continue;
+    all[layer] = load_layer_states(*trace_, layer);
+    pass.layers.push_back({&all[layer], trace_->layer_model(layer), trace_->attention(layer)});
+  }
   long decisions = 0;
   for (const PolicySpec& policy : all_policies()) {
     bool alone = true;
@@ -157,7 +166,7 @@ TEST_F(LayerKinds, EveryPolicyAgreesWithItsTwinInEachLayer) {
       const LayerStates states = load_layer_states(*trace_, layer);
       const naive::Comparison found =
           naive::compare(fast, layer, states, trace_->layer_model(layer), trace_->attention(layer),
-                         nullptr, trace_->run().prompt_length);
+                         nullptr, trace_->run().prompt_length, {}, &pass);
       EXPECT_EQ(found.failure, "") << policy.text() << ", layer " << layer;
       decisions += found.decisions;
     }
@@ -176,6 +185,7 @@ TEST_F(LayerKinds, OtherLayersAreReplayedAsIfTheyStoodAlone) {
   int compared = 0;
   for (const PolicySpec& policy : all_policies()) {
     const std::string text = policy.text();
+    if (has_trait(policy, &PolicyTraits::reads_pass)) continue;  // reads the layer that shares
     // Drawn by the number of the layer, which differs.
     if (text.find("random") != std::string::npos || text.find("sketch") != std::string::npos ||
         text.find("leverage") != std::string::npos || text.find("compactor") != std::string::npos ||

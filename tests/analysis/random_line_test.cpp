@@ -59,6 +59,12 @@ TEST(RandomLine, ProtectsWhatEachScoreOfTheCatalogueProtects) {
   EXPECT_GE(protecting, 10);
 }
 
+TEST(RandomLine, HasTheQuarterOfPoliciesThatKeepAtMostThat) {
+  EXPECT_EQ(random_line(parse_policy("epikv+every(16)")).text(), "random+recent(25%)+every(16)");
+  EXPECT_EQ(random_line(parse_policy("thinkv(recent=0)")).text(), "random");
+  EXPECT_EQ(random_line(parse_policy("epikv+recent(3)")).text(), "random+recent(3)");
+}
+
 TEST(RandomLine, ActsWhereThePolicyActs) {
   const test::TemporaryFolder folder;
   test::SyntheticTraceOptions options;

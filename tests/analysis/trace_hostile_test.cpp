@@ -97,6 +97,7 @@ class HostileTrace : public ::testing::Test {
     test::SyntheticTraceOptions options;
     options.prompt_length = 20;
     options.generated = 4;
+    options.residual_change = true;
     test::write_synthetic_trace(path, options);
     {
       Edit edit(path);
@@ -483,6 +484,33 @@ TEST_F(HostileTrace, StatesThatAreNotNumbersAreNamedWhenRead) {
     FAIL() << "infinity accepted";
   } catch (const WorkError& error) {
     EXPECT_THAT(error.what(), HasSubstr("key of layer 1, head 1, token 5"));
+  }
+}
+
+TEST_F(HostileTrace, ChangesOfTheResidualStreamThatDisagree) {
+  const auto with = [&](hid_t type, std::vector<hsize_t> shape, std::vector<hsize_t> chunk = {}) {
+    return after(
+        [&](Edit& e) { e.replace("/layers/1/residual_change", type, shape, std::move(chunk)); });
+  };
+  EXPECT_THAT(with(H5T_NATIVE_FLOAT, {25}), HasSubstr("/layers/1/residual_change"));
+  EXPECT_THAT(with(H5T_NATIVE_FLOAT, {2, 24}), HasSubstr("[2, 24]"));
+  EXPECT_THAT(with(H5T_NATIVE_INT, {24}), HasSubstr("int32"));
+  EXPECT_THAT(with(H5T_NATIVE_FLOAT, {24}), HasSubstr("only 0 bytes"));
+  EXPECT_THAT(with(H5T_NATIVE_FLOAT, {1ULL << 40}, {1024}), HasSubstr("residual_change"));
+  std::vector<float> changes(24, 1.0F);
+  changes[7] = NAN;
+  EXPECT_EQ(after([&](Edit& e) {
+              e.remove("/layers/0/residual_change");
+              e.write("/layers/1/residual_change", H5T_NATIVE_FLOAT, changes.data());
+            }),
+            "opened");
+  const Trace trace(folder_ / "t.h5");
+  EXPECT_FALSE(trace.has_residual_change()) << "layer 0 has none";
+  try {
+    trace.residual_change(1);
+    FAIL() << "a number that is none accepted";
+  } catch (const WorkError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("residual_change of layer 1, token 7 is not a finite"));
   }
 }
 

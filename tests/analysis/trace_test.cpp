@@ -165,6 +165,24 @@ TEST(Trace, AProbeSurvivesTheFileExactly) {
   EXPECT_THROW(TraceProbe(plain).query(0, 0), UsageError);
 }
 
+TEST(Trace, ChangesOfTheResidualStreamSurviveTheFileExactly) {
+  const TemporaryFolder folder;
+  SyntheticTraceOptions options;
+  options.residual_change = true;
+  options.layers = 3;
+  options.layer_attributes.resize(3);
+  options.layer_attributes[1].kind = LayerKind::none;  // its residual stream moves, too
+  const SyntheticStates states = write_synthetic_trace(folder / "t.h5", options);
+  const Trace trace(folder / "t.h5");
+  EXPECT_TRUE(trace.has_residual_change());
+  for (int layer = 0; layer < 3; ++layer) {
+    EXPECT_EQ(trace.residual_change(layer),
+              states.residual_change[static_cast<std::size_t>(layer)]);
+    EXPECT_EQ(trace.residual_change(layer).front(), 0.0F);
+  }
+  EXPECT_THROW(trace.residual_change(3), UsageError);
+}
+
 TEST(Trace, LivesWithoutTheOptionalParts) {
   const TemporaryFolder folder;
   SyntheticTraceOptions options;
@@ -179,6 +197,8 @@ TEST(Trace, LivesWithoutTheOptionalParts) {
   EXPECT_FALSE(trace.vocabulary().has_value());
   EXPECT_FALSE(trace.evicted_at(0, 0).has_value());
   EXPECT_TRUE(trace.merges(0).empty());
+  EXPECT_FALSE(trace.has_residual_change());
+  EXPECT_TRUE(trace.residual_change(0).empty());
   EXPECT_TRUE(trace.attention_logsumexp(0, 0).empty());
   EXPECT_TRUE(trace.value_out_norm(0, 0, Norm::l1).empty());
   EXPECT_TRUE(trace.tokens().text.empty());

@@ -142,13 +142,14 @@ class MergingTies {
 
 Comparison compare(const Replay& fast, int layer, const LayerStates& states, const ModelInfo& model,
                    const LayerAttention& attention, const KnownLayer* known, int prompt_length,
-                   const std::vector<char>& structural) {
+                   const std::vector<char>& structural, const NaivePass* pass) {
   Comparison result;
   const PolicySpec policy = parse_policy(fast.policy);
   NaiveReplay naive(states, model, attention, layer, policy, fast.budget);
   naive.know(known);
   naive.prompt(prompt_length);
   naive.structure(structural);
+  naive.pass(pass);
   for (int step = 0; step < static_cast<int>(fast.blocks.size()); ++step) {
     const Block& block = fast.blocks[static_cast<std::size_t>(step)];
     std::vector<HeadStep> expected = naive.step(block);

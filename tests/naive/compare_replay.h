@@ -23,6 +23,7 @@ inline constexpr double kScoreTolerance = 5e-6;
 /// of the naive threshold; the naive replay then goes on from the fast one's set.
 Comparison compare(const Replay& fast, int layer, const LayerStates& states, const ModelInfo& model,
                    const LayerAttention& attention, const KnownLayer* known = nullptr,
-                   int prompt_length = 0, const std::vector<char>& structural = {});
+                   int prompt_length = 0, const std::vector<char>& structural = {},
+                   const NaivePass* pass = nullptr);
 
 }  // namespace kvloupe::naive

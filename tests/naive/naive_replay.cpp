@@ -214,6 +214,9 @@ std::set<int> NaiveReplay::protect(int head, int budget) const {
   };
   int first_tokens = twin == nullptr ? 0 : count(twin->first_tokens);
   int last_entries = twin == nullptr ? 0 : count(twin->last_entries);
+  if (twin != nullptr && twin->last_share < 1.0) {
+    last_entries = std::min(last_entries, static_cast<int>(twin->last_share * budget_));
+  }
   if (const SpecPart* sinks = policy_.find("sinks")) {
     first_tokens = std::max(first_tokens, sinks->share("n", budget_));
   }

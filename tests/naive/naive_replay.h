@@ -72,6 +72,17 @@ struct KnownLayer {
   std::function<std::vector<int>(int end)> places;
 };
 
+/// What all layers say, for policies that decide after the whole pass.
+struct NaivePass {
+  struct Layer {
+    const LayerStates* states = nullptr;
+    ModelInfo model;
+    LayerAttention attending;
+  };
+  std::vector<Layer> layers;                // those that attend
+  std::vector<std::vector<float>> changes;  // [L] of [T]: of the residual stream
+};
+
 class NaiveReplay {
  public:
   NaiveReplay(const LayerStates& states, const ModelInfo& model, LayerAttention attending,
@@ -83,6 +94,9 @@ class NaiveReplay {
   void prompt(int length) { prompt_length_ = length; }
   void structure(std::vector<char> structural) { structural_ = std::move(structural); }
   int prompt_length() const { return prompt_length_; }
+  /// For policies that read all layers; borrowed.
+  void pass(const NaivePass* pass) { pass_ = pass; }
+  const NaivePass& pass() const { return *pass_; }
   /// raas: the token of the last query that had this entry among its most attended.
   int stamp(int head, int token) const { return stamps_[head].at(token); }
   /// Appends the block's tokens to every head's cache, then evicts: [Hk].
@@ -225,6 +239,7 @@ class NaiveReplay {
   std::set<int> light_;           // see decide_again()
   double light_difference_ = 0.0;
   const KnownLayer* known_ = nullptr;
+  const NaivePass* pass_ = nullptr;
   int prompt_length_ = 0;
   std::vector<char> structural_;
   std::vector<std::map<int, int>> stamps_;  // [Hk] by token

@@ -164,6 +164,15 @@ SyntheticStates make_synthetic_states(const SyntheticTraceOptions& options) {
     states.value.push_back(std::move(values));
     states.output_weight.push_back(std::move(weights));
   }
+  if (options.residual_change) {
+    Random own(options.seed + 2000);  // one of its own: other numbers do not depend on it
+    for (int layer = 0; layer < options.layers; ++layer) {
+      auto& changes = states.residual_change.emplace_back();
+      for (int token = 0; token < options.tokens(); ++token) {
+        changes.push_back(token == 0 ? 0.0F : 5.0F + 0.001F * static_cast<float>(own() % 10000));
+      }
+    }
+  }
   if (!options.store_f32) {
     round_to_half(states.query);
     round_to_half(states.key);
@@ -267,6 +276,14 @@ void write_states(const std::filesystem::path& target, const SyntheticTraceOptio
   Random random(options.seed + 1);
   const std::vector<Block> blocks =
       make_blocks(options.prompt_length, options.generated, options.block);
+  for (std::size_t layer = 0; layer < states.residual_change.size(); ++layer) {
+    const std::span<const float> changes = states.residual_change[layer];
+    for (const Block& block : blocks) {
+      writer.write_residual_change(static_cast<int>(layer), block.first, block.size(),
+                                   changes.subspan(static_cast<std::size_t>(block.first),
+                                                   static_cast<std::size_t>(block.size())));
+    }
+  }
   for (int layer = 0; layer < options.layers; ++layer) {
     const auto l = static_cast<std::size_t>(layer);
     if (l < options.layer_attributes.size() &&

@@ -46,6 +46,7 @@ struct SyntheticTraceOptions {
   bool vocabulary = false;
   bool text = true;         // also the segments
   bool evicted_at = false;  // also merges
+  bool residual_change = false;
 
   int tokens() const { return prompt_length + generated; }
 };
@@ -54,10 +55,11 @@ struct SyntheticTraceOptions {
 struct SyntheticStates {
   ModelInfo model;
   RunInfo run;
-  std::vector<std::vector<Matrix>> query;          // [L][Hq] of [T,d]
-  std::vector<std::vector<Matrix>> key;            // [L][Hk] of [T,d]
-  std::vector<std::vector<Matrix>> value;          // [L][Hk] of [T,d]
-  std::vector<std::vector<Matrix>> output_weight;  // [L][Hq] of [d,D]
+  std::vector<std::vector<Matrix>> query;           // [L][Hq] of [T,d]
+  std::vector<std::vector<Matrix>> key;             // [L][Hk] of [T,d]
+  std::vector<std::vector<Matrix>> value;           // [L][Hk] of [T,d]
+  std::vector<std::vector<Matrix>> output_weight;   // [L][Hq] of [d,D]
+  std::vector<std::vector<float>> residual_change;  // [L] of [T]; empty without
 };
 
 SyntheticStates make_synthetic_states(const SyntheticTraceOptions& options = {});

@@ -25,6 +25,7 @@ using HeadLoop = std::function<void(int count, const std::function<void(int)>& b
 
 class Progress;
 class SequenceTables;
+class WholePass;
 
 /// The data a policy gets when it is created, for one layer. One object serves all heads of a
 /// layer: AdaKV and aggregate=layer need them together.
@@ -43,6 +44,9 @@ struct LayerContext {
   /// Tables over all layers of the replayed sequence, borrowed; null in a running model, which does
   /// not know the sequence's end when it begins.
   const SequenceTables* sequence = nullptr;
+  /// What all layers of a running model say of the tokens so far (whole_pass.h), borrowed: then
+  /// step() is called after the whole pass. Null: the layers of `sequence` say it, or nobody.
+  WholePass* pass = nullptr;
   /// Progress of the work that the policy is part of, borrowed: a score that waits for another
   /// program looks whether the work was cancelled. Null: the work cannot be cancelled.
   const Progress* progress = nullptr;

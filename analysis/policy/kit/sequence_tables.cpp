@@ -6,6 +6,7 @@
 
 #include "analysis/error.h"
 #include "analysis/file_identity.h"
+#include "analysis/policy/kit/whole_pass.h"
 #include "analysis/policy/policy_catalog.h"
 
 namespace kvloupe {
@@ -17,10 +18,13 @@ SequenceTables::SequenceTables(const Trace& trace, int end, Progress* progress,
       progress_(progress),
       shared_(shared),
       probe_source_(probe_of(trace)),
-      probe_(*probe_source_, progress) {}
+      probe_(*probe_source_, progress),
+      pass_(whole_pass_of(trace)) {}
 
 SequenceTables::SequenceTables(const ProbeSource& probe, Progress* progress)
     : trace_(nullptr), end_(0), progress_(progress), probe_(probe, progress) {}
+
+SequenceTables::~SequenceTables() = default;
 
 void SequenceTables::check() const {
   if (progress_ != nullptr) progress_->check();

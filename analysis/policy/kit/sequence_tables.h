@@ -15,6 +15,7 @@
 namespace kvloupe {
 
 class SharedPrefix;  // shared_prefix.h
+class WholePass;     // whole_pass.h
 
 /// A number for each head of the layers with a cache, or one for each of these layers: those of one
 /// layer after the other (ModelInfo::cache_heads_before, caches_before).
@@ -30,6 +31,7 @@ class SequenceTables {
 
   /// For a running model that reads its context twice: only its probe, borrowed.
   SequenceTables(const ProbeSource& probe, Progress* progress);
+  ~SequenceTables();
 
   /// Whether the sequence is known; a running model's is not.
   bool has_trace() const { return trace_ != nullptr; }
@@ -45,6 +47,8 @@ class SequenceTables {
                              const std::function<double(int layer)>& number) const;
   /// The tables of the trace's probe.
   const ProbeTables& probe() const { return probe_; }
+  /// What all layers of the trace say, of the tokens that a step has seen.
+  WholePass& pass() const { return *pass_; }
   /// Throws Cancelled if the owner asked to stop.
   void check() const;
 
@@ -55,6 +59,7 @@ class SequenceTables {
   SharedPrefix* shared_ = nullptr;
   std::unique_ptr<ProbeSource> probe_source_;  // of the trace
   ProbeTables probe_;
+  std::unique_ptr<WholePass> pass_;  // of the trace; null without one
   mutable std::mutex mutex_;
   mutable std::map<std::string, HeadTable> tables_;
 };

@@ -24,6 +24,7 @@ from .places import Clock, Place, find_places, mixer_of, state_bytes
 from .probe import make_probe, run_probe
 from .progress import reporter
 from .prompt import encoded, pieces_of
+from .residual import ResidualWatch
 from .writer import SEGMENTS, TraceWriter
 
 _TOP = 5
@@ -159,6 +160,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
         watch = BetweenWatch(places[:shape.layers], clock, lambda layer, gate: writer.add(
             layer, sink.first, "gate", gate.cpu().numpy()))
         sink = Sink(writer, places, clock, watch.heads)
+        residual = ResidualWatch(modules[:shape.layers], clock, shape.hidden)
         blocks: list[tuple[int, int]] = []
         inputs: list[Any] = []
         hook = head.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
@@ -224,7 +226,9 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
             hook.remove()
             norm.close()
             watch.close()
+            residual.close()
             writer.cut(len(ids))
+            write_residual_changes(writer, residual)
             if probe is not None:
                 run_probe(model, tokenizer, shape, writer, places, clock, probe, context, block, report)
             scale = usual_scale(writer.layers)
@@ -247,6 +251,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
             hook.remove()
             norm.close()
             watch.close()
+            residual.close()
             clock.close()
             if rotation is not None:
                 rotation.close()
@@ -257,6 +262,13 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     for note in writer.notes:
         warnings.warn(note, KvloupeWarning, stacklevel=2)
     return Path(path)
+
+
+def write_residual_changes(writer: TraceWriter, residual: ResidualWatch) -> None:
+    """Those of all tokens, unless the model has several residual streams."""
+    changes = residual.changes(writer.tokens)
+    if changes is not None:
+        writer.add_residual_changes(changes)
 
 
 def write_output_weights(writer: TraceWriter, places: list[Place], sink: Any, watch: BetweenWatch, report: Any) -> None:

@@ -13,7 +13,8 @@ import torch
 
 from .between import BetweenWatch
 from .cache import Cache
-from .capture import DTYPES, Predictions, common_window, end_tokens, write_head, write_output_weights
+from .capture import DTYPES, Predictions, common_window, end_tokens, write_head, write_output_weights, \
+    write_residual_changes
 from .describe import cache_argument, first_device, positions_of, text_config
 from .errors import KvloupeError, KvloupeWarning
 from .final_norm import FinalNormWatch
@@ -21,6 +22,7 @@ from .layout import Layer, usual_scale
 from .places import Clock, mixer_of, state_bytes
 from .progress import reporter
 from .prompt import encoded, pieces_of
+from .residual import ResidualWatch
 from .writer import SEGMENTS, TraceWriter
 
 
@@ -109,6 +111,7 @@ def _written(model: Any, tokenizer: Any, ids: list[int], segments: list[str], ca
         clock, predictions = Clock([place.layer for place in places]), Predictions(ids)
         watch = BetweenWatch(places, clock, lambda layer, gate: writer.add(layer, states.first, "gate", gate.cpu().numpy()))
         states = _States(writer, watch.heads)
+        residual = ResidualWatch([place.layer for place in places], clock, shape.hidden)
         inputs: list[Any] = []
         hook = head.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
         norm = FinalNormWatch(model, attending[0], head)
@@ -142,7 +145,9 @@ def _written(model: Any, tokenizer: Any, ids: list[int], segments: list[str], ca
             hook.remove()
             norm.close()
             watch.close()
+            residual.close()
             writer.cut(len(ids))
+            write_residual_changes(writer, residual)
             shape.sliding_window = common_window(writer.layers)
             write_output_weights(writer, places, states, watch, report)
             write_head(writer, head, inputs[0], norm, ids, lm_head)
@@ -167,6 +172,7 @@ def _written(model: Any, tokenizer: Any, ids: list[int], segments: list[str], ca
             hook.remove()
             norm.close()
             watch.close()
+            residual.close()
             clock.close()
             clear()
     return writer.notes

@@ -267,6 +267,19 @@ class TraceWriter:
             self._file.create_dataset(f"layers/{layer}/value_out_norm_{name}", data=array)
         self._check()
 
+    def add_residual_changes(self, changes: Sequence[np.ndarray]) -> None:
+        """Of every layer, how far the residual stream after it moves from one token to the next: [T] each, 0 at the
+        first token. For the policy epikv."""
+        if [np.shape(one) for one in changes] != [(self.tokens,)] * self.model.layers:
+            raise KvloupeError(f"residual changes have the shapes {[list(np.shape(one)) for one in changes]} instead of "
+                               f"[{self.tokens}], one for each token, of each of the {self.model.layers} layers")
+        for layer, one in enumerate(changes):
+            if not np.isfinite(one).all():
+                raise KvloupeError(f"layer {layer}, token {int(np.argmin(np.isfinite(one)))}: the change of the residual "
+                                   "stream is not finite; capture with another dtype")
+            self._file.create_dataset(f"layers/{layer}/residual_change", data=np.asarray(one, np.float32))
+        self._check()
+
     def add_evictions(self, layer: int, evicted_at: np.ndarray, merges: Sequence[tuple[int, int, int, int, float]]) -> None:
         """Of a closed-loop run: the step at which each token left each head, [Hk, T], -1 if it stayed; and each merge as
         (head, step, into, from, weight), in the order of the steps."""

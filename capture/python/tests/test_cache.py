@@ -277,6 +277,8 @@ def test_what_cannot_run_is_refused_and_the_model_left_as_it_was(tmp_path: Path)
             lambda: run(ids, policy=f'python("{tmp_path}/wrong.py:score")'))
     refused(model, "reads the context a second time", lambda: run(ids, policy="kvzip"))
     refused(model, "needs the following queries", lambda: run(ids, policy="oracle"))
+    for policy in ("epikv", "thinkv"):
+        refused(model, "decides once all layers have read a block", lambda: run(ids, policy=policy))
     refused(model, "keydif", lambda: run(ids, policy="keydif"))
     for change, said in ((dict(budget=0), "budget"), (dict(budget="x%"), "budget"), (dict(block=0), "block 0"),
                          (dict(positions="near"), "positions"), (dict(compression="some"), "compression"),

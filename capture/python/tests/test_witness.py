@@ -99,6 +99,8 @@ def compare(model: Any, folder: Path, block: int, tmp_path: Path) -> None:
             for name in ("query", "key", "value", "attention_logsumexp", "output_weight", "value_out_norm_l1",
                          "value_out_norm_l2"):
                 assert difference(ours, theirs, f"layers/{layer}/{name}") < 1e-4, (layer, name)
+            assert difference(ours, theirs, f"layers/{layer}/residual_change") < 1e-4, layer
+            assert ours[f"layers/{layer}/residual_change"][0] == 0.0
         for name in ("predictions/logprob", "predictions/hidden", "predictions/loss"):
             assert difference(ours, theirs, name) < 1e-4, name
         for name in ("predictions/final_rms", "model/final_norm"):

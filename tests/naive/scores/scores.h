@@ -33,6 +33,8 @@
   SCORE(vase) \
   SCORE(raas) \
   SCORE(longflow) \
+  SCORE(thinkv) \
+  SCORE(epikv) \
   SCORE(centrality) \
   SCORE(triattention) \
   SCORE(attentionmatching) \
@@ -50,6 +52,7 @@ struct NaiveScore {
   Scores (*score)(const NaiveReplay& replay, int head, const Block& block, int budget);
   std::string first_tokens = {};  // the parameter that says how many are kept; empty: none
   std::string last_entries = {};
+  double last_share = 1.0;   // of the budget, which these are at most
   bool accumulates = false;  // reads the attention received so far
   bool small = false;        // keeps the order of scores however small they are
 };

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <vector>
+
+namespace kvloupe {
+
+/// How far the residual stream after each layer moves from one token to the next, in float32.
+class ResidualChanges {
+ public:
+  explicit ResidualChanges(int layers) : last_(static_cast<std::size_t>(layers)) {}
+
+  /// Takes a layer's output for the next tokens, [1,m,D]; returns ‖x_t − x_{t−1}‖₂ of these, [m]: 0
+  /// for the first token of the sequence.
+  std::vector<float> add(int layer, const at::Tensor& hidden);
+
+  /// The outputs of the layers [L] of [D] for the last token, to go on from.
+  const std::vector<at::Tensor>& last() const { return last_; }
+  void go_on_from(std::vector<at::Tensor> last) { last_ = std::move(last); }
+
+ private:
+  std::vector<at::Tensor> last_;  // undefined before the first token
+};
+
+}  // namespace kvloupe
