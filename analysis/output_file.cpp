@@ -139,8 +139,8 @@ UnfinishedFile::UnfinishedFile(std::string target) : target_(std::move(target)) 
     error_ = errno;
   } else {
     noted_.emplace(name_);
-    // Tells other programs that it has a writer. Where there are no locks, the time of the last
-    // write alone says so.
+    // The lock tells other programs that the file has a writer. Without locks, they see only the
+    // time of the last write.
     static_cast<void>(flock(descriptor_, LOCK_EX | LOCK_NB));
   }
 }

@@ -7,7 +7,7 @@
 #include "analysis/engine/kvloupe_engine.h"
 #include "analysis/progress.h"
 
-/// What kvloupe_engine_work stands for.
+/// The definition of the opaque type kvloupe_engine_work.
 struct kvloupe_engine_work {
   kvloupe::Progress progress;
 };

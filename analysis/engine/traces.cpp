@@ -43,7 +43,7 @@ class OpenTrace {
   const Trace trace;
   /// States already read; null where the trace is large, and each call takes room of its own.
   LayerStatesCache* states() const { return kept_ ? &states_ : nullptr; }
-  /// What was measured with this choice of measures; null as above.
+  /// The values measured so far with this choice of measures; null as above.
   std::shared_ptr<SharedMeasures> shared(const std::vector<std::string>& measures) const {
     if (!kept_) return nullptr;
     const std::lock_guard lock(mutex_);

@@ -32,7 +32,7 @@ struct AskedBlock {
 };
 
 /// The queries of neighbouring tokens [first, first + count), of all query heads one after the
-/// other: [Hq·count,d]. Where few ask, these take much less than all queries of the layer.
+/// other: [Hq·count,d]. If there are few, they take much less memory than all queries of the layer.
 struct QueryRows {
   Matrix rows;
   int first = 0, count = 0;
@@ -53,8 +53,8 @@ struct AskedHead {
 };
 
 /// One layer's part for some queries, in one replay or in several. Sums are kept in double;
-/// products are in float32, of differences of attention, so that small changes do not cancel. What
-/// is of the full cache alone is computed once for all replays.
+/// products are in float32, of differences of attention, so that small changes do not cancel. The
+/// numbers of the full cache are computed once for all replays.
 class AskedLayer {
  public:
   /// `queries`: tokens, ascending, Q of them. `effects` [Q,D] or empty: the change of a quantity
@@ -66,8 +66,8 @@ class AskedLayer {
              const QueryRows* rows = nullptr);
 
   /// One head, at blocks that follow one another without a gap in the queries. Add each head and
-  /// query exactly once; different heads may be added at the same time. What a call adds is
-  /// multiplied together: W_O is widened once, and values are read once for all of its queries.
+  /// query exactly once; different heads may be added at the same time. A call multiplies all its
+  /// queries together: W_O is widened once, and values are read once.
   void add(int head, std::span<const AskedBlock> blocks);
 
   /// All queries of the head must have been added.
@@ -78,12 +78,12 @@ class AskedLayer {
   Eigen::MatrixXd change(std::size_t replay = 0) const;
 
  private:
-  /// Of a head with the full cache.
+  /// The sums of one head with the full cache.
   struct Whole {
     double norm = 0.0;
     Eigen::MatrixXd output;  // [Q,D], over the head's query heads
   };
-  /// Of a head in one replay.
+  /// The sums of one head in one replay.
   struct Sums {
     double kept = 0.0, error = 0.0, l1 = 0.0, theta = 0.0, effect = 0.0;
     bool merged = false;
@@ -99,7 +99,7 @@ class AskedLayer {
   };
   /// [d] of a query head at one of the tokens that ask.
   std::span<const float> asking(std::size_t query_head, int query) const;
-  /// What each of some queries in a row finds, one for each replay.
+  /// The entries that each of some consecutive queries finds, one span for each replay.
   using FoundByRow = std::vector<std::span<const FoundEntries>>;
   /// All query heads of a head, at the queries [first, first + found.size()). `weight_of`: W_O of
   /// the i-th of them, or null; good until it is asked for the next.

@@ -28,7 +28,7 @@ enum class MeasureScope {
 };
 const char* scope_name(MeasureScope scope);
 
-/// What measures are about: headings of lists and of the docs, in their order.
+/// The subjects of measures: the headings of lists and of the docs, in their order.
 enum class MeasureGroup {
   later,      // what eviction changes for later queries
   step,       // what it changes for the step's last query

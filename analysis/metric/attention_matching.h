@@ -17,7 +17,7 @@ enum class KeyMeasure {
   max    // largest
 };
 
-/// Where the weights B = exp(bias) of entries may lie, and how they are found.
+/// The range of the entries' biases, and the method that fits the weights B = exp(bias).
 struct BiasFit {
   bool fitted = true;                 // false: biases stay (0 without earlier ones)
   double least = 0.0, largest = 0.0;  // of the bias

@@ -61,9 +61,9 @@ std::span<const RoleInfo> role_catalog();
 /// A head's role by name: the index in role_catalog() of the role whose value exceeds its threshold
 /// by the largest factor, without roles that stand beside a name; −1 if none reaches its threshold.
 int strongest_role(const HeadRoles& roles);
-/// Whether the head rests on token 0, whatever it is called: a head with nothing to look up leaves
-/// its attention there (StreamingLLM section 3.1), so most heads of real models do, and the
-/// attention that does the work is what is left.
+/// Whether the head rests on token 0, whatever its role is called. A head with nothing to look up
+/// leaves its attention there (StreamingLLM section 3.1). Most heads of real models do so; the
+/// remaining attention does the work.
 bool rests_on_sink(const HeadRoles& roles);
 /// How many of the heads reach `factor` times the threshold of a role of the catalogue.
 int heads_reaching(std::span<const HeadRoles> heads, std::size_t role, double factor);

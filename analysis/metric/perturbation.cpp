@@ -132,7 +132,7 @@ std::vector<double> renormalised(std::span<const float> logits, std::span<const 
     }
     return result;
   }
-  // What is kept may hold nothing of the whole that a double can tell.
+  // The kept share of the attention may be too small for a double.
   std::vector<float> own(kept.size());
   for (std::size_t j = 0; j < kept.size(); ++j) own[j] = logits[static_cast<std::size_t>(kept[j])];
   return softmax(own, sink);

@@ -12,7 +12,7 @@
 
 namespace kvloupe {
 
-/// What a plugin said of one of its scores, as far as its objects need it.
+/// The part of a plugin's description of one score that the score's objects need.
 struct PluginScoreType {
   std::string file;  // the plugin's, for messages
   std::string name;

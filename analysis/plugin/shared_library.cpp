@@ -46,7 +46,7 @@ void check_elf(const std::string& path) {
   }
 }
 
-/// What the loader said last, without the path that it begins with.
+/// The loader's last message, without the path at its beginning.
 std::string loader_reason(const std::string& path) {
   const char* said = dlerror();
   std::string reason = said == nullptr ? "" : said;

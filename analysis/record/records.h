@@ -14,7 +14,7 @@
 namespace kvloupe {
 
 /// A value given away (cam): each of the `heirs` retained tokens that follow `from` was given
-/// `weight` of it. What T entries give to m others takes T of these instead of T × m pairs.
+/// `weight` of it. T entries that give to m others take T of these instead of T × m pairs.
 struct Gift {
   std::int32_t from = 0;
   std::int32_t heirs = 0;

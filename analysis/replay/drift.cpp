@@ -155,7 +155,7 @@ struct Distance {
   double relative() const { return whole > 0.0 ? std::sqrt(difference / whole) : 0.0; }
 };
 
-/// What is compared of a layer, beside its keys.
+/// The states of a layer that are compared, beside its keys.
 constexpr StateParts kCompared{
     .queries = true, .values = true, .output_weights = false, .value_norms = false};
 
@@ -189,7 +189,7 @@ class HeadAttention {
     const std::vector<std::int32_t> held =
         retained_after(run_.evicted_at, oldest, block.end, step - 1);
     const auto n = static_cast<Eigen::Index>(held.size());
-    // What has no gap is read where it stands.
+    // Rows without a gap are read in place.
     const bool whole = n == block.end - oldest;
     if (!whole) {
       gather(run_.keys, held, keys_);
@@ -446,7 +446,7 @@ Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) 
   request.block = closed.run().block_size;
   request.compression = closed.run().compression;
   request.metrics = false;
-  // Of the work, about; tokens take long only with an output head.
+  // Approximate shares of the work. Tokens take long only with an output head.
   constexpr long kReplayWeight = 300, kLayersWeight = 600, kTokensWeight = 100;
   progress.set_total(kReplayWeight + kLayersWeight + kTokensWeight);
   Progress replaying(progress, kReplayWeight);

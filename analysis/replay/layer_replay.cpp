@@ -39,7 +39,7 @@ std::vector<MergeMeasures> measure_merges(const HeadCache& cache, std::span<cons
   return result;
 }
 
-/// What a refit changes of an entry with this value.
+/// The change that a refit makes to an entry with this value.
 Refit refit_of(const Merge& merge, std::int32_t token, const MatrixView& values) {
   const auto before = values.row(merge.into).cast<double>();
   const auto after =
@@ -149,7 +149,8 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
   StateRows& rows = streamed != nullptr ? *streamed : held;
   const std::size_t end =
       input.last_step < 0 ? input.blocks.size() : static_cast<std::size_t>(input.last_step) + 1;
-  // Whether anything has left a head. Where entries lose bits, that may be at any step.
+  // Whether any entry has left a head. With a policy that stores fewer bits, the cache may change
+  // at any step.
   std::vector<char> evicted(heads.size(), has_part(input.policy, PartKind::storage) ? 1 : 0);
   for (std::size_t step = 0; step < end; ++step) {
     progress.check();

@@ -11,8 +11,8 @@
 
 namespace kvloupe {
 
-/// The first tokens of a layer, read at once with the full cache: what a policy that then acts once
-/// keeps of them. That is how libraries compress a prompt after it was read. Several policies and
+/// The first tokens of a layer, read at once with the full cache. A policy then acts once and keeps
+/// some of them. Libraries compress a prompt in this way after reading it. Several policies and
 /// budgets share the step's attention. Not thread-safe.
 class PrefixStep {
  public:

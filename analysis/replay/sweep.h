@@ -77,8 +77,8 @@ class SweepTable {
   std::vector<SweepRow> rows_;
 };
 
-/// What several sweeps of one trace share: states already read, and what was measured with one
-/// choice of measures.
+/// The data that several sweeps of one trace share: states already read, and values measured with
+/// one choice of measures.
 struct SweepShared {
   LayerStatesCache& states;
   SharedMeasures& measures;

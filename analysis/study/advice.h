@@ -7,7 +7,7 @@
 
 namespace kvloupe {
 
-/// What is asked: budgets whose expected loss on new prompts of the same kind is at most this.
+/// A request for budgets whose expected loss on new prompts of the same kind is at most `at_most`.
 struct AdviceRequest {
   /// A measure between 0 and 1; where larger is better, the loss is 1 less the measure. Or any
   /// other measure of which smaller is better and that is never below 0, with `largest`.

@@ -29,9 +29,9 @@ struct Foretelling {
   int settings_count = 0;  // policies × budgets
   /// Spearman's ρ over the settings: mean of the measure and mean of the outcome over the prompts.
   Foretold settings;
-  /// Of all pairs of runs with different outcomes: how often the better outcome has the better
-  /// value (equal values count half). Over all runs; of one prompt under two settings; and of two
-  /// prompts under one setting.
+  /// The share of pairs of runs with different outcomes in which the better outcome has the better
+  /// value (equal values count half): over all pairs; over pairs of one prompt under two settings;
+  /// over pairs of two prompts under one setting.
   Foretold pairs, pairs_of_prompt, pairs_of_setting;
 };
 

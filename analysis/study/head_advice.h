@@ -10,7 +10,8 @@
 
 namespace kvloupe {
 
-/// What is asked: entries for each head whose expected loss is smallest at a mean of this budget.
+/// A request for the entries of each head with the smallest expected loss, at a mean of this
+/// budget.
 struct HeadRequest {
   /// With values by head, of which smaller is better and that are never below 0. The parts of the
   /// residual stream's change are lengths: their squares are the losses, because the squares add up

@@ -107,7 +107,7 @@ void take_measure(Part& part, const std::string& name, const std::string& block)
   }
 }
 
-/// What a row or a column says of its cells; a cell is where two of them meet.
+/// The part of a cell's settings that its row or its column gives.
 struct Place {
   const PaperPolicy* policy = nullptr;  // null: the full cache, or the other says it
   std::string budget;
@@ -233,7 +233,7 @@ class Filling {
     filled_.head = {upper, lower};
   }
 
-  /// Where a row and a column meet. `known`: the cells of this part by policy, budget and task.
+  /// The cell of a row and a column. `known`: the cells of this part by policy, budget and task.
   template <typename Known>
   TableCell cell(const Part& part, const Place& row, const Place& column, Known& known) const {
     const PaperPolicy* policy = row.policy != nullptr ? row.policy : column.policy;

@@ -8,7 +8,7 @@
 
 namespace kvloupe {
 
-/// Where one prompt of a set is.
+/// The place of one prompt of a set.
 struct PromptPlace {
   std::string name;            // "notes.txt", "niah.jsonl#12": as the study file says it
   std::filesystem::path path;  // of the file

@@ -15,7 +15,7 @@ double binomial_upper_bound(long wrong, long count, double risk);
 /// Hoeffding and Bentkus's upper bound of the mean of losses that lie between 0 and 1 (Bates et al.
 /// 2021, Distribution-free, risk-controlling prediction sets, section 3.1.3): the largest a with
 /// min(exp(−n h(min(m, a), a)), e P(Bin(n, a) ≤ ⌈n m⌉)) ≥ risk, m the mean of the n losses,
-/// h(x, y) = x ln(x/y) + (1 − x) ln((1 − x)/(1 − y)). Where all losses are 0 or 1,
+/// h(x, y) = x ln(x/y) + (1 − x) ln((1 − x)/(1 − y)). If all losses are 0 or 1, the result is
 /// binomial_upper_bound(), which is sharper. Throws std::invalid_argument without losses.
 double mean_upper_bound(std::span<const double> losses, double risk);
 

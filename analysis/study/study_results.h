@@ -57,7 +57,7 @@ class StudyResults {
   /// The prompt of an item that ran in the model; an empty one of a replay, and of results of
   /// earlier versions, which kept none.
   StudyPrompt prompt(int item);
-  /// Of the models that ran the prompts, each once: of a whole study, at most one.
+  /// The fingerprints of the models that ran the prompts, each once. A whole study has at most one.
   std::vector<std::string> fingerprints();
   /// Takes the items that are done in another results file of the same study and not here, with
   /// their values, and the problems of those that wait here and failed there; all or nothing.

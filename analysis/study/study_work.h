@@ -43,7 +43,7 @@ struct StudyValue {
   double value = 0.0;
 };
 
-/// What was run in the model, so that it can be run again.
+/// A prompt that ran in the model, stored so that it can run again.
 struct StudyPrompt {
   std::string stored;    // JSON (capture/eval/stored_prompt.h); empty: not known
   std::string expected;  // JSON: a list of the right answers; empty where the task has none
@@ -59,7 +59,7 @@ struct StudyRole {
   double value = 0.0;  // NaN: the trace has no query to tell
 };
 
-/// What became of an item.
+/// The outcome of an item.
 struct StudyOutcome {
   int item = 0;
   std::string problem;  // one line; empty: it was computed

@@ -1,7 +1,7 @@
 #pragma once
-// Whose queries a measure asks. A step's own last query is what many policies choose by, so that a
-// measure that asks it judges a policy by the policy's own choice. What the model will say hangs on
-// the queries that come later: those of the question, and those that write the answer.
+// Whose queries a measure asks. Many policies choose by a step's own last query, so a measure with
+// that query judges a policy by the policy's own choice. The model's answer depends on the queries
+// that come later: those of the question, and those that write the answer.
 
 #include <array>
 #include <vector>

@@ -120,7 +120,7 @@ class Step {
   const kvloupe_step* step_;
 };
 
-/// What a step left of one head's cache. Rows index the cache before eviction.
+/// The entries that a step kept in one head's cache. Rows index the cache before eviction.
 class Retained {
  public:
   explicit Retained(const kvloupe_retained& retained) : retained_(&retained) {}
@@ -199,7 +199,7 @@ inline Parameter file(const char* name, const char* meaning) {
   return {name, meaning, KVLOUPE_FILE};
 }
 
-/// What the catalogue says of a score.
+/// The catalogue's entry of a score.
 struct Info {
   const char* name = "";
   const char* summary = "";
@@ -255,7 +255,7 @@ std::int32_t guarded(char* error, const Body& body) noexcept {
   return 1;
 }
 
-/// What KVLOUPE_POLICY_PLUGIN fills.
+/// The list of scores that KVLOUPE_POLICY_PLUGIN fills.
 class Plugin {
  public:
   explicit Plugin(const kvloupe_host& host) : host_(&host) {}

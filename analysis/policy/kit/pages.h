@@ -7,7 +7,7 @@
 
 namespace kvloupe {
 
-/// What ranks a page: the mean or the largest of its entries' scores.
+/// The score of a page: the mean or the largest of its entries' scores.
 enum class PageRank { mean, largest };
 
 /// Every entry has its page's score; the page of token t is floor(t / size). Each head has pages of
