@@ -28,7 +28,7 @@ struct ExportOptions {
   FigureOptions options;
 };
 
-/// What the figure is made from: traces, or the results of an evaluation or a study.
+/// A maker of figures from the inputs: traces, or the results of an evaluation or a study.
 request::FigureMaker maker_of(const figure::FigureInfo& info,
                               const std::vector<std::string>& inputs) {
   if (info.needs.evaluation) {

@@ -55,7 +55,7 @@ std::vector<Piece> pieces_of(const request::FigureSettings& settings) {
   return pieces;
 }
 
-/// What a piece lacks of what it is made from; empty where all is there.
+/// The input that a piece lacks; empty if all is there.
 std::string why_skipped(const Piece& piece, const request::FigureInputs& inputs) {
   const request::FigureRequest request = request::make_request(*piece.info, piece.settings, inputs);
   switch (request::missing(*piece.info, request)) {
@@ -141,7 +141,7 @@ std::string made_from(const GalleryOptions& o) {
          ". Figures that compare policies and budgets name their own.";
 }
 
-/// What each piece came to, told in their order whatever the order they were done in.
+/// The outcome of each piece, printed in their order, whatever the order of their completion.
 class Report {
  public:
   explicit Report(std::size_t count) : lines_(count) {}

@@ -10,7 +10,7 @@
 
 namespace kvloupe::demo {
 
-/// Where captured traces are kept: `cache`, or the user's own folder (DemoPlaces).
+/// The folder of captured traces: `cache`, or the user's own folder (DemoPlaces).
 std::filesystem::path traces_folder(const std::filesystem::path& cache);
 
 /// A run of the demo model.
@@ -28,7 +28,7 @@ struct DemoRun {
   bool operator==(const DemoRun&) const = default;
 };
 
-/// Where the files are. Empty fields are looked for.
+/// The places of the files. The program looks for those whose fields are empty.
 struct DemoPlaces {
   std::filesystem::path assets;  // where job::find_asset() finds them
   std::filesystem::path cache;   // $XDG_CACHE_HOME/kvloupe, else ~/.cache/kvloupe
@@ -53,7 +53,7 @@ std::string with_segments(const std::string& policy, const TokenTable& tokens);
 /// UsageError as parse_policy() does.
 std::string normal_policy(const std::string& policy);
 
-/// Where demo_trace() stores the trace.
+/// The path at which demo_trace() stores the trace.
 std::filesystem::path demo_trace_path(const DemoRun& run, const DemoPlaces& places = {});
 
 }  // namespace kvloupe::demo

@@ -15,8 +15,8 @@ namespace kvloupe::figure {
 /// The policies of a typed list; A and B are the selected ones, none twice.
 std::vector<PolicySpec> chosen_policies(const FigureInfo& info, const FigureInput& input,
                                         std::string_view name = "policies");
-/// Of each of these specs the name that it has as a line of chance beside the others
-/// (random_line_name()); empty for the others, and for texts that are no policies here.
+/// For each of these specs, its name if it is the chance line of the others (random_line_name()).
+/// Empty for other policies, and for texts that are not policies of this program.
 std::vector<std::string> chance_names(const std::vector<std::string>& policies);
 
 /// The budgets, ascending, none twice (as entries of the first trace).

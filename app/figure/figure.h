@@ -62,8 +62,8 @@ struct FigureInput {
   int block = 0;                           // 0: the capture's
   std::optional<Compression> compression;  // none: the capture's
   std::shared_ptr<ReplayService> replays;
-  /// Whether a replay here is only a part, while the rest is computed. Of parts that it cannot show
-  /// a figure makes nothing: its `compute` returns nullptr.
+  /// Whether a replay here is only a part, while the rest is computed. If a figure cannot show a
+  /// part, its `compute` returns nullptr.
   bool partial = false;
   /// The picture shown until the whole figure is there: a part may take missing data from it.
   std::shared_ptr<const Figure> shown;
@@ -87,8 +87,9 @@ struct DrawRequest {
   std::optional<std::pair<double, double>> y_range;
   /// Limits of the colour bar; absent: the figure's own.
   std::optional<std::pair<double, double>> limits;
-  /// Of the panels in their order, where they have as many: pictures side by side can be compared.
-  /// Figures of curves and distributions take them; empty: the figure's own.
+  /// Ranges of the panels in their order, so that pictures side by side can be compared. They are
+  /// used if the figure has as many panels. Figures of curves and distributions take them; empty:
+  /// the figure's own.
   std::vector<PanelLimits> panels;
   double pixels_per_point = 300.0 / 72.0;  // resolution of maps
   bool legend = true;
@@ -169,7 +170,7 @@ struct FigureInfo {
   double aspect = 1.0;     // default width / height
   std::vector<ChoiceInfo> choices;
   /// Whether a setting has a part in the picture with these choices: one of the choices, "budget"
-  /// or "block". What has none is not said under the figure. nullptr: all have.
+  /// or "block". A setting that has none is not listed under the figure. nullptr: all have.
   bool (*shows)(std::string_view setting, const Choices& choices) = nullptr;
   /// Why the figure cannot be drawn from this trace; empty where it can.
   std::string (*unavailable)(const Trace& trace) = [](const Trace&) { return std::string(); };

@@ -35,7 +35,7 @@ struct CaptureOptions {
   bool closed_loop() const { return policy != kFullCache; }
 };
 
-/// What is known about a run so far.
+/// The state of a run so far.
 struct CaptureState {
   int done = 0;  // tokens
   int prompt_length = 0;
@@ -49,7 +49,7 @@ struct CaptureState {
   double fraction() const { return total > 0 ? static_cast<double>(done) / total : 0.0; }
 };
 
-/// What a run will take, said before it starts.
+/// The forecast bytes and time of a run, made before it starts.
 struct CaptureForecast {
   std::uint64_t bytes = 0;
   std::optional<double> seconds;  // not known before the first run of a model

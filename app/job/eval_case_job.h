@@ -32,7 +32,7 @@ struct EvalCaseTraces {
   std::filesystem::path full, closed;
 };
 
-/// What a case takes: each of its traces, and how many of them are yet to be made.
+/// The forecast of a case: the size and time of each trace, and the number of traces still to make.
 struct EvalCaseForecast {
   window::CaptureForecast each;
   int traces = 0;

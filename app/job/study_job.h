@@ -49,9 +49,9 @@ struct StudyProgress {
 void read_study_line(const std::string& line, StudyProgress& progress);
 
 /// Writes the study file, unless it says the same already, and runs the study to its end; `publish`
-/// is called with every change. What was computed before is not computed again. Throws WorkError
-/// with the program's own last line, or where the study file says another study; Cancelled through
-/// progress, and then the results file holds what is done.
+/// is called with every change. Items that are done are not computed again. Throws WorkError with
+/// the program's own last line, or if the study file describes another study. Throws Cancelled
+/// through progress; the results file then holds the items that are done.
 StudyProgress run_study_program(const StudyOptions& options, Progress& progress,
                                 const std::function<void(const StudyProgress&)>& publish);
 

@@ -43,14 +43,14 @@ constexpr double kHighest = 300.0;      // a figure
 constexpr double kHighestPair = 250.0;  // two side by side
 constexpr double kWideFrom = 120.0;     // mm: a figure's own width from which it takes the page's
 
-/// What is set as one piece and never cut by the end of a page.
+/// A piece that the end of a page never cuts.
 struct Chunk {
   Fragment fragment;
   double before = 0.0;     // space above, but at the top of a page
   bool with_next = false;  // not the last on a page
 };
 
-/// What the pages of a lesson become, one after the other.
+/// A page of the lesson, or a part of one, as a sequence of chunks.
 struct Section {
   std::string title;
   std::vector<Chunk> chunks;
@@ -205,7 +205,7 @@ class Maker {
     section.chunks.push_back({std::move(box), 12.0, false});
   }
 
-  /// What is wrong, in the place of what it is wrong with.
+  /// An error message in place of the element that has the error.
   void add_problem(Section& section, const std::string& problem) {
     problems_.push_back(problem);
     Fragment words =

@@ -295,7 +295,7 @@ std::string nearest_names(std::string_view wrong, std::vector<std::string> names
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// What no lesson may hold: NUL, and bytes that are not UTF-8.
+/// Refuses NUL, and bytes that are not UTF-8.
 void check_characters(std::string_view text) {
   int line = 1;
   while (!text.empty()) {

@@ -55,7 +55,7 @@ int columns_of(const PanelGrid& grid, double width) {
   return (count + rows - 1) / rows;  // rows as even as can be
 }
 
-/// Where a panel's title begins, from its plot's left side.
+/// The distance of a panel's title from its plot's left side.
 double title_indent(const Style& style, const PanelGrid& grid) {
   return grid.panels.size() > 1 && grid.letters ? style.text * 1.4 : 0.0;
 }

@@ -20,9 +20,9 @@ namespace kvloupe::report {
 /// certificate.
 inline constexpr double kUsualLimit = 0.1;
 
-/// What is asked. `advice.measure` empty: chosen_loss(); `advice.at_most` 0: kUsualLimit for a
-/// share, and no promise for any other measure. The bounds always hold for all policies together,
-/// because the reader chooses among the policies by the same prompts.
+/// The request for a report. `advice.measure` empty: chosen_loss(); `advice.at_most` 0: kUsualLimit
+/// for a share, and no promise for any other measure. The bounds always hold for all policies
+/// together, because the reader chooses among the policies by the same prompts.
 struct ReportRequest {
   AdviceRequest advice;
   std::vector<std::string> outputs = {};  // files, for the command that repeats the report
@@ -52,7 +52,8 @@ struct ReportPart {
 
 struct Report {
   std::string title, subtitle;
-  /// What to use and how sure that is; what these prompts showed; where it holds. Three sentences.
+  /// Three sentences: the recommended policy and budget with its certainty; the results on these
+  /// prompts; the limits of the recommendation.
   std::vector<std::string> recommendation;
   std::vector<std::string> cautions;  // what the program chose itself, and what weakens the result
   std::vector<ReportPart> parts;
@@ -77,7 +78,7 @@ std::vector<std::string> recommendation_of(const Advice& advice, const AdviceReq
 /// Index into advice.policies; −1: none is promised.
 int recommended_policy(const Advice& advice);
 
-/// Where nothing is promised: the policy whose largest budget has the smallest bound. −1: no
+/// For a report without a promise: the policy whose largest budget has the smallest bound. −1: no
 /// values.
 int closest_policy(const Advice& advice);
 

@@ -1,9 +1,9 @@
 #pragma once
-// What a figure is asked to be, as one value. Whoever wants a figure (a tile of the window, the
-// command line, a gallery, a lesson) says so in FigureSettings; make_request() checks them against
-// what is at hand and keeps what this figure reads, so that equal pictures have equal requests. All
-// else follows from the request: the key of what is computed, what is missing, the command line
-// (command_line.h), the settings in words (figure_service.h).
+// A request for a figure, as one value. A tile of the window, the command line, a gallery or a
+// lesson describes a figure in FigureSettings. make_request() checks them against the inputs at
+// hand and keeps only the settings that this figure reads, so that equal pictures have equal
+// requests. All else follows from the request: the key of the computed result, the missing inputs,
+// the command line (command_line.h), the settings in words (figure_service.h).
 
 #include <cstddef>
 #include <functional>
@@ -24,7 +24,7 @@ struct Evaluation;  // analysis/evaluation/evaluation.h
 
 namespace kvloupe::request {
 
-/// What a person asked for; what is absent has a default.
+/// The settings that a person chose. Absent ones have a default.
 struct FigureSettings {
   std::optional<int> layer;                   // default: the middle one
   std::optional<int> head;                    // default: that of query_head, else 0
@@ -42,7 +42,7 @@ struct FigureSettings {
   bool operator==(const FigureSettings&) const = default;
 };
 
-/// What figures can be made from, as far as it is at hand.
+/// The inputs of figures that are at hand.
 struct FigureInputs {
   /// Those given: a figure reads them all, or refuses.
   std::vector<std::shared_ptr<const Trace>> traces = {};
@@ -79,9 +79,9 @@ std::size_t hash_of(const FigureRequest& request);
 /// may differ, as they do while a hand drags a control.
 bool same_subject(const FigureRequest& a, const FigureRequest& b);
 
-/// Throws UsageError for a layer, head, step, token or choice that is none, whether the figure reads
-/// it or not, and for more traces than the figure takes. Where an input is
-/// missing the request says so: see missing().
+/// Throws UsageError for a layer, head, step, token or choice that does not exist, whether the
+/// figure reads it or not, and for more traces than the figure takes. A missing input is not an
+/// error here: see missing().
 FigureRequest make_request(const figure::FigureInfo& info, const FigureSettings& settings,
                            const FigureInputs& inputs);
 
@@ -89,7 +89,7 @@ FigureRequest make_request(const figure::FigureInfo& info, const FigureSettings&
 std::vector<std::shared_ptr<const Trace>> traces_read(const figure::FigureInfo& info,
                                                       const FigureInputs& inputs);
 
-/// What there must be before the figure can be made.
+/// The input that the figure still needs.
 enum class Missing {
   nothing,
   evaluation,   // results of kvloupe-capture eval

@@ -222,8 +222,8 @@ struct Scene {
   }
 
   /// The target at this point: the nearest pick point, else the nearest line within kLineReach,
-  /// else the last region, else the cell of the axes under it. What a line or a region leaves open
-  /// (the token in a head's row, say), the axes under it tell.
+  /// else the last region, else the cell of the axes under it. Fields that a line or a region
+  /// leaves open, such as the token in a head's row, come from the axes under it.
   std::optional<Target> pick(Point p) const;
   /// The line that pick() finds there; nullptr: none.
   const PickLine* line_at(Point p) const;

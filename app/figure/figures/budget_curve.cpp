@@ -359,7 +359,7 @@ Curves curves_of(const std::string& policy,
   return curves;
 }
 
-/// What later queries say of the replays, all of them at once.
+/// The change that each replay makes for later queries. All replays are computed at once.
 std::vector<AskedReplay> asked_of(const FigureInput& input,
                                   const std::vector<std::shared_ptr<const Replay>>& replays,
                                   Progress& progress) {

@@ -148,7 +148,7 @@ class Frontier final : public Figure {
                        [&](const Dot& dot) { return dot.series == s && dot.budget == b; });
   }
 
-  /// Of a head, or of all together; those that are known so far.
+  /// The dots of a head, or of all heads together, as far as they are known.
   std::vector<Dot> dots(std::optional<std::size_t> head) const {
     std::vector<Dot> all;
     for (std::size_t s = 0; s < series.size(); ++s) {

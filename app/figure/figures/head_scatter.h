@@ -44,7 +44,8 @@ class HeadScatter final : public Figure {
   long known(const Panel& panel) const;
   long drawn(const Panel& panel) const;
 
-  /// Of the largest number of a logarithmic axis: what is less is rounding, and would stretch it.
+  /// The least share of a logarithmic axis' largest number that is drawn. Smaller numbers are
+  /// rounding errors and would stretch the axis.
   static constexpr double kLeastDrawn = 1e-9;
   /// The smallest numbers that have a place on the axes.
   Dot least() const;

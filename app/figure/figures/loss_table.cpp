@@ -21,7 +21,7 @@ namespace kvloupe::figure::loss_table_figure {
 
 namespace {
 
-/// What a cell holds; less is better.
+/// The measure in the table's cells; less is better.
 struct TableMeasure {
   const char* choice;
   const char* title;

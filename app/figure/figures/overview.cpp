@@ -325,7 +325,7 @@ class Overview final : public Figure, public HeadValues {
                           : " All values are 0: the colours are linear.";
   }
 
-  /// What the lowest of the logarithmic colours stands for.
+  /// The value of the lowest logarithmic colour.
   static double log_low(const Extent& all) {
     return std::max(static_cast<double>(all.positive),
                     static_cast<double>(all.high) / kMostDecades);
@@ -639,7 +639,7 @@ bool add_measured(Overview& figure, const FigureInput& input, Progress& progress
   const Measure& measure = require_measure(figure.measure.name);
   // A measure of the whole model for later queries needs all layers at once.
   const bool of_model = measure.family->scope == MeasureScope::queries;
-  // Where an older figure is shown, its numbers are replaced as the whole replay is measured.
+  // If an older figure is shown, its numbers are replaced while the whole replay is measured.
   if (input.partial && (of_model || input.shown)) return false;
   MeasureRequest request;
   request.measures = {figure.measure.name};
@@ -687,7 +687,7 @@ void add_kept(Overview& figure, const FigureInput& input) {
   }
 }
 
-/// What stands in place of a number where a layer has no such head.
+/// The text in place of a number for a head that the layer lacks.
 std::string absent_text(const ModelInfo& layer) {
   if (layer.attends()) return "the layer has fewer heads";
   const std::string what =

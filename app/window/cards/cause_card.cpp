@@ -72,7 +72,7 @@ HeadIndex first_reader(const Trace& trace, figure::ReplayService& replays, Progr
   return most;
 }
 
-/// What was generated after the prompt.
+/// The text generated after the prompt.
 std::string answer_of(const Trace& trace) {
   std::string text;
   for (int token = trace.run().prompt_length; token < trace.length(); ++token) {

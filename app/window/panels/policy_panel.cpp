@@ -169,8 +169,8 @@ void draw_variants(const PanelContext& c) {
   ImGui::PopFont();
 }
 
-/// What a comparison has to know of a policy here: the question, the prompt, the budget.
-/// `steady`: two lines high, whatever it says.
+/// The terms of a comparison with this policy: the question, the prompt, the budget. `steady`: two
+/// lines high, whatever it says.
 void draw_terms(const PanelContext& c, const PolicySpec& policy, const Replay* replay,
                 bool steady) {
   const TracePointer trace = c.results.trace();
@@ -211,8 +211,8 @@ void draw_terms(const PanelContext& c, const PolicySpec& policy, const Replay* r
   ImGui::PopFont();
 }
 
-/// Of a note about a window the brief part, so that what stands below stays in sight; the rest is
-/// in its tooltip.
+/// Shows only the brief part of a note about a window, so that the controls below stay in sight.
+/// The tooltip has the whole note.
 void draw_note(const PanelContext& c, const std::string& note) {
   const std::string brief = window_note_in_brief(note);
   wrapped_text(c.colours().secondary, brief.empty() ? note : brief);
@@ -242,13 +242,13 @@ struct Column {
   }
 };
 
-/// What the numbers are worth: a replay above the first layer with a cache is an approximation.
+/// Whether the numbers are exact: a replay above the first layer with a cache is an approximation.
 void draw_loop_badge(const PanelContext& c) {
   const RunInfo& run = c.results.trace()->run();
   const bool closed = run.closed_loop();
   const int first_cache = c.results.trace()->storing_layers().front();
   const bool exact = closed || c.state.selection.layer == first_cache;
-  // Where the policy has run in the model, too: how far the replay is off in this layer.
+  // If the policy has also run in the model, the agreement of replay and run in this layer.
   const auto agreement = closed ? nullptr : c.results.agreement();
   const std::string text = closed  ? "closed loop"
                            : exact ? "open loop: exact here"
@@ -316,14 +316,14 @@ std::string asked_words(Asked asked, int queries) {
   const char* const words = asked == Asked::answer     ? "answer's"
                             : asked == Asked::question ? "question's"
                                                        : "later";
-  // Of so many, they are a sample.
+  // At this count, the queries are a sample.
   if (asked == Asked::later && queries == kMostLater)
     return fmt::format("a sample of {} later queries", queries);
   return fmt::format("the {} {} {}", queries, words, queries == 1 ? "query" : "queries");
 }
 
-/// What each policy changes in the whole model for the queries that come later: the number to look
-/// at first, because the step's own queries are those by which many policies choose.
+/// Each policy's change in the whole model for the queries that come later. Look at this number
+/// first: many policies choose by the step's own queries.
 void draw_whole_model(const PanelContext& c) {
   const std::shared_ptr<const WholeModel> whole[2] = {c.shown.whole(0), c.shown.whole(1)};
   const std::size_t shown = c.state.policy_b_on ? 2 : 1;

@@ -8,7 +8,7 @@
 
 namespace kvloupe::window {
 
-/// What the panel of the text keeps from frame to frame.
+/// The state that the panel of the text keeps from frame to frame.
 struct TextPanel {
   TokenText text;
   TextSearch search;

@@ -27,7 +27,7 @@ bool fits(const fs::path& file, FilePanel::Purpose purpose) {
            ((suffix == ".json" || suffix == ".sqlite") && looks_like_evaluation(file));
   }
   if (purpose == Purpose::open_model) {
-    // Of a split GGUF model, its first part.
+    // A split GGUF model is opened by its first part.
     return file.filename() == "config.json" || (suffix == ".gguf" && !gguf_parts(file).empty());
   }
   if (purpose == Purpose::open_prompts) return suffix == ".jsonl" || suffix == ".json";

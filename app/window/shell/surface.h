@@ -58,7 +58,7 @@ class Surface {
   void drop_frame();
   /// Call after ImGui's font atlas was rebuilt, outside a frame.
   void upload_fonts();
-  /// What end_frame drew last; off the screen only.
+  /// The picture that end_frame drew last; off the screen only.
   Picture picture() const;
 
  private:

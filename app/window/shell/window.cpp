@@ -39,8 +39,8 @@ void one_frame(Surface& surface, Workspace& workspace, bool draw = true) {
   }
 }
 
-/// What the command line names, read before there is a window: a file's own problem comes before
-/// that of a missing display.
+/// The files that the command line names, read before the window opens: an error in a file is
+/// reported before a missing display.
 struct Asked {
   std::optional<WorkspaceState> session;
   std::vector<TracePointer> traces;  // the first is shown

@@ -41,7 +41,7 @@
 
 namespace kvloupe::window {
 
-/// What lies over the panels and tiles when it is open.
+/// The sheets, which lie over the panels and tiles when open.
 struct Sheets {
   Sheets(const std::function<void()>& wake, KnownModels& models, const demo::DemoPlaces& demo)
       : file_panel(wake),
@@ -68,7 +68,7 @@ struct Sheets {
 /// frames and input.
 class Workspace {
  public:
-  /// What the workspace needs from around it.
+  /// The services that the workspace needs from its surroundings.
   struct Host {
     std::function<void()> wake = [] {};   // any thread
     std::function<void()> close = [] {};  // quit
@@ -135,11 +135,11 @@ class Workspace {
 
   const Stage& stage() const { return stage_; }
   const TextPanel& text_panel() const { return text_panel_; }
-  /// What is marked in this frame: what the pointer was over in the frame before.
+  /// The item marked in this frame: the one under the pointer in the frame before.
   const Hover& hovered() const { return hovered_; }
   /// One view alone, large (F5).
   bool presenting() const { return presenting_; }
-  /// What panels draw from in this frame.
+  /// The context from which panels draw in this frame.
   PanelContext context();
   PaletteSources palette_sources(const PanelContext& context);
   /// Every command, in the order of the help sheet.

@@ -42,7 +42,7 @@ class LessonPlayer {
   /// The next lesson of the list; nothing after the last.
   std::optional<lesson::Lesson> next_lesson() const;
 
-  /// Of the open lesson.
+  /// The open lesson, and numbers of its pages.
   const lesson::Lesson& lesson() const { return *lesson_; }
   int page_count() const { return static_cast<int>(lesson_->pages.size()); }
   int page() const { return page_; }

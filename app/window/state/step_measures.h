@@ -1,5 +1,5 @@
 #pragma once
-// What is measured for the window: the values at the step in hand, and no others.
+// The measures for the window: only the values at the step shown.
 
 #include <functional>
 #include <memory>
@@ -20,7 +20,7 @@ struct MeasuredReplay {
   int step = 0;
 };
 
-/// What a policy changes in the model as a whole, for queries that come later.
+/// A policy's change in the whole model for queries that come later.
 struct WholeModel {
   Asked asked = Asked::later;
   int queries = 0;

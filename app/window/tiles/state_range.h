@@ -9,7 +9,7 @@
 
 namespace kvloupe::window {
 
-/// What the numbers of a state are counted from.
+/// The ranges of a state's numbers.
 struct StateRange {
   const Trace* trace = nullptr;  // the open one; nullptr: none
   int steps = 0;                 // of the replay

@@ -97,13 +97,13 @@ const figure::Axes* colour_bar(const figure::Scene& scene) {
   return found == scene.axes.end() ? nullptr : &*found;
 }
 
-/// What the wheel and the pointer move; nullptr where the picture has none.
+/// The axes that the wheel and the pointer move; nullptr if the picture has none.
 const figure::Axes* main_axes(const figure::Scene& scene) {
   const auto found = std::find_if_not(scene.axes.begin(), scene.axes.end(), is_colour_bar);
   return found == scene.axes.end() ? nullptr : &*found;
 }
 
-/// What the pointer reads: the plot under it, the strip above a map or a column beside it, too.
+/// The axes under the pointer: those of a plot, of the strip above a map, or of a column beside it.
 const figure::Axes* axes_under(const figure::Scene& scene, figure::Point at) {
   const auto found = std::find_if(
       scene.axes.begin(), scene.axes.end(),
