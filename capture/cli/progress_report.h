@@ -17,9 +17,9 @@ class ProgressReport : public CaptureObserver {
   /// A run of an evaluation or a search is done: a line for a person, `done` of `total` in front,
   /// and the members of the event for a program.
   virtual void on_run(const std::string& line, const nlohmann::ordered_json& members) = 0;
-  /// A person reads what comes of it on stdout.
+  /// The work's results for a person go to stdout.
   virtual bool prints_results() const { return false; }
-  /// Takes the bar away.
+  /// Removes the bar.
   virtual void clear() {}
 };
 

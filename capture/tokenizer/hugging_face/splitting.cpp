@@ -27,7 +27,7 @@ std::vector<Part> all_parts(std::size_t size, const std::vector<Regex::Match>& m
 }
 
 /// Joins a part to the one before it in `parts` where `join(part, whether the one before matched)`.
-/// Nothing has matched before the first, which begins a piece of its own.
+/// The first part begins a piece of its own.
 template <typename Join>
 std::vector<Part> joined(const std::vector<Part>& parts, Join join) {
   std::vector<Part> result;
