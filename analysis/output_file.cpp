@@ -76,8 +76,8 @@ void remove_abandoned(const std::string& target) {
   }
 }
 
-/// For writing, what is there and is no regular file; what others wrote to it stays. −1 and errno
-/// where that fails.
+/// For writing: an existing path that is not a regular file; what others wrote to it stays. −1 and
+/// errno where that fails.
 int open_directly(const std::string& target) {
   return open(target.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
 }

@@ -24,8 +24,8 @@ struct FoundEntries {
   const CacheView* merged = nullptr;
 };
 
-/// The queries [first, first + count) of those asked, which are in one block, and what they find: a
-/// head's caches, one for each replay.
+/// The queries [first, first + count) of those asked, which are in one block, and the entries that
+/// they find: a head's caches, one for each replay.
 struct AskedBlock {
   std::size_t first = 0, count = 0;
   std::span<const FoundEntries> found;
@@ -39,7 +39,7 @@ struct QueryRows {
 };
 
 /// The change in one head, means over the queries and over the head's query heads. o: attention
-/// output of a query head with the full cache, o': with what the cache holds.
+/// output of a query head with the full cache, o': with the entries in the cache.
 struct AskedHead {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   double kept_attention = kUnknown;  // Σ over the tokens whose entry is there of A_i
@@ -48,7 +48,7 @@ struct AskedHead {
   double bound_l1 = kUnknown;         // θ (CriticalKV theorem 3.3); unknown after merging too
   /// Σ over the queries of ‖Σ over the head's query heads of (o' − o) W_O‖₂².
   double squared_change = kUnknown;
-  /// Mean over the queries of what this adds to the quantity that AskedLayer was given.
+  /// Mean over the queries of the effect on the quantity that AskedLayer was given.
   double effect = kUnknown;
 };
 
@@ -60,7 +60,8 @@ class AskedLayer {
   /// `queries`: tokens, ascending, Q of them. `effects` [Q,D] or empty: the change of a quantity
   /// per change of the residual stream at each query. States, context and queries are borrowed; the
   /// states need keys and values, output weights with their norms where the trace has them, and
-  /// queries unless `rows` has those that ask. `context.model.reach()` is what a query sees.
+  /// queries unless `rows` has those that ask. `context.model.reach()` gives the tokens that a
+  /// query sees.
   AskedLayer(const LayerStates& states, const LayerContext& context, std::span<const int> queries,
              const Eigen::MatrixXd* effects = nullptr, std::size_t replays = 1,
              const QueryRows* rows = nullptr);
@@ -109,7 +110,7 @@ class AskedLayer {
   /// tokens that any of them sees.
   Matrix changes_of(int head, std::span<const FullRow> asked, const Matrix& full,
                     const FoundByRow& found, std::size_t replay, Sums& sums) const;
-  /// Σ over what is evicted of A_i‖v_i W_O‖ + (1 − S) Σ over what is kept of A'_i‖v_i W_O‖.
+  /// Σ over the evicted of A_i‖v_i W_O‖ + (1 − S) Σ over the kept of A'_i‖v_i W_O‖.
   double bound_of(int query_head, const FullRow& asked, std::span<const std::int32_t> kept,
                   const std::vector<double>& cut, double mass) const;
   /// o' − o of one query whose cache holds merged entries, the rows [first, …) of `held`: [d].

@@ -76,7 +76,7 @@ void measure_query_head(const MeasureFamily& family, MeasuredStep& step, int i, 
   std::copy(known.begin(), known.end(), values.begin());
 }
 
-/// The mean over steps and query heads, by the family's way with what is not known.
+/// The mean over steps and query heads, with the family's treatment of unknown values.
 class Mean {
  public:
   explicit Mean(const Measure& measure) : skips_unknown_(!measure.family->at_every_step) {}

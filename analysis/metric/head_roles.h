@@ -37,7 +37,7 @@ struct HeadRoles {
   /// Mean over the q whose token occurred before, at some i <= q − 2: Σ over these i of A[q,i+1],
   /// each followed-by token counted once (Olsson et al. 2022, prefix matching).
   double induction = kUnknown;
-  /// A share of the generated tokens that stand in the needle (or, without a needle, in the
+  /// A share of the generated tokens that occur in the needle (or, without a needle, in the
   /// prompt): those whose predicting query gives its largest attention to such a place (Wu et al.
   /// 2024).
   double retrieval = kUnknown;
@@ -45,7 +45,7 @@ struct HeadRoles {
   double question = kUnknown;
 };
 
-/// One role: its name, where its value stands, and from which value on a head is called so.
+/// One role: its name, its value's member, and its threshold.
 struct RoleInfo {
   const char* name;   // of the measure
   const char* label;  // one word for a head

@@ -19,8 +19,8 @@ namespace {
 static_assert(sizeof(void*) == 8, "written for 64-bit ELF");
 constexpr std::size_t kLongestReason = 300;
 
-/// The system's loader maps a file as its headers say and dies of a signal where the file ends
-/// before that: so the headers are checked first.
+/// The system's loader maps a file as its headers say. If the file is shorter, a signal kills the
+/// process: so the headers are checked first.
 void check_elf(const std::string& path) {
   const auto refuse = [&](const std::string& what) { throw FileError(path, what); };
   std::error_code error;

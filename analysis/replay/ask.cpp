@@ -127,7 +127,7 @@ void add_replayed(const Asking& what, const std::vector<OfStep>& steps, const La
   replay_layer(input, part);
 }
 
-/// Adds what the records say the heads' caches held, in all of these replays.
+/// Adds the entries of the heads' caches from the records of all these replays.
 void add_records(const std::vector<const Asking*>& replays, const AskedHeads& heads,
                  const std::vector<OfStep>& steps, const HeadLoop& for_heads, AskedLayer& asked,
                  Progress& progress) {

@@ -56,7 +56,8 @@ AskedReplay ask(const Trace& trace, const Replay& replay, Asked asked, const Ask
 std::vector<AskedReplay> ask(const Trace& trace, std::span<const Replay* const> replays,
                              Asked asked, const AskOptions& options, Progress& progress);
 
-/// Asks what the choice of measures needs and sets the heads' values. Sets the progress' total.
+/// Asks the queries that the choice of measures needs, and sets the heads' values. Sets the
+/// progress' total.
 void ask(const Trace& trace, const MeasureChoice& choice, const AskOptions& options,
          Progress& progress, Replay& replay);
 

@@ -13,7 +13,7 @@
 
 namespace kvloupe {
 
-/// One head with its lost tokens restored. o': a query head's output with what the cache holds,
+/// One head with its lost tokens restored. o': a query head's output with the entries in the cache,
 /// o'': with the lost tokens there too, as they were. Means over the queries; 0 where nothing was
 /// lost.
 struct RestoredHead {

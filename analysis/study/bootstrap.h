@@ -5,7 +5,7 @@
 
 namespace kvloupe {
 
-/// A mean and where it may lie.
+/// A mean and its interval.
 struct MeanInterval {
   double mean = 0.0;
   double low = 0.0, high = 0.0;  // 95 %

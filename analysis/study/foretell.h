@@ -1,5 +1,5 @@
 #pragma once
-// How well a number of a replay foretells what the model does with the policy in its cache: the
+// How well a number of a replay predicts the model's results with the policy in its cache: the
 // measures of a study's replays beside a measure of its runs in the model, on the same prompts.
 
 #include <string>

@@ -62,7 +62,8 @@ struct HeadAdvice {
 
 inline constexpr int kHeadResamples = 200;
 
-/// Throws UsageError where the study lacks what it takes, with what is there and what is needed.
+/// Throws UsageError if the study lacks the necessary data; the message lists the present and the
+/// needed data.
 HeadAdvice advise_heads(const StudyTable& study, const HeadRequest& request);
 
 /// A sentence, the sharings as a table in Markdown, and how stable the table is.

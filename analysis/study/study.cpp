@@ -126,7 +126,7 @@ class Fields {
   json document_;
 };
 
-/// A text as a part of a glob that stands for itself.
+/// A text as a part of a glob that matches only itself.
 std::string without_wildcards(const std::string& text) {
   std::string result;
   for (const char c : text) {
@@ -449,7 +449,7 @@ Study read_study(const std::filesystem::path& path) {
     study.reduce = *std::find_if(std::begin(kReduces), std::end(kReduces),
                                  [&](Reduce one) { return word == reduce_name(one); });
   }
-  // Last: what the file alone gets wrong comes first.
+  // Last: errors of the file itself come first.
   if (replays) study.traces = find_files(fields, fields.at("traces"), "traces", path);
   read_runs(fields, path, study);
   return study;

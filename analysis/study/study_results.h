@@ -28,7 +28,7 @@ class StudyResults {
   struct Checked {};
   StudyResults(const std::filesystem::path& path, Checked checked);
   /// Opens the results of this study to go on, or makes the file. Throws FileError as above, and
-  /// where the file holds another study or a trace has changed since, with what differs.
+  /// where the file holds another study or a trace has changed since, and names the difference.
   StudyResults(const std::filesystem::path& path, const Study& study, const StudyPlan& plan);
   /// Opens results to which others are to be joined, or makes the file with the study of another
   /// results file, all of whose items wait.

@@ -1,5 +1,5 @@
 #pragma once
-// The work of a study: what a process is given, what it gives back, and how it computes that.
+// The work of a study: the task of a process, its outcome, and the worker that computes it.
 
 #include <memory>
 #include <string>
@@ -29,7 +29,7 @@ struct StudyTask {
   int block = 0;
   std::string compression;
   std::vector<std::string> measures;  // of the item's task
-  /// The largest budget of the task's other runs, as written: what these can have in common.
+  /// The largest budget of the task's other runs, as written: shared data of these.
   std::string largest_budget;
   Reduce reduce = Reduce::steps;
 };
@@ -88,8 +88,8 @@ class ItemWorker {
 };
 
 /// Replays items. The trace of the last one stays open and its states in memory, up to 1 GiB, so
-/// that replays of one trace read its states once; and what is measured of the trace or of the full
-/// cache, up to 256 MiB, so that it is computed once.
+/// that replays of one trace read its states once; and measures of the trace or of the full cache,
+/// up to 256 MiB, so that they are computed once.
 class StudyWorker final : public ItemWorker {
  public:
   /// `threads`: of each replay; 0: all cores. Values do not depend on the number.

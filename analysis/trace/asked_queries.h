@@ -20,8 +20,8 @@ inline constexpr std::array<Asked, 3> kAllAsked = {Asked::question, Asked::answe
 /// "question", "answer", "later": the beginning of a measure's name.
 const char* asked_name(Asked asked);
 
-/// The answer: the segment "answer" of the prompt, where the trace has one; else what was
-/// generated.
+/// The answer: the segment "answer" of the prompt, where the trace has one; else the generated
+/// tokens.
 TokenRange answer_tokens(const TokenTable& tokens, const RunInfo& run);
 
 /// Most later queries that a measure takes its mean over. From more tokens it takes a sample.

@@ -66,7 +66,7 @@ class Handle {
 };
 
 /// How many closings the library has called failed so far. A dataset's last bytes reach its file when
-/// it is closed, often in a destructor, where nobody can throw: whoever writes a file compares this
+/// it is closed, often in a destructor, where nobody can throw: a writer of a file compares this
 /// number before and after.
 std::uint64_t failed_closings();
 

@@ -341,8 +341,8 @@ FileUse::FileUse(const fs::path& file) {
   if (!place) return;
   Descriptor opened(open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (opened.value() < 0) return;
-  // Whoever lists the files holds a lock for a moment. A file system without locks has none to wait
-  // for.
+  // A program that lists the files holds a lock for a moment. A file system without locks has none
+  // to wait for.
   constexpr int kTries = 50;
   for (int i = 0; i < kTries && flock(opened.value(), LOCK_SH | LOCK_NB) != 0; ++i) {
     if (errno != EWOULDBLOCK) break;

@@ -64,7 +64,7 @@ constexpr int first_unseeing(int token, const Reach& reach, int tokens) {
   return end;
 }
 
-/// `/model` of a trace; or what holds in one of its layers (Trace::layer_model).
+/// `/model` of a trace; or of one of its layers (Trace::layer_model).
 struct ModelInfo {
   std::string name;
   std::string architecture;
@@ -88,8 +88,8 @@ struct ModelInfo {
   int chunk_size = 0;
   int chunked_tokens = 0;  // T of a trace with chunks (Reach::tokens)
   std::string config;      // the whole config.json
-  // How the file of the weights stores them, where that says something: "GGUF", its most common
-  // type such as "Q4_K", and the file's name. Else empty.
+  // How the file of the weights stores them, if this is informative: "GGUF", its most common type
+  // such as "Q4_K", and the file's name. Else empty.
   std::string weights_format, weights_type, weights_file;
 
   /// Whether the heads of latent attention were captured one by one, which no cache holds.
@@ -182,7 +182,7 @@ struct MergedEntry {
 struct TokenTable {
   std::vector<std::int32_t> ids;  // [T]
   /// [T], empty if the trace has none. As read: valid UTF-8 with the text's own line feeds and
-  /// backslashes, in which \xNN stands for a byte that is none of UTF-8. To a writer: any bytes.
+  /// backslashes, in which \xNN is a byte that is not UTF-8. To a writer: any bytes.
   std::vector<std::string> text;
   std::vector<std::uint8_t> segment;  // [T] index into segment_names; empty if the trace has none
   std::vector<std::string> segment_names;

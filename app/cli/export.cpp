@@ -80,7 +80,7 @@ int run_export(const ExportOptions& o) {
   return 0;
 }
 
-/// Every figure with what it shows and its choices, for --help.
+/// Every figure with its description and choices, for --help.
 std::string figure_list() {
   std::string text = "Figures:\n";
   for (const figure::FigureInfo& info : figure::figure_catalog()) {

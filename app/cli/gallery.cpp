@@ -103,7 +103,7 @@ std::string path_of(const Piece& piece, const std::filesystem::path& folder,
   return (folder / (piece.name + "." + ending)).string();
 }
 
-/// Writes the piece in every format; what the index shows of it.
+/// Writes the piece in every format; the part that the index shows.
 figure::html::GalleryPiece write_piece(const Piece& piece, const std::filesystem::path& folder,
                                        const request::FigureMaker& maker,
                                        const figure::FileOptions& options,
@@ -130,7 +130,7 @@ figure::html::GalleryPiece write_piece(const Piece& piece, const std::filesystem
   return written;
 }
 
-/// "document.h5, policy A h2o, policy B tova, budget 25%": what the gallery was made from.
+/// "document.h5, policy A h2o, policy B tova, budget 25%": the gallery's inputs.
 std::string made_from(const GalleryOptions& o) {
   std::string text;
   for (const std::string& input : o.inputs)

@@ -1,4 +1,4 @@
-// kvloupe info TRACE [--json]: what a trace holds.
+// kvloupe info TRACE [--json]: the content of a trace.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ std::vector<Segment> segments_of(const TokenTable& tokens) {
   return segments;
 }
 
-/// Loops in what was generated.
+/// Loops in the generated text.
 Loops loops_of(const Trace& trace) {
   return find_loops(trace.tokens().ids, trace.run().prompt_length);
 }
@@ -185,7 +185,7 @@ std::string weights_text(const ModelInfo& model) {
 
 std::string or_unknown(const std::string& text) { return text.empty() ? "unknown" : text; }
 
-/// On what and how fast the model was run, as far as the trace says.
+/// The device, threads and speed of the run, as far as the trace says.
 std::string computed_text(const RunInfo& run) {
   std::string text = run.dtype;
   const auto add = [&](const std::string& separator, const std::string& part) {

@@ -123,8 +123,8 @@ int run_replay(const Options& options) {
   std::optional<Trace> opened;
   ReplayRequest request = options.open(opened);
   const Trace& trace = *opened;
-  // --layers and --heads filter what is printed; a layer that is not printed needs no computing,
-  // because no layer's replay depends on another's.
+  // --layers and --heads filter the output; a layer that is not printed needs no computing, because
+  // no layer's replay depends on another's.
   if (!options.layers.empty()) {
     request.layers = parse_index_list(options.layers, "layer", trace.model().num_layers);
   }

@@ -1,4 +1,4 @@
-// kvloupe study: the replays of a study into a results file; what a results file holds.
+// kvloupe study: the replays of a study into a results file; the content of a results file.
 
 #include <fmt/format.h>
 

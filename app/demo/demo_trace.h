@@ -20,8 +20,8 @@ struct DemoRun {
   int block = 64;
   /// Empty: the full cache. Else a closed loop over the tokens of the run with the full cache,
   /// including the generated tokens, so that the two runs can be compared. The predictions of the
-  /// trace say what the model itself would have generated. `{needle}` in it stands for the tokens
-  /// of the segment of that name, such as 295-307.
+  /// trace show the model's own continuation. `{needle}` in it stands for the tokens of the segment
+  /// of that name, such as 295-307.
   std::string policy = {};
   std::string budget = {};  // of that
   bool own_words = false;   // of a closed loop: generate, and do not follow the full cache's tokens

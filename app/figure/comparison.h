@@ -39,8 +39,8 @@ struct WantedReplay {
   std::optional<Budget> budget = std::nullopt;
   std::optional<int> block = std::nullopt;
   std::vector<int> layers = {};  // empty: all
-  /// These are measured and no others, at these steps (empty: at all); with them, how well what was
-  /// merged there stands for its members (StepRecord::merge_measures).
+  /// These are measured and no others, at these steps (empty: at all); with them, how well merged
+  /// entries represent their members (StepRecord::merge_measures).
   std::vector<std::string> measures = {};
   std::vector<int> steps = {};
   bool summary = false;   // of the measures only what measure_of() reads, of these steps
@@ -53,19 +53,19 @@ struct WantedReplay {
 inline constexpr long kReplaySteps = 1000;
 std::shared_ptr<const Replay> replay_of(const FigureInput& input, const WantedReplay& wanted,
                                         Progress& progress);
-/// As many as are wanted, in their order; a null pointer is one that is still to come.
+/// As many as are wanted, in their order; a null pointer: this replay is still to come.
 using Replays = std::vector<std::shared_ptr<const Replay>>;
-/// Makes the figure from all replays, or what it can show of those so far; the first is there.
+/// Makes the figure from all replays, or a part of it from those so far; the first is there.
 using FigureOfReplays = std::function<std::unique_ptr<const Figure>(const Replays& replays)>;
 
 /// All of them, in their order. The attention with the full cache, which their measures share, is
-/// computed once. Sets the progress' total; `more` steps of it are left for what comes after.
-/// `show`, where given, makes pictures of the replays so far for an empty tile (a tile that shows
-/// the figure with other settings keeps its picture until the whole is there).
+/// computed once. Sets the progress' total; `more` steps of it are left for later work. `show`,
+/// where given, makes pictures of the replays so far for an empty tile (a tile that shows the
+/// figure with other settings keeps its picture until the whole is there).
 Replays replays_of(const FigureInput& input, const std::vector<WantedReplay>& wanted,
                    Progress& progress, long more = 0, const FigureOfReplays& show = {});
 
-/// The same as plain pointers, for what takes several replays at once.
+/// The same as plain pointers, for functions that take several replays at once.
 std::vector<const Replay*> pointers(const Replays& replays);
 
 /// The name of a choice: the share of the trace's tokens that the figure's policies compress in one

@@ -70,7 +70,7 @@ std::string capture_problem(const CaptureOptions& options);
 /// The words of the command line.
 std::vector<std::string> capture_command(const CaptureOptions& options, const std::string& program);
 
-/// Asks the program what a run will take (run --dry-run). Throws as run_capture_program().
+/// Asks the program for the forecast of a run (run --dry-run). Throws as run_capture_program().
 CaptureForecast foresee_capture(const CaptureOptions& options, Progress& progress);
 
 /// Applies one line of `--progress json`. Other lines are ignored.

@@ -136,7 +136,7 @@ class Computed {
     const Held now = held();
     return now.key == wanted_ && now.complete ? now.value : nullptr;
   }
-  /// Ends the job of the current key for good: what it has published stays, and request() does not
+  /// Ends the job of the current key for good: its published value stays, and request() does not
   /// begin it again until go_on() or another key.
   void stop() {
     if (progress_ && slot_ && slot_->key == wanted_ && !done()) progress_->stop();

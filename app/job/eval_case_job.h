@@ -38,7 +38,7 @@ struct EvalCaseForecast {
   int traces = 0;
 };
 
-/// Asks the program (foresee_capture). The trace under the policy takes about what the other does.
+/// Asks the program (foresee_capture). The trace under the policy takes about as much as the other.
 EvalCaseForecast foresee_eval_case(const EvalCaseOptions& options, Progress& progress);
 
 /// Captures the two traces, or takes those that were captured before. `progress` counts tokens.

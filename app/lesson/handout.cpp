@@ -112,7 +112,7 @@ class Maker {
   }
   TextLook body() const { return look(10.0, 15.0, style_.colours.ink); }
 
-  // --- what a page of the lesson becomes
+  // --- laying out a page of the lesson
 
   void add_title() {
     new_page();
@@ -285,7 +285,7 @@ class Maker {
     return result;
   }
 
-  /// The figure's own words, and of its settings what they do not say.
+  /// The figure's own words, and the settings that they do not mention.
   static std::string caption_of(const figure::MadeFigure& made) {
     std::string caption = made.figure->caption();
     const auto find = [&](std::string_view wanted) {

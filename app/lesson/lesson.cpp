@@ -36,7 +36,7 @@ const std::vector<std::string>& header_keys() {
   return keys;
 }
 
-/// The lines of a text without their ends; a byte order mark is no part of the first.
+/// The lines of a text without their ends; a byte order mark is not part of the first.
 std::vector<Line> lines_of(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   std::vector<Line> lines;

@@ -1,7 +1,7 @@
 #pragma once
-// A study on two pages, for a reader without the program: what was compared, the curves, which
-// budget can be promised, which heads lose most, and the commands that repeat it. One value holds
-// the content, with every sentence; report_html() and report_pdf() only set it.
+// A study on two pages, for a reader without the program: the settings compared, the curves, the
+// budget that can be promised, the heads that lose most, and the commands that repeat it. One value
+// holds the content, with every sentence; report_html() and report_pdf() only set it.
 
 #include <optional>
 #include <string>
@@ -69,7 +69,7 @@ std::string chosen_loss(const StudyTable& study);
 /// several models; no values yet), UsageError as advise(), Cancelled.
 Report make_report(const std::string& results, const ReportRequest& request, Progress& progress);
 
-/// The three sentences of Report::recommendation. `prompts`: what the prompts are, as in "30
+/// The three sentences of Report::recommendation. `prompts`: the prompts in words, as in "30
 /// traces: traces/*.h5"; `replays`: the losses are of replays, not of the model's answers.
 std::vector<std::string> recommendation_of(const Advice& advice, const AdviceRequest& request,
                                            const std::string& prompts, bool replays);

@@ -53,7 +53,7 @@ struct FigureInputs {
   bool operator==(const FigureInputs&) const = default;
 };
 
-/// A file, and what it held when it was read: equal only where both are.
+/// A file and its content when it was read: equal only if both are.
 struct InputIdentity {
   std::string path;
   std::string content;  // size and time of the last change
@@ -103,12 +103,11 @@ Missing missing(const figure::FigureInfo& info, const FigureRequest& request);
 /// Throws UsageError where a figure takes fewer traces, or none; `last` names the one too many.
 void check_trace_count(const figure::FigureInfo& info, std::size_t count, const std::string& last);
 
-/// Why the figure cannot be drawn from what it reads of these inputs, in one line that names the
-/// results file where that is the reason; empty where it can.
+/// Why the figure cannot be drawn from these inputs, in one line, which names the results file if
+/// that is the reason; empty if it can.
 std::string unavailable(const figure::FigureInfo& info, const FigureInputs& inputs);
 
-/// Makes a request again only where what it is made of has changed: for whoever asks in every
-/// frame.
+/// Makes a request again only if its inputs have changed: for callers that ask in every frame.
 class RequestMaker {
  public:
   /// As make_request(). The reference holds until the next call.

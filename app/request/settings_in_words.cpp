@@ -24,7 +24,7 @@ using figure::ChoiceKind;
 using figure::FigureInfo;
 using figure::FigureInput;
 
-/// A choice in words: policies by their canonical specs, A and B by what they are.
+/// A choice in words: policies, also A and B, by their canonical specs.
 std::string choice_in_words(const FigureInfo& info, const FigureInput& input,
                             const ChoiceInfo& one) {
   if (one.kind != ChoiceKind::policies) return choice(info, input.choices, one.name);

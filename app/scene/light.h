@@ -7,9 +7,9 @@
 
 namespace kvloupe::figure {
 
-/// Amount of light in each channel, 0 to 1 (linear sRGB): what an eye or a lens that cannot tell
-/// two neighbours apart adds up. The numbers of a colour itself are not: grey of 128 has a fifth of
-/// white's light, not half.
+/// Amount of light in each channel, 0 to 1 (linear sRGB): the light that an eye or a lens adds up
+/// if it cannot separate two neighbours. The numbers of a colour itself are not: grey of 128 has a
+/// fifth of white's light, not half.
 using Light = std::array<float, 3>;
 
 Light light_of(Colour colour);

@@ -1,8 +1,8 @@
 #pragma once
 // A figure, drawn once: paths, markers, text, images and clips in points (1/72 inch), the origin at
 // the top left, y downwards. Independent of graphics libraries: the screen, PDF, PNG, SVG and the
-// text dump are back ends. A scene also says what its axes mean and what is at each place, so that
-// the pointer on the screen reads the same figure as on paper.
+// text dump are back ends. A scene also has the meaning of its axes and the target at each place,
+// so that the pointer on the screen reads the same figure as on paper.
 
 #include <cstdint>
 #include <memory>

@@ -23,8 +23,8 @@ class ProgressReport : public CaptureObserver {
   virtual void clear() {}
 };
 
-/// "bar": a bar with tokens/s and the time left on stderr where that is a terminal, notes on
-/// stderr, the outcome on stdout. "none": notes on stderr alone, without the trace's size.
+/// "bar": a bar with tokens/s and the time left on stderr if that is a terminal, notes on stderr,
+/// the outcome on stdout. "none": notes on stderr alone, without the trace's size.
 ///
 /// "json": one object per line on stdout, each with the field "event":
 ///   {"event":"size","bytes":152000000,"states":115000000,"attention":0,

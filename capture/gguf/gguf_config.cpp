@@ -242,7 +242,7 @@ std::vector<double> rotation_factors(const GgufModel& model, std::int64_t pairs)
 }
 
 /// The scaling of Llama 3 that gives these factors, as far as float32 tells, or else the factors
-/// themselves. Llama 3's numbers are the same in every model but for `factor`; other original
+/// themselves. Llama 3's numbers are the same in every model except for `factor`; other original
 /// contexts are tried because tests and small models have them.
 RopeScaling scaling_of(const std::vector<double>& factors, double theta) {
   RopeScaling scaling;

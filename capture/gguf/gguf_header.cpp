@@ -299,8 +299,8 @@ std::optional<bool> GgufMetadata::flag_if(std::string_view key) const {
 
 namespace {
 
-/// Element `index` of a value as a whole number; nothing for texts, other numbers, and what is too
-/// large.
+/// Element `index` of a value as a whole number; nothing for texts, other numbers, and too large
+/// values.
 std::optional<std::int64_t> whole_at(GgufKind kind, std::span<const std::byte> bytes,
                                      std::uint64_t index) {
   switch (kind) {

@@ -192,7 +192,7 @@ void check_activation(const ConfigReader& reader, Activation activation) {
   }
 }
 
-/// Refuses quantised weights, but for the experts of gpt-oss.
+/// Refuses quantised weights, except for the experts of gpt-oss.
 void read_quantisation(const ConfigReader& reader, ModelConfig& config) {
   const nlohmann::json* found = reader.find("quantization_config");
   if (found == nullptr) return;

@@ -20,7 +20,7 @@ void read_smollm3(const ConfigReader& reader, ModelConfig& config);
 /// query_pre_attn_scalar, attn_logit_softcapping, final_logit_softcapping.
 void read_gemma2(const ConfigReader& reader, ModelConfig& config);
 
-/// The same, but for a cap on the attention's logits, which is refused.
+/// The same, but a cap on the attention's logits is refused.
 void read_gemma3(const ConfigReader& reader, ModelConfig& config);
 
 /// num_local_experts, num_experts_per_tok.

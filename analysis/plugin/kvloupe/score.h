@@ -53,7 +53,7 @@ class Layer {
   int chunk_size() const { return layer_->chunk_size; }          // 0: none
   int budget() const { return layer_->budget; }
   double attention_scale() const { return layer_->attention_scale; }
-  /// Turns a key or query of this token back to what it was before RoPE.
+  /// Undoes RoPE on a key or query of this token.
   void unrotate(std::int32_t token, std::span<float> row) const {
     char error[KVLOUPE_ERROR_BYTES] = {};
     if (layer_->unrotate(layer_, token, row.data(), error) != 0) throw std::runtime_error(error);
@@ -130,7 +130,7 @@ class Retained {
   std::span<const kvloupe_merge> merges() const {
     return {retained_->merges, static_cast<std::size_t>(retained_->merge_count)};
   }
-  /// Leaves the kept ones of a value per entry [n].
+  /// From one value per entry [n], keeps those of the kept entries.
   template <typename Value>
   void keep(std::vector<Value>& values) const {
     std::size_t next = 0;
@@ -157,7 +157,7 @@ class Score {
   virtual void observe(const Step& /*step*/, int /*head*/) {}
   /// Fills scores [n]: finite numbers, higher = kept.
   virtual void score(const Step& step, int head, std::span<float> scores) = 0;
-  /// Last at every step: forget what was not kept.
+  /// Last at every step: forget the entries that were not kept.
   virtual void retain(const Retained& /*retained*/, int /*head*/) {}
   virtual Protection protection() const { return {}; }
 };

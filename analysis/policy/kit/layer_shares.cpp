@@ -9,8 +9,8 @@
 namespace kvloupe {
 
 namespace {
-/// Shares of which each is at most `most`, with the same sum: what is cut off goes to the others in
-/// equal parts.
+/// Shares of which each is at most `most`, with the same sum: the places cut off go to the others
+/// in equal parts.
 void spread_surplus(std::vector<double>& shares, double most) {
   for (std::size_t round = 0; round < shares.size(); ++round) {
     double surplus = 0.0;
@@ -45,7 +45,7 @@ int layer_share(std::span<const double> weights, int layer, int budget, double b
   std::vector<std::size_t> order;
   long left = static_cast<long>(budget) * static_cast<long>(weights.size());
   for (std::size_t i = 0; i < shares.size(); ++i) {
-    // A share that is whole but for rounding is whole.
+    // A share that differs from a whole number only by rounding is whole.
     const double near = std::round(shares[i]);
     if (std::abs(shares[i] - near) < 1e-9 * std::max(1.0, near)) shares[i] = near;
     whole.push_back(static_cast<int>(std::floor(shares[i])));

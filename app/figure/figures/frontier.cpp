@@ -1,5 +1,5 @@
-// Fewer bits or fewer entries: what is lost against the bytes that are held, for policies with and
-// without quantisation, and which of them loses least at each size.
+// Fewer bits or fewer entries: the loss against the bytes held, for policies with and without
+// quantisation, and the policy that loses least at each size.
 
 #include <fmt/format.h>
 

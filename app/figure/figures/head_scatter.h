@@ -13,7 +13,7 @@
 namespace kvloupe::figure {
 
 /// The names of the highest dots, each where it covers no dot, no line and no other name; else
-/// it has none. `diagonal`: a line x = y crosses the plot; `taken`: what else is drawn there.
+/// it has none. `diagonal`: a line x = y crosses the plot; `taken`: other marks drawn there.
 void add_dot_names(Scene& scene, const Style& style, const Axes& axes,
                    std::vector<std::pair<Point, std::string>> dots, double size, bool diagonal,
                    std::vector<Rect> taken = {});

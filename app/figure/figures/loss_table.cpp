@@ -1,4 +1,4 @@
-// A table for a paper: what each policy loses at each budget.
+// A table for a paper: the loss of each policy at each budget.
 
 #include <fmt/format.h>
 

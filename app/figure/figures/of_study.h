@@ -38,7 +38,7 @@ std::string why_no_study(const Evaluation& evaluation);
 /// have, with those that it has, and WorkError where no item with values is done.
 MeasureTable chosen_table(const FigureInfo& info, const FigureInput& input, bool by_head = false,
                           const std::string& only = "");
-/// Places in the table of what is chosen. Throw UsageError for what it does not have.
+/// Places of the choices in the table. Throw UsageError for choices that it does not have.
 std::size_t chosen_policy(const FigureInfo& info, const FigureInput& input,
                           const MeasureTable& table);
 std::size_t chosen_budget(const FigureInfo& info, const FigureInput& input,

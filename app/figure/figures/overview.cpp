@@ -331,8 +331,8 @@ class Overview final : public Figure, public HeadValues {
                     static_cast<double>(all.high) / kMostDecades);
   }
 
-  /// [L,Hk] what the colours stand for: the values, or 100·(value − m)/m with the mean m over the
-  /// finite values of the layer; 0 where all of them are 0.
+  /// [L,Hk] the values that the colours show: the values, or 100·(value − m)/m with the mean m over
+  /// the finite values of the layer; 0 if all of them are 0.
   std::vector<float> shown_values(const Panel& panel) const {
     std::vector<float> shown = panel.values;
     if (scale_in_force() != CellScale::relative) return shown;
@@ -547,7 +547,7 @@ void fill(const Overview& figure, Panel& panel, const std::vector<HeadReplay>& h
     panel.values[figure.cell(head.layer, head.head)] = static_cast<float>(value(head));
 }
 
-/// Hands out what there is of a figure, but not more often than one can look.
+/// Publishes the figure so far, at most as often as a person can follow.
 class OverviewParts {
  public:
   OverviewParts(const FigureInput& input, const Overview& figure)

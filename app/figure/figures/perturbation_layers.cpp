@@ -20,7 +20,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     const std::vector<double> all = perturbations(what, *replays[r]);
     LinePanels::Line line;
     line.name = r == 0 ? "without" : "with two stages";
-    // Policy B's look for what is left behind, A's for the policy looked at.
+    // The look of policy B for the baseline, that of policy A for the policy shown.
     line.look = r == 0 ? 1 : 0;
     line.marked = true;
     auto first = all.begin();

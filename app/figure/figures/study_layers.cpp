@@ -140,7 +140,7 @@ class StudyLayers final : public Figure {
     }
     Panel by_prompt;
     by_prompt.title = measure.task == kReplayTask ? "Each trace" : "Each prompt";
-    // Their colours and marks say which is which where the names have no room.
+    // Their colours and marks identify them if the names have no room.
     std::vector<std::string> names;
     for (const PolicyValues& one : policies)
       names.push_back(request.legend ? std::string(" ") : one.policy);

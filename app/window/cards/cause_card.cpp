@@ -112,7 +112,7 @@ void CauseCard::close() {
 bool CauseCard::busy() const {
   if (!open_ || chosen_ < 0) return false;
   if (case_.computing() || rescue_.computing() || finding_.computing()) return true;
-  // Else what is done waits until the case's trace is shown again.
+  // Else the action waits until the case's trace is shown again.
   return (case_.current() && !shown_) || (is_found() && !rescue_shown_ && !elsewhere_);
 }
 

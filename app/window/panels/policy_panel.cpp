@@ -203,8 +203,7 @@ void draw_terms(const PanelContext& c, const PolicySpec& policy, const Replay* r
   ImGui::TextWrapped("%s", terms_line(terms).c_str());
   ImGui::PopStyleColor();
   help_tooltip(c.fonts, help);
-  // Two lines high, where there is room, so that what stands below does not move as the policy
-  // changes.
+  // Two lines high, if there is room, so that the controls below do not move as the policy changes.
   const float left =
       !steady ? 0.0F : top + 2 * ImGui::GetTextLineHeightWithSpacing() - ImGui::GetCursorPosY();
   if (left > 0.0F) ImGui::Dummy({0, left - ImGui::GetStyle().ItemSpacing.y});
@@ -288,7 +287,7 @@ void draw_loop_badge(const PanelContext& c) {
                 known);
 }
 
-/// Says where a policy chose by the very queries that the numbers below ask: they flatter it.
+/// Warns if a policy chose by the same queries that the numbers below use: they flatter it.
 void note_own_queries(const PanelContext& c) {
   std::string names;
   const auto chooses = [](const PolicySpec& policy) {

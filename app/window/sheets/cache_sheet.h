@@ -54,7 +54,7 @@ class CacheSheet {
   void read_again(Act act = {});
   void draw_limit(const PanelContext& context, std::uint64_t bytes);
   void draw_list(const PanelContext& context, const std::vector<Line>& lines);
-  /// Says once what the act did, or why it failed.
+  /// Reports once the result of the action, or why it failed.
   void tell_result(const PanelContext& context);
 
   std::filesystem::path cache_;

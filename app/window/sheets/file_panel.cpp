@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 constexpr std::size_t kMostEntries = 2000;
 
-/// Whether a file can be what is looked for. Opens those whose name does not tell.
+/// Whether a file can be of the wanted kind. Opens those whose name does not tell.
 bool fits(const fs::path& file, FilePanel::Purpose purpose) {
   using Purpose = FilePanel::Purpose;
   const std::string suffix = file.extension().string();

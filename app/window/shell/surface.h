@@ -18,7 +18,7 @@ struct Picture {
 };
 
 /// A GLFW window with OpenGL 3.3 and an ImGui context, or the same off the screen, with a picture
-/// to draw into and no input but what is put into ImGui's IO (screenshots, tests).
+/// to draw into, and input only through ImGui's IO (screenshots, tests).
 class Surface {
  public:
   struct Options {

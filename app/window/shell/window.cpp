@@ -93,7 +93,7 @@ void write_png(const Picture& picture, const std::string& path) {
 int take_screenshot(Surface& surface, Workspace& workspace, const std::string& path) {
   // The first frames ask for the jobs; after them the workspace knows when it has settled.
   constexpr int kFirstFrames = 3;
-  // Some jobs begin only when what they depend on has not changed for a while.
+  // Some jobs begin only when their inputs have not changed for a while.
   constexpr auto kRest = std::chrono::milliseconds(300);
   auto settled_since = std::chrono::steady_clock::now();
   for (int frame = 0;

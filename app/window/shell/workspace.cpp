@@ -52,7 +52,7 @@ Workspace::Workspace(Host host)
 
 Workspace::~Workspace() = default;
 
-/// Writes them when a hand has let go of what it changed.
+/// Writes them once the user has released the changed control.
 void Workspace::follow_preferences() {
   if (host_.preferences.empty() || ImGui::IsAnyItemActive()) return;
   Preferences now = preferences_;
@@ -178,7 +178,7 @@ bool Workspace::settled() const {
   return true;
 }
 
-/// Shows what was just read: its view in the active tile, its two views where nothing else is open.
+/// Shows the file just read: its view in the active tile, or its two views if nothing else is open.
 void Workspace::follow_evaluation() {
   const std::string error = results.evaluation_error();
   if (!error.empty() && error != shown_evaluation_error_) fail(error);

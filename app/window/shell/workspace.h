@@ -62,10 +62,9 @@ struct Sheets {
   CacheSheet cache;
 };
 
-/// The whole window's content: the state, what is computed from it, and the panels. It opens what
-/// is asked for, hands keys and menus to the part that knows what to do, and draws the parts in
-/// their order. Knows ImGui, but neither the screen nor the keyboard: a surface (or a test) gives
-/// frames and input.
+/// The whole window's content: the state, the results computed from it, and the panels. It opens
+/// files, passes keys and menus to the responsible part, and draws the parts in their order. Knows
+/// ImGui, but neither the screen nor the keyboard: a surface (or a test) gives frames and input.
 class Workspace {
  public:
   /// The services that the workspace needs from its surroundings.
@@ -104,7 +103,7 @@ class Workspace {
   void frame();
   void perform(Command command);
 
-  /// Nothing computes, and what is shown belongs to the state.
+  /// Nothing computes, and the picture belongs to the state.
   bool settled() const;
   /// The next frame is wanted at once (play, a transition).
   bool animating() const { return playing; }

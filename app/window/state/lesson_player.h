@@ -63,7 +63,7 @@ class LessonPlayer {
 
   /// Whether the task of a page has been done since the program began.
   bool is_met(int page) const;
-  /// Whether the reader has changed what the page shows.
+  /// Whether the reader has changed the page's view.
   bool view_changed(const WorkspaceState& state, const Results& results) const;
   void return_to_view() { view_wanted_ = true; }
 

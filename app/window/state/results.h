@@ -74,9 +74,9 @@ class Results {
   /// Steps of a replay with the state's block.
   std::vector<Block> blocks(const WorkspaceState& state) const;
 
-  /// For what answers within a frame or two matter: pictures of one layer.
+  /// For work whose answer matters within a frame or two: pictures of one layer.
   job::JobQueue& quick() { return quick_; }
-  /// For what needs replays of all layers.
+  /// For work that needs replays of all layers.
   job::JobQueue& all_layers() { return all_layers_; }
   /// For figures that make replays of their own, which takes longer: one after the other.
   job::JobQueue& comparing() { return comparing_; }

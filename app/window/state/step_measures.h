@@ -36,8 +36,8 @@ class StepMeasures {
   /// `wake` ends the window's sleep; called from a worker thread.
   StepMeasures(std::shared_ptr<figure::ReplayService> replays, std::function<void()> wake);
 
-  /// Asks for what the replay changes for later queries, of policy A (0) or B (1): the answer's,
-  /// else the question's, else a sample of all.
+  /// Asks for the replay's change for later queries, of policy A (0) or B (1): the answer's, else
+  /// the question's, else a sample of all.
   void want_whole(int policy, const MeasuredReplay& of);
   void drop_whole(int policy) { wholes_[policy].clear(); }
   /// nullptr until it is known. While another budget is computed, the last one of the trace.

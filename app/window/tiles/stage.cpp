@@ -31,7 +31,7 @@ constexpr float kLeastLeft = 160.0F, kLeastRight = 200.0F, kLeastBottom = 112.0F
 constexpr float kMostOfWidth = 0.45F, kMostOfHeight = 0.8F;
 constexpr float kBorder = 6.0F;  // units: how near the pointer takes a border
 
-/// Sizes that leave the picture its room where there is little.
+/// Sizes that leave enough room for the picture in a small window.
 StageSizes least_sizes(const PanelContext& c, float width, float height) {
   const auto whole = [](float pixels) { return static_cast<double>(std::floor(pixels)); };
   StageSizes sizes;
@@ -408,7 +408,7 @@ void Stage::draw_centre(const PanelContext& c, std::span<Tile> tiles, const Stag
   ImGui::Begin(
       "##centre", nullptr,
       ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
-          // The surface is paper already: filling it again is what a software renderer pays for.
+          // The surface is paper already: filling it again is expensive for a software renderer.
           ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoBringToFrontOnFocus |
           ImGuiWindowFlags_NoNav | ImGuiWindowFlags_NoScrollWithMouse);
   ImGui::PopStyleVar();

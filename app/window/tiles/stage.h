@@ -37,7 +37,7 @@ class Stage {
   /// A tile is drawn alone, and not by the stage.
   void show_alone(int tile);
 
-  /// Shows or puts away a panel; of a folded one, what is drawn over the tiles.
+  /// Shows or puts away a panel; of a folded one, its drawing over the tiles.
   void toggle(Panel panel, WorkspaceState& state);
   /// Shows a panel that may be folded.
   void reveal(Panel panel, WorkspaceState& state);

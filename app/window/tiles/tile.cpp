@@ -51,13 +51,13 @@ std::string head_in_words(const figure::Target& target) {
                          : fmt::format("layer {}, head {}", target.layer, target.head);
 }
 
-/// Marks what a picture shows of a head: its curves, its cells, its dots, its row. With
+/// Marks the places of a head in a picture: its curves, its cells, its dots, its row. With
 /// `query_head` ≥ 0, of marks of single query heads only this one's.
 void mark_head(const MarkPlace& place, int layer, int head, int query_head, ImU32 colour) {
   const auto shows = [&](const figure::Target& target) {
     const bool other_query =
         query_head >= 0 && target.query_head >= 0 && target.query_head != query_head;
-    // Not each of its tokens or steps, where a figure shows these.
+    // Does not mark each of its tokens or steps, if a figure shows these.
     return target.token < 0 && target.step < 0 && target.layer == layer && target.head == head &&
            !other_query;
   };

@@ -48,7 +48,7 @@ struct Look {
   bool operator==(const Look&) const = default;
 };
 
-/// A figure, or what there is of it so far, and its scene.
+/// A figure, or its part so far, and its scene.
 struct DrawnFigure {
   figure::MadeFigure figure;
   Look look;
@@ -56,7 +56,7 @@ struct DrawnFigure {
 };
 
 /// One view on the screen: a figure computed and drawn into a scene by background jobs, shown with
-/// what the pointer does on it. The scene is made anew only when its inputs change; marks of the
+/// the pointer's actions on it. The scene is made anew only when its inputs change; marks of the
 /// selection and the pointer are drawn over it.
 class Tile {
  public:
@@ -123,10 +123,10 @@ class Tile {
 
  private:
   void request(const TileState& tile, const TileContext& context, ImVec2 size);
-  /// Takes the newest picture; draws its figure anew where it has to look otherwise.
+  /// Takes the newest picture; draws its figure again if its look has to change.
   void take_picture(const PanelContext& context, const Look& look);
   Look look_of(const TileState& tile, const PanelContext& context, ImVec2 size) const;
-  /// The request for what the state asks for; nullptr, and an error to show, where it cannot be.
+  /// The request that the state asks for; nullptr, and an error to show, if it is not possible.
   const request::FigureRequest* want(const TileState& tile, const TileContext& context,
                                      const request::FigureInputs& inputs);
   void draw_header(TileState& tile, const TileContext& context, float width, bool active);

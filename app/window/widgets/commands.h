@@ -1,7 +1,6 @@
 #pragma once
-// A command is one row: its keys, its words, its place in the menus, what it needs and what it
-// does. Keys, menus, palette and help sheet read the rows, which are in
-// app/window/shell/commands.cpp.
+// A command is one row: its keys, its words, its place in the menus, its needs and its action.
+// Keys, menus, palette and help sheet read the rows, which are in app/window/shell/commands.cpp.
 
 #include <optional>
 #include <span>

@@ -21,9 +21,9 @@ struct TextHit {
   bool operator==(const TextHit&) const = default;
 };
 
-/// Every place where `query` stands in the tokens' texts, in order; none overlaps another. Upper
-/// and lower case are the same; a space also stands for a line break or a tab. `texts`: as shown
-/// (plot/printable.h), UTF-8. Nothing is found of an empty query.
+/// Every place where `query` occurs in the tokens' texts, in order, without overlaps. Upper and
+/// lower case are the same; a space also matches a line break or a tab. `texts`: as shown
+/// (plot/printable.h), UTF-8. An empty query finds nothing.
 std::vector<TextHit> find_text(std::span<const std::string> texts, std::string_view query);
 
 /// The search in the open text: the query, the hits, and the hit shown.

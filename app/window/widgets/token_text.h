@@ -44,7 +44,7 @@ class TokenText {
     int hovered = -1;
     int clicked = -1;
   };
-  /// Fills the current ImGui window's content region. Scrolls to what was chosen last: a hit of the
+  /// Fills the current ImGui window's content region. Scrolls to the last choice: a hit of the
   /// search, followed tokens, a range, a token or a step.
   Output draw(const std::string& trace_key, const Input& input);
 

@@ -36,7 +36,8 @@ nlohmann::json parse(const std::filesystem::path& path) {
 }
 
 /// Half a minute, and as much again for each megabyte: a hundred times the need of real patterns.
-/// The length: a broken byte becomes three, each of them two in a byte-level alphabet.
+/// The largest length allows for this: a broken byte becomes three, and each of them two in a
+/// byte-level alphabet.
 Limits limits_for(std::size_t bytes) {
   return Limits(std::chrono::seconds(30) + std::chrono::microseconds(30) * bytes,
                 32 * bytes + 4096);
