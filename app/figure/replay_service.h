@@ -58,8 +58,8 @@ class ReplayService {
   /// threads: fewer heads than asked for.
   using OnPart = std::function<void(std::shared_ptr<const Replay>)>;
 
-  /// The whole replay; who waits for another's gets its parts too. Progress and errors are those of replay(); what failed or was cancelled is
-  /// not kept.
+  /// The whole replay; who waits for another's gets its parts too. Progress and errors are those of
+  /// replay(); what failed or was cancelled is not kept.
   std::shared_ptr<const Replay> get(const Trace& trace, const ReplayRequest& request,
                                     Progress& progress, const OnPart& on_part = {});
 
