@@ -88,8 +88,8 @@ class HighDescriptors {
   ChildProcess::Descriptors all_;
 };
 
-/// In the child, which shares the memory of its parent until exec: only what is safe there. `error`
-/// is the parent's, who reads it where exec fails.
+/// In the child, which shares the memory of its parent until exec: only calls that are safe there.
+/// `error` is the parent's, who reads it where exec fails.
 [[noreturn]] void become(char* const* argv, const ChildProcess::Descriptors& descriptors,
                          ChildProcess::Life life, pid_t parent, const sigset_t& signals,
                          volatile int& error) {

@@ -27,8 +27,8 @@ class ChildProcess {
   /// How a child may outlive what started it. `of_thread`: it gets SIGTERM when the thread that
   /// starts it ends, and so with this process; `own`: it ends by itself.
   enum class Life { of_thread, own };
-  /// Descriptors of this process, each with its number in the child; −1: /dev/null. It inherits no
-  /// other that closes on exec.
+  /// Descriptors of this process, each with its number in the child; −1: /dev/null. The child does
+  /// not inherit other descriptors that close on exec.
   using Descriptors = std::vector<std::pair<int, int>>;
 
   /// Safe beside other threads: between its start and the other program it only makes system calls,

@@ -135,7 +135,7 @@ void allow_reading_only() {
 #if defined(__x86_64__)
   allow_opening(SYS_open, 1);
 #endif
-  // abort() sends itself a signal. Where the first argument is another process, it is refused.
+  // abort() sends a signal to its own process. A signal to another process is refused.
   const auto allow_to_itself = [&](int call) {
     only_if(static_cast<unsigned>(call), 4);
     load(offsetof(seccomp_data, args));

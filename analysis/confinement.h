@@ -10,12 +10,12 @@ struct Confinement {
   std::uint64_t seconds = 0;  // of processor time
 };
 
-/// From now on this process can read what it reads, answer on what is open, and end. It gets no
+/// From now on this process can only read files, write to its open descriptors, and end. It gets no
 /// more memory and time than given, writes no file, leaves no core dump, and closes all files but
-/// the three standard ones. Where the kernel has seccomp, on x86-64 and ARM64, it also opens
-/// nothing for writing, makes no connection, starts no program and sends no signal to others;
-/// elsewhere only the limits hold. Under sanitizers, which reserve terabytes, the limit of memory
-/// does not hold.
+/// the three standard ones. On x86-64 and ARM64 with seccomp in the kernel, it also opens nothing
+/// for writing, makes no connection, starts no program and sends no signal to others; elsewhere
+/// only the limits hold. Under sanitizers, which reserve terabytes, the limit of memory does not
+/// hold.
 void confine_process(const Confinement& allowed);
 
 }  // namespace kvloupe

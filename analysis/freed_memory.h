@@ -9,10 +9,10 @@
 namespace kvloupe {
 
 /// Call once, when a program starts. Layers' states come and go as megabytes, on all worker
-/// threads; in one pool per thread (glibc's default) what one thread has freed is not there for the
-/// others, and a large trace takes half as much memory again. Two pools also take fewer pages.
-/// Blocks up to glibc's largest threshold come from the pools, which keep some of what is free:
-/// else the kernel clears the same pages for each layer anew.
+/// threads; with one pool per thread (glibc's default), other threads cannot use memory that one
+/// thread has freed, and a large trace takes half as much memory again. Two pools also take fewer
+/// pages. Blocks up to glibc's largest threshold come from the pools, which keep some of what is
+/// free: else the kernel clears the same pages for each layer anew.
 inline void share_freed_memory() {
 #if defined(__GLIBC__)
   constexpr int kFromPool = 32 << 20, kKept = 256 << 20;  // bytes

@@ -5,7 +5,8 @@
 namespace kvloupe {
 
 bool is_deep_json(std::string_view json) {
-  // Brackets outside texts. Of what is no JSON, as much as a parser reads before it stops.
+  // Counts brackets outside strings. In a text that is not JSON, the count covers at least the part
+  // that a parser reads before it stops.
   int depth = 0;
   bool in_text = false;
   for (std::size_t i = 0; i < json.size(); ++i) {

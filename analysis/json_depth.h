@@ -6,9 +6,9 @@ namespace kvloupe {
 
 constexpr int kDeepestJson = 64;
 
-/// Whether more than kDeepestJson arrays and objects of a JSON text stand in each other, which no
-/// file of kvloupe's needs. For a text of a stranger, before it is parsed: the library walks values
-/// by recursion where it copies, compares or writes them, so that enough brackets end the stack.
+/// Whether arrays and objects of a JSON text are nested more than kDeepestJson deep, which no file
+/// of kvloupe's needs. Check an untrusted text before parsing it: the library copies, compares and
+/// writes values by recursion, so that enough brackets overflow the stack.
 bool is_deep_json(std::string_view json);
 
 }  // namespace kvloupe

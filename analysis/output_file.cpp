@@ -76,8 +76,8 @@ void remove_abandoned(const std::string& target) {
   }
 }
 
-/// For writing, what is there and is no regular file; what others wrote to it stays. −1 and errno
-/// where that fails.
+/// For writing: an existing path that is not a regular file; what others wrote to it stays. −1 and
+/// errno where that fails.
 int open_directly(const std::string& target) {
   return open(target.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
 }
@@ -139,8 +139,8 @@ UnfinishedFile::UnfinishedFile(std::string target) : target_(std::move(target)) 
     error_ = errno;
   } else {
     noted_.emplace(name_);
-    // Tells other programs that it has a writer. Where there are no locks, the time of the last
-    // write alone says so.
+    // The lock tells other programs that the file has a writer. Without locks, they see only the
+    // time of the last write.
     static_cast<void>(flock(descriptor_, LOCK_EX | LOCK_NB));
   }
 }

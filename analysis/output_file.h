@@ -12,9 +12,9 @@
 
 namespace kvloupe {
 
-/// The place of a file of this name: the end of its symbolic links, which stay. Nothing where the
-/// name is no regular file (a device, a pipe, standard output under its name in /dev or /proc):
-/// such a target is written through and never replaced.
+/// The place of a file of this name: the end of its symbolic links, which stay. Nothing if the name
+/// is not a regular file (a device, a pipe, standard output under its name in /dev or /proc): such
+/// a target is written through and never replaced.
 std::optional<std::string> place_of_file(const std::string& target);
 
 /// Throws FileError where `output` names a file that the same command reads. Names that are empty,
@@ -45,8 +45,8 @@ class UnfinishedFile {
   int descriptor() const { return descriptor_; }
   /// Its name until it is put in place.
   const std::string& path() const { return name_; }
-  /// Once all is written: the bytes reach the disk, then the file its target's name, in place of
-  /// what was there, before the return. 0, or errno; then the target is as before.
+  /// Once all is written: before the return, the bytes reach the disk, and then the file takes its
+  /// target's name, in place of an earlier file. 0, or errno; then the target is as before.
   int put_in_place();
 
  private:

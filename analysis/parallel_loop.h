@@ -11,9 +11,9 @@
 
 namespace kvloupe {
 
-/// Tells the thread sanitizer what comes before what in a parallel loop. oneTBB is not built with
-/// the sanitizer, which therefore sees neither that the parts of a loop follow what stands before
-/// the loop, nor that the end of the loop waits for them. Does nothing in other builds.
+/// Tells the thread sanitizer the order of events in a parallel loop. oneTBB is not built with the
+/// sanitizer. So the sanitizer does not see that the parts of a loop follow the code before the
+/// loop, nor that the end of the loop waits for them. Does nothing in other builds.
 class LoopOrder {
  public:
   LoopOrder() { release(&begin_); }
@@ -49,8 +49,8 @@ class LoopOrder {
 /// body(first) … body(last − 1) on the threads of oneTBB; `partitioner`: how oneTBB shares them
 /// out. (Not named as in oneTBB: with a partitioner, argument-dependent lookup would prefer that
 /// one.) Throws what a body throws, once those that have started are done. Throws Cancelled inside
-/// a part of another loop where a part of that one has thrown: oneTBB then leaves out the rest of
-/// this loop without a word, and whoever reads its results would read beyond them.
+/// a part of another loop where a part of that one has thrown: oneTBB then silently leaves out the
+/// rest of this loop, and a reader of its results would read beyond them.
 template <typename Index, typename Body, typename... Partitioner>
 void parallel_loop(Index first, Index last, const Body& body, const Partitioner&... partitioner) {
   LoopOrder order;

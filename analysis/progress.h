@@ -21,8 +21,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void set_total(long total) { total_ = total; }
-  /// The steps are those of `of` things that a person counts, so many steps `each`: "layers". Where
-  /// several progresses of a whole count, what is told is the outermost. `things` must last.
+  /// The steps are those of `of` things that a person counts, so many steps `each`: "layers". If
+  /// several nested progresses count, the outermost is reported. `things` must last.
   void count(const char* things, long of, long each = 1) {
     of_ = of;
     each_ = std::max(each, 1L);

@@ -64,7 +64,7 @@ void remove_unfinished_files_at_signals() {
   for (const int signal : std::array{SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before {};
     sigaction(signal, nullptr, &before);
-    // What is ignored (nohup) stays ignored.
+    // A signal that is ignored (nohup) stays ignored.
     if (before.sa_handler == SIG_DFL) sigaction(signal, &action, nullptr);
   }
 }

@@ -4,8 +4,8 @@
 
 namespace kvloupe {
 
-/// The name of one unfinished file of this process (output_file.h), where a signal handler reaches
-/// it.
+/// The name of one unfinished file of this process (output_file.h), in memory that a signal handler
+/// can reach.
 class UnfinishedName {
  public:
   explicit UnfinishedName(const std::string& path);

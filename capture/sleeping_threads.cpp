@@ -1,10 +1,10 @@
-// Threads that wait for each other sleep. OpenMP's spin for milliseconds otherwise and OpenBLAS's
-// for dozens of them: beside other programs a thread then waits, at every product, for one whose
-// turn on the processor another that only waits has used up. Both libraries read the environment
-// when they are loaded, before main(), and nothing else can tell them. So the program starts itself
-// again with the environment they need: before any library has been initialised, which is most of
-// what a start costs, and only where there will be threads. Words of the user's own on waiting
-// stay.
+// Makes threads that wait for each other sleep. By default, OpenMP's threads spin for milliseconds
+// and OpenBLAS's for dozens of them. Beside other programs, spinning threads use up processor time,
+// and at every product the others wait for a thread that got none. Both libraries read this setting
+// only from the environment, when they are loaded, before main(). So the program starts itself
+// again with the environment that they need. The restart comes before any library is initialised,
+// which is most of the cost of a start, and only if there will be threads. The user's own settings
+// for waiting stay.
 #include <sched.h>
 #include <unistd.h>
 
@@ -41,8 +41,8 @@ bool will_have_threads(int count, char** arguments) {
   return runs;
 }
 
-/// Runs before the initialisation of every library; they are only linked. So nothing here takes
-/// memory, and the environment is the one handed over.
+/// Runs before any library is initialised; they are only linked. So this code allocates no memory,
+/// and reads the environment that it is given.
 __attribute__((no_sanitize("address", "undefined", "thread"))) void start_again(
     int count, char** arguments, char** environment) {
   constexpr std::size_t kMostEntries = 8192;

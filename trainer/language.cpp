@@ -56,7 +56,8 @@ class Builder {
   Followers& followers_;
 };
 
-/// Those who act, every fourth name, and those whom things happen to: told apart by the name alone.
+/// Names of people who act (every fourth name), and of people whom things happen to. The name alone
+/// decides.
 Words people(bool acting) {
   Words found;
   for (std::size_t i = 0; i < names().size(); ++i) {
@@ -112,7 +113,7 @@ Language::Language(const Vocabulary& vocabulary)
   for (const std::string_view word : adjectives()) {
     after_word(word).some(things(), 8, 0.75, random).some(places(), 4, 0.25, random).done();
   }
-  // How much a word likes each of its continuations is its own.
+  // Each word has its own preferences among its continuations.
   const auto liking = [&] { return 0.25 + random.uniform(); };
   for (const std::string_view word : things()) {
     after_word(word)

@@ -1,7 +1,7 @@
 #pragma once
 // Text that looks like plain English, in which the next word depends only on the current word. Most
-// of the corpus consists of it. A model needs no attention to predict it, so heads that look for
-// something else have nothing to do most of the time, as in the text of larger models.
+// of the corpus consists of it. A model does not need attention to predict it. So heads that look
+// for something else rest most of the time, as in real text.
 
 #include <vector>
 

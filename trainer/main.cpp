@@ -137,9 +137,9 @@ int main(int argc, char** argv) {
   try {
     if (corpus->parsed()) print_corpus(recipe_path, stage, count);
     if (train_verb->parsed()) {
-      // A head that rests on one token gives the others weights near e^-90, and gradients below
-      // those: such numbers are slow on x86 (a step took more than twice as long) and count for
-      // nothing.
+      // A head that rests on one token gives the others weights near e^-90, and even smaller
+      // gradients. Such numbers are slow on x86 (a step took more than twice as long) and have no
+      // effect.
       at::globalContext().setFlushDenormal(true);
       options.device = parse_device(device);
       options.mixed_precision =

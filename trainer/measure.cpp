@@ -19,7 +19,7 @@ at::Tensor id_tensor(std::span<const TokenId> ids, at::Device device) {
   return tensor.to(device);
 }
 
-/// Mean loss of tokens 2 onwards: token 1 has only token 0 to go by.
+/// Mean loss of tokens 2 onwards: token 1 has only token 0 before it.
 double later_loss(const at::Tensor& logits, const at::Tensor& ids) {
   const std::int64_t last = ids.size(1) - 1;
   const at::Tensor rows = at::log_softmax(logits[0].slice(0, 1, last).to(at::kFloat), -1);

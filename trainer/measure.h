@@ -46,8 +46,8 @@ double needle_accuracy(const Transformer& model, const Corpus& corpus, const Nee
                        at::Device device);
 
 /// Softmax rows [b,Hq,T,T] in which only token 0 itself sees token 0. Computed from the other
-/// logits, not by renormalising the whole row: nothing would be left of a row that rests wholly on
-/// token 0.
+/// logits, not by renormalising the whole row, because a row that rests wholly on token 0 would
+/// leave zeros.
 at::Tensor attention_without_first(const StateTensors& states, double scale);
 
 /// Mean loss of predicting tokens 2 onwards of a text, in nats: unchanged, and with token 0 masked

@@ -37,8 +37,8 @@ class PassageWriter {
   /// Draws a word that has no number yet and writes its needle. Returns the number's index.
   int needle();
   /// Several needles, one after the other, then a question about each, in random order; as many as
-  /// fit into about `room` tokens, at least 2 and at most 12. A question can be answered by none of
-  /// the answers before it.
+  /// fit into about `room` tokens, at least 2 and at most 12. An earlier answer never answers a
+  /// later question.
   void quiz(int room);
   /// Quotes a cipher or ledger, or asks for a fact or needle. False if there is nothing to recall.
   bool recall();

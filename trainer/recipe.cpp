@@ -14,8 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Fields of one JSON object; what was not asked for is an error, so that a misspelt field cannot
-/// pass for a default.
+/// Fields of one JSON object. An unknown field is an error, so that a misspelt field does not
+/// silently become a default.
 class Fields {
  public:
   Fields(const Json& object, std::string where, std::string name)

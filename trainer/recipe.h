@@ -70,8 +70,8 @@ struct Rest {
 /// A cost that makes the first heads of layer 0 look a fixed number of tokens back, early in a run:
 /// `cost` times the mean of −log a over the query heads i < `tokens` and the queries t > i is added
 /// to the loss, a the attention that query t of head i gives token t − 1 − i. Heads that find a
-/// word by what stood before it (induction heads; Olsson and others 2022) need such heads below
-/// them, and the two grow late where neither pays without the other.
+/// word by the word before it (induction heads; Olsson and others 2022) need such heads below them.
+/// Neither kind helps without the other, so without this cost both grow late.
 struct LookBack {
   TimedCost cost;
   std::int64_t tokens = 3;

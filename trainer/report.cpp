@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kSeed = 20260101;  // of the report's prompts, unlike any recipe's
 constexpr int kSinkPrompts = 4;
 
-/// A folder that goes when it does.
+/// A temporary folder that its destructor removes.
 struct TemporaryFolder {
   TemporaryFolder()
       : path(std::filesystem::temp_directory_path() /

@@ -39,7 +39,7 @@ void fill_normal(float* begin, std::int64_t size, double deviation, Random& rand
   }
 }
 
-/// Allocates what is not saved.
+/// Allocates the tensors that are not saved.
 void complete(TrainingState& state) {
   state.gradients = at::zeros_like(state.parameters);
   at::Tensor decayed = at::zeros({state.parameters.size(0)}, at::kFloat);

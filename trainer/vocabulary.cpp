@@ -11,8 +11,8 @@ namespace {
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
 constexpr std::string_view kMarks = ".,:;?!'\"-()[]@#&%+=/*";
 
-// A unigram tokenizer takes the cut with the largest sum of scores. No word is a chain of other
-// pieces but letters, so one word (-5) always beats the space mark and its letters (-10 each).
+// A unigram tokenizer takes the cut with the largest sum of scores. A word can be built only from
+// itself or from letters, so one word (-5) always beats the space mark and its letters (-10 each).
 constexpr float kWordScore = -5.0F;
 constexpr float kLetterScore = -10.0F;
 

@@ -7,7 +7,7 @@
 #include "analysis/engine/kvloupe_engine.h"
 #include "analysis/progress.h"
 
-/// What kvloupe_engine_work stands for.
+/// The definition of the opaque type kvloupe_engine_work.
 struct kvloupe_engine_work {
   kvloupe::Progress progress;
 };
@@ -18,7 +18,7 @@ namespace kvloupe::engine {
 /// fit ends with "..." after a whole character.
 void say(char* error, std::string_view text);
 
-/// Inside a catch-all handler: says what is in flight, and returns its status.
+/// Inside a catch-all handler: writes the current exception into `error`, and returns its status.
 int32_t failure(char* error);
 
 /// body(), as a status. It returns nothing and throws what goes wrong.

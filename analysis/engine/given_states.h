@@ -14,9 +14,8 @@ struct StatesShape {
   std::int64_t heads = 0, rows = 0, columns = 0;
 };
 
-/// States of a caller as matrices: float32 where they lie, 16-bit numbers as a copy in float32,
-/// exact, which this object
-/// holds until the next call.
+/// States of a caller as matrices: float32 in place; 16-bit numbers as an exact copy in float32,
+/// which this object holds until the next call.
 class GivenStates {
  public:
   /// [heads] of [rows, columns]. `what` and `first_row` (the number of the first row) name the

@@ -33,16 +33,16 @@
 
 namespace kvloupe::engine {
 
-/// A trace and, where it is small, what was read and measured of it: for a short trace, reading its
-/// states takes as long as a replay. Any number of threads may use it.
+/// A trace and, if it is small, the states and measures read from it: for a short trace, reading
+/// its states takes as long as a replay. Any number of threads may use it.
 class OpenTrace {
  public:
   explicit OpenTrace(const char* path) : trace(path), states_(kMostKept), kept_(is_small()) {}
 
   const Trace trace;
-  /// States already read; null where the trace is large, and each call takes room of its own.
+  /// States already read; null for a large trace, where each call takes its own memory.
   LayerStatesCache* states() const { return kept_ ? &states_ : nullptr; }
-  /// What was measured with this choice of measures; null as above.
+  /// The values measured so far with this choice of measures; null as above.
   std::shared_ptr<SharedMeasures> shared(const std::vector<std::string>& measures) const {
     if (!kept_) return nullptr;
     const std::lock_guard lock(mutex_);

@@ -9,7 +9,7 @@
 namespace kvloupe {
 
 namespace {
-/// Where neither is known, they are the same.
+/// Two unknown numbers (NaN) count as the same.
 bool same_number(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 template <typename Of>

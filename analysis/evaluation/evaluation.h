@@ -45,13 +45,13 @@ struct EvaluationRun {
   int prompt = -1;                // index into Evaluation::prompts; −1: not kept
   double seconds = 0.0;
 
-  /// One of which no number is known.
+  /// A run whose numbers are all unknown (NaN).
   static EvaluationRun unknown();
   /// Whether the other has the same policy, budget and prompt: then one of them is enough.
   bool is_of_same_case(const EvaluationRun& other) const;
 };
 
-/// What an evaluation was asked for. All runs of a results file have it in common.
+/// The settings of an evaluation. All runs of a results file share them.
 struct EvaluationSettings {
   enum class Task { needle, perplexity, rescue, study } task = Task::needle;
   std::string model;

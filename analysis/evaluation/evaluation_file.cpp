@@ -104,7 +104,7 @@ void describe_summary(Fields& fields, EvaluationSummary& line) {
                 Fields::written);
 }
 
-/// Of a file that can be read.
+/// The file's size and time of last change. The file can be read.
 std::string identity_of(const std::filesystem::path& path) {
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);
@@ -112,7 +112,7 @@ std::string identity_of(const std::filesystem::path& path) {
   return fmt::format("{}-{}", size, changed.time_since_epoch().count());
 }
 
-/// What is wrong with a run is said with its number.
+/// An error names the number of the run.
 EvaluationRun read_run(const Json& json, std::size_t number, Task task) {
   EvaluationRun run = EvaluationRun::unknown();
   try {

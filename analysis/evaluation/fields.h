@@ -39,9 +39,9 @@ double number_in(const Json& json, const char* name, double low, double high);
 /// The same for an integer.
 double whole_in(const Json& json, const char* name, double low, double high);
 
-/// The members of one object, read or written one after the other. What describes a kind of object
-/// is one function that takes a Fields and a struct. Each member is written in its turn; readers
-/// take any order. All throw Wrong for a member that is not as it should be.
+/// The members of one object, read or written one after the other. One function that takes a Fields
+/// and a struct describes a kind of object. Members are written in the order of the calls and read
+/// in any order. All functions throw Wrong for a member that is not as it should be.
 class Fields {
  public:
   /// Reads. `what`, for the error, follows "has a ".
@@ -54,8 +54,9 @@ class Fields {
   const Json* find(const char* name) const;
   Json& write(const char* name) { return (*to_)[name]; }
 
-  /// What becomes of a member that is missing, or null. It may be refused; it may leave a text
-  /// empty, a number NaN and an integer as it was, and then be written in any case, or not.
+  /// The treatment of a member that is missing or null: it is refused, or it leaves a text empty, a
+  /// number NaN and an integer unchanged. `written`: writing always adds the member; `not_written`:
+  /// writing leaves out an empty one.
   enum Missing { refused, written, not_written };
 
   void text(const char* name, std::string& value, Missing missing = written);

@@ -24,7 +24,7 @@ using Part = RescueResults::Part;
 constexpr int kRescueVersion = 1;
 constexpr std::size_t kMost = 1'000'000;  // tokens, or heads; more than any model has
 
-/// What is expected: a text, a list of texts, or null.
+/// The expected answer: a text, a list of texts, or null.
 void describe_right_answer(Fields& fields, RescueSettings& settings) {
   if (!fields.reads()) {
     Json& written = fields.write("expect");
@@ -207,7 +207,8 @@ void describe_prediction(Fields& fields, RescuePrediction& head) {
   fields.number("drop_blame", head.drop_blame, -kAnyNumber, kAnyNumber, Fields::not_written);
 }
 
-/// Of the heads as they are listed, the first so many hold the smallest set; null without one.
+/// The number of heads, in the listed order, up to the last one in the smallest set; null without a
+/// set.
 Json listed_within(const RescueResults& all) {
   if (!all.keep.smallest) return {};
   std::size_t within = 0;
@@ -227,7 +228,7 @@ void describe_predictions(Fields& fields, RescueResults& all) {
   if (!fields.reads()) fields.write("set_within") = listed_within(all);
 }
 
-/// What a search has found out after its runs.
+/// The results that a search derives from its runs.
 void describe_findings(Fields& fields, RescueResults& all) {
   if (all.reached >= Part::expected) {
     fields.object("expected", [&](Fields& own) {

@@ -18,13 +18,14 @@ inline constexpr const char* kRescueFormat = "kvloupe-rescue";
 /// tokens, whose log-probability runs have, are then the full cache's own.
 inline constexpr const char* kNoLoop = "no-loop";
 
-/// What became of one run of the model.
+/// The outcome of one run of the model.
 struct RescueOutcome {
   bool right = false;    // the model says the expected text
   double logprob = 0.0;  // of the expected tokens, each after those before it; nats
 };
 
-/// What one intervention did to the answer. Of a place that was not run alone: wrong, and NaN.
+/// The effect of one intervention on the answer. For a place that was not run alone, `right` is
+/// false and the numbers are NaN.
 struct RescueEffect {
   HeadIndex at;          // head −1: the whole layer; layer −1: all heads
   bool right = false;    // the model says the expected text
@@ -49,22 +50,23 @@ struct RescueSide {
   static RescueSide unknown(int layers, int heads_per_layer);
 };
 
-/// What the replay says of a head, beside what the model proves. Numbers may be NaN.
+/// The replay's numbers for a head, to compare with the effect measured in the model. Numbers may
+/// be NaN.
 struct RescuePrediction {
   HeadIndex at;
   double loss = 0.0;           // attention read × share lost
   double question_loss = 0.0;  // the same, of the question's reads
   double change = 0.0, logit = 0.0;
   double blame = 0.0;  // FollowedHead::blame
-  // What may foretell the head's effect when the full cache drops the tokens in it alone. NaN in
+  // Predictors of the head's effect when the full cache drops the tokens in this head alone. NaN in
   // results of earlier versions.
   double attention = kUnknown;   // read with the full cache (TokenReads::read)
   double score_rank = kUnknown;  // of the tokens by the policy's score: 1 the highest, 0 the lowest
   double drop_blame = kUnknown;  // FollowedHead::blame of the full cache without the tokens
 };
 
-/// What must be equal for a search to go on where it stopped. What was run is told by content: a
-/// prompt or a model of the same name may be another.
+/// A stopped search can continue only if all these settings are equal. Prompt and model are
+/// identified by their content, because a file of the same name may have changed.
 struct RescueSettings {
   std::string model, fingerprint;
   std::string policy;  // canonical spec
@@ -83,7 +85,8 @@ struct RescueSettings {
 
 /// The results of kvloupe-capture rescue (docs/follow.md).
 struct RescueResults : RescueSettings {
-  /// What is there, in the order in which a search finds it out. Results are complete with all.
+  /// The parts that are present, in the order in which a search adds them. With `all`, the results
+  /// are complete.
   enum class Part { runs, expected, full, policy, predicted, all } reached = Part::runs;
   std::vector<std::pair<std::string, RescueOutcome>> runs;  // by spec, in their order
   std::vector<std::int32_t> expected_ids;
@@ -99,7 +102,8 @@ struct RescueResults : RescueSettings {
   /// known. Results of earlier versions have attention read × share lost.
   std::vector<double> predicted;
   std::string predicted_by = "loss";  // blame_name()
-  /// Of it with the log-probability when kept in that head, over the heads that were run; or NaN.
+  /// Rank correlation of `predicted` with the log-probability when the tokens are kept in that head
+  /// alone, over the heads that were run; or NaN.
   double rank_correlation = 0.0;
 
   int layers() const { return static_cast<int>(keep.layers.size()); }
@@ -124,9 +128,9 @@ RescueResults rescue_results(const nlohmann::ordered_json& json);
 /// FileError: it is another kind of file, or of a newer version.
 std::optional<RescueResults> begun_rescue(const std::string& path);
 
-/// What write_rescue() writes.
+/// The text that write_rescue() writes.
 std::string rescue_text(const RescueResults& results);
-/// Writes what is there, in full or not at all. Throws FileError.
+/// Writes the parts that are present; the file is written in full or not at all. Throws FileError.
 void write_rescue(const RescueResults& results, const std::string& path);
 
 }  // namespace kvloupe

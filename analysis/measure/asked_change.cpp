@@ -13,10 +13,10 @@ namespace {
 /// Rows of a tile, each a query of a query head with all keys before it: one product reads the
 /// keys, or the values, once for all of them.
 constexpr std::size_t kTileRows = 256;
-/// W_O of a head's query heads is widened once for all tiles where that takes so few numbers.
+/// W_O of a head's query heads is widened once for all tiles if it takes at most so many numbers.
 constexpr Eigen::Index kMostWidened = Eigen::Index{1} << 22;
 
-/// A' of what a query finds, and what it has of the whole attention.
+/// A' of the entries that a query finds, and their share of the whole attention.
 struct CutRow {
   double kept = 0.0;        // S: with the sink's share
   std::vector<double> cut;  // [kept]

@@ -24,22 +24,22 @@ struct FoundEntries {
   const CacheView* merged = nullptr;
 };
 
-/// The queries [first, first + count) of those asked, which are in one block, and what they find: a
-/// head's caches, one for each replay.
+/// The queries [first, first + count) of those asked, which are in one block, and the entries that
+/// they find: a head's caches, one for each replay.
 struct AskedBlock {
   std::size_t first = 0, count = 0;
   std::span<const FoundEntries> found;
 };
 
 /// The queries of neighbouring tokens [first, first + count), of all query heads one after the
-/// other: [Hq·count,d]. Where few ask, these take much less than all queries of the layer.
+/// other: [Hq·count,d]. If there are few, they take much less memory than all queries of the layer.
 struct QueryRows {
   Matrix rows;
   int first = 0, count = 0;
 };
 
 /// The change in one head, means over the queries and over the head's query heads. o: attention
-/// output of a query head with the full cache, o': with what the cache holds.
+/// output of a query head with the full cache, o': with the entries in the cache.
 struct AskedHead {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   double kept_attention = kUnknown;  // Σ over the tokens whose entry is there of A_i
@@ -48,26 +48,27 @@ struct AskedHead {
   double bound_l1 = kUnknown;         // θ (CriticalKV theorem 3.3); unknown after merging too
   /// Σ over the queries of ‖Σ over the head's query heads of (o' − o) W_O‖₂².
   double squared_change = kUnknown;
-  /// Mean over the queries of what this adds to the quantity that AskedLayer was given.
+  /// Mean over the queries of the effect on the quantity that AskedLayer was given.
   double effect = kUnknown;
 };
 
 /// One layer's part for some queries, in one replay or in several. Sums are kept in double;
-/// products are in float32, of differences of attention, so that small changes do not cancel. What
-/// is of the full cache alone is computed once for all replays.
+/// products are in float32, of differences of attention, so that small changes do not cancel. The
+/// numbers of the full cache are computed once for all replays.
 class AskedLayer {
  public:
   /// `queries`: tokens, ascending, Q of them. `effects` [Q,D] or empty: the change of a quantity
   /// per change of the residual stream at each query. States, context and queries are borrowed; the
   /// states need keys and values, output weights with their norms where the trace has them, and
-  /// queries unless `rows` has those that ask. `context.model.reach()` is what a query sees.
+  /// queries unless `rows` has those that ask. `context.model.reach()` gives the tokens that a
+  /// query sees.
   AskedLayer(const LayerStates& states, const LayerContext& context, std::span<const int> queries,
              const Eigen::MatrixXd* effects = nullptr, std::size_t replays = 1,
              const QueryRows* rows = nullptr);
 
   /// One head, at blocks that follow one another without a gap in the queries. Add each head and
-  /// query exactly once; different heads may be added at the same time. What a call adds is
-  /// multiplied together: W_O is widened once, and values are read once for all of its queries.
+  /// query exactly once; different heads may be added at the same time. A call multiplies all its
+  /// queries together: W_O is widened once, and values are read once.
   void add(int head, std::span<const AskedBlock> blocks);
 
   /// All queries of the head must have been added.
@@ -78,12 +79,12 @@ class AskedLayer {
   Eigen::MatrixXd change(std::size_t replay = 0) const;
 
  private:
-  /// Of a head with the full cache.
+  /// The sums of one head with the full cache.
   struct Whole {
     double norm = 0.0;
     Eigen::MatrixXd output;  // [Q,D], over the head's query heads
   };
-  /// Of a head in one replay.
+  /// The sums of one head in one replay.
   struct Sums {
     double kept = 0.0, error = 0.0, l1 = 0.0, theta = 0.0, effect = 0.0;
     bool merged = false;
@@ -99,7 +100,7 @@ class AskedLayer {
   };
   /// [d] of a query head at one of the tokens that ask.
   std::span<const float> asking(std::size_t query_head, int query) const;
-  /// What each of some queries in a row finds, one for each replay.
+  /// The entries that each of some consecutive queries finds, one span for each replay.
   using FoundByRow = std::vector<std::span<const FoundEntries>>;
   /// All query heads of a head, at the queries [first, first + found.size()). `weight_of`: W_O of
   /// the i-th of them, or null; good until it is asked for the next.
@@ -109,7 +110,7 @@ class AskedLayer {
   /// tokens that any of them sees.
   Matrix changes_of(int head, std::span<const FullRow> asked, const Matrix& full,
                     const FoundByRow& found, std::size_t replay, Sums& sums) const;
-  /// Σ over what is evicted of A_i‖v_i W_O‖ + (1 − S) Σ over what is kept of A'_i‖v_i W_O‖.
+  /// Σ over the evicted of A_i‖v_i W_O‖ + (1 − S) Σ over the kept of A'_i‖v_i W_O‖.
   double bound_of(int query_head, const FullRow& asked, std::span<const std::int32_t> kept,
                   const std::vector<double>& cut, double mass) const;
   /// o' − o of one query whose cache holds merged entries, the rows [first, …) of `held`: [d].

@@ -1,4 +1,4 @@
-// eviction error: what one step's eviction does to the output of the cache it evicts from; the sum
+// eviction error: the effect of one step's eviction on the output of the cache before it; the sum
 // of CAOTE's scores, which treat every entry as if it left alone, beside the truth.
 
 #include <vector>

@@ -1,4 +1,4 @@
-// head roles: what a head attends to with the full cache.
+// head roles: the tokens that a head attends to with the full cache.
 
 #include "analysis/metric/head_roles.h"
 

@@ -1,4 +1,4 @@
-// key attention: whether the keys unlike the others are the ones that are looked at.
+// key attention: whether the keys unlike the others get the attention.
 
 #include "analysis/measure/measures.h"
 #include "analysis/metric/rank_correlation.h"

@@ -28,7 +28,7 @@ enum class MeasureScope {
 };
 const char* scope_name(MeasureScope scope);
 
-/// What measures are about: headings of lists and of the docs, in their order.
+/// The subjects of measures: the headings of lists and of the docs, in their order.
 enum class MeasureGroup {
   later,      // what eviction changes for later queries
   step,       // what it changes for the step's last query
@@ -62,8 +62,8 @@ struct MeasureInfo {
   bool any_origin = false;
   /// A measure that stands in brackets beside its value in the window's readouts. "": none.
   std::string beside = {};
-  /// A share of the measure of this name: where that is known and this is not, there was nothing to
-  /// have a share of, and a mean leaves it out.
+  /// A share of the measure of this name: if the whole is known and this share is not, the whole is
+  /// empty, and a mean leaves the share out.
   std::string share_of = {};
   /// The name in the window's readouts and in sessions. "": not in the readouts.
   std::string label = {};

@@ -76,7 +76,7 @@ void measure_query_head(const MeasureFamily& family, MeasuredStep& step, int i, 
   std::copy(known.begin(), known.end(), values.begin());
 }
 
-/// The mean over steps and query heads, by the family's way with what is not known.
+/// The mean over steps and query heads, with the family's treatment of unknown values.
 class Mean {
  public:
   explicit Mean(const Measure& measure) : skips_unknown_(!measure.family->at_every_step) {}
@@ -98,8 +98,8 @@ double slot_value(const std::vector<double>& values, int slot) {
   return slot >= 0 && index < values.size() ? values[index] : kUnknown;
 }
 
-/// Whether a query head has no share though what it would be a share of is known: nothing that had
-/// attention was evicted. Left out of means; a bound that is not known (merging) is not.
+/// Whether a query head has no share although the whole is known: no entry with attention was
+/// evicted. Means leave such a head out. They do not leave out an unknown bound (merging).
 bool has_nothing_to_reach(const Measure& measure, const QueryHeadRecord& own) {
   if (measure.info->share_of.empty()) return false;
   return !std::isnan(slot_value(own.values, require_measure(measure.info->share_of).slot)) &&

@@ -10,7 +10,7 @@ namespace kvloupe {
 /// "smaller", "larger", or "" where neither is.
 std::string better_text(Better better);
 
-/// docs/measures.md: every measure with formula, scope, source and what is better.
+/// docs/measures.md: every measure with formula, scope, source and the better direction.
 std::string measures_markdown();
 
 }  // namespace kvloupe

@@ -58,7 +58,7 @@ class MeasuredStep {
   std::span<const std::int32_t> present() const { return input_.present; }
   const HeadDecision& decision() const { return input_.decision; }
   const HeadCache& cache() const { return input_.cache; }
-  /// Whether the scores are of a value-aware form: what they were made from is then not known.
+  /// Whether the scores are of a value-aware form: the scores before that form are then not known.
   bool value_aware() const;
   /// Query heads of this head: first, and how many.
   int first_query_head() const;
@@ -73,8 +73,7 @@ class MeasuredStep {
   int first_token() const { return first_token_; }
   MatrixView seen_keys() const;    // [seen,d]
   MatrixView seen_values() const;  // [seen,d]; as above
-  /// [d]: what the output of a query head is multiplied by for the step's last query; empty without
-  /// a gate.
+  /// [d]: the factors of a query head's output for the step's last query; empty without a gate.
   std::span<const float> gate(int query_head) const;
   /// seen_values() times the gate: outputs made of them are those that W_O receives.
   MatrixView gated_values(int query_head);
@@ -101,7 +100,7 @@ class MeasuredStep {
   std::span<const double> output(int query_head);
   const LeavingEntries& leaving() const { return input_.leaving; }
   /// The entries that this query still has: the retained ones and those that leave unseen, as rows
-  /// of what the query sees, ascending.
+  /// among the tokens that the query sees, ascending.
   std::span<const std::int32_t> kept_rows() const { return kept_; }
   /// Logits of the same query over these entries as they are in the cache, log sizes added: [kept].
   std::vector<float> cache_logits(int query_head) const;

@@ -1,5 +1,5 @@
-// page selection: what a query would still see if it read pages of the whole cache (Quest) instead
-// of what a policy left.
+// page selection: the attention that a query would still see if it read pages of the whole cache
+// (Quest) instead of the policy's entries.
 
 #include <algorithm>
 #include <functional>
@@ -32,7 +32,7 @@ double page_bound(const MatrixView& keys, Eigen::Index first, Eigen::Index count
 double mass_of_pages(MeasuredStep& step, int query_head, std::size_t entries) {
   const MatrixView keys = step.prefix_keys();
   const std::span<const double> attention = step.attention(query_head);
-  // Pages lie where the tokens lie, whatever a window hides.
+  // Pages follow the tokens' positions, even if a window hides some.
   const Eigen::Index begin = step.first_token(), end = step.prefix();
   struct Page {
     double bound, mass;

@@ -1,4 +1,4 @@
-// perturbation: what a head's output loses, and CriticalKV's bound of it.
+// perturbation: the loss of a head's output, and CriticalKV's bound of it.
 
 #include "analysis/metric/perturbation.h"
 #include "analysis/measure/measures.h"

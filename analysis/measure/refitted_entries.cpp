@@ -1,4 +1,4 @@
-// refitted entries: what a step makes of entries that stay.
+// refitted entries: the changes that a step makes to entries that stay.
 
 #include <cmath>
 #include <limits>

@@ -14,7 +14,8 @@ enum StageSlot { kMass, kHolds, kBoundL1, kRelaxedL1, kBoundL2, kRelaxedL2 };
 void measure(MeasuredStep& step, int query_head, std::span<double> values) {
   const std::vector<Fate>& fates = step.decision().fates;
   if (fates.empty() || step.cache().changed()) return;
-  // As rows of what the query sees. What leaves unseen is there whatever the stages choose.
+  // Rows among the tokens that the query sees. The query still sees entries that leave with the
+  // window, whatever the stages choose.
   std::vector<std::int32_t> one, two;
   for (const std::int32_t token : step.leaving().tokens) one.push_back(token - step.first_token());
   for (std::size_t row = 0; row < fates.size(); ++row) {

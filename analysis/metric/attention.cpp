@@ -153,7 +153,7 @@ std::vector<double> attention_entropy(const MatrixView& queries, const MatrixVie
           float shift = 0.0F;
           const double sum = exponential_sum(weights, shift, rule);
           const auto from_shift = static_cast<double>(shift);
-          // Σ A·(logit − shift): no number here grows with the logits.
+          // Σ A·(logit − shift): the numbers here do not grow with the logits.
           double mean =
               (weights.cast<double>().array() * (row.cast<double>().array() - from_shift)).sum();
           if (rule.has_sink()) mean += std::exp(rule.sink - from_shift) * (rule.sink - from_shift);

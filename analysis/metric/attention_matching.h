@@ -17,7 +17,7 @@ enum class KeyMeasure {
   max    // largest
 };
 
-/// Where the weights B = exp(bias) of entries may lie, and how they are found.
+/// The range of the entries' biases, and the method that fits the weights B = exp(bias).
 struct BiasFit {
   bool fitted = true;                 // false: biases stay (0 without earlier ones)
   double least = 0.0, largest = 0.0;  // of the bias
@@ -46,8 +46,8 @@ struct MatchedEntries {
 /// length of a column, pulls weights and values to those that the entries have: where queries are
 /// few, or hardly look at an entry, it stays as it was.
 ///
-/// Entries that were matched before have a bias. E holds these biases where it stands for what all
-/// entries say; new weights are those of the key alone and take the place of old ones.
+/// Entries that were matched before have a bias. E holds these biases when it computes with all
+/// entries; new weights are those of the key alone and take the place of old ones.
 class ReferenceAttention {
  public:
   static constexpr double kRidge = 0.01;
@@ -63,8 +63,8 @@ class ReferenceAttention {
 
   /// [n]
   std::vector<double> measure(KeyMeasure of) const;
-  /// [n], higher = picked earlier: n − k for the k-th pick (from 0), for others less than 1 by
-  /// their product with what the picks leave of the queries' sums. A replaced pick has 0.
+  /// [n], higher = picked earlier: n − k for the k-th pick (from 0), for others less than 1, by
+  /// their product with the rest of the queries' sums after the picks. A replaced pick has 0.
   std::vector<double> pursuit(const PursuitRule& rule) const;
   /// Biases and values for the entries at `rows`: min ‖Σ_j E⁰_qj B_j − Σ_i E_qi‖ over the queries,
   /// E⁰ without the biases that the entries have,

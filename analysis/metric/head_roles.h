@@ -37,7 +37,7 @@ struct HeadRoles {
   /// Mean over the q whose token occurred before, at some i <= q − 2: Σ over these i of A[q,i+1],
   /// each followed-by token counted once (Olsson et al. 2022, prefix matching).
   double induction = kUnknown;
-  /// A share of the generated tokens that stand in the needle (or, without a needle, in the
+  /// A share of the generated tokens that occur in the needle (or, without a needle, in the
   /// prompt): those whose predicting query gives its largest attention to such a place (Wu et al.
   /// 2024).
   double retrieval = kUnknown;
@@ -45,7 +45,7 @@ struct HeadRoles {
   double question = kUnknown;
 };
 
-/// One role: its name, where its value stands, and from which value on a head is called so.
+/// One role: its name, its value's member, and its threshold.
 struct RoleInfo {
   const char* name;   // of the measure
   const char* label;  // one word for a head
@@ -61,9 +61,9 @@ std::span<const RoleInfo> role_catalog();
 /// A head's role by name: the index in role_catalog() of the role whose value exceeds its threshold
 /// by the largest factor, without roles that stand beside a name; −1 if none reaches its threshold.
 int strongest_role(const HeadRoles& roles);
-/// Whether the head rests on token 0, whatever it is called: a head with nothing to look up leaves
-/// its attention there (StreamingLLM section 3.1), so most heads of real models do, and the
-/// attention that does the work is what is left.
+/// Whether the head rests on token 0, whatever its role is called. A head with nothing to look up
+/// leaves its attention there (StreamingLLM section 3.1). Most heads of real models do so; the
+/// remaining attention does the work.
 bool rests_on_sink(const HeadRoles& roles);
 /// How many of the heads reach `factor` times the threshold of a role of the catalogue.
 int heads_reaching(std::span<const HeadRoles> heads, std::size_t role, double factor);

@@ -12,8 +12,8 @@
 namespace kvloupe {
 
 /// The attention that some tokens receive later: for each, the mean of A[q,i] over the queries q
-/// from `first_query` to the last, A the softmax over all that a query sees with the full cache; 0
-/// from a query that no longer sees the token. Of one query head.
+/// from `first_query` to the last, A the softmax over all tokens that a query sees with the full
+/// cache. A query that no longer sees the token counts as 0. The result is for one query head.
 ///
 /// queries, keys [T,d]; logsumexp [T] of the logits that each query sees (attention.h); tokens
 /// ascending, all before `first_query`. Result [tokens]; NaN where no query comes later

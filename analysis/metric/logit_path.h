@@ -25,13 +25,13 @@ enum class LogitsOf { sequence, vocabulary };
 ///   logits by Δh · lm_headᵀ.
 ///
 /// The second term is the change of r. So the change of a logit is linear in δ: changes of several
-/// heads and layers add up. Left out: what the layers after the change make of it (the MLP of the
-/// same layer and all later layers, at this token and through later tokens), and that a large δ
-/// bends the norm. Source: the derivative of RMSNorm (Zhang and Sennrich, 2019, eq. 4); the direct
-/// effect on a logit is Elhage et al. 2021, "direct logit attribution".
+/// heads and layers add up. Left out: the effect of the layers after the change (the MLP of the
+/// same layer and all later layers, at this token and through later tokens), and the norm's
+/// curvature for a large δ. Source: the derivative of RMSNorm (Zhang and Sennrich, 2019, eq. 4);
+/// the direct effect on a logit is Elhage et al. 2021, "direct logit attribution".
 class LogitPath {
  public:
-  /// One line that says what the trace lacks for it; empty: nothing.
+  /// One line that names the parts that the trace lacks for it; empty: nothing.
   static std::string missing(const Trace& trace, LogitsOf tokens = LogitsOf::sequence);
 
   /// The trace must outlive it. Throws WorkError with missing().

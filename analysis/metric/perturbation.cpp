@@ -14,8 +14,8 @@ namespace {
 
 constexpr double kMuchEvicted = 1e-5;  // of the attention
 
-/// A of what is evicted, and A' of what is kept: all that ℒ and θ are made of. Nothing here is a
-/// difference of two large numbers: A' − A of a kept entry is A' times the evicted mass, so that
+/// A of the evicted entries, and A' of the kept ones: all that ℒ and θ are made of. Nothing here is
+/// a difference of two large numbers: A' − A of a kept entry is A' times the evicted mass, so that
 /// both keep all their digits however little, or however much, is evicted.
 struct Split {
   std::vector<double> kept;  // A' of the kept rows
@@ -94,7 +94,7 @@ void add_weighted(Eigen::VectorXd& sum, const std::vector<double>& weights,
   add_weighted(sum, all, weights, values);
 }
 
-/// Norms of what the head's output lost [d], before and after W_O.
+/// Norms of the loss [d] of the head's output, before and after W_O.
 void fill_norms(QueryHeadMetrics& result, const Eigen::VectorXd& head_error,
                 const OutputWeight* output_weight) {
   result.head_error_l2 = head_error.norm();
@@ -132,7 +132,7 @@ std::vector<double> renormalised(std::span<const float> logits, std::span<const 
     }
     return result;
   }
-  // What is kept may hold nothing of the whole that a double can tell.
+  // The kept share of the attention may be too small for a double.
   std::vector<float> own(kept.size());
   for (std::size_t j = 0; j < kept.size(); ++j) own[j] = logits[static_cast<std::size_t>(kept[j])];
   return softmax(own, sink);
@@ -166,7 +166,7 @@ QueryHeadMetrics output_perturbation(std::span<const float> logits,
   QueryHeadMetrics result;
   const Split a = split(logits, attention, kept, sink);
   result.retained_mass = a.kept_mass;
-  // o − A'V: a change of this size keeps ten digits, and what is evicted is most of the cache.
+  // o − A'V: a change of this size keeps ten digits, and most of the cache is evicted.
   const bool from_output = !output.empty() && a.evicted_mass > kMuchEvicted &&
                            kept.size() < attention.size() - kept.size();
   Evicted evicted;
@@ -179,7 +179,7 @@ QueryHeadMetrics output_perturbation(std::span<const float> logits,
       head_error =
           Eigen::Map<const Eigen::VectorXd>(output.data(), std::ssize(output)) - head_error;
     } else {
-      // (A − A')V [d]: what is evicted, less what the others are given for it.
+      // (A − A')V [d]: the evicted part, less the attention that the others gain.
       head_error *= -a.evicted_mass;
       add_weighted(head_error, evicted.rows, evicted.attention, values);
     }

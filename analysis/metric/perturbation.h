@@ -50,7 +50,7 @@ QueryHeadMetrics output_perturbation(std::span<const float> logits,
                                      std::span<const float> value_norms_l2,
                                      double sink = LogitRule::kNoSink);
 /// The same where softmax(logits, sink) [n] is known. `output` [d] = A V, if that is known, too:
-/// only what is kept is then summed, unless hardly anything is evicted.
+/// only the kept entries are then summed, unless hardly anything is evicted.
 QueryHeadMetrics output_perturbation(std::span<const float> logits,
                                      std::span<const double> attention,
                                      std::span<const std::int32_t> kept, const MatrixView& values,

@@ -34,7 +34,7 @@ std::string quoted(const std::string& text) {
   return json(text.substr(0, 40)).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-/// The type it names, empty where it names none. Where both spellings stand, the newer one counts.
+/// The type that the object names, or empty. If both spellings are present, the newer one counts.
 std::string type_of(const json& object) {
   for (const char* field : {"rope_type", "type"}) {
     const auto found = object.find(field);

@@ -9,7 +9,7 @@ namespace kvloupe {
 
 /// Undoes the rotation of many rows, most of whose positions follow one another: the angles of 64
 /// positions are known beforehand, so that a pair costs a complex product and no cosine. In double;
-/// as Rope::turn() by minus the position, but for rounding.
+/// as Rope::turn() by minus the position, except for rounding.
 class TurnedBack {
  public:
   explicit TurnedBack(Rope rope);

@@ -43,8 +43,8 @@ TwoStageBound two_stage_bound(std::span<const double> attention, std::span<const
     result.bound = std::numeric_limits<double>::infinity();
     return result;
   }
-  // C − (2 − 1/σ)·kept = evicted + (1/σ − 1)·kept, with 1 − σ the attention of all the others: what
-  // is little is not the difference of what is much.
+  // C − (2 − 1/σ)·kept = evicted + (1/σ − 1)·kept, with 1 − σ the attention of all the others: a
+  // small number is then not the difference of two large ones.
   const double factor = (sums[kTwo].mass + sums[kEvicted].mass) / result.mass;
   result.bound = sums[kEvicted].size + factor * (sums[kOne].size + sums[kTwo].size);
   if (result.mass > 0.5) {

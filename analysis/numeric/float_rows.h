@@ -11,7 +11,7 @@ namespace kvloupe {
 /// Σ row[c]²
 double squared_norm(const float* row, std::size_t d);
 
-/// Whether none of the values is infinite or not a number.
+/// Whether all values are finite.
 bool all_finite(const float* values, std::size_t count);
 
 /// sums[c] += factor · row[c]

@@ -11,7 +11,8 @@ namespace kvloupe {
 
 /// How one query head makes attention of the products q·k. A logit is scale·q·k, or with a soft cap
 /// c (Gemma 2) c·tanh(scale·q·k / c). A sink logit (gpt-oss) takes part in the softmax like one
-/// more entry that always stays and whose value is zero: what it takes, no entry gets.
+/// more entry that always stays and whose value is zero: its share of the attention goes to no
+/// entry.
 struct LogitRule {
   static constexpr double kNoSink = -std::numeric_limits<double>::infinity();
 

@@ -87,8 +87,8 @@ std::vector<LoadedPlugin>& plugins() {
   return all;
 }
 
-/// What is collected while a plugin registers: nothing is added before all of it is known to be
-/// right.
+/// The entries collected while a plugin registers. They are added only once all are known to be
+/// correct.
 struct Registration {
   std::string file;
   std::vector<PolicyEntry> entries = {};

@@ -160,7 +160,8 @@ ScoreScale scale_of(const kvloupe_score& score, const std::string& name) {
   }
 }
 
-/// What the flags hand over, beside what every score gets.
+/// The inputs of a score with these flags, as text: those that every score gets, then those that
+/// the flags add.
 std::string needs_of(std::uint32_t flags) {
   std::string needs = "token indices, keys";
   if ((flags & KVLOUPE_READS_VALUES) != 0) needs += ", values";

@@ -28,8 +28,8 @@ kvloupe_rows rows_of(const MatrixView& matrix) {
   return {matrix.data(), matrix.rows(), matrix.cols(), matrix.outerStride()};
 }
 
-/// What a step's callbacks need, for one call of the plugin: calls for other heads may run beside
-/// this one.
+/// The data that a step's callbacks need, one object per call of the plugin: calls for other heads
+/// may run at the same time.
 struct CallOfStep {
   const StepView* view = nullptr;
   std::exception_ptr failure;  // of kvloupe's own, which must not cross the plugin
@@ -135,7 +135,7 @@ std::vector<float> PluginScore::score(const StepView& view, int head) {
   CallOfStep call_of_step{&view, nullptr};
   step.host = &call_of_step;
   const auto& tokens = view.caches[static_cast<std::size_t>(head)].tokens;
-  // What the plugin does not fill is found.
+  // NaN marks the scores that the plugin does not fill.
   std::vector<float> scores(tokens.size(), std::numeric_limits<float>::quiet_NaN());
   call(at(head), [&](char* error) {
     const std::int32_t problem = type_->functions.score(object_, &step, head, scores.data(), error);

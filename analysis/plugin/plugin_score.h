@@ -12,7 +12,7 @@
 
 namespace kvloupe {
 
-/// What a plugin said of one of its scores, as far as its objects need it.
+/// The part of a plugin's description of one score that the score's objects need.
 struct PluginScoreType {
   std::string file;  // the plugin's, for messages
   std::string name;
@@ -20,8 +20,8 @@ struct PluginScoreType {
 };
 
 /// A score of a plugin as one of kvloupe's: hands the states over in the form of the interface, and
-/// checks what comes back. Every problem is a FileError that names the plugin's file, the score,
-/// layer, head and step.
+/// checks the results. Every problem is a FileError that names the plugin's file, the score, layer,
+/// head and step.
 class PluginScore : public Score {
  public:
   /// `values` in the order of the score's parameters; borrowed during the call.

@@ -46,8 +46,8 @@ bool reads_prompt_queries(const PolicySpec& policy) {
          (sees_prompt(policy) && !has_trait(policy, &PolicyTraits::reads_probe));
 }
 
-/// Whether a part looks at tokens that a running model does not have yet: of the prompt only until
-/// it has been read.
+/// Whether a part looks at tokens that a running model does not have yet. The prompt counts as such
+/// only until it has been read.
 bool sees_future(const PolicySpec& policy, bool at_once) {
   return has_trait(policy, &PolicyTraits::needs_future) || (!at_once && sees_prompt(policy));
 }

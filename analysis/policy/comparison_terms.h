@@ -13,7 +13,7 @@
 
 namespace kvloupe {
 
-/// Whether what is kept of the context can depend on the question.
+/// Whether the kept entries of the context can depend on the question.
 enum class QuestionSeen {
   aware,     // it reads queries, and acts after the question too
   agnostic,  // it reads no queries, or has acted before the question comes

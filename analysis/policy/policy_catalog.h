@@ -92,7 +92,7 @@ struct PartVariant {
   std::string spec;   // of the part itself; a score may bring modifiers
 };
 
-/// One line of the catalogue: what a part is, and how it is built.
+/// One line of the catalogue: the kind of a part, and its builder.
 struct PolicyEntry {
   std::string name;
   PartBuilder builder;
@@ -114,7 +114,7 @@ struct PolicyEntry {
   /// Why this part makes no sense in a spec; empty where it does. The rest of the spec is known to
   /// the catalogue.
   std::function<std::string(const SpecPart&, const PolicySpec&)> refusal;
-  /// Throws UsageError where the part names what is not there (check_limits).
+  /// Throws UsageError if the part names something missing (check_limits).
   std::function<void(const SpecPart&, const ModelInfo&, int budget, int tokens)> limits;
   /// Why this part has no meaning in a run; empty where it has.
   std::function<std::string(const SpecPart&, const RunShape&)> run_refusal;
@@ -150,7 +150,8 @@ PolicyTraits traits_of(const SpecPart& part);
 bool has_trait(const PolicySpec& spec, bool PolicyTraits::*trait);
 bool has_part(const PolicySpec& spec, PartKind kind);
 
-/// Whether the policy makes synthetic entries (Merge): caches hold what the trace does not.
+/// Whether the policy makes synthetic entries (Merge): caches then hold entries that the trace does
+/// not have.
 bool makes_entries(const PolicySpec& spec);
 bool makes_entries(const SpecPart& part);
 
@@ -172,8 +173,8 @@ ScoreScale score_scale(const PolicySpec& spec);
 /// for all heads; else empty.
 std::string one_set_refusal(const SpecPart& part, const PolicySpec& spec);
 
-/// Why a modifier does not go with a score that makes all decisions itself; else empty. From one
-/// that keeps everything, entries can be taken without its knowing.
+/// Why a modifier does not go with a score that makes all decisions itself; else empty. A score
+/// that keeps every entry does not notice if other parts remove some.
 std::string whole_policy_refusal(const PolicyEntry& modifier, const PolicySpec& spec);
 
 /// The cost of a step of the spec's score; nothing if KeyDiff's table 4 does not have the score.

@@ -10,7 +10,7 @@ struct Preset {
   std::string name;  // the press's own, with its defaults; "Outer(Inner)" wraps as there
   std::string spec;
   std::string differs;  // where the press does something else; empty: scripts/test-kvpress.sh finds
-                        // the same entries kept, but for equal scores
+                        // the same entries kept, except for equal scores
   std::string compared = "0.5.5";  // with the press of which release; empty: of none
 };
 

@@ -8,7 +8,7 @@
 
 namespace kvloupe {
 
-/// A method as its authors ran it, where the part of its name alone may be less.
+/// A method as its authors ran it. The part of the same name alone may be less than the method.
 struct PublishedPolicy {
   std::string part;    // the part of the catalogue that the method is known for
   std::string method;  // as its authors call it

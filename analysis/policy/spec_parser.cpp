@@ -30,7 +30,7 @@ std::string list(const std::vector<std::string>& words) {
   return result;
 }
 
-/// A value with where it was written.
+/// A value with its place in the text.
 struct WrittenValue {
   SpecValue value;
   bool in_quotes = false;
@@ -88,7 +88,7 @@ class Parser {
     return text_.substr(first, at_ - first);
   }
 
-  /// Takes the name of a preset, whose parts it stands for.
+  /// Replaces the name of a preset by its parts.
   bool preset(PolicySpec& spec) {
     skip_space();
     const std::string_view rest = text_.substr(at_);

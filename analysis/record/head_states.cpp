@@ -32,7 +32,7 @@ std::size_t bytes_of_layer(const Trace& trace, int layer, const StateParts& aske
 }  // namespace
 
 std::size_t layer_bytes(const Trace& trace, const StateParts& parts) {
-  // Of the layer that takes most.
+  // The result is for the layer that takes the most bytes.
   std::size_t most = 0;
   for (int layer = 0; layer < trace.model().num_layers; ++layer) {
     if (trace.attends(layer)) most = std::max(most, bytes_of_layer(trace, layer, parts));

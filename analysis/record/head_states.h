@@ -7,11 +7,11 @@
 
 namespace kvloupe {
 
-/// A layer whose states take more than this many bytes is not held whole where a part of it will
-/// do: a replay reads it block by block (state_rows.h), measures read it head by head.
+/// A layer whose states take more than this many bytes is not held whole if a part of it suffices:
+/// a replay reads it block by block (state_rows.h), measures read it head by head.
 inline constexpr std::size_t kLargeLayer = std::size_t{128} << 20U;
 
-/// About what the states of all heads of a layer take in memory.
+/// The approximate memory of the states of all heads of a layer.
 std::size_t layer_bytes(const Trace& trace, const StateParts& parts);
 
 /// As load_layer_states(), of one key-value head and its query heads; the other heads' are empty.

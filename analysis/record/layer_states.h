@@ -34,19 +34,19 @@ struct LayerStates {
   std::vector<Matrix> queries;               // [Hq] of [T,d]
   std::vector<Matrix> values;                // [Hk] of [T,d]
   std::vector<OutputWeight> output_weights;  // [Hq] of [d,D]; empty if the trace has none
-  /// [Hq] of [T,d]: what a query's output of the head is multiplied by before W_O; empty without a
-  /// gate. There wherever values are.
+  /// [Hq] of [T,d]: the factors of a query's attention output before W_O; empty without a gate.
+  /// Present whenever values are.
   std::vector<Matrix> gates;
   std::vector<std::vector<float>> value_norms_l1, value_norms_l2;  // [Hq] of [T]; as above
   std::vector<std::vector<float>> logsumexp;  // [Hq] of [T]: of the logits that each query sees
 
-  /// What the output of a query head is multiplied by at one token: [d]; empty without a gate.
+  /// The factors of a query head's output at one token: [d]; empty without a gate.
   std::span<const float> gate(int query_head, int token) const;
   std::size_t bytes() const;
 };
 
-/// With what the gate of the layer makes necessary: ‖v W_O‖ then depends on the query, so that
-/// values and W_O stand in for the norms.
+/// `parts`, with those that the layer's gate makes necessary. With a gate, ‖v W_O‖ depends on the
+/// query, so values and W_O replace the norms.
 StateParts with_gate(const Trace& trace, int layer, StateParts parts);
 /// The gates of all query heads: [Hq] of [T,d]; empty for a layer that has none.
 std::vector<Matrix> gates_of(const Trace& trace, int layer);

@@ -1,5 +1,5 @@
 #pragma once
-// Results of a replay: records of every head at every step. Whoever measures or draws reads these;
+// Results of a replay: records of every head at every step. Measures and figures read these;
 // nothing here computes.
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace kvloupe {
 
 /// A value given away (cam): each of the `heirs` retained tokens that follow `from` was given
-/// `weight` of it. What T entries give to m others takes T of these instead of T × m pairs.
+/// `weight` of it. T entries that give to m others take T of these instead of T × m pairs.
 struct Gift {
   std::int32_t from = 0;
   std::int32_t heirs = 0;
@@ -68,7 +68,7 @@ struct StepRecord {
   bool measured() const { return !query_heads.empty(); }
   /// Whether the step made synthetic entries: keys, values or biases that the trace does not have.
   bool made_entries() const { return !merges.empty() || !gifts.empty() || !refits.empty(); }
-  /// Whether the cache then holds what the trace does not: synthetic entries, or fewer bits.
+  /// Whether the cache then differs from the trace: synthetic entries, or fewer bits.
   bool differs_from_trace() const { return made_entries() || rounded > 0; }
 };
 
@@ -113,9 +113,9 @@ struct Replay {
   std::vector<std::int32_t> tokens_at(const HeadReplay& head, int step) const;
   std::vector<std::int32_t> retained_at(const HeadReplay& head, int step) const;
   /// The tokens that the step's last query has when the step is over: the retained ones, and those
-  /// that it saw and no later query does, where the cache still had them.
+  /// still in the cache that this query saw and no later query sees.
   std::vector<std::int32_t> seen_at(const HeadReplay& head, int step) const;
-  /// The first token that queries of the head's layer after the step see: what came before has left
+  /// The first token that queries of the head's layer after the step see: earlier tokens have left
   /// unseen.
   int first_token(const HeadReplay& head, int step) const;
   /// Whether the policy acts at the step.

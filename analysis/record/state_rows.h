@@ -10,7 +10,7 @@
 namespace kvloupe {
 
 /// A layer's states as a replay takes them, block by block: from memory, or read from the trace on
-/// the way, so that what is held does not grow with the trace.
+/// the way, so that the memory does not grow with the trace.
 class StateRows {
  public:
   static constexpr std::size_t kBytesAtATime = std::size_t{32} << 20U;

@@ -5,8 +5,9 @@
 
 namespace kvloupe {
 
-/// What a head's cache holds in few bits after the replay's last step, from when its tokens left:
-/// HeadCache::quantise() and keep() told once more without any states.
+/// The entries that a head's cache holds in few bits after the replay's last step. They follow from
+/// the steps at which tokens left: the function repeats HeadCache::quantise() and keep() without
+/// any states.
 StoredEntries stored_entries(const Replay& replay, const HeadReplay& head,
                              const Quantisation& quantisation);
 

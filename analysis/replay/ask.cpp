@@ -51,13 +51,13 @@ std::vector<OfStep> by_step(const std::vector<int>& queries, const std::vector<B
   return steps;
 }
 
-/// Whether the cache held what the trace does not.
+/// Whether the cache held entries that the trace does not have.
 bool merges(const HeadReplay& head) {
   return std::any_of(head.steps.begin(), head.steps.end(),
                      [](const StepRecord& step) { return step.differs_from_trace(); });
 }
 
-/// Entries that a step's queries find: what had not left before the step.
+/// The entries that a step's queries find: those that had not left before the step.
 std::vector<std::int32_t> found_at(const HeadReplay& head, int step, const Block& block) {
   std::vector<std::int32_t> tokens;
   for (std::int32_t token = 0; token < block.end; ++token) {
@@ -126,7 +126,7 @@ void add_replayed(const Asking& what, const std::vector<OfStep>& steps, const La
   replay_layer(input, part);
 }
 
-/// Adds what the records say the heads' caches held, in all of these replays.
+/// Adds the entries of the heads' caches from the records of all these replays.
 void add_records(const std::vector<const Asking*>& replays, const AskedHeads& heads,
                  const std::vector<OfStep>& steps, const HeadLoop& for_heads, AskedLayer& asked,
                  Progress& progress) {
@@ -154,13 +154,13 @@ void add_records(const std::vector<const Asking*>& replays, const AskedHeads& he
   });
 }
 
-/// A whole layer's; else empty.
+/// The sums of a layer that was replayed whole, [Q,D]; else empty.
 struct LayerAnswer {
   Eigen::MatrixXd output, change;
 };
 
-/// Asks one layer of all replays of a group: their heads' answers go to `results`, what is returned
-/// is [members].
+/// Asks one layer of all replays of a group. The heads' answers go to `results`; the returned
+/// layers' answers are [members].
 std::vector<LayerAnswer> ask_layer(const Trace& trace, const std::vector<Asking>& all,
                                    const AskedTogether& group, const AskedHeads& heads,
                                    const AskOptions& options, const HeadLoop& for_heads,
@@ -173,8 +173,8 @@ std::vector<LayerAnswer> ask_layer(const Trace& trace, const std::vector<Asking>
   bool any_merged = false;
   for (std::size_t member = 0; member < group.members.size(); ++member)
     any_merged = any_merged || is_merged(member);
-  // Of the queries only those that ask, where they are few and side by side: in a long trace all of
-  // a layer's are most of what is read. A replay of merges needs them all.
+  // Reads only the queries that ask, if they are few and side by side: in a long trace, all queries
+  // of a layer are most of the bytes read. A replay with merges needs all queries.
   const Block asking{group.queries.front(), group.queries.back() + 1};
   const bool few = !any_merged && asking.size() <= trace.length() / 4;
   StateParts parts{.queries = !few};
@@ -313,7 +313,7 @@ int AskedReplay::worst_layer() const {
 
 std::vector<AskedReplay> ask(const Trace& trace, std::span<const Replay* const> replays,
                              Asked asked, const AskOptions& options, Progress& progress) {
-  // What the layers' answers may take: Σ o W_O and Σ (o' − o) W_O of each replay.
+  // Most bytes of the layers' answers: Σ o W_O and Σ (o' − o) W_O of each replay.
   constexpr std::size_t kMostAnswers = std::size_t{1} << 28U;
   std::vector<AskedReplay> results(replays.size());
   std::vector<Asking> all;

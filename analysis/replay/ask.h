@@ -17,7 +17,7 @@ namespace kvloupe {
 class LayerStatesCache;  // record/layer_states.h
 struct MeasureChoice;    // measure/measure_catalog.h
 
-// How, not what: results do not depend on these.
+// These options change the way of computing, not the results.
 struct AskOptions {
   int threads = 0;          // 0: all cores
   bool background = false;  // other work that runs at the same time comes first
@@ -34,15 +34,15 @@ struct AskedReplay {
   /// [L] √(Σ_q‖Σ_heads (o' − o) W_O‖² / Σ_q‖Σ_heads o W_O‖²) of each layer that was replayed whole.
   std::vector<double> layer_errors;
   double worst_layer_error = kUnknown;  // the largest of them, if all are known
-  /// The layer that it is of; −1: not known.
+  /// The layer with that error; −1: not known.
   int worst_layer() const;
   double residual_change = kUnknown;  // the same quotient of the sums over all layers
   double logit_change = kUnknown;     // the heads' effects, added
 };
 
 /// [Q,D]: how the logit of the token that follows each of these tokens changes with the residual
-/// stream there (metric/logit_path.h); 0 for the sequence's last token. Empty where the trace lacks
-/// what that needs. Throws FileError from the trace.
+/// stream there (metric/logit_path.h); 0 for the sequence's last token. Empty if the trace lacks
+/// the necessary states. Throws FileError from the trace.
 Eigen::MatrixXd next_token_gradients(const Trace& trace, const std::vector<int>& queries);
 
 /// Asks the queries of one kind. `replay` is a replay of the trace, of some or all heads. Policies
@@ -51,12 +51,13 @@ Eigen::MatrixXd next_token_gradients(const Trace& trace, const std::vector<int>&
 AskedReplay ask(const Trace& trace, const Replay& replay, Asked asked, const AskOptions& options,
                 Progress& progress);
 
-/// The same of several replays of the trace, in their order: what is of the full cache alone is
-/// computed once for all that have the same blocks and heads. Progress counts layers of replays.
+/// The same of several replays of the trace, in their order: numbers of the full cache alone are
+/// computed once for all replays with the same blocks and heads. Progress counts layers of replays.
 std::vector<AskedReplay> ask(const Trace& trace, std::span<const Replay* const> replays,
                              Asked asked, const AskOptions& options, Progress& progress);
 
-/// Asks what the choice of measures needs and sets the heads' values. Sets the progress' total.
+/// Asks the queries that the choice of measures needs, and sets the heads' values. Sets the
+/// progress' total.
 void ask(const Trace& trace, const MeasureChoice& choice, const AskOptions& options,
          Progress& progress, Replay& replay);
 

@@ -11,7 +11,7 @@ namespace kvloupe {
 class LayerStatesCache;  // record/layer_states.h
 
 /// The question: the first `prefix` tokens are read with the full cache, then a policy acts once.
-/// How much of the attention that later queries pay to these tokens goes to what it evicts?
+/// Which share of the attention that later queries pay to these tokens goes to the evicted ones?
 struct AttentionLostRequest {
   std::vector<PolicySpec> policies;
   std::vector<int> budgets;  // entries per head
@@ -38,8 +38,8 @@ struct AttentionLost {
   std::vector<std::vector<Point>> points;  // [policies][budgets]
 };
 
-/// Layer-major, the heads of the layers asked for. Where no later query pays any attention to the
-/// entries, what is lost is NaN. Layers in parallel; progress counts layers and is checked. Throws
+/// Layer-major, the heads of the layers asked for. The lost share is NaN where no later query pays
+/// any attention to the entries. Layers in parallel; progress counts layers and is checked. Throws
 /// UsageError for a prefix or budget out of range and what the policies refuse.
 std::vector<AttentionLost> attention_lost(const Trace& trace, const AttentionLostRequest& request,
                                           Progress& progress);

@@ -21,7 +21,7 @@ int budget_entries(const Budget& budget, const Trace& trace, const PolicySpec& p
     for (int layer = 0; layer < trace.model().num_layers; ++layer) {
       const ModelInfo& model = trace.layer_model(layer);
       if (!model.stores()) continue;
-      // What no later query sees has left whatever the budget.
+      // Tokens that no later query sees leave at any budget.
       const int span = model.reach().all() ? entries : std::min(entries, model.reach().span() - 1);
       sum += model.num_kv_heads * planned_bytes(model, std::max(span, 1), held);
     }

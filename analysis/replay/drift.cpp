@@ -131,8 +131,8 @@ std::vector<std::int32_t> evictions(const Trace& closed, int layer, int head) {
   return std::move(*evicted_at);
 }
 
-/// The first step at which a closed-loop run evicted a token, `none` where it did not before it.
-/// A token that left because no later query sees it was not evicted.
+/// The first step at which a closed-loop run evicted a token, or `none` if it evicted no token
+/// before step `none`. A token that left because no later query sees it was not evicted.
 int first_eviction(const Trace& closed, int layer, const std::vector<std::int32_t>& evicted_at,
                    int none) {
   for (std::size_t token = 0; token < evicted_at.size(); ++token) {
@@ -155,11 +155,11 @@ struct Distance {
   double relative() const { return whole > 0.0 ? std::sqrt(difference / whole) : 0.0; }
 };
 
-/// What is compared of a layer, beside its keys.
+/// The states of a layer that are compared, beside its keys.
 constexpr StateParts kCompared{
     .queries = true, .values = true, .output_weights = false, .value_norms = false};
 
-/// One key-value head's states of one run, and what it held.
+/// One key-value head's states of one run, and its cache's entries.
 struct HeadRun {
   Matrix keys, values;                   // [T,d]
   std::vector<Matrix> queries;           // [G] of [T,d]
@@ -183,13 +183,13 @@ class HeadAttention {
                 PlaceTurns* turns)
       : run_(run), reach_(model.reach()), turns_(turns), attention_(alone(model), of_head) {}
 
-  /// Outputs of a block's queries over what the head held, per query head: [G] of [m,d].
+  /// Outputs of a block's queries over the head's entries, per query head: [G] of [m,d].
   std::vector<Matrix> outputs(int step, const Block& block) {
     const int oldest = first_seen(block.first, reach_);  // of any of the queries
     const std::vector<std::int32_t> held =
         retained_after(run_.evicted_at, oldest, block.end, step - 1);
     const auto n = static_cast<Eigen::Index>(held.size());
-    // What has no gap is read where it stands.
+    // Rows without a gap are read in place.
     const bool whole = n == block.end - oldest;
     if (!whole) {
       gather(run_.keys, held, keys_);
@@ -447,7 +447,7 @@ Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) 
   request.block = closed.run().block_size;
   request.compression = closed.run().compression;
   request.metrics = false;
-  // Of the work, about; tokens take long only with an output head.
+  // Approximate shares of the work. Tokens take long only with an output head.
   constexpr long kReplayWeight = 300, kLayersWeight = 600, kTokensWeight = 100;
   progress.set_total(kReplayWeight + kLayersWeight + kTokensWeight);
   Progress replaying(progress, kReplayWeight);

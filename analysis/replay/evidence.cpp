@@ -36,8 +36,9 @@ std::vector<int> steps_of(const std::vector<int>& queries, const std::vector<Blo
   return steps;
 }
 
-/// Of one token of the evidence in one head: how many of the queries can see it, and how many find
-/// it. Both are the first so many, because a token leaves a window, or a cache, for good.
+/// The queries that can see one token of the evidence in one head, and those that find its entry.
+/// Both counts start at the first query, because a token that leaves a window or a cache never
+/// returns.
 struct Found {
   long seen = 0, kept = 0;
 };

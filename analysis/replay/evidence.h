@@ -39,7 +39,8 @@ struct EvidenceReplay {
   double evicted = EvidenceHead::kUnknown;
 };
 
-/// What the trace lacks for these measures, and what to do; empty where it has all.
+/// The parts that these measures need and the trace lacks, with the remedy; empty if the trace has
+/// all.
 std::string missing_evidence(const Trace& trace);
 
 /// `policy` with a uniform budget: without the parts that give heads or layers their places.

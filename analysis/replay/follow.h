@@ -1,6 +1,6 @@
 #pragma once
-// Following some tokens through every head: who reads them with the full cache, and what became of
-// them under a policy. "Lost where it is read" is both at once.
+// Following some tokens through every head: which heads read them with the full cache, and which
+// lose them under a policy. A head that does both is "lost where it is read".
 
 #include <functional>
 #include <limits>
@@ -48,7 +48,7 @@ struct ReadsRequest {
   std::vector<int> tokens;  // ascending, none twice
   bool roles = false;
   bool effective_tokens = false;  // takes all T²/2 products of each query head
-  // How, not what: results do not depend on these.
+  // These options change the way of computing, not the results.
   bool background = false;
   LayerStatesCache* states = nullptr;
 };
@@ -80,12 +80,12 @@ struct FollowedHead {
   /// The entries at the step at which they were lost, ascending by token: of those the replay was
   /// asked to follow (ReplayRequest::followed).
   std::vector<TokenLoss> losses;
-  /// reads.read × (1 − fate.kept): the attention that the full cache gives to what is gone.
+  /// reads.read × (1 − fate.kept): the attention that the full cache gives to the lost tokens.
   double loss = 0.0;
   /// The head's output if the lost tokens were back; unknown unless it was asked for.
   RestoredHead restored = {};
-  /// The number that blames the head: the logit that comes back, where that is known; else how far
-  /// the residual stream would move; else the loss. Of all heads the same one.
+  /// The number that blames the head: the logit that comes back, if known; else how far the
+  /// residual stream would move; else the loss. It is the same kind of number for all heads.
   double blame = 0.0;
 };
 /// Which number blames: "logit", "change" or "loss".

@@ -16,7 +16,7 @@ struct HeldBytes {
   bool fewer_bits = false;  // whether the policy quantises
 };
 
-/// Of one head's cache after the last step, as HeldBytes::held.
+/// The bytes of one head's cache after the last step, counted as HeldBytes::held.
 double head_bytes(const Trace& trace, const Replay& replay, const HeadReplay& head);
 
 /// Nothing where not all layers with a cache were replayed.

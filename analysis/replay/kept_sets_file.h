@@ -23,7 +23,7 @@ std::vector<int> kept_steps(const Replay& replay, KeptSteps which, int prompt_le
 /// Writes {kvloupe_sets, trace, policy, budget, block, once (the step, where it is only one),
 /// heads: [{layer, head, steps: [{step, tokens (seen), retained}]}]} in pieces; head is "all" in a
 /// layer of several heads that keep the same tokens at all of these steps. Throws UsageError for a
-/// policy that merges: a set does not hold what an entry became.
+/// policy that merges: a set does not hold the new value of an entry.
 void write_kept_sets_json(const Replay& replay, const std::string& trace,
                           const std::vector<int>& steps, bool once,
                           const std::function<void(std::string_view)>& write);

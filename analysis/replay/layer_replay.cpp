@@ -24,8 +24,8 @@ bool is_gift(const Merge& merge) {
          merge.weights[static_cast<std::size_t>(own - merge.from.begin())] == 1.0F;
 }
 
-/// How well each set's key stands for its members: the merged one, or where only values were merged
-/// that of the entry they became. Values that were given away have none.
+/// How well each set's key represents its members: the merged key, or, if only values were merged,
+/// the key of the entry that took them. Values that were given away have none.
 std::vector<MergeMeasures> measure_merges(const HeadCache& cache, std::span<const Merge> merges) {
   std::vector<MergeMeasures> result;
   for (const Merge& merge : merges) {
@@ -39,7 +39,7 @@ std::vector<MergeMeasures> measure_merges(const HeadCache& cache, std::span<cons
   return result;
 }
 
-/// What a refit changes of an entry with this value.
+/// The change that a refit makes to an entry with this value.
 Refit refit_of(const Merge& merge, std::int32_t token, const MatrixView& values) {
   const auto before = values.row(merge.into).cast<double>();
   const auto after =
@@ -50,8 +50,8 @@ Refit refit_of(const Merge& merge, std::int32_t token, const MatrixView& values)
   return {token, merge.log_size.value_or(0.0F), static_cast<float>(change)};
 }
 
-/// Sets as they are, of what was given away one line per giver, and what was refitted: rows as the
-/// tokens they stand at. `values`: those before the step's merges.
+/// Merged sets as they are, one line per giver for gifts, and refits. Rows become token indices.
+/// `values`: those before the step's merges.
 void record_merges(std::vector<Merge> merges, const std::vector<std::int32_t>& tokens,
                    const MatrixView& values, StepRecord& record) {
   std::map<std::int32_t, Gift> gifts;
@@ -146,7 +146,8 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
   StateRows& rows = streamed != nullptr ? *streamed : held;
   const std::size_t end =
       input.last_step < 0 ? input.blocks.size() : static_cast<std::size_t>(input.last_step) + 1;
-  // Whether anything has left a head. Where entries lose bits, that may be at any step.
+  // Whether any entry has left a head. With a policy that stores fewer bits, the cache may change
+  // at any step.
   std::vector<char> evicted(heads.size(), has_part(input.policy, PartKind::storage) ? 1 : 0);
   for (std::size_t step = 0; step < end; ++step) {
     progress.check();

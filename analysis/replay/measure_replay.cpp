@@ -45,8 +45,8 @@ void add_measures(const std::vector<std::string>& names, Measuring& what) {
   }
 }
 
-/// Whether the cache after the step holds what the trace does not: keys or values that were merged,
-/// or that lost bits.
+/// Whether the cache after the step differs from the trace: keys or values that were merged, or
+/// that lost bits.
 bool merged_by(const HeadReplay& head, int step) {
   return std::any_of(head.steps.begin(), head.steps.begin() + step + 1,
                      [](const StepRecord& record) { return record.differs_from_trace(); });
@@ -64,7 +64,7 @@ LeavingEntries leaving_entries_of(const Measuring& what, const LayerStates& stat
   return leaving;
 }
 
-/// Measures a head at a step from what its records say it kept.
+/// Measures a head at a step from the kept entries in its records.
 void measure_record(const Measuring& what, const LayerStates& states, const LayerContext& context,
                     const MatrixView& last_queries, int step, HeadReplay& head) {
   const Block& block = what.replay.blocks[static_cast<std::size_t>(step)];
@@ -79,7 +79,7 @@ void measure_record(const Measuring& what, const LayerStates& states, const Laye
       decision.kept.push_back(static_cast<std::int32_t>(row));
     }
   }
-  // A cache into which only what is retained came: the rows of a run of tokens at once.
+  // A cache that took only the retained entries: the rows of a run of tokens at once.
   HeadCache cache(keys.cols(), 0, false);
   cache.reserve(std::ssize(retained));
   for (std::size_t begin = 0; begin < retained.size();) {

@@ -34,12 +34,13 @@ struct MeasureRequest {
 };
 
 /// The replay's heads that are asked for, with the values of the measures asked for and of no
-/// others; measure_at() and measure_of() read them. Equal to what a replay with metrics has. What a
-/// head retains, and the captured states of that, are all that most measures need, so nothing is
-/// replayed. Where entries were merged, or a measure is made of the policy's scores, the layer is
+/// others; measure_at() and measure_of() read them. The values equal those of a replay with
+/// metrics. Most measures need only a head's retained tokens and their captured states, so nothing
+/// is replayed. If entries were merged, or a measure uses the policy's scores, the layer is
 /// replayed up to the last step asked for. `replay` must be of this trace. `on_layer` is called
 /// (from a worker thread, never two at once) as each layer is done; progress counts layers. Throws
-/// UsageError for a measure there is not and a step the replay lacks, and what replay() throws.
+/// UsageError for an unknown measure and for a step that the replay lacks, and what replay()
+/// throws.
 Replay measure_replay(const Trace& trace, const Replay& replay, const MeasureRequest& request,
                       Progress& progress,
                       const std::function<void(const std::vector<HeadReplay>&)>& on_layer = {});

@@ -6,8 +6,9 @@
 
 namespace kvloupe {
 
-/// How much of what later queries could see the heads still hold after the replay's last step, in
-/// words: "31.2 % of the entries". What a policy whose budget is an outcome has in place of a budget.
+/// The share of the tokens visible to later queries that the heads still hold after the replay's
+/// last step, in words: "31.2 % of the entries". It replaces the budget of a policy whose budget is
+/// an outcome.
 std::string reached_share(const Replay& replay);
 
 }  // namespace kvloupe

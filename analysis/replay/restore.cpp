@@ -32,8 +32,8 @@ bool there(const HeadReplay& head, int token, const RestoreAsking& query) {
   return left < 0 || left >= query.step;
 }
 
-/// o'' − o' of one query head [d]: the same logits, normalised over what is there and over that and
-/// the lost tokens.
+/// o'' − o' of one query head [d]: the same logits, normalised over the present entries, and over
+/// these and the lost tokens.
 Eigen::VectorXd output_change(const std::vector<float>& logits, const std::vector<char>& holds,
                               const std::vector<char>& restored, const MatrixView& values,
                               double sink) {

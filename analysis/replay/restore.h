@@ -1,6 +1,6 @@
 #pragma once
-// Blame: what each head would say if tokens that it lost were back in its cache. Of the queries
-// that write the answer, each against what the head's cache holds when it comes.
+// Blame: the output of each head if the tokens that it lost were back in its cache. The queries are
+// those that write the answer; each reads the cache as it is at that query.
 
 #include <Eigen/Core>
 #include <limits>
@@ -13,7 +13,7 @@
 
 namespace kvloupe {
 
-/// One head with its lost tokens restored. o': a query head's output with what the cache holds,
+/// One head with its lost tokens restored. o': a query head's output with the entries in the cache,
 /// o'': with the lost tokens there too, as they were. Means over the queries; 0 where nothing was
 /// lost.
 struct RestoredHead {

@@ -27,8 +27,8 @@ struct SweepSetting {
   bool operator==(const SweepSetting&) const = default;
 };
 
-/// "10%,128" and "32,128,all", each separated by commas. Throw UsageError, which names the one that
-/// is wrong.
+/// "10%,128" and "32,128,all", each separated by commas. Throw UsageError, which names the wrong
+/// one.
 std::vector<Budget> parse_budgets(std::string_view text);
 std::vector<int> parse_blocks(std::string_view text);
 
@@ -66,7 +66,7 @@ class SweepTable {
 
   /// Whether all heads of that replay are here.
   bool has(const Trace& trace, const SweepSetting& setting) const;
-  /// Adds the rows of a replay, in place of what is there of it.
+  /// Adds the rows of a replay, in place of its earlier rows.
   void add(const Trace& trace, const SweepSetting& setting, const Replay& replay);
   /// Writes the whole file, in full or not at all. Throws FileError.
   void save(const std::string& path) const;
@@ -77,18 +77,18 @@ class SweepTable {
   std::vector<SweepRow> rows_;
 };
 
-/// What several sweeps of one trace share: states already read, and what was measured with one
-/// choice of measures.
+/// The data that several sweeps of one trace share: states already read, and values measured with
+/// one choice of measures.
 struct SweepShared {
   LayerStatesCache& states;
   SharedMeasures& measures;
 };
 
-/// Replays what the table lacks and saves it to `path` after each replay, so that a sweep that was
-/// stopped goes on where it was; an empty path: nothing is saved. `report`, where there is one, is
-/// told before each setting: its place, how many there are, and whether it was there already.
-/// `measures`: those on request to compute too, or "all"; what is known already is not computed
-/// again for them. Throws what replay() and save() throw.
+/// Replays the missing settings and saves the table to `path` after each replay, so that a sweep
+/// that was stopped goes on where it was; an empty path: nothing is saved. `report`, if given, is
+/// called before each setting with its place, the number of settings, and whether the table already
+/// had it. `measures`: those on request to compute too, or "all". Known values are not computed
+/// again. Throws what replay() and save() throw.
 void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
                const std::string& path, SweepTable& table, Progress& progress,
                const std::function<void(std::size_t place, std::size_t count,

@@ -7,7 +7,7 @@
 
 namespace kvloupe {
 
-/// What is asked: budgets whose expected loss on new prompts of the same kind is at most this.
+/// A request for budgets whose expected loss on new prompts of the same kind is at most `at_most`.
 struct AdviceRequest {
   /// A measure between 0 and 1; where larger is better, the loss is 1 less the measure. Or any
   /// other measure of which smaller is better and that is never below 0, with `largest`.
@@ -51,14 +51,14 @@ struct Advice {
   std::vector<PolicyAdvice> policies;
 };
 
-/// From the results of a study, finished or not. Throws UsageError for a measure, block or number
-/// that cannot be, with what there is.
+/// From the results of a study, finished or not. Throws UsageError for an impossible measure, block
+/// or number; the message lists the possible ones.
 Advice advise(const StudyTable& study, const AdviceRequest& request);
 
 /// Throws UsageError where the prompts are too few for any promise, with how many it takes.
 void require_enough_prompts(const Advice& advice, const AdviceRequest& request);
 
-/// As Markdown: a sentence of what is promised, and a row for each policy.
+/// As Markdown: a sentence about the promise, and a row for each policy.
 std::string advice_markdown(const Advice& advice, const AdviceRequest& request);
 
 /// The text of a CSV file: a row for each policy and budget.

@@ -11,8 +11,8 @@
 namespace kvloupe {
 
 Database::Database(const std::filesystem::path& path, Access access) : path_(path.string()) {
-  // A writer that was killed leaves half a transaction and beside the file the journal that undoes
-  // it: who reads next has to write that back. Where the file may not be written, SQLite opens it
+  // A killed writer leaves half a transaction, and beside the file a journal that undoes it. The
+  // next reader must write to the file to apply the journal. SQLite opens a write-protected file
   // for reading.
   const int flags = SQLITE_OPEN_READWRITE | (access == Access::write ? SQLITE_OPEN_CREATE : 0);
   if (sqlite3_open_v2(path_.c_str(), &connection_, flags, nullptr) != SQLITE_OK) {

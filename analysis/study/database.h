@@ -12,8 +12,8 @@ namespace kvloupe {
 /// One SQLite file. Every method throws FileError with the file's name and what SQLite says.
 class Database {
  public:
-  /// read: changes nothing but what a killed writer left half done, which it undoes; write: creates
-  /// the file where there is none.
+  /// read: changes nothing, except that it undoes the unfinished transaction of a killed writer;
+  /// write: creates the file where there is none.
   enum class Access { read, write };
   Database(const std::filesystem::path& path, Access access);
   ~Database();

@@ -71,7 +71,7 @@ struct Numbers {
   double settings, pairs, pairs_of_prompt, pairs_of_setting;
 };
 
-/// Of these prompts, which may be there several times.
+/// The numbers over these prompts; a prompt may occur several times.
 Numbers numbers_of(const Joined& joined, const std::vector<std::size_t>& drawn) {
   std::vector<double> measures, outcomes;
   Pairs all, of_prompt, of_setting;

@@ -1,5 +1,5 @@
 #pragma once
-// How well a number of a replay foretells what the model does with the policy in its cache: the
+// How well a number of a replay predicts the model's results with the policy in its cache: the
 // measures of a study's replays beside a measure of its runs in the model, on the same prompts.
 
 #include <string>
@@ -29,9 +29,9 @@ struct Foretelling {
   int settings_count = 0;  // policies × budgets
   /// Spearman's ρ over the settings: mean of the measure and mean of the outcome over the prompts.
   Foretold settings;
-  /// Of all pairs of runs with different outcomes: how often the better outcome has the better
-  /// value (equal values count half). Over all runs; of one prompt under two settings; and of two
-  /// prompts under one setting.
+  /// The share of pairs of runs with different outcomes in which the better outcome has the better
+  /// value (equal values count half): over all pairs; over pairs of one prompt under two settings;
+  /// over pairs of two prompts under one setting.
   Foretold pairs, pairs_of_prompt, pairs_of_setting;
 };
 

@@ -25,7 +25,7 @@ constexpr double kSteps = 1000.0;
 /// A head is changed from this distance to the budget on, as a share of the budget.
 constexpr double kChanged = 0.1;
 constexpr double kPyramidBeta = 20.0;  // pyramid's own default
-/// The modifiers that share the entries among heads or layers by what they find in the prompt.
+/// The modifiers that share the entries among heads or layers by numbers of the prompt.
 constexpr std::array kOthers = {"adakv", "cake", "lava", "zigzag"};
 
 /// Whether a policy is this one with one modifier more, which shares the entries.
@@ -300,7 +300,8 @@ double quantile(std::vector<double> values, double share) {
   return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
 }
 
-/// Tables from resampled prompts: how much they agree, and what they save on the prompts left out.
+/// Tables from resampled prompts: their agreement, and the loss that they save on the prompts left
+/// out.
 void resample(const Losses& learnt, const Losses& tried, double least, HeadAdvice& advice) {
   const std::size_t count = learnt.prompts.size(), heads = learnt.heads.size();
   std::vector<std::vector<double>> tables(heads);

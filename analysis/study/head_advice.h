@@ -9,7 +9,8 @@
 
 namespace kvloupe {
 
-/// What is asked: entries for each head whose expected loss is smallest at a mean of this budget.
+/// A request for the entries of each head with the smallest expected loss, at a mean of this
+/// budget.
 struct HeadRequest {
   /// With values by head, of which smaller is better and that are never below 0. The parts of the
   /// residual stream's change are lengths: their squares are the losses, because the squares add up
@@ -60,7 +61,8 @@ struct HeadAdvice {
 
 inline constexpr int kHeadResamples = 200;
 
-/// Throws UsageError where the study lacks what it takes, with what is there and what is needed.
+/// Throws UsageError if the study lacks the necessary data; the message lists the present and the
+/// needed data.
 HeadAdvice advise_heads(const StudyTable& study, const HeadRequest& request);
 
 /// A sentence, the sharings as a table in Markdown, and how stable the table is.

@@ -1,4 +1,4 @@
-// What advise_heads() found, as text: for a reader, for programs, and as tables.
+// The results of advise_heads() as text: for a reader, for programs, and as tables.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -19,7 +19,7 @@ double LossCurve::at(double number) const {
 LossCurve convex_curve(const LossCurve& curve) {
   std::vector<std::size_t> hull;
   for (std::size_t i = 0; i < curve.entries.size(); ++i) {
-    // Where the last point lies on or above the line from the one before to this one.
+    // Whether the hull's last point lies on or above the line from the point before it to point i.
     const auto above = [&] {
       const std::size_t a = hull[hull.size() - 2], b = hull.back();
       return (curve.losses[b] - curve.losses[a]) * (curve.entries[i] - curve.entries[a]) >=

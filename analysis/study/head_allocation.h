@@ -23,7 +23,7 @@ LossCurve convex_curve(const LossCurve& curve);
 /// Shares `steps` equal steps among the heads: losses[head][k] is the head's loss with k steps,
 /// convex in k, and a head takes at most losses[head].size() - 1. One step after the other goes to
 /// the head whose loss it lowers most; of equals to the head with the fewest steps, then to the
-/// first. For convex losses that never rise no other division has a smaller sum (Fox 1966, Discrete
+/// first. For convex losses that never rise, this division has the smallest sum (Fox 1966, Discrete
 /// optimization via marginal analysis). Fewer steps are given where the heads take no more.
 std::vector<int> share_steps(std::span<const std::vector<double>> losses, long steps);
 

@@ -11,8 +11,8 @@ namespace kvloupe {
 
 /// The items that wait, and who gets which. A worker stays with a trace while the trace has items,
 /// so that few processes read the same file; then it gets the trace with the most work left that
-/// nobody has; when every trace has somebody, it helps where the most work is left. Within a trace
-/// the dearest item comes first, of equal ones the first of the plan.
+/// nobody has; when every trace has a worker, it helps at the trace with the most work left. Within
+/// a trace the dearest item comes first, of equal ones the first of the plan.
 class ItemQueue {
  public:
   /// `waiting`: numbers of items in the plan. The plan must outlive the queue.

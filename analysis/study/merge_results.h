@@ -5,7 +5,7 @@
 
 namespace kvloupe {
 
-/// What a results file holds after others were joined to it.
+/// The items of a results file after others were merged into it.
 struct MergedResults {
   int items = 0, done = 0, failed = 0;
 };

@@ -75,7 +75,7 @@ Part read_part(const std::filesystem::path& path) {
   return part;
 }
 
-/// Takes one measure's values, also of items that wait: what is missing is shown as missing.
+/// Takes one measure's values, also of items that wait: a missing value is shown as missing.
 void take_measure(Part& part, const std::string& name, const std::string& block) {
   const int m = part.study.measure(name);
   if (m < 0) return;
@@ -107,7 +107,7 @@ void take_measure(Part& part, const std::string& name, const std::string& block)
   }
 }
 
-/// What a row or a column says of its cells; a cell is where two of them meet.
+/// The part of a cell's settings that its row or its column gives.
 struct Place {
   const PaperPolicy* policy = nullptr;  // null: the full cache, or the other says it
   std::string budget;
@@ -233,7 +233,7 @@ class Filling {
     filled_.head = {upper, lower};
   }
 
-  /// Where a row and a column meet. `known`: the cells of this part by policy, budget and task.
+  /// The cell of a row and a column. `known`: the cells of this part by policy, budget and task.
   template <typename Known>
   TableCell cell(const Part& part, const Place& row, const Place& column, Known& known) const {
     const PaperPolicy* policy = row.policy != nullptr ? row.policy : column.policy;
@@ -305,7 +305,7 @@ class Filling {
     cell.interval = count == all.size();  // of independent means
   }
 
-  /// Marks the best of the cells of a part that are compared with each other, by what is shown:
+  /// Marks the best of the cells of a part that are compared with each other, by the digits shown:
   /// what looks equal is. None is marked where all are equal.
   void mark_best(std::size_t first_row) {
     const bool by_group = is(PaperLayout::settings_across);

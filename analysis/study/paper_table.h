@@ -19,7 +19,7 @@ struct PaperPolicy {
   std::string group;  // what a modifier was added to; empty: the table has no groups
 };
 
-/// What goes down and what across.
+/// The arrangement of rows and columns.
 enum class PaperLayout {
   /// Down: model, then policy, then budget, the full cache first. Across: tasks, and their average.
   tasks_across,
@@ -46,7 +46,7 @@ std::span<const PaperTable> paper_tables();
 /// Throws UsageError, with the nearest name and all of them.
 const PaperTable& require_paper_table(std::string_view name);
 
-/// What a filled table shows.
+/// The choices of a filled table.
 struct TableChoice {
   std::string block;                  // as the study has it; empty: its first
   std::vector<std::string> measures;  // of the results; empty: the paper table's, or the first

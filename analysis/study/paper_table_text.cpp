@@ -37,8 +37,8 @@ std::string cell_text(const TableCell& cell, const CellMarks& marks) {
                             number(cell.value->high));
 }
 
-/// What a results file is called where its rows do not begin with one of the full cache; else
-/// nothing.
+/// The name of a results file, before its first row. Empty if the file's rows begin with one of the
+/// full cache.
 std::string part_name(const FilledTable& table, const FilledTable::Row& row) {
   const bool named = row.first_of_part && table.table->layout != PaperLayout::tasks_across;
   return named ? fmt::format("{}, {}", row.model, row.compression) : std::string();

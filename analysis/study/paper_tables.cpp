@@ -25,7 +25,7 @@ std::vector<PaperPolicy> paper_policies(const std::vector<std::string>& lines) {
 
 std::span<const PaperTable> paper_tables() {
   using Layout = PaperLayout;
-  // Scores that are better the larger, in percent: what stands for a benchmark's scores.
+  // Scores that are better the larger, in percent: the measures that replace a benchmark's scores.
   static const std::vector<std::string> scores = {"needle_found", "answer_found",
                                                   "perplexity_same_top1"};
   static const std::vector<PaperTable> all = {

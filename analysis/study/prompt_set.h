@@ -8,7 +8,7 @@
 
 namespace kvloupe {
 
-/// Where one prompt of a set is.
+/// The place of one prompt of a set.
 struct PromptPlace {
   std::string name;            // "notes.txt", "niah.jsonl#12": as the study file says it
   std::filesystem::path path;  // of the file
@@ -24,8 +24,8 @@ struct PromptParts {
 };
 
 /// The prompts of a folder (files *.txt and *.md, by name, without folders below and hidden files,
-/// which archives of macOS leave beside each file), of a file *.jsonl (a prompt per line that is not
-/// blank), or of any other file: itself. `name` is the file's name in the names of its prompts.
+/// which archives of macOS leave beside each file), of a file *.jsonl (a prompt per line that is
+/// not blank), or of any other file: itself. `name` is the file's name in the names of its prompts.
 /// Reads the lines of JSON files, but not their content. Throws FileError: missing, unreadable,
 /// without a prompt.
 std::vector<PromptPlace> find_prompts(const std::filesystem::path& path, const std::string& name);

@@ -14,8 +14,8 @@
 
 namespace kvloupe {
 
-/// What a program computes of a study: `kvloupe study` the replays, `kvloupe-capture study` the
-/// runs in the model.
+/// The part of a study that a program computes: `kvloupe study` the replays, `kvloupe-capture
+/// study` the runs in the model.
 enum class StudyPart { replays, runs };
 
 /// Makes what computes items of a part, on so many threads; 0: all cores.
@@ -36,16 +36,16 @@ class StudyRun {
   /// Gets progress, and problems of items.
   using Report = std::function<void(const News& news)>;
 
-  /// Reads and checks the study, locks and opens the results file. What cannot be computed, since
-  /// its trace cannot be opened, is recorded as failed. Throws FileError; also where the study has
-  /// no items of this part, with the program that computes what it has. Of a shard, only its items
-  /// are computed.
+  /// Reads and checks the study, locks and opens the results file. Items whose trace cannot be
+  /// opened are recorded as failed. Throws FileError, also if the study has no items of this part;
+  /// the message names the program that computes the others. For a shard, only its items are
+  /// computed.
   StudyRun(const std::filesystem::path& study, const std::filesystem::path& results, Report report,
            StudyPart part = StudyPart::replays, const Shard& shard = {});
 
   /// The next task of a worker (any number that stays the same); none if all are handed out.
   std::optional<StudyTask> next(int worker);
-  /// Writes what became of a task.
+  /// Writes the outcome of a task.
   void record(const StudyOutcome& outcome);
   /// To be called at the end. Throws WorkError where items failed; all others are in the file.
   void finish() const;
@@ -66,8 +66,8 @@ class StudyRun {
   int items_ = 0, done_ = 0, failed_ = 0;  // of the part and the shard
 };
 
-/// Where the progress of a study goes: "lines" on standard error, "json", one object per line on
-/// standard output, or "none". Throws UsageError for another word.
+/// The output of a study's progress: "lines" on standard error; "json", one object per line on
+/// standard output; or "none". Throws UsageError for another word.
 StudyRun::Report study_report(const std::string& kind);
 
 /// Runs a study in this process, each item on all cores. Throws what StudyRun throws.

@@ -27,8 +27,8 @@ namespace fs = std::filesystem;
 using json = nlohmann::json;
 
 constexpr Reduce kReduces[] = {Reduce::none, Reduce::steps, Reduce::heads, Reduce::all};
-// What a study measures that names no measures: what the policy changes for the queries that come
-// later, those of the answer first, and what it keeps. A trace without such queries has no value.
+// The measures of a study that names none: the policy's changes for later queries, those of the
+// answer first, and the kept share. A trace without such queries has no value.
 constexpr const char* kFirstMeasures[] = {"answer_residual_change", "answer_worst_layer_error",
                                           "question_residual_change", "later_residual_change",
                                           "retained"};
@@ -112,7 +112,7 @@ class Fields {
     if (value.is_string() && std::count(words.begin(), words.end(), word) > 0) return word;
     fail(field, fmt::format("write one of {}", fmt::join(words, ", ")));
   }
-  /// What a part of the file's content is refused for, as a failure of the file.
+  /// Turns a refusal of a part of the content into an error of the file.
   void within(const char* field, const std::function<void()>& work) const {
     try {
       work();
@@ -126,7 +126,7 @@ class Fields {
   json document_;
 };
 
-/// A text as a part of a glob that stands for itself.
+/// A text as a part of a glob that matches only itself.
 std::string without_wildcards(const std::string& text) {
   std::string result;
   for (const char c : text) {
@@ -449,7 +449,7 @@ Study read_study(const std::filesystem::path& path) {
     study.reduce = *std::find_if(std::begin(kReduces), std::end(kReduces),
                                  [&](Reduce one) { return word == reduce_name(one); });
   }
-  // Last: what the file alone gets wrong comes first.
+  // Last: errors of the file itself come first.
   if (replays) study.traces = find_files(fields, fields.at("traces"), "traces", path);
   read_runs(fields, path, study);
   return study;

@@ -13,8 +13,8 @@
 
 namespace kvloupe {
 
-/// What the results of a study keep of each replay, beside one value per measure: the mean over its
-/// heads.
+/// The values of each replay that a study's results keep, beside one value per measure: the mean
+/// over its heads.
 enum class Reduce {
   none,   // a value per head and step
   steps,  // a value per head
@@ -42,7 +42,7 @@ struct ModelTask {
   std::vector<PromptPlace> prompts = {};  // its own; empty: those of the study
 };
 
-/// What a study file says, checked.
+/// The content of a study file, checked.
 struct Study {
   std::filesystem::path path;
   std::vector<StudyTrace> traces;  // in the file's order, those of a glob by name; none twice

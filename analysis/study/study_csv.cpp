@@ -12,8 +12,7 @@
 namespace kvloupe {
 
 namespace {
-/// What a comparison has to know of the item, in words (ComparisonTerms); empty for a policy that
-/// this program does not have.
+/// The item's ComparisonTerms in words; empty columns for a policy that this program does not have.
 std::string terms_of(const StudyResults::Item& item) {
   try {
     const Compression compression = item.compression == compression_name(Compression::context_only)

@@ -1,6 +1,6 @@
 #pragma once
-// What the values of a study measure: measures of replays, and those of the tasks that
-// `kvloupe-capture study` runs in the model.
+// The measures of a study: those of replays, and those of the tasks that `kvloupe-capture study`
+// runs in the model.
 
 #include <optional>
 #include <span>

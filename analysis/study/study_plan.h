@@ -9,12 +9,12 @@
 
 namespace kvloupe {
 
-/// What items are made from: a trace, or a prompt of a task.
+/// The source of items: a trace, or a prompt of a task.
 struct StudySource {
   std::string name;      // as results show it: the trace, or the task and its prompt
   std::string identity;  // changes with the content; empty: cannot be opened
   std::string task = kReplayTask;
-  /// Of a task: the prompt, or how it is generated.
+  /// The prompt of a task, or how it is generated.
   PromptPlace prompt = {};
   int length = 0;  // tokens; 0: the prompt of that place
   double depth = 0.0;
@@ -56,9 +56,9 @@ struct StudyPlan {
 /// million items.
 StudyPlan plan_study(const Study& study);
 
-/// What a replay costs, in multiplications, roughly: L · Hq · d · Σ over steps of (queries of the
-/// step + 1) · (entries present at the step). The products of queries and keys, once for the
-/// policy's block and once for what is measured of the step's last query.
+/// The approximate cost of a replay in multiplications: L · Hq · d · Σ over steps of (queries of
+/// the step + 1) · (entries present at the step). These are the products of queries and keys, once
+/// for the policy's block and once for the measures of the step's last query.
 double replay_cost(const ModelInfo& model, const std::vector<Block>& steps, int budget);
 
 }  // namespace kvloupe

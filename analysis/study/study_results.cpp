@@ -53,7 +53,7 @@ CREATE TABLE IF NOT EXISTS models (trace INTEGER PRIMARY KEY, fingerprint TEXT N
 CREATE TABLE IF NOT EXISTS folders (folder TEXT PRIMARY KEY) WITHOUT ROWID;
 )";
 
-/// What results depend on, by the name that a message about a change gives it.
+/// The settings that results depend on, each with its name in a message about a change.
 std::vector<std::pair<std::string, std::string>> settings_of(const Study& study) {
   std::vector<std::string> traces, policies, budgets, blocks, files, prompts, tasks;
   for (const PromptPlace& prompt : study.prompts) prompts.push_back(prompt.name);
@@ -327,7 +327,7 @@ void StudyResults::check_same(const Settings& settings, const Study& study, cons
     Statement measure(database_, "INSERT INTO measures VALUES (?, ?)");
     for (std::size_t i = old_measures.size(); i < new_measures.size(); ++i)
       measure.bind(0, static_cast<long>(i)).bind(1, new_measures[i]).run();
-    // What the plan did not know while a trace could not be opened.
+    // The plan did not know these while a trace could not be opened.
     Statement item(database_,
                    "UPDATE items SET entries = ?, tokens = ?, compression = ? WHERE item = ? AND "
                    "state != 'done'");

@@ -28,7 +28,7 @@ class StudyResults {
   struct Checked {};
   StudyResults(const std::filesystem::path& path, Checked checked);
   /// Opens the results of this study to go on, or makes the file. Throws FileError as above, and
-  /// where the file holds another study or a trace has changed since, with what differs.
+  /// where the file holds another study or a trace has changed since, and names the difference.
   StudyResults(const std::filesystem::path& path, const Study& study, const StudyPlan& plan);
   /// Opens results to which others are to be joined, or makes the file with the study of another
   /// results file, all of whose items wait.
@@ -57,7 +57,7 @@ class StudyResults {
   /// The prompt of an item that ran in the model; an empty one of a replay, and of results of
   /// earlier versions, which kept none.
   StudyPrompt prompt(int item);
-  /// Of the models that ran the prompts, each once: of a whole study, at most one.
+  /// The fingerprints of the models that ran the prompts, each once. A whole study has at most one.
   std::vector<std::string> fingerprints();
   /// Takes the items that are done in another results file of the same study and not here, with
   /// their values, and the problems of those that wait here and failed there; all or nothing.

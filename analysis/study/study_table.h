@@ -19,8 +19,9 @@ struct StudyTable {
   std::vector<std::vector<char>> has_value;  // [measures][items] whether the file has a row
 
   std::vector<char> by_head;  // [measures] whether the file has values of heads or layers
-  /// Of the first measure with values, at its first block size: the policies with a value, and the
-  /// prompts that have one of each of these at the same budget, for the budget with the most.
+  /// For the first measure with values, at its first block size: the number of policies with a
+  /// value, and the number of prompts with a value for each of these policies at one budget, for
+  /// the budget with the most such prompts.
   int compared_policies = 0, compared_prompts = 0;
 
   long done() const;

@@ -115,10 +115,10 @@ std::vector<StudyValue> StudyWorker::values(const StudyTask& task) {
   request.shared = shared_.get();
   request.prefix = prefix_.get();
   request.cheap = false;
-  // What is kept of a step, or only of all of them.
+  // Whether the results keep values over all steps instead of values per step.
   request.summary = task.reduce == Reduce::all || task.reduce == Reduce::steps;
-  // The measures asked for and no others follow from what a replay keeps. Where entries are merged
-  // or scores are read, that would replay once more.
+  // measure_replay() computes only the requested measures from a finished replay. With merged
+  // entries or measures of scores it would replay again, so the replay measures at once.
   request.metrics = makes_entries(request.policy) || has_part(request.policy, PartKind::storage) ||
                     reads_scores({false, task.measures}, request.policy);
   Replay result = replay(*trace_, request, progress);
@@ -139,7 +139,7 @@ std::vector<StudyValue> StudyWorker::values(const StudyTask& task) {
   return values;
 }
 
-/// Of every query head of the open trace.
+/// The roles of every query head of the open trace.
 std::vector<StudyRole> StudyWorker::roles() {
   Progress progress;
   ReadsRequest request{.tokens = {0}, .roles = true, .states = &states_};
@@ -160,7 +160,7 @@ std::vector<StudyRole> StudyWorker::roles() {
 void StudyWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
   outcome.values = values(task);
   outcome.model = model_;
-  // A role is asked for as a measure of heads. What names a head is a number of its query heads.
+  // A study asks for a role as a measure of heads, but roles belong to query heads.
   const auto is_role = [](const std::string& measure) {
     return std::any_of(role_catalog().begin(), role_catalog().end(),
                        [&](const RoleInfo& role) { return measure == role.name; });

@@ -1,5 +1,5 @@
 #pragma once
-// The work of a study: what a process is given, what it gives back, and how it computes that.
+// The work of a study: the task of a process, its outcome, and the worker that computes it.
 
 #include <memory>
 #include <string>
@@ -29,7 +29,7 @@ struct StudyTask {
   int block = 0;
   std::string compression;
   std::vector<std::string> measures;  // of the item's task
-  /// The largest budget of the task's other runs, as written: what these can have in common.
+  /// The largest budget of the task's other runs, as written: shared data of these.
   std::string largest_budget;
   Reduce reduce = Reduce::steps;
 };
@@ -43,7 +43,7 @@ struct StudyValue {
   double value = 0.0;
 };
 
-/// What was run in the model, so that it can be run again.
+/// A prompt that ran in the model, stored so that it can run again.
 struct StudyPrompt {
   std::string stored;    // JSON (capture/eval/stored_prompt.h); empty: not known
   std::string expected;  // JSON: a list of the right answers; empty where the task has none
@@ -59,7 +59,7 @@ struct StudyRole {
   double value = 0.0;  // NaN: the trace has no query to tell
 };
 
-/// What became of an item.
+/// The outcome of an item.
 struct StudyOutcome {
   int item = 0;
   std::string problem;  // one line; empty: it was computed
@@ -88,8 +88,8 @@ class ItemWorker {
 };
 
 /// Replays items. The trace of the last one stays open and its states in memory, up to 1 GiB, so
-/// that replays of one trace read its states once; and what is measured of the trace or of the full
-/// cache, up to 256 MiB, so that it is computed once.
+/// that replays of one trace read its states once; and measures of the trace or of the full cache,
+/// up to 256 MiB, so that they are computed once.
 class StudyWorker final : public ItemWorker {
  public:
   /// `threads`: of each replay; 0: all cores. Values do not depend on the number.

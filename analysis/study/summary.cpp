@@ -58,7 +58,7 @@ std::vector<SummaryRow> summarise(StudyResults& results) {
   });
   std::vector<SummaryRow> rows;
   for (int m = 0; m < static_cast<int>(measures.size()); ++m) {
-    // Of the items that can have the measure; the full cache of a task is in the task's tables.
+    // Takes the items that can have the measure. The full cache of a task is in the task's tables.
     const auto known = find_study_measure(measures[static_cast<std::size_t>(m)]);
     const std::vector<StudyResults::Item> own = of_task(items, known ? known->task : kReplayTask);
     std::vector<StudyResults::Item> budgeted = own;

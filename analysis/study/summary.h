@@ -18,8 +18,8 @@ struct SummaryRow {
   std::optional<MeanInterval> from_first;  // the mean of the paired differences from that
 };
 
-/// Of the items that are done: measures, then blocks, then budgets, then policies, in the study's
-/// order. A trace's value is the mean over its heads.
+/// Summarises the items that are done. Rows are ordered by measure, then block, then budget, then
+/// policy, in the study's order. A trace's value is the mean over its heads.
 std::vector<SummaryRow> summarise(StudyResults& results);
 
 /// A table in Markdown for each measure.

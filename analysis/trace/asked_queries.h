@@ -1,7 +1,7 @@
 #pragma once
-// Whose queries a measure asks. A step's own last query is what many policies choose by, so that a
-// measure that asks it judges a policy by the policy's own choice. What the model will say hangs on
-// the queries that come later: those of the question, and those that write the answer.
+// Whose queries a measure asks. Many policies choose by a step's own last query, so a measure with
+// that query judges a policy by the policy's own choice. The model's answer depends on the queries
+// that come later: those of the question, and those that write the answer.
 
 #include <array>
 #include <vector>
@@ -20,8 +20,8 @@ inline constexpr std::array<Asked, 3> kAllAsked = {Asked::question, Asked::answe
 /// "question", "answer", "later": the beginning of a measure's name.
 const char* asked_name(Asked asked);
 
-/// The answer: the segment "answer" of the prompt, where the trace has one; else what was
-/// generated.
+/// The answer: the segment "answer" of the prompt, where the trace has one; else the generated
+/// tokens.
 TokenRange answer_tokens(const TokenTable& tokens, const RunInfo& run);
 
 /// Most later queries that a measure takes its mean over. From more tokens it takes a sample.

@@ -4,7 +4,7 @@
 
 namespace kvloupe {
 
-/// What the full cache of the trace's model takes in 16 bits, over all layers.
+/// The bytes of the full cache of the trace's model in 16 bits, over all layers.
 struct CacheBytes {
   double per_token = 0.0;  // keys and values of one token in every head of every cache
   double states = 0.0;     // states of fixed size, in the model's own type

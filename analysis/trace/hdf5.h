@@ -65,9 +65,9 @@ class Handle {
   Close close_ = nullptr;
 };
 
-/// How many closings the library has called failed so far. A dataset's last bytes reach its file when
-/// it is closed, often in a destructor, where nobody can throw: whoever writes a file compares this
-/// number before and after.
+/// How many closings the library has called failed so far. A dataset's last bytes reach its file
+/// when it is closed, often in a destructor, where nobody can throw: a writer of a file compares
+/// this number before and after.
 std::uint64_t failed_closings();
 
 /// Throws Failure(what), with the operating system's reason if there is one.
@@ -83,8 +83,8 @@ Handle merged_entry_type(bool in_file);
 Handle string_type();
 Handle open_group(hid_t parent, const std::string& path);
 Handle create_group(hid_t parent, const std::string& path);
-/// True where every link along an absolute path exists. Throws Failure where one is no hard link: it
-/// may lead to any other file that this person can read. All openings of a path ask this first.
+/// True where every link along an absolute path exists. Throws Failure where one is no hard link:
+/// it may lead to any other file that this person can read. All openings of a path ask this first.
 bool exists(hid_t file, const std::string& path);
 /// Absolute paths of all datasets, in the order of their names.
 std::vector<std::string> dataset_paths(hid_t file);

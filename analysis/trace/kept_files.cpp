@@ -76,7 +76,7 @@ bool is_weights(std::string_view name) {
          rest == "-f32-f32.h5";
 }
 
-/// What a file of this name is, in the folder ("") or in one of its folders.
+/// The kind of a file with this name, in the cache folder itself ("") or in one of its folders.
 std::optional<KeptKind> kind_of(std::string_view folder, std::string_view name) {
   if (folder.empty()) {
     if (name.starts_with("demo-") && is_hashed(name, 8)) return KeptKind::demo_trace;
@@ -141,7 +141,7 @@ std::string mark_name(std::string_view folder, std::string_view name) {
   return folder.empty() ? std::string(name) : fmt::format("{}+{}", folder, name);
 }
 
-/// Where a kept file stands in a cache folder.
+/// The place of a kept file in a cache folder.
 struct Place {
   fs::path root;
   std::string folder, name;
@@ -341,8 +341,8 @@ FileUse::FileUse(const fs::path& file) {
   if (!place) return;
   Descriptor opened(open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (opened.value() < 0) return;
-  // Whoever lists the files holds a lock for a moment. A file system without locks has none to wait
-  // for.
+  // A program that lists the files holds a lock for a moment. A file system without locks has none
+  // to wait for.
   constexpr int kTries = 50;
   for (int i = 0; i < kTries && flock(opened.value(), LOCK_SH | LOCK_NB) != 0; ++i) {
     if (errno != EWOULDBLOCK) break;

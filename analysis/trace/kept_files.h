@@ -28,11 +28,12 @@ struct KeptFile {
   bool in_use = false;    // a program has it open
 };
 
-/// Of which model and tokens a file of the cache folder is, in one line: "SmolLM2, 1973 tokens, h2o
-/// at 256"; of weights the model and their form. Opens it; empty where it says nothing or cannot be read.
+/// The model and tokens of a file of the cache folder, in one line: "SmolLM2, 1973 tokens, h2o at
+/// 256"; for weights, the model and their form. Opens the file; empty if it has neither or cannot
+/// be read.
 std::string about_kept_file(const KeptFile& file);
 
-/// What a removal did.
+/// The result of a removal.
 struct Removal {
   int files = 0;
   std::uint64_t bytes = 0;

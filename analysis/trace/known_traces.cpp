@@ -121,7 +121,8 @@ void KnownTraces::add(const std::string& fingerprint) {
   const int descriptor = open(
       list_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
   if (descriptor < 0) return;
-  // The line's end comes first, too: what a killed writer left of a line spoils no other.
+  // The line's end comes first, too: an unfinished line of a killed writer does not damage other
+  // lines.
   const std::string line = "\n" + fingerprint + "\n";
   static_cast<void>(!write(descriptor, line.data(), line.size()));
   close(descriptor);

@@ -17,8 +17,8 @@ std::string trace_fingerprint(int descriptor);
 class KnownTraces {
  public:
   /// `list`: a file that keeps them from one start to the next, 66 bytes a trace, at most
-  /// 256 KiB. What is damaged in it is ignored; so is all of it where another user could have
-  /// written it. Empty: they are known as long as this object lives.
+  /// 256 KiB. Damaged lines are ignored, and so is the whole list if another user could have
+  /// written it. Empty: the traces are known as long as this object lives.
   explicit KnownTraces(std::filesystem::path list) : list_(std::move(list)) {}
 
   bool knows(const std::string& fingerprint);

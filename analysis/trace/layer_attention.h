@@ -12,7 +12,7 @@
 
 namespace kvloupe {
 
-/// How the queries of one layer attend. What they see is the layer's window (ModelInfo).
+/// How the queries of one layer attend. The tokens that they see are in ModelInfo::reach().
 struct LayerAttention {
   double scale = 0.0;              // the factor of q·k in the logits, usually 1/sqrt(d)
   double softcap = 0.0;            // logits are c·tanh(scale·q·k / c); 0: none
@@ -27,7 +27,7 @@ struct LayerAttention {
     return {scale, softcap,
             sink_logits.empty() ? LogitRule::kNoSink : static_cast<double>(sink_logits.at(index))};
   }
-  /// That of `count` query heads from `first` on, which are then numbered from 0.
+  /// The attention of `count` query heads from `first` on, renumbered from 0.
   LayerAttention of_heads(int first, int count) const {
     LayerAttention part = *this;
     if (!sink_logits.empty()) {

@@ -7,11 +7,10 @@
 
 namespace kvloupe {
 
-/// What the layers are, where they are not all alike: "6 attention, 18 gated delta net"; else
-/// empty.
+/// The kinds of the layers: "6 attention, 18 gated delta net"; empty if all are alike.
 std::string layer_kinds_text(const Trace& trace);
 
-/// What a reader of numbers must know of such layers, a line each: latent or shared caches, gates.
+/// Notes that such layers require beside numbers, a line each: latent or shared caches, gates.
 std::vector<std::string> layer_kinds_notes(const Trace& trace);
 
 /// The shapes of the layers with queries: "2 of 16 query heads and 2 key-value heads, keys of 256,

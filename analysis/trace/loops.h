@@ -15,7 +15,7 @@ struct Loop {
   bool operator==(const Loop&) const = default;
 };
 
-/// The loops of a text, and what they take of it.
+/// The loops of a text, and their share of it.
 struct Loops {
   std::vector<Loop> spans;  // by first token; a loop inside another one is left out
   int tokens = 0;           // that are part of a loop
@@ -30,7 +30,7 @@ inline constexpr int kLoopRepeats = 3;
 inline constexpr int kLoopTokens = 16;
 inline constexpr int kLongestLoop = 1024;
 
-/// The loops of ids[first, end): what a model wrote after a prompt of `first` tokens.
+/// The loops of ids[first, end): the model's text after a prompt of `first` tokens.
 Loops find_loops(std::span<const std::int32_t> ids, int first);
 
 }  // namespace kvloupe

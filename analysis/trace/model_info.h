@@ -17,7 +17,7 @@ enum class RopePairing {
 /// the trace is 0.
 inline constexpr const char* kNoRotation = "no rotation";
 
-/// What a layer keeps of the tokens before (docs/trace-format.md, *Version 2*).
+/// The state that a layer keeps of earlier tokens (docs/trace-format.md, *Version 2*).
 enum class LayerKind {
   attention,  // keys and values of each of its heads
   none,       // nothing that a policy could evict: a state of fixed size, or nothing
@@ -41,7 +41,7 @@ struct Reach {
   constexpr bool all() const { return window == 0 && chunk == 0; }
   /// The most tokens that a query sees; 0: all.
   constexpr int span() const { return chunk > 0 ? chunk : window; }
-  /// What holds these tokens, in a word.
+  /// The kind of limit, in a word.
   constexpr const char* name() const { return chunk > 0 ? "chunk" : "window"; }
   bool operator==(const Reach&) const = default;
 };
@@ -64,12 +64,12 @@ constexpr int first_unseeing(int token, const Reach& reach, int tokens) {
   return end;
 }
 
-/// `/model` of a trace; or what holds in one of its layers (Trace::layer_model).
+/// `/model` of a trace; or of one of its layers (Trace::layer_model).
 struct ModelInfo {
   std::string name;
   std::string architecture;
   int num_layers = 0;  // L
-  // Of `/model`: those of most layers. Of a layer without a cache: 0 heads.
+  // In `/model`, the numbers of most layers. A layer without a cache has 0 heads.
   int num_heads = 0;     // Hq, query heads
   int num_kv_heads = 0;  // Hk, key-value heads; divides num_heads
   int head_dim = 0;      // d, of a query or a key
@@ -84,19 +84,19 @@ struct ModelInfo {
   /// W: a query sees the W tokens up to its own; 0: all of them. A layer may have its own
   /// (Trace::window).
   int sliding_window = 0;
-  /// Of one layer: a query sees the tokens of its own chunk of so many; 0: without chunks.
+  /// The chunk size of one layer: a query sees the tokens of its own chunk; 0: without chunks.
   int chunk_size = 0;
   int chunked_tokens = 0;  // T of a trace with chunks (Reach::tokens)
   std::string config;      // the whole config.json
-  // How the file of the weights stores them, where that says something: "GGUF", its most common
-  // type such as "Q4_K", and the file's name. Else empty.
+  // How the file of the weights stores them, if this is informative: "GGUF", its most common type
+  // such as "Q4_K", and the file's name. Else empty.
   std::string weights_format, weights_type, weights_file;
 
   /// Whether the heads of latent attention were captured one by one, which no cache holds.
   bool expanded_latent = false;
   /// Heads of each layer's own cache [L], 0 where it has none; empty: num_kv_heads in all layers.
   std::vector<int> cache_heads;
-  // Of one layer.
+  // Fields of one layer.
   LayerKind kind = LayerKind::attention;
   std::string mixer;     // what a layer without a cache is, in words; may be empty
   int shares_with = -1;  // of kind shared: the layer whose keys and values it reads
@@ -182,7 +182,7 @@ struct MergedEntry {
 struct TokenTable {
   std::vector<std::int32_t> ids;  // [T]
   /// [T], empty if the trace has none. As read: valid UTF-8 with the text's own line feeds and
-  /// backslashes, in which \xNN stands for a byte that is none of UTF-8. To a writer: any bytes.
+  /// backslashes, in which \xNN is a byte that is not UTF-8. To a writer: any bytes.
   std::vector<std::string> text;
   std::vector<std::uint8_t> segment;  // [T] index into segment_names; empty if the trace has none
   std::vector<std::string> segment_names;

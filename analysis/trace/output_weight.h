@@ -12,7 +12,8 @@
 namespace kvloupe {
 
 /// The rows of W_O that belong to one query head [d,D], in the precision of the file: in the trace
-/// of a large model they are most of what a measure reads, and halves take half the memory.
+/// of a large model they are most of the bytes that a measure reads, and halves take half the
+/// memory.
 class OutputWeight {
  public:
   OutputWeight() = default;
@@ -29,7 +30,7 @@ class OutputWeight {
   float operator()(Eigen::Index row, Eigen::Index col) const;
   /// The first row with a number that is not finite, or −1.
   Eigen::Index first_row_not_finite() const;
-  /// All of it as floats, exact: what is held, or `room`, filled.
+  /// All of it as floats, exact: the held matrix, or `room`, filled.
   const Matrix& floats(Matrix& room) const;
   /// x W_O of one head output x [d], in double: [D].
   Eigen::VectorXd apply(const Eigen::VectorXd& x) const;

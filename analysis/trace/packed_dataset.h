@@ -10,8 +10,8 @@ namespace kvloupe::hdf5 {
 
 // All throw Failure and are called under Lock.
 
-/// gzip packs at most 1032 to 1: a dataset that claims more than this per stored byte is a lie, and
-/// what it claims would be allocated.
+/// gzip packs at most 1032 to 1: a dataset that claims more than this per stored byte is false, and
+/// its claimed size would be allocated.
 inline constexpr std::uint64_t kMostCompression = 1100;
 
 /// Refuses a packed dataset that read_part() cannot unpack: another filter than gzip, shuffle and

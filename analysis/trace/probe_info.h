@@ -16,8 +16,8 @@ struct ProbePass {
   Block context;  // what is read again: the last context.size() tokens of the pass
 };
 
-/// A second pass over the context that a trace holds beside its tokens (`/probe`): what the model
-/// asks of its cache when it reads the context again (KVzip, KVCompose).
+/// A second pass over the context that a trace holds beside its tokens (`/probe`): the queries of
+/// the model when it reads the context again (KVzip, KVCompose).
 struct ProbeInfo {
   std::string kind;               // "repeat" or "reread"; of other programs any word
   int context_end = 0;            // the context: the tokens [0, context_end) of the trace

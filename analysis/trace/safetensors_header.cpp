@@ -27,8 +27,8 @@ constexpr std::array kDtypes{
     DtypeName{"BOOL", 1}, DtypeName{"F8_E4M3", 1}, DtypeName{"F8_E5M2", 1},
 };
 
-/// Parses a JSON object. `fail` is called with what is wrong, and must throw: no JSON object, or a
-/// name that an object gives twice, of which a parser would silently take one.
+/// Parses a JSON object. `fail` is called with the error, and must throw: no JSON object, or a name
+/// that an object gives twice, of which a parser would silently take one.
 template <typename Fail>
 nlohmann::json parse_unique(std::string_view text, const Fail& fail) {
   std::vector<std::set<std::string>> names;  // of the objects around the place being read

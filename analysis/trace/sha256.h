@@ -10,7 +10,7 @@ namespace kvloupe {
 
 constexpr std::size_t kSha256Digits = 64;
 
-/// SHA-256 of what is added. Every method throws WorkError where the library has no SHA-256.
+/// SHA-256 of the added bytes. Every method throws WorkError where the library has no SHA-256.
 class Sha256 {
  public:
   Sha256();

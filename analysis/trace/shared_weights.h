@@ -58,8 +58,8 @@ class WeightsWriter {
   std::unique_ptr<Impl> impl_;
 };
 
-/// What a trace lacks because its weights are kept elsewhere and are not there, and what to do, in
-/// one line; empty: nothing.
+/// The parts that a trace lacks because its weights, kept elsewhere, are missing, with the remedy,
+/// in one line; empty: nothing is missing.
 std::string missing_weights(const Trace& trace);
 /// The form of the weights that it takes from elsewhere; empty: none.
 std::string named_weights_form(const Trace& trace);

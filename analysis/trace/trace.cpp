@@ -112,7 +112,7 @@ struct Trace::Impl {
     }
     return layers[static_cast<std::size_t>(layer)];
   }
-  /// What holds in a layer that has queries and keys. Throws UsageError for another one.
+  /// The model as a layer with queries and keys has it. Throws UsageError for another layer.
   const ModelInfo& attending(int layer) const {
     const ModelInfo& own = layer_at(layer).model;
     if (own.attends()) return own;

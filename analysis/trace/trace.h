@@ -34,7 +34,7 @@ class Trace {
   const std::filesystem::path& path() const;
   /// Changes when the file's content does: size and modification time. Part of every cache key.
   const std::string& identity() const;
-  /// Of `/model`: its heads and widths are those of most layers; see layer_model().
+  /// The content of `/model`. Its heads and widths are those of most layers; see layer_model().
   const ModelInfo& model() const;
   const RunInfo& run() const;
   const TokenTable& tokens() const;
@@ -44,16 +44,16 @@ class Trace {
   /// How many tokens a query of the layer sees, its own included: its sliding window; 0 if it has
   /// none, or if the window hides nothing because the trace is not longer than the window.
   int window(int layer) const;
-  /// What a query of the layer sees: all tokens up to its own, its window or its chunk.
+  /// The tokens that a query of the layer sees: all up to its own, its window or its chunk.
   Reach reach(int layer) const;
-  /// That of the layer whose queries see the fewest tokens.
+  /// The reach of the layer whose queries see the fewest tokens.
   Reach narrowest_reach() const;
   /// Whether all layers have the same reach.
   bool same_reach() const;
   /// How the queries of the layer attend.
   LayerAttention attention(int layer) const;
-  /// What holds in one layer: model() with the layer's own kind, heads, widths and rotation, and
-  /// window() as its sliding window. A layer without a cache has 0 heads.
+  /// The model as one layer has it: model() with the layer's own kind, heads, widths and rotation,
+  /// and window() as its sliding window. A layer without a cache has 0 heads.
   const ModelInfo& layer_model(int layer) const;
   /// The layers with a cache of their own, in which a policy decides; at least one.
   const std::vector<int>& storing_layers() const;
@@ -81,8 +81,8 @@ class Trace {
   Matrix queries(int layer, const Block& tokens) const;
   Matrix keys(int layer, const Block& tokens) const;
   Matrix values(int layer, const Block& tokens) const;
-  /// What the outputs of the layer's heads are multiplied by, [T,Hq·d of a value]; empty where the
-  /// layer has no gate.
+  /// The factors of the outputs of the layer's heads, [T,Hq·d of a value]; empty where the layer
+  /// has no gate.
   Matrix gate(int layer) const;
   bool has_gate(int layer) const;
   /// [d,D]: W_O's slice for one query head; nothing if the trace has none.

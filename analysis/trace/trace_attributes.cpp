@@ -172,7 +172,7 @@ LayerKind kind_of(const std::string& name, int layer) {
                   layer, in_one_line(name, kMostMixer)));
 }
 
-/// What version 2 says of a layer.
+/// The attributes of a layer in version 2.
 void read_shape(const Attributes& attributes, int layer, LayerAttributes& result) {
   const hid_t id = attributes.id();
   const auto optional = [&](const char* name, std::int64_t least,

@@ -27,7 +27,7 @@ void write_layer_attributes(hid_t group, const LayerAttributes& layer);
 /// complete, an attribute missing, of the wrong kind or out of range. Call under hdf5::Lock.
 TraceAttributes read_trace_attributes(hid_t file);
 
-/// What holds in each layer: `/model` with the layer's own shape, window and rotation. Throws
+/// The model as each layer has it: `/model` with the layer's own shape, window and rotation. Throws
 /// hdf5::Failure where layers disagree: a `shares_with` that names no earlier layer with a cache,
 /// heads that do not divide, widths beyond their bounds.
 std::vector<ModelInfo> layer_models(const ModelInfo& model,

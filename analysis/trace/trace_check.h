@@ -11,8 +11,8 @@ namespace kvloupe {
 // this program neither wrote nor read before is first walked through by a child process, which may
 // crash (trace_walk.h, confinement.h).
 
-/// The first line of main(). From now on this process checks every trace that it opens. Where it
-/// was itself started to check one, it does that and ends.
+/// Call this in the first line of main(). From then on this process checks every trace that it
+/// opens. A process that was itself started to check a trace does that and ends.
 void begin_trace_checks(int argc, char** argv);
 
 /// How begin_trace_checks() sets checks up, for tests: the program that is started to check, and

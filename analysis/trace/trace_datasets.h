@@ -1,5 +1,5 @@
 #pragma once
-// An open trace file and what may be read of it: every dataset is checked before it is read, since
+// An open trace file and its readable datasets: every dataset is checked before it is read, since
 // nobody vouches for the file.
 
 #include <cstdint>
@@ -36,8 +36,8 @@ class TraceDatasets {
   std::uint64_t bytes() const { return file_bytes_; }
 
   /// For a trace that names weights kept elsewhere: finds them in the cache folder, so that their
-  /// datasets are read as if they stood in this file. Throws Failure; call under Lock. Weights that
-  /// are not there, or are not right, are told by missing_weights().
+  /// datasets are read as if they stood in this file. Throws Failure; call under Lock.
+  /// missing_weights() reports missing or wrong weights.
   void use_shared_weights(const ModelInfo& model);
   /// The file they are in; null: none.
   const TraceDatasets* weights() const { return weights_.get(); }

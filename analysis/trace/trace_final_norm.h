@@ -41,12 +41,12 @@ class TraceFinalNorm {
   /// The trace must outlive it.
   explicit TraceFinalNorm(const Trace& trace);
 
-  /// False: the trace does not say what the norm does; only head_row() may be called.
+  /// False: the trace does not describe the norm; only head_row() may be called.
   bool known() const { return trace_.has_final_norm(); }
   const Eigen::VectorXd& weight() const { return weight_; }  // [D]
   bool centred() const { return centred_; }
   double rms(int token) const;
-  /// x̂ of one token: [D]. 0 where the weight is 0, since h does not tell x̂ there.
+  /// x̂ of one token: [D]. 0 where the weight is 0, because h does not determine x̂ there.
   Eigen::VectorXd normed(int token) const;
   /// The output head's row of one token of the vocabulary: [D]; without the whole head, of one that
   /// occurs in the trace.

@@ -15,8 +15,8 @@ struct TraceSize {
   std::uint64_t lm_head = 0;         // the whole one
   // Log-sum-exps, norms, hidden states, predictions, rows of the head, texts, HDF5's own.
   std::uint64_t other = 0;
-  /// Of a trace that takes its weights from the cache folder, what these take there, if they are
-  /// yet to be written. No part of the file.
+  /// The bytes that weights kept in the cache folder take there, if they are yet to be written.
+  /// They are not part of the file.
   std::uint64_t shared_weights = 0;
 
   std::uint64_t total() const { return states + attention + output_weights + lm_head + other; }
@@ -44,9 +44,9 @@ bool holds_lm_head(const ModelInfo& model, int tokens, bool store_f32);
 /// many different tokens: one for each of them, or none where these would take more than 16 MB.
 int held_lm_head_rows(const ModelInfo& model, int different_tokens);
 
-/// The size of the file that TraceWriter makes of a run, foreseen within a few per cent; the most
-/// that it takes where the run may generate fewer tokens than `run.generated`. What is not known
-/// before the run is left out: merges of a policy, and that states overflow float16.
+/// The forecast size of the file that TraceWriter makes of a run, within a few per cent. It is an
+/// upper limit if the run may generate fewer tokens than `run.generated`. The forecast leaves out
+/// two facts that are unknown before the run: a policy's merges, and states that overflow float16.
 TraceSize trace_size(const ModelInfo& model, const RunInfo& run, const TraceWriterOptions& options,
                      const TraceContents& contents);
 

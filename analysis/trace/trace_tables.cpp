@@ -23,9 +23,9 @@ bool is_spelled(hid_t texts) {
   return hdf5::read_integer(texts, layout::kSpelled).value_or(0) != 0;
 }
 
-/// A token's text in memory: valid UTF-8 in which a line feed is one. What is not UTF-8 stays
-/// spelled. Where the file does not say how its texts are spelled, only a piece that is nothing but
-/// a line feed is known for one.
+/// A token's text in memory: valid UTF-8, with real line feeds. Bytes that are not UTF-8 stay
+/// spelled. If the file does not say how its texts are spelled, only a piece that is nothing but a
+/// line feed is recognised as a line feed.
 std::string text_in_memory(const std::string& stored, bool spelled) {
   if (spelled) return readable_bytes(spelled_bytes(stored));
   return stored == "\\n" || stored == "<0x0A>" ? "\n" : stored;

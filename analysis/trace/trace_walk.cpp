@@ -32,7 +32,8 @@ void touch(const Dataset& dataset, const std::string& path) {
 
 void walk_trace(const fs::path& path) {
   const TraceDatasets datasets(path);
-  // What a file of weights must hold follows from the trace that names it (shared_weights.h).
+  // A file of weights is not opened as a trace: the trace that names the file determines its
+  // required content (shared_weights.h).
   const bool is_weights = datasets.guarded([&] {
     return hdf5::read_text(hdf5::open_group(datasets.file(), "/"), "format").value_or("") ==
            layout::kWeightsFormat;

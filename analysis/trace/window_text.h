@@ -11,7 +11,7 @@ namespace kvloupe {
 /// of 1024 tokens in 12 of 24 layers" where some layers see everything; empty if all do.
 std::string window_text(const Trace& trace);
 
-/// What a note about a window ends with: the same for all windows.
+/// The end of a note about a window: the same for all windows.
 inline constexpr std::string_view kLeavesTheWindow =
     ": entries that no later query sees leave the cache before the policy decides; this is not an "
     "eviction";

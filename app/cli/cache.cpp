@@ -1,4 +1,4 @@
-// kvloupe cache: what the cache folder holds, its limit, and how to empty it.
+// kvloupe cache: lists the cache folder, and sets its limit or empties it.
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// kvloupe demo: the window on the demo model's trace, which is captured where it is not there yet.
+// kvloupe demo: the window on the demo model's trace, which is captured if it is missing.
 
 #include <memory>
 

@@ -28,7 +28,7 @@ struct ExportOptions {
   FigureOptions options;
 };
 
-/// What the figure is made from: traces, or the results of an evaluation or a study.
+/// A maker of figures from the inputs: traces, or the results of an evaluation or a study.
 request::FigureMaker maker_of(const figure::FigureInfo& info,
                               const std::vector<std::string>& inputs) {
   if (info.needs.evaluation) {
@@ -80,7 +80,7 @@ int run_export(const ExportOptions& o) {
   return 0;
 }
 
-/// Every figure with what it shows and its choices, for --help.
+/// Every figure with its description and choices, for --help.
 std::string figure_list() {
   std::string text = "Figures:\n";
   for (const figure::FigureInfo& info : figure::figure_catalog()) {

@@ -35,7 +35,7 @@ struct FigureOptions {
 /// Adds the options to a verb.
 void add_figure_options(CLI::App& verb, FigureOptions& options);
 
-/// What the options say. Throw UsageError.
+/// The settings that the options give. Both functions throw UsageError.
 request::FigureSettings settings_of(const FigureOptions& options);
 figure::FileOptions file_options_of(const FigureOptions& options);
 

@@ -55,7 +55,7 @@ std::vector<Piece> pieces_of(const request::FigureSettings& settings) {
   return pieces;
 }
 
-/// What a piece lacks of what it is made from; empty where all is there.
+/// The input that a piece lacks; empty if all is there.
 std::string why_skipped(const Piece& piece, const request::FigureInputs& inputs) {
   const request::FigureRequest request = request::make_request(*piece.info, piece.settings, inputs);
   switch (request::missing(*piece.info, request)) {
@@ -103,7 +103,7 @@ std::string path_of(const Piece& piece, const std::filesystem::path& folder,
   return (folder / (piece.name + "." + ending)).string();
 }
 
-/// Writes the piece in every format; what the index shows of it.
+/// Writes the piece in every format; the part that the index shows.
 figure::html::GalleryPiece write_piece(const Piece& piece, const std::filesystem::path& folder,
                                        const request::FigureMaker& maker,
                                        const figure::FileOptions& options,
@@ -128,7 +128,7 @@ figure::html::GalleryPiece write_piece(const Piece& piece, const std::filesystem
   return written;
 }
 
-/// "document.h5, policy A h2o, policy B tova, budget 25%": what the gallery was made from.
+/// "document.h5, policy A h2o, policy B tova, budget 25%": the gallery's inputs.
 std::string made_from(const GalleryOptions& o) {
   std::string text;
   for (const std::string& input : o.inputs)
@@ -139,7 +139,7 @@ std::string made_from(const GalleryOptions& o) {
          ". Figures that compare policies and budgets name their own.";
 }
 
-/// What each piece came to, told in their order whatever the order they were done in.
+/// The outcome of each piece, printed in their order, whatever the order of their completion.
 class Report {
  public:
   explicit Report(std::size_t count) : lines_(count) {}

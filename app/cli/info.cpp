@@ -1,4 +1,4 @@
-// kvloupe info TRACE [--json]: what a trace holds.
+// kvloupe info TRACE [--json]: the content of a trace.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,12 +54,12 @@ std::vector<Segment> segments_of(const TokenTable& tokens) {
   return segments;
 }
 
-/// Loops in what was generated.
+/// Loops in the generated text.
 Loops loops_of(const Trace& trace) {
   return find_loops(trace.tokens().ids, trace.run().prompt_length);
 }
 
-/// What a loop says, once.
+/// The text that a loop repeats, once.
 std::string text_of(const Loop& loop, const TokenTable& tokens) {
   std::string text;
   for (int i = loop.first; i < loop.first + loop.length && !tokens.text.empty(); ++i) {
@@ -68,8 +68,8 @@ std::string text_of(const Loop& loop, const TokenTable& tokens) {
   return text;
 }
 
-/// What the optional parts that are missing, or present, mean to a person.
-/// What the file says of it: ": layer 2 and 3 more: a norm …"; empty where it says nothing.
+/// The file's reason why output weights are missing: "; layer 2 and 3 more: a norm …"; empty if it
+/// gives none.
 std::string why_without_output_weight(const Trace& trace) {
   int first = -1, layers = 0;
   for (int layer = 0; layer < trace.model().num_layers; ++layer) {
@@ -184,7 +184,7 @@ std::string weights_text(const ModelInfo& model) {
 
 std::string or_unknown(const std::string& text) { return text.empty() ? "unknown" : text; }
 
-/// On what and how fast the model was run, as far as the trace says.
+/// The device, threads and speed of the run, as far as the trace says.
 std::string computed_text(const RunInfo& run) {
   std::string text = run.dtype;
   const auto add = [&](const std::string& separator, const std::string& part) {
@@ -331,7 +331,7 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
   return out;
 }
 
-/// Of each layer of a model whose layers differ.
+/// The kind and shape of each layer, for a model whose layers differ.
 json layers_json(const Trace& trace) {
   json layers = json::array();
   for (int layer = 0; layer < trace.model().num_layers; ++layer) {

@@ -40,8 +40,8 @@ constexpr const char* kPerturbation = "perturbation_l1";
 constexpr const char* kBound = "bound_l1";
 constexpr const char* kLogDeterminant = "log_pseudo_determinant";
 
-/// What the table shows. Of the last step alone only that step is measured: a long trace then needs
-/// neither the memory nor the time that the measures of all steps take.
+/// The replay that the table shows. With `last_step_only`, only the last step is measured, which
+/// saves the memory and the time of measuring all steps of a long trace.
 Replay replay_for_table(const Trace& trace, ReplayRequest request, bool last_step_only) {
   Progress progress;
   if (!last_step_only || !request.metrics) return replay(trace, request, progress);
@@ -58,7 +58,7 @@ std::string mean_text(const StepRecord& record, const char* measure) {
   return std::isfinite(mean) ? fmt::format("{:.4g}", mean) : "-";
 }
 
-/// What the policy changes in the whole model, and whose queries were asked.
+/// The policy's change in the whole model, and whose queries were asked.
 struct Whole {
   Asked asked = Asked::later;
   AskedReplay answer;
@@ -121,8 +121,8 @@ int run_replay(const Options& options) {
   std::optional<Trace> opened;
   ReplayRequest request = options.open(opened);
   const Trace& trace = *opened;
-  // --layers and --heads filter what is printed; a layer that is not printed needs no computing,
-  // because no layer's replay depends on another's.
+  // --layers and --heads filter the output; a layer that is not printed needs no computing, because
+  // no layer's replay depends on another's.
   if (!options.layers.empty()) {
     request.layers = parse_index_list(options.layers, "layer", trace.model().num_layers);
   }

@@ -1,4 +1,4 @@
-// kvloupe study: the replays of a study into a results file; what a results file holds.
+// kvloupe study: the replays of a study into a results file; the content of a results file.
 
 #include <fmt/format.h>
 
@@ -33,8 +33,8 @@ struct Options {
   bool status = false, summary = false, merge = false;
 };
 
-/// What a study's results are asked for, as the first word; the flags of earlier versions say the
-/// same.
+/// A first word that selects an action on a study's results. Flags of earlier versions select the
+/// same actions.
 struct Word {
   const char* name;
   const char* form;  // what follows it

@@ -54,7 +54,7 @@ void print_smallest(const std::vector<SmallestBudget>& all, const std::string& m
 }
 
 int run(const Options& options) {
-  // What the command line alone can get wrong is said before any work.
+  // Errors of the command line itself are reported before any work.
   const bool none = options.measures == std::vector<std::string>{"none"};
   for (const std::string& name : options.measures) {
     if (name != "all" && !none) require_measure(name);

@@ -16,8 +16,8 @@ struct WindowWords {
 /// Adds them to a verb.
 void add_window_options(CLI::App& app, WindowWords& words);
 
-/// Loads the plugins of the preferences, for a window that stays open; what is wrong with them is
-/// said on standard error, and in the window. To be called before anything reads the catalogue of
+/// Loads the plugins of the preferences, for a window that stays open; their errors are printed on
+/// standard error, and shown in the window. To be called before anything reads the catalogue of
 /// policies.
 void load_plugins_of_preferences(WindowWords& words);
 

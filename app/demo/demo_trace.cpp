@@ -110,7 +110,7 @@ fs::path prompt_file(const DemoRun& run, const DemoPlaces& places) {
   return places.assets / "prompts" / (run.prompt + ".txt");
 }
 
-/// Of a run and places that are complete.
+/// The file of the trace. `run` and `places` have all their fields.
 fs::path trace_file(const DemoRun& run, const DemoPlaces& places) {
   std::error_code error;
   fs::path model = fs::weakly_canonical(places.assets / "demo-model", error);
@@ -137,9 +137,9 @@ std::vector<fs::path> sources_of(const DemoRun& run, const DemoPlaces& places) {
   return sources;
 }
 
-/// Whether a trace that is kept may be taken: it can be read, and all it was made from was there
-/// before it. That is told by the time at which a file was last put in its place or changed
-/// (ctime): an installed file is older than its installation by its own date.
+/// Whether a kept trace may be used: it can be read, and all its sources are older. The age of a
+/// source is its ctime, the time when it was last put in its place or changed: the modification
+/// time of an installed file is older than the installation.
 bool is_fresh(const fs::path& trace, const std::vector<fs::path>& sources) {
   const auto made = status_of(trace);
   if (!made || !S_ISREG(made->st_mode)) return false;

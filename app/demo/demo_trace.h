@@ -9,7 +9,7 @@
 
 namespace kvloupe::demo {
 
-/// Where captured traces are kept: `cache`, or the user's own folder (DemoPlaces).
+/// The folder of captured traces: `cache`, or the user's own folder (DemoPlaces).
 std::filesystem::path traces_folder(const std::filesystem::path& cache);
 
 /// A run of the demo model.
@@ -19,15 +19,15 @@ struct DemoRun {
   int block = 64;
   /// Empty: the full cache. Else a closed loop over the tokens of the run with the full cache,
   /// including the generated tokens, so that the two runs can be compared. The predictions of the
-  /// trace say what the model itself would have generated. `{needle}` in it stands for the tokens
-  /// of the segment of that name, such as 295-307.
+  /// trace show the model's own continuation. `{needle}` in it stands for the tokens of the segment
+  /// of that name, such as 295-307.
   std::string policy = {};
   std::string budget = {};  // of that
   bool own_words = false;   // of a closed loop: generate, and do not follow the full cache's tokens
   bool operator==(const DemoRun&) const = default;
 };
 
-/// Where the files are. Empty fields are looked for.
+/// The places of the files. The program looks for those whose fields are empty.
 struct DemoPlaces {
   std::filesystem::path assets;  // where job::find_asset() finds them
   std::filesystem::path cache;   // $XDG_CACHE_HOME/kvloupe, else ~/.cache/kvloupe
@@ -52,7 +52,7 @@ std::string with_segments(const std::string& policy, const TokenTable& tokens);
 /// UsageError as parse_policy() does.
 std::string normal_policy(const std::string& policy);
 
-/// Where demo_trace() stores the trace.
+/// The path at which demo_trace() stores the trace.
 std::filesystem::path demo_trace_path(const DemoRun& run, const DemoPlaces& places = {});
 
 }  // namespace kvloupe::demo

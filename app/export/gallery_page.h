@@ -22,9 +22,9 @@ PageFigure index_figure(const FigureInfo& info, const MadeFigure& made, const Fi
                         const TextMetrics& fonts);
 
 /// The index of a gallery as one file: a section for each topic in the catalogue's order, each
-/// figure with its title, what it shows, its picture in both themes, its caption and links to its
-/// files beside the page; then what was skipped, and why. `summary`: one paragraph under the title.
-/// Throws WorkError if all pieces were skipped.
+/// figure with its title, its description, its picture in both themes, its caption and links to its
+/// files beside the page; then the skipped figures with the reasons. `summary`: one paragraph under
+/// the title. Throws WorkError if all pieces were skipped.
 std::string gallery_page(std::string title, std::string summary, std::vector<GalleryPiece> pieces,
                          Theme theme);
 

@@ -53,7 +53,7 @@ struct PageFigure {
   std::string title;
   std::string about = {};  // one sentence before the picture; may be empty
   std::vector<std::pair<std::string, std::string>> settings;
-  /// Links under the caption: what is shown, and the address, relative to the page.
+  /// Links under the caption: the text, and the address, relative to the page.
   std::vector<std::pair<std::string, std::string>> files = {};
   /// One picture, or one for each step of the section's slider. The light scene's caption is shown.
   std::vector<Picture> pictures;

@@ -81,7 +81,7 @@ namespace {
 constexpr std::size_t kMostShared = std::size_t{1} << 28U;  // bytes of what measures share
 constexpr std::size_t kMostPrefix = std::size_t{1} << 26U;  // and policies
 
-/// What the measured replays of one trace share, by the trace and the measures.
+/// The data that the measured replays of one trace share, by the trace and the measures.
 using SharedByTrace = std::map<std::pair<std::size_t, std::vector<std::string>>, SharedMeasures>;
 
 std::shared_ptr<const Replay> measured(const FigureInput& input, const WantedReplay& wanted,

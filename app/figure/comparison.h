@@ -17,8 +17,8 @@ namespace kvloupe::figure {
 /// The policies of a typed list; A and B are the selected ones, none twice.
 std::vector<PolicySpec> chosen_policies(const FigureInput& input,
                                         std::string_view name = "policies");
-/// Of each of these specs the name that it has as a line of chance beside the others
-/// (random_line_name()); empty for the others, and for texts that are no policies here.
+/// For each of these specs, its name if it is the chance line of the others (random_line_name()).
+/// Empty for other policies, and for texts that are not policies of this program.
 std::vector<std::string> chance_names(const std::vector<std::string>& policies);
 
 /// The budgets, ascending, none twice (as entries of the first trace).
@@ -37,8 +37,8 @@ struct WantedReplay {
   std::optional<Budget> budget = std::nullopt;
   std::optional<int> block = std::nullopt;
   std::vector<int> layers = {};  // empty: all
-  /// These are measured and no others, at these steps (empty: at all); with them, how well what was
-  /// merged there stands for its members (StepRecord::merge_measures).
+  /// These are measured and no others, at these steps (empty: at all); with them, how well merged
+  /// entries represent their members (StepRecord::merge_measures).
   std::vector<std::string> measures = {};
   std::vector<int> steps = {};
   bool summary = false;   // of the measures only what measure_of() reads, of these steps
@@ -50,7 +50,7 @@ inline constexpr long kReplaySteps = 1000;
 
 /// As many as are wanted, in their order; a null pointer is one that is still to come.
 using Replays = std::vector<std::shared_ptr<const Replay>>;
-/// Makes the figure from all replays, or what it can show of those so far; the first is there.
+/// Makes the figure from all replays, or a part of it from those so far; the first is there.
 using FigureOfReplays = std::function<std::unique_ptr<const Figure>(const Replays& replays)>;
 
 /// All of them, in their order, each from the input's store or computed, then measured; counts as

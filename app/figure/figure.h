@@ -62,12 +62,12 @@ struct FigureInput {
   int block = 0;                           // 0: the capture's
   std::optional<Compression> compression;  // none: the capture's
   std::shared_ptr<ReplayService> replays;
-  /// Whether a replay here is only a part, while the rest is computed. Of parts that it cannot show
-  /// a figure makes nothing: its `compute` returns nullptr.
+  /// Whether a replay here is only a part, while the rest is computed. If a figure cannot show a
+  /// part, its `compute` returns nullptr.
   bool partial = false;
   /// The picture shown until the whole figure is there: a part may take missing data from it.
   std::shared_ptr<const Figure> shown;
-  /// Takes what the figure shows so far, where somebody looks on: from any thread, one at a time.
+  /// Takes the figure so far, if a viewer watches: from any thread, one at a time.
   std::function<void(std::shared_ptr<const Figure>)> on_part;
 
   /// The value of one of the figure's choices, or its default.
@@ -80,7 +80,7 @@ struct PanelLimits {
   bool operator==(const PanelLimits&) const = default;
 };
 
-/// How to draw what was computed.
+/// How to draw a computed figure.
 struct DrawRequest {
   Style style;
   double width = 241.0;  // points; 85 mm
@@ -112,7 +112,7 @@ class Figure {
   /// The exact value at a place, for the read-out beside the pointer, e.g. "cos 0.123": a cell of a
   /// map, a token's score. Empty where the figure has none there. Fast: called on every frame.
   virtual std::string value_text(const Target& /*target*/) const { return {}; }
-  /// One sentence for under the figure: what is seen, in words, with its legend.
+  /// One sentence for under the figure: the content in words, with its legend.
   virtual std::string caption() const = 0;
 };
 
@@ -157,7 +157,7 @@ enum class Zoom {
   linked,  // the same range on both: token by token
 };
 
-/// All there is to say of a figure, in one place: how lists show it, what it needs, how it is made.
+/// All there is to say of a figure, in one place: its words in lists, its needs, and its maker.
 struct FigureInfo {
   std::string name;     // of --figure
   std::string title;    // of the view
@@ -172,7 +172,7 @@ struct FigureInfo {
   double aspect = 1.0;     // default width / height
   std::vector<ChoiceInfo> choices;
   /// Whether a setting has a part in the picture with these choices: one of the choices, "budget"
-  /// or "block". What has none is not said under the figure. nullptr: all have.
+  /// or "block". A setting that has none is not listed under the figure. nullptr: all have.
   bool (*shows)(std::string_view setting, const Choices& choices) = nullptr;
   /// Why the figure cannot be drawn from this trace; empty where it can.
   std::string (*unavailable)(const Trace& trace) = [](const Trace&) { return std::string(); };
@@ -196,8 +196,8 @@ inline Needs needs_of(const FigureInfo& info, const Choices& choices) {
   return info.needs_with != nullptr ? info.needs_with(choices) : info.needs;
 }
 
-/// The value of a choice, or its default. Throws UsageError for a value that is none of its values;
-/// what a typed list means, comparison.h says.
+/// The value of a choice, or its default. Throws UsageError for an unknown value. comparison.h
+/// interprets typed lists.
 const std::string& choice(const FigureInfo& info, const Choices& choices, std::string_view name);
 
 inline const std::string& FigureInput::choice(std::string_view name) const {

@@ -22,7 +22,7 @@ bool same_run(const ReplayKey& a, const ReplayKey& b) {
          a.block == b.block && a.compression == b.compression;
 }
 
-/// Whether a replay of `have` has what is measured and kept of `wanted`, in the layers of both.
+/// Whether a replay of `have` has the measures and records of `wanted`, in the layers of both.
 bool has_contents(const ReplayKey& have, const ReplayKey& wanted) {
   const bool measures = have.measures == std::vector<std::string>{"all"} ||
                         std::includes(have.measures.begin(), have.measures.end(),
@@ -74,7 +74,7 @@ std::shared_ptr<const Replay> part_of(const Replay& replay, const Trace& trace,
 }
 
 /// Publishes a replay as its layers come, but not more often than one can look, and each time with
-/// a quarter more than before: what is copied stays below five times the whole.
+/// a quarter more than before: the copies stay below five times the whole.
 class Parts {
  public:
   Parts(Replay so_far, std::chrono::milliseconds between, const ReplayService::OnPart& on_part)

@@ -34,18 +34,17 @@ struct ReplayKey {
   bool operator==(const ReplayKey&) const = default;
 };
 ReplayKey key_of(const Trace& trace, const ReplayRequest& request);
-/// A request for one layer with the scores of one of its heads, nothing measured: whoever looks at
-/// a head asks for this, so that it is replayed once.
+/// A request for one layer with the scores of one of its heads, nothing measured: all views of a
+/// head ask for this, so that it is replayed once.
 ReplayRequest request_of_head(ReplayRequest request, int layer, int head);
 /// ReplayKey::trace of every replay of this trace.
 std::string trace_key(const Trace& trace);
 
 /// Replays and layer states for window, figures and command line: made once, kept up to a number of
-/// bytes, the least recently used going first. Who asks for what another is just computing waits
-/// for that. A replay with more in it (metrics, scores, other layers) serves for less, and a layer
-/// that is there is not replayed again for all. Safe to share by threads; not for use inside a
-/// parallel loop, where a thread that waits for another's replay may be the one that should compute
-/// it.
+/// bytes, the least recently used going first. A request for a replay under way waits for it. A
+/// replay with more in it (metrics, scores, other layers) serves for less, and a layer that is
+/// there is not replayed again for all. Safe to share by threads; not for use inside a parallel
+/// loop, because a thread that waits for another's replay may be the one that should compute it.
 class ReplayService {
  public:
   static constexpr std::size_t kMostBytes = std::size_t{768} << 20U;
@@ -59,8 +58,8 @@ class ReplayService {
   /// threads: fewer heads than asked for.
   using OnPart = std::function<void(std::shared_ptr<const Replay>)>;
 
-  /// The whole replay; who waits for another's gets its parts too. Progress and errors are those of replay(); what failed or was cancelled is
-  /// not kept.
+  /// The whole replay; who waits for another's gets its parts too. Progress and errors are those of
+  /// replay(); what failed or was cancelled is not kept.
   std::shared_ptr<const Replay> get(const Trace& trace, const ReplayRequest& request,
                                     Progress& progress, const OnPart& on_part = {});
 
@@ -73,7 +72,7 @@ class ReplayService {
 
   /// How long a picture of a part is shown before the next one replaces it.
   std::chrono::milliseconds between_parts() const { return between_parts_; }
-  /// Layers already read, for whoever needs the states themselves.
+  /// Layers already read, for code that needs the states themselves.
   LayerStatesCache& states() { return states_; }
   /// Bytes that are kept now: replays and states.
   std::size_t bytes() const;

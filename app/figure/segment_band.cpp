@@ -108,8 +108,8 @@ std::vector<SegmentBand::Name> SegmentBand::lower_row(const Style& style, const 
   double free_from = axes.plot.x;
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (left_out.contains(i)) continue;
-    // A short segment's name may be wider than the segment and stand beside its middle, but not on
-    // another name, and not where it could as well be the name of another segment.
+    // A short segment's name may be wider than the segment and stand beside its middle. It must not
+    // cover another name, or stand where it could be the name of another segment.
     const auto& [text, from, to] = places[i];
     const double width = width_of(style, text);
     const double last = axes.plot.right() - width;

@@ -34,7 +34,7 @@ constexpr bool is_kept(TokenState state) {
 /// As in CSV and read-outs.
 const char* state_name(TokenState state);
 
-/// The paper's where a policy had no say.
+/// The colour of paper if a policy did not decide.
 Colour state_colour(const Palette& colours, TokenState state);
 
 /// The pattern beside that colour in a style with patterns: rising lines for evicted, falling lines

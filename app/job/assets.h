@@ -5,7 +5,7 @@
 
 namespace kvloupe::job {
 
-/// The folder of what comes with the program, whether or not it is there.
+/// The folder of the files that come with the program, whether or not it exists.
 std::filesystem::path assets_folder();
 
 /// A file or folder that comes with the program, by its name below assets/, such as "lessons",

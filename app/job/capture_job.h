@@ -35,7 +35,7 @@ struct CaptureOptions {
   bool closed_loop() const { return policy != kFullCache; }
 };
 
-/// What is known about a run so far.
+/// The state of a run so far.
 struct CaptureState {
   int done = 0;  // tokens
   int prompt_length = 0;
@@ -49,7 +49,7 @@ struct CaptureState {
   double fraction() const { return total > 0 ? static_cast<double>(done) / total : 0.0; }
 };
 
-/// What a run will take, said before it starts.
+/// The forecast bytes and time of a run, made before it starts.
 struct CaptureForecast {
   std::uint64_t bytes = 0;
   std::optional<double> seconds;  // not known before the first run of a model
@@ -70,7 +70,7 @@ std::string capture_problem(const CaptureOptions& options);
 /// The words of the command line.
 std::vector<std::string> capture_command(const CaptureOptions& options, const std::string& program);
 
-/// Asks the program what a run will take (run --dry-run). Throws as run_capture_program().
+/// Asks the program for the forecast of a run (run --dry-run). Throws as run_capture_program().
 CaptureForecast foresee_capture(const CaptureOptions& options, Progress& progress);
 
 /// Applies one line of `--progress json`. Other lines are ignored.

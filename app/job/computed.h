@@ -24,7 +24,7 @@ namespace kvloupe::job {
 template <class Value, class Key = std::string>
 class Computed {
  public:
-  /// What a job makes: a value, or one that others have, too.
+  /// The result of a job: a value, or one shared with others.
   class Result {
    public:
     Result(Value value) : value_(std::make_shared<const Value>(std::move(value))) {}
@@ -112,8 +112,8 @@ class Computed {
     wanted_ = Key();
   }
 
-  /// What there is at one moment. A job may publish between two calls, so whoever needs a value and
-  /// its key asks here.
+  /// A snapshot of the value and its key. A job may publish between two calls, so a caller that
+  /// needs both asks here.
   struct Held {
     std::shared_ptr<const Value> value;  // the newest; nullptr: none yet
     Key key{};                           // of that value; Key() without one
@@ -136,7 +136,7 @@ class Computed {
     const Held now = held();
     return now.key == wanted_ && now.complete ? now.value : nullptr;
   }
-  /// Ends the job of the current key for good: what it has published stays, and request() does not
+  /// Ends the job of the current key for good: its published value stays, and request() does not
   /// begin it again until go_on() or another key.
   void stop() {
     if (progress_ && slot_ && slot_->key == wanted_ && !done()) progress_->stop();
@@ -163,7 +163,7 @@ class Computed {
     if (stopped()) return false;
     return !(slot_->key == wanted_) || !done() || abandoned();
   }
-  /// Of the job asked for last; nullptr without one.
+  /// The progress of the job asked for last; nullptr without one.
   std::shared_ptr<const JobProgress> progress() const { return progress_; }
   /// 0 to 1, of the running job.
   double fraction() const { return progress_ ? progress_->fraction() : 0.0; }

@@ -34,7 +34,7 @@ bool is_readable_trace(const fs::path& path) {
   }
 }
 
-/// Where a run's trace is kept, and what is known of it before it is run.
+/// The options of the capture that makes a run's trace, with the trace's path.
 window::CaptureOptions options_of(const EvalCaseOptions& o, const std::string& policy) {
   const std::string key =
       fmt::format("{}|{}|{}|{}|{}|{}|{}{}", o.results.string(), o.results_identity, o.row, policy,

@@ -33,13 +33,13 @@ struct EvalCaseTraces {
   std::filesystem::path full, closed;
 };
 
-/// What a case takes: each of its traces, and how many of them are yet to be made.
+/// The forecast of a case: the size and time of each trace, and the number of traces still to make.
 struct EvalCaseForecast {
   window::CaptureForecast each;
   int traces = 0;
 };
 
-/// Asks the program (foresee_capture). The trace under the policy takes about what the other does.
+/// Asks the program (foresee_capture). The trace under the policy takes about as much as the other.
 EvalCaseForecast foresee_eval_case(const EvalCaseOptions& options, Progress& progress);
 
 /// Captures the two traces, or takes those that were captured before. `progress` counts tokens.

@@ -20,11 +20,11 @@ class JobProgress : public Progress {
   double seconds() const;
   /// Since somebody asked for the job.
   double seconds_asked() const { return since(asked_); }
-  /// What is left if the job goes on as fast as so far; nothing in its first second and before two
-  /// per cent are done, where that would be a guess.
+  /// The time left if the job's speed stays the same. Nothing in the first second and before two
+  /// per cent are done, because it would be a guess.
   std::optional<double> seconds_left() const;
 
-  /// As cancel(), by the hand of a person: the result is not asked for again by itself.
+  /// As cancel(), but asked for by a person: the program does not start the job again by itself.
   void stop() {
     stopped_ = true;
     cancel();
@@ -42,7 +42,7 @@ class JobProgress : public Progress {
 /// "17 of 80 layers, about 12 s left", "34 %" where nothing is counted, "finishing" or "waiting for
 /// another job".
 std::string how_far(const JobProgress& progress);
-/// Of a share done, from 0 to 1, where time is not known.
+/// A share done, from 0 to 1, in per cent: for jobs whose time is not known.
 std::string in_percent(double share);
 
 }  // namespace kvloupe::job

@@ -96,7 +96,8 @@ std::string study_text(const StudyOptions& o) {
           {"prompts", nlohmann::ordered_json::array({from_folder_of(file, o.prompts)})}}});
   } else {
     study["traces"] = {from_folder_of(file, o.traces)};
-    // What foretells a real model's answers, for all heads and for each (entries by head).
+    // Measures that predict a real model's answers, over all heads and for each head (entries by
+    // head).
     study["measures"] = {"answer_residual_change", "answer_residual_part", "answer_kept_attention",
                          "retained"};
   }

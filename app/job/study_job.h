@@ -28,10 +28,10 @@ struct StudyOptions {
 std::string study_problem(const StudyOptions& options);
 /// The study file: the results' name with the ending .json.
 std::string study_file(const StudyOptions& options);
-/// Its content. Throws UsageError for a policy or budget that is none.
+/// Its content. Throws UsageError for an invalid policy or budget.
 std::string study_text(const StudyOptions& options);
-/// "24 traces × 5 policies × 3 budgets", with what the patterns match now; says so where nothing
-/// does. Looks at the disk.
+/// "24 traces × 5 policies × 3 budgets", with the present matches of the patterns; says so if
+/// nothing matches. Looks at the disk.
 std::string study_size(const StudyOptions& options);
 /// The words of the command line.
 std::vector<std::string> study_command(const StudyOptions& options, const std::string& program);
@@ -49,9 +49,9 @@ struct StudyProgress {
 void read_study_line(const std::string& line, StudyProgress& progress);
 
 /// Writes the study file, unless it says the same already, and runs the study to its end; `publish`
-/// is called with every change. What was computed before is not computed again. Throws WorkError
-/// with the program's own last line, or where the study file says another study; Cancelled through
-/// progress, and then the results file holds what is done.
+/// is called with every change. Items that are done are not computed again. Throws WorkError with
+/// the program's own last line, or if the study file describes another study. Throws Cancelled
+/// through progress; the results file then holds the items that are done.
 StudyProgress run_study_program(const StudyOptions& options, Progress& progress,
                                 const std::function<void(const StudyProgress&)>& publish);
 

@@ -16,7 +16,7 @@ std::string text_of(const TokenTable& tokens, int first, int last) {
   return joined;
 }
 
-/// Where the last run of digits begins and ends; twice 0 where there is none.
+/// Begin and end of the last run of digits; 0 and 0 if there is none.
 std::pair<std::size_t, std::size_t> last_digits(const std::string& text) {
   const auto end = std::find_if(text.rbegin(), text.rend(), is_digit);
   const auto begin = std::find_if_not(end, text.rend(), is_digit);

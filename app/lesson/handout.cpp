@@ -43,14 +43,14 @@ constexpr double kHighest = 300.0;      // a figure
 constexpr double kHighestPair = 250.0;  // two side by side
 constexpr double kWideFrom = 120.0;     // mm: a figure's own width from which it takes the page's
 
-/// What is set as one piece and never cut by the end of a page.
+/// A piece that the end of a page never cuts.
 struct Chunk {
   Fragment fragment;
   double before = 0.0;     // space above, but at the top of a page
   bool with_next = false;  // not the last on a page
 };
 
-/// What the pages of a lesson become, one after the other.
+/// A page of the lesson, or a part of one, as a sequence of chunks.
 struct Section {
   std::string title;
   std::vector<Chunk> chunks;
@@ -112,7 +112,7 @@ class Maker {
   }
   TextLook body() const { return look(10.0, 15.0, style_.colours.ink); }
 
-  // --- what a page of the lesson becomes
+  // --- laying out a page of the lesson
 
   void add_title() {
     new_page();
@@ -205,7 +205,7 @@ class Maker {
     section.chunks.push_back({std::move(box), 12.0, false});
   }
 
-  /// What is wrong, in the place of what it is wrong with.
+  /// An error message in place of the element that has the error.
   void add_problem(Section& section, const std::string& problem) {
     problems_.push_back(problem);
     Fragment words =
@@ -285,7 +285,7 @@ class Maker {
     return result;
   }
 
-  /// The figure's own words, and of its settings what they do not say.
+  /// The figure's own words, and the settings that they do not mention.
   static std::string caption_of(const figure::MadeFigure& made) {
     std::string caption = made.figure->caption();
     const auto find = [&](std::string_view wanted) {

@@ -13,8 +13,8 @@ namespace kvloupe::lesson {
 /// A lesson on paper.
 struct Handout {
   std::string pdf;
-  /// What could not be shown, one line each ("FILE:LINE: what is wrong"); the handout has the same
-  /// line in its place.
+  /// The elements that could not be shown, one line each ("FILE:LINE: what is wrong"). The handout
+  /// shows the same line in place of the element.
   std::vector<std::string> problems;
 };
 

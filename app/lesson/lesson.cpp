@@ -36,7 +36,7 @@ const std::vector<std::string>& header_keys() {
   return keys;
 }
 
-/// The lines of a text without their ends; a byte order mark is no part of the first.
+/// The lines of a text without their ends; a byte order mark is not part of the first.
 std::vector<Line> lines_of(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   std::vector<Line> lines;
@@ -295,7 +295,7 @@ std::string nearest_names(std::string_view wrong, std::vector<std::string> names
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// What no lesson may hold: NUL, and bytes that are not UTF-8.
+/// Refuses NUL, and bytes that are not UTF-8.
 void check_characters(std::string_view text) {
   int line = 1;
   while (!text.empty()) {

@@ -13,7 +13,7 @@
 
 namespace kvloupe::lesson {
 
-/// What the reader is asked to do, and when it is done.
+/// A task for the reader, and the condition under which it is done.
 struct Task {
   RichText text;
   Expression when;

@@ -107,7 +107,7 @@ class Setter {
     }
   }
 
-  /// To the line's end; what has one style becomes one text, so that it is copied as one.
+  /// To the line's end; a stretch of one style becomes one text, so that it is copied as one.
   void append(const Piece& piece, bool after_space) {
     const auto same = [](const Run& a, const Run& b) {
       return a.bold == b.bold && a.italic == b.italic && a.code == b.code && a.link == b.link;
@@ -117,7 +117,7 @@ class Setter {
       if (same(*line_.back().style, *piece.style)) {
         text = " " + text;
       } else if (piece.style->code || !piece.style->link.empty()) {
-        // The space belongs to what has no ground or line of its own.
+        // The space belongs to the neighbour without a ground or line of its own.
         if (line_.back().style->code) {
           line_.push_back({&space_, " "});
         } else {

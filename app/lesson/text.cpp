@@ -36,7 +36,7 @@ ItemMark item_mark(std::string_view line) {
   return {};
 }
 
-/// What Markdown has and a lesson has not.
+/// Refuses Markdown that lessons do not have.
 void refuse_foreign(const Line& line) {
   const std::string_view text = line.text;
   if (text.starts_with("#"))

@@ -80,7 +80,7 @@ RichText read_text(const std::vector<Line>& lines);
 /// "EXPRESSION | FORMAT". Throws TextError.
 Slot read_slot(std::string_view text, int line);
 
-/// Only what has no condition; for a text whose conditions cannot be known.
+/// Only the parts without a condition; for a text whose conditions cannot be known.
 RichText without_conditions(RichText text);
 
 /// The words alone; a slot reads "…".

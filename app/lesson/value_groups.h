@@ -1,5 +1,5 @@
 #pragma once
-// The groups of the catalogue of values, one file each, and what they share.
+// The groups of the catalogue of values, one file each, and their common parts.
 
 #include <limits>
 #include <span>
@@ -42,7 +42,7 @@ constexpr auto computed(Function) {
   };
 }
 
-/// An index below `end`, or −1 for what is none.
+/// An index below `end`, or −1 for an invalid one.
 int index(const Value& value, int end);
 
 /// The middle value; the mean of the two middle ones where their count is even. NaN of nothing.

@@ -13,8 +13,8 @@ namespace kvloupe::lesson {
 /// A lesson for readers without the program.
 struct WebPage {
   std::string html;
-  /// What could not be shown, one line each ("FILE:LINE: what is wrong"); the page has the same
-  /// line in its place.
+  /// The elements that could not be shown, one line each ("FILE:LINE: what is wrong"). The page
+  /// shows the same line in place of the element.
   std::vector<std::string> problems;
 };
 

@@ -59,7 +59,7 @@ double same_words(const LessonState& s, const Trace& run) {
       (full.begin() + prompt));
 }
 
-/// What a run writes from there on; all of it where no token differs.
+/// The text of a run from its first differing token on; the whole text if no token differs.
 std::string own_words(const LessonState& s, const Trace& run) {
   const double same = same_words(s, run);
   const int first = run.run().prompt_length + (std::isnan(same) ? 0 : static_cast<int>(same));

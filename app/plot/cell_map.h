@@ -24,8 +24,7 @@ void add_cells(Scene& scene, const Style& style, const Axes& axes, std::span<con
 void add_absent_rows(Scene& scene, const Style& style, const Rect& plot,
                      std::span<const int> present);
 
-/// What a caption says of them: a sentence with a space before it, or nothing where all rows have
-/// cells.
+/// A caption's sentence about absent rows, with a space before it; empty if all rows have cells.
 std::string absent_rows_text(std::span<const int> present);
 
 /// Outlines the marked cells of [rows,columns]: sinks.

@@ -79,7 +79,7 @@ std::vector<std::string> cut_names(const Style& style, const std::vector<std::st
   return cut;
 }
 
-/// Whether the names count: 0, 1, 2, … Some of such names stand for all.
+/// Whether the names count: 0, 1, 2, … For such names, some are enough.
 bool is_count(const std::vector<std::string>& names) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i] != std::to_string(i)) return false;

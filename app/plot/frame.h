@@ -29,11 +29,12 @@ std::vector<std::string> wrap(const Style& style, const std::string& text, doubl
                               double width);
 
 /// `text` as it is if it is no wider than `width`; else without its last words and with "…". Words
-/// end at a space, a comma or an opening bracket. Where not even the first word fits, letters go.
+/// end at a space, a comma or an opening bracket. If even the first word does not fit, its last
+/// letters are cut.
 std::string fit_words(const Style& style, const std::string& text, double size, double width);
 
 /// Breaks a text into at most `most` lines no wider than `width`: after a space or a comma, before
-/// a plus sign. What does not fit is cut.
+/// a plus sign. The rest of a text that does not fit is cut.
 std::vector<std::string> break_lines(const Style& style, const std::string& text, double size,
                                      double width, int most);
 

@@ -22,7 +22,7 @@ Rect strip_rect(const MapPlot& plot, const Rect& map) {
   return {map.x, map.y - below_strip - plot.strip, map.width, plot.strip};
 }
 
-/// The value that stands for tokens [first, end): the one that stands out. NaN where there is none.
+/// The value shown for tokens [first, end): the most extreme one. NaN where there is none.
 double shown(const KeyStrip& strip, int first, int end) {
   double result = std::numeric_limits<double>::quiet_NaN();
   for (int t = std::max(first, 0); t < std::min(end, static_cast<int>(strip.values.size())); ++t) {
@@ -84,7 +84,7 @@ void add_area(Scene& scene, const Axes& axes, const KeyStrip& strip, int first, 
   scene.add(std::move(area));
 }
 
-/// A bar and a triangle to each sink in sight; what they are, and how strong, beside the last.
+/// A bar and a triangle to each sink in sight; their name and strength, beside the last.
 void add_sink_marks(Scene& scene, const Style& style, const Axes& axes, const KeyStrip& strip) {
   Path bars, ground;
   Markers marks{.shape = MarkerShape::triangle_down,

@@ -39,7 +39,7 @@ void add_key_strip(Scene& scene, const Style& style, const MapPlot& plot, const 
                    const KeyStrip& strip);
 
 /// Draws the columns left of the map, with the map's y axis, which add_map has left out. `covers`:
-/// the queries that the values stand for, [first, end).
+/// the queries of the values, [first, end).
 void add_sink_columns(Scene& scene, const Style& style, const MapPlot& plot, const Rect& map,
                       const std::vector<SinkColumn>& columns, std::pair<double, double> covers);
 

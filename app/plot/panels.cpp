@@ -10,8 +10,9 @@ constexpr double outer = 2.0;  // margin of the page
 constexpr double between_rows = 5.0;
 constexpr double title_overhang = 8.0;  // of the names of y axes, beside titles
 constexpr double between_columns = 7.0;
-// Least height of a plot, if another number of columns can give it. A figure that asks for a number
-// of columns, to have plots above each other, gets another only where a row would be all labels.
+// Least height of a plot, if another number of columns can give it. A figure may ask for a number
+// of columns, to have plots above each other. It gets another number only if a row would be all
+// labels.
 constexpr double least_height = 48.0, least_asked_height = 14.0;
 constexpr int most_title_lines = 3;
 
@@ -54,7 +55,7 @@ int columns_of(const PanelGrid& grid, double width) {
   return (count + rows - 1) / rows;  // rows as even as can be
 }
 
-/// Where a panel's title begins, from its plot's left side.
+/// The distance of a panel's title from its plot's left side.
 double title_indent(const Style& style, const PanelGrid& grid) {
   return grid.panels.size() > 1 && grid.letters ? style.text * 1.4 : 0.0;
 }
@@ -164,7 +165,7 @@ Layout lay_out(const Style& style, const PanelGrid& grid, double width, double h
   return layout;
 }
 
-/// How near the plots are to the least size, in the direction where they lack most.
+/// The plots' size relative to the least size, in the direction with the largest shortage.
 double size_share(const PanelGrid& grid, const Layout& layout) {
   return std::min(layout.plot_width / grid.least_width, layout.plot_height / least_height);
 }

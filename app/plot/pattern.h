@@ -1,5 +1,5 @@
 #pragma once
-// Lines and dots that stand beside a colour, for eyes and printers that do not tell colours apart.
+// Lines and dots in addition to a colour, for eyes and printers that cannot tell colours apart.
 
 #include <functional>
 

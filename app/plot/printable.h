@@ -8,8 +8,8 @@ namespace kvloupe::figure {
 /// Whether a token's text is a line break and nothing else.
 bool is_newline(std::string_view text);
 
-/// A token's text as figures and the window show it: what cannot be seen is a sign of its own (↵ →,
-/// ∅ for nothing), the space mark of SentencePiece a space, and a control character \xNN.
+/// A token's text as figures and the window show it: invisible characters become signs (↵ →, ∅ for
+/// an empty text), the space mark of SentencePiece a space, and a control character \xNN.
 std::string printable(std::string_view text);
 
 }  // namespace kvloupe::figure

@@ -29,7 +29,7 @@ std::string format_number(double value, int digits = 3);
 /// A whole number with thin spaces in thousands.
 std::string format_count(long value);
 
-/// "1 token", "12 tokens": the number with its thing, in the plural with an s but for 1.
+/// "1 token", "12 tokens": the number with its noun, in the plural with an s except for 1.
 std::string format_counted(long count, const std::string& thing);
 
 /// "token 7", "tokens 0 to 1 924"; both ends included.

@@ -41,7 +41,7 @@ const BudgetRisk& promised_at(const PolicyAdvice& one) {
   return one.budgets[static_cast<std::size_t>(one.promised)];
 }
 
-/// What may be said of other prompts: nothing.
+/// The limits of the result: it says nothing about other kinds of prompts.
 std::string limits(const Advice& advice, const std::string& prompts, bool promise, bool replays) {
   std::string text = fmt::format(
       "{} for prompts drawn like these ({}), for this model{}, and not for other tasks, longer "

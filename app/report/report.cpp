@@ -1,4 +1,4 @@
-// From a results file to the content of a report: what is asked, parts, commands.
+// From a results file to the content of a report: the request, parts, commands.
 
 #include "app/report/report.h"
 
@@ -378,7 +378,7 @@ class Maker {
     return choices;
   }
 
-  /// The figure, or why there is none; the command that repeats it.
+  /// The figure, or the reason why it is missing; the command that repeats it.
   void add_figure(ReportPart& part, const std::string& name, figure::Choices choices,
                   const std::string& file, bool drawn = true) {
     progress_.check();
@@ -466,7 +466,7 @@ class Maker {
 
   // --- heads
 
-  /// A measure by head that says what a head loses: the one that foretells best.
+  /// A measure by head that gives a head's loss: the one that predicts best.
   struct HeadMeasure {
     std::string name, why;
   };

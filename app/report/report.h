@@ -1,7 +1,7 @@
 #pragma once
-// A study on two pages, for a reader without the program: what was compared, the curves, which
-// budget can be promised, which heads lose most, and the commands that repeat it. One value holds
-// the content, with every sentence; report_html() and report_pdf() only set it.
+// A study on two pages, for a reader without the program: the settings compared, the curves, the
+// budget that can be promised, the heads that lose most, and the commands that repeat it. One value
+// holds the content, with every sentence; report_html() and report_pdf() only set it.
 
 #include <optional>
 #include <string>
@@ -19,9 +19,9 @@ namespace kvloupe::report {
 /// certificate.
 inline constexpr double kUsualLimit = 0.1;
 
-/// What is asked. `advice.measure` empty: chosen_loss(); `advice.at_most` 0: kUsualLimit for a
-/// share, and no promise for any other measure. The bounds always hold for all policies together,
-/// because the reader chooses among the policies by the same prompts.
+/// The request for a report. `advice.measure` empty: chosen_loss(); `advice.at_most` 0: kUsualLimit
+/// for a share, and no promise for any other measure. The bounds always hold for all policies
+/// together, because the reader chooses among the policies by the same prompts.
 struct ReportRequest {
   AdviceRequest advice;
   std::vector<std::string> outputs = {};  // files, for the command that repeats the report
@@ -51,7 +51,8 @@ struct ReportPart {
 
 struct Report {
   std::string title, subtitle;
-  /// What to use and how sure that is; what these prompts showed; where it holds. Three sentences.
+  /// Three sentences: the recommended policy and budget with its certainty; the results on these
+  /// prompts; the limits of the recommendation.
   std::vector<std::string> recommendation;
   std::vector<std::string> cautions;  // what the program chose itself, and what weakens the result
   std::vector<ReportPart> parts;
@@ -67,7 +68,7 @@ std::string chosen_loss(const StudyTable& study);
 /// several models; no values yet), UsageError as advise(), Cancelled.
 Report make_report(const std::string& results, const ReportRequest& request, Progress& progress);
 
-/// The three sentences of Report::recommendation. `prompts`: what the prompts are, as in "30
+/// The three sentences of Report::recommendation. `prompts`: the prompts in words, as in "30
 /// traces: traces/*.h5"; `replays`: the losses are of replays, not of the model's answers.
 std::vector<std::string> recommendation_of(const Advice& advice, const AdviceRequest& request,
                                            const std::string& prompts, bool replays);
@@ -76,7 +77,7 @@ std::vector<std::string> recommendation_of(const Advice& advice, const AdviceReq
 /// Index into advice.policies; −1: none is promised.
 int recommended_policy(const Advice& advice);
 
-/// Where nothing is promised: the policy whose largest budget has the smallest bound. −1: no
+/// For a report without a promise: the policy whose largest budget has the smallest bound. −1: no
 /// values.
 int closest_policy(const Advice& advice);
 

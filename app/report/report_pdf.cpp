@@ -38,7 +38,7 @@ constexpr double kLeastFigure = 84.0, kMostFigure = 290.0;
 constexpr double kCaption = 4.0;          // between a figure and its caption
 constexpr std::size_t kPartsOnFirst = 2;  // what was studied, and the curves
 
-/// What is set as one piece; `figure` is drawn when the height that is left is known.
+/// A piece of a page that is not cut. `figure` is drawn once the height that is left is known.
 struct Chunk {
   Fragment fragment;
   double before = 0.0;                   // space above, but at the top of a page

@@ -29,8 +29,8 @@ constexpr std::size_t kMostGroups = 4;       // of prompts, by file or folder
 constexpr std::size_t kMostStudyFiles = 64;  // that are looked at
 constexpr std::size_t kLongestPlace = 120;   // bytes
 
-/// What a prompt belongs to: its file of JSON lines, the traces of its folder, or the generated
-/// ones of its length.
+/// The group of a prompt: its file of JSON lines, the traces of its folder, or the generated
+/// prompts of its length.
 std::string group_of(const std::string& name, bool trace) {
   std::string place = name;
   if (!trace) {

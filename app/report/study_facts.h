@@ -1,5 +1,5 @@
 #pragma once
-// What a study is, in words: its model, its prompts, what ran, and the file that asked for it.
+// The facts of a study in words: its model, its prompts, its runs, and its study file.
 
 #include <string>
 #include <vector>

@@ -7,8 +7,8 @@
 
 namespace kvloupe::request {
 
-/// The command line that writes the same file as the window: one line for a shell, every setting
-/// that is not a default said. `page` is the size in points the page comes out with, for options
+/// The command line that writes the same file as the window: one line for a shell, with every
+/// setting that is not a default. `page` is the size in points the page comes out with, for options
 /// without a size of their own.
 std::string command_line(const figure::FigureInfo& info, const FigureRequest& request,
                          const figure::FileOptions& options, const figure::PageSize& page,

@@ -40,7 +40,7 @@ Selection wanted_selection(const FigureSettings& settings, const Trace& trace) {
   return wanted;
 }
 
-/// Of a resolved selection what the figure reads.
+/// The part of a resolved selection that the figure reads.
 Selection part_read(const Selection& resolved, const figure::Needs& needs, const Trace& trace) {
   Selection part;
   part.layer = figure::nearest_layer(trace, part.layer);
@@ -59,7 +59,7 @@ Selection part_read(const Selection& resolved, const figure::Needs& needs, const
   return part;
 }
 
-/// What the files hold that these policies read.
+/// The content of the files that these policies read.
 std::string files_of(const FigureInfo& info, const FigureRequest& request) {
   std::string files;
   for (const PolicySpec& policy : policies_of(info, request)) files += policy_files(policy);

@@ -1,9 +1,9 @@
 #pragma once
-// What a figure is asked to be, as one value. Whoever wants a figure (a tile of the window, the
-// command line, a gallery, a lesson) says so in FigureSettings; make_request() checks them against
-// what is at hand and keeps what this figure reads, so that equal pictures have equal requests. All
-// else follows from the request: the key of what is computed, what is missing, the command line
-// (command_line.h), the settings in words (figure_service.h).
+// A request for a figure, as one value. A tile of the window, the command line, a gallery or a
+// lesson describes a figure in FigureSettings. make_request() checks them against the inputs at
+// hand and keeps only the settings that this figure reads, so that equal pictures have equal
+// requests. All else follows from the request: the key of the computed result, the missing inputs,
+// the command line (command_line.h), the settings in words (figure_service.h).
 
 #include <cstddef>
 #include <functional>
@@ -24,7 +24,7 @@ struct Evaluation;  // analysis/evaluation/evaluation.h
 
 namespace kvloupe::request {
 
-/// What a person asked for; what is absent has a default.
+/// The settings that a person chose. Absent ones have a default.
 struct FigureSettings {
   std::optional<int> layer;                   // default: the middle one
   std::optional<int> head;                    // default: that of query_head, else 0
@@ -42,7 +42,7 @@ struct FigureSettings {
   bool operator==(const FigureSettings&) const = default;
 };
 
-/// What figures can be made from, as far as it is at hand.
+/// The inputs of figures that are at hand.
 struct FigureInputs {
   /// Those given: a figure reads them all, or refuses.
   std::vector<std::shared_ptr<const Trace>> traces = {};
@@ -53,7 +53,7 @@ struct FigureInputs {
   bool operator==(const FigureInputs&) const = default;
 };
 
-/// A file, and what it held when it was read: equal only where both are.
+/// A file and its content when it was read: equal only if both are.
 struct InputIdentity {
   std::string path;
   std::string content;  // size and time of the last change
@@ -79,9 +79,9 @@ std::size_t hash_of(const FigureRequest& request);
 /// may differ, as they do while a hand drags a control.
 bool same_subject(const FigureRequest& a, const FigureRequest& b);
 
-/// Throws UsageError for a layer, head, step, token or choice that is none, whether the figure reads
-/// it or not, and for more traces than the figure takes. Where an input is
-/// missing the request says so: see missing().
+/// Throws UsageError for a layer, head, step, token or choice that does not exist, whether the
+/// figure reads it or not, and for more traces than the figure takes. A missing input is not an
+/// error here: see missing().
 FigureRequest make_request(const figure::FigureInfo& info, const FigureSettings& settings,
                            const FigureInputs& inputs);
 
@@ -89,7 +89,7 @@ FigureRequest make_request(const figure::FigureInfo& info, const FigureSettings&
 std::vector<std::shared_ptr<const Trace>> traces_read(const figure::FigureInfo& info,
                                                       const FigureInputs& inputs);
 
-/// What there must be before the figure can be made.
+/// The input that the figure still needs.
 enum class Missing {
   nothing,
   evaluation,   // results of kvloupe-capture eval
@@ -103,12 +103,11 @@ Missing missing(const figure::FigureInfo& info, const FigureRequest& request);
 /// Throws UsageError where a figure takes fewer traces, or none; `last` names the one too many.
 void check_trace_count(const figure::FigureInfo& info, std::size_t count, const std::string& last);
 
-/// Why the figure cannot be drawn from what it reads of these inputs, in one line that names the
-/// results file where that is the reason; empty where it can.
+/// Why the figure cannot be drawn from these inputs, in one line, which names the results file if
+/// that is the reason; empty if it can.
 std::string unavailable(const figure::FigureInfo& info, const FigureInputs& inputs);
 
-/// Makes a request again only where what it is made of has changed: for whoever asks in every
-/// frame.
+/// Makes a request again only if its inputs have changed: for callers that ask in every frame.
 class RequestMaker {
  public:
   /// As make_request(). The reference holds until the next call.

@@ -142,7 +142,7 @@ class Making {
   }
 
  private:
-  // Shares of the progress. A replay is quick beside what is measured of it.
+  // Shares of the progress. A replay takes little time compared with its measures.
   static constexpr long kFigureSteps = 1000, kReplaySteps = 250;
   using Place = std::shared_ptr<const Replay> figure::FigureInput::*;
 
@@ -154,7 +154,7 @@ class Making {
             complete};
   }
 
-  /// Shows what a part of a replay can show.
+  /// Publishes the figure of a part of a replay.
   void show_part(const std::shared_ptr<const Replay>& part, Place place, Progress& progress) const {
     figure::FigureInput input = input_;
     input.*place = part;

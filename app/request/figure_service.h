@@ -16,19 +16,20 @@
 
 namespace kvloupe::request {
 
-/// For who looks on while a figure is made: what there is of it already.
+/// Partial results, for a viewer that watches while a figure is made.
 struct Meanwhile {
   /// Takes figures of parts of the replays, the layer in hand first (MadeFigure::complete is
   /// false), from any thread, one at a time. Empty: nobody looks.
   std::function<void(figure::MadeFigure)> on_part;
-  /// What is shown until then, of the same subject; a part may take from it what is still to come.
+  /// The figure shown until then, of the same subject. A part may take the data still to come from
+  /// it.
   std::shared_ptr<const figure::Figure> shown;
   int layer = 0, head = 0;  // in hand
 };
 
-/// Makes figures for the window, the command line and lessons, all from one store of replays. What
-/// is asked for twice, at once or while somebody still has it, is computed once. Safe to share by
-/// threads; not for use inside a parallel loop (see ReplayService).
+/// Makes figures for the window, the command line and lessons, all from one store of replays. A
+/// figure that is requested twice, at the same time or while somebody still holds it, is computed
+/// once. Safe to share by threads; not for use inside a parallel loop (see ReplayService).
 class FigureService {
  public:
   explicit FigureService(

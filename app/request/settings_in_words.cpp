@@ -98,7 +98,7 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureI
       say("policy", request.policy_a->text());
       if (request.policy_b) say("policy_b", request.policy_b->text());
     }
-    // Where the figure shows a list of budgets or blocks, that is said below.
+    // Lists of budgets or blocks are written further below.
     const auto has_list = [&](ChoiceKind kind) {
       return !needs.replay() && has_choice(info, kind);
     };

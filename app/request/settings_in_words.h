@@ -8,14 +8,14 @@
 
 namespace kvloupe::request {
 
-/// What a figure is made from, in words: trace, model, policy, layer, ..., the program's version.
-/// `input` is what the request asks for, its selection resolved.
+/// The settings of a figure in words: trace, model, policy, layer, ..., the program's version.
+/// `input` is the request's input, with its selection resolved.
 std::vector<std::pair<std::string, std::string>> settings_in_words(
     const figure::FigureInfo& info, const FigureRequest& request, const figure::FigureInput& input);
 
-/// What a reader has to know before the figure's policies are compared: which of them can know the
-/// question, when the prompt is compressed, what the budget counts. Empty where it shows fewer than
-/// two, or where they do not act as in replays.
+/// The terms of a comparison of the figure's policies: which of them can know the question, when
+/// the prompt is compressed, what the budget counts. Empty if the figure shows fewer than two
+/// policies, or if they do not act as in replays.
 std::string terms_in_words(const figure::FigureInfo& info, const FigureRequest& request,
                            const figure::FigureInput& input);
 

@@ -105,7 +105,7 @@ Surface to_surface(const Pixels& pixels) {
 
 class CairoWriter {
  public:
-  /// `for_others`: what is written is drawn by another program, not here into pixels.
+  /// `for_others`: another program draws the written file; it is not drawn into pixels here.
   CairoWriter(cairo_t* context, const TextMetrics& fonts, bool for_others)
       : cr_(context), fonts_(fonts), faces_(fonts), for_others_(for_others) {}
 

@@ -185,8 +185,8 @@ double distance_to_piece(Point p, Point a, Point b) {
   return std::hypot(a.x + along * dx - p.x, a.y + along * dy - p.y);
 }
 
-/// Fills the fields that nothing has told yet with the cell of the axes under the point. Returns
-/// whether there is one.
+/// Fills the fields that are still open with the cell of the axes under the point. Returns whether
+/// there is one.
 bool add_cell(const std::vector<Axes>& all, Point p, Target& target) {
   for (const Axes& a : all) {
     if (!a.plot.contains(p)) continue;

@@ -1,8 +1,8 @@
 #pragma once
 // A figure, drawn once: paths, markers, text, images and clips in points (1/72 inch), the origin at
 // the top left, y downwards. Independent of graphics libraries: the screen, PDF, PNG, SVG and the
-// text dump are back ends. A scene also says what its axes mean and what is at each place, so that
-// the pointer on the screen reads the same figure as on paper.
+// text dump are back ends. A scene also has the meaning of its axes and the target at each place,
+// so that the pointer on the screen reads the same figure as on paper.
 
 #include <cstdint>
 #include <memory>
@@ -222,8 +222,8 @@ struct Scene {
   }
 
   /// The target at this point: the nearest pick point, else the nearest line within kLineReach,
-  /// else the last region, else the cell of the axes under it. What a line or a region leaves open
-  /// (the token in a head's row, say), the axes under it tell.
+  /// else the last region, else the cell of the axes under it. Fields that a line or a region
+  /// leaves open, such as the token in a head's row, come from the axes under it.
   std::optional<Target> pick(Point p) const;
   /// The line that pick() finds there; nullptr: none.
   const PickLine* line_at(Point p) const;

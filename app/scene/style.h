@@ -20,7 +20,7 @@ inline constexpr std::array kThemes = {Theme::light, Theme::dark, Theme::high_co
 std::string_view theme_name(Theme theme);
 /// The theme of a name; nothing for any other word.
 std::optional<Theme> theme_named(std::string_view name);
-/// Whether patterns stand beside the colours of fates where nobody chose.
+/// The default: whether patterns are drawn in addition to the colours of fates.
 bool has_patterns(Theme theme);
 
 /// Each colour means the same thing everywhere (Okabe–Ito). The dark themes have the same hues,

@@ -34,8 +34,8 @@ struct Glyph {
 /// Measures and lays out text, once for all back ends: Inter, Inter Bold, JetBrains Mono, and per
 /// character DejaVu Sans, then any other installed font that has it. Unhinted advances in font
 /// units, no kerning, so that a width is a sum and the same at every size and on every device. Text
-/// of other scripts (Arabic, Devanagari, marks upon letters) is shaped by HarfBuzz; what was shaped
-/// is kept for the next time. Thread-safe.
+/// of other scripts (Arabic, Devanagari, marks upon letters) is shaped by HarfBuzz; shaped text is
+/// kept for the next time. Thread-safe.
 class TextMetrics {
  public:
   /// Finds the fonts through Fontconfig. Inter and JetBrains Mono may be missing (DejaVu stands in;

@@ -24,7 +24,7 @@ bool within(const Range* begin, const Range* end, char32_t c) {
   return after != begin && c <= std::prev(after)->second;
 }
 
-// Ranges in which every character stands for itself: alphabets without joining, CJK, symbols. All
+// Ranges in which every character has its own glyph: alphabets without joining, CJK, symbols. All
 // other characters go through HarfBuzz.
 constexpr Range kPlain[] = {
     {0x0000, 0x02FF},    // Latin

@@ -1,5 +1,6 @@
 #pragma once
-// A policy with more tokens kept or dropped: what the card of a token and a chosen range offer.
+// A policy with more tokens kept or dropped: the actions on the card of a token and on a chosen
+// range.
 
 #include <optional>
 #include <string>

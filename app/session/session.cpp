@@ -33,7 +33,7 @@ Json range_json(const Range& range) {
   return range ? Json::array({range->first, range->second}) : Json(nullptr);
 }
 
-/// "FIELD is wrong": what is wrong with one field.
+/// "FIELD is wrong": the error of one field.
 struct FieldError {
   std::string problem;
 };

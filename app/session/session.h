@@ -20,8 +20,8 @@ bool is_session_file(const std::filesystem::path& path);
 WorkspaceState read_session(const std::filesystem::path& path);
 
 /// The view of a page of a lesson: fields of a session file as JSON, without the trace and without
-/// what is the reader's own (theme, colours, scale, patterns); what is absent is as at the first
-/// start. Throws UsageError naming the field.
+/// the reader's own settings (theme, colours, scale, patterns). Absent fields have the values of
+/// the first start. Throws UsageError naming the field.
 WorkspaceState read_view(std::string_view json);
 
 /// Writes under a temporary name and renames. Throws FileError.

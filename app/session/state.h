@@ -68,7 +68,7 @@ struct WorkspaceState {
   bool operator==(const WorkspaceState&) const = default;
 };
 
-/// Whether patterns stand beside the colours of fates.
+/// Whether patterns are drawn in addition to the colours of fates.
 inline bool shows_patterns(const WorkspaceState& state) {
   return state.patterns.value_or(figure::has_patterns(state.theme));
 }

@@ -241,8 +241,8 @@ void Checkpoint::refuse_others(const std::set<std::string>& used,
       if (view.ends_with(part)) view.remove_suffix(part.size());
     }
     const bool belongs = view.starts_with("model.") || view.starts_with("lm_head.");
-    // Frequencies of the rotation that older files carry follow from the config; where the head is
-    // tied it is the embedding, whatever the file holds.
+    // Two tensors are not used: older files store the rotation's frequencies, which follow from the
+    // config; and a tied output head is the embedding, whatever the file holds.
     const bool harmless = view.ends_with(".rotary_emb.inv_freq") || view == "lm_head.weight";
     const bool is_used = used.count(name) != 0 || used.count(std::string(view)) != 0;
     if (!belongs || harmless || is_used) continue;

@@ -50,7 +50,7 @@ std::vector<Number> numbers_of(const char* option, const std::string& text, Numb
   for (const std::string& item : comma_list(text)) {
     Number number{};
     const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), number);
-    // Written so that what is not a number is refused as well.
+    // Written so that a NaN is refused as well.
     if (error != std::errc() || end != item.data() + item.size() ||
         !(number >= least && number <= most)) {
       throw UsageError(fmt::format("{} {}: '{}' is not a number from {} to {}", option, text, item,

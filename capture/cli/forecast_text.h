@@ -7,8 +7,8 @@
 
 namespace kvloupe::capture_cli {
 
-/// What `--dry-run` of an evaluation or a search prints: one object with "event" "forecast" for
-/// --progress json, else lines. `most`: the search may need fewer runs.
+/// Prints the forecast of `--dry-run` for an evaluation or a search: one object with "event"
+/// "forecast" for --progress json, else lines. `most`: the search may need fewer runs.
 void print_forecast(const RunsForecast& forecast, const std::filesystem::path& results, bool most,
                     const std::string& progress);
 

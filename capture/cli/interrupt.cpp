@@ -6,7 +6,7 @@ namespace kvloupe {
 
 namespace {
 
-// A signal handler reaches nothing but what has static storage.
+// Static, because a signal handler reaches nothing else.
 std::atomic<Progress*> interrupted_progress{nullptr};
 
 void cancel_progress(int) {

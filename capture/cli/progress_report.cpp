@@ -36,7 +36,7 @@ class Pace {
     last_ = now_;
     const double seconds = seconds_between(phase_start_, now_);
     rate_ = seconds > 0 ? (done - phase_first_) / seconds : 0.0;
-    // While the prompt runs, how slow generation will be is not known yet.
+    // While the prompt runs, the speed of generation is not known yet.
     const bool foreseeable = generating || total == prompt_length;
     left_.reset();
     if (foreseeable && rate_ > 0) left_ = (total - done) / rate_;
@@ -74,7 +74,8 @@ void print_note(const std::string& note) {
   std::fputs(fmt::format("kvloupe-capture: {}\n", note).c_str(), stderr);
 }
 
-/// Printed in one line, whatever the text holds; a replacement character for what is no UTF-8.
+/// Printed in one line, whatever the text holds. Bytes that are not UTF-8 become a replacement
+/// character.
 template <typename Json>
 std::string json_line(const Json& object) {
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

@@ -17,14 +17,14 @@ class ProgressReport : public CaptureObserver {
   /// A run of an evaluation or a search is done: a line for a person, `done` of `total` in front,
   /// and the members of the event for a program.
   virtual void on_run(const std::string& line, const nlohmann::ordered_json& members) = 0;
-  /// A person reads what comes of it on stdout.
+  /// The work's results for a person go to stdout.
   virtual bool prints_results() const { return false; }
-  /// Takes the bar away.
+  /// Removes the bar.
   virtual void clear() {}
 };
 
-/// "bar": a bar with tokens/s and the time left on stderr where that is a terminal, notes on
-/// stderr, the outcome on stdout. "none": notes on stderr alone, without the trace's size.
+/// "bar": a bar with tokens/s and the time left on stderr if that is a terminal, notes on stderr,
+/// the outcome on stdout. "none": notes on stderr alone, without the trace's size.
 ///
 /// "json": one object per line on stdout, each with the field "event":
 ///   {"event":"size","bytes":152000000,"states":115000000,"attention":0,

@@ -84,8 +84,8 @@ void print_summary(const RescueResults& results) {
   }
 }
 
-/// The prompt of a run of an evaluation, and what the command line does not say: its policy,
-/// budget, block and precision.
+/// Takes the prompt of a run of an evaluation, and its policy, budget, block and precision where
+/// the command line does not name them.
 void take_case(RescueOptions& options) {
   RescueRequest& request = options.request;
   EvalCaseRequest from = options.from;

@@ -73,7 +73,8 @@ void take_trace(const RunOptions& options, CaptureRequest& request) {
   if (!options.has_dtype && (dtype == "f32" || dtype == "bf16")) request.dtype = dtype;
 }
 
-/// The request with the policy the command line names; the full cache is no policy.
+/// The request with the policy that the command line names. The full cache does not count as a
+/// policy.
 CaptureRequest request_of(const RunOptions& options) {
   CaptureRequest request = options.request;
   if (!options.from.results.empty()) take_case(options, request);
@@ -129,7 +130,7 @@ int run_set(const RunOptions& options, const CaptureRequest& each) {
   return 0;
 }
 
-/// Says what a run will take, and runs nothing.
+/// Prints the forecast of a run, and runs nothing.
 int foresee(const RunOptions& options, const CaptureRequest& request) {
   Progress progress;
   const InterruptGuard guard(progress);

@@ -1,5 +1,5 @@
 #pragma once
-// Options that several verbs have, each declared once. What an option writes to must outlive the
+// Options that several verbs have, each declared once. The target of an option must outlive the
 // parsing.
 
 #include <CLI/CLI.hpp>
@@ -29,8 +29,8 @@ void add_positions_option(CLI::App& verb, Positions& positions);
 void add_probe_option(CLI::App& verb, std::optional<ProbeKind>& probe, const std::string& help);
 /// --progress.
 void add_progress_option(CLI::App& verb, std::string& progress);
-/// What goes with `--results`, an option of `verb`: which run, and what the evaluation was given
-/// besides the model.
+/// The options that belong to `--results`, an option of `verb`: the run, and the inputs of the
+/// evaluation besides the model.
 void add_case_options(CLI::App& verb, CLI::Option* results, EvalCaseRequest& from);
 
 /// Throws FileError where a command's output is one of its files: one that the model is in, its

@@ -1,4 +1,4 @@
-// kvloupe-capture tokens: how a model's tokenizer cuts a prompt, or what ids stand for. Reads the
+// kvloupe-capture tokens: how a model's tokenizer cuts a prompt, or the texts of ids. Reads the
 // tokenizer only: neither config.json nor weights.
 #include <fmt/format.h>
 

@@ -17,8 +17,8 @@
 
 namespace kvloupe {
 
-/// What the handler of the signal reads while other threads map files: entries are never freed, and
-/// one whose file was unmapped is taken again.
+/// An entry of the list that the signal handler reads while other threads map files. Entries are
+/// never freed; one whose file was unmapped is used again.
 struct MappedFile::Entry {
   std::atomic<const std::byte*> begin{nullptr};
   std::atomic<std::uint64_t> size{0};  // 0: not in use

@@ -9,9 +9,9 @@ namespace kvloupe {
 class MappedFile;
 
 /// For the beginning of main(). A mapped file can lose pages: somebody makes it shorter, or its
-/// disk fails. Whoever reads such a page gets a signal that would end the program without a word.
-/// From now on it ends with one line that names the file, and exit code 1. `program` begins the
-/// line and must outlive the process's work.
+/// disk fails. A read of such a page raises a signal that would end the program without a message.
+/// From now on the program then ends with one line that names the file, and exit code 1. `program`
+/// begins the line and must outlive the process's work.
 void end_on_lost_pages(const char* program);
 
 /// A whole file, mapped read-only.

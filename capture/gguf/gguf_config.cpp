@@ -86,15 +86,15 @@ constexpr std::array kParts{
     Part{"mlp.experts.down_proj", "ffn_down_exps"},
 };
 
-/// What a family's keys say beside those that all families have; they become fields of config.json.
+/// Turns the keys that only one family has into fields of config.json.
 using OwnFields = void (*)(const GgufModel& model, const Keys& keys, json& config);
 
 void add_real(const Keys& keys, const char* key, const char* field, json& config) {
   if (const auto value = keys.positive_if(key)) config[field] = *value;
 }
 
-/// query_pre_attn_scalar is in no file: it is the head dimension, but in the largest models of a
-/// generation, which have so many layers, hidden_size / num_attention_heads.
+/// query_pre_attn_scalar, which no file has. It is the head dimension, except in the largest model
+/// of a generation, which has so many layers: there it is hidden_size / num_attention_heads.
 void add_query_scale(std::int64_t layers_of_largest, json& config) {
   const bool largest = config["num_hidden_layers"] == layers_of_largest;
   config["query_pre_attn_scalar"] = largest ? config["hidden_size"].get<std::int64_t>() /
@@ -153,7 +153,7 @@ void read_gpt_oss(const GgufModel&, const Keys& keys, json& config) {
   config["num_local_experts"] = keys.whole("expert_count");
   config["num_experts_per_tok"] = keys.whole("expert_used_count");
   config["intermediate_size"] = keys.whole("expert_feed_forward_length");
-  // In no key: the model does not round the borders between its frequencies.
+  // No key says this: the model does not round the borders between its frequencies.
   if (config["rope_scaling"].is_object()) config["rope_scaling"]["truncate"] = false;
 }
 
@@ -241,7 +241,7 @@ std::vector<double> rotation_factors(const GgufModel& model, std::int64_t pairs)
 }
 
 /// The scaling of Llama 3 that gives these factors, as far as float32 tells, or else the factors
-/// themselves. Llama 3's numbers are the same in every model but for `factor`; other original
+/// themselves. Llama 3's numbers are the same in every model except for `factor`; other original
 /// contexts are tried because tests and small models have them.
 RopeScaling scaling_of(const std::vector<double>& factors, double theta) {
   RopeScaling scaling;
@@ -311,8 +311,8 @@ json read_scaling(const GgufModel& model, const Keys& keys, std::int64_t head_di
   return yarn;
 }
 
-/// The tokens that end a text: those the file names, and as llama.cpp does, where it names no end
-/// of a turn, the control tokens that chat models use for that.
+/// The tokens that end a text: those that the file names. If it names no end of a turn, also the
+/// control tokens that chat models use for it, as in llama.cpp.
 std::vector<std::int64_t> end_tokens(const GgufMetadata& metadata) {
   std::set<std::int64_t> ends;
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",

@@ -6,12 +6,11 @@
 
 namespace kvloupe {
 
-/// A config.json, as Hugging Face has it, for what the GGUF file says of its model: shapes,
-/// rotation with its scaling, windows, biases (from the tensors that are there), tied output,
-/// tokens that end a text. The architecture is that of the family in Hugging Face ("llama" is
-/// Llama, Mistral, Mixtral and all models of their structure). Throws FileError that names the key
-/// or tensor: an architecture that kvloupe does not compute, a value that is missing, impossible or
-/// not supported.
+/// The model of a GGUF file as a config.json of Hugging Face: shapes, rotation with its scaling,
+/// windows, biases (from the tensors that are there), tied output, tokens that end a text. The
+/// architecture is that of the family in Hugging Face ("llama" is Llama, Mistral, Mixtral and all
+/// models of their structure). Throws FileError that names the key or tensor: an architecture that
+/// kvloupe does not compute, a value that is missing, impossible or not supported.
 std::string gguf_config(const GgufModel& model);
 
 /// The file's name for a weight's name in Hugging Face's layout: "blk.3.attn_q.weight" for
@@ -24,8 +23,8 @@ std::string gguf_tensor_name(const std::string& architecture, const std::string&
 /// of each head the two halves' rows in turn, so that neighbours are rotated together.
 bool has_interleaved_rows(const std::string& architecture, const std::string& name);
 
-/// Whether a tensor of the file is none of the model's weights, and so may be left out: the
-/// rotation's factors, which the config tells.
+/// Whether a tensor of the file is not a weight of the model and may be left out: the rotation's
+/// factors, which the config has.
 bool is_gguf_constant(const std::string& tensor);
 
 }  // namespace kvloupe

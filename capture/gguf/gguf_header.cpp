@@ -25,7 +25,7 @@ constexpr std::uint64_t kLargestSize = std::uint64_t{1} << 40;  // of one dimens
 constexpr int kDeepestArray = 4;
 constexpr const char* kIncomplete = "; is the download complete?";
 
-/// 0 for strings and arrays, whose size the file tells.
+/// 0 for strings and arrays: their size is in the file.
 std::size_t bytes_of(GgufKind kind) {
   switch (kind) {
     case GgufKind::uint8:
@@ -104,7 +104,7 @@ GgufKind read_kind(Cursor& cursor, const std::string& what) {
   return static_cast<GgufKind>(kind);
 }
 
-/// Goes past an array within an array, which nothing here needs.
+/// Skips an array within an array, which kvloupe does not need.
 void skip_array(Cursor& cursor, const std::string& what, int depth) {
   if (depth > kDeepestArray) cursor.fail(what, "has arrays that are nested too deeply");
   const GgufKind element = read_kind(cursor, what);
@@ -299,8 +299,8 @@ std::optional<bool> GgufMetadata::flag_if(std::string_view key) const {
 
 namespace {
 
-/// Element `index` of a value as a whole number; nothing for texts, other numbers, and what is too
-/// large.
+/// Element `index` of a value as a whole number; nothing for texts, other numbers, and too large
+/// values.
 std::optional<std::int64_t> whole_at(GgufKind kind, std::span<const std::byte> bytes,
                                      std::uint64_t index) {
   switch (kind) {

@@ -1,5 +1,5 @@
 #pragma once
-// The header of a GGUF file: what it says of the model, what tensors there are, and where. Without
+// The header of a GGUF file: the model's settings, and the tensors with their places. Without
 // libtorch. https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 
 #include <cstddef>

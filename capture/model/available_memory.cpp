@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
 
-/// A file that holds one number; nothing for "max" or where there is none.
+/// The number in a file; nothing for "max" or if there is no file.
 std::optional<std::int64_t> number_in(const std::filesystem::path& path) {
   std::ifstream in(path);
   std::int64_t number = 0;

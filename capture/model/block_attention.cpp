@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kTileElements = std::int64_t{1} << 22;  // logits of one tile: 16 MiB
 
-/// Rounds to float16, but for what overflows it.
+/// Rounds to float16, except numbers that overflow it.
 void round_through_halves(const float* from, float* to, std::size_t size) {
   constexpr std::size_t kPiece = 1024;
   std::uint16_t halves[kPiece];
@@ -108,8 +108,8 @@ class HeadAttention {
         in_place_(complete_ || options.backward == nullptr) {
     if (!complete_ || options.window > 0) tokens_ = token_tensor(cache, head, query.device());
     if (!in_place_) turn_ = turn_to_places(*options.backward, tokens_);
-    // A 16-bit state fits float16 but for its last bits below 2^-24, far under float32's rounding
-    // of a logit: one product serves the model and the trace. Float32 states need both.
+    // A 16-bit state fits float16 except for bits below 2^-24, far under float32's rounding of a
+    // logit. So one product serves the model and the trace. Float32 states need two products.
     if (options.sink_logits.defined()) sinks_ = own(options.sink_logits).contiguous();
     exact_ = options.storage == Storage::float32 || query.scalar_type() != at::kFloat;
   }
@@ -205,7 +205,7 @@ void HeadAttention::in_tensors(const Progress& progress) const {
     const std::int64_t visible = before + end;
     const std::int64_t last_token = cache_.seen() - m + end - 1;
     const std::int64_t oldest = first_seen(cache_, head_, last_token - r + 1, window);
-    // Older than what the last query sees, and so unseen by some of the tile.
+    // These entries are too old for the last query, so some queries of the tile do not see them.
     const std::int64_t partly = first_seen(cache_, head_, last_token, window);
     const auto bits = query_.options().dtype(at::kBool);
     Unseen unseen{at::ones({r, r}, bits).triu(1), at::empty({r, 0}, at::kBool)};

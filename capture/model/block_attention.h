@@ -36,7 +36,7 @@ struct AttentionOptions {
   const Rotation* backward = nullptr;
   /// A query sees the entries of this many tokens, its own included; 0: all before it.
   std::int64_t window = 0;
-  /// Tensors alone, as on other devices, where the CPU has loops of its own for float32.
+  /// Use tensors, as on other devices, instead of the CPU's own loops for float32.
   bool plain = false;
 };
 

@@ -36,7 +36,7 @@ std::string with_quoted_numbers(const std::string& text) {
 
 nlohmann::json parse_config_object(const std::string& text, const std::string& where,
                                    const std::string& kind) {
-  // Parts of the tree are walked recursively: its depth is bounded before there is one.
+  // The code walks parts of the tree recursively, so the depth is bounded before the tree is built.
   const auto check = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
     if (depth > kDeepestJson) throw FileError(where, "is nested too deeply for " + kind);
     return true;

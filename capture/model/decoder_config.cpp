@@ -11,7 +11,7 @@ namespace kvloupe {
 
 namespace {
 
-// Beyond these no model exists; they keep every product of sizes far from overflow.
+// No model exceeds these limits, which keep every product of sizes far from overflow.
 constexpr std::int64_t kMostLayers = 4096;
 constexpr std::int64_t kMostHeads = 4096;
 constexpr std::int64_t kLargestVocabulary = std::int64_t{1} << 24;
@@ -31,7 +31,7 @@ struct Rotary {
   RopeScaling scaling;
 };
 
-/// Adds what `object`, found under `field`, says.
+/// Adds the settings of `object`, found under `field`.
 void add_rotary(const ConfigReader& reader, const std::string& field, const nlohmann::json& object,
                 std::int64_t positions, Rotary& rotary) {
   RopeScaling scaling;
@@ -54,8 +54,8 @@ bool is_by_type(const nlohmann::json& object) {
   return object.is_object() && (object.contains(kFull) || object.contains(kWindowed));
 }
 
-/// Base and scaling. Newer configs keep both in rope_parameters, by type of layer where these
-/// differ; older ones the scaling in rope_scaling and the base beside it. `windowed`: of the layers
+/// Base and scaling. Newer configs keep both in rope_parameters, by type of layer if these differ.
+/// Older ones keep the scaling in rope_scaling and the base beside it. `windowed`: for the layers
 /// with a window.
 void read_rotation(const ConfigReader& reader, const Family& family, const ModelConfig& config,
                    Rotary& full, Rotary& windowed) {
@@ -108,9 +108,9 @@ void check_layer_types(const ConfigReader& reader, bool windowed) {
 /// the first layers, which have none).
 void check_no_window(const ConfigReader& reader, std::int64_t layers) {
   if (!reader.flag_or("use_sliding_window", false)) return;
-  // null is no window; an absent field is the family's own.
+  // null means no window; an absent field means the family's own.
   if (reader.has("sliding_window") && reader.find("sliding_window") == nullptr) return;
-  // 0 is not a size, and here a wish for a window in all layers.
+  // 0 is not a size, and in this field it asks for a window in all layers.
   const nlohmann::json* first = reader.find("max_window_layers");
   const bool none =
       first != nullptr && *first != 0 && reader.size("max_window_layers", kMostLayers) >= layers;
@@ -191,7 +191,7 @@ void check_activation(const ConfigReader& reader, Activation activation) {
   }
 }
 
-/// Refuses quantised weights, but for the experts of gpt-oss.
+/// Refuses quantised weights, except for the experts of gpt-oss.
 void read_quantisation(const ConfigReader& reader, ModelConfig& config) {
   const nlohmann::json* found = reader.find("quantization_config");
   if (found == nullptr) return;

@@ -32,12 +32,13 @@ struct WindowRule {
   std::int64_t full_every = 0;  // n; 0: no layer has a window
 };
 
-/// A model family as data: what its config leaves out, and what it computes. Every family is a
-/// decoder with RMS norms, grouped-query attention with rotary positions (pairs j and j + d/2) and
-/// gated MLPs. Defaults are those of the family's config class in Hugging Face Transformers.
+/// A model family as data: the defaults that its config leaves out, and its computation. Every
+/// family is a decoder with RMS norms, grouped-query attention with rotary positions (pairs j and j
+/// + d/2) and gated MLPs. Defaults are those of the family's config class in Hugging Face
+/// Transformers.
 struct Family {
   std::string_view name;  // in config.json's "architectures"
-  // --- what a config without the field means
+  // --- defaults of fields that the config lacks
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000.0;
   const char* rope_scaling = "null";  // JSON
@@ -46,7 +47,7 @@ struct Family {
   bool tied_head = false;
   WindowRule window = {};
   bool attention_bias_absent = false;  // attention_bias, where it is by_field
-  // --- what the family computes
+  // --- the family's computation
   AttentionBias attention_bias = AttentionBias::none;
   bool mlp_bias = false;  // where mlp_bias is true
   QueryKeyNorm query_key_norm = QueryKeyNorm::none;

@@ -78,7 +78,7 @@ void LayerCache::keep(std::int64_t head, std::span<const std::int32_t> rows) {
     tokens[i] = tokens[static_cast<std::size_t>(rows[i])];
   }
   tokens.resize(rows.size());
-  // The caller's own log sizes are those of the present rows no longer; it sets them anew.
+  // The log sizes no longer match the present rows; the caller sets them anew.
   log_sizes_[static_cast<std::size_t>(head)].clear();
   if (first == rows.size()) return;
   at::Tensor moved = at::empty({static_cast<std::int64_t>(rows.size() - first)}, at::kLong);

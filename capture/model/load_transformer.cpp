@@ -21,8 +21,8 @@ namespace kvloupe {
 namespace {
 constexpr std::uintmax_t kLargestConfig = 16U << 20U;
 
-/// The publisher's settings for generating, if the file is there: a chat model may end its turn by
-/// other tokens than config.json names.
+/// The publisher's settings for generation, if the file exists: a chat model may end its turn with
+/// tokens other than those of config.json.
 void add_generation_config(const std::filesystem::path& path, ModelConfig& config) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return;
@@ -35,7 +35,7 @@ void add_generation_config(const std::filesystem::path& path, ModelConfig& confi
   all.erase(std::unique(all.begin(), all.end()), all.end());
 }
 
-/// Weights may take this share of the free memory: caches and states need the rest.
+/// The share of free memory that weights may take; caches and states need the rest.
 constexpr double kShareForWeights = 0.75;
 
 ModelConfig read_gguf_config(const std::filesystem::path& path) {

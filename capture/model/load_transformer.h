@@ -26,10 +26,10 @@ std::vector<std::vector<float>> read_sink_logits(const std::filesystem::path& mo
                                                  const ModelConfig& config);
 
 /// Loads the weights that `config` requires. Expanded: a weight that already has `type` stays
-/// mapped from its file (on the CPU); others are converted one by one. Packed: a layer's are
-/// converted when it is its turn, and only one layer's are in memory. Automatic: packed where the
-/// expanded ones would not fit in the memory that is left, and the device is the CPU. Throws
-/// FileError: see Checkpoint and GgufWeights; a weight of the model that the config does not use.
+/// mapped from its file (on the CPU); others are converted one by one. Packed: each layer's weights
+/// are converted when the layer runs, and only one layer's are in memory. Automatic: packed if the
+/// device is the CPU and expanded weights would not fit in the free memory. Throws FileError: see
+/// Checkpoint and GgufWeights; a weight of the model that the config does not use.
 Transformer load_transformer(const std::filesystem::path& model, const ModelConfig& config,
                              at::ScalarType type, at::Device device,
                              WeightStorage storage = WeightStorage::automatic);

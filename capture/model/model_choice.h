@@ -5,8 +5,7 @@
 
 namespace kvloupe {
 
-/// How weights are kept that their file stores in another type than the run's (see
-/// load_transformer).
+/// How the program keeps weights whose file has another type than the run (see load_transformer).
 enum class WeightStorage { automatic, expanded, packed };
 
 /// The model of a run, as a command line names it.

@@ -9,7 +9,7 @@
 
 namespace kvloupe {
 
-/// Where the RMS norms of a layer stand. A layer has two halves, the attention and the MLP.
+/// The places of the RMS norms of a layer. A layer has two halves, the attention and the MLP.
 enum class NormPlaces {
   before,  // at the input of each half (Llama)
   after,   // at the output of each half, before it is added to the residual stream (OLMo 2)
@@ -23,14 +23,14 @@ enum class QueryKeyNorm {
   whole,  // of all heads together (OLMo 2)
 };
 
-/// What the gated MLP makes of its gate g and its values u.
+/// The function of the gate g and the values u in the gated MLP.
 enum class Activation {
   silu,          // u · g · σ(g)
   gelu_tanh,     // u · gelu(g), in the approximation with tanh (Gemma)
   clamped_silu,  // (u + 1) · g · σ(αg), g and u clamped (gpt-oss)
 };
 
-/// How the files of a model keep weights that kvloupe takes apart (see stored_weights.h).
+/// How a model's files join weights that kvloupe separates (see stored_weights.h).
 enum class WeightLayout {
   plain,           // each by itself, the experts' as well (Llama, Qwen3-MoE)
   fused,           // query, key and value in one matrix, gate and up in another (Phi-3)
@@ -50,7 +50,7 @@ struct Experts {
   bool biases = false;     // of the router and of the experts' projections
 };
 
-/// What one layer may have of its own.
+/// The settings that may differ by layer.
 struct LayerConfig {
   std::int64_t sliding_window = 0;  // W: the query at p sees keys p − W + 1 … p; 0: all before it
   bool rotates = true;              // false: queries and keys keep no position (SmolLM3)
@@ -77,7 +77,7 @@ struct ModelConfig {
   std::int64_t vocab_size = 0;
   std::int64_t max_position_embeddings = 0;  // context the model was made for; 0: not given
   double rms_norm_eps = 1e-6;
-  // Of the layers without a rotation or window of their own, as a trace's /model says them.
+  // Rotation and window of the layers without their own, as in a trace's /model.
   double rope_theta = 10000.0;
   RopeScaling rope_scaling;
   std::int64_t sliding_window = 0;  // W: the query at p sees keys p − W + 1 … p; 0: all before it
@@ -115,8 +115,8 @@ struct ModelConfig {
   /// The smallest window of any layer; 0 if no layer has one.
   std::int64_t narrowest_window() const;
   /// Whether the attention's output enters the residual stream as W_O gives it, and the logits are
-  /// the head's product with the last norm's output: only then a trace tells what a change of a
-  /// head's output does to the logits.
+  /// the head's product with the last norm's output: only then a trace gives the effect of a head's
+  /// output on the logits.
   bool has_plain_residual() const {
     return norms == NormPlaces::before && residual_multiplier == 1.0 && logits_divisor == 1.0 &&
            logits_softcap == 0.0;

@@ -10,8 +10,8 @@
 #include "analysis/cache/one_blas_thread.h"
 #include "analysis/parallel_loop.h"
 
-// OpenBLAS's own, in none of its headers: work memory of a product. Null where another build hides
-// them.
+// Internal functions of OpenBLAS, not in its headers: work memory of a product. Null if another
+// build hides them.
 extern "C" {
 __attribute__((weak)) void* blas_memory_alloc(int place);
 __attribute__((weak)) void blas_memory_free(void* memory);
@@ -22,8 +22,8 @@ namespace kvloupe {
 namespace {
 
 /// Reads a number in each page of the work memory that products of `threads` threads will use. The
-/// kernels fetch ahead of what a product of few columns has written there; a page that nobody has
-/// touched yet is looked for each time anew, and the product takes twice as long.
+/// kernels prefetch beyond the part that a product of few columns has written. The processor looks
+/// up an untouched page again each time, and the product takes twice as long.
 bool touch_work_memory(std::size_t threads) {
   constexpr std::size_t kBytes = std::size_t{4} << 20U, kPage = 4096;
   if (blas_memory_alloc == nullptr || blas_memory_free == nullptr) return false;

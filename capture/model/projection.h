@@ -21,11 +21,10 @@ struct Projection {
   at::Tensor operator()(const at::Tensor& x) const;
 };
 
-/// The products of one x [...,k] with each of these: [...,n] each. In float32 on the CPU, they are
-/// shared out in pieces: whoever is free takes the next, so that nobody waits long for a thread
-/// whose processor another program has taken, as one waits at the end of a BLAS's or libtorch's own
-/// equal shares. Where gradients are wanted, under autocast, in other types and on other devices
-/// libtorch computes them.
+/// The products of one x [...,k] with each of these: [...,n] each. In float32 on the CPU, threads
+/// share them in pieces: a free thread takes the next piece. So no thread waits long for one whose
+/// processor another program has taken, as with the equal shares of a BLAS or libtorch. With
+/// gradients, under autocast, in other types and on other devices libtorch computes them.
 std::vector<at::Tensor> project(const at::Tensor& x,
                                 std::initializer_list<const Projection*> projections);
 

@@ -32,8 +32,8 @@ float* room(std::unique_ptr<float[]>& buffer, std::size_t& held, std::size_t wan
 /// that rows do not compete for the same places in the cache.
 std::size_t row_stride(std::size_t n) { return (KeyPanels::padded(n) + 15) / 32 * 32 + 16; }
 
-/// The block's queries of a tile: as many that their logits fit the tile, in eights where there are
-/// more.
+/// The number of the block's queries in a tile: as many as have room for their logits, in multiples
+/// of eight if more.
 std::int64_t tile_queries(std::int64_t group, std::int64_t n, std::int64_t m) {
   const std::int64_t fit = std::clamp<std::int64_t>(kTileFloats / (group * n), 1, m);
   return fit < 8 ? fit : fit / 8 * 8;
@@ -52,8 +52,8 @@ void RowAttention::attend(const HeadRows& head, const RowResults& results,
       tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism));
   const std::int64_t workers = std::min(threads, tiles);
   if (std::ssize(buffers_) < workers) buffers_.resize(size(workers));
-  // Whoever is free takes the next tile: later rows see more, and another program may hold up a
-  // thread. The longest come first.
+  // A free thread takes the next tile, because later rows see more and another program may delay a
+  // thread. The longest tiles come first.
   std::atomic<std::int64_t> next{0};
   parallel_loop<std::int64_t>(0, workers, [&](std::int64_t worker) {
     for (std::int64_t taken = next++; taken < tiles; taken = next++) {

@@ -43,8 +43,8 @@ struct RowResults {
 
 /// Softmax attention on the CPU in loops of its own: a tile of rows stays in the processor's cache
 /// from its logits to its outputs, where tensors would pass through memory at every step. Tiles are
-/// shared by as many threads as oneTBB may use. What a row gives does not depend on the number of
-/// threads. An object keeps its buffers for the next head.
+/// shared by as many threads as oneTBB may use. The result of a row does not depend on the number
+/// of threads. An object keeps its buffers for the next head.
 class RowAttention {
  public:
   /// Whether this processor has the kernels.

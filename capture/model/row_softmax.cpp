@@ -59,7 +59,7 @@ double plain_sum(float* values, std::size_t n, float largest, float scale, bool 
 }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-/// Members, for a template argument (and auto) loses attributes.
+/// Members of a struct, because a template argument (and auto) loses attributes.
 struct Wide {
   typedef float Vector __attribute__((vector_size(64)));
   typedef std::uint32_t Bits __attribute__((vector_size(64)));

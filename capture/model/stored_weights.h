@@ -27,7 +27,7 @@ class StoredWeights final : public WeightSource {
                      const std::string& architecture) const override;
 
  private:
-  /// Where a weight lies: row r is row first + step · r of the tensor `name`, or of its part
+  /// The place of a weight: row r is row first + step · r of the tensor `name`, or of its part
   /// `index` if that is not negative; of the transposed part if `transposed`.
   struct Place {
     std::string name;

@@ -222,7 +222,7 @@ Transformer::LayerWeights Transformer::gather(int layer, const Take& take) const
   return of;
 }
 
-/// The expert of a packed model is in the memory of the one before.
+/// An expert of a packed model replaces the previous one in memory.
 Transformer::Mlp Transformer::expert(int layer, std::int64_t index) const {
   if (!is_packed()) {
     return this->layer(layer).experts.at(static_cast<std::size_t>(index));
@@ -333,7 +333,7 @@ Rotations Transformer::rotations(const at::Tensor& positions, bool stretched) co
   Rotations all;
   for (std::size_t i = 0; i < config_.layers.size(); ++i) {
     const LayerConfig& layer = config_.layers[i];
-    // Layers share the tables of an earlier layer with the same rotation.
+    // A layer shares the tables of an earlier layer with the same rotation.
     const auto same =
         std::find_if(config_.layers.begin(), config_.layers.end(),
                      [&](const LayerConfig& earlier) { return earlier.same_rotation(layer); });

@@ -26,7 +26,7 @@ struct WeightShape {
 
 /// Every weight and bias a model of this config has, in a fixed order. Matrices are [out, in].
 std::vector<WeightShape> weight_shapes(const ModelConfig& config);
-/// Those of one layer.
+/// The weights of one layer.
 std::vector<WeightShape> weight_shapes(const ModelConfig& config, std::int64_t layer);
 
 /// The weight that holds a layer's sink logits, [Hq].
@@ -73,14 +73,14 @@ class Transformer {
   /// computation (under autocast: of the parameters). Throws WorkError naming a weight that is
   /// missing or has another shape than weight_shapes() gives.
   Transformer(ModelConfig config, Weights weights);
-  /// Takes a layer's weights from `source` when it is its turn, in `type`, and only one layer's are
-  /// in memory; of the embedding and the output head some rows at a time. The results are those of
-  /// the same weights in memory, bit by bit. For one thread. Throws what the source throws.
+  /// Takes each layer's weights from `source` when the layer runs, in `type`; only one layer's are
+  /// in memory. The embedding and the output head are read some rows at a time. The results equal
+  /// those of weights in memory, bit by bit. For one thread. Throws what the source throws.
   Transformer(ModelConfig config, std::shared_ptr<const WeightSource> source, at::ScalarType type,
               at::Device device);
 
   const ModelConfig& config() const { return config_; }
-  /// Whether weights are taken from their file when it is their turn.
+  /// Whether weights are read from their file when their layer runs.
   bool is_packed() const { return source_ != nullptr; }
   /// The dtype and device of the computation.
   const at::TensorOptions& options() const { return options_; }
@@ -107,7 +107,7 @@ class Transformer {
   Rotations rotations(const at::Tensor& positions) const;
   /// The angles alone, without stretching: for rotating states that were rotated before.
   Rotations turns(const at::Tensor& positions) const;
-  /// What a layer's attention reads of hidden [b,m,D]: normed, if the layer has a norm there.
+  /// The input of a layer's attention, from hidden [b,m,D]: normed, if the layer has a norm there.
   at::Tensor attention_input(int layer, const at::Tensor& hidden) const;
   /// Norm, projections, the heads' own norms if the model has them, and RoPE of one layer. hidden
   /// [b,m,D].
@@ -118,7 +118,7 @@ class Transformer {
   at::Tensor finish_layer(int layer, const at::Tensor& hidden, const at::Tensor& outputs) const;
   /// The last norm: hidden [b,m,D] -> the input of the output head, [b,m,D].
   at::Tensor last_norm(const at::Tensor& hidden) const;
-  /// The last norm, the head, and what the family does to its products: hidden [b,m,D] ->
+  /// The last norm, the head, and the family's changes to the logits: hidden [b,m,D] ->
   /// [b,m,vocab], in the weights' dtype.
   at::Tensor logits(const at::Tensor& hidden) const;
 
@@ -127,7 +127,7 @@ class Transformer {
   struct Mlp {
     Projection gate, up, down;
   };
-  /// What the model does not have is undefined.
+  /// Tensors that the model does not have are undefined.
   struct LayerWeights {
     at::Tensor input_norm;
     Projection query, key, value;

@@ -6,8 +6,8 @@ namespace kvloupe {
 
 namespace {
 
-// A stretch of values stays in the second-level cache while all rows pass, 16 columns of it in the
-// first.
+// A stretch of values stays in the second-level cache while all rows use it, and 16 of its columns
+// in the first-level cache.
 constexpr std::size_t kStretch = 256;
 
 using Kernel = void (*)(const WeightedSums&);
@@ -15,7 +15,8 @@ using Kernel = void (*)(const WeightedSums&);
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define KVLOUPE_WEIGHTED_SUMS
 
-/// Vectors at any address of a float. Members, for a template argument (and auto) loses attributes.
+/// Vectors at any address of a float. Members of a struct, because a template argument (and auto)
+/// loses attributes.
 struct Wide {
   typedef float Vector __attribute__((vector_size(64), aligned(4), may_alias));
 };

@@ -121,7 +121,7 @@ std::string from_utf16(std::string_view bytes, bool big_endian, const std::strin
 
 /// A prompt file's bytes as UTF-8, without a byte order mark.
 std::string as_utf8(std::string bytes, const std::string& path) {
-  // Some editors mark their files with a U+FEFF; left in, it would stand before a BOS of the text.
+  // Some editors mark their files with U+FEFF, which would stand before a BOS of the text.
   constexpr std::string_view kMark = "\xEF\xBB\xBF", kLittle = "\xFF\xFE", kBig = "\xFE\xFF";
   if (bytes.starts_with(kMark)) bytes.erase(0, kMark.size());
   const bool is_big = bytes.starts_with(kBig);

@@ -24,10 +24,10 @@ struct Prompt {
 };
 
 /// Divides a prompt file's text at its marker lines: a line "@@name" (small letters, digits, - and
-/// _, a letter first) starts the segment `name` and is not part of the text. A name that kvloupe
-/// gives no meaning to is noted, and so is a line that would be a marker but for its capitals,
-/// which is text. A backslash before "@@" keeps such a line as text, and is not part of it. One
-/// line end at the very end, which editors add, is dropped.
+/// _, a letter first) starts the segment `name` and is not part of the text. A note reports a name
+/// without a meaning in kvloupe, and a line that would be a marker without its capital letters;
+/// such a line is text. A backslash before "@@" keeps a marker line as text, and is not part of the
+/// text. One line end at the very end, which editors add, is dropped.
 Prompt parse_prompt(std::string_view text);
 
 /// Reads and parses a prompt file in UTF-8, or in UTF-16 with its byte order mark; the mark is

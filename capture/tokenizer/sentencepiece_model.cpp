@@ -23,7 +23,7 @@ struct Field {
 };
 
 /// Walks the fields of one message (https://protobuf.dev/programming-guides/encoding). Sets
-/// `broken` and ends where the bytes are no message.
+/// `broken` and ends if the bytes are not a message.
 class Fields {
  public:
   explicit Fields(std::string_view bytes) : rest_(bytes) {}

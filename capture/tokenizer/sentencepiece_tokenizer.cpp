@@ -21,7 +21,7 @@ constexpr std::string_view kSpaceMark = "\xE2\x96\x81";      // ▁, SentencePie
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";    // for bytes that are not UTF-8
 constexpr std::string_view kUnknownText = " \xE2\x81\x87 ";  // " ⁇ ", as the library writes it
 
-/// A text as the pieces are matched against it, and where each of its bytes came from.
+/// A text as the pieces are matched against it, with the origin of each of its bytes.
 struct NormalText {
   std::string text;
   std::vector<std::size_t> origin;  // [text.size() + 1] offset into the original

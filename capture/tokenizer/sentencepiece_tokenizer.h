@@ -9,8 +9,8 @@
 namespace kvloupe {
 
 /// SentencePiece's tokenizer.model, BPE (Sennrich et al. 2016) and unigram (Kudo 2018), with the
-/// same ids as the SentencePiece library. That library cannot share a process with Debian's
-/// libtorch: each brings another version of protobuf under the same names.
+/// same ids as the SentencePiece library. The SentencePiece library cannot share a process with
+/// Debian's libtorch: each brings another version of protobuf under the same names.
 ///
 /// BOS is used if the file has one, unless tokenizer_config.json in the same folder says
 /// "add_bos_token": false. Throws FileError: see read_sentencepiece_model; tokenizer_config.json

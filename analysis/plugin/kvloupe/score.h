@@ -53,7 +53,7 @@ class Layer {
   int chunk_size() const { return layer_->chunk_size; }          // 0: none
   int budget() const { return layer_->budget; }
   double attention_scale() const { return layer_->attention_scale; }
-  /// Turns a key or query of this token back to what it was before RoPE.
+  /// Undoes RoPE on a key or query of this token.
   void unrotate(std::int32_t token, std::span<float> row) const {
     char error[KVLOUPE_ERROR_BYTES] = {};
     if (layer_->unrotate(layer_, token, row.data(), error) != 0) throw std::runtime_error(error);
@@ -120,7 +120,7 @@ class Step {
   const kvloupe_step* step_;
 };
 
-/// What a step left of one head's cache. Rows index the cache before eviction.
+/// The entries that a step kept in one head's cache. Rows index the cache before eviction.
 class Retained {
  public:
   explicit Retained(const kvloupe_retained& retained) : retained_(&retained) {}
@@ -130,7 +130,7 @@ class Retained {
   std::span<const kvloupe_merge> merges() const {
     return {retained_->merges, static_cast<std::size_t>(retained_->merge_count)};
   }
-  /// Leaves the kept ones of a value per entry [n].
+  /// From one value per entry [n], keeps those of the kept entries.
   template <typename Value>
   void keep(std::vector<Value>& values) const {
     std::size_t next = 0;
@@ -157,7 +157,7 @@ class Score {
   virtual void observe(const Step& /*step*/, int /*head*/) {}
   /// Fills scores [n]: finite numbers, higher = kept.
   virtual void score(const Step& step, int head, std::span<float> scores) = 0;
-  /// Last at every step: forget what was not kept.
+  /// Last at every step: forget the entries that were not kept.
   virtual void retain(const Retained& /*retained*/, int /*head*/) {}
   virtual Protection protection() const { return {}; }
 };
@@ -199,7 +199,7 @@ inline Parameter file(const char* name, const char* meaning) {
   return {name, meaning, KVLOUPE_FILE};
 }
 
-/// What the catalogue says of a score.
+/// The catalogue's entry of a score.
 struct Info {
   const char* name = "";
   const char* summary = "";
@@ -255,7 +255,7 @@ std::int32_t guarded(char* error, const Body& body) noexcept {
   return 1;
 }
 
-/// What KVLOUPE_POLICY_PLUGIN fills.
+/// The list of scores that KVLOUPE_POLICY_PLUGIN fills.
 class Plugin {
  public:
   explicit Plugin(const kvloupe_host& host) : host_(&host) {}

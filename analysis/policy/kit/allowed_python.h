@@ -11,7 +11,7 @@ namespace kvloupe {
 
 /// From now on python() may run this file. Call it at the start of a program, on one thread.
 void allow_python(const std::string& file);
-/// Whether it may. Files are the same where their paths are, links followed.
+/// Whether python() may run the file. Files are compared by path, after links are followed.
 bool python_is_allowed(const std::string& file);
 
 /// The files of all parts python("file.py:name", ...) in a text, such as a word of the command

@@ -45,7 +45,7 @@ class ChunkAttention {
     std::vector<Matrix> queries;        // [G] of [waiting,d]
   };
   void take_up(const StepView& view, int head);
-  /// The sum over the queries of rows [first, first + count) of what is waiting: [count].
+  /// The sum over the queries of the waiting rows [first, first + count): [count].
   std::vector<double> chunk(const Head& head, int query_head, Eigen::Index first,
                             Eigen::Index count) const;
 

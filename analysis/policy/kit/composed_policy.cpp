@@ -159,7 +159,7 @@ bool ComposedPolicy::evicts(const StepView& view, int budget) const {
   const Schedule& schedule = stages_.schedule;
   if (!schedule.acts(view.block, prompt_length_)) return false;
   if (schedule.slack == 0) return stages_.allocation->over_budget(view, budget);
-  // What is beside the budget does not exceed it.
+  // Entries kept beside the budget do not count towards it.
   int beside = std::numeric_limits<int>::max();
   for (std::size_t head = 0; head < view.caches.size(); ++head) {
     beside = std::min(

@@ -47,7 +47,7 @@ class ComposedPolicy : public LayerPolicy, public SeesRewrites {
   void decide(const StepView& view, int head, int quota, HeadDecision& decision) const;
   /// Whether entries must leave at this step.
   bool evicts(const StepView& view, int budget) const;
-  /// The quotas of the heads, to which scores of entries that are dropped say nothing.
+  /// The quotas of the heads. The scores of dropped entries do not influence them.
   std::vector<int> quotas(const StepView& view, const std::vector<std::vector<float>>& scores,
                           const std::vector<std::vector<std::int32_t>>& dropped, int budget) const;
   /// Throws WorkError if the last of the block's own rows has a number that is not finite.

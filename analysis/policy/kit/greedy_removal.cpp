@@ -11,7 +11,7 @@ namespace kvloupe {
 
 namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// A difference of sums is trusted down to this share of what it is taken from.
+/// A difference of sums is trusted down to this share of the larger sum.
 constexpr double kLeastShare = 1e-3;
 
 /// The entries that may still go, side by side in any order: slot -> row.
@@ -40,9 +40,8 @@ struct Sums {
   double mass = 0.0;          // Z
 };
 
-/// Takes `gone` out of the products r·D_j, then adds to errors[j] what the error is without j.
-/// Returns how many entries hold so much of the mass that the difference would cancel: those are
-/// left out.
+/// Takes `gone` out of the products r·D_j, then adds to errors[j] the error without j. Returns how
+/// many entries hold so much of the mass that the difference would cancel: those are left out.
 KVLOUPE_VECTOR_CLONES
 std::size_t update_and_add(const Sums& sums, const double* similarity, const double* squares,
                            const double* weights, const double* towards, double* products,
@@ -97,7 +96,7 @@ class Query {
     sum_next_ = sums_.mass < kLeastShare * mass_when_summed_;
   }
 
-  /// Adds to errors [slot] what the error is without each. `similarity` [slot]: v·v_gone.
+  /// Adds to errors [slot] the error without each slot. `similarity` [slot]: v·v_gone.
   void add_errors(const Slots& slots, const double* similarity, std::vector<double>& errors) {
     if (sum_next_) sum_anew(slots);
     const std::size_t heavy =

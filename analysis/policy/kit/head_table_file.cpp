@@ -249,8 +249,9 @@ Rows numpy_table(const std::string& path, std::string_view text) {
   return rows;
 }
 
-/// Of a model whose layers differ: a row for each layer, or for each layer with a cache; as many
-/// columns as the layer with most heads has, those that a layer lacks are not looked at.
+/// The table of a model whose layers differ. The file has a row for each layer, or for each layer
+/// with a cache, and as many columns as the layer with most heads has. Columns that a layer lacks
+/// are ignored.
 HeadTable of_caches(const std::string& path, const Rows& rows, const ModelInfo& model) {
   const auto layers = static_cast<std::size_t>(model.num_layers);
   const auto caches = static_cast<std::size_t>(model.caches());

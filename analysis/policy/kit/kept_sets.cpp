@@ -42,7 +42,7 @@ void KeptSets::add(int head, int step, std::vector<std::int32_t> retained) {
 namespace {
 using Json = nlohmann::json;
 
-/// Follows the places the document's sets stand at, whatever the order of keys.
+/// Follows the places of the document's sets, in any order of keys.
 class SetReader : public nlohmann::json_sax<Json> {
  public:
   SetReader(KeptSets& sets, const std::string& path, int layer)

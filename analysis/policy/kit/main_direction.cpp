@@ -10,7 +10,7 @@ constexpr int kMostRounds = 100;
 
 /// The eigenvector of a symmetric tridiagonal matrix for its largest eigenvalue, by inverse
 /// iteration: (shift − T) is positive definite for a shift a little above, so no pivots are needed.
-/// Not finite where there is none to be found.
+/// Not finite if no direction is found.
 Eigen::VectorXd of_tridiagonal(const Eigen::VectorXd& diagonal, const Eigen::VectorXd& beside,
                                double largest) {
   const Eigen::Index n = diagonal.size();

@@ -7,7 +7,7 @@
 
 namespace kvloupe {
 
-/// What ranks a page: the mean or the largest of its entries' scores.
+/// The score of a page: the mean or the largest of its entries' scores.
 enum class PageRank { mean, largest };
 
 /// Every entry has its page's score; the page of token t is floor(t / size). Each head has pages of
@@ -20,7 +20,7 @@ std::unique_ptr<Score> make_page_score(int size, PageRank rank, std::unique_ptr<
 class PageSelection : public Selection {
  public:
   explicit PageSelection(int size) : size_(size) {}
-  /// An entry that stays for the sake of another one of its page has that one's fate. Protected
+  /// An entry that stays because of another entry of its page has that entry's fate. Protected
   /// entries whose page finds no place leave.
   void select(const StepView& view, int head, int count, double rows_summed,
               HeadDecision& decision) override;

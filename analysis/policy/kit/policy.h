@@ -173,7 +173,7 @@ std::unique_ptr<LayerPolicy> make_layer_policy(const PolicySpec& spec, const Lay
 
 /// Throws UsageError, naming the part, if a part cannot be combined with the rest.
 void check_combination(const PolicySpec& spec);
-/// Throws UsageError for a part that names what is not there: a head that the model lacks, a token
+/// Throws UsageError for a part that names something missing: a head that the model lacks, a token
 /// that the sequence lacks (of this many tokens; 0: not known), more tokens than the budget.
 void check_limits(const PolicySpec& spec, const ModelInfo& model, int budget, int tokens = 0);
 

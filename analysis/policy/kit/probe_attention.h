@@ -17,7 +17,8 @@ struct ProbeColumns {
 
 /// Softmax rows of the queries [from, pass.tokens.end) of a pass over the columns and the pass's
 /// own keys up to each query, within the layer's window. Calls body(query, row) with the attention
-/// to the columns [first, end): [end - first], 0 for what the query does not see. Throws Cancelled.
+/// to the columns [first, end): [end - first], 0 for tokens that the query does not see. Throws
+/// Cancelled.
 void probe_rows(const ProbeInfo& probe, const LayerProbe& states, const ProbePass& pass,
                 int query_head, const ProbeColumns& columns, int from, const Progress& progress,
                 const std::function<void(int query, std::span<const float> row)>& body);

@@ -54,7 +54,7 @@ class ProbeSource {
   virtual std::string name() const = 0;
 };
 
-/// That of a trace, borrowed.
+/// The probe of a trace, which is borrowed.
 std::unique_ptr<ProbeSource> probe_of(const Trace& trace);
 
 /// The scores that policies compute from a probe, each when first asked for. Thread-safe.

@@ -13,7 +13,7 @@ namespace kvloupe {
 
 class Progress;
 
-/// Memory that this process and a child share: a file without a name. Grows; what is in it stays.
+/// Memory that this process and a child share: a file without a name. Grows; its content stays.
 class SharedMemory {
  public:
   /// Throws WorkError where the system has none.

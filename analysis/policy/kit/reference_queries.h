@@ -15,8 +15,8 @@ class ReferenceQueries {
 
   /// Adds the step's queries of all query heads of a key-value head. Once per step.
   void observe(const StepView& view, int head);
-  /// This share of what is held, the latest, rounded up: [group] of [r,d], valid until the next
-  /// observe() of this head.
+  /// The latest of the held queries, this share of them, rounded up: [group] of [r,d], valid until
+  /// the next observe() of this head.
   std::vector<MatrixView> of(int head, double share = 1.0) const;
   /// The same for rows that are all known: of these, every 2^k-th.
   void take(int query_head, const Matrix& rows);

@@ -16,7 +16,7 @@ std::vector<std::int32_t> removed_rows(const std::vector<TokenRule>& rules, int 
                                        std::span<const std::int32_t> tokens);
 
 /// A policy that keeps everything, less the entries that the rules name. The inner policy must hold
-/// nothing from step to step: it is not told what left.
+/// nothing from step to step: it does not learn which entries left.
 class PolicyWithRemovals : public LayerPolicy {
  public:
   PolicyWithRemovals(std::unique_ptr<LayerPolicy> inner, std::vector<TokenRule> rules)

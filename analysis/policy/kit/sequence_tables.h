@@ -25,8 +25,8 @@ using HeadTable = std::vector<double>;
 /// layers, each computed from the states of the full cache when first asked for. Thread-safe.
 class SequenceTables {
  public:
-  /// `end`: what comes after the first `end` tokens is not looked at. `progress` (or null) cancels.
-  /// `shared` (or null): what other replays of the trace have computed. All are borrowed.
+  /// `end`: tokens after the first `end` are ignored. `progress` (or null) cancels. `shared` (or
+  /// null): what other replays of the trace have computed. All are borrowed.
   SequenceTables(const Trace& trace, int end, Progress* progress, SharedPrefix* shared = nullptr);
 
   /// For a running model that reads its context twice: only its probe, borrowed.
@@ -64,8 +64,8 @@ class SequenceTables {
   mutable std::map<std::string, HeadTable> tables_;
 };
 
-/// The last token, exclusive, of what a replay's policy may know: what it acts on, without what the
-/// model generated. `acts_until`: of the replay.
+/// One past the last token that a replay's policy may know: the tokens that it acts on, without
+/// generated ones. `acts_until`: of the replay.
 int known_end(const Trace& trace, int acts_until);
 
 /// The tables that a part asks for: those of the trace that its parameter `statistics` names, read

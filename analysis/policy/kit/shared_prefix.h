@@ -14,10 +14,10 @@
 
 namespace kvloupe {
 
-/// What the policies of several replays of one trace compute alike, whatever their scores and
-/// budgets: attention while nothing has left the cache, and numbers of a value alone. The same bits
-/// as without sharing. Thread-safe. The first results are kept, up to so many bytes; the rest is
-/// computed each time.
+/// Results that the policies of several replays of one trace share, whatever their scores and
+/// budgets: attention while nothing has left the cache, and numbers that depend on a value alone.
+/// Sharing changes no bit. Thread-safe. The first results are kept, up to so many bytes; the rest
+/// is computed each time.
 class SharedPrefix {
  public:
   explicit SharedPrefix(std::size_t most_bytes) : room_(most_bytes) {}

@@ -15,7 +15,7 @@ std::vector<double> smoothed(const std::vector<double>& values, int kernel, Pool
       sum += values[static_cast<std::size_t>(j)];
       largest = std::max(largest, values[static_cast<std::size_t>(j)]);
     }
-    // A comparison would pass over what is not a number; a sum does not.
+    // A comparison would ignore a NaN; a sum does not.
     const bool by_maximum = pool == Pool::maximum && std::isfinite(sum);
     result[static_cast<std::size_t>(i)] = by_maximum ? largest : sum / kernel;
   }

@@ -22,7 +22,7 @@ std::string number_text(double value) {
 }
 
 long Percent::of(long whole) const {
-  // The shortest decimal of `value` is what the person wrote; multiplied as integers.
+  // The shortest decimal of `value` is the number that the person wrote; multiplied as integers.
   std::array<char, 400> buffer;
   const auto end =
       std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed)

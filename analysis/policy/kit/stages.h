@@ -71,14 +71,14 @@ class Score {
   virtual ~Score() = default;
   /// Called at every step, evicting or not, before anything else: updates accumulated values.
   virtual void observe(const StepView& /*view*/, int /*head*/) {}
-  /// Called once per step that scores, before score(): computes what the heads of the layer share.
-  /// `budget`: entries per head that the layer may hold at this step.
+  /// Called once per step that scores, before score(): computes the data that the heads of the
+  /// layer share. `budget`: entries per head that the layer may hold at this step.
   virtual void prepare(const StepView& /*view*/, int /*budget*/) {}
   /// [n], higher = kept. Called only after observe(), and prepare(), of the same step.
   virtual std::vector<float> score(const StepView& view, int head) = 0;
   /// The entries that this score keeps by its own definition. Their numbers in score() are those of
-  /// its formula; where the formula has none for them, the largest of the head's others: what is
-  /// made of a score, such as chunks or caote, reads them too.
+  /// its formula; if the formula has none for them, the largest of the head's other scores, because
+  /// modifiers such as chunks or caote also read these.
   virtual Protection protection() const { return {}; }
   /// Called once, before any step: the entries that are kept whatever their score.
   virtual void set_protection(const Protection& /*protection*/) {}
@@ -87,9 +87,8 @@ class Score {
   virtual double rows_summed(const StepView& /*view*/) const { return 1.0; }
   /// Whether a score that is too small for float32 is given as small_scores.h says.
   virtual bool keeps_small_scores() const { return false; }
-  /// Called once, before any step: what the policy of this score makes of the entries beside
-  /// choosing them. It may share the score's state, and its methods follow the score's. Null:
-  /// nothing.
+  /// Called once, before any step: the merges that the policy of this score makes beside choosing
+  /// entries. It may share the score's state, and its methods follow the score's. Null: nothing.
   virtual std::unique_ptr<Merging> merging() { return nullptr; }
   /// Called last at every step: forget entries that were not kept, and treat rows that a merge
   /// changed as new.
@@ -102,14 +101,14 @@ class Score {
 class Allocation {
  public:
   virtual ~Allocation() = default;
-  /// Whether the budget limits what the heads hold.
+  /// Whether the budget limits the number of entries in the heads.
   virtual bool bounded() const { return true; }
   /// How many of a head's `quota` entries may be protected, if heads hold `budget` on average.
   virtual int protectable(int quota, int /*budget*/) const { return quota; }
   /// Whether entries must leave at this step.
   virtual bool over_budget(const StepView& view, int budget) const = 0;
-  /// [Hk], each at most that head's n, at least 1 and at least what is protected for `budget`.
-  /// `scores` [Hk][n]; `protection` holds for every head.
+  /// [Hk], each at most that head's n, at least 1 and at least the number of protected entries for
+  /// `budget`. `scores` [Hk][n]; `protection` holds for every head.
   virtual std::vector<int> quotas(const StepView& view,
                                   const std::vector<std::vector<float>>& scores,
                                   const Protection& protection, int budget) const = 0;
@@ -120,8 +119,8 @@ class Selection {
  public:
   virtual ~Selection() = default;
   /// Marks `count` entries of `decision.fates` (now `evicted` where unprotected) as kept, and fills
-  /// threshold and ties. `decision.scores` [n] holds the scores, `rows_summed` what they are
-  /// divided by to become attention per row. Different heads may be asked for at the same time.
+  /// threshold and ties. `decision.scores` [n] holds the scores, `rows_summed` the divisor that
+  /// turns them into attention per row. Different heads may be asked for at the same time.
   virtual void select(const StepView& view, int head, int count, double rows_summed,
                       HeadDecision& decision) = 0;
   /// Called last at every step: forget entries that were not kept, and treat rows that a merge

@@ -18,7 +18,7 @@ struct HeadName {
 };
 
 /// "120-131;140;200-": tokens, ranges with both ends included, and a range without an end. Fills
-/// `ranges` in the order of the text; says what is wrong where it cannot be read.
+/// `ranges` in the order of the text; names the error if it cannot be read.
 std::optional<TextProblem> read_tokens(std::string_view text, std::vector<TokenRange>& ranges);
 /// "2.1;3": as HeadName says. An empty text names no head.
 std::optional<TextProblem> read_heads(std::string_view text, std::vector<HeadName>& heads);

@@ -23,7 +23,7 @@ std::vector<double> caote_scores(std::span<const double> attention, const Matrix
 std::vector<double> caote_scores(std::span<const double> attention, const MatrixView& values,
                                  std::span<const std::int32_t> rows);
 
-/// c_j / h_j: what an entry's attention is multiplied by. [rows]
+/// c_j / h_j: the factor of an entry's attention. [rows]
 std::vector<double> caote_factors(std::span<const double> attention, const MatrixView& values,
                                   std::span<const std::int32_t> rows);
 

@@ -13,7 +13,7 @@ class AdaKvAllocation : public Allocation {
  public:
   AdaKvAllocation(double safeguard, bool mix) : safeguard_(safeguard), mix_(mix) {}
 
-  /// Quotas follow from what is protected: of each head at most the mean, so that all have room.
+  /// Quotas depend on the protected entries: of each head at most the mean, so that all have room.
   int protectable(int quota, int budget) const override { return std::min(quota, budget); }
 
   bool over_budget(const StepView& view, int budget) const override {

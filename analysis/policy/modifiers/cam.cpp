@@ -1,4 +1,4 @@
-// cam: what is evicted leaves part of its value to the entries after it.
+// cam: an evicted entry gives part of its value to the entries after it.
 
 #include <algorithm>
 #include <map>

@@ -14,7 +14,7 @@ namespace kvloupe::policies {
 namespace {
 constexpr double kEpsilon = 1e-8;  // of EntropyGatedChunkKVPress
 
-/// Every token of a chunk has the mean over the chunk of what the heads' scores add up to.
+/// Every token of a chunk has the mean over the chunk of the sum of the heads' scores.
 class ChunkScore : public Score {
  public:
   ChunkScore(int length, int few, int heads, std::unique_ptr<Score> base)
@@ -99,7 +99,7 @@ class ChunkScore : public Score {
   }
 
   /// Scores that only say an order: chunk after chunk by their means, each entry by entry; but of a
-  /// high, uneven chunk the best few only. Then what is left, entry by entry.
+  /// high, uneven chunk the best few only. Then the rest, entry by entry.
   void order_by_gate(std::vector<Chunk> chunks, const std::vector<double>& sums) {
     if (chunks.empty()) return;
     std::vector<double> means, even;

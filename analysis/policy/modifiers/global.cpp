@@ -42,7 +42,7 @@ class GlobalAllocation : public Allocation, public NeedsKnownScores {
   }
 
  private:
-  /// [Hk]: what each head of this layer holds of all layers' places, at least 1.
+  /// [Hk]: each head's number of places among those of all layers, at least 1.
   std::vector<int> places(const StepView& view, int budget) const {
     const auto scores = score_->known();
     const int end = view.block.end;

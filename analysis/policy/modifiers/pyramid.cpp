@@ -17,7 +17,8 @@ int pyramid_budget(int layer, int layers, int budget, double beta, int seen, int
   // Nothing to fall from, or the last layer would hold less than its window.
   if (reach < 0.0 || mean - reach < window) return budget;
   const double offset = reach * (layers - 1 - 2 * layer) / (layers - 1);
-  // Half to even; a half but for rounding is one, so that a decimal β means what it says.
+  // Half to even; a number within rounding of a half counts as a half, so that a decimal β is
+  // exact.
   const double halves = std::round(2.0 * offset);
   const double exact = std::abs(2.0 * offset - halves) < 1e-6 ? halves / 2.0 : offset;
   return std::max(1, static_cast<int>(std::nearbyint(mean + exact)));

@@ -101,7 +101,7 @@ class SharedScore : public Score {
   }
 
   /// How many other entries have fewer votes, or as many and a worse best rank. A head votes for
-  /// what it would keep of `budget` places by itself.
+  /// the entries that it would keep by itself with `budget` places.
   std::vector<float> votes(const Scores& scores, int first, std::span<const std::int32_t> tokens,
                            int budget) const {
     const std::vector<float> ranks = best_ranks(scores);

@@ -1,4 +1,4 @@
-// capkv: values that the weighted others cannot stand in for.
+// capkv: values that the weighted others cannot replace.
 
 #include <Eigen/Cholesky>
 #include <cmath>

@@ -68,7 +68,7 @@ class DropKvScore : public WindowScore {
   }
 
   /// The same for one query and the entry that has most of its attention. There 1 − p and v − o
-  /// have no digits left as differences: they are added up from what the other entries have.
+  /// have no digits left as differences: they are sums of the other entries' numbers.
   double change_of_largest(const Eigen::RowVectorXd& row, Eigen::Index largest,
                            const Rows& values) const {
     Eigen::RowVectorXd others = row;

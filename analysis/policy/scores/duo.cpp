@@ -30,8 +30,8 @@ HeadTable scores_of(const SequenceTables& tables, int positions) {
   return table;
 }
 
-/// Whether each head of the layer keeps its first and last tokens only: those with the lowest
-/// scores of all layers, of equals the first.
+/// For each head of the layer, whether it keeps its first and last tokens only. These are the heads
+/// with the lowest scores over all layers; of equal scores, the first.
 std::vector<bool> streaming_heads(const HeadTable& scores, const LayerContext& context,
                                   double share) {
   std::vector<std::size_t> order(scores.size());

@@ -120,7 +120,7 @@ class ExpectedScore : public Score {
     for (int i = 1; i < group; ++i) {
       const std::vector<double> own = expected_attention(cache, head * group + i, first);
       for (std::size_t row = first; row < own.size(); ++row) {
-        // ln(eᵃ + eᵇ); not a number if either is none.
+        // ln(eᵃ + eᵇ); NaN if either is NaN.
         const double larger = std::max(result[row], own[row]);
         const double smaller = result[row] + own[row] - larger;
         result[row] = larger + std::log1p(std::exp(smaller - larger));

@@ -72,7 +72,7 @@ class ExprScore : public Score {
   }
 
  private:
-  /// Only what the formula reads.
+  /// Only the variables that the formula reads.
   Formula::Columns columns(const StepView& view, int head) {
     const auto index = static_cast<std::size_t>(head);
     const CacheView& cache = view.caches[index];

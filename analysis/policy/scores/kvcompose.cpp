@@ -20,7 +20,7 @@ std::vector<std::vector<float>> scores_of(const ProbeInfo& probe, const LayerPro
   for (int query_head = 0; query_head < model.num_heads; ++query_head) {
     std::vector<float> most(length, 0.0F);
     for (const ProbePass& pass : probe.passes) {
-      // The queries of what is read again, without those of a request before it.
+      // The queries of the tokens read again, without those of a request before them.
       const int from = pass.tokens.end - pass.context.size();
       probe_rows(probe, states, pass, query_head, {0, 0, probe.context_end}, from, progress,
                  [&](int, std::span<const float> row) {

@@ -1,4 +1,4 @@
-// leverage: keys that the others cannot stand in for.
+// leverage: keys that the others cannot replace.
 
 #include "analysis/policy/kit/group_mean.h"
 #include "analysis/policy/kit/leverage_scores.h"

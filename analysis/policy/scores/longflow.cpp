@@ -1,4 +1,4 @@
-// longflow: what an entry adds to the present output.
+// longflow: the contribution of an entry to the present output.
 
 #include "analysis/policy/kit/group_mean.h"
 #include "analysis/policy/policies.h"

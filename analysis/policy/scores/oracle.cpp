@@ -52,7 +52,7 @@ class OracleScore : public Score {
   }
 
  private:
-  /// Whether all are numbers; where not, the score of the entry concerned is none either.
+  /// Whether all inputs are finite; if not, the scores of the entries concerned become NaN.
   static bool finite(const std::vector<JudgingQuery>& queries, const Eigen::MatrixXd& values,
                      std::vector<float>& scores) {
     bool all = true;

@@ -36,8 +36,8 @@ std::optional<TextProblem> check(std::string_view text) {
   return TextProblem{0, std::string(text), "write a file and a function: \"file.py:name\""};
 }
 
-/// One child process, started when the first step is scored: a policy may be made only to be asked
-/// what it protects.
+/// One child process, started when the first step is scored: a policy may be made only to learn its
+/// protection.
 class PythonScore : public Score {
  public:
   PythonScore(const LayerContext& context, FunctionName what, double seconds)

@@ -24,7 +24,8 @@ int launched_processes(const Variable& variable) {
     return value == nullptr ? 0 : std::atoi(value);
   };
   const int processes = std::max({1, number("OMPI_COMM_WORLD_SIZE"), number("PMI_SIZE")});
-  // Of the step that srun started; a batch script is in none, however many tasks its job has.
+  // The tasks of the step that srun started. A batch script runs outside any step, however many
+  // tasks its job has.
   const int tasks = number("SLURM_STEP_NUM_TASKS");
   if (processes > 1 || tasks <= 1) return processes;
   if (variable("PMIX_RANK") != nullptr) return tasks;

@@ -15,13 +15,13 @@ using Variable = std::function<const char*(const char* name)>;
 /// Knows mpirun of Open MPI (OMPI_COMM_WORLD_SIZE), launchers that speak PMI (PMI_SIZE: MPICH's,
 /// and srun --mpi=pmi2), and srun --mpi=pmix (PMIX_RANK beside SLURM_STEP_NUM_TASKS). Throws
 /// UsageError where srun started several processes without either, which would each be alone. Does
-/// not start MPI, which may fail where no launcher is.
+/// not start MPI, which may fail without a launcher.
 int launched_processes(const Variable& variable = [](const char* name) {
   return static_cast<const char*>(std::getenv(name));
 });
 
 /// Runs a study, or `shard` ("3/10") of it, in this process, or with those that a launcher started
-/// beside it. Throws UsageError for a shard that is none, and what the one and the other throw;
+/// beside it. Throws UsageError for an invalid shard, and the exceptions of both functions;
 /// FileError where the results would replace the study.
 void run_study_as_started(const std::filesystem::path& study, const std::filesystem::path& results,
                           const std::string& shard, const StudyRun::Report& report, StudyPart part,
@@ -29,7 +29,7 @@ void run_study_as_started(const std::filesystem::path& study, const std::filesys
 
 /// Runs a study with the other processes: rank 0 plans, hands out the items, and is the only one
 /// that reads the study file and writes results; all others compute. To be called once, by every
-/// process. Rank 0 throws what run_study() throws, the others nothing but for an outcome that
+/// process. Rank 0 throws what run_study() throws. Other ranks throw only for an outcome that
 /// cannot be sent. Throws UsageError where kvloupe was built without MPI.
 void run_study_on_ranks(const std::filesystem::path& study, const std::filesystem::path& results,
                         const StudyRun::Report& report, StudyPart part = StudyPart::replays,

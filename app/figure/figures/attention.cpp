@@ -144,7 +144,7 @@ class Attention final : public Figure {
     return result;
   }
 
-  /// From the values themselves: logarithmic down to what the least percent of cells has, at most
+  /// From the values themselves: logarithmic down to the first percentile of the cells, at most
   /// five decades; else from the least to the largest.
   void limits(ColourScale& scale) const {
     std::vector<float> values;

@@ -1,4 +1,4 @@
-// How much of the later attention goes to what a policy evicts, by how much it evicts: beside the
+// The share of the later attention that goes to evicted entries, by the share evicted: beside the
 // best choice there is, and beside chance.
 
 #include "analysis/replay/attention_lost.h"

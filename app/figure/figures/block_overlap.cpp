@@ -1,4 +1,4 @@
-// How much of what a policy keeps of a prompt depends on the block size.
+// How much a policy's kept tokens of a prompt depend on the block size.
 
 #include <fmt/format.h>
 

@@ -303,7 +303,7 @@ class BudgetCurve final : public Figure {
     thin.width = thin_width();
     for (std::size_t h = 0; h < one.heads.size(); ++h)
       add_line(scene, axes, points(one.heads[h]), thin, place_of(h));
-    // Its name is in the legend: many lines run where it could stand.
+    // Its name is in the legend: many lines run through its place.
     add_level(scene, style, axes, limit, "");
     if (one.chance >= 0)
       add_line(scene, axes, points(lines[static_cast<std::size_t>(one.chance)].mean),

@@ -1,6 +1,6 @@
-// What a head's loss of some tokens does to the full cache's answer, against what may foretell it:
-// attention, the policy's score, and the replay's first-order number. Every dot is a head. From the
-// results of kvloupe-capture rescue.
+// The effect of a head's loss of some tokens on the full cache's answer, against possible
+// predictors: attention, the policy's score, and the replay's first-order number. Every dot is a
+// head. The data are results of kvloupe-capture rescue.
 
 #include <fmt/format.h>
 

@@ -16,7 +16,7 @@ namespace kvloupe::figure::certificate_figure {
 
 namespace {
 
-/// A CSV of its own: what is promised, not only what is drawn.
+/// A CSV of its own: the promise, and not only the picture.
 class Certificate final : public Figure {
  public:
   LinePanels lines;

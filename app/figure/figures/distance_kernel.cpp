@@ -90,8 +90,8 @@ std::vector<DistanceKernel> kernels_of(const FigureInput& input, const std::vect
   return kernels;
 }
 
-/// How well the kernel foretells what is measured: the correlation of the two over the distances,
-/// every pair of tokens counting alike.
+/// How well the kernel predicts the measured attention: the correlation of the two over the
+/// distances, every pair of tokens counting alike.
 double agreement(const DistanceKernel& kernel, int tokens) {
   double all = 0.0, x_mean = 0.0, y_mean = 0.0;
   const auto each = [&](auto&& take) {

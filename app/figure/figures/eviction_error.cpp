@@ -1,5 +1,5 @@
-// One eviction, token by token: what a policy drops and what CAOTE would drop from the same cache,
-// and what each choice does to the output.
+// One eviction, token by token: the entries that a policy drops and those that CAOTE would drop
+// from the same cache, and the effect of each choice on the output.
 
 #include <fmt/format.h>
 

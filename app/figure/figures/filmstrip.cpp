@@ -329,8 +329,8 @@ class Filmstrip final : public Figure {
     scene.add(std::move(cores));
   }
 
-  /// Lines over evicted, merged and synthetic runs, dots on protected ones, in what stands out from
-  /// the cells.
+  /// Lines over evicted, merged and synthetic runs, dots on protected ones, in a colour that stands
+  /// out from the cells.
   void add_patterns(Scene& scene, const Style& style, const Axes& axes) const {
     const Palette& c = style.colours;
     PatternFill open(state_pattern(TokenState::evicted), c.evicted);

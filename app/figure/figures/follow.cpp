@@ -231,7 +231,7 @@ class Follow final : public Figure {
   }
 };
 
-/// "tokens 120–131", or what a single token is.
+/// "tokens 120–131", or the text of a single token.
 std::string in_words(const Trace& trace, const std::string& text, const std::vector<int>& tokens) {
   if (tokens.size() == 1) {
     return fmt::format(

@@ -1,5 +1,5 @@
-// Fewer bits or fewer entries: what is lost against the bytes that are held, for policies with and
-// without quantisation, and which of them loses least at each size.
+// Fewer bits or fewer entries: the loss against the bytes held, for policies with and without
+// quantisation, and the policy that loses least at each size.
 
 #include <fmt/format.h>
 
@@ -134,7 +134,7 @@ class Frontier final : public PanelFigure {
                        [&](const Dot& dot) { return dot.series == s && dot.budget == b; });
   }
 
-  /// Of a head, or of all together; those that are known so far.
+  /// The dots of a head, or of all heads together, as far as they are known.
   std::vector<Dot> dots(std::optional<std::size_t> head) const {
     std::vector<Dot> all;
     for (std::size_t s = 0; s < series.size(); ++s) {

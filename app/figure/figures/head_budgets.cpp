@@ -1,4 +1,5 @@
-// How many entries each head holds: what an allocation (AdaKV, PyramidKV) gives whom.
+// How many entries each head holds: the entries that an allocation (AdaKV, PyramidKV) gives each
+// head.
 
 #include <fmt/format.h>
 

@@ -338,7 +338,8 @@ struct RolesOnPrompt {
   HeadRoles roles;
 };
 
-/// Where the study kept no roles of query heads: those of the measures, means over the query heads.
+/// Roles from the study's measures, which are means over the query heads. They replace the roles of
+/// query heads in a study that kept none.
 std::vector<RolesOnPrompt> roles_of_measures(const std::vector<Distribution>& measures) {
   std::map<std::string, HeadRoles> of_prompt;
   for (const Distribution& one : measures) {
@@ -524,7 +525,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   if (!wanted) return std::make_unique<HeadProfile>(*figure);
   if (input.on_part) input.on_part(std::make_shared<HeadProfile>(*figure));
 
-  // Of each trace that is still where the study found it.
+  // Reads each trace that is still where the study found it.
   std::vector<std::string> missing, changed;
   std::string problem;
   const bool replays = shown.measure.task == kReplayTask;

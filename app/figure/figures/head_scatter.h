@@ -16,7 +16,7 @@ namespace kvloupe::figure {
 std::string correlation_text(double rho);
 
 /// The names of the highest dots, each where it covers no dot, no line and no other name; else
-/// it has none. `diagonal`: a line x = y crosses the plot; `taken`: what else is drawn there.
+/// it has none. `diagonal`: a line x = y crosses the plot; `taken`: other marks drawn there.
 void add_dot_names(Scene& scene, const Style& style, const Axes& axes,
                    std::vector<std::pair<Point, std::string>> dots, double size, bool diagonal,
                    std::vector<Rect> taken = {});
@@ -47,7 +47,8 @@ class HeadScatter final : public PanelFigure {
   long known(const Panel& panel) const;
   long drawn(const Panel& panel) const;
 
-  /// Of the largest number of a logarithmic axis: what is less is rounding, and would stretch it.
+  /// The least share of a logarithmic axis' largest number that is drawn. Smaller numbers are
+  /// rounding errors and would stretch the axis.
   static constexpr double kLeastDrawn = 1e-9;
   /// The smallest numbers that have a place on the axes.
   Dot least() const;

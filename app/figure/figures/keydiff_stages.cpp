@@ -1,4 +1,4 @@
-// KeyDiff's three stages at one step: the anchor, the cosine of every key to it, what is kept.
+// KeyDiff's three stages at one step: the anchor, the cosine of every key to it, the kept entries.
 
 #include <fmt/format.h>
 

@@ -35,7 +35,7 @@ SeriesLook look_of(const Style& style, const LinePanels::Line& line) {
   return look;
 }
 
-/// Names that stand for themselves once, in the order of their first line.
+/// Each name once, in the order of its first line.
 std::vector<SeriesLabel> names_in_legend(const Style& style,
                                          const std::vector<LinePanels::Panel>& panels) {
   // If some lines have marks, the samples of the others have none; else a mark tells lines apart.

@@ -76,7 +76,7 @@ ChoiceInfo curve_scale_choice();
 /// logarithmic one where all values are above 0 and the largest is 30 times the smallest or more.
 Axis curve_axis(std::string label, const LinePanels::Panel& panel, const std::string& scale);
 
-/// What a caption says of such an axis, with a space before it; empty for a linear one.
+/// A caption's words about such an axis, with a space before them; empty for a linear one.
 std::string curve_scale_words(const LinePanels::Panel& panel);
 
 }  // namespace kvloupe::figure

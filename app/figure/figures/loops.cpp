@@ -1,4 +1,5 @@
-// What a model wrote again and again, beside the value range of what each head lost before.
+// The text that a model wrote again and again, beside the value range of the entries that each head
+// lost before.
 
 #include "analysis/trace/loops.h"
 
@@ -174,7 +175,7 @@ class LoopsFigure final : public Figure {
 
   std::string value_text(const Target& target) const override {
     if (target.token < first || target.token > last) return {};
-    // Of all heads of the layer: a web page knows values by token and layer.
+    // The values of all heads of the layer: a web page finds values by token and layer.
     std::vector<std::string> lost;
     for (const LoopRow& row : rows) {
       if (row.layer != target.layer) continue;
@@ -200,7 +201,8 @@ class LoopsFigure final : public Figure {
   }
 
  private:
-  /// Of the quotients less 1; a few far cells do not take the colours of all others.
+  /// The colours show the quotients less 1. The scale ends at a quantile, so that a few extreme
+  /// cells do not flatten the colours of all others.
   ColourScale scale(const DrawRequest& request) const {
     std::vector<double> sizes;
     for (const LoopRow& row : rows) {
@@ -242,8 +244,7 @@ class LoopsFigure final : public Figure {
     label("mean", axes.plot.right() + 3.0, axes.plot.centre().y, Align::left);
   }
 
-  /// What each loop repeats, a bar over its tokens, and a line down to the map's foot where it
-  /// begins.
+  /// Each loop's text, a bar over its tokens, and a line from its beginning down to the map's foot.
   void add_loops(Scene& scene, const Style& style, const Axes& axes) const {
     const Rect& map = axes.plot;
     const double bar_top = map.y - kAbove + kWords + kGap;

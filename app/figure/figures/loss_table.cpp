@@ -1,4 +1,4 @@
-// A table for a paper: what each policy loses at each budget.
+// A table for a paper: the loss of each policy at each budget.
 
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@ namespace kvloupe::figure::loss_table_figure {
 
 namespace {
 
-/// What a cell holds; less is better.
+/// The measure in the table's cells; less is better.
 struct TableMeasure {
   const char* choice;
   const char* title;

@@ -228,7 +228,7 @@ std::vector<std::string> names_in_study(const FigureInfo& info, const Choices& c
     if (choice.name == "budget") add(table.budgets);
     if (choice.name == "block") add(blocks_of(study, study.measure(table.measure)));
   } catch (const std::exception&) {
-    // The picture says what is wrong with the other choices.
+    // The picture shows the error of the other choices.
   }
   return names;
 }

@@ -62,8 +62,8 @@ ChosenHeads chosen_heads(const FigureInput& input, const std::string& measure);
 /// Why a file has no values by head, in the words of FigureInfo::unfit; empty where it has.
 std::string why_no_heads(const Evaluation& evaluation);
 
-/// What a choice of these can name in the file, its default first, for lists: as in the figure with
-/// these choices. Only the default where the file has no values for them.
+/// The names that a choice can take for this file, in the figure with these choices; for lists. The
+/// default comes first, and stands alone if the file has no values for these choices.
 std::vector<std::string> names_in_study(const FigureInfo& info, const Choices& choices,
                                         const std::shared_ptr<const Evaluation>& evaluation,
                                         const ChoiceInfo& choice);

@@ -325,14 +325,14 @@ class Overview final : public Figure, public HeadValues {
                           : " All values are 0: the colours are linear.";
   }
 
-  /// What the lowest of the logarithmic colours stands for.
+  /// The value of the lowest logarithmic colour.
   static double log_low(const Extent& all) {
     return std::max(static_cast<double>(all.positive),
                     static_cast<double>(all.high) / kMostDecades);
   }
 
-  /// [L,Hk] what the colours stand for: the values, or 100·(value − m)/m with the mean m over the
-  /// finite values of the layer; 0 where all of them are 0.
+  /// [L,Hk] the values that the colours show: the values, or 100·(value − m)/m with the mean m over
+  /// the finite values of the layer; 0 if all of them are 0.
   std::vector<float> shown_values(const Panel& panel) const {
     std::vector<float> shown = panel.values;
     if (scale_in_force() != CellScale::relative) return shown;
@@ -542,7 +542,7 @@ void fill(const Overview& figure, Panel& panel, const std::vector<HeadReplay>& h
     panel.values[figure.cell(head.layer, head.head)] = static_cast<float>(value(head));
 }
 
-/// Hands out what there is of a figure, but not more often than one can look.
+/// Publishes the figure so far, at most as often as a person can follow.
 class OverviewParts {
  public:
   OverviewParts(const FigureInput& input, const Overview& figure)
@@ -633,7 +633,7 @@ bool add_measured(Overview& figure, const FigureInput& input, Progress& progress
   const Measure& measure = require_measure(figure.measure.name);
   // A measure of the whole model for later queries needs all layers at once.
   const bool of_model = measure.family->scope == MeasureScope::queries;
-  // Where an older figure is shown, its numbers are replaced as the whole replay is measured.
+  // If an older figure is shown, its numbers are replaced while the whole replay is measured.
   if (input.partial && (of_model || input.shown)) return false;
   MeasureRequest request{.measures = {figure.measure.name},
                          .steps = {input.selection.step},
@@ -680,7 +680,7 @@ void add_kept(Overview& figure, const FigureInput& input) {
   }
 }
 
-/// What stands in place of a number where a layer has no such head.
+/// The text in place of a number for a head that the layer lacks.
 std::string absent_text(const ModelInfo& layer) {
   if (layer.attends()) return "the layer has fewer heads";
   const std::string what =

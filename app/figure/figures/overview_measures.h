@@ -17,7 +17,7 @@ struct OverviewMeasure {
   MeasureGroup group = MeasureGroup::later;
   enum class From { measure, replay, both_policies, trace } from = From::measure;
 
-  /// What session files hold: the label, or the name of a measure without a label of its own.
+  /// The word in session files: the label, or the name of a measure without a label of its own.
   const std::string& session_word() const;
   /// For lists: the label, beginning with a capital letter.
   std::string title() const;

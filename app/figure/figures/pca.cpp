@@ -1,4 +1,4 @@
-// Keys of one head in their two principal components: what was kept, what was evicted.
+// Keys of one head in their two principal components: the kept and the evicted ones.
 
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
-// Keys of one head in two components, a panel per policy, and what all of them keep in one.
+// Keys of one head in two components, a panel per policy, and the entries that all of them keep, in
+// one panel.
 
 #include <fmt/format.h>
 

@@ -69,7 +69,8 @@ std::vector<double> numbers_of(const Evaluation& evaluation, const std::string& 
   return numbers;
 }
 
-/// Where value_of() may lie for other prompts of the kind: 95 %. Nothing of fewer than two prompts.
+/// The 95 % interval of value_of() over other prompts of the kind; nothing with fewer than two
+/// prompts.
 std::optional<MeanInterval> interval_of(const Evaluation& evaluation, const std::string& column,
                                         const std::string& policy, const std::string& budget) {
   const bool found = column == "found_percent", top1 = column == "same_top1_percent";

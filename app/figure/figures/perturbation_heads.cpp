@@ -56,7 +56,7 @@ class PerturbationHeads final : public Figure {
   }
 
   std::string value_text(const Target& target) const override {
-    // Where each head has one query head, a selected head is enough.
+    // If each head has one query head, a selected head is enough.
     const int head = target.query_head < 0 && group == 1 ? target.head : target.query_head;
     if (target.layer < 0 || target.layer >= layers || head < 0 || head >= heads) return {};
     const auto at = static_cast<std::size_t>(target.layer * heads + head);

@@ -22,7 +22,7 @@ enum class Kept : std::uint8_t { neither, both, only_a, only_b, ahead, beyond_wi
 constexpr const char* kept_names[] = {"neither", "both",  "a_only",
                                       "b_only",  "ahead", "beyond_window"};
 
-/// Whether no policy has a say: not read yet, or no later query sees it.
+/// Whether no policy decided: not read yet, or no later query sees it.
 constexpr bool is_out_of_play(Kept kept) {
   return kept == Kept::ahead || kept == Kept::beyond_window;
 }
@@ -299,7 +299,7 @@ class PolicyDiff final : public Figure {
     if (layout == Layout::heads) add_regions(scene, axes, first, end);
   }
 
-  /// Lines over what one policy alone keeps.
+  /// Lines over tokens that one policy alone keeps.
   void add_patterns(Scene& scene, const Style& style, const Axes& axes, int first, int end) const {
     PatternFill a(pattern_of(Kept::only_a), pattern_colour(style, Kept::only_a));
     PatternFill b(pattern_of(Kept::only_b), pattern_colour(style, Kept::only_b));

@@ -1,4 +1,4 @@
-// What foretells the loss of a head, beside the loss that was measured: a dot for each head.
+// A predictor of each head's loss against the measured loss: a dot for each head.
 
 #include <fmt/format.h>
 

@@ -15,7 +15,7 @@ double read_dot_size(double read, double largest);
 /// The room above a map that the legend takes, points.
 inline constexpr double kReadLegendRoom = 16.0;
 
-/// Sample dots with their shares, from `x` on, at the top of the page; what does not fit is left
+/// Sample dots with their shares, from `x` on, at the top of the page; a label without room is left
 /// out.
 void add_read_legend(Scene& scene, const Style& style, double x, double largest);
 

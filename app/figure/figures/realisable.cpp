@@ -1,5 +1,5 @@
-// What a policy loses once its sets are such as an engine can hold: one for each head, one for all
-// heads of a layer, and that one in whole pages.
+// The loss of a policy when its sets are restricted to those that an engine can hold: one set for
+// each head, one for all heads of a layer, and that one in whole pages.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -185,7 +185,7 @@ class Rescue final : public Figure {
     return results.predicted_by == "change" ? "Change" : "Attention lost";
   }
 
-  /// Every head: what was predicted against what keeping the tokens there gains.
+  /// Every head: the prediction against the gain of keeping the tokens there.
   void add_scatter(Scene& scene, const Style& style, const Axes& axes) const {
     for (const bool of_set : {false, true}) {
       Markers points{.size = 4.0};
@@ -318,7 +318,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       static_cast<std::size_t>(std::count_if(order.begin(), order.end(), in_a_set));
   order.resize(std::min(order.size(), std::max(kMostHeads, of_sets)));
   std::sort(order.begin(), order.end());  // in the model's order where gains are equal
-  // By the proof: what the running model gains where the tokens are kept.
+  // By the proof: the running model's gain when the tokens are kept.
   const auto gain = [&](std::size_t i) {
     return r.keep.heads[i].is_known() ? kept(i) : -std::numeric_limits<double>::infinity();
   };

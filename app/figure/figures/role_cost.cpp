@@ -33,7 +33,7 @@ bool is_in_row(const HeadRoles& head, std::size_t row) {
   return role_catalog()[row].beside ? rests_on_sink(head) : name == static_cast<int>(row);
 }
 
-/// Of each head's query heads: by layer and head.
+/// The roles of each head's query heads, by layer and head.
 using RolesOfHeads = std::map<std::pair<int, int>, std::vector<HeadRoles>>;
 
 /// [roles, then one for heads without a name] of one policy after one step. Heads that rest on the

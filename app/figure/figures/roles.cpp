@@ -101,7 +101,7 @@ class Roles final : public Figure {
   }
 
  private:
-  /// Whether a head has the role's name; the sink's stands beside another one.
+  /// Whether a head has the role's name; the sink's name is written beside another name.
   static bool is_named(const HeadRoles& head, std::size_t role) {
     return role_catalog()[role].beside ? rests_on_sink(head)
                                        : strongest_role(head) == static_cast<int>(role);

@@ -246,7 +246,7 @@ CellPanel head_panel(const Trace& trace, const Matrix& values, std::string title
   panel.group = model.group_size();
   panel.heads = query_head_rows(trace);
   panel.present = query_heads_of_layers(trace);
-  // A column is a query head; where that is not the key-value head, it is none to select.
+  // A column is a query head; if that is not the key-value head, it cannot be selected.
   panel.x = head_axis(columns);
   if (model.group_size() > 1) {
     std::vector<std::string> names;

@@ -1,6 +1,6 @@
 #pragma once
-// Output perturbation with against without the second stage of CriticalKV: what the figures per
-// head, layer and budget share.
+// Output perturbation with against without the second stage of CriticalKV: the common part of the
+// figures per head, layer and budget.
 
 #include <string>
 #include <vector>

@@ -61,7 +61,7 @@ bool is_turned(const Strips& figure) {
   return figure.y.meaning == AxisMeaning::layer && figure.row_names.size() > Strips::kMostRows;
 }
 
-/// Where a value of a row stands on the page; which axis has the values.
+/// The place of a row's value on the page, and the axis of the values.
 struct Places {
   const Axes& axes;
   bool turned = false;

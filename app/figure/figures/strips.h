@@ -1,7 +1,7 @@
 #pragma once
 // The figure behind those that show one number of every head: rows of marks, one row to a layer or
-// to a policy. Within a row, heads stand from top to bottom in their order. Of many layers the rows
-// would need a page: layers lie along x then, and heads stand from left to right.
+// to a policy. Within a row, heads stand from top to bottom in their order. With many layers, the
+// rows would need a whole page: then layers lie along x, and heads stand from left to right.
 
 #include <optional>
 #include <string>

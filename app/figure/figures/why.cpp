@@ -1,4 +1,4 @@
-// Why one token stays or leaves: its score and rank against what it took to stay, step by step.
+// Why one token stays or leaves: its score and rank against those needed to stay, step by step.
 
 #include <fmt/format.h>
 

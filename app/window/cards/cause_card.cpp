@@ -72,7 +72,7 @@ HeadIndex first_reader(const Trace& trace, figure::ReplayService& replays, Progr
   return most;
 }
 
-/// What was generated after the prompt.
+/// The text generated after the prompt.
 std::string answer_of(const Trace& trace) {
   std::string text;
   for (int token = trace.run().prompt_length; token < trace.length(); ++token) {
@@ -112,7 +112,7 @@ void CauseCard::close() {
 bool CauseCard::busy() const {
   if (!open_ || chosen_ < 0) return false;
   if (case_.computing() || rescue_.computing() || finding_.computing()) return true;
-  // Else what is done waits until the case's trace is shown again.
+  // Else the action waits until the case's trace is shown again.
   return (case_.current() && !shown_) || (is_found() && !rescue_shown_ && !elsewhere_);
 }
 

@@ -55,7 +55,7 @@ class CauseCard {
   bool is_found() const;
   bool context_only(int run) const;
   void choose(const PanelContext& context, int run);
-  /// Asks what a case of these runs takes, and says it.
+  /// Asks for the forecast of a case of these runs, and shows it.
   void draw_forecast(const PanelContext& context);
   job::EvalCaseOptions options_of(int run) const;
   void show(const PanelContext& context, const Case& found);

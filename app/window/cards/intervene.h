@@ -1,5 +1,5 @@
 #pragma once
-// What is done with a token or a range that somebody chose: follow, keep or drop it.
+// The actions on a chosen token or range: follow, keep or drop it.
 
 #include "analysis/trace/segments.h"
 

@@ -40,7 +40,7 @@ class TokenCard {
   void draw_life(const PanelContext& context, const Life& life, const char* name, ImU32 colour,
                  float width) const;
 
-  /// What became of it in the other heads, and what one can do about that.
+  /// The token's fate in the other heads, and the possible actions.
   static void draw_all_heads(const PanelContext& context, int token);
   void draw_expectations(const PanelContext& context, int token, float width);
 

@@ -87,8 +87,8 @@ void copy_link(const PanelContext& c, const std::string& link) {
   c.tell("Copied " + link);
 }
 
-/// What is wrong or under way, then the text.
-/// `width`: of the text; the room beyond is a scroll bar's.
+/// Draws errors and running work, then the text. `width`: of the text; the room beyond is a scroll
+/// bar's.
 void draw_text(const PanelContext& c, LessonPlayer& lessons, float width) {
   const float gap = c.px(8);
   const auto error = [&](const std::string& line) {

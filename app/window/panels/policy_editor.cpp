@@ -28,7 +28,7 @@ std::string description_of(const PolicyEntry& entry) {
   return text;
 }
 
-/// A control as wide as what is left of the line; a flag names itself. True on a change.
+/// A control as wide as the rest of the line; a flag names itself. True on a change.
 bool draw_value(const ParameterInfo& parameter, SpecValue& value, const WindowColours& colours) {
   ImGui::SetNextItemWidth(-1);
   const double least = parameter.minimum;
@@ -122,7 +122,7 @@ bool draw_value(const ParameterInfo& parameter, SpecValue& value, const WindowCo
 
 }  // namespace
 
-/// Another policy, and its line in place of what was typed.
+/// Sets another policy, and its line in place of the typed text.
 void PolicyEditor::take(PolicySpec policy, PolicySpec& spec) {
   spec = shown_ = std::move(policy);
   line_ = spec.text();

@@ -27,10 +27,10 @@ class PolicyEditor {
   bool draw(const Fonts& fonts, const WindowColours& colours, PolicySpec& spec);
   /// The next draw puts the cursor into the spec line.
   void focus_line() { focus_ = true; }
-  /// Adds a modifier with its defaults. Where it needs more, the line is prepared for typing
-  /// instead. Returns true if `spec` changed.
+  /// Adds a modifier with its defaults. If a modifier needs an argument without a default, the line
+  /// is prepared for typing instead. Returns true if `spec` changed.
   bool add(const PolicyEntry& modifier, PolicySpec& spec);
-  /// Where the list of modifiers was asked for since the last call, in pixels.
+  /// The place, in pixels, where the list of modifiers was asked for since the last call.
   std::optional<ImVec2> take_wanted_list() { return std::exchange(wanted_list_, std::nullopt); }
   /// Summary, formula, source and differences of a part, for help.
   static std::string describe(const PolicyEntry& entry);

@@ -168,8 +168,8 @@ void draw_variants(const PanelContext& c) {
   ImGui::PopFont();
 }
 
-/// What a comparison has to know of a policy here: the question, the prompt, the budget.
-/// `steady`: two lines high, whatever it says.
+/// The terms of a comparison with this policy: the question, the prompt, the budget. `steady`: two
+/// lines high, whatever it says.
 void draw_terms(const PanelContext& c, const PolicySpec& policy, const Replay* replay,
                 bool steady) {
   const TracePointer trace = c.results.trace();
@@ -202,16 +202,15 @@ void draw_terms(const PanelContext& c, const PolicySpec& policy, const Replay* r
   ImGui::TextWrapped("%s", terms_line(terms).c_str());
   ImGui::PopStyleColor();
   help_tooltip(c.fonts, help);
-  // Two lines high, where there is room, so that what stands below does not move as the policy
-  // changes.
+  // Two lines high, if there is room, so that the controls below do not move as the policy changes.
   const float left =
       !steady ? 0.0F : top + 2 * ImGui::GetTextLineHeightWithSpacing() - ImGui::GetCursorPosY();
   if (left > 0.0F) ImGui::Dummy({0, left - ImGui::GetStyle().ItemSpacing.y});
   ImGui::PopFont();
 }
 
-/// Of a note about a window the brief part, so that what stands below stays in sight; the rest is
-/// in its tooltip.
+/// Shows only the brief part of a note about a window, so that the controls below stay in sight.
+/// The tooltip has the whole note.
 void draw_note(const PanelContext& c, const std::string& note) {
   const std::string brief = window_note_in_brief(note);
   wrapped_text(c.colours().secondary, brief.empty() ? note : brief);
@@ -241,13 +240,13 @@ struct Column {
   }
 };
 
-/// What the numbers are worth: a replay above the first layer with a cache is an approximation.
+/// Whether the numbers are exact: a replay above the first layer with a cache is an approximation.
 void draw_loop_badge(const PanelContext& c) {
   const RunInfo& run = c.results.trace()->run();
   const bool closed = run.closed_loop();
   const int first_cache = c.results.trace()->storing_layers().front();
   const bool exact = closed || c.state.selection.layer == first_cache;
-  // Where the policy has run in the model, too: how far the replay is off in this layer.
+  // If the policy has also run in the model, the agreement of replay and run in this layer.
   const auto agreement = closed ? nullptr : c.results.agreement();
   const std::string text = closed  ? "closed loop"
                            : exact ? "open loop: exact here"
@@ -287,7 +286,7 @@ void draw_loop_badge(const PanelContext& c) {
                 known);
 }
 
-/// Says where a policy chose by the very queries that the numbers below ask: they flatter it.
+/// Warns if a policy chose by the same queries that the numbers below use: they flatter it.
 void note_own_queries(const PanelContext& c) {
   std::string names;
   const auto chooses = [](const PolicySpec& policy) {
@@ -315,14 +314,14 @@ std::string asked_words(Asked asked, int queries) {
   const char* const words = asked == Asked::answer     ? "answer's"
                             : asked == Asked::question ? "question's"
                                                        : "later";
-  // Of so many, they are a sample.
+  // At this count, the queries are a sample.
   if (asked == Asked::later && queries == kMostLater)
     return fmt::format("a sample of {} later queries", queries);
   return fmt::format("the {} {} {}", queries, words, queries == 1 ? "query" : "queries");
 }
 
-/// What each policy changes in the whole model for the queries that come later: the number to look
-/// at first, because the step's own queries are those by which many policies choose.
+/// Each policy's change in the whole model for the queries that come later. Look at this number
+/// first: many policies choose by the step's own queries.
 void draw_whole_model(const PanelContext& c) {
   const std::shared_ptr<const WholeModel> whole[2] = {c.shown.whole(0), c.shown.whole(1)};
   const std::size_t shown = c.state.policy_b_on ? 2 : 1;

@@ -119,7 +119,7 @@ void draw_followed(const PanelContext& c, const std::string& error) {
                               "segment of the prompt. auto: the segment needle, else token 0");
 }
 
-/// What the grid shows of every head.
+/// The choice of the measure that the grid shows for every head.
 void draw_measure_choice(const PanelContext& c) {
   using figure::OverviewMeasure;
   const OverviewMeasure& now = *figure::find_overview_measure(c.state.grid_measure);

@@ -17,8 +17,8 @@ namespace kvloupe::window {
 
 struct PanelContext;
 
-/// What the cache folder holds, one line a file: what it is, its size, its last use. One removes a
-/// file, or all that no program has open, and sets how much the folder may take.
+/// The files of the cache folder, one line each: kind, size, last use. The user removes a file, or
+/// all files that no program has open, and sets the folder's largest size.
 class CacheSheet {
  public:
   /// `cache`: the folder; empty: the user's own.
@@ -38,13 +38,13 @@ class CacheSheet {
   };
   /// As shown.
   std::vector<Line> lines() const;
-  /// Where the button of a file was drawn last, in pixels; none for a file in use.
+  /// The places, in pixels, where the buttons of files were drawn last; none for a file in use.
   const std::vector<std::pair<std::filesystem::path, ImVec2>>& remove_places() const {
     return remove_places_;
   }
 
  private:
-  /// What is done to the folder before its list is read.
+  /// An action on the folder, done before its list is read.
   using Act = std::function<Removal(const CacheFolder&)>;
   struct Listed {
     std::vector<Line> lines;
@@ -54,7 +54,7 @@ class CacheSheet {
   void read_again(Act act = {});
   void draw_limit(const PanelContext& context, std::uint64_t bytes);
   void draw_list(const PanelContext& context, const std::vector<Line>& lines);
-  /// Says once what the act did, or why it failed.
+  /// Reports once the result of the action, or why it failed.
   void tell_result(const PanelContext& context);
 
   std::filesystem::path cache_;

@@ -80,7 +80,7 @@ void CapturePanel::open_closed_loop(const PanelContext& c) {
                                                               options.budget + ".h5");
 }
 
-/// The open trace's tokens, and what is known of the model that they are of.
+/// The open trace's tokens, and the known facts of their model.
 void CapturePanel::use_trace(const PanelContext& c) {
   const TracePointer trace = c.results.trace();
   if (!trace) return;
@@ -132,7 +132,7 @@ void CapturePanel::follow_model() {
                  });
 }
 
-/// Asks what the run will take, once the fields have rested.
+/// Asks for the forecast of the run, once the fields have not changed for a moment.
 void CapturePanel::foresee() {
   if (running() || looking() || !capture_problem(options).empty()) {
     if (!running()) forecast_.clear();

@@ -44,9 +44,9 @@ class CapturePanel {
   /// Whether the search for the folder of the open trace's model, or the check of the named folder,
   /// still runs.
   bool looking() const { return search_.computing() || check_.computing(); }
-  /// What the run will take, in one line; empty until the program has said it.
+  /// The forecast size and time of the run, in one line; empty until the program has given it.
   std::string forecast() const;
-  /// It is being asked.
+  /// Whether the program is being asked for the forecast.
   bool foreseeing() const { return forecast_.computing(); }
   /// One line if the folder contains another model than the one whose tokens are forced, because
   /// the two runs could not be compared; empty if it is the same, or not known.

@@ -19,7 +19,7 @@ struct PaletteEntry {
   Action action;
 };
 
-/// Where the lines come from, beside the catalogues.
+/// The sources of the lines, beside the catalogues.
 struct PaletteSources {
   const PanelContext& context;
   LessonPlayer& lessons;

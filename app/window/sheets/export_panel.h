@@ -11,8 +11,8 @@ namespace kvloupe::window {
 struct PanelContext;
 struct Preferences;
 
-/// A sheet to write the active view to a file: format, size, text, theme, colours, what is written
-/// beside the picture, path; and the page as it will be. Computed and written by background jobs.
+/// A sheet to write the active view to a file: format, size, text, theme, colours, additional
+/// files, path; and the page as it will be. Computed and written by background jobs.
 class ExportPanel {
  public:
   void open(const PanelContext& context);

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 constexpr std::size_t kMostEntries = 2000;
 
-/// Whether a file can be what is looked for. Opens those whose name does not tell.
+/// Whether a file can be of the wanted kind. Opens those whose name does not tell.
 bool fits(const fs::path& file, FilePanel::Purpose purpose) {
   using Purpose = FilePanel::Purpose;
   const std::string suffix = file.extension().string();
@@ -27,7 +27,7 @@ bool fits(const fs::path& file, FilePanel::Purpose purpose) {
            ((suffix == ".json" || suffix == ".sqlite") && looks_like_evaluation(file));
   }
   if (purpose == Purpose::open_model) {
-    // Of a split GGUF model, its first part.
+    // A split GGUF model is opened by its first part.
     return file.filename() == "config.json" || (suffix == ".gguf" && !gguf_parts(file).empty());
   }
   if (purpose == Purpose::open_prompts) return suffix == ".jsonl" || suffix == ".json";

@@ -240,7 +240,7 @@ void HeadTable::draw_tools(const PanelContext& c) {
   help_tooltip(c.fonts, "The heads shown, in this order, with all digits");
 }
 
-/// Where its name is, in pixels.
+/// Returns the place of the head's name, in pixels.
 ImVec2 HeadTable::draw_line(const PanelContext& c, const Row& row) {
   figure::Selection& at = c.state.selection;
   const bool selected = row.layer == at.layer && row.head == at.head;

@@ -47,9 +47,9 @@ class HeadTable {
     std::string number;  // as typed; not a number: no head is hidden
   };
   Limit limit;
-  /// What the button copies: layer, head and the columns, of the heads shown.
+  /// The text that the button copies: layer, head and the columns of the heads shown.
   std::string csv() const;
-  /// Where titles of columns and the first visible line were drawn last, in pixels.
+  /// The places, in pixels, where titles of columns and the first visible line were drawn last.
   const std::vector<ImVec2>& title_places() const { return title_places_; }
   ImVec2 first_line_place() const { return first_line_; }
 

@@ -4,7 +4,7 @@ namespace kvloupe::window {
 
 struct PanelContext;
 
-/// Every key, and what the mouse does.
+/// Every key, and the actions of the mouse.
 class HelpSheet {
  public:
   void toggle() { open_ = !open_; }

@@ -1,5 +1,6 @@
 #pragma once
-// What sheets with a form share: their place on the screen, and rows of a name and a control.
+// The common parts of sheets with a form: their place on the screen, and rows of a name and a
+// control.
 
 #include <string>
 

@@ -83,7 +83,7 @@ void StudyPanel::follow(const PanelContext& c) {
   }
 }
 
-/// Counts what the patterns match, once the fields have rested.
+/// Counts the matches of the patterns, once the fields have not changed for a moment.
 void StudyPanel::measure() {
   if (running()) return;
   if (!study_problem(options).empty()) return size_.clear();

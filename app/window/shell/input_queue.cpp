@@ -9,9 +9,9 @@ namespace kvloupe::window {
 
 namespace {
 
-// One frame opens or leaves a field, the next gives or takes the keyboard, and only the one after
-// begins with ImGui saying so: until then a letter for the field would be taken for a command, or a
-// tapped command for text, of which press and release come in one frame and are not seen.
+// ImGui reports a focused field only two frames after it opens. Until then keys wait. Otherwise a
+// letter typed for the field would run a command, and a command tapped after leaving a field would
+// be taken for text.
 constexpr int kFramesToOpen = 3;
 
 bool is_modifier(int key) { return key >= GLFW_KEY_LEFT_SHIFT && key <= GLFW_KEY_RIGHT_SUPER; }
@@ -23,7 +23,7 @@ bool does_something(const KeyEvent& event) {
   return shortcut || event.key >= GLFW_KEY_ESCAPE;  // where the keys without a character begin
 }
 
-/// What one frame has seen so far.
+/// The events that one frame has seen so far.
 struct Seen {
   std::vector<int> changed;  // keys
   bool moved = false;
@@ -45,7 +45,7 @@ bool fits(const KeyEvent& event, bool typing, Seen& seen) {
 bool fits(const PointerEvent& event, bool /*typing*/, Seen& seen) {
   if (seen.clicked) return false;
   const bool moves = event.button < 0;
-  // What was dragged has to be seen where it is let go while the button is still down.
+  // A dragged item must be seen at its last place while the button is still down.
   if (!moves && !event.down && seen.moved) return false;
   (moves ? seen.moved : seen.clicked) = true;
   return true;

@@ -1,9 +1,9 @@
 #pragma once
 // Keys, characters and the pointer in the order in which they came, given out frame by frame.
 //
-// ImGui 1.86 only knows what is down when a frame begins. So a tap or a drag within one slow frame
-// is lost, and characters typed while a command opens a field do not reach that field. This queue
-// loses nothing: input that a frame must see alone waits for the next frame.
+// ImGui 1.86 only knows the keys and buttons that are down when a frame begins. So a tap or a drag
+// within one slow frame is lost, and characters typed while a command opens a field do not reach
+// that field. This queue loses nothing: input that a frame must see alone waits for the next frame.
 
 #include <deque>
 #include <functional>
@@ -28,7 +28,7 @@ struct PointerEvent {
   double y = 0.0;
 };
 
-/// Who takes what a frame may see.
+/// The functions that take the events of a frame.
 struct InputTakers {
   std::function<void(const KeyEvent&)> key;
   std::function<void(const PointerEvent&)> pointer;
@@ -44,9 +44,9 @@ class InputQueue {
   /// a frame, except for letters typed into a field. After a key that does something (a shortcut,
   /// Enter, an arrow) or a character that no text field takes, the rest waits until the third frame
   /// after: by then the field that was opened has the keyboard, and `typing` says so. A button of
-  /// the pointer changes at most once in a frame, after the moves before it; where a button is
-  /// released or the pointer moves on after a change, that waits for the next frame, so that a drag
-  /// is seen at its first place, on its way, and at its last place.
+  /// the pointer changes at most once in a frame, after the moves before it; a release, or a move
+  /// after a change, waits for the next frame, so that a drag is seen at its first place, on its
+  /// way, and at its last place.
   void next_frame(bool typing, const InputTakers& takers);
 
  private:

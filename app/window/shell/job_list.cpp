@@ -1,4 +1,4 @@
-// What computes: a word at the right end of the menu bar, and a list behind it.
+// The running jobs: a word at the right end of the menu bar, and a list behind it.
 
 #include <fmt/format.h>
 

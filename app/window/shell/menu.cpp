@@ -83,7 +83,7 @@ void Workspace::draw_themes(const PanelContext& c) {
   ImGui::EndMenu();
 }
 
-/// The rows of a menu, section by section, and what else stands among them.
+/// The rows of a menu, section by section, and the other items among them.
 void Workspace::draw_commands(const PanelContext& c, Menu menu) {
   std::vector<const CommandRow*> rows;
   for (const CommandRow& row : commands()) {

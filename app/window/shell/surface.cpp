@@ -37,7 +37,7 @@ struct Surface::Impl {
   GLuint framebuffer = 0, colour = 0;
   std::function<void(std::vector<std::string>)> drop;
   InputQueue input;
-  // What the frame sees of the pointer, by way of the queue.
+  // The pointer as the frame sees it, after the queue.
   std::optional<ImVec2> pointer;
   std::array<bool, 5> buttons{};  // ImGui knows five
 

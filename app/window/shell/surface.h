@@ -18,7 +18,7 @@ struct Picture {
 };
 
 /// A GLFW window with OpenGL 3.3 and an ImGui context, or the same off the screen, with a picture
-/// to draw into and no input but what is put into ImGui's IO (screenshots, tests).
+/// to draw into, and input only through ImGui's IO (screenshots, tests).
 class Surface {
  public:
   struct Options {
@@ -58,7 +58,7 @@ class Surface {
   void drop_frame();
   /// Call after ImGui's font atlas was rebuilt, outside a frame.
   void upload_fonts();
-  /// What end_frame drew last; off the screen only.
+  /// The picture that end_frame drew last; off the screen only.
   Picture picture() const;
 
  private:

@@ -39,8 +39,8 @@ void one_frame(Surface& surface, Workspace& workspace, bool draw = true) {
   }
 }
 
-/// What the command line names, read before there is a window: a file's own problem comes before
-/// that of a missing display.
+/// The files that the command line names, read before the window opens: an error in a file is
+/// reported before a missing display.
 struct Asked {
   std::optional<WorkspaceState> session;
   std::vector<TracePointer> traces;  // the first is shown
@@ -93,7 +93,7 @@ void write_png(const Picture& picture, const std::string& path) {
 int take_screenshot(Surface& surface, Workspace& workspace, const std::string& path) {
   // The first frames ask for the jobs; after them the workspace knows when it has settled.
   constexpr int kFirstFrames = 3;
-  // Some jobs begin only when what they depend on has not changed for a while.
+  // Some jobs begin only when their inputs have not changed for a while.
   constexpr auto kRest = std::chrono::milliseconds(300);
   auto settled_since = std::chrono::steady_clock::now();
   for (int frame = 0;

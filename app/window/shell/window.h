@@ -20,7 +20,7 @@ struct WindowOptions {
   std::optional<lesson::Lesson> lesson;  // to open; on its own trace, where none is given here
   /// The one shown first, then its closed-loop runs.
   std::vector<std::shared_ptr<const Trace>> lesson_traces;
-  /// What went wrong before the window opened, one line each: shown, and the window goes on.
+  /// The problems before the window opened, one line each. The window shows them and goes on.
   std::vector<std::string> problems;
   int width = 1600;
   int height = 1000;

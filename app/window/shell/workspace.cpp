@@ -52,7 +52,7 @@ Workspace::Workspace(Host host)
 
 Workspace::~Workspace() = default;
 
-/// Writes them when a hand has let go of what it changed.
+/// Writes them once the user has released the changed control.
 void Workspace::follow_preferences() {
   if (host_.preferences.empty() || ImGui::IsAnyItemActive()) return;
   Preferences now = preferences_;
@@ -178,7 +178,7 @@ bool Workspace::settled() const {
   return true;
 }
 
-/// Shows what was just read: its view in the active tile, its two views where nothing else is open.
+/// Shows the file just read: its view in the active tile, or its two views if nothing else is open.
 void Workspace::follow_evaluation() {
   const std::string error = results.evaluation_error();
   if (!error.empty() && error != shown_evaluation_error_) fail(error);
@@ -273,7 +273,7 @@ void Workspace::next_view(int by) {
   });
   const auto count = static_cast<int>(views.size());
   int next = (static_cast<int>(found - views.begin()) + by + count) % count;
-  // What cannot be shown is no use to those who watch.
+  // A presentation skips views that cannot be shown.
   for (int tried = 0; presenting_ && tried < count; ++tried) {
     if (why_not(views[static_cast<std::size_t>(next)], results, state).empty()) break;
     next = (next + by + count) % count;
@@ -307,7 +307,7 @@ void Workspace::next_page() {
   }
 }
 
-/// Where nothing is searched for yet, the field opens.
+/// Without a search, this opens the field.
 void Workspace::find_again(int by) {
   TextSearch& search = text_panel_.search;
   if (!search.is_open() || search.query.empty()) return perform(Command::find_text);
@@ -423,7 +423,7 @@ void Workspace::explain(const ExplainRun& asked) {
 }
 
 void Workspace::do_what_was_asked() {
-  // What is done may ask for more.
+  // An action may ask for more actions.
   while (!actions_.empty()) {
     for (const Action& action : std::exchange(actions_, {})) perform(action);
   }

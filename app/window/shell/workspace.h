@@ -40,7 +40,7 @@
 
 namespace kvloupe::window {
 
-/// What lies over the panels and tiles when it is open.
+/// The sheets, which lie over the panels and tiles when open.
 struct Sheets {
   Sheets(const std::function<void()>& wake, KnownModels& models, const demo::DemoPlaces& demo)
       : file_panel(wake),
@@ -61,13 +61,12 @@ struct Sheets {
   CacheSheet cache;
 };
 
-/// The whole window's content: the state, what is computed from it, and the panels. It opens what
-/// is asked for, hands keys and menus to the part that knows what to do, and draws the parts in
-/// their order. Knows ImGui, but neither the screen nor the keyboard: a surface (or a test) gives
-/// frames and input.
+/// The whole window's content: the state, the results computed from it, and the panels. It opens
+/// files, passes keys and menus to the responsible part, and draws the parts in their order. Knows
+/// ImGui, but neither the screen nor the keyboard: a surface (or a test) gives frames and input.
 class Workspace {
  public:
-  /// What the workspace needs from around it.
+  /// The services that the workspace needs from its surroundings.
   struct Host {
     std::function<void()> wake = [] {};   // any thread
     std::function<void()> close = [] {};  // quit
@@ -103,7 +102,7 @@ class Workspace {
   void frame();
   void perform(Command command);
 
-  /// Nothing computes, and what is shown belongs to the state.
+  /// Nothing computes, and the picture belongs to the state.
   bool settled() const;
   /// The next frame is wanted at once (play, a transition).
   bool animating() const { return playing; }
@@ -134,11 +133,11 @@ class Workspace {
 
   const Stage& stage() const { return stage_; }
   const TextPanel& text_panel() const { return text_panel_; }
-  /// What is marked in this frame: what the pointer was over in the frame before.
+  /// The item marked in this frame: the one under the pointer in the frame before.
   const Hover& hovered() const { return hovered_; }
   /// One view alone, large (F5).
   bool presenting() const { return presenting_; }
-  /// What panels draw from in this frame.
+  /// The context from which panels draw in this frame.
   PanelContext context();
   PaletteSources palette_sources(const PanelContext& context);
   /// Every command, in the order of the help sheet.

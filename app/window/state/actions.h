@@ -1,6 +1,6 @@
 #pragma once
-// What a panel asks of the window. A panel draws, changes the state by its controls, and lists what
-// else was asked for; the window does that after the panel is drawn.
+// The actions that a panel asks of the window. A panel draws, changes the state by its controls,
+// and lists other requests. The window carries them out after the panel is drawn.
 
 #include <imgui.h>
 

@@ -20,7 +20,7 @@ void FindingJob::request(const PanelContext& c, const std::string& model) {
   } catch (const UsageError&) {
     return finding_.clear();  // told where it is typed
   }
-  // The proof, where one is open, is of just this.
+  // An open rescue counts only if it is for these tokens, this policy and this budget.
   EvaluationPointer rescue = c.results.rescue();
   if (rescue && (rescue->rescue->tokens != key.tokens || rescue->rescue->policy != key.policy.text() ||
                  rescue->rescue->budget != entries)) {

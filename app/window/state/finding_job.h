@@ -11,7 +11,7 @@ namespace kvloupe::window {
 
 struct PanelContext;
 
-/// What following the state's followed tokens finds under policy A, computed in the background.
+/// The result of following the state's tokens under policy A, computed in the background.
 class FindingJob {
  public:
   /// Asks for what belongs to the state now. `model`: the folder for the command line, or empty.

@@ -8,7 +8,7 @@
 
 namespace kvloupe::window {
 
-/// Where the list is stored: beside that of recent files; empty if neither has a place.
+/// The path of the stored list, beside that of recent files; empty if neither has a place.
 std::filesystem::path known_models_path();
 
 /// Which folder held which model when it last made a trace, newest first; one line each in the

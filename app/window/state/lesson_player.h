@@ -42,7 +42,7 @@ class LessonPlayer {
   /// The next lesson of the list; nothing after the last.
   std::optional<lesson::Lesson> next_lesson() const;
 
-  /// Of the open lesson.
+  /// The open lesson, and numbers of its pages.
   const lesson::Lesson& lesson() const { return *lesson_; }
   int page_count() const { return static_cast<int>(lesson_->pages.size()); }
   int page() const { return page_; }
@@ -63,7 +63,7 @@ class LessonPlayer {
 
   /// Whether the task of a page has been done since the program began.
   bool is_met(int page) const;
-  /// Whether the reader has changed what the page shows.
+  /// Whether the reader has changed the page's view.
   bool view_changed(const WorkspaceState& state, const Results& results) const;
   void return_to_view() { view_wanted_ = true; }
 

@@ -14,7 +14,7 @@
 
 namespace kvloupe::window {
 
-/// What a panel draws from and reports to, in one frame.
+/// The inputs and the output of a panel in one frame.
 struct PanelContext {
   WorkspaceState& state;      // its controls change it
   Results& results;           // the open files, and the queues of background jobs

@@ -39,8 +39,8 @@ struct Preferences {
   bool operator==(const Preferences&) const = default;
 };
 
-/// Where they are stored: $XDG_CONFIG_HOME/kvloupe/preferences.json, else under ~/.config; empty if
-/// neither is known.
+/// The path of the stored preferences: $XDG_CONFIG_HOME/kvloupe/preferences.json, else under
+/// ~/.config; empty if neither is known.
 std::filesystem::path preferences_path();
 
 /// A missing or broken file, and each broken field, counts as absent.

@@ -8,7 +8,7 @@
 
 namespace kvloupe::window {
 
-/// Where the list is stored: $XDG_STATE_HOME/kvloupe/recent, else ~/.local/state/kvloupe/recent;
+/// The path of the stored list: $XDG_STATE_HOME/kvloupe/recent, else ~/.local/state/kvloupe/recent;
 /// empty if neither is known.
 std::filesystem::path recent_files_path();
 

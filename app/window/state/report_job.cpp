@@ -15,7 +15,7 @@ namespace kvloupe::window {
 
 namespace {
 
-/// What the first tile in sight that shows the view `certificate` asks.
+/// The request of the first visible tile with the view `certificate`.
 AdviceRequest asked_in_view(const WorkspaceState& state) {
   AdviceRequest request;
   const auto shown = std::find_if(state.tiles.begin(), state.tiles.begin() + state.tile_count,

@@ -8,8 +8,8 @@ namespace kvloupe::window {
 
 struct PanelContext;
 
-/// What the open study says, written to a file in the background: a report, or a table of entries
-/// by head.
+/// Writes the results of the open study to a file in the background: a report, or a table of
+/// entries by head.
 class ReportJob {
  public:
   /// Writes FILE.html or FILE.pdf. Loss, limit and risk are those of the view `certificate` where a

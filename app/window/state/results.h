@@ -1,5 +1,5 @@
 #pragma once
-// What is open in the window, and the queues of background jobs.
+// The files open in the window, and the queues of background jobs.
 
 #include <filesystem>
 #include <functional>
@@ -40,9 +40,9 @@ class Results {
 
   /// Keeps a trace at hand beside the one that is shown, as those that were shown before are.
   void keep(const TracePointer& trace);
-  /// Of the traces at hand, one that ran the tokens of the open one in the other loop (closed
-  /// beside a full run, full beside a closed one): that of policy A where there are several, else
-  /// the one shown last; nullptr where there is none.
+  /// A trace at hand that ran the open one's tokens in the other loop (closed beside a full run,
+  /// full beside a closed one). Of several, that of policy A, else the one shown last; nullptr
+  /// without one.
   TracePointer other_loop() const;
   /// How far policy A's replay in the selected layer agrees with its closed loop: the mean Jaccard
   /// index; nothing where that is not known (yet).
@@ -61,28 +61,28 @@ class Results {
 
   /// Remembers the trace that is shown. Call once per frame.
   void follow_trace();
-  /// What policy A's replay in the selected layer is, once it is known: to find its closed loop.
+  /// Takes policy A's replay in the selected layer, once it is known, to find its closed loop.
   void compare_loops(const std::shared_ptr<const Replay>& replay, const figure::ReplayKey& key,
                      int layer);
 
   /// Text that identifies the trace and its content; part of every key.
   std::string trace_key() const;
-  /// What figures can be made from.
+  /// The inputs of figures.
   request::FigureInputs inputs(const figure::FigureInfo& info) const;
   /// Call once per frame: remembers the evaluations that were opened, the last one of each task.
   void follow_evaluation();
   /// Steps of a replay with the state's block.
   std::vector<Block> blocks(const WorkspaceState& state) const;
 
-  /// For what answers within a frame or two matter: pictures of one layer.
+  /// For work whose answer matters within a frame or two: pictures of one layer.
   job::JobQueue& quick() { return quick_; }
-  /// For what needs replays of all layers.
+  /// For work that needs replays of all layers.
   job::JobQueue& all_layers() { return all_layers_; }
   /// For figures that make replays of their own, which takes longer: one after the other.
   job::JobQueue& comparing() { return comparing_; }
   /// Makes all figures of the window.
   const std::shared_ptr<request::FigureService>& figures() const { return figures_; }
-  /// What those have made so far.
+  /// The replays of the figures so far.
   const std::shared_ptr<figure::ReplayService>& replays() const { return figures_->replays(); }
   bool idle() const {
     return !agreement_.computing() && quick_.idle() && all_layers_.idle() && comparing_.idle();
@@ -105,7 +105,7 @@ class Results {
   job::JobQueue comparing_;
 };
 
-/// What a figure is made from and is not there, and what to do about it; empty where all is there.
+/// The input that a figure lacks, with the remedy; empty if all is there.
 std::string missing_input(const figure::FigureInfo& info, const request::FigureRequest& request);
 
 }  // namespace kvloupe::window

@@ -138,8 +138,8 @@ void ShownResults::request_replays(OfPolicy& of, const PolicySpec& policy) {
       rest(dragged), job::Computed<Replay, figure::ReplayKey>::Until::end);
 }
 
-/// What is measured of a policy: the numbers of the selected head at the step in hand, and what the
-/// policy changes in the whole model.
+/// The measures of a policy: the numbers of the selected head at the step shown, and the policy's
+/// change in the whole model.
 void ShownResults::follow_policy(int which, int now) {
   OfPolicy& of = of_[which];
   of.head_now = of.all_now = nullptr;

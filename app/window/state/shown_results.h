@@ -102,26 +102,26 @@ class ShownResults {
   /// The replay of the selected layer under policy A (0) or B (1), with the scores of the selected
   /// head; nullptr until it is there.
   const Replay* replay(int policy) const { return of_[policy].head_now.get(); }
-  /// Of all layers; null until it is there.
+  /// The replay of all layers; null until it is there.
   const Replay* of_all_layers(int policy) const { return of_[policy].all_now.get(); }
-  /// Why it cannot be; else empty.
+  /// Why there is no replay; empty without an error.
   std::string error(int policy) const { return of_[policy].head.error(); }
   /// The selected head in it.
   const HeadReplay* head(int policy) const { return head_in(replay(policy)); }
   /// The same or, until that is there, the last one of this head.
   std::shared_ptr<const Replay> latest(int policy) const;
-  /// What is measured of the selected head at the step shown, under policy A (0) or B (1); nullptr
-  /// until it is there.
+  /// The measures of the selected head at the step shown, under policy A (0) or B (1); nullptr
+  /// until they are there.
   std::shared_ptr<const StepRecord> measured(int policy) const { return measures_.head(policy); }
-  /// What the policy changes in the whole model for later queries; nullptr until it is known.
+  /// The policy's change in the whole model for later queries; nullptr until it is known.
   std::shared_ptr<const WholeModel> whole(int policy) const { return measures_.whole(policy); }
-  /// What has become of every token under policy A; nullptr until that is known.
+  /// The fate of every token under policy A; nullptr until it is known.
   const StepTokens* tokens_a() const { return tokens_of(0); }
-  /// The same under policy B; nullptr, too, where that is off.
+  /// The same under policy B; also nullptr if policy B is off.
   const StepTokens* tokens_b() const { return tokens_of(1); }
 
  private:
-  /// What is known of one policy. `head` is one layer alone: it is there first.
+  /// The results of one policy. `head` is one layer alone and arrives first.
   struct OfPolicy {
     job::Computed<Replay, figure::ReplayKey> head, all;
     std::shared_ptr<const Replay> head_now, all_now;  // of this frame; nullptr: none

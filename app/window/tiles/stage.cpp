@@ -26,12 +26,12 @@ constexpr int kPanelFlags = ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoRes
                             ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoScrollbar |
                             ImGuiWindowFlags_NoScrollWithMouse;
 
-// Of panels, in units, or as a share of the window.
+// Limits of the panels' sizes, in units or as a share of the window.
 constexpr float kLeastLeft = 160.0F, kLeastRight = 200.0F, kLeastBottom = 112.0F;
 constexpr float kMostOfWidth = 0.45F, kMostOfHeight = 0.8F;
 constexpr float kBorder = 6.0F;  // units: how near the pointer takes a border
 
-/// Sizes that leave the picture its room where there is little.
+/// Sizes that leave enough room for the picture in a small window.
 StageSizes least_sizes(const PanelContext& c, float width, float height) {
   const auto whole = [](float pixels) { return static_cast<double>(std::floor(pixels)); };
   StageSizes sizes;
@@ -71,7 +71,7 @@ void draw_border_mark(const PanelContext& c, ImVec2 low, ImVec2 high, bool stron
 
 }  // namespace
 
-/// What the tiles shown ask for.
+/// The needs of the tiles shown.
 std::vector<TileNeed> Stage::tile_needs(const PanelContext& c, std::span<const Tile> tiles) const {
   const auto count = static_cast<std::size_t>(c.state.tile_count);
   const auto shares = chosen.tiles.find(c.state.tile_count);
@@ -90,7 +90,7 @@ StageSizes Stage::fitted_sizes(const PanelContext& c, std::span<const TileNeed> 
                                Panels wanted, float width, float height) {
   StageSizes least = least_sizes(c, width, height);
   StageSizes sizes = least;
-  // Of a high window the text gets more than its fifth: pictures are large enough there.
+  // In a high window the text gets more than its fifth: pictures are large enough there.
   constexpr float kHigh = 1000.0F, kShareAbove = 0.4F, kMostUnasked = 360.0F;
   const float more = kShareAbove * std::max(0.0F, height - c.px(kHigh));
   sizes.bottom =
@@ -408,7 +408,7 @@ void Stage::draw_centre(const PanelContext& c, std::span<Tile> tiles, const Stag
   ImGui::Begin(
       "##centre", nullptr,
       ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
-          // The surface is paper already: filling it again is what a software renderer pays for.
+          // The surface is paper already: filling it again is expensive for a software renderer.
           ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoBringToFrontOnFocus |
           ImGuiWindowFlags_NoNav | ImGuiWindowFlags_NoScrollWithMouse);
   ImGui::PopStyleVar();
@@ -427,7 +427,7 @@ void Stage::draw_centre(const PanelContext& c, std::span<Tile> tiles, const Stag
   ImGui::End();
 }
 
-/// Where not all tiles are in sight: their names, and which are.
+/// The names of the tiles, and which are in sight; drawn only if not all are.
 void Stage::draw_tabs(const PanelContext& c, float width) {
   tab_items_.clear();
   const auto count = static_cast<std::size_t>(c.state.tile_count);

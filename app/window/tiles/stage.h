@@ -16,45 +16,45 @@ namespace kvloupe::window {
 /// The panels around the tiles, in the order in which the keyboard visits them.
 enum class Panel { none, left, right, bottom, lesson };
 
-/// What the stage shows around the tiles. Each draws into the current ImGui window.
+/// The panels around the tiles. Each function draws into the current ImGui window.
 struct StageContent {
   using Draw = std::function<void(const PanelContext&)>;
   Draw left, right, bottom, lesson;
   float lesson_width = 0.0F;  // pixels; 0: there is no lesson
-  /// Of the folded bottom panel: one line, which leaves so many pixels free at its right end; and
-  /// what is drawn over the tiles where it is opened.
+  /// The folded bottom panel: one line, which leaves `kept_right` pixels free at its right end; and
+  /// the panel drawn over the tiles when it is opened.
   std::function<void(const PanelContext&, float kept_right)> bottom_line;
   Draw bottom_drawer;
   std::function<void(const PanelContext&, float width)> notice;  // above the tiles; empty: none
   Draw empty;  // in place of the tiles where nothing is open; may be empty
 };
 
-/// Where panels and tiles are: which fold where there is little room, which is open over the tiles,
-/// and among whose controls the keyboard moves.
+/// The arrangement of panels and tiles: which panels fold in little room, which one is open over
+/// the tiles, and in which one the keyboard moves among the controls.
 class Stage {
  public:
   void draw(const PanelContext& context, std::span<Tile> tiles, const StageContent& content);
   /// A tile is drawn alone, and not by the stage.
   void show_alone(int tile);
 
-  /// Shows or puts away a panel; of a folded one, what is drawn over the tiles.
+  /// Shows or puts away a panel; of a folded one, its drawing over the tiles.
   void toggle(Panel panel, WorkspaceState& state);
   /// Shows a panel that may be folded.
   void reveal(Panel panel, WorkspaceState& state);
   /// The keyboard moves among the controls of the next panel; after the last, in the tiles.
   void take_keyboard_to_next_panel(bool lesson_is_open, const WorkspaceState& state);
   bool keyboard_is_in_panel() const { return keyboard_panel_ != Panel::none; }
-  /// What Esc does here: the keyboard goes back to the tiles, a folded panel is put away. False:
-  /// nothing to do.
+  /// The action of Esc: the keyboard goes back to the tiles, and an open folded panel closes.
+  /// False: nothing to do.
   bool close_topmost();
   void close_drawer() { keyboard_panel_ = drawer_ = Panel::none; }
 
   /// The sizes chosen by dragging the borders of panels and tiles.
   ChosenSizes chosen;
 
-  /// What of the panels and tiles is in sight, as drawn last.
+  /// The visible panels and tiles, as drawn last.
   const StageLayout& layout() const { return layout_; }
-  /// Where the line that names the tiles has them, in pixels; empty where all are in sight.
+  /// The places of the tiles' names in their line, in pixels; empty if all tiles are in sight.
   const std::vector<figure::Rect>& tab_items() const { return tab_items_; }
   /// The folded panel that is open over the tiles.
   Panel drawer() const { return drawer_; }
@@ -72,7 +72,7 @@ class Stage {
     bool moved = false;
   };
   bool is_dragging() const { return dragged_.panel != Panel::none || dragged_.tile >= 0; }
-  /// What the pointer has done with the border in hand since the last frame.
+  /// Moves the dragged border as the pointer moved since the last frame.
   void follow_drag(const PanelContext& context, float width, float top, float height);
   StageSizes fitted_sizes(const PanelContext& context, std::span<const TileNeed> needs,
                           Panels wanted, float width, float height);
@@ -87,7 +87,7 @@ class Stage {
   PanelContext panel_context(const PanelContext& context, Panel panel);
   void draw_panel(const PanelContext& context, const char* name, Panel panel, const Area& area,
                   const StageContent::Draw& draw, bool padded = true);
-  /// What is left of a panel that gave way: opens it over the tiles.
+  /// The rail of a folded panel, which opens the panel over the tiles.
   void draw_side_rail(const PanelContext& context, const char* title, Panel panel,
                       const Area& area);
   void draw_bottom_rail(const PanelContext& context, const StageContent& content, const Area& area);

@@ -9,7 +9,7 @@
 
 namespace kvloupe::window {
 
-/// What the numbers of a state are counted from.
+/// The ranges of a state's numbers.
 struct StateRange {
   const Trace* trace = nullptr;  // the open one; nullptr: none
   int steps = 0;                 // of the replay
@@ -27,7 +27,7 @@ bool accepts_compression(const Trace& trace, std::optional<Compression> compress
 /// once per frame: commands may step beyond it.
 void keep_in_range(WorkspaceState& state, const Results& results);
 
-/// The active tile, and what it shows.
+/// The active tile, and its view.
 inline TileState& active_tile(WorkspaceState& state) {
   return state.tiles[static_cast<std::size_t>(state.active_tile)];
 }

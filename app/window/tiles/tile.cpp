@@ -50,13 +50,13 @@ std::string head_in_words(const figure::Target& target) {
                          : fmt::format("layer {}, head {}", target.layer, target.head);
 }
 
-/// Marks what a picture shows of a head: its curves, its cells, its dots, its row. With
+/// Marks the places of a head in a picture: its curves, its cells, its dots, its row. With
 /// `query_head` ≥ 0, of marks of single query heads only this one's.
 void mark_head(const MarkPlace& place, int layer, int head, int query_head, ImU32 colour) {
   const auto shows = [&](const figure::Target& target) {
     const bool other_query =
         query_head >= 0 && target.query_head >= 0 && target.query_head != query_head;
-    // Not each of its tokens or steps, where a figure shows these.
+    // Does not mark each of its tokens or steps, if a figure shows these.
     return target.token < 0 && target.step < 0 && target.layer == layer && target.head == head &&
            !other_query;
   };
@@ -96,13 +96,13 @@ const figure::Axes* colour_bar(const figure::Scene& scene) {
   return found == scene.axes.end() ? nullptr : &*found;
 }
 
-/// What the wheel and the pointer move; nullptr where the picture has none.
+/// The axes that the wheel and the pointer move; nullptr if the picture has none.
 const figure::Axes* main_axes(const figure::Scene& scene) {
   const auto found = std::find_if_not(scene.axes.begin(), scene.axes.end(), is_colour_bar);
   return found == scene.axes.end() ? nullptr : &*found;
 }
 
-/// What the pointer reads: the plot under it, the strip above a map or a column beside it, too.
+/// The axes under the pointer: those of a plot, of the strip above a map, or of a column beside it.
 const figure::Axes* axes_under(const figure::Scene& scene, figure::Point at) {
   const auto found = std::find_if(
       scene.axes.begin(), scene.axes.end(),

@@ -23,7 +23,7 @@
 
 namespace kvloupe::window {
 
-/// What a tile draws from and reports to, in one frame.
+/// The inputs and the output of a tile in one frame.
 struct TileContext {
   const PanelContext& panel;
   figure::Selection& selection;  // what a click changes; every tile draws the one before
@@ -48,7 +48,7 @@ struct Look {
   bool operator==(const Look&) const = default;
 };
 
-/// A figure, or what there is of it so far, and its scene.
+/// A figure, or its part so far, and its scene.
 struct DrawnFigure {
   figure::MadeFigure figure;
   Look look;
@@ -56,7 +56,7 @@ struct DrawnFigure {
 };
 
 /// One view on the screen: a figure computed and drawn into a scene by background jobs, shown with
-/// what the pointer does on it. The scene is made anew only when its inputs change; marks of the
+/// the pointer's actions on it. The scene is made anew only when its inputs change; marks of the
 /// selection and the pointer are drawn over it.
 class Tile {
  public:
@@ -71,10 +71,10 @@ class Tile {
   /// The picture alone, without the line of controls above it.
   void draw_picture(TileState& tile, const TileContext& context, ImVec2 size);
 
-  /// What the figure shown has by itself; nothing while there is none.
+  /// The limits of the figure shown by itself; nothing without a figure.
   OwnLimits own_limits(const figure::TextMetrics& metrics) const;
-  /// In place of the picture's own limits, until it is called again: so that two pictures side by
-  /// side can be compared. What a person chose counts before it.
+  /// Replaces the picture's own limits until the next call, so that two pictures side by side can
+  /// be compared. Limits that a person chose have priority.
   void share_limits(OwnLimits limits, std::vector<figure::PanelLimits> panels) {
     shared_limits_ = std::move(limits);
     shared_panels_ = std::move(panels);
@@ -88,44 +88,45 @@ class Tile {
   static float header_height(const Fonts& fonts);
   static void reset(TileState& tile);
 
-  /// What the picture asks for, to lay out tiles; `unit`: pixels of the window's scale.
+  /// The picture's needs, for the layout of tiles; `unit`: pixels of the window's scale.
   TileNeed need(const TileState& tile, const figure::TextMetrics& metrics, double unit) const;
 
   /// Whether it was drawn in this frame or the one before.
   bool in_sight() const { return drawn_in_ >= ImGui::GetFrameCount() - 1; }
   /// No job under way, and the picture belongs to the state, or a person stopped it.
   bool settled() const;
-  /// Of the picture asked for, once it has taken longer than one waits without a word; else
-  /// nullptr.
+  /// The progress of the requested picture, once it has taken long enough that a person wants to
+  /// see it; else nullptr.
   std::shared_ptr<const job::JobProgress> progress() const;
-  /// Ends the computation. What is drawn stays, and is not computed again until go_on(), or until
+  /// Ends the computation. The picture stays, and is not computed again until go_on(), or until
   /// something else is asked for.
   void stop() { picture_.stop(); }
   bool stopped() const { return error_.empty() && picture_.stopped(); }
   void go_on() { picture_.go_on(); }
-  /// Where the button for both was drawn last, in pixels; nothing where it was not.
+  /// The place, in pixels, where the button for stop and go_on was drawn last; nothing if it was
+  /// not drawn.
   const std::optional<figure::Rect>& stop_button() const { return stop_button_; }
   /// The picture shown; nullptr where there is none yet.
   std::shared_ptr<const figure::Scene> scene() const { return scene_; }
   /// The figure shown, with its settings, for export; nullptr where there is none yet.
   std::shared_ptr<const figure::MadeFigure> figure() const;
-  /// What the view asks for now; what identifies figure().
+  /// The view's present request, which identifies figure().
   const request::FigureRequest& wanted() const { return wanted_.last(); }
-  /// Where the scene was drawn, in pixels.
+  /// The place where the scene was drawn, in pixels.
   ImVec2 origin() const { return origin_; }
   float scale() const { return scale_; }
   const std::string& error() const { return error_; }
-  /// What is said beside the pointer; empty where it is not over the picture.
+  /// The text beside the pointer; empty if the pointer is not over the picture.
   const std::string& readout() const { return readout_; }
-  /// Where the controls above the picture were drawn last, in pixels.
+  /// The places, in pixels, where the controls above the picture were drawn last.
   const std::vector<figure::Rect>& header_items() const { return header_items_; }
 
  private:
   void request(const TileState& tile, const TileContext& context, ImVec2 size);
-  /// Takes the newest picture; draws its figure anew where it has to look otherwise.
+  /// Takes the newest picture; draws its figure again if its look has to change.
   void take_picture(const PanelContext& context, const Look& look);
   Look look_of(const TileState& tile, const PanelContext& context, ImVec2 size) const;
-  /// The request for what the state asks for; nullptr, and an error to show, where it cannot be.
+  /// The request that the state asks for; nullptr, and an error to show, if it is not possible.
   const request::FigureRequest* want(const TileState& tile, const TileContext& context,
                                      const request::FigureInputs& inputs);
   void draw_header(TileState& tile, const TileContext& context, float width, bool active);

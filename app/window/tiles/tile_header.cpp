@@ -90,10 +90,10 @@ float choice_width(const figure::ChoiceInfo& choice) {
   return widest + ImGui::GetFrameHeight() + 2 * ImGui::GetStyle().FramePadding.x;
 }
 
-/// What is being typed, or was typed and is not a value, by choice; it stays until it is mended.
+/// Text of each choice that is being typed, or that is not a value. It stays until it is corrected.
 using Drafts = std::map<std::string, std::string>;
 
-/// One line about what is wrong with a draft; empty where nothing is.
+/// One line about the error of a draft; empty without one.
 std::string fault(const figure::FigureInfo& view, const figure::ChoiceInfo& choice,
                   const std::string& text) {
   try {
@@ -249,7 +249,7 @@ void draw_side(TileState& tile, const TileContext& context) {
   }
 }
 
-/// What stands before the choices: whose policy, or which budget of results. Empty: nothing.
+/// The control before the choices: for the policy, or for the budget of results. Empty: none.
 std::string first_control(const TileState& tile, const figure::FigureInfo& view,
                           const TileContext& context) {
   if (asks_for_side(tile, view, context)) return "policy";
@@ -277,7 +277,7 @@ void draw_reset(TileState& tile, const Fonts& fonts) {
   help_tooltip(fonts, "Resets the zoom and the colour limits (0, or double-click)");
 }
 
-/// What has no room in the header.
+/// The controls without room in the header.
 struct Hidden {
   bool side = false;
   bool reset = false;

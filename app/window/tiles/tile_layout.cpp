@@ -69,7 +69,7 @@ Row make_row(std::span<const TileNeed> tiles, std::size_t first, std::size_t cou
   return row;
 }
 
-/// Shares the width of a row as chosen by hand, where that is so for each of its tiles.
+/// Shares the width of a row as chosen by hand, if each of its tiles has a chosen share.
 void take_chosen_widths(Row& row, std::span<const TileNeed> tiles, double width, double gap) {
   const double room = std::max(1.0, width - gap * static_cast<double>(row.count - 1));
   std::vector<double> shares, floors;
@@ -81,7 +81,7 @@ void take_chosen_widths(Row& row, std::span<const TileNeed> tiles, double width,
   row.widths = share_out(shares, floors, room);
 }
 
-/// Gives each row its height: all that its pictures ask for where that fits.
+/// Gives each row its height: all that its pictures need, if that fits.
 void share_height(std::vector<Row>& rows, double room) {
   double natural = 0.0;
   double stretching = 0.0;
@@ -230,8 +230,8 @@ bool all_turns_legible(std::span<const TileNeed> tiles, std::size_t count, const
 
 StageLayout lay_out_stage(std::span<const TileNeed> tiles, std::size_t active, Panels wanted,
                           const StageSizes& sizes, double width, double height) {
-  // Folded: the fewest first; the one below leaves the steps behind, the right one holds what a
-  // policy is changed with.
+  // Folded: the fewest first; the one below still shows the steps when folded; the right one holds
+  // the controls of the policies.
   constexpr Panels kFolds[] = {{false, false, false}, {false, false, true}, {true, false, false},
                                {false, true, false},  {true, false, true},  {true, true, false},
                                {false, true, true},   {true, true, true}};

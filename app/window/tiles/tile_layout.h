@@ -29,12 +29,13 @@ struct TileArrangement {
   unsigned breaks = 0;       // bit i: a new row begins after tile i
 };
 
-/// Where tiles are in an area of this size: in rows, in their order. Chosen is the arrangement with
-/// the largest pictures, among those in which all pictures can be read if there is one. Tiles of a
-/// row share its width by their aspects, rows share the height by the needs of their pictures; the
-/// rest goes to pictures that can be stretched. Shares chosen by hand do not decide about the rows
-/// and their heights; they hold where every tile of a row has one, as far as all can be read.
-/// `rows`: the rows of an arrangement before, which stay where all pictures can be read in them.
+/// The places of tiles in an area of this size: in rows, in their order. The function chooses the
+/// arrangement with the largest pictures, if possible among those in which all pictures can be
+/// read. Tiles of a row share its width by their aspects, rows share the height by the needs of
+/// their pictures; the rest goes to pictures that can be stretched. Shares chosen by hand do not
+/// decide about the rows and their heights; they hold where every tile of a row has one, as far as
+/// all can be read. `rows`: the rows of an arrangement before, which stay where all pictures can be
+/// read in them.
 TileArrangement arrange_tiles(std::span<const TileNeed> tiles, double width, double height,
                               double gap, double header,
                               std::optional<unsigned> rows = std::nullopt);
@@ -69,8 +70,8 @@ struct StageLayout {
   figure::Rect centre;  // between the panels, from the area's top left
 };
 
-/// What is hidden if there is not enough room to read everything. First panels fold, as few as
-/// possible: the bottom one before the left one before the right one. If that is not enough, the
+/// Decides what is hidden if there is not enough room to read everything. First panels fold, as few
+/// as possible: the bottom one before the left one before the right one. If that is not enough, the
 /// tiles are shown in groups, as many at once as can be read: the group with the active tile. If
 /// not even one tile can be read, it gets the whole area.
 StageLayout lay_out_stage(std::span<const TileNeed> tiles, std::size_t active, Panels wanted,

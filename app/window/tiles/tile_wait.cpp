@@ -1,4 +1,4 @@
-// What a view says while it computes, and after a person has stopped it.
+// The words of a view while it computes, and after a person has stopped it.
 
 #include <algorithm>
 

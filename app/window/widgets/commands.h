@@ -1,7 +1,6 @@
 #pragma once
-// A command is one row: its keys, its words, its place in the menus, what it needs and what it
-// does. Keys, menus, palette and help sheet read the rows, which are in
-// app/window/shell/commands.cpp.
+// A command is one row: its keys, its words, its place in the menus, its needs and its action.
+// Keys, menus, palette and help sheet read the rows, which are in app/window/shell/commands.cpp.
 
 #include <optional>
 #include <span>
@@ -106,7 +105,7 @@ enum class Command {
   help,
 };
 
-/// What has to be open before a command does anything; a picture is a trace's or an evaluation's.
+/// A command works only when this is open. A picture belongs to a trace or an evaluation.
 enum class Needs { nothing, trace, picture, lesson };
 
 /// How a command is pressed.
@@ -123,7 +122,7 @@ struct KeyPress {
 /// The menus of the bar in their order, and one inside another.
 enum class Menu { none, file, edit, view, lessons, help, theme };
 
-/// Where a command stands in the menus.
+/// The place of a command in the menus.
 struct MenuPlace {
   Menu menu = Menu::none;
   int section = 0;  // a line is drawn between two of them; inside, rows keep their order
@@ -155,7 +154,7 @@ std::span<const CommandRow> commands();
 /// nullptr for `none`.
 const CommandRow* find_command(Command command);
 
-/// What is to be opened before a command of these needs; empty: nothing is missing.
+/// The file to open before a command with these needs can work; empty: nothing is missing.
 std::string_view missing_for(Needs needs, bool trace, bool evaluation, bool lesson);
 
 /// The keys of a command as shown to a person; empty if it has none.
@@ -164,7 +163,7 @@ std::string_view keys_of(Command command);
 /// Does a command that changes the state and nothing else. False: the command does more.
 bool change_state(Command command, WorkspaceState& state, const StateRange& range);
 
-/// What the mouse does, for the help sheet.
+/// The actions of the mouse, for the help sheet.
 struct MouseGesture {
   std::string_view gesture;
   std::string_view words;

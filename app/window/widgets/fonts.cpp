@@ -14,7 +14,7 @@ namespace kvloupe::window {
 
 namespace {
 
-// What the interface itself shows, beyond Latin: symbols as the papers write them.
+// The characters beyond Latin that the interface itself shows: symbols as the papers write them.
 constexpr std::string_view kSymbols =
     "ℒΣθσαβεμκλΔ‖₀₁₂₊₋⁰¹²³⁻ᵀ−×·÷±≤≥≈≠∈∪∩∞√∅ℓ⌊⌋–—…‘’“”•′←→↑↓↔↵⌫⏎⇧✓★▲△◆◇●○■□\u2009\u202F⁴⁵⁶⁷⁸⁹";
 

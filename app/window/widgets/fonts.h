@@ -32,7 +32,7 @@ class Fonts {
   ImFont* mono = nullptr;       // JetBrains Mono 14 px
   float scale() const { return scale_; }
 
-  // What ImGui cannot draw, letters that join or stack, goes through these (shaped_text.h).
+  // These draw text that ImGui cannot draw: letters that join or stack (shaped_text.h).
   const figure::TextMetrics* metrics = nullptr;
   figure::ImguiBackend* backend = nullptr;
 

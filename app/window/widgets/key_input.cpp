@@ -21,7 +21,7 @@ bool moves(int key) {
                      [&](ImGuiKey each) { return key == io.KeyMap[each]; });
 }
 
-/// Whether the keys of a command count with what has the keyboard.
+/// Whether the keys of a command count with the present receiver of the keyboard.
 bool is_read(const CommandRow& row, const KeyTakers& takers, bool typing) {
   const bool cancels = row.command == Command::cancel;
   if (takers.sheet && !cancels && row.command != Command::help && row.command != Command::quit)

@@ -6,7 +6,7 @@
 
 namespace kvloupe::window {
 
-/// What has the keyboard in this frame.
+/// The receiver of the keyboard in this frame.
 struct KeyTakers {
   bool sheet = false;  // one is open: only its own keys, help and quit are read
   bool field = false;  // one is about to get what is typed

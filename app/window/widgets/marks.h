@@ -11,7 +11,7 @@
 
 namespace kvloupe::window {
 
-/// Where a scene is on the screen: its origin in pixels, pixels per point, and the UI's scale.
+/// The place of a scene on the screen: its origin in pixels, pixels per point, and the UI's scale.
 struct MarkPlace {
   const figure::Scene& scene;
   ImVec2 origin;
@@ -48,8 +48,8 @@ void computing_dot(const Fonts& fonts, ImVec2 centre, const WindowColours& colou
 bool checkbox(const char* label, bool& on, const WindowColours& colours);
 bool radio_button(const char* label, bool on, const WindowColours& colours);
 
-/// Where controls begin, right of their names: `units` from the left, but further left in a narrow
-/// panel, so that the controls have room.
+/// The left end of controls, right of their names: `units` from the left, but further left in a
+/// narrow panel, so that the controls have room.
 float control_column(const Fonts& fonts, float units);
 
 /// Text of this colour, wrapped.

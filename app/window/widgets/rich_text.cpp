@@ -140,8 +140,7 @@ class Layouter {
     group.clear();
   }
 
-  /// What is wider than a line (a path, a spec) is cut where the line ends; the rest stays in
-  /// `word`.
+  /// Cuts a word wider than a line (a path, a spec) where the line ends. The rest stays in `word`.
   void break_into_lines(RichLayout::Word& word) {
     while (x_ + word.width > layout_.width && word.text.size() > 1) {
       const char* begin = word.text.c_str();

@@ -17,8 +17,8 @@ float line_width(const Fonts& fonts, const ImFont* font, float size, const std::
 void draw_line(ImDrawList& list, const Fonts& fonts, const ImFont* font, float size, ImVec2 at,
                ImU32 ink, const std::string& text);
 
-/// ImGui::TextUnformatted in the current font and colour. Where a wrap position is set, lines break
-/// at spaces.
+/// ImGui::TextUnformatted in the current font and colour. If a wrap position is set, lines break at
+/// spaces.
 void show_text(const Fonts& fonts, const std::string& text);
 
 }  // namespace kvloupe::window

@@ -21,12 +21,12 @@ struct TextHit {
   bool operator==(const TextHit&) const = default;
 };
 
-/// Every place where `query` stands in the tokens' texts, in order; none overlaps another. Upper
-/// and lower case are the same; a space also stands for a line break or a tab. `texts`: as shown
-/// (plot/printable.h), UTF-8. Nothing is found of an empty query.
+/// Every place where `query` occurs in the tokens' texts, in order, without overlaps. Upper and
+/// lower case are the same; a space also matches a line break or a tab. `texts`: as shown
+/// (plot/printable.h), UTF-8. An empty query finds nothing.
 std::vector<TextHit> find_text(std::span<const std::string> texts, std::string_view query);
 
-/// What is searched for in the open text, and which hit is looked at.
+/// The search in the open text: the query, the hits, and the hit shown.
 class TextSearch {
  public:
   /// Opens the field; an open one takes the keyboard again.
@@ -38,11 +38,12 @@ class TextSearch {
   /// True once after that.
   bool takes_keyboard();
   void keyboard_is_here(bool here) { waits_ = waits_ && !here; }
-  /// What is typed now belongs to the field, which gets the keyboard in a frame or two.
+  /// Whether typed characters already belong to the field, which gets the keyboard in a frame or
+  /// two.
   bool waits_for_keyboard() const;
 
-  /// Searches `texts` where they or the query are new; `key` says which text it is. The hit looked
-  /// at stays where it still is one, else it is the next.
+  /// Searches `texts` if they or the query are new; `key` identifies the text. The shown hit stays
+  /// if it is still a hit; else the next one is shown.
   void follow(const std::string& key, std::span<const std::string> texts);
   /// Looks at the hit so many further on, round the end.
   void go(int by);

@@ -76,7 +76,7 @@ std::pair<figure::Pattern, ImU32> pattern_of(const TokenText::Input& in, std::si
                        : state == TokenState::synthetic ? in.colours.synthetic
                        : state == TokenState::merged    ? in.colours.merged
                                                         : in.colours.evicted;
-  // What left before is struck.
+  // Tokens that left before are struck through.
   if (!figure::is_kept(state) && !in.tokens->leaving[token]) return {figure::Pattern::none, 0};
   return {figure::state_pattern(state), faded(colour, kStrength)};
 }
@@ -114,8 +114,8 @@ ImU32 background(const TokenText::Input& in, std::size_t token) {
   }
   return 0;
 }
-/// The name of a token's segment; empty where it has none. What only parts the text (the role of a
-/// chat's message) counts as none.
+/// The name of a token's segment; empty where it has none. A segment that only divides the text
+/// (the role of a chat's message) does not count.
 std::string segment_of(const TokenTable& table, int token) {
   const auto at = static_cast<std::size_t>(token);
   if (at >= table.segment.size() || table.segment[at] >= table.segment_names.size()) return "";
@@ -272,8 +272,8 @@ TokenText::Place TokenText::place_of(int token) const {
           corner_.y + static_cast<float>(down % rows_) * line_height_, piece.width, line_height_};
 }
 
-/// What a line belongs to, at its left: prompt a thin line, a named part of it a thick one, what
-/// was generated two.
+/// Marks the part of a line's text at its left: a thin line for the prompt, a thick one for a named
+/// part of it, two lines for generated text.
 void TokenText::draw_gutter(const Frame& frame, int line, ImVec2 corner) const {
   const Input& in = frame.in;
   const auto at = static_cast<std::size_t>(line);

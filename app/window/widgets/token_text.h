@@ -44,7 +44,7 @@ class TokenText {
     int hovered = -1;
     int clicked = -1;
   };
-  /// Fills the current ImGui window's content region. Scrolls to what was chosen last: a hit of the
+  /// Fills the current ImGui window's content region. Scrolls to the last choice: a hit of the
   /// search, followed tokens, a range, a token or a step.
   Output draw(const std::string& trace_key, const Input& input);
 
@@ -52,7 +52,7 @@ class TokenText {
   const std::vector<std::string>& shown(const std::string& trace_key, const TokenTable& table,
                                         int count);
 
-  /// Where a token was drawn last, in pixels: its first piece. Without size: out of sight.
+  /// The place, in pixels, where a token's first piece was drawn last. Without size: out of sight.
   struct Place {
     float x = 0.0F, y = 0.0F, width = 0.0F, height = 0.0F;
     bool visible() const { return height > 0.0F; }
@@ -77,7 +77,7 @@ class TokenText {
     std::size_t begin = 0, end = 0;  // bytes of shown_[token]
     bool whole() const { return begin == 0; }
   };
-  /// What the text scrolled to last.
+  /// The target that the text scrolled to last.
   struct Seen {
     int selected = -1;
     TokenRange range;

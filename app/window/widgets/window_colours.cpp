@@ -13,7 +13,7 @@ constexpr ImU32 rgb(unsigned hex, unsigned alpha = 255) {
 
 ImU32 screen_colour(const figure::Colour& c) { return IM_COL32(c.red, c.green, c.blue, c.alpha); }
 
-/// What a figure shows has the same colour in the window; the window's own surfaces are added.
+/// The window uses the figures' colours and adds those of its own surfaces.
 WindowColours made_colours(Theme theme) {
   const figure::Palette of_figures = figure::palette(theme);
   const bool light = theme == Theme::light;
@@ -73,7 +73,7 @@ void apply_theme(Theme theme, float scale) {
   style.ScrollbarRounding = 5;
   style.DisabledAlpha = 0.45F;
   if (theme == Theme::high_contrast) {
-    // What can be used has an outline; what cannot is still read.
+    // Usable controls have an outline; the text of disabled ones stays readable.
     style.WindowBorderSize = style.FrameBorderSize = 1;
     style.DisabledAlpha = 0.75F;
   }

@@ -102,7 +102,7 @@ void AddedTokens::cut(const AlignedText& text, const Trie& trie, PieceList& into
       if (!is_white_space(c)) break;
       begin -= c < 0x80 ? 1 : c < 0x800 ? 2 : 3;
     }
-    // A token of white space may lie in what the one before took.
+    // A token of white space may lie in the space that the token before took.
     if (token.lstrip && done >= end) continue;
     if (token.lstrip) begin = std::max(begin, done);
     while (token.rstrip && end < all.size() && is_white_space(first_character(all.substr(end)))) {

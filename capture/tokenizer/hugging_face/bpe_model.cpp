@@ -45,7 +45,7 @@ struct BpeModel::Symbol {
 
 BpeModel::BpeModel(const JsonPart& model) {
   if (model.is_null()) model.fail("is missing; is the download complete?");
-  // Files of before 2020 name no type.
+  // Files from before 2020 have no type.
   const std::string type = model.text_if("type").value_or("BPE");
   if (type != "BPE")
     model.refuse(in_quotes(type), "supported: BPE; a tokenizer.model in the same folder may work");
@@ -145,7 +145,7 @@ void BpeModel::read_merges(const JsonPart& model) {
     };
     joined.assign(left);
     joined += right;
-    // A pair given twice counts where it stands last, as in the tokenizers library.
+    // If a pair occurs twice, its last place counts, as in the tokenizers library.
     merges_.set(id_of(left), id_of(right), {rank, id_of(joined)});
     read_meetings(left, right);
     ++rank;
@@ -210,14 +210,14 @@ std::vector<BpeModel::Symbol> BpeModel::symbols_of(std::string_view word) const 
         add(unknown_, at, end);
       }
     }
-    // A character that is dropped leaves a run of unknown ones a run.
+    // A dropped character does not interrupt a run of unknown ones.
     after_unknown = is_unknown;
     at = end;
   }
   return symbols;
 }
 
-/// By comparing all of them for each merge.
+/// Merges by comparing all neighbours for each merge.
 void BpeModel::merge_few(std::vector<Symbol>& symbols) const {
   constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max();
   std::array<Merge, kFew> merge;  // of each symbol and the one behind it
@@ -243,7 +243,7 @@ void BpeModel::merge_few(std::vector<Symbol>& symbols) const {
   }
 }
 
-/// In O(n log n), with a heap of what can be merged.
+/// Merges in O(n log n), with a heap of the possible merges.
 void BpeModel::merge_many(std::vector<Symbol>& symbols) const {
   struct Candidate {
     std::uint32_t rank;
@@ -317,7 +317,7 @@ void BpeModel::encode(std::string_view word, Cache& cache, std::vector<Token>& i
     }
   }
   if (word.size() <= kLongestKept) return encode_stretch(word, cache, into);
-  // Between two symbols that meet in no merge nothing is ever joined: each side is by itself. A
+  // Two symbols that meet in no merge are never joined, so each side is encoded by itself. A
   // character's bytes stay together, so that a stretch is UTF-8.
   const std::vector<Symbol> symbols = symbols_of(word);
   const auto may_join = [&](std::size_t i) {

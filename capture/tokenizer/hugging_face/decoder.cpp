@@ -29,7 +29,7 @@ void fuse(Tokens& tokens, const Limits&) {
   tokens = {whole};
 }
 
-/// The whole text becomes one token: what follows is to see characters, not bytes.
+/// Joins the whole text into one token, so that later steps see characters, not bytes.
 void byte_level(Tokens& tokens, const Limits& limits) {
   for (DecodedToken& token : tokens) {
     if (token.is_added) continue;
@@ -38,7 +38,7 @@ void byte_level(Tokens& tokens, const Limits& limits) {
   fuse(tokens, limits);
 }
 
-/// Bytes that follow each other become one token, for the same reason.
+/// Joins bytes that follow each other into one token, for the same reason.
 void byte_fallback(Tokens& tokens, const Limits&) {
   Tokens joined;
   bool after_byte = false;

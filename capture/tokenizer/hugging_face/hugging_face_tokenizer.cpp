@@ -87,7 +87,7 @@ constexpr std::uintmax_t kLargestFile = 128U << 20U;
 
 nlohmann::json parse(const std::filesystem::path& path) {
   const std::string text = read_file(path, kLargestFile);
-  // Bounded before there is a tree to walk, and not while it is parsed, which takes a third longer.
+  // The depth is checked before parsing: a check while parsing takes a third longer.
   if (is_deep_json(text)) {
     throw FileError(path.string(), "is nested too deeply for a tokenizer");
   }
@@ -98,8 +98,9 @@ nlohmann::json parse(const std::filesystem::path& path) {
   return root;
 }
 
-/// Half a minute, and as much again for each megabyte: a hundred times what patterns need. The
-/// length: a broken byte becomes three, each of them two in a byte-level alphabet.
+/// Half a minute, and as much again for each megabyte: a hundred times the need of real patterns.
+/// The largest length allows for this: a broken byte becomes three, and each of them two in a
+/// byte-level alphabet.
 Limits limits_for(std::size_t bytes) {
   return Limits(std::chrono::seconds(30) + std::chrono::microseconds(30) * bytes,
                 32 * bytes + 4096);
@@ -187,7 +188,7 @@ class HuggingFaceTokenizer : public Tokenizer {
       if (in_range(id) && !is_special(id)) shown.push_back(id);
     }
     std::vector<DecodedToken> tokens = decoded(shown);
-    // Without a decoder the library, too, sets pieces apart.
+    // Without a decoder, the library also separates pieces by spaces.
     if (!decoder_) return joined(tokens, " ");
     std::size_t bytes = 0;
     for (const DecodedToken& token : tokens) bytes += token.text.size();

@@ -20,8 +20,8 @@ namespace kvloupe {
 /// kvloupe does not have.
 std::unique_ptr<Tokenizer> open_hugging_face_tokenizer(const std::filesystem::path& folder);
 
-/// The same from the parsed file, and what tokenizer_config.json would say. Errors name `path`, or
-/// `config_path` where the two tokens around a text are wrong.
+/// The same from the parsed file, and the content of tokenizer_config.json. Errors name `path`, or
+/// `config_path` if the two tokens around a text are wrong.
 std::unique_ptr<Tokenizer> make_hugging_face_tokenizer(const nlohmann::json& root,
                                                        const TokenizerConfig& config,
                                                        const std::string& path,

@@ -11,9 +11,8 @@ namespace kvloupe {
 
 namespace {
 
-/// Whether nothing before this character can change with it: a starter that is the second of no
-/// composition. Those that are: marks, Hangul's vowels and final consonants, and Kirat Rai's
-/// vowels.
+/// Whether this character leaves the text before it unchanged: a starter that is never second in a
+/// composition. Second are marks, Hangul's vowels and final consonants, and Kirat Rai's vowels.
 bool stands_alone(char32_t c) {
   if (c < 0x300) return true;
   if ((c >= 0x1160 && c <= 0x11FF) || (c >= 0x16D63 && c <= 0x16D6A)) return false;
@@ -26,7 +25,7 @@ utf8proc_int32_t combining_class(utf8proc_int32_t c) {
   return utf8proc_get_property(c)->combining_class;
 }
 
-/// The normal form of a stretch that begins and ends where nothing composes across.
+/// The normal form of a stretch. Characters do not compose across its two ends.
 std::string normal_form(std::string_view text) {
   std::vector<utf8proc_int32_t> characters;
   for (std::size_t at = 0; at < text.size(); at += character_length(text.substr(at))) {

@@ -20,9 +20,9 @@ constexpr std::uint32_t kMostMemory = 256U << 10U;  // KiB
 constexpr std::string_view kHint =
     "only patterns that mean the same to Oniguruma and PCRE2 are supported";
 
-/// Rewrites an Oniguruma expression for PCRE2. Both agree on nearly everything that tokenizers
-/// use; \s does not (PCRE2's has U+180E, which is no White_Space since Unicode 6.3), so it is
-/// spelled out. Whatever is not known to agree is refused.
+/// Rewrites an Oniguruma expression for PCRE2. Both agree on nearly everything that tokenizers use.
+/// They differ in \s (PCRE2's has U+180E, which is not White_Space since Unicode 6.3), so it is
+/// spelled out. Syntax not known to agree is refused.
 class Translator {
  public:
   Translator(std::string_view expression, const JsonPart& part) : rest_(expression), part_(part) {}
@@ -76,7 +76,8 @@ class Translator {
          {"(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!", "(?i:", "(?-i:"}) {
       if (starts(known)) return copy(known.size());
     }
-    // Elsewhere Ruby's option reaches to the end of the group, PCRE2's to the next alternative too.
+    // In other places, Ruby's option reaches to the end of the group, and PCRE2's also into the
+    // next alternative.
     if (starts("(?i)") && out_.empty()) return copy(4);
     refuse(in_quotes(rest_.substr(0, 4)));
   }
@@ -89,10 +90,10 @@ class Translator {
     if (counts.empty() || counts.find_first_not_of("0123456789,") != counts.npos) {
       refuse("the quantifier " + in_quotes(rest_.substr(0, 8)));
     }
-    // Possessive in PCRE2, once more repeated in Ruby.
+    // A second + is possessive in PCRE2 and another repetition in Ruby.
     const std::string_view behind = rest_.substr(end + 1, 1);
     if (behind == "+") refuse("a possessive {}+");
-    // {n}? is lazy in PCRE2, and so still n times; in Ruby it is n times or not at all.
+    // {n}? is lazy in PCRE2, so it still matches n times; in Ruby it matches n times or not at all.
     if (behind == "?" && counts.find(',') == counts.npos) refuse("an optional {n}?");
     copy(end + 1);
   }
@@ -225,7 +226,7 @@ std::vector<Regex::Match> Regex::find_all(std::string_view text, const Limits& l
   const std::unique_ptr<pcre2_match_context, Freed<pcre2_match_context_free>> context(
       pcre2_match_context_create(nullptr));
   if (!data || !context) throw std::bad_alloc();
-  // A run of spaces takes a step for each, so that a long text needs more.
+  // Each space of a run takes a step, so a long text needs more steps.
   const std::size_t most = std::min<std::size_t>(kMostSteps + 16 * text.size(), 0xFFFFFFFFU);
   pcre2_set_match_limit(context.get(), static_cast<std::uint32_t>(most));
   pcre2_set_heap_limit(context.get(), kMostMemory);

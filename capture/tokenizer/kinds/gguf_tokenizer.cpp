@@ -78,7 +78,7 @@ struct Vocabulary {
       if (numbers[id] < 0 || numbers[id] > 6) {
         metadata.fail(kTypes, fmt::format("has the unknown type {}", numbers[id]));
       }
-      // Files of before there were types have zeros.
+      // Files older than token types have zeros.
       types[id] = numbers[id] == 0 ? PieceType::normal : static_cast<PieceType>(numbers[id]);
     }
   }

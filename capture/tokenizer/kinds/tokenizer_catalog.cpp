@@ -21,9 +21,8 @@ struct TokenizerKind {
   std::unique_ptr<Tokenizer> (*open)(const std::filesystem::path& folder);
 };
 
-/// Every kind, one line each; the first that is there and supported is used. Where a folder has
-/// both, tokenizer.json comes first: it also knows the added tokens of chat templates, which a text
-/// may hold.
+/// Every kind, one line each; the first that exists and is supported is used. tokenizer.json comes
+/// first because it also has the added tokens of chat templates, which a text may contain.
 constexpr std::array kKinds{
     TokenizerKind{"tokenizer.json", open_hugging_face_tokenizer},
     TokenizerKind{"tokenizer.model", open_sentencepiece_tokenizer},
