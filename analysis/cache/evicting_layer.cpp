@@ -59,7 +59,10 @@ int EvictingLayer::append(const BlockStates& states) {
 
 std::vector<HeadDecision> EvictingLayer::step(const BlockStates& states) {
   const int first = append(states);
-  if (!states.acts) return kept_whole();
+  if (!states.acts) {
+    policy_.reset();  // it may not act again, nor hear of entries that it has not seen
+    return kept_whole();
+  }
   StepView view{states.step, states.block, first, {}, states.queries, &attention_, states.whole};
   whole_.clear();
   for (const HeadCache& head : heads_) {

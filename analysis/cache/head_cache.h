@@ -44,7 +44,7 @@ class HeadCache {
   /// along the entries waits until its group is whole. values_are_keys: values are a part of the
   /// keys (ModelInfo::value_is_key_prefix). Values must be held. Returns what was rounded now.
   RoundedRows quantise(const Quantisation& quantisation, bool values_are_keys);
-  /// What is held in few bits now.
+  /// The entries held in few bits now.
   StoredEntries stored() const;
 
   /// Valid until the next append(), merge(), keep() or quantise().

@@ -59,7 +59,7 @@ void check_elf(const std::string& path) {
   }
 }
 
-/// What the loader said last, without the path that it begins with.
+/// The loader's last message, without the path that it begins with.
 std::string loader_reason(const std::string& path) {
   const char* said = dlerror();
   std::string reason = said == nullptr ? "" : said;

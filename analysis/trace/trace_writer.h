@@ -54,7 +54,7 @@ class TraceWriter {
   /// WorkError naming layer, head and token.
   void write_states(int layer, int first, int m, std::span<const float> query,
                     std::span<const float> key, std::span<const float> value);
-  /// What each query's outputs of heads are multiplied by: [m,Hq·d of a value].
+  /// Factors of each query's head outputs: [m,Hq·d of a value].
   void write_gate(int layer, int first, int m, std::span<const float> gate);
   /// Causal softmax rows of the block's queries: [Hq,m,n], n = first + m.
   void write_attention(int layer, int first, int m, std::span<const float> attention);

@@ -13,13 +13,13 @@ double parse_share(const std::string& text, const char* verb, const char* what);
 /// RESULTS, of a study.
 void add_study_results(CLI::App& verb, std::string& results);
 
-/// What each verb says in its own words.
+/// The texts in which the verbs differ.
 struct LossWords {
   const char* without;   // what follows from the absence of --loss
   std::string at_most;   // more about --at-most
   const char* promises;  // "a promise": which ones may be wrong
 };
-/// Of which loss, and how sure: --loss to --over-full.
+/// The loss and the confidence: --loss to --over-full.
 void add_loss_options(CLI::App& verb, AdviceRequest& request, std::string& risk,
                       const LossWords& words);
 /// --block.

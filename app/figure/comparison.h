@@ -62,7 +62,7 @@ using FigureOfReplays = std::function<std::unique_ptr<const Figure>(const Replay
 Replays replays_of(const FigureInput& input, const std::vector<WantedReplay>& wanted,
                    Progress& progress, long more = 0, const FigureOfReplays& show = {});
 
-/// What eviction changes under each of the replays, for the queries of asked_first(). Counts as one
+/// The changes by eviction under each of the replays, for the queries of asked_first(). Counts as one
 /// part of `progress` with kReplaySteps. Throws what ask() throws.
 std::vector<AskedReplay> asked_of(const FigureInput& input, const Replays& replays,
                                   Progress& progress);

@@ -90,7 +90,7 @@ struct DrawRequest {
   std::optional<std::pair<double, double>> y_range = {};
   /// Limits of the colour bar; absent: the figure's own.
   std::optional<std::pair<double, double>> limits = {};
-  /// Of the panels in their order, where they have as many: pictures side by side can be compared.
+  /// Limits of the panels in their order, if there are as many: pictures side by side can be compared.
   /// Figures of curves and distributions take them; empty: the figure's own.
   std::vector<PanelLimits> panels = {};
   double pixels_per_point = 300.0 / 72.0;  // resolution of maps

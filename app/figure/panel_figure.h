@@ -1,5 +1,5 @@
 #pragma once
-// What figures of panels share: a legend above all of them, and limits that two pictures share.
+// Common parts of figures of panels: a legend above all of them, and limits that two pictures share.
 
 #include <optional>
 #include <span>

@@ -30,7 +30,7 @@ class ValueStore {
   const std::shared_ptr<request::FigureService>& shared_figures() const { return figures_; }
   figure::ReplayService& replays() const { return *figures_->replays(); }
 
-  /// Of token 0.
+  /// For token 0.
   struct Sinks {
     Matrix strengths;     // [L,Hq] mean attention from the later queries that see it
     Matrix value_ratios;  // [L,Hk] norm of its value over the median of all tokens'

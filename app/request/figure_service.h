@@ -62,7 +62,7 @@ class FigureService {
   std::unordered_map<FigureRequest, Entry> entries_;  // those that somebody has, or waits for
 };
 
-/// What the catalogue's entry computed, of a figure to whose caption make() may have added a
+/// The result of the catalogue's entry, for a figure to whose caption make() may have added a
 /// sentence.
 const figure::Figure& own_figure(const figure::Figure& made);
 

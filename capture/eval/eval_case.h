@@ -26,7 +26,7 @@ struct EvalCase {
   std::string probe;  // how the policy's run read the context again; empty: it did not
 };
 
-/// What a case is made from again.
+/// The inputs from which a case can be made again.
 struct EvalCaseRequest {
   std::filesystem::path results;  // of kvloupe-capture eval --task needle, or of a study
   int row = 0;                    // of its runs, from 0; of a study: its item

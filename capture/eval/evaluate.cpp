@@ -111,7 +111,7 @@ class Evaluator {
     return std::move(results_);
   }
 
-  /// What run() would do.
+  /// The work of run().
   RunsForecast forecast() {
     RunsForecast forecast;
     forecast.dtype = compute_type_name(type_);
@@ -176,14 +176,14 @@ class Evaluator {
     return case_of(one.length, one.sample, one.depth);
   }
 
-  /// What a prompt takes in the results.
+  /// Bytes of a prompt in the results.
   std::uint64_t prompt_bytes(const NeedleCase& one) const {
     const TokenSequence tokens = request_.task == Task::needle
                                      ? haystack_.needle(one, request_.needles).tokens
                                      : haystack_.text(one.length, one.sample);
     return prompt_text(case_of_prompt(one), tokens).size();
   }
-  /// What a run takes there: its line, with numbers of full length.
+  /// Bytes of a run there: its line, with numbers of full length.
   std::uint64_t run_bytes(const EvalSetting& setting, const EvaluationRun& of_case) const {
     constexpr double kNumber = 0.12345678901234567;
     EvaluationRun run = with_case(setting.named_run(), of_case);
@@ -220,7 +220,7 @@ class Evaluator {
     return std::nullopt;
   }
 
-  /// What must be equal for results to go on.
+  /// Settings that must be equal for results to go on.
   EvaluationSettings described() const {
     EvaluationSettings settings;
     settings.task = request_.task;

@@ -17,7 +17,7 @@
 
 namespace kvloupe {
 
-/// What `kvloupe-capture eval` is to do. Every policy runs in the model's own cache.
+/// A request of `kvloupe-capture eval`. Every policy runs in the model's own cache.
 struct EvalRequest {
   ModelChoice model;
   std::string output;
@@ -46,7 +46,7 @@ struct EvalRequest {
   std::int64_t most_shared = std::int64_t{1} << 30;
 };
 
-/// What an evaluation reports during its work.
+/// Reports of an evaluation during its work.
 struct EvalReport {
   std::function<void(const std::string&)> note;  // a line a person should read
   /// A run is done: `done` of `total`, including those that were already in the file.

@@ -14,7 +14,7 @@ class HiddenStates {
  public:
   /// For `count` tokens from `first` on.
   HiddenStates(const Transformer& model, int first, int count);
-  /// What they take.
+  /// Their size in bytes.
   static std::int64_t bytes(const Transformer& model, int count);
 
   /// Keeps a layer's output, hidden [1,m,D], for the tokens from `first` on; tokens outside its own

@@ -8,7 +8,7 @@
 
 namespace kvloupe {
 
-/// What needle prompts are made of.
+/// The parts of needle prompts.
 struct NeedleTemplate {
   std::string needle;               // with {word} and {number}
   std::string question;             // with {word}; the answer is the number that follows
@@ -26,7 +26,7 @@ NeedleTemplate general_needle_template();
 /// "filler": file, beside the template}. Throws FileError naming the field.
 NeedleTemplate read_needle_template(const std::filesystem::path& path);
 
-/// What an evaluation of a model uses: `path`, else needle.json in the model's folder, else the
+/// The template for an evaluation of a model: `path`, else needle.json in the model's folder, else the
 /// general template; with the sentences of `filler` where that is given. Throws FileError.
 NeedleTemplate needle_template_of(const std::filesystem::path& model,
                                   const std::optional<std::filesystem::path>& path,

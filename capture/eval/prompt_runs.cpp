@@ -34,7 +34,7 @@ EvalRun start(const RunningModel& model, const EvalSetting& setting, int prompt_
   return {*model.transformer, *model.info, options};
 }
 
-/// What the runs of one prompt can have in common: up to the largest budget nothing is cut.
+/// The common beginning of the runs of one prompt: up to the largest budget nothing is cut.
 Recording recording_for(const RunningModel& model, int prompt_length, int most_entries) {
   return {std::min(most_entries, prompt_length - 1), model.most_shared};
 }
@@ -65,7 +65,7 @@ NeedleRuns::NeedleRuns(const RunningModel& model, NeedleTask task, int answer_to
       recording_(recording_for(model, tokens(), most_entries)),
       full_(*model.transformer, tokens() - 1, 1) {
   check_vocabulary(task_.tokens.ids, *model.config, model.folder);
-  // What every other run is compared with, in the state that the answer's first token comes from.
+  // Every other run is compared with this one, in the state that the answer's first token comes from.
   full_answer_ = answer(
       EvalSetting::full_cache(), progress,
       [&](int layer, int first, const at::Tensor& hidden) { full_.keep(layer, first, hidden); });
@@ -90,7 +90,7 @@ EvaluationRun NeedleRuns::run(const EvalSetting& setting, const Progress& progre
   return run;
 }
 
-/// What the model says after the question; `on_hidden` is for the prompt.
+/// The model's text after the question; `on_hidden` is for the prompt.
 NeedleRuns::Answer NeedleRuns::answer(const EvalSetting& setting, const Progress& progress,
                                       const EvalRun::HiddenHook& on_hidden) {
   const std::vector<std::int32_t>& ids = task_.tokens.ids;

@@ -79,7 +79,7 @@ RescueResults begin_or_go_on(const std::string& path, const RescueSettings& sett
   return results;
 }
 
-/// What is right, and what the full cache and the policy say, with and without it.
+/// The right answer, and the answers of the full cache and the policy, with and without it.
 void find_answers(const RescueRequest& request, const RescuePrompt& prompt, RescueRuns& runs,
                   const RescueReport& report, RescueResults& results) {
   const std::vector<std::int32_t> full_says = runs.record_full();

@@ -18,7 +18,7 @@
 
 namespace kvloupe {
 
-/// What `kvloupe-capture rescue` is to do. Exactly one of prompt, trace and sequence is given.
+/// A request of `kvloupe-capture rescue`. Exactly one of prompt, trace and sequence is given.
 struct RescueRequest {
   ModelChoice model;
   std::optional<std::filesystem::path> prompt;
@@ -36,7 +36,7 @@ struct RescueRequest {
   std::string output;
   int block = 128;
   /// How the context is read a second time, for a policy that needs that: repeat where not said.
-  /// That of a trace is the trace's own.
+  /// For a trace: the trace's own.
   std::optional<ProbeKind> probe;
   std::string dtype = "auto";
   std::string device = "cpu";

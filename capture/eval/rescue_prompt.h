@@ -14,7 +14,7 @@
 
 namespace kvloupe {
 
-/// What a rescue runs: a prompt, the tokens that are kept or dropped, and what is right after it.
+/// The input of a rescue: a prompt, the tokens that are kept or dropped, and the right answer.
 struct RescuePrompt {
   std::string name;                // for the results
   std::vector<std::int32_t> ids;   // [T]

@@ -29,11 +29,11 @@ class RescueRuns {
 
   /// Runs the full cache and keeps its blocks for the others: what it says.
   std::vector<std::int32_t> record_full();
-  /// What the model says by itself with a policy.
+  /// The model's own text with a policy.
   std::vector<std::int32_t> greedy(const std::string& spec) const;
   /// From now on, the tokens that are right.
   void expect(const std::vector<std::int32_t>& ids) { expected_ = ids; }
-  /// Of the results, or of a new run. Throws Cancelled.
+  /// From the results, or from a new run. Throws Cancelled.
   RescueOutcome outcome(const std::string& spec);
 
   /// Whether layers and heads are all run alone.

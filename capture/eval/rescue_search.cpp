@@ -101,7 +101,7 @@ class RescueSearch {
     return heads;
   }
 
-  /// Where every head was run alone, those of the largest effect are tried first; else layers come
+  /// If every head was run alone, those of the largest effect are tried first; else layers come
   /// first, then the heads of those that are needed, both by falling blame.
   void find_smallest(SearchedSide& side) {
     std::vector<std::vector<HeadIndex>> parts;
@@ -111,7 +111,7 @@ class RescueSearch {
         by_effect.emplace_back(
             std::abs(runs_.outcome(side.spec({head})).logprob - side.base.logprob), head);
       }
-      // Of equals the last first, so that the first are left out first.
+      // Among equals the last first, so that the first are left out first.
       std::stable_sort(by_effect.begin(), by_effect.end(),
                        [](const auto& a, const auto& b) { return a.first < b.first; });
       for (auto one = by_effect.rbegin(); one != by_effect.rend(); ++one)
@@ -131,7 +131,7 @@ class RescueSearch {
     side.found.minimal = minimal;
   }
 
-  /// Of parts, those that matter most first: the heads of a set of them that turns the answer,
+  /// Parts that matter most first: the heads of a set of them that turns the answer,
   /// ascending, and whether none can be left out.
   std::pair<std::vector<HeadIndex>, bool> smallest_of(
       SearchedSide& side, const std::vector<std::vector<HeadIndex>>& parts) {

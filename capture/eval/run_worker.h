@@ -52,7 +52,7 @@ class RunWorker final : public ItemWorker {
   Progress progress_;
   std::unique_ptr<OpenModel> model_;
   RunningModel running_;
-  // Of the prompt at hand, of which there is one kind:
+  // The prompt at hand is of one of these kinds:
   std::string prompt_;  // which it is; empty: none
   std::string stored_;  // as results carry it
   int tokens_ = 0;

@@ -10,7 +10,7 @@
 
 namespace kvloupe {
 
-/// What the runs of an evaluation or of a search will take, as far as that is known before the
+/// Time and memory of the runs of an evaluation or a search, as far as known before the
 /// model is loaded.
 struct RunsForecast {
   long known = 0;                     // runs that the results file already has

@@ -28,7 +28,7 @@ class SetSearch {
   }
 
  private:
-  /// What is kept and the first `count` of the rest, ascending.
+  /// The kept ones and the first `count` of the rest, ascending.
   std::vector<int> with(std::size_t count) const {
     std::vector<int> set = kept_;
     set.insert(set.end(), rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(count));

@@ -8,7 +8,7 @@
 
 namespace kvloupe {
 
-/// What a config may say of any dimension.
+/// Limits of any dimension in a config.
 inline constexpr std::int64_t kLargestDimension = std::int64_t{1} << 20;
 
 /// Which projections of the attention have a bias.

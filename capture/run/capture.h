@@ -76,7 +76,7 @@ class CaptureObserver {
   virtual void on_size(const TraceSize& /*size*/, const std::string& text) { on_note(text); }
 };
 
-/// What a run will take, as far as that is known before the model is loaded.
+/// Time and memory of a run, as far as known before the model is loaded.
 struct CaptureForecast {
   TraceSize size;
   std::string size_text;              // in one line

@@ -14,7 +14,7 @@ class Transformer;
 /// Describes a model for a trace; the name is that of its folder, or what its file says.
 ModelInfo describe_model(const ModelConfig& config, const std::filesystem::path& folder);
 
-/// What a trace says of the layers where they differ from `/model`, [L]; empty if none does.
+/// Attributes of the layers that differ from `/model`, [L]; empty if none does.
 /// `sink_logits`: see read_sink_logits().
 std::vector<LayerAttributes> layer_attributes(const ModelConfig& config,
                                               std::vector<std::vector<float>> sink_logits);

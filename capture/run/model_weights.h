@@ -12,7 +12,7 @@
 
 namespace kvloupe {
 
-/// Where a run keeps the weights, and in which form. Empty: its trace holds them itself.
+/// The place and form of a run's weights. Empty: its trace holds them itself.
 struct WeightsPlace {
   std::filesystem::path file;
   std::string form;

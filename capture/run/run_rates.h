@@ -19,11 +19,11 @@ struct RunRate {
 /// Multiply-adds that reading the prompt of a run takes: weights and attention.
 double prompt_work(const ModelConfig& config, const RunInfo& run);
 
-/// What a rate depends on: the model by its fingerprint, precision, device, threads, and whether a
+/// A rate depends on these: the model by its fingerprint, precision, device, threads, and whether a
 /// policy evicts. One word.
 std::string rate_key(const std::string& fingerprint, const RunInfo& run);
 
-/// That of the last run, from the file `run-rates` in the user's cache folder; nothing if there was
+/// The rate of the last run, from the file `run-rates` in the user's cache folder; nothing if there was
 /// none, or the file says nothing of it.
 std::optional<RunRate> remembered_rate(const std::string& key);
 /// Keeps it; the rate of generation of the run before, where this one generated nothing. A file

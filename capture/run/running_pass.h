@@ -10,7 +10,7 @@
 
 namespace kvloupe {
 
-/// What the layers of a running model say of the tokens so far, with the numbers of a trace of the
+/// Numbers of a running model's layers for the tokens so far, equal to those of a trace of the
 /// same run.
 class RunningPass : public WholePass {
  public:

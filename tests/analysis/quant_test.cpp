@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "analysis/cache/head_cache.h"
@@ -137,7 +138,8 @@ class QuantisedLayer {
     blocks_ = make_blocks(options_.prompt_length, options_.generated, 8);
   }
 
-  Replay run(const std::string& text, int budget) const {
+  Replay run(const std::string& text, int budget,
+             int acts_until = std::numeric_limits<int>::max()) const {
     LayerContext context;
     context.model = made_.model;
     context.output_weights = states_.output_weights;
@@ -150,7 +152,10 @@ class QuantisedLayer {
     result.block = 8;
     result.blocks = blocks_;
     Progress progress;
-    result.heads = replay_layer({states_, blocks_, parse_policy(text), context, true}, progress);
+    const PolicySpec policy = parse_policy(text);
+    LayerReplayInput input{states_, blocks_, policy, context};
+    input.acts_until = acts_until;
+    result.heads = replay_layer(input, progress);
     return result;
   }
   std::string differs_from_twin(const Replay& replay) const {
@@ -233,6 +238,21 @@ TEST(Quant, EveryPolicyIsRefusedOrAgreesWithItsTwin) {
       ++tried;
     }
     EXPECT_GT(tried, 30);
+  }
+}
+
+// A policy that stopped knows nothing of the entries that lose bits later.
+TEST(Quant, EntriesLoseBitsAfterThePolicyStopped) {
+  const QuantisedLayer layer;
+  for (const std::string score : {"h2o", "keydiff", "keydiff(median)", "lagkv(1,lag=3)", "full"}) {
+    SCOPED_TRACE(score);
+    const Replay stopped = layer.run(score + quant_of(4, 0), 18, 24);
+    for (const HeadReplay& head : stopped.heads) {
+      for (const std::int32_t step : head.evicted_at) EXPECT_LE(step, 2);
+      EXPECT_GT(head.steps.back().rounded, 18);
+      const StoredEntries stored = stored_entries(stopped, head, {4, 8, true, false, 0});
+      EXPECT_EQ(std::max(stored.keys, stored.values), head.steps.back().rounded);
+    }
   }
 }
 

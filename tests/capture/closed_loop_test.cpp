@@ -527,7 +527,8 @@ TEST_F(ClosedLoopTest, BitsAreLostAfterThePolicyStoppedToo) {
   const ModelInfo info = describe_model(config, folder_.path());
   const Transformer model = load_transformer(folder_.path(), config, at::kFloat, at::kCPU);
   for (const std::string spec :
-       {"full+quant(2,group=8,residual=4)", "h2o+quant(2,group=8,residual=4)"}) {
+       {"full+quant(2,group=8,residual=4)", "h2o+quant(2,group=8,residual=4)",
+        "keydiff+quant(8,group=8,residual=0)"}) {
     SCOPED_TRACE(spec);
     CaptureRequest wanted = request(8);
     wanted.question = kQuestion;

@@ -44,7 +44,7 @@ struct LayerContext {
   /// Tables over all layers of the replayed sequence, borrowed; null in a running model, which does
   /// not know the sequence's end when it begins.
   const SequenceTables* sequence = nullptr;
-  /// What all layers of a running model say of the tokens so far (whole_pass.h), borrowed: then
+  /// Numbers of all layers of a running model for the tokens so far (whole_pass.h), borrowed: then
   /// step() is called after the whole pass. Null: the layers of `sequence` say it, or nobody.
   WholePass* pass = nullptr;
   /// Progress of the work that the policy is part of, borrowed: a score that waits for another

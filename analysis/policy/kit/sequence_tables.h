@@ -47,7 +47,7 @@ class SequenceTables {
                              const std::function<double(int layer)>& number) const;
   /// The tables of the trace's probe.
   const ProbeTables& probe() const { return probe_; }
-  /// What all layers of the trace say, of the tokens that a step has seen.
+  /// Numbers of all layers of the trace, for the tokens that a step has seen.
   WholePass& pass() const { return *pass_; }
   /// Throws Cancelled if the owner asked to stop.
   void check() const;

@@ -1,5 +1,5 @@
 #pragma once
-// What all layers say of the tokens so far, for policies that decide once the whole model has read
+// Numbers of all layers for the tokens so far, for policies that decide once the whole model has read
 // a block: a replay knows it from the trace, a running model after each pass.
 
 #include <cstddef>
@@ -67,7 +67,7 @@ class WholePass {
   mutable std::size_t numbers_ = 0;   // in kept_
 };
 
-/// That of a trace, read when first asked for; borrowed.
+/// The pass of a trace, read when first asked for; borrowed.
 std::unique_ptr<WholePass> whole_pass_of(const Trace& trace);
 
 /// The pass that a policy asks: the running model's, or that of the trace which is replayed. Throws

@@ -87,15 +87,6 @@ void check_layers(const SpecPart& part, const ModelInfo& model) {
   }
 }
 
-ParameterInfo layer_parameter(const char* name, double percent, const char* meaning) {
-  return {.name = name,
-          .type = ParameterType::share,
-          .default_value = Percent{percent},
-          .minimum = 0,
-          .maximum = 1e6,
-          .words = {},
-          .meaning = meaning};
-}
 }  // namespace
 
 PolicyEntry epikv() {
@@ -110,9 +101,8 @@ PolicyEntry epikv() {
   entry.formula =
       "score_t = z(a_t) - z(b_t), a_t = ‖x_t - x_(t-1)‖₂ of the residual stream x after layer a, "
       "b_t after layer b; z: less the mean of the last window tokens up to t, over their standard "
-      "deviation + 1e-6; 0 where there are fewer than two. Windows do not reach from what the "
-      "model "
-      "writes into the prompt. The last recent entries, at most a quarter of the budget, are "
+      "deviation + 1e-6; 0 where there are fewer than two. Windows do not reach from the written "
+      "tokens into the prompt. The last recent entries, at most a quarter of the budget, are "
       "always "
       "kept. One set for all heads and layers";
   entry.source =
@@ -129,22 +119,12 @@ PolicyEntry epikv() {
       "scores; here they come from the prompt's own windows. Its reserve for values of a large "
       "range and its variant over lagged keys are left out";
   entry.parameters = {
-      layer_parameter("a", 31.25, "the middle layer, from 0: a number, or a share of the layers"),
-      layer_parameter("b", 65.625, "the later layer: the same"),
-      {.name = "window",
-       .type = ParameterType::count,
-       .default_value = 64.0,
-       .minimum = 2,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "tokens up to its own that a token is compared with"},
-      {.name = "recent",
-       .type = ParameterType::count,
-       .default_value = 128.0,
-       .minimum = 0,
-       .maximum = 1e6,
-       .words = {},
-       .meaning = "entries at the end that are always kept, at most a quarter of the budget"}};
+      share_parameter("a", Percent{31.25}, 0, 1e6,
+                      "the middle layer, from 0: a number, or a share of the layers"),
+      share_parameter("b", Percent{65.625}, 0, 1e6, "the later layer: the same"),
+      count_parameter("window", 64.0, 2, 1e6, "tokens up to its own that a token is compared with"),
+      count_parameter("recent", 128.0, 0, 1e6,
+                      "entries at the end that are always kept, at most a quarter of the budget")};
   entry.variants = {{"the paper, 32 layers", "epikv(a=10,b=21)+protect_prompt"}};
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                                  return std::make_unique<EpiKvScore>(part, context);

@@ -120,7 +120,7 @@ class ThinKvScore : public Score {
   }
 
  private:
-  /// Of the attention within a segment, as shares of what the segment gets.
+  /// The entropy of the attention within a segment, as shares of the segment's attention.
   static double entropy(const std::vector<double>& attention, std::size_t first, std::size_t end) {
     double sum = 1e-9, result = 0.0;
     for (std::size_t i = first; i < end; ++i) sum += attention[i];
@@ -154,15 +154,6 @@ class ThinKvScore : public Score {
   int recent_;
 };
 
-ParameterInfo count_parameter(const char* name, double value, double minimum, const char* meaning) {
-  return {.name = name,
-          .type = ParameterType::count,
-          .default_value = value,
-          .minimum = minimum,
-          .maximum = 1e6,
-          .words = {},
-          .meaning = meaning};
-}
 }  // namespace
 
 PolicyEntry thinkv() {
@@ -174,10 +165,9 @@ PolicyEntry thinkv() {
       "the cache without its last recent entries (at most a quarter of the budget) is cut into "
       "segments of so many entries; H: the entropy of the last query's attention within a segment, "
       "mean over the query heads of the last layers. The two deepest minima of a density over all "
-      "H "
-      "divide reasoning (low H), execution and transition; without two minima, thirds do. A "
-      "segment "
-      "keeps so many entries of its class with the most attention a_i in the last layer. Kept: "
+      "H divide reasoning (low H), execution and transition; without two minima, thirds do. A "
+      "segment keeps so many entries of its class with the most attention a_i in the last layer. "
+      "Kept: "
       "score_i = segments from its own to the last + place in the segment by a (0 to 1); others: "
       "a_i. Density: Gaussian, 256 points from the least to the largest H, bandwidth "
       "0.9 min(σ, IQR/1.349) n^(-1/5)";
@@ -194,15 +184,14 @@ PolicyEntry thinkv() {
       "them, so that policies compare at equal budgets. As in the code segments are cut in the "
       "cache as it stands, with the prompt, and when places are short the older segments come "
       "first; ThinKV's own segments are of decoded tokens: add protect_prompt. All layers and "
-      "heads "
-      "that hold the same tokens decide alike";
+      "heads that hold the same tokens decide alike";
   entry.parameters = {
-      count_parameter("segment", 128, 1, "entries of a segment"),
-      count_parameter("reasoning", 64, 0, "entries that a segment of low entropy keeps"),
-      count_parameter("execution", 32, 0, "the same in the middle"),
-      count_parameter("transition", 8, 0, "the same of high entropy"),
-      count_parameter("layers", 4, 1, "last layers whose attention classifies"),
-      count_parameter("recent", 128, 0,
+      count_parameter("segment", 128.0, 1, 1e6, "entries of a segment"),
+      count_parameter("reasoning", 64.0, 0, 1e6, "entries that a segment of low entropy keeps"),
+      count_parameter("execution", 32.0, 0, 1e6, "the same in the middle"),
+      count_parameter("transition", 8.0, 0, 1e6, "the same of high entropy"),
+      count_parameter("layers", 4.0, 1, 1e6, "last layers whose attention classifies"),
+      count_parameter("recent", 128.0, 0, 1e6,
                       "entries at the end that are always kept, at most a quarter of the budget")};
   entry.variants = {{"EpiKV's code", "thinkv+every(128)+only"}};
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {

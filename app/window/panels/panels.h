@@ -41,7 +41,7 @@ void draw_lesson_panel(const PanelContext& context, LessonPlayer& lessons, bool 
 /// Every lesson, as lines of a menu.
 void draw_lesson_list(const PanelContext& context, LessonPlayer& lessons);
 
-/// What the panel of the text keeps from frame to frame.
+/// State of the text panel from frame to frame.
 struct TextPanel {
   TokenText text;
   TextSearch search;

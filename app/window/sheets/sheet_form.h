@@ -24,7 +24,7 @@ float end_sheet();
 /// heading; what follows it is in the secondary font until end_list_sheet(). `flags` are added.
 void begin_list_sheet(const PanelContext& c, const char* id, const char* heading, float height,
                       int flags = 0);
-/// What stands beside the heading, and the button that closes the sheet: whether it was clicked.
+/// Draws the text beside the heading and the button that closes the sheet; whether it was clicked.
 bool list_sheet_title(const std::string& words);
 void end_list_sheet();
 

@@ -1,5 +1,5 @@
 #pragma once
-// What is measured for the window: the values at the step in hand, and no others.
+// Measurements for the window: the values at the step in hand, and no others.
 
 #include <functional>
 #include <memory>
@@ -27,7 +27,7 @@ struct MeasuredReplay {
   int step = 0;
 };
 
-/// What a policy changes in the model as a whole, for queries that come later.
+/// A policy's changes in the model as a whole, for later queries.
 struct WholeModel {
   Asked asked = Asked::later;
   int queries = 0;
@@ -70,7 +70,7 @@ class StepMeasures {
   job::JobQueue queue_;  // last: its jobs end first
 };
 
-/// What is known for the state in this frame: the replays of the selected head, the steps, the
+/// Known results for the state in this frame: the replays of the selected head, the steps, the
 /// fates of the tokens. The replays are those that the views
 /// show, too (ReplayService). While something newer is computed, what was known before stays where
 /// it belongs to the same trace.

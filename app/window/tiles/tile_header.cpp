@@ -34,7 +34,7 @@ float title_width(const std::string& title, const Fonts& fonts) {
   return text + 2 * ImGui::GetStyle().FramePadding.x + 16 * fonts.scale();
 }
 
-/// Where a pinned head stands beside the selected one: which of them this is; else empty.
+/// If a pinned head stands beside the selected one: which of them this is; else empty.
 std::string whose_head(const TileState& tile, const figure::FigureInfo& view,
                        const WorkspaceState& state) {
   if (pinned_tile(state) == nullptr || !needs_of(view, tile.choices).head) return {};

@@ -61,7 +61,11 @@ def evaluate(model: Any, tokenizer: Any, path: Path, **changes: Any) -> Any:
     return kvloupe.evaluate(model, tokenizer, path, **(SETTINGS | changes), progress=changes.pop("progress", False))
 
 
-@pytest.mark.parametrize("changes", [{}, {"compression": "context-only", "blocks": ["all"], "positions": "compact"}])
+FEW_BITS = {"policies": ["h2o+quant(group=16,residual=16)", "full+quant(2,group=16,residual=16)", "keydiff+quant(8,group=8,residual=0)"]}
+
+
+@pytest.mark.parametrize("changes", [{}, {"compression": "context-only", "blocks": ["all"], "positions": "compact"}, FEW_BITS,
+                                     FEW_BITS | {"compression": "context-only"}])
 def test_it_is_the_study_of_kvloupe_capture(changes: dict[str, Any], model: Any, tokenizer: Any, prompts: str,
                                             tmp_path: Path) -> None:
     own, other, study = tmp_path / "own.sqlite", tmp_path / "other.sqlite", tmp_path / "study.json"
