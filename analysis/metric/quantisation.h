@@ -22,8 +22,8 @@ struct Quantisation {
 /// A cache that holds everything in 16 bits.
 inline constexpr Quantisation kExactEntries{16, 64, true, false, std::numeric_limits<int>::max()};
 
-/// The part of a head's cache that is held in few bits. Where groups run along the entries, a group is stored as
-/// long as one of its entries stays.
+/// The part of a head's cache that is held in few bits. Where groups run along the entries, a group
+/// is stored as long as one of its entries stays.
 struct StoredEntries {
   int keys = 0, key_groups = 0;  // entries; groups along the entries
   int values = 0, value_groups = 0;

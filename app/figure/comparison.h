@@ -62,8 +62,8 @@ using FigureOfReplays = std::function<std::unique_ptr<const Figure>(const Replay
 Replays replays_of(const FigureInput& input, const std::vector<WantedReplay>& wanted,
                    Progress& progress, long more = 0, const FigureOfReplays& show = {});
 
-/// The changes by eviction under each of the replays, for the queries of asked_first(). Counts as one
-/// part of `progress` with kReplaySteps. Throws what ask() throws.
+/// The changes by eviction under each of the replays, for the queries of asked_first(). Counts as
+/// one part of `progress` with kReplaySteps. Throws what ask() throws.
 std::vector<AskedReplay> asked_of(const FigureInput& input, const Replays& replays,
                                   Progress& progress);
 /// The measure of that name for these queries: "answer_output_error".

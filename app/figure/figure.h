@@ -90,8 +90,8 @@ struct DrawRequest {
   std::optional<std::pair<double, double>> y_range = {};
   /// Limits of the colour bar; absent: the figure's own.
   std::optional<std::pair<double, double>> limits = {};
-  /// Limits of the panels in their order, if there are as many: pictures side by side can be compared.
-  /// Figures of curves and distributions take them; empty: the figure's own.
+  /// Limits of the panels in their order, if there are as many: pictures side by side can be
+  /// compared. Figures of curves and distributions take them; empty: the figure's own.
   std::vector<PanelLimits> panels = {};
   double pixels_per_point = 300.0 / 72.0;  // resolution of maps
   bool legend = true;

@@ -1,5 +1,6 @@
 #pragma once
-// Common parts of figures of panels: a legend above all of them, and limits that two pictures share.
+// Common parts of figures of panels: a legend above all of them, and limits that two pictures
+// share.
 
 #include <optional>
 #include <span>

@@ -26,8 +26,8 @@ NeedleTemplate general_needle_template();
 /// "filler": file, beside the template}. Throws FileError naming the field.
 NeedleTemplate read_needle_template(const std::filesystem::path& path);
 
-/// The template for an evaluation of a model: `path`, else needle.json in the model's folder, else the
-/// general template; with the sentences of `filler` where that is given. Throws FileError.
+/// The template for an evaluation of a model: `path`, else needle.json in the model's folder, else
+/// the general template; with the sentences of `filler` where that is given. Throws FileError.
 NeedleTemplate needle_template_of(const std::filesystem::path& model,
                                   const std::optional<std::filesystem::path>& path,
                                   const std::optional<std::filesystem::path>& filler);

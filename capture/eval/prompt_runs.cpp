@@ -65,7 +65,8 @@ NeedleRuns::NeedleRuns(const RunningModel& model, NeedleTask task, int answer_to
       recording_(recording_for(model, tokens(), most_entries)),
       full_(*model.transformer, tokens() - 1, 1) {
   check_vocabulary(task_.tokens.ids, *model.config, model.folder);
-  // Every other run is compared with this one, in the state that the answer's first token comes from.
+  // Every other run is compared with this one, in the state that the answer's first token comes
+  // from.
   full_answer_ = answer(
       EvalSetting::full_cache(), progress,
       [&](int layer, int first, const at::Tensor& hidden) { full_.keep(layer, first, hidden); });

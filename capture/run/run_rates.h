@@ -23,8 +23,8 @@ double prompt_work(const ModelConfig& config, const RunInfo& run);
 /// policy evicts. One word.
 std::string rate_key(const std::string& fingerprint, const RunInfo& run);
 
-/// The rate of the last run, from the file `run-rates` in the user's cache folder; nothing if there was
-/// none, or the file says nothing of it.
+/// The rate of the last run, from the file `run-rates` in the user's cache folder; nothing if there
+/// was none, or the file says nothing of it.
 std::optional<RunRate> remembered_rate(const std::string& key);
 /// Keeps it; the rate of generation of the run before, where this one generated nothing. A file
 /// that cannot be written changes nothing but what is said before the next run.

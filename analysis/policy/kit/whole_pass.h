@@ -1,6 +1,6 @@
 #pragma once
-// Numbers of all layers for the tokens so far, for policies that decide once the whole model has read
-// a block: a replay knows it from the trace, a running model after each pass.
+// Numbers of all layers for the tokens so far, for policies that decide once the whole model has
+// read a block: a replay knows it from the trace, a running model after each pass.
 
 #include <cstddef>
 #include <map>
