@@ -20,7 +20,9 @@ constexpr std::size_t kMostKept = std::size_t{1} << 23;  // entries of all token
 std::string no_residual(const std::string& trace) {
   return trace +
          ": has no residual_change, the change of the residual stream from token to token; capture "
-         "it again with kvloupe-capture run or kvloupe.capture of this version";
+         "it again with kvloupe-capture run or kvloupe.capture of this version (Gemma 3n, with "
+         "several "
+         "residual streams, has none)";
 }
 
 /// In double, and in the same order whoever holds the rows: a replay and a running model then get

@@ -399,7 +399,7 @@ def test_a_run_writes_the_trace_of_kvloupe_capture(name: str, policy: str, setti
                 assert own["merges"].dtype == wanted["merges"].dtype
                 assert sorted(map(tuple, own["merges"][:][["head", "step", "into", "from"]])) == sorted(
                     map(tuple, wanted["merges"][:][["head", "step", "into", "from"]]))
-            for kind in ("query", "key", "value", "output_weight", "value_out_norm_l2"):
+            for kind in ("query", "key", "value", "output_weight", "value_out_norm_l2", "residual_change"):
                 if kind in wanted:
                     x, y = own[kind][:].astype(float), wanted[kind][:].astype(float)
                     assert np.abs(x - y).max() < (1e-4 if settings.get("store") == "f32" else 4e-3) * np.abs(y).max(), (at, kind)

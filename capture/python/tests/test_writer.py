@@ -64,6 +64,29 @@ def test_a_plain_trace_is_of_version_1(tmp_path: Path) -> None:
         assert len(trace.blocks) == 6
 
 
+def test_changes_of_the_residual_stream(tmp_path: Path) -> None:
+    changes = [np.abs(numbers(T, seed=at)) for at in range(3)]
+
+    def made(given: Any) -> Path:
+        path = tmp_path / "t.h5"
+        with kvloupe.TraceWriter(path, MODEL, T, store="f32") as trace:
+            for at in range(3):
+                trace.add_layer(at, query=numbers(4, T, 8), key=numbers(2, T, 8), value=numbers(2, T, 8))
+            trace.add_residual_changes(given)
+            trace.finish(np.arange(T))
+        return path
+
+    with h5py.File(made(changes)) as file:
+        for at in range(3):
+            data = file[f"layers/{at}/residual_change"]
+            assert data.dtype == np.float32 and np.allclose(data[:], changes[at], rtol=1e-6)
+    with pytest.raises(kvloupe.KvloupeError, match=re.escape("instead of [30], one for each token, of each of the 3 layers")):
+        made(changes[:2])
+    changes[1][4] = np.nan
+    with pytest.raises(kvloupe.KvloupeError, match="layer 1, token 4: the change of the residual stream is not finite"):
+        made(changes)
+
+
 def test_layers_of_all_kinds(tmp_path: Path) -> None:
     model = dataclasses.replace(MODEL, layers=6)
     layers = [kvloupe.Layer(kind="none", mixer="gated delta net", state_bytes=2048),
