@@ -17,6 +17,7 @@ KVLOUPE_FUZZ_TARGET(trace) {
   for (int layer = 0; layer < trace.model().num_layers; ++layer) {
     const ModelInfo& model = trace.layer_model(layer);
     if (model.attends()) trace.gate(layer);
+    trace.residual_change(layer);
     for (int head = 0; head < model.num_heads; ++head) {
       trace.query(layer, head);
       trace.output_weight(layer, head);
