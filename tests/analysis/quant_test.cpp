@@ -15,7 +15,7 @@
 #include "analysis/record/stored_entries.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/budget_entries.h"
-#include "analysis/replay/followed_replay.h"
+#include "analysis/replay/follow_json.h"
 #include "analysis/replay/held_bytes.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/measure_replay.h"
