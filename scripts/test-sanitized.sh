@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Builds tests with address and undefined-behaviour sanitizers and runs the fast ones:
-#   scripts/test-sanitized.sh [TARGET ...]
+#   scripts/test-sanitized.sh [--build] [TARGET ...]
+# With --build it only builds.
 # Default: the tests of analysis, of the tokenizers and of the figures. The preset `sanitize` leaves out the checks of
 # pointers (null, alignment, vptr, object size), which make compiling three times as slow; the preset `asan` has them
 # all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
+only_build=false
+[ "${1:-}" != --build ] || { only_build=true && shift; }
 [ $# -gt 0 ] || set -- test_analysis_fast test_tokenizer_fast test_figure_fast
 [ -x build/bin/kvloupe ] || scripts/build.sh release kvloupe # tests start it
 # Addresses that are drawn from all too many collide with the sanitizer's own now and then.
@@ -15,6 +18,7 @@ setarch -R true 2>/dev/null && still=(setarch -R)
 # Leaks are found by tracing the process, which some containers forbid; building starts the tests, too.
 export ASAN_OPTIONS=detect_leaks=0
 "${still[@]}" scripts/build.sh sanitize "$@"
+$only_build && exit 0
 if ASAN_OPTIONS="" "build-sanitize/bin/$1" --gtest_list_tests >/dev/null 2>&1; then
   unset ASAN_OPTIONS
 else
