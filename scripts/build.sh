@@ -15,9 +15,10 @@ fi
 jobs=$(nproc)
 memory=$(awk '/MemAvailable/ {print int($2 / 1500000)}' /proc/meminfo)
 [ "$memory" -ge 1 ] && [ "$memory" -lt "$jobs" ] && jobs=$memory
-cmake "${configure[@]}" >build-configure.log 2>&1 || {
-  tail -n 20 build-configure.log >&2
+log=$(mktemp) # of this call alone: two presets may be built at the same time
+trap 'rm -f "$log"' EXIT
+cmake "${configure[@]}" >"$log" 2>&1 || {
+  tail -n 20 "$log" >&2
   exit 1
 }
-rm -f build-configure.log
 cmake --build "${build[@]}" --parallel "$jobs" ${1:+--target "$@"}
