@@ -125,7 +125,7 @@ def section(results):
                                          "brackets do; the script goes on with more prompts.")
     text = f"""{TITLE}
 {len(lengths)} instructions to write a long essay that also answers a question ({min(lengths)} to {max(lengths)} tokens), in the chat template;
-SmolLM2-135M-Instruct writes {results.asked} tokens to each. {f"{results.short} more are left out, which the full cache answers in fewer tokens. " if results.short else ""}Each policy has {results.budget} entries in a head, a quarter of a
+SmolLM2-135M-Instruct writes {results.asked} tokens to each. {f"{results.short} more are left out, which the full cache answers in fewer tokens. " if results.short else ""}Each policy has {results.budget} entries in a head, {100 * results.budget / (statistics.fmean(lengths) + results.asked):.0f} % of a
 prompt and its answer, and keeps the first 4 tokens and the latest 16 whatever their score. It acts after each written token, or after
 each {CADENCE}th (`{cadence}`): then the cache grows in between, so compare the two cadences with the entries that they hold in mind. {same}`random` keeps the same protected entries and draws the rest: a score that is no better does not help.
 
