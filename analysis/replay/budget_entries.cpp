@@ -13,13 +13,12 @@ Budget parse_entries_budget(std::string_view text) {
   return budget;
 }
 
-int budget_entries(const Budget& budget, const Trace& trace, const PolicySpec& policy) {
-  const int prompt = trace.run().prompt_length;
+int budget_entries(const Budget& budget, const PolicySpec& policy,
+                   const std::vector<ModelInfo>& layers, int prompt, int tokens) {
   if (!budget.in_bytes()) return budget.resolve(prompt);
   const auto bytes = [&](int entries, const Quantisation& held) {
     double sum = 0.0;
-    for (int layer = 0; layer < trace.model().num_layers; ++layer) {
-      const ModelInfo& model = trace.layer_model(layer);
+    for (const ModelInfo& model : layers) {
       if (!model.stores()) continue;
       // Tokens that no later query sees leave at any budget.
       const int span = model.reach().all() ? entries : std::min(entries, model.reach().span() - 1);
@@ -28,8 +27,15 @@ int budget_entries(const Budget& budget, const Trace& trace, const PolicySpec& p
     return sum;
   };
   const Quantisation held = quantisation_of(policy).value_or(kExactEntries);
-  return budget.resolve_bytes(bytes(prompt, kExactEntries), trace.length(),
+  return budget.resolve_bytes(bytes(prompt, kExactEntries), tokens,
                               [&](int entries) { return bytes(entries, held); });
+}
+
+int budget_entries(const Budget& budget, const Trace& trace, const PolicySpec& policy) {
+  std::vector<ModelInfo> layers;
+  for (int layer = 0; budget.in_bytes() && layer < trace.model().num_layers; ++layer)
+    layers.push_back(trace.layer_model(layer));
+  return budget_entries(budget, policy, layers, trace.run().prompt_length, trace.length());
 }
 
 }  // namespace kvloupe

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "analysis/policy/kit/spec.h"
 #include "analysis/trace/trace.h"
@@ -11,10 +12,13 @@ namespace kvloupe {
 /// what parse_budget() refuses.
 Budget parse_entries_budget(std::string_view text);
 
-/// The entries per head that a budget means for a policy on a trace. In bytes: as many in every
-/// head as fit, over all layers that hold a cache, with the bits and the scales that the policy's
-/// quant says. Entries that leave later can leave scales behind, which then take more than planned.
-/// Throws UsageError as Budget::resolve() and resolve_bytes() do.
+/// The entries per head that a budget means for a policy on a sequence of `tokens`, of which the
+/// first `prompt` are the prompt. In bytes: as many in every head as fit, over all `layers` [L]
+/// that hold a cache, with the bits and the scales that the policy's quant says. Entries that leave
+/// later can leave scales behind, which then take more than planned. Throws UsageError as
+/// Budget::resolve() and resolve_bytes() do.
+int budget_entries(const Budget& budget, const PolicySpec& policy,
+                   const std::vector<ModelInfo>& layers, int prompt, int tokens);
 int budget_entries(const Budget& budget, const Trace& trace, const PolicySpec& policy);
 
 }  // namespace kvloupe

@@ -194,8 +194,10 @@ void add(CLI::App& app, Action& action) {
       "runs (--row), and that run's policy, budget and block unless they are given");
   add_case_options(*verb, results, options->from);
   verb->add_option("--policy", options->policy, "A policy, such as keydiff+recent(10%)");
-  verb->add_option("--budget", options->budget,
-                   "Entries a head may hold: a count, or a share of the prompt such as 25%");
+  verb->add_option(
+      "--budget", options->budget,
+      "Entries a head may hold: a count, or a share of the prompt such as 25%; or what "
+      "all heads may hold: 12MB, 25%bytes");
   verb->add_option("--tokens", options->tokens, "Tokens to rescue, such as 120-131,140");
   verb->add_option("--segment", options->segment,
                    "A segment of the prompt instead (default: needle)");

@@ -93,8 +93,8 @@ CaptureRequest request_of(const RunOptions& options) {
   }
   if (options.budget.empty()) {
     throw UsageError("--policy " + options.policy +
-                     " needs --budget: a count of entries such as 256, or a share of the prompt "
-                     "such as 25%");
+                     " needs --budget: a count of entries such as 256, a share of the prompt such "
+                     "as 25%, or bytes such as 12MB or 25%bytes");
   }
   check_closed_loop(policy, true, true);
   request.policy = policy;
@@ -239,7 +239,8 @@ void add(CLI::App& app, Action& action) {
           "Evict in every layer's cache after each block with this policy (kvloupe policies)")
       ->capture_default_str();
   verb->add_option("--budget", options->budget,
-                   "Entries per head with a policy: N, or P% of the prompt");
+                   "Entries per head with a policy: N, or P% of the prompt; or what all heads may "
+                   "hold in 16 bits: 12MB, 25%bytes");
   add_positions_option(*verb, options->positions);
   add_word_option(*verb, "--compression", options->compression, compression_words(),
                   kCompressionHelp);

@@ -12,6 +12,7 @@
 #include "analysis/free_space.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/replay/budget_entries.h"
 #include "analysis/trace/loops.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "capture/eval/answer_score.h"
@@ -48,12 +49,13 @@ std::vector<std::int32_t> up_to_answer(const RescueRequest& request, const Rescu
 }
 
 RescueSettings settings_of(const RescueRequest& request, const RescuePrompt& prompt,
-                           const ModelInfo& info, at::ScalarType type, Progress& progress) {
+                           const ModelInfo& info, int budget, at::ScalarType type,
+                           Progress& progress) {
   RescueSettings settings;
   settings.model = info.name;
   settings.fingerprint = model_fingerprint(request.model.path, progress);
   settings.policy = request.policy.text();
-  settings.budget = request.budget.resolve(prompt.length());
+  settings.budget = budget;
   settings.block = request.block;
   settings.dtype = compute_type_name(type);
   settings.tokens = prompt.tokens;
@@ -140,15 +142,17 @@ Preparation prepare(const RescueRequest& request, Progress& progress, const Resc
   check_combination(request.policy);
   made.prompt = read_rescue_prompt(request, made.config, report);
   const RescuePrompt& prompt = made.prompt;
-  const int budget = request.budget.resolve(prompt.length());
+  const int budget =
+      budget_entries(request.budget, request.policy, layer_models(made.info, made.config),
+                     prompt.length(), prompt.length() + request.answer_tokens);
   check_limits(request.policy, made.info, budget, prompt.length());
   check_limits(parse_policy(spec_keeping(request.policy, prompt.tokens)), made.info, budget,
                prompt.length());
   made.device = parse_device(request.device);
   made.type = parse_compute_type(request.dtype, made.device);
   made.threads = use_threads(request.threads, made.device, made.type);
-  made.results =
-      begin_or_go_on(request.output, settings_of(request, prompt, made.info, made.type, progress));
+  made.results = begin_or_go_on(
+      request.output, settings_of(request, prompt, made.info, budget, made.type, progress));
   return made;
 }
 

@@ -12,6 +12,7 @@
 #include "analysis/error.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/replay/budget_entries.h"
 #include "analysis/trace/kept_files.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/segments.h"
@@ -308,7 +309,9 @@ Preparation prepare(const CaptureRequest& request, Progress& progress, CaptureOb
     check_closed_loop(*request.policy, true, input.tokenizer != nullptr);
     check_positions(made.config, request.positions, run.tokens());
     run.policy = request.policy->text();
-    run.budget = request.budget.resolve(input.prompt_length);
+    run.budget =
+        budget_entries(request.budget, *request.policy, layer_models(made.info, made.config),
+                       run.prompt_length, run.tokens());
     run.compression = request.compression;
     run.positions = request.positions == Positions::compact ? "compact" : "original";
     const bool regular = request.compression == Compression::regular;

@@ -61,6 +61,13 @@ ModelInfo layer_model(const ModelInfo& model, const ModelConfig& config, int lay
   return result;
 }
 
+std::vector<ModelInfo> layer_models(const ModelInfo& model, const ModelConfig& config) {
+  std::vector<ModelInfo> models;
+  for (int layer = 0; layer < model.num_layers; ++layer)
+    models.push_back(layer_model(model, config, layer));
+  return models;
+}
+
 LayerAttention layer_attention(const Transformer& model, int layer) {
   const AttentionRule rule = model.attention(layer);
   LayerAttention attention(rule.scale);

@@ -21,6 +21,8 @@ std::vector<LayerAttributes> layer_attributes(const ModelConfig& config,
 
 /// `model` with the rotation and the window of one layer.
 ModelInfo layer_model(const ModelInfo& model, const ModelConfig& config, int layer);
+/// The same of every layer [L].
+std::vector<ModelInfo> layer_models(const ModelInfo& model, const ModelConfig& config);
 
 /// How the queries of a layer attend.
 LayerAttention layer_attention(const Transformer& model, int layer);

@@ -14,6 +14,7 @@
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/record/layer_states.h"
+#include "analysis/replay/budget_entries.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/replay.h"
 #include "capture/eval/eval_run.h"
@@ -385,6 +386,19 @@ TEST_F(ClosedLoopTest, GeneratesWithTheCutCache) {
   for (int layer = 0; layer < tiny_.layers; ++layer) {
     EXPECT_EQ(again.evicted_at(layer, 1), trace.evicted_at(layer, 1));
   }
+}
+
+TEST_F(ClosedLoopTest, ABudgetInBytesIsAsManyEntriesAsInAReplay) {
+  const Trace full = run(request(16));
+  const auto entries = [&](const std::string& policy, const std::string& budget) {
+    const int held = run(request(16), policy, budget).run().budget;
+    EXPECT_EQ(held, budget_entries(parse_budget(budget), full, parse_policy(policy))) << policy;
+    return held;
+  };
+  EXPECT_EQ(entries("h2o", "20%bytes"), kLoopPrompt / 5);
+  EXPECT_GT(entries("h2o+quant(4,group=8,residual=4)", "20%bytes"), kLoopPrompt / 4);
+  EXPECT_EQ(entries("h2o", "1MB"), kLoopTokens);
+  EXPECT_THROW(run(request(16), "h2o", "7B"), UsageError);
 }
 
 TEST_F(ClosedLoopTest, AReplayOfItsTraceTakesOnlyItsOwnBlocks) {

@@ -395,8 +395,10 @@ TEST_F(RescueTest, WhatCannotBeRescuedIsSaidInOneLine) {
   wrong.tokens = "5000";
   EXPECT_THAT(problem(wrong), HasSubstr("token 5000"));
   wrong = request("snapkv", "b.json");
-  wrong.budget = parse_budget("5");
-  EXPECT_THAT(problem(wrong), HasSubstr("do not fit the budget"));
+  for (const char* budget : {"5", "1%bytes"}) {
+    wrong.budget = parse_budget(budget);
+    EXPECT_THAT(problem(wrong), HasSubstr("do not fit the budget"));
+  }
   EXPECT_THAT(problem(request("snapkv+keep(\"1\")", "b.json")), HasSubstr("has keep already"));
   EXPECT_THAT(problem(request("oracle", "b.json")), HasSubstr("oracle"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "b.json"));
