@@ -86,6 +86,15 @@ ChoiceInfo policies_choice(std::string by_default) {
   return choice;
 }
 
+ChoiceInfo random_choice(const char* as) {
+  return {"random",
+          "Random",
+          fmt::format("Chance as a {} beside each policy: random with what the policy protects, "
+                      "acting when it does",
+                      as),
+          {"shown", "hidden"}};
+}
+
 ChoiceInfo budgets_choice(std::string by_default) {
   ChoiceInfo choice;
   choice.name = "budgets";

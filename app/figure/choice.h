@@ -45,6 +45,8 @@ inline bool is_typed(const ChoiceInfo& choice) { return choice.kind != ChoiceKin
 /// The usual lists of comparisons, under their usual names: policies, budgets, blocks.
 ChoiceInfo policies_choice(std::string by_default);
 ChoiceInfo budgets_choice(std::string by_default);
+/// random: shown or hidden, the chance lines of the policies (random_lines()); `as`: "line", "row".
+ChoiceInfo random_choice(const char* as);
 ChoiceInfo blocks_choice(std::string by_default);
 ChoiceInfo number_choice(std::string name, std::string title, std::string tooltip,
                          std::string by_default, double low, double high);

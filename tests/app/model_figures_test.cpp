@@ -430,6 +430,31 @@ TEST_F(ModelFigures, AModelOfManyLayersShowsWhatEntersTheHeadByName) {
   }
 }
 
+TEST_F(ModelFigures, StatesWithRandomEvictionAreALineOfChance) {
+  std::string runs;
+  for (const char* policy : {"h2o", "random"}) {
+    runs +=
+        fmt::format(R"({}{{"policy":"{}","budget":"9","entries":9,"length":9,"tokens":9,"loss":2,)"
+                    R"("hidden_distance":[0.1,0.2],"normed_distance":0.3}})",
+                    runs.empty() ? "" : ",", policy);
+  }
+  std::ofstream(folder / "chance.json")
+      << R"({"format":"kvloupe-eval","format_version":1,"settings":{"task":"perplexity"},)"
+      << R"("runs":[)" << runs << "]}";
+  const request::FigureMaker maker(
+      std::make_shared<const Evaluation>(read_evaluation(folder / "chance.json")));
+  const MadeFigure made = make(maker, "layer-drift");
+  std::map<std::string, int> points;
+  for (const Row& row : rows_of(*made.figure)) ++points[row.at("line")];
+  EXPECT_EQ(points, (std::map<std::string, int>{{"h2o", 3}, {"random", 3}}));
+  TextMetrics fonts;
+  const Scene scene = page_of(find_figure("layer-drift"), made, {}, fonts);
+  EXPECT_TRUE(std::any_of(scene.items.begin(), scene.items.end(), [](const Item& item) {
+    const Text* text = std::get_if<Text>(&item);
+    return text != nullptr && text->text.starts_with("random, ");  // cut where narrow
+  }));
+}
+
 TEST_F(ModelFigures, ExportReadsBothAndRefusesWhatIsNeither) {
   const auto call = [&](std::vector<std::string> words, std::string& error) {
     words.insert(words.begin(), "kvloupe");

@@ -123,6 +123,21 @@ TEST_F(StudyFigures, WhatIsNotKnownIsLeftOutAndSaid) {
     EXPECT_EQ(row.at("prompts"), row.at("budget") == "10%" ? "6" : "8");
 }
 
+TEST_F(StudyFigures, RanksBesideTheRankOfChance) {
+  EXPECT_THAT(make("study-ranks").figure->caption(), Not(HasSubstr("random")));
+  change("UPDATE items SET policy = 'random' WHERE policy = 'keydiff'");
+  const MadeFigure made = make("study-ranks");
+  EXPECT_THAT(made.figure->caption(), HasSubstr("Dashed: random with what the policies protect"));
+  const TextMetrics fonts;
+  const Scene scene = page_of(find_figure("study-ranks"), made, {}, fonts);
+  int dashed = 0;
+  for (const Item& item : scene.items) {
+    const Path* path = std::get_if<Path>(&item);
+    dashed += path != nullptr && path->stroke && !path->stroke->dash.empty();
+  }
+  EXPECT_EQ(dashed, 3) << "one line in the panel of each budget";
+}
+
 TEST_F(StudyFigures, RanksAreThoseOfTheValues) {
   for (const std::string measure : {"perturbation_l1", "retained_mass"}) {
     std::map<std::pair<std::string, std::string>, std::map<std::string, std::string>> rows;

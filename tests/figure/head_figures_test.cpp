@@ -265,7 +265,8 @@ TEST_F(HeadFigures, TheTableHasTheLossOfTheModelAndMarksTheLeast) {
     const MadeFigure made = make("loss-table", choices);
     std::map<std::string, std::map<std::string, double>> expected;  // [budget][policy]
     const auto rows = test::csv_rows(*made.figure);
-    ASSERT_EQ(rows.size(), 9U);
+    ASSERT_EQ(rows.size(), 15U);  // three policies, and chance for both protections
+    EXPECT_THAT(made.figure->caption(), HasSubstr("Random rows are chance"));
     EXPECT_THAT(made.figure->caption(), HasSubstr("How well it foretold the answers"))
         << measure << ": nobody takes one prompt's order of policies for their order";
     for (const test::CsvRow& row : rows) {

@@ -453,19 +453,14 @@ FigureInfo entry() {
   info.aspect = 2.2;
   ChoiceInfo measure{"measure", "Measure", "The measure to draw", {}};
   for (const CurveMeasure& one : measures()) measure.values.emplace_back(one.choice);
-  info.choices = {
-      measure,
-      policies_choice(published_list({"A", "B", "h2o", "tova"})),
-      budgets_choice("2.5%,5%,10%,20%,40%,80%"),
-      number_choice("limit", "Limit",
-                    "Largest allowed value of the measure (for a volume: the smallest)", "0.1",
-                    -1e9, 1e9),
-      {"scale", "Scale", "Scale of the measure's axis", {"linear", "log"}},
-      {"random",
-       "Random",
-       "Chance as a line beside each policy: random with what the policy protects, acting "
-       "when it does",
-       {"shown", "hidden"}}};
+  info.choices = {measure,
+                  policies_choice(published_list({"A", "B", "h2o", "tova"})),
+                  budgets_choice("2.5%,5%,10%,20%,40%,80%"),
+                  number_choice("limit", "Limit",
+                                "Largest allowed value of the measure (for a volume: the smallest)",
+                                "0.1", -1e9, 1e9),
+                  {"scale", "Scale", "Scale of the measure's axis", {"linear", "log"}},
+                  random_choice("line")};
   info.compute = compute;
   return info;
 }

@@ -73,6 +73,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   for (int layer = 0; layer < layers; ++layer) names.push_back(std::to_string(layer));
   if (with_norm && many) names.emplace_back();  // a gap keeps the next name
   if (with_norm) names.emplace_back("norm");
+  mark_chance(panel, evaluation.policies());
   panel.x = name_axis(std::move(names), "After layer");
   panel.y = curve_axis(what.label, panel, input.choice("scale"));
   panel.y_grid = true;

@@ -127,7 +127,7 @@ void add_panel(Scene& scene, const Style& style, const Axes& axes, const LinePan
       if (line.thin != thin) continue;
       if (line.marks_only) {
         add_dots(scene, style, axes, line.points, look_of(style, line), kMark);
-      } else if (line.marked && !line.chance) {
+      } else if (line.marked && (!line.chance || line.points.size() == 1)) {
         add_marked_line(scene, style, axes, line.points, look_of(style, line), kLineMark,
                         line.target);
       } else {
@@ -199,12 +199,13 @@ void LinePanels::write_csv(CsvWriter& csv) const {
 void mark_chance(LinePanels::Panel& panel, const std::vector<std::string>& policies) {
   const std::vector<std::string> names = chance_names(policies);
   for (LinePanels::Line& line : panel.lines) {
-    const auto at = std::find(policies.begin(), policies.end(), line.name);
+    const auto at =
+        std::find(policies.begin(), policies.end(), line.name.empty() ? line.id : line.name);
     if (at == policies.end()) continue;
     const std::string& name = names[static_cast<std::size_t>(at - policies.begin())];
     if (name.empty()) continue;
     line.chance = true;
-    line.id = std::exchange(line.name, name);
+    if (!line.name.empty()) line.id = std::exchange(line.name, name);
     for (LinePanels::Band& band : panel.bands) {
       if (band.look == line.look) band.look = -1;
     }

@@ -8,6 +8,7 @@
 #include "analysis/error.h"
 #include "analysis/measure/foretold_answers.h"
 #include "analysis/policy/published.h"
+#include "analysis/policy/random_line.h"
 #include "analysis/replay/ask.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
@@ -59,6 +60,7 @@ class LossTable final : public Figure {
  public:
   TableMeasure measure = kTableMeasures[0];
   std::vector<std::string> policies;
+  bool with_chance = false;          // a row is the chance line of another one
   std::vector<std::string> budgets;  // as written
   std::vector<int> entries;          // [budgets]
   std::vector<double> values;        // [policies,budgets]
@@ -143,8 +145,13 @@ class LossTable final : public Figure {
       sizes += fmt::format("{}{}", b == 0 ? "" : ", ", format_count(entries[b]));
     return fmt::format(
         "{} by policy and budget, {}, each with the entries in the cache when it comes (open "
-        "loop): {}. N = {} entries a head. Marked: the least at each budget, of one prompt.{}{}",
-        measure.title, queries, measure.formula, sizes, foretold.empty() ? "" : " ", foretold);
+        "loop): {}. N = {} entries a head. Marked: the least at each budget, of one prompt.{}{}{}",
+        measure.title, queries, measure.formula, sizes,
+        with_chance
+            ? " Random rows are chance: random with what the policies protect, acting when they "
+              "do; a score that loses as much does not help."
+            : "",
+        foretold.empty() ? "" : " ", foretold);
   }
 
  private:
@@ -207,10 +214,17 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     figure->entries.push_back(budget.resolve(input.trace->run().prompt_length));
   }
   std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : chosen_policies(input)) {
+  std::vector<PolicySpec> policies = chosen_policies(input);
+  if (input.choice("random") == "shown") {
+    for (PolicySpec& line : random_lines(policies)) policies.push_back(std::move(line));
+  }
+  for (const PolicySpec& policy : policies) {
     figure->policies.push_back(policy.text());
     for (const Budget& budget : budgets) wanted.push_back({policy, budget});
   }
+  const std::vector<std::string> chance = chance_names(figure->policies);
+  figure->with_chance = std::any_of(chance.begin(), chance.end(),
+                                    [](const std::string& name) { return !name.empty(); });
   const Asked asked = asked_first(input.trace->tokens(), input.trace->run());
   figure->foretold = foretold_text(std::string(asked_name(asked)) + figure->measure.catalogue);
   const auto replays = replays_of(input, wanted, progress, kReplaySteps);
@@ -246,7 +260,7 @@ FigureInfo entry() {
   for (const TableMeasure& one : kTableMeasures) measure.values.emplace_back(one.choice);
   info.choices = {measure,
                   policies_choice(published_list({"A", "B", "h2o", "tova", "snapkv", "keydiff"})),
-                  budgets_choice("5%,10%,20%,40%")};
+                  budgets_choice("5%,10%,20%,40%"), random_choice("row")};
   info.unavailable = without_full_cache;
   info.compute = compute;
   return info;

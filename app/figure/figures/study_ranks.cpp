@@ -9,10 +9,12 @@
 
 #include "analysis/error.h"
 #include "analysis/study/policy_ranks.h"
+#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
 #include "app/plot/dot_plot.h"
 #include "app/plot/panels.h"
+#include "app/plot/series.h"
 #include "app/plot/value_axis.h"
 #include "app/scene/fit_texts.h"
 
@@ -41,6 +43,7 @@ std::string p_text(double p) { return p < 0.001 ? "p < 0.001" : fmt::format("p =
 class StudyRanks final : public Figure {
  public:
   std::vector<std::string> policies;  // the best first, by the mean over the budgets
+  std::vector<std::string> chance;    // [policies] chance_names()
   std::vector<Ranked> budgets;        // ranks in the order of `policies`
   std::string caption_text;
 
@@ -121,8 +124,20 @@ class StudyRanks final : public Figure {
     return grid;
   }
 
+  /// A line through all rows at the rank of chance.
+  static void add_chance(Scene& scene, const Style& style, const Axes& axes, double rank) {
+    const SeriesLook look = chance_look(style);
+    Path line = make_line({axes.to_page(rank, 0.0).x, axes.plot.y},
+                          {axes.to_page(rank, 0.0).x, axes.plot.bottom()}, look.colour, look.width);
+    line.stroke->dash = look.dash;
+    scene.add(std::move(line));
+  }
+
   void draw_panel(Scene& scene, const Style& style, const Axes& axes, const Ranked& one) const {
     const double cell = axes.plot.height / static_cast<double>(policies.size());
+    for (std::size_t p = 0; p < policies.size(); ++p) {
+      if (!chance[p].empty()) add_chance(scene, style, axes, one.ranks.mean_ranks[p]);
+    }
     for (std::size_t p = 0; p < policies.size(); ++p) {
       const bool good = one.as_good_as_the_best(p);
       const double rank = one.ranks.mean_ranks[p];
@@ -210,6 +225,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return total[a] < total[b]; });
   for (const std::size_t place : order) figure->policies.push_back(table.policies[policies[place]]);
+  figure->chance = chance_names(figure->policies);
   for (Ranked& one : figure->budgets) {
     std::vector<double> sorted;
     for (const std::size_t place : order) sorted.push_back(one.ranks.mean_ranks[place]);
@@ -222,12 +238,17 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       "Policies ranked on each prompt by {}{} ({}){}: mean ranks. Bars are as long as Nemenyi's "
       "critical difference (α = 0.05, studentized range computed for infinitely many degrees of "
       "freedom, Demšar 2006): two policies differ if their bars do not overlap. Filled: not worse "
-      "than the best; open: worse. Friedman test (Iman and Davenport's F): {}.{}{}",
+      "than the best; open: worse. Friedman test (Iman and Davenport's F): {}.{}{}{}",
       measure.title, task_text(measure), direction,
       table.block == "capture" ? "" : ", block " + table.block, tests_text(figure->budgets),
       std::any_of(figure->budgets.begin(), figure->budgets.end(),
                   [](const Ranked& one) { return one.ranks.p >= kRankAlpha; })
           ? " Where p is 0.05 or more, no policy counts as worse."
+          : "",
+      std::any_of(figure->chance.begin(), figure->chance.end(),
+                  [](const std::string& name) { return !name.empty(); })
+          ? " Dashed: random with what the policies protect; a score with a larger rank does not "
+            "help."
           : "",
       unfinished_text(*input.evaluation->study));
   return figure;
