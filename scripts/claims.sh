@@ -30,9 +30,14 @@ prompts() { # TASK LENGTH [--blind]
 }
 prompts needle 1000
 running="needles questions several keyvalue variables chance sinks code"
+# Longer prompts take longer, so fewer of them; the manuals have 26 parts of 4 000 tokens.
 if [ "$first" -lt 30 ]; then
   count=$((count < 30 ? count : 30)) prompts needle 2000
   running+=" longer"
+fi
+if [ "$first" -lt 26 ]; then
+  count=$((count < 26 ? count : 26)) prompts needle 4000
+  running+=" longest"
 fi
 prompts prose 500
 prompts code 500

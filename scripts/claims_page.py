@@ -59,6 +59,7 @@ STUDIES = [  # name, what it measures, command
     ("kept", "which tokens are kept", "claims_kept.py"),
     ("needles", "policies in the model, on prompts of needles", "kvloupe-capture study"),
     ("longer", "the same, in 2 000 tokens", "kvloupe-capture study"),
+    ("longest", "the same, in 4 000 tokens", "kvloupe-capture study"),
     ("questions", "policies in the model, on questions about 500 tokens of an essay", "kvloupe-capture study"),
     ("several", "the same, on four needles in 500 tokens", "kvloupe-capture study"),
     ("keyvalue", "the same, on lists of words with numbers, 500 tokens", "kvloupe-capture study"),

@@ -167,9 +167,10 @@ def needle_rows():
 
 def longer_rows():
     """Needles in longer texts, at a quarter of the cache."""
-    for other in ("sink", "tova", "h2o", "snapkv(pool=max)"):
-        yield ("KeyDiff", f"Needles found in 2 000 tokens, `keydiff` − `{other}`, 25 %", "fig. 6", "more, of all depths and lengths",
-               "longer", lambda s, o=other: found(s, "keydiff", o, "25%"), ">", 0)
+    for study, tokens in (("longer", "2 000"), ("longest", "4 000")):
+        for other in ("sink", "tova", "h2o", "snapkv(pool=max)"):
+            yield ("KeyDiff", f"Needles found in {tokens} tokens, `keydiff` − `{other}`, 25 %", "fig. 6", "more, of all depths and lengths",
+                   study, lambda s, o=other: found(s, "keydiff", o, "25%"), ">", 0)
 
 
 TASKS = [  # study, words, a half sentence for the table of chance
