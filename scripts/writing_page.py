@@ -49,6 +49,14 @@ def mean(values):
     return f"{statistics.fmean(values):.2f} ({means[250]:.2f} to {means[9749]:.2f})"
 
 
+def differs(values, comparisons):
+    """The mean of paired differences if its bootstrap interval, corrected for so many comparisons, is without 0; else None."""
+    rng = random.Random(1)
+    means = sorted(statistics.fmean(rng.choices(values, k=len(values))) for _ in range(10000))
+    tail = round(10000 * 0.025 / comparisons)
+    return statistics.fmean(values) if means[tail] > 0 or means[-1 - tail] < 0 else None
+
+
 def entries_held(policy, budget, prompt, written):
     """Entries of a head after a written token, mean over the tokens, as the schedule has them."""
     every = CADENCE if "+every" in policy else 1
@@ -116,6 +124,29 @@ class Results:
                 f"| {f'{statistics.median(known):.0f}' if known else '–'} | {held:.0f} | {held * ENTRY / 2**20:.1f} |")
 
 
+    def measures(self):
+        """{words: the number of a prompt and a policy}"""
+        return {"right": lambda key: float(self.right[key]), "loops": lambda key: float(self.loop[key] is not None),
+                "words in common": lambda key: answer_f1(self.text[key], [self.text[key[0], "full"]])}
+
+    def apart(self, other_of, names):
+        """Which policies differ from another one, measure by measure, in words."""
+        known = []
+        for words in names:
+            value = self.measures()[words]
+            pairs = [(policy, other_of(policy)) for policy in self.policies if other_of(policy) not in (None, policy)]
+            found = []
+            for policy, other in pairs:
+                difference = differs([value((prompt, policy)) - value((prompt, other)) for prompt in self.prompts], len(pairs))
+                if difference is None:
+                    continue
+                acts = f", `every({CADENCE})`" if "+every" in policy else ""
+                amount = f"{difference:+.2f}" if words == "words in common" else f"{100 * difference:+.0f} points"
+                found.append(f"`{policy.split('+')[0]}`{acts} ({amount.replace('-', '−')})")
+            known.append(f"*{words}*, {', '.join(found) if found else 'none'}")
+        return "; ".join(known)
+
+
 def section(results):
     lengths = [results.length[prompt] for prompt in results.prompts]
     cadence = f"every({CADENCE})"
@@ -141,6 +172,14 @@ Brackets: 95 % intervals over the prompts.{few}
         name = policy.split("+")[0]
         acts = "–" if policy == "full" else f"`{cadence}`" if "+every" in policy else "each token"
         text += f"| `{name}` | {acts} {results.row(policy)}\n"
+    chance = {every: next(name for name in results.policies if name.startswith("random") and ("+every" in name) == every)
+              for every in (False, True)}
+    text += f"""
+Which policies differ from another one? Paired over the prompts, with intervals for all comparisons of a measure together (Bonferroni):
+
+- from `random` at the same cadence: {results.apart(lambda name: None if name == "full" else chance["+every" in name], ("right", "loops", "words in common"))};
+- from the full cache: {results.apart(lambda name: None if name == "full" else "full", ("right", "loops"))}.
+"""
     return text + "\n    scripts/writing.sh      # the texts: docs/writing.json.gz\n"
 
 
