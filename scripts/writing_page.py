@@ -78,14 +78,14 @@ class Results:
         if stored and (stored["asked"], stored["budget"]) != (self.asked, self.budget):
             sys.exit(f"writing_page.py: {store} is of {stored['asked']} tokens and a budget of {stored['budget']}, {folder} of {self.asked} "
                      f"and {self.budget}; give another STORE")
-        self.whole = {**stored.get("prompts", {}), **prompts}
+        self.whole = dict(sorted({**stored.get("prompts", {}), **prompts}.items()))  # the bootstrap depends on the order
         if not self.whole:
             sys.exit("writing_page.py: no prompt has run with all settings; let scripts/writing.sh go on")
         self.policies = list(dict.fromkeys(policy for one in self.whole.values() for policy in one["texts"]))
         lacking = {name for name, one in self.whole.items() if set(one["texts"]) != set(self.policies)}
         if lacking:
             sys.exit(f"writing_page.py: {min(lacking)} ran with other policies in {store} than in {folder}; give another STORE")
-        write_store(store, {"asked": self.asked, "budget": self.budget, "prompts": dict(sorted(self.whole.items()))})
+        write_store(store, {"asked": self.asked, "budget": self.budget, "prompts": self.whole})
         self.text = {(name, policy): text for name, one in self.whole.items() for policy, text in one["texts"].items()}
         self.right = {key: has_answer(text, self.whole[key[0]]["expected"]) for key, text in self.text.items()}
         self.length = {name: one["length"] for name, one in self.whole.items()}

@@ -63,7 +63,7 @@ class LinePanels final : public Figure {
 };
 
 /// Draws the lines of a panel that are chance beside another of `policies` (random_line_name()) as
-/// such, with their bands; lines have the policies' specs as names.
+/// such, with their bands; lines have the policies' specs as names, or as ids where they have none.
 void mark_chance(LinePanels::Panel& panel, const std::vector<std::string>& policies);
 
 /// With more layers than this, curves over layers take the whole width: their names go above.
