@@ -98,19 +98,28 @@ def manual(name):
 
 
 def parts_of_manuals(characters):
-    """[(manual, sentences of about so many characters)], one after the other, without overlap."""
-    parts = []
+    """[(name, sentences of about so many characters)], without overlap: of one manual each, in random order; and after these
+    of the manuals' ends, which are too short for a part, one end after the other."""
+    parts, ends = [], []
     for name in MANUALS:
-        part, size = [], 0
-        for sentence in manual(name):
-            part.append(sentence)
-            size += len(sentence) + 1
-            if size >= characters:
-                parts.append((name, part))
-                part, size = [], 0
+        of_manual, end = cut(manual(name), characters)
+        parts += [(name, one) for one in of_manual]
+        ends += end
     order = list(range(len(parts)))
     random.Random("parts of manuals").shuffle(order)
-    return [parts[k] for k in order]
+    return [parts[k] for k in order] + [("ends of manuals", one) for one in cut(ends, characters)[0]]
+
+
+def cut(sentences, characters):
+    """The sentences in parts of at least so many characters, and those left over."""
+    parts, rest, size = [], [], 0
+    for sentence in sentences:
+        rest.append(sentence)
+        size += len(sentence) + 1
+        if size >= characters:
+            parts.append(rest)
+            rest, size = [], 0
+    return parts, rest
 
 
 def part(i, parts, what):

@@ -21,6 +21,7 @@ sys.path.insert(0, str(SCRIPTS))
 import claims_check  # noqa: E402
 import claims_kept  # noqa: E402
 import claims_page  # noqa: E402
+import claims_prompts  # noqa: E402
 import claims_study  # noqa: E402
 from claims_rows import ROWS  # noqa: E402
 from claims_verdict import t_quantile, verdict, written  # noqa: E402
@@ -200,6 +201,20 @@ def test_page_of_made_results(tmp_path: Path) -> None:
     assert ours == f"{apart.mean():.3g} [{apart.mean() - half:.3g}, {apart.mean() + half:.3g}]"
     assert (prompts, condition, study) == ("5", "> 0", "`sinks`")
     assert says == ("holds" if apart.mean() > half else "does not hold here" if apart.mean() < -half else "cannot be told")
+
+
+def test_parts_of_manuals_share_no_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of single manuals stand first, so that prompts of earlier runs stay as they were; ends of manuals follow."""
+    manuals = {name: [f"{name} {k:02}" for k in range(count)] for name, count in (("A", 25), ("B", 9), ("C", 13), ("D", 8))}
+    monkeypatch.setattr(claims_prompts, "MANUALS", list(manuals))
+    monkeypatch.setattr(claims_prompts, "manual", manuals.get)
+    parts = claims_prompts.parts_of_manuals(50)  # ten sentences of four characters and a space
+    assert all(len(sentences) == 10 for _, sentences in parts)
+    assert sorted(name for name, _ in parts[:3]) == ["A", "A", "C"]
+    assert all(sentence.startswith(name) for name, sentences in parts[:3] for sentence in sentences)
+    assert parts[3:] == [("ends of manuals", manuals["A"][20:] + manuals["B"][:5]), ("ends of manuals", manuals["B"][5:] + manuals["C"][10:] + manuals["D"][:3])]
+    used = [sentence for _, sentences in parts for sentence in sentences]
+    assert len(used) == len(set(used))
 
 
 def test_a_prompt_has_one_name_wherever_its_run_began() -> None:
