@@ -3,6 +3,7 @@
 #include "analysis/command_line.h"
 #include "analysis/command_pages.h"
 #include "analysis/failure.h"
+#include "analysis/output_option.h"
 #include "analysis/plugin/load_plugin.h"
 #include "analysis/plugin/plugin_option.h"
 #include "analysis/policy/policy_catalog.h"
@@ -31,6 +32,7 @@ int run(int argc, char** argv, const char* commit) {
 #define KVLOUPE_ADD_VERB(name) name##_verb::add(app, action);
   KVLOUPE_CAPTURE_VERBS(KVLOUPE_ADD_VERB)
 #undef KVLOUPE_ADD_VERB
+  refuse_options_as_outputs(app);
   const auto plugins = add_plugin_option(app);
   try {
     app.parse(argc, argv);
