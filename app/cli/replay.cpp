@@ -66,10 +66,11 @@ struct Whole {
 
 std::string whole_text(const Whole& whole) {
   return fmt::format(
-      "for the {} {} {}, each against what the cache holds when it comes: change of all heads "
+      "for the {} {}, each against what the cache holds when it comes: change of all heads "
       "together {:.4g}, worst layer {:.4g} (layer {})\n",
-      whole.answer.queries.size(),
-      whole.asked == Asked::later ? "later" : std::string(asked_name(whole.asked)) + "'s",
+      whole.asked == Asked::later
+          ? fmt::format("{} later", whole.answer.queries.size())
+          : fmt::format("{}'s {}", asked_name(whole.asked), whole.answer.queries.size()),
       whole.answer.queries.size() == 1 ? "query" : "queries", whole.answer.residual_change,
       whole.answer.worst_layer_error, whole.answer.worst_layer());
 }

@@ -123,7 +123,7 @@ TEST_F(CliReplay, TheTableHasALinePerHeadAndStep) {
   // Title, note, bytes, the whole model, explanation, header; 4 heads of 2 + 8 steps.
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 6 + 4 * 10);
   EXPECT_THAT(outcome.out, HasSubstr("the caches hold "));
-  EXPECT_THAT(outcome.out, HasSubstr("for the 8 answer's queries, each against what the cache "
+  EXPECT_THAT(outcome.out, HasSubstr("for the answer's 8 queries, each against what the cache "
                                      "holds when it comes: change of all heads together "));
 }
 

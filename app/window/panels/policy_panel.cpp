@@ -311,13 +311,12 @@ void text_at_right(const std::string& text) {
 
 /// Whose queries, in a heading.
 std::string asked_words(Asked asked, int queries) {
-  const char* const words = asked == Asked::answer     ? "answer's"
-                            : asked == Asked::question ? "question's"
-                                                       : "later";
+  const char* const word = queries == 1 ? "query" : "queries";
   // At this count, the queries are a sample.
   if (asked == Asked::later && queries == kMostLater)
-    return fmt::format("a sample of {} later queries", queries);
-  return fmt::format("the {} {} {}", queries, words, queries == 1 ? "query" : "queries");
+    return fmt::format("a sample of {} later {}", queries, word);
+  if (asked == Asked::later) return fmt::format("the {} later {}", queries, word);
+  return fmt::format("the {}'s {} {}", asked_name(asked), queries, word);
 }
 
 /// Each policy's change in the whole model for the queries that come later. Look at this number
