@@ -14,6 +14,8 @@ import re
 import statistics
 import sys
 
+from usage import answer_help
+
 HEADING = "## Whose loss makes the answer wrong"
 NUMBERS = [  # field of a predicted head, words
     ("logit", "logit that comes back"),
@@ -121,6 +123,7 @@ def replace_section(text, new, heading):
 
 
 def main():
+    answer_help(__doc__)
     folder, target = map(pathlib.Path, sys.argv[1:])
     words = (folder / "rescue.txt").read_text(encoding="utf-8").strip()
     what, _, commands = words.partition("\n\n")

@@ -3,6 +3,7 @@
 # preset but the project in trainer/, built in build-train.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 preset=${1:-release}
 shift || true
 configure=(--preset "$preset")

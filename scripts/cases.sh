@@ -5,6 +5,7 @@
 # kept. RUNS (18): runs of the model for each case, THREADS (2): of each run. Needs build/bin and python3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 folder=${1:-build/claims-100}
 mkdir -p "$folder/cases" docs/images/cases
 # policy, prompt, the text that is right

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from blame import table
+from usage import answer_help
 
 POLICIES = ("h2o", "tova", "snapkv", "sink", "keydiff")
 HOW = {  # what the policy goes by
@@ -92,6 +93,7 @@ text has a probability of {share(full["logprob"])}), `{settings["policy"]}` with
 
 
 def main():
+    answer_help(__doc__)
     if len(sys.argv) != 3:
         sys.exit("cases_page.py: takes FOLDER TARGET")
     folder, target = Path(sys.argv[1]), Path(sys.argv[2])

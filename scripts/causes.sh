@@ -6,6 +6,7 @@
 # docs/results-real.md. RUNS (90): runs of the search, THREADS (1): of each run. What is there is kept.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 folder=${1:-build/causes}
 claims=${2:-build/claims-100}
 bin=${KVLOUPE_BIN:-build/bin}

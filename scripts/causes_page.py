@@ -10,6 +10,7 @@ import statistics
 import sys
 
 from blame import replace_section, table
+from usage import answer_help
 
 HEADING = "## Why the evidence was lost"
 POLICIES = ["snapkv", "h2o", "keydiff", "snapkv+adakv"]
@@ -192,6 +193,7 @@ numbers and this fall, and of their sizes without signs:""",
 
 
 def main():
+    answer_help(__doc__)
     folder, target = map(pathlib.Path, sys.argv[1:])
     text = target.read_text(encoding="utf-8")
     target.write_text(replace_section(text, section(folder), HEADING), encoding="utf-8")

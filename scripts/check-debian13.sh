@@ -6,6 +6,7 @@
 # new; a run with FRESH=1 makes another. The tree is copied there: nothing is written outside of build-debian13.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 preset=${1:-release}
 shift || true
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}

@@ -5,6 +5,7 @@
 # debootstrap or mmdebstrap, and a mirror (DEBIAN_MIRROR). About 3 GB of disk.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 suite=${1:-bookworm}
 packages=(build/kvloupe_*.deb)
 package=${2:-${packages[0]}}

@@ -6,6 +6,7 @@
 # h5py; pip's variables (PIP_INDEX_URL, PIP_CERT …) hold inside, too. About 2 GB of disk, given back at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 suites=("$@")
 [ ${#suites[@]} -gt 0 ] || suites=(bookworm trixie)
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}

@@ -11,6 +11,8 @@ import json
 import sys
 from pathlib import Path
 
+from usage import answer_help
+
 import h5py
 import numpy as np
 
@@ -135,6 +137,7 @@ def numbers_of(path):
 
 
 def main():
+    answer_help(__doc__)
     if len(sys.argv) not in (2, 3) or not all(one.isdigit() and int(one) for one in sys.argv[2:]):
         sys.exit("claims_check.py: takes FOLDER [COUNT]")
     folder = Path(sys.argv[1])

@@ -18,6 +18,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from usage import answer_help
+
 PROGRAM = Path(__file__).resolve().parent.parent / "build/bin/kvloupe"
 POLICIES = ("keydiff", "tova", "snapkv", "h2o")
 BLOCKS = ("1", "32", "128", "all")
@@ -67,6 +69,7 @@ def numbers_of(trace):
 
 
 def main():
+    answer_help(__doc__)
     if len(sys.argv) != 2:
         sys.exit("claims_kept.py: takes FOLDER")
     folder = Path(sys.argv[1])

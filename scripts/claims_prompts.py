@@ -32,6 +32,8 @@ import sys
 import sysconfig
 from pathlib import Path
 
+from usage import answer_help
+
 ASSETS = Path(__file__).resolve().parent.parent / "assets/prompts/real"
 SYSTEM = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
 ANSWERS = "<|im_end|>\n<|im_start|>assistant\n"
@@ -259,6 +261,7 @@ TASKS = {make.__name__: make for make in (needle, needles, keyvalue, variables, 
 
 
 def main():
+    answer_help(__doc__)
     given = [one for one in sys.argv[1:] if one != "--blind"]
     if len(given) not in (4, 5) or given[1] not in TASKS or not all(one.isdigit() for one in given[2:]):
         fail(f"takes FOLDER TASK LENGTH COUNT [FIRST] [--blind]; tasks: {', '.join(TASKS)}")

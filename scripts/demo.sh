@@ -4,6 +4,7 @@
 # the figure gallery and a screenshot to out/ instead. A second run takes only seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 
 headless=false
 for option in "$@"; do

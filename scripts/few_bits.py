@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from blame import replace_section, table
+from usage import answer_help
 from head_tables import interval, written
 
 HEADING = "## Fewer entries or fewer bits"
@@ -47,6 +48,7 @@ def held(folder, policy, budget):
 
 
 def main():
+    answer_help(__doc__)
     if len(sys.argv) != 3:
         sys.exit("few_bits.py: takes FOLDER TARGET")
     folder, target = Path(sys.argv[1]), Path(sys.argv[2])

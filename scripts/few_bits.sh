@@ -6,6 +6,7 @@
 # needs another FOLDER (build/few-bits).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 count=${1:-16}
 folder=${2:-build/few-bits}
 [[ $count =~ ^[1-9][0-9]*$ ]] || { echo "few_bits.sh: COUNT is a number of prompts, not $count" >&2; exit 2; }

@@ -3,6 +3,7 @@
 # Needs a build in build/. $KVLOUPE_CHECKPOINTS: folders with a tokenizer.model to check too, joined by colons.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 scripts/test-python.sh --collect-only > /dev/null  # makes the virtual environments
 scripts/test-kvpress.sh --collect-only > /dev/null
 export KVLOUPE=$PWD/build/bin/kvloupe KVLOUPE_CAPTURE=$PWD/build/bin/kvloupe-capture

@@ -5,6 +5,7 @@
 # for 60 prompts, ten minutes of one core. Existing files are kept, so it can be stopped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 folder=${1:-build/foretell-demo}
 count=${2:-30}
 bin=${KVLOUPE_BIN:-build/bin}

@@ -6,6 +6,7 @@
 # of disk and, for 100 prompts, some three hours of one core. Existing files are kept, so it can be stopped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 folder=${1:-build/foretell}
 count=${2:-50}
 scripts/real-model.sh --fetch

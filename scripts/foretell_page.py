@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 from blame import replace_section, table, wilson
+from usage import answer_help
 
 HEADING = "## Which number foretells the answers"
 BEST = ("answer_residual_change", "answer_worst_layer_error")
@@ -98,6 +99,7 @@ const std::vector<ForetoldAnswers>& foretold_answers() {
 
 
 def main():
+    answer_help(__doc__)
     demo = "--demo" in sys.argv
     given = [a for a in sys.argv[1:] if a != "--demo"]
     folder, target = Path(given[0]), Path(given[1])

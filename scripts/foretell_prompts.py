@@ -14,6 +14,8 @@ import re
 import sys
 from pathlib import Path
 
+from usage import answer_help
+
 PLACES = ["library", "bakery", "harbour", "museum", "garden", "station", "theatre", "castle", "market", "hospital",
           "school", "factory", "stadium", "chapel", "bridge", "tower", "mill", "farm", "quarry", "brewery"]
 THINGS = ["mango", "violin", "chess", "sailing", "pottery", "coffee", "jazz", "tennis", "poetry", "cheese", "roses",
@@ -90,6 +92,7 @@ def demo_sentences():
 
 
 def main():
+    answer_help(__doc__)
     folder = Path(sys.argv[1])
     demo = "--demo" in sys.argv
     given = [a for a in sys.argv[2:] if a != "--demo"]

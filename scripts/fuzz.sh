@@ -6,6 +6,7 @@
 # docs/reliability.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 seconds=${1:-60}
 shift || true
 names=("$@")

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from blame import replace_section, table
+from usage import answer_help
 
 HEADING = "## A table of entries by head"
 MEASURES = [("answer_found", "answered", -1), ("answer_hidden_distance", "distance of the last hidden states", 1)]
@@ -90,6 +91,7 @@ def comparison(path, share):
 
 
 def main():
+    answer_help(__doc__)
     if len(sys.argv) != 3:
         sys.exit("head_tables.py: takes FOLDER TARGET")
     folder, target = Path(sys.argv[1]), Path(sys.argv[2])

@@ -4,6 +4,7 @@
 # scripts/real-model.sh (fetched once). What is there is kept, so the same command goes on after a stop.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 folder=${1:-build/head-tables}
 program=$PWD/build/bin
 scripts/real-model.sh --fetch

@@ -11,8 +11,11 @@ import sqlite3
 import sys
 from pathlib import Path
 
+from usage import answer_help
+
 
 def main():
+    answer_help(__doc__)
     folder, kind, policy, budget, most = Path(sys.argv[1]), *sys.argv[2:5], int(sys.argv[5])
     rows = sqlite3.connect(folder / f"results-{kind}.sqlite").execute(
         "SELECT t.name, i.policy, i.budget, v.value FROM items i JOIN traces t USING (trace) "

@@ -6,6 +6,9 @@ usage: missed_rows.py RESULTS.json MOST
 import json
 import sys
 
+from usage import answer_help
+
+answer_help(__doc__)
 runs = json.load(open(sys.argv[1], encoding="utf-8"))["runs"]
 
 

@@ -3,6 +3,7 @@
 # kvloupe-dev where the tree has headers to install. scripts/check-package.sh tries the package.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 scripts/setup.sh
 scripts/build.sh release kvloupe kvloupe-capture pages
 cd build

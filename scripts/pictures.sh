@@ -6,6 +6,7 @@
 #   scripts/pictures.sh [FOLDER]     default: docs/images
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 out=${1:-docs/images}
 bin=${KVLOUPE_BIN:-build/bin}
 work=$(mktemp -d)

@@ -8,7 +8,9 @@ import statistics
 import sys
 
 import blame
+from usage import answer_help
 
+answer_help(__doc__)
 folder, target = map(pathlib.Path, sys.argv[1:])
 
 # RULER at 4096 tokens, Llama-3.1-8B, half of the cache: read off the plots that kvpress showed in 2025.

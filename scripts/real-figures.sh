@@ -3,6 +3,7 @@
 # Needs a build in build/ and, the first time, the network (scripts/real-model.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 out=${1:-docs/images/real}
 kvloupe=${KVLOUPE_BIN:-build/bin}/kvloupe
 traces=build/real-model

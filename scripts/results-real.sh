@@ -6,6 +6,7 @@
 # For 30 prompts it takes an hour of one core. Existing files are kept, so it can be stopped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 folder=${1:-build/foretell}
 count=${2:-31}
 policy=${3:-tova}

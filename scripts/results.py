@@ -8,7 +8,9 @@ import statistics
 import sys
 
 from blame import table, wilson
+from usage import answer_help
 
+answer_help(__doc__)
 folder, target = map(pathlib.Path, sys.argv[1:])
 
 

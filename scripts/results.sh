@@ -4,6 +4,7 @@
 # KVLOUPE_CAPTURE and KVLOUPE name the programs to use instead of those in build/bin.
 set -e
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 capture=${KVLOUPE_CAPTURE:-build/bin/kvloupe-capture}
 kvloupe=${KVLOUPE:-build/bin/kvloupe}
 model=assets/demo-model

@@ -5,6 +5,7 @@
 # build/. Needs a build in build/ and the Python Package Index (some gigabytes, once).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 source scripts/python-venv.sh
 make_venv build/kvpress transformers==5.2.0 kvpress==0.5.5
 [ "${1:-}" != --prepare ] || exit 0

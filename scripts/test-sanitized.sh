@@ -7,6 +7,7 @@
 # all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 scripts/setup.sh
 only_build=false
 [ "${1:-}" != --build ] || { only_build=true && shift; }

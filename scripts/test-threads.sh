@@ -4,6 +4,7 @@
 # The build takes 20 minutes of processor time from nothing. docs/reliability.md states the last result.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 scripts/setup.sh
 # Addresses that are drawn from all too many collide with the sanitizer's own.
 still=()

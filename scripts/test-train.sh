@@ -4,6 +4,7 @@
 # of, was changed, and every night.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 scripts/setup.sh
 scripts/build.sh trainer test_train kvloupe-train
 exec ctest --test-dir build-train --output-on-failure --parallel "$(nproc)" -L trainer "$@"

@@ -2,6 +2,7 @@
 # Installs missing packages, builds, runs every test. scripts/test.sh [CTEST OPTIONS], e.g. -L fast.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 scripts/setup.sh
 preset=release
 [ "${CI:-}" = true ] && preset=ci  # warnings are errors there

@@ -4,6 +4,7 @@
 # there is kept. Needs build/bin and python3. THREADS (2): of each run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 folder=${1:-build/claims-100}
 toy=build/toy
 mkdir -p $toy/traces

@@ -13,6 +13,7 @@ from pathlib import Path
 from blame import table, wilson
 from claims_study import Study, mean, share
 from claims_verdict import SAME, verdict, written
+from usage import answer_help
 
 POLICIES = ("keydiff", "sink", "tova", "h2o", "snapkv(pool=max)")
 SNAP = "snapkv(pool=max)"
@@ -112,6 +113,7 @@ def lessons(toy, real, answers, needles):
 
 
 def main():
+    answer_help(__doc__)
     if len(sys.argv) != 4:
         sys.exit("toy_and_real_page.py: takes TOY REAL TARGET")
     toy_folder, real_folder, target = map(Path, sys.argv[1:])

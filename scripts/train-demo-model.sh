@@ -5,6 +5,7 @@
 # Nothing is downloaded: corpus, trainer and seed are in this repository.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 folder=${1:-demo-model-training}
 shift || true
 

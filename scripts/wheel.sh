@@ -5,6 +5,7 @@
 # Package Index into build/wheel/tools; nothing else needs the network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 
 fail() {
   echo "wheel: $*" >&2

@@ -7,6 +7,7 @@
 # With FIRST it begins with this prompt (from 0), to add to those of which docs/writing.json.gz has the texts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 folder=${1:-build/writing}
 first=${2:-0}
 [[ $first =~ ^[0-9]+$ ]] || { echo "writing.sh: FIRST is the number of a prompt, not $first" >&2; exit 2; }

@@ -19,6 +19,7 @@ sys.path.insert(0, str(ROOT / "capture/python/kvloupe"))
 from answer_score import answer_f1, has_answer  # noqa: E402
 from loops import first_loop  # noqa: E402
 from claims_study import plain_name, read_store, write_store  # noqa: E402
+from usage import answer_help
 
 TITLE = "## While the model writes\n"
 CADENCE = 64
@@ -184,6 +185,7 @@ Which policies differ from another one? Paired over the prompts, with intervals 
 
 
 def main():
+    answer_help(__doc__)
     if len(sys.argv) != 4:
         sys.exit("writing_page.py: three arguments, the folder of the study, the page, and the file of earlier texts")
     page = Path(sys.argv[2])

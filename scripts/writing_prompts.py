@@ -11,6 +11,8 @@ import json
 import sys
 from pathlib import Path
 
+from usage import answer_help
+
 SYSTEM = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
 SUBJECTS = [  # what the essay is about, what it must say, words of which a right essay has one
     ("how green plants make their food", "which gas they give off", ["oxygen"]),
@@ -57,6 +59,7 @@ SUBJECTS = [  # what the essay is about, what it must say, words of which a righ
 
 
 def main():
+    answer_help(__doc__)
     if len(sys.argv) not in (2, 3) or not all(one.isdigit() and int(one) < len(SUBJECTS) for one in sys.argv[2:]):
         sys.exit(f"writing_prompts.py: takes FOLDER, to write to, and FIRST, below {len(SUBJECTS)}")
     first = int(sys.argv[2]) if len(sys.argv) == 3 else 0
