@@ -3,10 +3,11 @@
 # Writes COUNT (20) prompts of each task to FOLDER (build/claims), captures the first TRACES (30) of the needles with the
 # full cache, replays policies on these traces, runs policies in the model, and writes docs/claims.md from the results. The
 # studies are those of assets/studies/claims. Needs build/bin, python3, and the model of scripts/real-model.sh (fetched once).
-# What is there is kept, so the same command goes on after a stop; another COUNT needs another FOLDER. THREADS (2): of each run.
+# 100 prompts take some eight hours in one thread. What is there is kept, so the same command goes on after a stop; another COUNT needs another FOLDER. THREADS (2): of each run.
 # FIRST (0): begin with this prompt, to add prompts FIRST to COUNT - 1 to those of earlier runs, whose numbers are in docs/claims.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/usage.sh
 count=${1:-20}
 folder=${2:-build/claims}
 threads=${THREADS:-2}
@@ -29,17 +30,17 @@ prompts() { # TASK LENGTH [--blind]
   }
 }
 prompts needle 1000
-running="needles questions several keyvalue variables chance sinks code"
-# Longer prompts take longer, so fewer of them; the manuals have 26 parts of 4 000 tokens.
-if [ "$first" -lt 30 ]; then
-  count=$((count < 30 ? count : 30)) prompts needle 2000
-  running+=" longer"
-fi
-if [ "$first" -lt 26 ]; then
-  count=$((count < 26 ? count : 26)) prompts needle 4000
-  running+=" longest"
-fi
+running="needles questions several keyvalue variables chance sinks code firsts"
+# Longer prompts take longer, so fewer of them; the manuals have 42 parts of 4 000 tokens and 28 of 6 000.
+for length_most in "2000 60" "4000 42" "6000 28"; do
+  read -r length most <<< "$length_most"
+  if [ "$first" -lt "$most" ]; then
+    count=$((count < most ? count : most)) prompts needle "$length"
+    running+=" needles-$length"
+  fi
+done
 prompts prose 500
+prompts plain 500
 prompts code 500
 for task in questions needles keyvalue variables; do
   prompts "$task" 500
@@ -56,6 +57,7 @@ for study in states once critical blocks single variants merging sets; do
   build/bin/kvloupe study run "$folder/$study.json" -o "$folder/$study.sqlite"
 done
 python3 scripts/claims_kept.py "$folder"
+python3 scripts/claims_places.py "$folder"
 for study in $running; do
   build/bin/kvloupe-capture study "$folder/$study.json" -o "$folder/$study.sqlite" --threads "$threads"
 done

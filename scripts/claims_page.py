@@ -17,6 +17,7 @@ from claims_rows import ROWS, TASKS
 from claims_study import Kept, Study, read_store, write_store
 from claims_verdict import SAME, verdict, written
 from claims_why import above_chance, looked_into
+from usage import answer_help
 
 
 def checked(folder, studies, store):
@@ -57,26 +58,34 @@ STUDIES = [  # name, what it measures, command
     ("merging", "one merge after the whole prompt, to exactly half of the entries", "kvloupe study run"),
     ("sets", "one merge after the whole prompt, by the threshold alone", "kvloupe study run"),
     ("kept", "which tokens are kept", "claims_kept.py"),
+    ("places", "where the needles stand", "claims_places.py"),
     ("needles", "policies in the model, on prompts of needles", "kvloupe-capture study"),
-    ("longer", "the same, in 2 000 tokens", "kvloupe-capture study"),
-    ("longest", "the same, in 4 000 tokens", "kvloupe-capture study"),
+    ("needles-2000", "the same, in 2 000 tokens", "kvloupe-capture study"),
+    ("needles-4000", "the same, in 4 000 tokens", "kvloupe-capture study"),
+    ("needles-6000", "the same, in 6 000 tokens", "kvloupe-capture study"),
     ("questions", "policies in the model, on questions about 500 tokens of an essay", "kvloupe-capture study"),
     ("several", "the same, on four needles in 500 tokens", "kvloupe-capture study"),
     ("keyvalue", "the same, on lists of words with numbers, 500 tokens", "kvloupe-capture study"),
     ("variables", "the same, on variables in 500 tokens", "kvloupe-capture study"),
     ("chance", "the full cache, on prompts without the link to the answer", "kvloupe-capture study"),
     ("sinks", "policies in the model, loss of 500 tokens of manuals", "kvloupe-capture study"),
+    ("firsts", "the same, of manuals with and without the chat template, one first token or four", "kvloupe-capture study"),
     ("code", "the same, of 500 tokens of Python's library", "kvloupe-capture study"),
 ]
 
 
 def page(folder, store=None):
-    studies = {name: Kept(folder / "kept.json", store and store / "kept.json.gz") if name == "kept" else
-               Study(folder / f"{name}.sqlite", store and store / f"{name}.json.gz") for name, _, _ in STUDIES}
+    studies = {}
+    for name, _, command in STUDIES:
+        kind, end = (Kept, "json") if command.endswith(".py") else (Study, "sqlite")
+        studies[name] = kind(folder / f"{name}.{end}", store and store / f"{name}.json.gz")
     for name, study in studies.items():
-        if name != "kept" and len(study.whole) < 3:
+        study.place = studies["places"].prompts("place")
+        if isinstance(study, Study) and len(study.whole) < 3:
             sys.exit(f"claims_page.py: {folder}/{name}.sqlite has {len(study.whole)} whole prompt{'s'[:len(study.whole) - 1]}; intervals "
                      "need three: run scripts/claims.sh with a larger COUNT")
+    for name in (name for name in studies if name.startswith("needles") and studies[name].whole - studies["places"].whole):
+        sys.exit(f"claims_page.py: {folder}/places.json has no place of some prompts of {name}; run scripts/claims_places.py {folder}")
     papers, prompts, verdicts = {}, {}, {}
     left_out = {name for name, _, _ in TASKS if not above_chance(studies, name)}
     for paper, claim, place, theirs, name, compute, side, threshold in ROWS:
@@ -92,7 +101,7 @@ def page(folder, store=None):
         verdicts[says] = verdicts.get(says, 0) + 1
     head = ["claim", "place", "theirs", "ours", "prompts", "holds if", "verdict", "study"]
     tables = "\n\n".join(f"## {paper}\n\n{table(head, rows)}" for paper, rows in papers.items())
-    commands = [[f"`{name}`", what, str(prompts.get(name, len(getattr(studies[name], "whole", ())))),
+    commands = [[f"`{name}`", what, str(prompts.get(name, len(studies[name].whole))),
                  f"`scripts/{command} {folder}`" if command.endswith(".py") else
                  f"`build/bin/{command} {folder}/{name}.json -o {folder}/{name}.sqlite`"] for name, what, command in STUDIES]
     texts = looked_into(studies), checked(folder, studies, store)
@@ -140,6 +149,7 @@ others report.
 
 
 def main():
+    answer_help(__doc__)
     if len(sys.argv) not in (3, 4):
         sys.exit("claims_page.py: takes FOLDER TARGET [STORE]")
     target, store = Path(sys.argv[2]), Path(sys.argv[3]) if len(sys.argv) == 4 else None

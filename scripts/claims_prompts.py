@@ -17,12 +17,13 @@ the answer, or, for questions, the sentence with the evidence. The share that a 
                the number of the last variable of one chain (after RULER's variable tracking)
     questions  questions about the project's two essays; a part of an essay that holds the answer
     prose      manuals, for perplexity
+    plain      the same without the chat template, so that each begins with another word
     code       Python's own library, for perplexity
 
 The texts: the manuals of Perl's modules, as Debian's package perl-modules brings them (the licence of Perl: Artistic or
 GPL, version 1 or later); the library of the python3 that runs this script (Python Software Foundation License, version 2);
-the essays and questions of assets/prompts/real (kvloupe's own licence). Each prompt is written out in the chat template of
-SmolLM2-Instruct.
+the essays and questions of assets/prompts/real (kvloupe's own licence). Each prompt but those of `plain` is written out in the chat
+template of SmolLM2-Instruct.
 """
 import glob
 import json
@@ -241,6 +242,10 @@ def prose(i, length, blind):
     return {"text": f"{SYSTEM}<|im_start|>user\nWrite a part of a manual.{ANSWERS}{' '.join(sentences)}"}
 
 
+def plain(i, length, blind):
+    return {"text": " ".join(part(i, parts_of_manuals((length - 60) * CHARACTERS["prose"]), "parts")[1])}
+
+
 def code(i, length, blind):
     folder, characters = Path(sysconfig.get_paths()["stdlib"]), (length - 60) * CHARACTERS["code"]
     parts = []
@@ -257,7 +262,7 @@ def code(i, length, blind):
     return {"text": f"{SYSTEM}<|im_start|>user\nWrite a part of a Python module.{ANSWERS}{body}"}
 
 
-TASKS = {make.__name__: make for make in (needle, needles, keyvalue, variables, questions, prose, code)}
+TASKS = {make.__name__: make for make in (needle, needles, keyvalue, variables, questions, prose, plain, code)}
 
 
 def main():
@@ -272,7 +277,7 @@ def main():
         fail(f"FIRST is {first}, which is not below COUNT, {count}")
     if length < 300:
         fail(f"{length} tokens are too few for a template and a text; ask for 300 or more")
-    if blind and task in ("prose", "code"):
+    if blind and task in ("prose", "plain", "code"):
         fail(f"{task} has no question, so that it has no prompts without evidence")
     lines = [json.dumps(TASKS[task](i, length, blind), ensure_ascii=False) + "\n" for i in range(first, count)]
     folder.mkdir(parents=True, exist_ok=True)

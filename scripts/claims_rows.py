@@ -1,7 +1,7 @@
 """The rows of docs/claims.md: what a paper says, and the numbers per prompt that speak to it (see claims_page.py)."""
 import statistics
 
-from claims_study import agreement, found, layer_sums, less, lower, mean, minus, persistence, ratio, rise, share
+from claims_study import agreement, found, found_early, layer_sums, less, lower, mean, minus, persistence, ratio, rise, share
 
 
 def critical_rows():
@@ -154,6 +154,12 @@ def known_rows():
            "variants", lambda s: minus(s, "answer_residual_change", "h2o", "h2o+recent(50%)"), ">", 0)
 
 
+def one_less_four(study, text, budgets=("128", "128")):
+    """The loss with one first token kept − with four, of the prompts of a kind, each at its budget."""
+    one, four = (study.part(f"{text}-500").prompts("perplexity_loss", policy, budget) for policy, budget in zip(("sink(1)", "sink"), budgets))
+    return less(one, four)
+
+
 def needle_rows():
     for budget in ("10%", "25%", "50%"):
         for other in ("sink", "tova", "h2o", "snapkv(pool=max)"):
@@ -165,9 +171,17 @@ def needle_rows():
                "needles", lambda s, b=budget: found(s, "tova+caote", "tova", b), ">", 0)
 
 
+def early_rows():
+    """Needles that are not among the last tokens anyway, at a quarter of the cache."""
+    for study, tokens in (("needles", "1 000"), ("needles-2000", "2 000")):
+        for other in ("sink", "tova", "h2o", "snapkv(pool=max)"):
+            yield ("KeyDiff", f"Needles in the first three quarters of {tokens} tokens found, `keydiff` − `{other}`, 25 %", "fig. 6",
+                   "more, of all depths and lengths", study, lambda s, o=other: found_early(s, "keydiff", o, "25%"), ">", 0)
+
+
 def longer_rows():
     """Needles in longer texts, at a quarter of the cache."""
-    for study, tokens in (("longer", "2 000"), ("longest", "4 000")):
+    for study, tokens in (("needles-2000", "2 000"), ("needles-4000", "4 000"), ("needles-6000", "6 000")):
         for other in ("sink", "tova", "h2o", "snapkv(pool=max)"):
             yield ("KeyDiff", f"Needles found in {tokens} tokens, `keydiff` − `{other}`, 25 %", "fig. 6", "more, of all depths and lengths",
                    study, lambda s, o=other: found(s, "keydiff", o, "25%"), ">", 0)
@@ -237,12 +251,15 @@ ROWS = [  # paper, claim, place, their number, study, numbers of the prompts, si
      lambda s: minus(s, "perplexity_loss", "sink(0)", "sink", "25%"), ">", 0),
     ("StreamingLLM", "Loss of prose (nats), one first token − four, 25 %", "§3.1", "one is not enough, four are", "sinks",
      lambda s: minus(s, "perplexity_loss", "sink(1)", "sink", "25%"), ">", 0),
+    ("StreamingLLM", "Loss of prose without the chat template (nats), one first token − four, 128 entries", "§3.1", "one is not enough, four are", "firsts",
+     lambda s: one_less_four(s, "plain"), ">", 0),
     *set_rows(),
     *merging_rows(),
     *equal_count_rows(),
     *known_rows(),
     *needle_rows(),
     *longer_rows(),
+    *early_rows(),
     *task_rows(),
     *code_rows(),
 ]

@@ -9,8 +9,11 @@ import sys
 import zlib
 
 
+LATE = 0.75  # a needle from this place on is late: in the last quarter of the prompt
+
+
 class Kept:
-    """What scripts/claims_kept.py wrote: {number: {prompt: value}}; with what earlier runs left in STORE."""
+    """What scripts/claims_kept.py or claims_places.py wrote: {number: {prompt: value}}; with what earlier runs left in STORE."""
 
     def __init__(self, path, store=None):
         self.numbers = read_store(store)
@@ -23,6 +26,11 @@ class Kept:
     def prompts(self, number):
         """{prompt: value}"""
         return self.numbers.get(number, {})
+
+    @property
+    def whole(self):
+        """The prompts of any number."""
+        return set().union(*self.numbers.values())
 
     def stored(self):
         return self.numbers
@@ -184,6 +192,13 @@ def found(study, policy, other, budget):
     """1, 0 or -1: whether policy alone, both or none, or other alone answers; of the prompts that the full cache answers."""
     first, second = (study.prompts("answer_found", one, budget) for one in (policy, other))
     return [first[prompt] - second[prompt] for prompt in sorted(first.keys() & second.keys() & study.answered())]
+
+
+def found_early(study, policy, other, budget):
+    """The same, of the needles that stand in the first three quarters of the prompt. study.place: {prompt: where its needle stands}."""
+    first, second = (study.prompts("answer_found", one, budget) for one in (policy, other))
+    return [first[prompt] - second[prompt] for prompt in sorted(first.keys() & second.keys() & study.answered())
+            if study.place[prompt] < LATE]
 
 
 def less(first, second):

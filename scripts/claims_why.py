@@ -3,8 +3,8 @@ import statistics
 import sys
 
 from blame import table, wilson, wilson_interval
-from claims_rows import TASKS
-from claims_study import found, lower, lower_if, mean, share
+from claims_rows import TASKS, one_less_four
+from claims_study import LATE, found, found_early, lower, lower_if, mean, share
 from claims_verdict import verdict, written
 
 L = "later_perturbation_l1"
@@ -159,6 +159,64 @@ def needles(studies):
     return text
 
 
+def lengths(studies):
+    """Needles by the length of the prompt and by their place, at a quarter of the cache."""
+    policies, shares, counts, interval = ["keydiff", "tova", "sink", "h2o", SNAP], [], [], {}
+    place = studies["places"].prompts("place")
+    for name, tokens in (("needles", "1 000"), ("needles-2000", "2 000"), ("needles-4000", "4 000"), ("needles-6000", "6 000")):
+        study = studies[name]
+        right, prompts = study.answered(), len(study.whole)
+        late = {prompt for prompt in right if place[prompt] >= LATE}
+        hits, by_place = {"full": (len(right), prompts), "late": (len(late), len(right))}, [f"{len(late)} · {len(right - late)}"]
+        for policy in policies:
+            answers = study.prompts("answer_found", policy, "25%")
+            hits[policy] = (sum(answers[p] == 1 for p in right), len(right))
+            by_place.append(" · ".join(str(sum(answers[p] == 1 for p in of)) for of in (late, right - late)))
+        interval |= {(tokens, one): wilson_interval(*hit) if hit[1] else (0, 1) for one, hit in hits.items()}
+        shares.append([tokens, str(prompts), *(wilson(*hit) if hit[1] else "–" for one, hit in hits.items() if one != "late")])
+        counts.append([tokens, *by_place])
+    rises = {one: interval["6 000", one][0] > interval["1 000", one][1] for one in ("late", *policies)}
+    text = "**Needles in longer prompts.** "
+    if interval["6 000", "full"][1] < interval["1 000", "full"][0]:
+        text += "The longer the prompt, the less often the full cache itself answers. "
+    larger = [f"`{policy}`" for policy in policies if rises[policy]]
+    if larger:
+        text += f"At 6 000 tokens {' and '.join(larger)} {'find' if len(larger) > 1 else 'finds'} a larger share of what it answers than at 1 000. "
+        if rises["late"]:
+            text += "A larger share of these needles is late there, in the last quarter of the prompt, which policies that keep recent tokens hold anyway. "
+    text += "Share of prompts that the full cache answers, and share of these that a policy answers at a quarter of the cache:"
+    head = [f"`{one}`" for one in policies]
+    early = [verdict(found_early(studies["needles"], "keydiff", other, "25%"), ">", 0)[2] == "holds" for other in policies[1:]]
+    second = (" At 1 000 tokens `keydiff` finds more of the early needles than each of the others." if all(early) else "")
+    return (f"{text}\n\n{table(['tokens', 'prompts', 'full cache', *head], shares)}\n\nThe same by place, in prompts: late needles · the others.{second}\n\n"
+            f"{table(['tokens', 'full cache', *head], counts)}")
+
+
+def first_tokens(studies):
+    """What the first tokens are worth, where a template gives each prompt the same first token and where it does not."""
+    study, rows, of = studies["firsts"], [], {}
+    for text, words in (("prose", "in the chat template"), ("plain", "without it")):
+        of[text] = [one_less_four(study, text, budgets) for budgets in (("128", "128"), ("125", "128"))]
+        rows.append([f"prose {words}", str(len(of[text][0])), *map(written, of[text])])
+    says = {text: [verdict(one, ">", 0)[2] for one in of[text]] for text in of}
+    text = "**First tokens.** "
+    if says["prose"][0] == "does not hold here":
+        text += "In the chat template one first token is enough: keeping four in a cache of the same size costs three recent tokens, and that is more than they bring. "
+    elif says["prose"][0] == "cannot be told":
+        text += "In the chat template four first tokens cannot be told from one. "
+    if says["prose"][0] != "holds":
+        text += "The template begins each prompt with the same token, on which the heads rest. "
+        text += {"holds": "Without the template each text begins with another word, and four are better than one: so the paper explains why its models, which were not "
+                          "trained with a fixed first token, need several. ",
+                 "does not hold here": "This is not the reason: without the template, where each text begins with another word, one is enough, too. ",
+                 "cannot be told": "Without the template, where each text begins with another word, the two cannot be told apart. "}[says["plain"][0]]
+    if says["plain"][0] == "cannot be told" and [says["plain"][1], says["prose"][1]] == ["holds", "cannot be told"]:
+        text += ("Beside equally many recent tokens, however, tokens 1 to 3 lower the loss there, and not in the template: models that were not trained with a "
+                 "fixed first token need several, as the paper explains. ")
+    text += "Difference of loss in nats, one first token − four, in caches of the same size, and with the same number of recent tokens (124), which shows what tokens 1 to 3 are worth:"
+    return f"{text}\n\n{table(['text', 'prompts', 'both 128 entries', '125 and 128 entries'], rows)}"
+
+
 def tasks(studies):
     """How often the full cache and the policies do the other tasks, and chance."""
     policies = ["keydiff", "tova", "tova+caote", "sink", "h2o", SNAP, SNAP + "+critical"]
@@ -200,5 +258,5 @@ def above_chance(studies, task):
 
 
 def looked_into(studies):
-    parts = [part(studies) for part in (two_stages, distinct_keys, block_sizes, merging_and_recency, thresholds, single_errors, needles, tasks)]
+    parts = [part(studies) for part in (two_stages, distinct_keys, block_sizes, merging_and_recency, thresholds, single_errors, needles, lengths, first_tokens, tasks)]
     return "\n\n".join(part for part in parts if part)

@@ -21,6 +21,7 @@ sys.path.insert(0, str(SCRIPTS))
 import claims_check  # noqa: E402
 import claims_kept  # noqa: E402
 import claims_page  # noqa: E402
+import claims_places  # noqa: E402
 import claims_prompts  # noqa: E402
 import claims_study  # noqa: E402
 from claims_rows import ROWS  # noqa: E402
@@ -132,7 +133,7 @@ def made_folder(folder: Path, prompts: int, guessed: tuple = ()) -> None:
 
     class Recorder:
         def __init__(self, name: str) -> None:
-            self.name, self.whole = name, {0, 1}
+            self.name, self.whole, self.place = name, {0, 1}, {0: 0.2, 1: 0.9}
 
         def prompts(self, measure: str, policy: str = "", budget: str = "20%", block: str | None = None) -> dict:
             asked[self.name].add((measure, policy, budget, block, False))
@@ -153,6 +154,9 @@ def made_folder(folder: Path, prompts: int, guessed: tuple = ()) -> None:
     claims_page.looked_into(recorders)
     chance = random.Random("claims")
     for name, of in asked.items():
+        if name == "places":
+            (folder / "places.json").write_text(json.dumps({"place": {f"{p}.h5": (p + 0.5) / prompts for p in range(prompts)}}))
+            continue
         if name == "kept":
             (folder / "kept.json").write_text(json.dumps({number: {p: chance.random() for p in range(prompts)} for number, *_ in sorted(of)}))
             continue
@@ -162,13 +166,14 @@ def made_folder(folder: Path, prompts: int, guessed: tuple = ()) -> None:
             results(folder / "chance.sqlite", {(i, "full", "full", "128", "answer_found"): int(one.split("#")[0] in guessed)
                                                for i, one in enumerate(blind)}, names=tuple(blind))
             continue
+        names = [f"{text}-500.jsonl#{prompt}" for text in ("prose", "plain") for prompt in range(prompts)] if name == "firsts" else []
         for measure, policy, budget, block, by_head in sorted(of, key=str):
-            for prompt in range(prompts):
+            for prompt in range(len(names) or prompts):
                 item = (prompt, policy, budget, block or "128", measure)
                 values[item] = 1 if measure == "answer_found" and policy == "full" else chance.random()
                 if by_head:
                     heads |= {(*item, layer, head): chance.random() for layer in range(LAYERS) for head in range(HEADS)}
-        results(folder / f"{name}.sqlite", values, heads)
+        results(folder / f"{name}.sqlite", values, heads, names=tuple(names))
 
 
 def cells(text: str) -> dict[str, list[str]]:
@@ -224,6 +229,23 @@ def test_a_prompt_has_one_name_wherever_its_run_began() -> None:
         assert claims_study.plain_name(name) == plain
 
 
+def test_early_needles_are_those_before_the_last_quarter(tmp_path: Path) -> None:
+    answers = {"full": (1, 1, 1, 0), "a": (1, 1, 0, 1), "b": (0, 1, 1, 0)}
+    results(tmp_path / "needles.sqlite", {(prompt, policy, "full" if policy == "full" else "25%", "128", "answer_found"): found
+                                          for policy, of in answers.items() for prompt, found in enumerate(of)})
+    study = claims_study.Study(tmp_path / "needles.sqlite")
+    study.place = {"0.h5": 0.1, "1.h5": 0.74, "2.h5": 0.75, "3.h5": 0.2}
+    assert claims_study.found(study, "a", "b", "25%") == [1, 0, -1]
+    assert claims_study.found_early(study, "a", "b", "25%") == [1, 0]
+
+
+def test_places_of_needles(tmp_path: Path) -> None:
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts/needle-1000-from5.jsonl").write_text(json.dumps({"input": "0123456789", "needle": "56"}) + "\n")
+    (tmp_path / "prompts/needle-blind-1000.jsonl").write_text(json.dumps({"input": "0123456789", "needle": []}) + "\n")
+    assert claims_places.places(tmp_path) == {"needle-1000.jsonl#5": 0.5}
+
+
 def test_runs_of_other_prompts_add_up(tmp_path: Path) -> None:
     """A page of two runs, five prompts and then three others, is that of one run of eight."""
     whole, first, second, store = (tmp_path / name for name in ("whole", "first", "second", "store"))
@@ -237,9 +259,10 @@ def test_runs_of_other_prompts_add_up(tmp_path: Path) -> None:
                 gone = [(trace,) for trace, name in file.execute("SELECT trace, name FROM traces")
                         if not kept(int(name.split("#")[-1]) if "#" in name else int(Path(name).stem))]
                 file.executemany("DELETE FROM items WHERE trace = ?", gone)
-        numbers = json.loads((whole / "kept.json").read_text())
-        (folder / "kept.json").write_text(json.dumps({number: {p: value for p, value in of.items() if kept(int(p))}
-                                                      for number, of in numbers.items()}))
+        for name in ("kept.json", "places.json"):
+            numbers = json.loads((whole / name).read_text())
+            (folder / name).write_text(json.dumps({number: {p: value for p, value in of.items() if kept(int(p.split(".")[0]))}
+                                                   for number, of in numbers.items()}))
     claims_page.page(first, store)
     assert (store / "states.json.gz").is_file()
     both, once, alone = claims_page.page(second, store), claims_page.page(whole), claims_page.page(tmp_path / "none", store)
