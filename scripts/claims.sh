@@ -3,7 +3,8 @@
 # Writes COUNT (20) prompts of each task to FOLDER (build/claims), captures the first TRACES (30) of the needles with the
 # full cache, replays policies on these traces, runs policies in the model, and writes docs/claims.md from the results. The
 # studies are those of assets/studies/claims. Needs build/bin, python3, and the model of scripts/real-model.sh (fetched once).
-# 100 prompts take some eight hours in one thread. What is there is kept, so the same command goes on after a stop; another COUNT needs another FOLDER. THREADS (2): of each run.
+# 100 prompts take some eight hours of processor time. What is there is kept, so the same command goes on after a stop; another
+# COUNT needs another FOLDER. THREADS (2): of each run.
 # FIRST (0): begin with this prompt, to add prompts FIRST to COUNT - 1 to those of earlier runs, whose numbers are in docs/claims.
 set -euo pipefail
 cd "$(dirname "$0")/.."

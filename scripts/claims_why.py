@@ -211,8 +211,8 @@ def first_tokens(studies):
                  "does not hold here": "This is not the reason: without the template, where each text begins with another word, one is enough, too. ",
                  "cannot be told": "Without the template, where each text begins with another word, the two cannot be told apart. "}[says["plain"][0]]
     if says["plain"][0] == "cannot be told" and [says["plain"][1], says["prose"][1]] == ["holds", "cannot be told"]:
-        text += ("Beside equally many recent tokens, however, tokens 1 to 3 lower the loss there, and not in the template: models that were not trained with a "
-                 "fixed first token need several, as the paper explains. ")
+        text += ("Beside equally many recent tokens, however, tokens 1 to 3 lower the loss there, but not in the template: where no first token is fixed, "
+                 "several are of use, as the paper explains. ")
     text += "Difference of loss in nats, one first token − four, in caches of the same size, and with the same number of recent tokens (124), which shows what tokens 1 to 3 are worth:"
     return f"{text}\n\n{table(['text', 'prompts', 'both 128 entries', '125 and 128 entries'], rows)}"
 
