@@ -309,14 +309,20 @@ void text_at_right(const std::string& text) {
   ImGui::TextUnformatted(text.c_str());
 }
 
-/// Whose queries, in a heading.
+/// Whose queries, after a heading: as much as the panel has room for.
 std::string asked_words(Asked asked, int queries) {
   const char* const word = queries == 1 ? "query" : "queries";
   // At this count, the queries are a sample.
-  if (asked == Asked::later && queries == kMostLater)
-    return fmt::format("a sample of {} later {}", queries, word);
-  if (asked == Asked::later) return fmt::format("the {} later {}", queries, word);
-  return fmt::format("the {}'s {} {}", asked_name(asked), queries, word);
+  const bool sample = asked == Asked::later && queries == kMostLater;
+  const std::string whose = asked == Asked::later
+                                ? fmt::format("{} later {}", queries, word)
+                                : fmt::format("{}'s {} {}", asked_name(asked), queries, word);
+  const std::string whole = (sample ? "for a sample of " : "for the ") + whose;
+  const float room = ImGui::GetContentRegionAvail().x;
+  for (const std::string* text : {&whole, &whose}) {
+    if (ImGui::CalcTextSize(text->c_str()).x <= room) return *text;
+  }
+  return fmt::format("{} {}", queries, word);
 }
 
 /// Each policy's change in the whole model for the queries that come later. Look at this number
@@ -328,7 +334,8 @@ void draw_whole_model(const PanelContext& c) {
   ImGui::SameLine();
   ImGui::PushFont(c.fonts.secondary);
   if (whole[0]) {
-    ImGui::TextDisabled("for %s", asked_words(whole[0]->asked, whole[0]->queries).c_str());
+    const std::string words = asked_words(whole[0]->asked, whole[0]->queries);
+    ImGui::TextDisabled("%s", words.c_str());
   } else {
     ImGui::TextDisabled("–");
   }
