@@ -9,7 +9,7 @@ import sys
 import zlib
 
 
-LATE = 0.75  # a needle from this place on is late: in the last quarter of the prompt
+LATE = 0.75  # from this place on a needle is late: a quarter of the cache holds it if only recent tokens stay
 
 
 class Kept:

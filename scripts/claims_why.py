@@ -178,17 +178,17 @@ def lengths(studies):
     rises = {one: interval["6 000", one][0] > interval["1 000", one][1] for one in ("late", *policies)}
     text = "**Needles in longer prompts.** "
     if interval["6 000", "full"][1] < interval["1 000", "full"][0]:
-        text += "The longer the prompt, the less often the full cache itself answers. "
+        text += "The full cache itself answers less often at 6 000 tokens than at 1 000. "
     larger = [f"`{policy}`" for policy in policies if rises[policy]]
     if larger:
-        text += f"At 6 000 tokens {' and '.join(larger)} {'find' if len(larger) > 1 else 'finds'} a larger share of what it answers than at 1 000. "
+        text += f"At 6 000 tokens {' and '.join(larger)} {'find' if len(larger) > 1 else 'finds'} a larger share of the needles that the full cache finds than at 1 000. "
         if rises["late"]:
-            text += "A larger share of these needles is late there, in the last quarter of the prompt, which policies that keep recent tokens hold anyway. "
+            text += "A larger share of these needles is late there: they stand in the last quarter of the prompt, which a cache of a quarter holds if it keeps recent tokens. "
     text += "Share of prompts that the full cache answers, and share of these that a policy answers at a quarter of the cache:"
     head = [f"`{one}`" for one in policies]
     early = [verdict(found_early(studies["needles"], "keydiff", other, "25%"), ">", 0)[2] == "holds" for other in policies[1:]]
     second = (" At 1 000 tokens `keydiff` finds more of the early needles than each of the others." if all(early) else "")
-    return (f"{text}\n\n{table(['tokens', 'prompts', 'full cache', *head], shares)}\n\nThe same by place, in prompts: late needles · the others.{second}\n\n"
+    return (f"{text}\n\n{table(['tokens', 'prompts', 'full cache', *head], shares)}\n\nThe same by place, in prompts: late needles (in the last quarter of the prompt) · the others. The rows of early needles were added after these counts were seen.{second}\n\n"
             f"{table(['tokens', 'full cache', *head], counts)}")
 
 
