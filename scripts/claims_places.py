@@ -18,8 +18,12 @@ def places(folder):
     found = {}
     for path in sorted((folder / "prompts").glob("needle-[0-9]*.jsonl")):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
-            prompt = json.loads(line)
-            found[plain_name(f"{path.name}#{number}")] = prompt["input"].index(prompt["needle"]) / len(prompt["input"])
+            try:
+                prompt = json.loads(line)
+                place = prompt["input"].index(prompt["needle"]) / len(prompt["input"])
+            except (ValueError, TypeError, LookupError):
+                sys.exit(f"claims_places.py: {path}, line {number + 1} is not a prompt with its needle; delete the file and run scripts/claims.sh")
+            found[plain_name(f"{path.name}#{number}")] = place
     return found
 
 

@@ -244,6 +244,9 @@ def test_places_of_needles(tmp_path: Path) -> None:
     (tmp_path / "prompts/needle-1000-from5.jsonl").write_text(json.dumps({"input": "0123456789", "needle": "56"}) + "\n")
     (tmp_path / "prompts/needle-blind-1000.jsonl").write_text(json.dumps({"input": "0123456789", "needle": []}) + "\n")
     assert claims_places.places(tmp_path) == {"needle-1000.jsonl#5": 0.5}
+    for damaged in ("{", "[]", json.dumps({"input": "0123", "needle": "9"})):
+        (tmp_path / "prompts/needle-2000.jsonl").write_text(damaged + "\n")
+        one_line(lambda: claims_places.places(tmp_path), "needle-2000.jsonl, line 1 is not a prompt with its needle")
 
 
 def test_runs_of_other_prompts_add_up(tmp_path: Path) -> None:
