@@ -99,6 +99,8 @@ void Workspace::open(const std::string& path) {
     return;
   }
   first_head_.reset();
+  // The session whose trace has moved is taken over with the trace opened next.
+  if (results.open_error().empty()) session_.reset();
   state.trace = path;
   results.open(path);
 }
@@ -108,20 +110,26 @@ void Workspace::open_session(const std::string& path) { restore(read_session(pat
 void Workspace::show(const TracePointer& trace, std::optional<HeadIndex> head) {
   notice.clear();
   first_head_ = head;
+  session_.reset();
   state.trace = trace->path().string();
   results.adopt(trace);
 }
 
 void Workspace::restore(WorkspaceState restored, const TracePointer& trace) {
-  state = std::move(restored);
-  history_.clear();
-  playing = false;
   if (trace) {
     show(trace);
-  } else if (!state.trace.empty()) {
-    results.open(state.trace);
+  } else if (!restored.trace.empty()) {
+    results.open(restored.trace);
   }
-  opening_session_ = true;
+  const bool has_trace = trace || !restored.trace.empty();
+  // A trace that is still shown has other layers and tokens than the session speaks of.
+  if (!has_trace || !results.trace()) {
+    take_view(restored);
+    history_.clear();
+    keep_in_range(state, results);
+  }
+  session_.reset();
+  if (has_trace) session_ = std::move(restored);
 }
 
 void Workspace::save_session(const std::string& path) const {
@@ -149,8 +157,8 @@ bool Workspace::prepare_fonts(float display_scale) {
     const ImVec2 screen = ImGui::GetIO().DisplaySize;
     scale = presentation_scale(scale, static_cast<float>(state.scale), screen.x, screen.y);
   }
-  if (const TracePointer trace = results.trace(); trace && fonts_for_ != results.trace_key()) {
-    fonts_for_ = results.trace_key();
+  if (const TracePointer trace = results.next_trace(); trace && fonts_for_ != trace) {
+    fonts_for_ = trace;
     for (const std::string& piece : trace->tokens().text) fonts.need(piece);
   }
   if (!fonts.stale(scale)) return false;
@@ -207,7 +215,10 @@ void Workspace::follow_new_trace(const Trace& trace) {
   sheets.token_card.close();
   if (const std::string missing = missing_weights(trace); !missing.empty())
     fail(trace.path().string() + ": " + missing);
-  if (!opening_session_) {
+  if (session_) {
+    take_view(*std::exchange(session_, std::nullopt));
+    history_.clear();
+  } else {
     state.selection = {};
     // Numbers of tokens are of the trace before; the name of a segment is of this one, too.
     const auto names_tokens = [&](const std::string& text) {
@@ -228,7 +239,6 @@ void Workspace::follow_new_trace(const Trace& trace) {
       }
     }
   }
-  opening_session_ = false;
   first_head_.reset();
   state.trace = trace.path().string();
   recent_.add(trace.path());
@@ -237,7 +247,7 @@ void Workspace::follow_new_trace(const Trace& trace) {
 }
 
 void Workspace::follow_results() {
-  results.follow_evaluation();
+  const bool was_read = results.take_opened();
   follow_evaluation();
   const TracePointer trace = results.trace();
   const std::string error = results.open_error();
@@ -248,7 +258,8 @@ void Workspace::follow_results() {
   }
   shown_error_ = error;
   if (!trace) return;
-  if (!shown.is_of_open_trace()) follow_new_trace(*trace);
+  // A session may be of the trace that is shown.
+  if (!shown.is_of_open_trace() || (was_read && session_)) follow_new_trace(*trace);
   keep_in_range(state, results);
   const bool of_both = figure::find_overview_measure(state.grid_measure)->from ==
                        figure::OverviewMeasure::From::both_policies;

@@ -83,7 +83,8 @@ class Workspace {
 
   /// Opens a trace (or, by its suffix .json, a session) in the background.
   void open(const std::string& path);
-  /// Throws FileError; the state stays as it was.
+  /// Throws FileError where the session cannot be read. The state stays as it was until the
+  /// session's trace is there.
   void open_session(const std::string& path);
   /// Shows a trace that is open already. `head` is selected first; without one, one in the middle
   /// of the model.
@@ -211,8 +212,8 @@ class Workspace {
   std::string drawn_files_;      // as open_files() said when the last frame began
   std::string shown_error_;
   std::string shown_evaluation_, shown_evaluation_error_;
-  std::string fonts_for_;
-  bool opening_session_ = false;
+  TracePointer fonts_for_;
+  std::optional<WorkspaceState> session_;  // to take over when its trace is there
   std::optional<HeadIndex> first_head_;  // to select when the trace asked for is there
 };
 

@@ -37,9 +37,18 @@ void Results::adopt(const TracePointer& trace) {
                  [trace](Progress&, const auto&) { return trace; });
 }
 
-TracePointer Results::trace() const {
-  const auto value = trace_.value();
-  return value ? *value : nullptr;
+bool Results::take_opened() {
+  take_evaluation();
+  const auto read = trace_.held();
+  if (!read.value || read.key == open_key_) return false;
+  open_ = *read.value;
+  open_key_ = read.key;
+  return true;
+}
+
+TracePointer Results::next_trace() const {
+  const auto read = trace_.value();
+  return read ? *read : nullptr;
 }
 
 std::string Results::trace_key() const {
@@ -98,12 +107,14 @@ void Results::open_evaluation(const std::filesystem::path& path) {
                       });
 }
 
-void Results::follow_evaluation() {
-  const EvaluationPointer latest = evaluation();
-  if (!latest || (!evaluations_.empty() && evaluations_.back() == latest)) return;
+void Results::take_evaluation() {
+  const auto read = evaluation_.held();
+  if (!read.value || read.key == evaluation_key_) return;
+  evaluation_now_ = *read.value;
+  evaluation_key_ = read.key;
   std::erase_if(evaluations_,
-                [&](const EvaluationPointer& one) { return one->task == latest->task; });
-  evaluations_.push_back(latest);
+                [&](const EvaluationPointer& one) { return one->task == evaluation_now_->task; });
+  evaluations_.push_back(evaluation_now_);
 }
 
 EvaluationPointer Results::evaluation(Evaluation::Task task) const {
@@ -111,11 +122,6 @@ EvaluationPointer Results::evaluation(Evaluation::Task task) const {
     if (one->task == task) return one;
   }
   return nullptr;
-}
-
-EvaluationPointer Results::evaluation() const {
-  const auto value = evaluation_.value();
-  return value ? *value : nullptr;
 }
 
 void Results::follow_trace() {

@@ -21,6 +21,8 @@ namespace kvloupe::window {
 using TracePointer = std::shared_ptr<const Trace>;
 using EvaluationPointer = std::shared_ptr<const Evaluation>;
 
+/// Files are read in the background. What was read takes its place in take_opened(), between two
+/// frames: all that one frame draws is of the same files.
 class Results {
  public:
   /// `wake` ends the window's sleep; called from worker threads.
@@ -30,9 +32,16 @@ class Results {
   void open(const std::filesystem::path& path);
   /// Takes a trace that is open already.
   void adopt(const TracePointer& trace);
+  /// Takes over what was read since the last call: trace() and evaluation() change here only. Call
+  /// once per frame, before anything is drawn. True where a trace was read, the same file again
+  /// included.
+  bool take_opened();
   /// The open trace or nullptr.
-  TracePointer trace() const;
-  bool opening() const { return trace_.computing(); }
+  const TracePointer& trace() const { return open_; }
+  /// The trace that the next take_opened() will take, or the open one.
+  TracePointer next_trace() const;
+  /// Until the trace asked for last is taken over, or cannot be read.
+  bool opening() const { return trace_.computing() || trace_.held().key != open_key_; }
   /// 0 to 1, while opening.
   double opening_share() const { return trace_.fraction(); }
   /// One line about why the trace asked for last could not be opened; else empty.
@@ -50,13 +59,15 @@ class Results {
 
   /// Reads results of kvloupe-capture eval in the background; the ones before stay until then.
   void open_evaluation(const std::filesystem::path& path);
-  EvaluationPointer evaluation() const;
+  const EvaluationPointer& evaluation() const { return evaluation_now_; }
   /// The one opened last of a task; nullptr where there is none.
   EvaluationPointer evaluation(Evaluation::Task task) const;
   EvaluationPointer rescue() const { return evaluation(Evaluation::Task::rescue); }
   /// Text that identifies them.
-  std::string evaluation_key() const { return evaluation_.held().key; }
-  bool opening_evaluation() const { return evaluation_.computing(); }
+  const std::string& evaluation_key() const { return evaluation_key_; }
+  bool opening_evaluation() const {
+    return evaluation_.computing() || evaluation_.held().key != evaluation_key_;
+  }
   std::string evaluation_error() const { return evaluation_.error(); }
 
   /// Remembers the trace that is shown. Call once per frame.
@@ -69,8 +80,6 @@ class Results {
   std::string trace_key() const;
   /// The inputs of figures.
   request::FigureInputs inputs(const figure::FigureInfo& info) const;
-  /// Call once per frame: remembers the evaluations that were opened, the last one of each task.
-  void follow_evaluation();
   /// Steps of a replay with the state's block.
   std::vector<Block> blocks(const WorkspaceState& state) const;
 
@@ -90,13 +99,18 @@ class Results {
 
  private:
   std::vector<TracePointer> other_loops() const;
+  void take_evaluation();
 
   std::shared_ptr<request::FigureService> figures_;
   std::shared_ptr<const Replay> replayed_;  // policy A in the selected layer; nullptr: unknown
   long opened_ = 0;
   job::Computed<TracePointer> trace_;
+  TracePointer open_;                  // of this frame
+  std::string open_key_;               // of the job that read it
   std::vector<TracePointer> at_hand_;  // the one shown last at the end
   job::Computed<EvaluationPointer> evaluation_;
+  EvaluationPointer evaluation_now_;  // of this frame
+  std::string evaluation_key_;
   std::vector<EvaluationPointer> evaluations_;              // the last one of each task
   using Loops = std::pair<figure::ReplayKey, std::string>;  // a replay, and the closed-loop trace
   job::Computed<double, Loops> agreement_;

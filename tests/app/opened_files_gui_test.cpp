@@ -1,0 +1,168 @@
+// Files are read in the background and taken over between two frames: the trace that a frame began
+// with is the trace it ends with.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "app/session/session.h"
+#include "tests/app/virtual_display.h"
+#include "tests/app/window_driver.h"
+#include "tests/support/synthetic_evaluation.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::test {
+namespace {
+
+using testing::HasSubstr;
+
+class OpenedFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+    driver_ = std::make_unique<WindowDriver>();
+    large_ = write("large.h5", 5);
+    small_ = write("small.h5", 2);
+  }
+  std::string write(const char* name, int layers) {
+    SyntheticTraceOptions options;
+    options.layers = layers;
+    options.prompt_length = layers * 32;
+    write_synthetic_trace(folder_ / name, options);
+    return (folder_ / name).string();
+  }
+  window::Workspace& w() { return driver_->workspace; }
+  window::WorkspaceState& state() { return driver_->workspace.state; }
+  std::string shown() { return w().results.trace()->path().filename().string(); }
+  void open(const std::string& path) {
+    w().open(path);
+    driver_->settle();
+    ASSERT_NE(w().results.trace(), nullptr) << w().notice;
+    ASSERT_EQ(w().notice, "");
+  }
+  /// Waits without drawing until the background has read the file.
+  void wait_for_the_reader() {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+    while (!w().results.quick().idle()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), limit);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<WindowDriver> driver_;
+  std::string large_, small_;
+};
+
+TEST_F(OpenedFiles, ATraceIsTheSameFromAFramesBeginToItsEnd) {
+  open(large_);
+  state().selection.layer = 4;
+  driver_->settle();
+  const auto before = w().results.trace();
+  const std::string key = w().results.trace_key();
+  w().open(small_);
+  wait_for_the_reader();
+  EXPECT_EQ(w().results.trace(), before) << "only a frame takes over what was read";
+  EXPECT_EQ(w().results.trace_key(), key);
+  EXPECT_TRUE(w().results.opening());
+  EXPECT_FALSE(w().settled());
+  EXPECT_EQ(state().selection.layer, 4);
+  driver_->frame();
+  EXPECT_EQ(shown(), "small.h5");
+  EXPECT_LT(state().selection.layer, 2);
+  EXPECT_FALSE(w().results.opening());
+  driver_->settle();
+  EXPECT_EQ(w().notice, "");
+}
+
+TEST_F(OpenedFiles, ResultsAreTheSameFromAFramesBeginToItsEnd) {
+  write_synthetic_evaluation(folder_ / "needle.json");
+  open(small_);
+  w().open((folder_ / "needle.json").string());
+  wait_for_the_reader();
+  EXPECT_EQ(w().results.evaluation(), nullptr);
+  EXPECT_EQ(w().results.evaluation_key(), "");
+  EXPECT_TRUE(w().results.opening_evaluation());
+  EXPECT_FALSE(w().settled());
+  driver_->settle();
+  ASSERT_NE(w().results.evaluation(), nullptr);
+  EXPECT_EQ(state().tiles[0].view, "needle-grid");
+}
+
+TEST_F(OpenedFiles, ASessionOfALargerTraceKeepsItsSelectionWhereASmallerOneIsShown) {
+  open(large_);
+  state().selection.layer = 4;
+  state().selection.head = 1;
+  state().selection.token = 150;
+  state().selection.step = 3;
+  state().block = 100;
+  state().policy_a = parse_policy("tova");
+  driver_->settle();
+  const std::string session = (folder_ / "session.json").string();
+  w().save_session(session);
+  const window::WorkspaceState saved = state();
+
+  open(small_);
+  ASSERT_LT(state().selection.layer, 2);
+  const window::WorkspaceState before = state();
+  w().open(session);
+  wait_for_the_reader();
+  EXPECT_EQ(window::session_text(state()), window::session_text(before))
+      << "the session comes with its trace";
+  driver_->settle();
+  EXPECT_EQ(shown(), "large.h5");
+  EXPECT_EQ(window::session_text(state()), window::session_text(saved));
+
+  // The trace after it is an ordinary one.
+  open(small_);
+  EXPECT_LT(state().selection.layer, 2);
+  EXPECT_EQ(state().selection.token, -1);
+}
+
+TEST_F(OpenedFiles, ASessionOfTheTraceThatIsShownIsTakenOver) {
+  open(large_);
+  state().selection.layer = 4;
+  state().selection.token = 20;
+  driver_->settle();
+  const std::string session = (folder_ / "session.json").string();
+  w().save_session(session);
+  const window::WorkspaceState saved = state();
+  state().selection.layer = 0;
+  state().policy_a = parse_policy("sink");
+  driver_->settle();
+  w().open(session);
+  driver_->settle();
+  EXPECT_EQ(window::session_text(state()), window::session_text(saved));
+  open(small_);
+  EXPECT_EQ(state().selection.token, -1) << "not of the session any more";
+}
+
+TEST_F(OpenedFiles, ASessionWhoseTraceHasMovedIsTakenWithTheTraceOpenedNext) {
+  open(large_);
+  state().selection.layer = 4;
+  state().selection.token = 20;
+  driver_->settle();
+  const std::string session = (folder_ / "session.json").string();
+  w().save_session(session);
+  window::WorkspaceState saved = state();
+  open(small_);
+  const window::WorkspaceState before = state();
+  std::filesystem::rename(large_, folder_ / "moved.h5");
+  w().open(session);
+  driver_->settle();
+  EXPECT_THAT(w().notice, HasSubstr("large.h5"));
+  EXPECT_EQ(shown(), "small.h5");
+  EXPECT_EQ(window::session_text(state()), window::session_text(before)) << "nothing is lost";
+  open((folder_ / "moved.h5").string());
+  saved.trace = (folder_ / "moved.h5").string();
+  EXPECT_EQ(window::session_text(state()), window::session_text(saved));
+}
+
+}  // namespace
+}  // namespace kvloupe::test
