@@ -12,7 +12,7 @@
 
 #include "analysis/trace/kept_files.h"
 #include "analysis/trace/trace.h"
-#include "app/cli/commands.h"
+#include "tests/app/cli_call.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -43,16 +43,10 @@ class CliCache : public testing::Test {
     }
   }
   int cache(const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {"kvloupe", "cache"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    const int code = cli::run(static_cast<int>(argv.size()), argv.data());
-    out_ = testing::internal::GetCapturedStdout();
-    error_ = testing::internal::GetCapturedStderr();
-    return code;
+    const test::Called called = test::call({"cache"}, more);
+    out_ = called.out;
+    error_ = called.error;
+    return called.code;
   }
   static constexpr const char* kVariables[] = {"XDG_CACHE_HOME", "XDG_CONFIG_HOME"};
   static constexpr const char* kTrace = "demo-needle-0123abcd.h5";

@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "analysis/command_pages.h"
-#include "app/cli/commands.h"
+#include "tests/app/cli_call.h"
 #include "tests/support/temporary_folder.h"
 #include "version.h"
 
@@ -25,12 +25,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 std::string output_of(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "kvloupe");
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  testing::internal::CaptureStdout();
-  EXPECT_EQ(cli::run(static_cast<int>(argv.size()), argv.data(), "abc123"), 0);
-  return testing::internal::GetCapturedStdout();
+  const test::Called called = test::call(std::move(arguments), "abc123");
+  EXPECT_EQ(called.code, 0) << called.error;
+  return called.out;
 }
 
 std::string page(const std::string& kind) { return output_of({"--print-page", kind}); }
@@ -132,7 +129,8 @@ TEST_F(BashCompletion, KnowsVerbsAndOptions) {
 }
 
 TEST_F(BashCompletion, KnowsTheWordsOfAnOption) {
-  EXPECT_THAT(offered({"export", "t.h5", "--theme", ""}), ElementsAre("light", "dark", "high-contrast"));
+  EXPECT_THAT(offered({"export", "t.h5", "--theme", ""}),
+              ElementsAre("light", "dark", "high-contrast"));
   EXPECT_THAT(offered({"export", "--theme", "=", "l"}), ElementsAre("light"));
   EXPECT_THAT(offered({"export", "--figure", "films"}), ElementsAre("filmstrip"));
   EXPECT_THAT(offered({"replay", "t.h5", "--policy", "keyd"}), ElementsAre("keydiff"));

@@ -11,34 +11,17 @@
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/policy_catalog.h"
-#include "app/cli/commands.h"
 #include "analysis/replay/index_list.h"
+#include "tests/app/cli_call.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe {
 namespace {
 
+using test::call;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-struct Outcome {
-  int code = 0;
-  std::string out, error;
-};
-
-Outcome call(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "kvloupe");
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  Outcome outcome;
-  outcome.code = cli::run(static_cast<int>(argv.size()), argv.data());
-  outcome.out = testing::internal::GetCapturedStdout();
-  outcome.error = testing::internal::GetCapturedStderr();
-  return outcome;
-}
 
 class CliReplay : public testing::Test {
  protected:
@@ -48,7 +31,7 @@ class CliReplay : public testing::Test {
   }
   static void TearDownTestSuite() { delete folder_; }
   static std::string path(const std::string& name) { return (*folder_ / name).string(); }
-  static Outcome replay(std::vector<std::string> more) {
+  static test::Called replay(std::vector<std::string> more) {
     std::vector<std::string> arguments = {"replay", path("trace.h5")};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return call(arguments);
@@ -57,9 +40,9 @@ class CliReplay : public testing::Test {
 };
 
 TEST_F(CliReplay, PoliciesListsTheCatalogue) {
-  const Outcome table = call({"policies"});
+  const test::Called table = call({"policies"});
   EXPECT_EQ(table.code, 0);
-  const Outcome json = call({"policies", "--json"});
+  const test::Called json = call({"policies", "--json"});
   EXPECT_EQ(json.code, 0);
   const auto document = nlohmann::json::parse(json.out);
   ASSERT_EQ(document["policies"].size(), policy_catalog().size());
@@ -71,7 +54,7 @@ TEST_F(CliReplay, PoliciesListsTheCatalogue) {
 }
 
 TEST_F(CliReplay, MeasuresListsTheCatalogueUnderItsGroupsWithSentences) {
-  const Outcome table = call({"measures"});
+  const test::Called table = call({"measures"});
   ASSERT_EQ(table.code, 0);
   const auto document = nlohmann::json::parse(call({"measures", "--json"}).out);
   ASSERT_EQ(document["measures"].size(), all_measures().size());
@@ -79,7 +62,8 @@ TEST_F(CliReplay, MeasuresListsTheCatalogueUnderItsGroupsWithSentences) {
     const auto name = each["name"].get<std::string>();
     const auto begin = table.out.find("\n    " + name + "  ");
     ASSERT_NE(begin, std::string::npos) << name << " runs into what follows, or is missing";
-    const std::string line = table.out.substr(begin + 1, table.out.find('\n', begin + 1) - begin - 1);
+    const std::string line =
+        table.out.substr(begin + 1, table.out.find('\n', begin + 1) - begin - 1);
     EXPECT_THAT(line, HasSubstr("  " + each["title"].get<std::string>() + ". " +
                                 each["says"].get<std::string>()));
     EXPECT_EQ(table.out.rfind("\n" + each["group"].get<std::string>() + "\n", begin) ==
@@ -91,8 +75,9 @@ TEST_F(CliReplay, MeasuresListsTheCatalogueUnderItsGroupsWithSentences) {
 }
 
 TEST_F(CliReplay, JsonOnStandardOutput) {
-  const Outcome outcome = replay({"--policy", "keydiff+recent(10%)", "--budget", "25%", "--json",
-                                  "-", "--layers", "1", "--heads", "0", "--steps", "last"});
+  const test::Called outcome =
+      replay({"--policy", "keydiff+recent(10%)", "--budget", "25%", "--json", "-", "--layers", "1",
+              "--heads", "0", "--steps", "last"});
   ASSERT_EQ(outcome.code, 0) << outcome.error;
   const auto document = nlohmann::json::parse(outcome.out);
   EXPECT_EQ(document["trace"], path("trace.h5"));
@@ -116,7 +101,7 @@ TEST_F(CliReplay, JsonInAFileIsTheSame) {
 }
 
 TEST_F(CliReplay, TheTableHasALinePerHeadAndStep) {
-  const Outcome outcome =
+  const test::Called outcome =
       replay({"--policy", "snapkv", "--budget", "20", "--layers", "0-1", "--block", "48"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, HasSubstr("note: snapkv protects up to 32"));
@@ -128,8 +113,8 @@ TEST_F(CliReplay, TheTableHasALinePerHeadAndStep) {
 }
 
 TEST_F(CliReplay, AMergedCacheHasNoBound) {
-  const Outcome table = replay({"--policy", "h2o+kvmerger(auto)", "--budget", "20", "--layers", "0",
-                                "--heads", "0", "--steps", "last"});
+  const test::Called table = replay({"--policy", "h2o+kvmerger(auto)", "--budget", "20", "--layers",
+                                     "0", "--heads", "0", "--steps", "last"});
   ASSERT_EQ(table.code, 0) << table.error;
   EXPECT_THAT(table.out, HasSubstr("note: the bound of the perturbation does not hold"));
   std::istringstream last(table.out.substr(table.out.rfind('\n', table.out.size() - 2) + 1));
@@ -141,13 +126,13 @@ TEST_F(CliReplay, AMergedCacheHasNoBound) {
 }
 
 TEST_F(CliReplay, ExplainsWhyATokenStaysOrLeaves) {
-  const Outcome text =
+  const test::Called text =
       replay({"--policy", "sink(2)", "--budget", "10", "--explain", "23", "--layers", "1"});
   ASSERT_EQ(text.code, 0) << text.error;
   EXPECT_THAT(text.out, HasSubstr("layer 1, head 0: entered at step 0, evicted at step 0"));
   EXPECT_THAT(text.out, HasSubstr("evicted: score 23, rank 9 of 32, threshold 24, margin -1"));
-  const Outcome json = replay({"--policy", "sink(2)", "--budget", "10", "--explain", "0", "--heads",
-                               "1", "--steps", "last", "--json", "-"});
+  const test::Called json = replay({"--policy", "sink(2)", "--budget", "10", "--explain", "0",
+                                    "--heads", "1", "--steps", "last", "--json", "-"});
   ASSERT_EQ(json.code, 0) << json.error;
   const auto document = nlohmann::json::parse(json.out);
   EXPECT_EQ(document["token"], 0);
@@ -155,7 +140,7 @@ TEST_F(CliReplay, ExplainsWhyATokenStaysOrLeaves) {
   ASSERT_EQ(document["heads"][0]["steps"].size(), 1U);
   EXPECT_EQ(document["heads"][0]["steps"][0]["fate"], "sink");
   EXPECT_TRUE(document["heads"][0]["left"].is_null());
-  const Outcome wrong = replay({"--policy", "sink", "--budget", "10", "--explain", "104"});
+  const test::Called wrong = replay({"--policy", "sink", "--budget", "10", "--explain", "104"});
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.error, HasSubstr("token 104: the trace has tokens 0 to 103"));
 }
@@ -174,7 +159,7 @@ TEST_F(CliReplay, WhatIsWrongWithTheCommandLineExitsTwo) {
       {{"--policy", "keydiff"}, "--budget"},
   };
   for (const auto& [arguments, message] : cases) {
-    const Outcome outcome = replay(arguments);
+    const test::Called outcome = replay(arguments);
     EXPECT_EQ(outcome.code, 2) << message;
     EXPECT_THAT(outcome.error, HasSubstr(message));
     EXPECT_EQ(outcome.out, "");
@@ -182,15 +167,16 @@ TEST_F(CliReplay, WhatIsWrongWithTheCommandLineExitsTwo) {
 }
 
 TEST_F(CliReplay, WhatIsWrongWithAFileExitsOneAndLeavesNothing) {
-  const Outcome missing = call({"replay", path("none.h5"), "--policy", "h2o", "--budget", "9"});
+  const test::Called missing =
+      call({"replay", path("none.h5"), "--policy", "h2o", "--budget", "9"});
   EXPECT_EQ(missing.code, 1);
   EXPECT_THAT(missing.error, HasSubstr("none.h5"));
-  const Outcome folder =
+  const test::Called folder =
       replay({"--policy", "h2o", "--budget", "9", "--json", path("no/such/out.json")});
   EXPECT_EQ(folder.code, 1);
   EXPECT_THAT(folder.error, HasSubstr("no/such/out.json"));
-  const Outcome external = replay({"--policy", "external(\"" + path("none.json") + "\")",
-                                   "--budget", "9", "--json", path("o.json")});
+  const test::Called external = replay({"--policy", "external(\"" + path("none.json") + "\")",
+                                        "--budget", "9", "--json", path("o.json")});
   EXPECT_EQ(external.code, 1);
   EXPECT_THAT(external.error, HasSubstr("none.json"));
   EXPECT_FALSE(std::filesystem::exists(path("o.json")));

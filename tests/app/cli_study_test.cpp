@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "app/cli/commands.h"
+#include "tests/app/cli_call.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -21,11 +21,6 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
-
-struct Outcome {
-  int code = 0;
-  std::string out, error;
-};
 
 class CliStudy : public testing::Test {
  protected:
@@ -41,47 +36,36 @@ class CliStudy : public testing::Test {
                "measures": ["retained", "perturbation_l1"]})";
   }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  static Outcome study(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), "study");
-    return kvloupe(std::move(arguments));
+  static test::Called study(const std::vector<std::string>& arguments) {
+    return test::call({"study"}, arguments);
   }
-  static Outcome kvloupe(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), "kvloupe");
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    Outcome outcome;
-    outcome.code = cli::run(static_cast<int>(argv.size()), argv.data());
-    outcome.out = testing::internal::GetCapturedStdout();
-    outcome.error = testing::internal::GetCapturedStderr();
-    return outcome;
-  }
-  Outcome compute() const { return study({path("study.json"), "-o", path("out.sqlite")}); }
+  test::Called compute() const { return study({path("study.json"), "-o", path("out.sqlite")}); }
   std::string csv() const { return study({path("out.sqlite"), "--csv", "-"}).out; }
   test::TemporaryFolder folder_;
 };
 
 TEST_F(CliStudy, TellsAProgramHowFarItIs) {
-  const Outcome json = study({path("study.json"), "-o", path("out.sqlite"), "--progress", "json"});
+  const test::Called json =
+      study({path("study.json"), "-o", path("out.sqlite"), "--progress", "json"});
   ASSERT_EQ(json.code, 0) << json.error;
   EXPECT_EQ(json.error, "");
   EXPECT_THAT(json.out, StartsWith(R"({"event":"items","done":0,"failed":0,"items":24,"text":)"));
   EXPECT_THAT(json.out, HasSubstr(R"("done":24,"failed":0,"items":24,"text":"24 of 24: )"));
   EXPECT_EQ(std::count(json.out.begin(), json.out.end(), '\n'), 25);
-  const Outcome wrong = study({path("study.json"), "-o", path("out.sqlite"), "--progress", "bar"});
+  const test::Called wrong =
+      study({path("study.json"), "-o", path("out.sqlite"), "--progress", "bar"});
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.error, HasSubstr("lines, json or none"));
 }
 
 TEST_F(CliStudy, ComputesGoesOnAndPrints) {
-  const Outcome first = compute();
+  const test::Called first = compute();
   ASSERT_EQ(first.code, 0) << first.error;
   EXPECT_EQ(first.out, "");
   EXPECT_THAT(first.error, HasSubstr("24 items, 0 of them done before\n"));
   EXPECT_THAT(first.error, HasSubstr("24 of 24: "));
   EXPECT_THAT(compute().error, HasSubstr("24 items, 24 of them done before\n"));
-  const Outcome status = study({path("out.sqlite"), "--status"});
+  const test::Called status = study({path("out.sqlite"), "--status"});
   EXPECT_EQ(status.code, 0);
   EXPECT_THAT(status.out, StartsWith("24 items: 24 done, 0 failed, 0 waiting; "));
   const std::string table = csv();
@@ -92,7 +76,7 @@ TEST_F(CliStudy, ComputesGoesOnAndPrints) {
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 1 + 24 * 2 * 4);
   EXPECT_THAT(table, HasSubstr("\"b.h5\",\"keydiff\",\"10%\",9,all,96,regular,retained,1,0,,9,"
                                "query-agnostic,after read,each head\n"));
-  const Outcome written = study({path("out.sqlite"), "--csv", path("out.csv"), "--summary"});
+  const test::Called written = study({path("out.sqlite"), "--csv", path("out.csv"), "--summary"});
   EXPECT_THAT(written.out, HasSubstr("| keydiff | 10% | 32 | 3 | 9 [9, 9] | 0 [0, 0] |\n"));
   std::stringstream file;
   file << std::ifstream(path("out.csv")).rdbuf();
@@ -102,7 +86,7 @@ TEST_F(CliStudy, ComputesGoesOnAndPrints) {
 TEST_F(CliStudy, ATruncatedTraceFailsAloneAndIsMadeUpForLater) {
   std::filesystem::copy(folder_ / "b.h5", folder_ / "whole.h5");
   std::filesystem::resize_file(folder_ / "b.h5", std::filesystem::file_size(folder_ / "b.h5") / 2);
-  const Outcome first = compute();
+  const test::Called first = compute();
   EXPECT_EQ(first.code, 1);
   EXPECT_THAT(first.error, HasSubstr("failed: b.h5, h2o, budget 10%, block 32: "));
   EXPECT_THAT(first.error, HasSubstr("kvloupe: 8 of 24 items failed; the others are in "));
@@ -111,7 +95,7 @@ TEST_F(CliStudy, ATruncatedTraceFailsAloneAndIsMadeUpForLater) {
   EXPECT_THAT(before, Not(HasSubstr("b.h5")));
   EXPECT_THAT(study({path("out.sqlite"), "--status"}).out, HasSubstr("\nfailed: b.h5, h2o"));
   std::filesystem::rename(folder_ / "whole.h5", folder_ / "b.h5");
-  const Outcome second = compute();
+  const test::Called second = compute();
   EXPECT_EQ(second.code, 0) << second.error;
   EXPECT_THAT(second.error, HasSubstr("24 items, 16 of them done before\n"));
   // The same as a study that had the whole trace from the beginning.
@@ -122,7 +106,7 @@ TEST_F(CliStudy, ATruncatedTraceFailsAloneAndIsMadeUpForLater) {
 
 TEST_F(CliStudy, AMissingTraceIsSaidBeforeAnyWork) {
   std::filesystem::remove(folder_ / "b.h5");
-  const Outcome outcome = compute();
+  const test::Called outcome = compute();
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.error, HasSubstr("study.json: traces: \"b.h5\" is missing"));
   EXPECT_EQ(std::count(outcome.error.begin(), outcome.error.end(), '\n'), 1);
@@ -134,13 +118,13 @@ TEST_F(CliStudy, ShardsAreComputedAndJoined) {
   std::vector<std::string> join = {"--merge", "-o", path("joined.sqlite")};
   for (const std::string number : {"1", "2", "3"}) {
     const std::string part = path("part" + number + ".sqlite");
-    const Outcome one = study({path("study.json"), "--shard", number + "/3", "-o", part});
+    const test::Called one = study({path("study.json"), "--shard", number + "/3", "-o", part});
     EXPECT_EQ(one.code, 0) << one.error;
     EXPECT_THAT(one.error,
                 HasSubstr("shard " + number + " of 3: 8 items, 0 of them done before\n"));
     join.push_back(part);
   }
-  const Outcome joined = study(join);
+  const test::Called joined = study(join);
   EXPECT_EQ(joined.code, 0) << joined.error;
   EXPECT_EQ(joined.error, "24 items: 24 done, 0 failed, 0 waiting\n");
   EXPECT_EQ(study({path("joined.sqlite"), "--csv", "-"}).out, csv());
@@ -149,7 +133,7 @@ TEST_F(CliStudy, ShardsAreComputedAndJoined) {
 TEST_F(CliStudy, ATableIsPrintedOrWrittenByTheEndingOfItsFile) {
   ASSERT_EQ(compute().code, 0);
   // For replays: the study's first measure, at its first block size.
-  const Outcome printed = study({path("out.sqlite"), "--table", "keydiff-8"});
+  const test::Called printed = study({path("out.sqlite"), "--table", "keydiff-8"});
   EXPECT_EQ(printed.code, 0) << printed.error;
   EXPECT_THAT(printed.out, HasSubstr("on all tasks.\n\n| Method | Budget | "));
   EXPECT_THAT(printed.out, HasSubstr("\n| KeyDiff | 10% | 9 [9, 9] |\n"));
@@ -176,7 +160,7 @@ TEST_F(CliStudy, AWordSaysWhatTheFlagsOfEarlierVersionsSaid) {
   const std::string results = path("out.sqlite");
   const auto same = [&](const std::vector<std::string>& word,
                         const std::vector<std::string>& flags) {
-    const Outcome now = study(word);
+    const test::Called now = study(word);
     EXPECT_EQ(now.code, 0) << now.error;
     EXPECT_FALSE(now.out.empty()) << word.front();
     EXPECT_EQ(now.out, study(flags).out) << word.front();
@@ -190,7 +174,7 @@ TEST_F(CliStudy, AWordSaysWhatTheFlagsOfEarlierVersionsSaid) {
   EXPECT_EQ(study({"merge", results, "-o", path("joined.sqlite")}).code, 0);
   EXPECT_EQ(study({"csv", path("joined.sqlite")}).out, csv());
   for (const char* word : {"run", "status", "summary", "csv", "foretell", "merge", "table"}) {
-    const Outcome alone = study({word});
+    const test::Called alone = study({word});
     EXPECT_EQ(alone.code, 2) << word;
     EXPECT_THAT(alone.error, HasSubstr(std::string("write kvloupe study ") + word + " ")) << word;
   }
@@ -216,10 +200,11 @@ TEST_F(CliStudy, AdviseNamesBudgetsOrSaysWhatIsMissing) {
   const std::string results = path("out.sqlite");
   const auto advise = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"advise", results});
-    return kvloupe(std::move(more));
+    return test::call(std::move(more));
   };
   // Three prompts are enough for a loss of at most 0.9: 0.1³ < 5 %.
-  const Outcome told = advise({"--loss", "retained_mass", "--at-most", "0.9", "-o", path("b.csv")});
+  const test::Called told =
+      advise({"--loss", "retained_mass", "--at-most", "0.9", "-o", path("b.csv")});
   EXPECT_EQ(told.code, 0) << told.error;
   EXPECT_THAT(told.out, HasSubstr("Loss: 1 − retained_mass, block 32."));
   EXPECT_THAT(told.out, HasSubstr("| keydiff | 90 | 90 |"));
@@ -230,7 +215,7 @@ TEST_F(CliStudy, AdviseNamesBudgetsOrSaysWhatIsMissing) {
   EXPECT_EQ(std::count(std::istreambuf_iterator<char>(csv), {}, '\n'), 4);
 
   const auto refused = [&](std::vector<std::string> more, const std::string& said) {
-    const Outcome outcome = advise(std::move(more));
+    const test::Called outcome = advise(std::move(more));
     EXPECT_NE(outcome.code, 0);
     EXPECT_EQ(outcome.out, "");
     EXPECT_THAT(outcome.error, HasSubstr(said));
@@ -248,8 +233,8 @@ TEST_F(CliStudy, AReportNamesTheStudyFileAndTheModelOfTheTraces) {
              "budgets": ["10%", 90], "blocks": [32], "measures": ["retained_mass", "ties"]})";
   ASSERT_EQ(compute().code, 0);
   std::ofstream(folder_ / "another.json") << R"({"traces": ["a.h5"]})";
-  const Outcome outcome =
-      kvloupe({"report", path("out.sqlite"), "--at-most", "0.9", "-o", path("r.html")});
+  const test::Called outcome =
+      test::call({"report", path("out.sqlite"), "--at-most", "0.9", "-o", path("r.html")});
   ASSERT_EQ(outcome.code, 0) << outcome.error;
   std::stringstream html;
   html << std::ifstream(path("r.html")).rdbuf();
@@ -263,7 +248,7 @@ TEST_F(CliStudy, AReportNamesTheStudyFileAndTheModelOfTheTraces) {
   std::ofstream(folder_ / "study.json")
       << R"({"traces": ["a.h5", "b.h5", "c.h5"], "policies": ["h2o"],
              "budgets": ["10%", 90], "blocks": [32], "measures": ["retained_mass", "ties"]})";
-  ASSERT_EQ(kvloupe({"report", path("out.sqlite"), "-o", path("r.html")}).code, 0);
+  ASSERT_EQ(test::call({"report", path("out.sqlite"), "-o", path("r.html")}).code, 0);
   html.str("");
   html << std::ifstream(path("r.html")).rdbuf();
   EXPECT_THAT(html.str(), HasSubstr("kvloupe study run STUDY.json"));

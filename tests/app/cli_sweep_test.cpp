@@ -13,7 +13,7 @@
 
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/sweep.h"
-#include "app/cli/commands.h"
+#include "tests/app/cli_call.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -21,11 +21,6 @@ namespace kvloupe {
 namespace {
 
 using testing::HasSubstr;
-
-struct Outcome {
-  int code = 0;
-  std::string out, error;
-};
 
 class CliSweep : public testing::Test {
  protected:
@@ -35,18 +30,8 @@ class CliSweep : public testing::Test {
   }
   static void TearDownTestSuite() { delete folder_; }
   static std::string path(const std::string& name) { return (*folder_ / name).string(); }
-  static Outcome sweep(const std::string& output, const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {"kvloupe", "sweep", path("trace.h5"), "-o", path(output)};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    Outcome outcome;
-    outcome.code = cli::run(static_cast<int>(argv.size()), argv.data());
-    outcome.out = testing::internal::GetCapturedStdout();
-    outcome.error = testing::internal::GetCapturedStderr();
-    return outcome;
+  static test::Called sweep(const std::string& output, const std::vector<std::string>& more) {
+    return test::call({"sweep", path("trace.h5"), "-o", path(output)}, more);
   }
   static std::size_t lines(const std::string& name) {
     std::ifstream in(path(name));
@@ -58,13 +43,13 @@ class CliSweep : public testing::Test {
 };
 
 TEST_F(CliSweep, WritesARowPerHeadAndGoesOnWhereItStopped) {
-  const Outcome first = sweep("out.csv", {"--policies", "h2o,snapkv(8,pool=max)", "--budgets",
-                                          "10%,24", "--blocks", "32,all"});
+  const test::Called first = sweep("out.csv", {"--policies", "h2o,snapkv(8,pool=max)", "--budgets",
+                                               "10%,24", "--blocks", "32,all"});
   ASSERT_EQ(first.code, 0) << first.error;
   EXPECT_EQ(first.out, "");
   EXPECT_THAT(first.error, HasSubstr("8 of 8: snapkv(8,pool=max), budget 24, block 96\n"));
   EXPECT_EQ(lines("out.csv"), 1U + 8U * 4U);
-  const Outcome more =
+  const test::Called more =
       sweep("out.csv", {"--policies", "h2o,keydiff", "--budgets", "24", "--limit", "retained=24"});
   ASSERT_EQ(more.code, 0) << more.error;
   EXPECT_THAT(more.error, HasSubstr("1 of 2: h2o, budget 24, block 32: already there"));
@@ -104,13 +89,13 @@ TEST_F(CliSweep, WhatIsWrongIsSaidBeforeTheWork) {
       {{"--policies", "h2o"}, "--budgets"},
   };
   for (const auto& [arguments, message] : cases) {
-    const Outcome outcome = sweep("wrong.csv", arguments);
+    const test::Called outcome = sweep("wrong.csv", arguments);
     EXPECT_EQ(outcome.code, 2) << message;
     EXPECT_THAT(outcome.error, HasSubstr(message));
   }
   EXPECT_FALSE(std::filesystem::exists(path("wrong.csv")));
   std::ofstream(path("mine.csv")) << "my,own,table\n";
-  const Outcome foreign = sweep("mine.csv", {"--policies", "h2o", "--budgets", "9"});
+  const test::Called foreign = sweep("mine.csv", {"--policies", "h2o", "--budgets", "9"});
   EXPECT_EQ(foreign.code, 1);
   EXPECT_THAT(foreign.error, HasSubstr("is not a sweep"));
   EXPECT_EQ(lines("mine.csv"), 1U);

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "app/cli/commands.h"
+#include "tests/app/cli_call.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -20,16 +20,11 @@ class ExportTest : public ::testing::Test {
  protected:
   void SetUp() override { test::write_synthetic_trace(folder / "t.h5"); }
 
-  int call(std::vector<std::string> words) {
-    words.insert(words.begin(), "kvloupe");
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    ::testing::internal::CaptureStderr();
-    ::testing::internal::CaptureStdout();
-    const int code = cli::run(static_cast<int>(argv.size()), argv.data());
-    error = ::testing::internal::GetCapturedStderr();
-    output = ::testing::internal::GetCapturedStdout();
-    return code;
+  int call(const std::vector<std::string>& words) {
+    const test::Called called = test::call(words);
+    error = called.error;
+    output = called.out;
+    return called.code;
   }
   std::string trace() const { return (folder / "t.h5").string(); }
   std::string out(const char* name) const { return (folder / name).string(); }

@@ -10,9 +10,9 @@
 #include <sstream>
 
 #include "analysis/error.h"
-#include "app/cli/commands.h"
 #include "app/job/assets.h"
 #include "app/lesson/set_text.h"
+#include "tests/app/cli_call.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -63,16 +63,11 @@ class HandoutTest : public ::testing::Test {
     test::write_synthetic_trace(folder / "t.h5");
     std::ofstream(folder / "l.md") << kLesson;
   }
-  int call(std::vector<std::string> words) {
-    words.insert(words.begin(), {"kvloupe", "lesson"});
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    ::testing::internal::CaptureStderr();
-    ::testing::internal::CaptureStdout();
-    const int code = cli::run(static_cast<int>(argv.size()), argv.data());
-    error = ::testing::internal::GetCapturedStderr();
-    output = ::testing::internal::GetCapturedStdout();
-    return code;
+  int call(const std::vector<std::string>& words) {
+    const test::Called called = test::call({"lesson"}, words);
+    error = called.error;
+    output = called.out;
+    return called.code;
   }
   std::string path(const char* name) const { return (folder / name).string(); }
   /// The text that a reader of the PDF can select.

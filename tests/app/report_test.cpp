@@ -17,8 +17,8 @@
 #include "analysis/error.h"
 #include "analysis/study/database.h"
 #include "analysis/study/study_table.h"
-#include "app/cli/commands.h"
 #include "app/plot/ticks.h"
+#include "tests/app/cli_call.h"
 #include "tests/figure/well_formed.h"
 #include "tests/support/synthetic_study.h"
 #include "tests/support/temporary_folder.h"
@@ -369,21 +369,10 @@ TEST_F(ReportOfStudy, NamesFromTheFileAreTextAndNothingElse) {
 
 class CliReport : public ReportOfStudy {
  protected:
-  struct Outcome {
-    int code = 0;
-    std::string error;
-  };
-  static Outcome call(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"kvloupe", "report"});
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    Outcome outcome;
-    outcome.code = cli::run(static_cast<int>(argv.size()), argv.data());
-    EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
-    outcome.error = testing::internal::GetCapturedStderr();
-    return outcome;
+  static test::Called call(const std::vector<std::string>& arguments) {
+    test::Called called = test::call({"report"}, arguments);
+    EXPECT_EQ(called.out, "");
+    return called;
   }
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
   std::string content(const std::string& name) const {
@@ -394,15 +383,15 @@ class CliReport : public ReportOfStudy {
 
 TEST_F(CliReport, WritesBothFilesOrNone) {
   const std::string results = path_.string();
-  const Outcome written = call({results, "--loss", "retained_mass", "--at-most", "0.75", "--risk",
-                                "10%", "-o", file("r.html"), "-o", file("r.pdf")});
+  const test::Called written = call({results, "--loss", "retained_mass", "--at-most", "0.75",
+                                     "--risk", "10%", "-o", file("r.html"), "-o", file("r.pdf")});
   EXPECT_EQ(written.code, 0) << written.error;
   EXPECT_THAT(content("r.html"), HasSubstr("is at most 10 % for all 3 policies together"));
   EXPECT_THAT(content("r.pdf"), StartsWith("%PDF-"));
 
   const auto refused = [&](std::vector<std::string> more, int code, const std::string& said) {
     more.insert(more.begin(), results);
-    const Outcome outcome = call(std::move(more));
+    const test::Called outcome = call(std::move(more));
     EXPECT_EQ(outcome.code, code);
     EXPECT_THAT(outcome.error, HasSubstr(said));
     EXPECT_EQ(std::count(outcome.error.begin(), outcome.error.end(), '\n'), 1) << outcome.error;

@@ -20,8 +20,8 @@
 #include "analysis/policy/policy_files.h"
 #include "analysis/policy/policy_text.h"
 #include "analysis/replay/replay.h"
-#include "app/cli/commands.h"
 #include "app/window/state/preferences.h"
+#include "tests/app/cli_call.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -45,24 +45,6 @@ const bool loaded = [] {
   load_plugin(module_path("witnesses"));  // twice is once
   return true;
 }();
-
-struct Outcome {
-  int code = 0;
-  std::string out, error;
-};
-
-Outcome call(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "kvloupe");
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  Outcome outcome;
-  outcome.code = cli::run(static_cast<int>(argv.size()), argv.data());
-  outcome.out = testing::internal::GetCapturedStdout();
-  outcome.error = testing::internal::GetCapturedStderr();
-  return outcome;
-}
 
 std::string content(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -236,10 +218,10 @@ TEST_F(Plugins, AreInTheCatalogueAndItsPages) {
   ASSERT_NE(origin_of("smallkeys"), nullptr);
   EXPECT_EQ(origin_of("smallkeys")->file, file);
   EXPECT_EQ(origin_of("keynorm"), nullptr);
-  const Outcome table = call({"policies"});
+  const test::Called table = test::call({"policies"});
   EXPECT_THAT(table.out,
               AllOf(HasSubstr("\nsmallkeys "), HasSubstr("plugin: " + file), HasSubstr("power=1")));
-  const auto json = nlohmann::json::parse(call({"policies", "--json"}).out);
+  const auto json = nlohmann::json::parse(test::call({"policies", "--json"}).out);
   const auto found = std::find_if(json["policies"].begin(), json["policies"].end(),
                                   [](const auto& one) { return one["name"] == "smallkeys"; });
   ASSERT_NE(found, json["policies"].end());
@@ -298,8 +280,8 @@ TEST_F(Plugins, AScoreThatFailsSaysWhichAndWhere) {
 }
 
 TEST_F(Plugins, TheProgramEndsWithOneLine) {
-  const Outcome outcome = call({"replay", path(), "--policy", "b_throws", "--budget", "20",
-                                "--json", (*folder_ / "kept.json").string()});
+  const test::Called outcome = test::call({"replay", path(), "--policy", "b_throws", "--budget",
+                                           "20", "--json", (*folder_ / "kept.json").string()});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.error, HasSubstr("bad_scores.so: the score b_throws at layer 1, head 1"));
   EXPECT_EQ(std::count(outcome.error.begin(), outcome.error.end(), '\n'), 1);
@@ -331,7 +313,7 @@ TEST_F(Plugins, APluginThatIsWrongIsRefusedInOneLine) {
            Refused{13, "x_source needs a summary, a formula and a source"},
        }) {
     const std::string file = module_path("bad_plugin_" + std::to_string(number));
-    const Outcome outcome = call({"policies", "--plugin", file});
+    const test::Called outcome = test::call({"policies", "--plugin", file});
     EXPECT_EQ(outcome.code, 1) << number;
     EXPECT_EQ(outcome.out, "") << number;
     EXPECT_THAT(outcome.error,
@@ -344,7 +326,7 @@ TEST_F(Plugins, APluginThatIsWrongIsRefusedInOneLine) {
 
 TEST_F(Plugins, WhatIsNotASharedLibraryIsRefused) {
   const auto said = [](const std::string& file) {
-    const Outcome outcome = call({"policies", "--plugin", file});
+    const test::Called outcome = test::call({"policies", "--plugin", file});
     EXPECT_EQ(outcome.code, 1);
     EXPECT_EQ(std::count(outcome.error.begin(), outcome.error.end(), '\n'), 1) << outcome.error;
     return outcome.error;
@@ -369,14 +351,14 @@ TEST_F(Plugins, WhatIsNotASharedLibraryIsRefused) {
 
 TEST_F(Plugins, TheOptionIsGivenWithEveryVerbAndRepeated) {
   const std::string one = module_path("small_keys");
-  EXPECT_EQ(call({"--plugin", one, "policies", "--plugin", module_path("plain_c")}).code, 0);
-  EXPECT_EQ(call({"policies", "--plugin", one, "--plugin", module_path("plain_c")}).code, 0);
+  EXPECT_EQ(test::call({"--plugin", one, "policies", "--plugin", module_path("plain_c")}).code, 0);
+  EXPECT_EQ(test::call({"policies", "--plugin", one, "--plugin", module_path("plain_c")}).code, 0);
   // It takes one file, and leaves the rest of the line alone.
-  const Outcome replay = call({"replay", "--plugin", one, path(), "--policy", "smallkeys",
-                               "--budget", "20", "--steps", "last"});
+  const test::Called replay = test::call({"replay", "--plugin", one, path(), "--policy",
+                                          "smallkeys", "--budget", "20", "--steps", "last"});
   EXPECT_EQ(replay.code, 0) << replay.error;
   EXPECT_THAT(replay.out, HasSubstr("smallkeys, budget 20"));
-  EXPECT_EQ(call({"policies", "--plugin"}).code, 2);
+  EXPECT_EQ(test::call({"policies", "--plugin"}).code, 2);
 }
 
 TEST_F(Plugins, PreferencesThatNameWrongFilesAreLinesAndNoMore) {

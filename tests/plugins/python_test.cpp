@@ -20,7 +20,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/replay/replay.h"
-#include "app/cli/commands.h"
+#include "tests/app/cli_call.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -116,15 +116,7 @@ class PythonPolicy : public testing::Test {
   static void TearDownTestSuite() { delete folder_; }
 
   static int call(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), "kvloupe");
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    const int code = cli::run(static_cast<int>(argv.size()), argv.data());
-    testing::internal::GetCapturedStdout();
-    testing::internal::GetCapturedStderr();
-    return code;
+    return test::call(std::move(arguments)).code;
   }
   static std::string spec(const std::string& function, const std::string& more = "") {
     return "python(\"" + (*folder_ / "own.py").string() + ":" + function + "\"" + more + ")";

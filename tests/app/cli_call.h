@@ -1,0 +1,38 @@
+#pragma once
+// The command line kvloupe, run in this process.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "app/cli/commands.h"
+
+namespace kvloupe::test {
+
+struct Called {
+  int code = 0;  // the exit code
+  std::string out, error;
+};
+
+/// `words` are what follows the program's name. What it prints goes to the result alone.
+inline Called call(std::vector<std::string> words, const char* commit = "unknown") {
+  words.insert(words.begin(), "kvloupe");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Called called;
+  called.code = cli::run(static_cast<int>(argv.size()), argv.data(), commit);
+  called.out = testing::internal::GetCapturedStdout();
+  called.error = testing::internal::GetCapturedStderr();
+  return called;
+}
+
+/// The same for words of which some come from elsewhere.
+inline Called call(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return call(std::move(words));
+}
+
+}  // namespace kvloupe::test
