@@ -13,8 +13,13 @@ from pathlib import Path
 
 from usage import answer_help
 
-import h5py
-import numpy as np
+if __name__ == "__main__":
+    answer_help(__doc__)
+try:
+    import h5py
+    import numpy as np
+except ImportError as missing:
+    sys.exit(f"claims_check.py: {missing}; run it with build/python/bin/python (scripts/test-python.sh --prepare makes it)")
 
 SHARE = 0.2  # the budget of all rows with a policy
 BLOCK = 128
@@ -137,7 +142,6 @@ def numbers_of(path):
 
 
 def main():
-    answer_help(__doc__)
     if len(sys.argv) not in (2, 3) or not all(one.isdigit() and int(one) for one in sys.argv[2:]):
         sys.exit("claims_check.py: takes FOLDER [COUNT]")
     folder = Path(sys.argv[1])
