@@ -6,11 +6,14 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
 
 #include "app/session/session.h"
+#include "app/window/shell/last_session.h"
+#include "app/window/state/recent_files.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/support/synthetic_evaluation.h"
@@ -162,6 +165,31 @@ TEST_F(OpenedFiles, ASessionWhoseTraceHasMovedIsTakenWithTheTraceOpenedNext) {
   open((folder_ / "moved.h5").string());
   saved.trace = (folder_ / "moved.h5").string();
   EXPECT_EQ(window::session_text(state()), window::session_text(saved));
+}
+
+TEST_F(OpenedFiles, WhatIsShownWhenAnErrorEndsTheWindowIsKept) {
+  const std::filesystem::path list = folder_ / "my state" / "recent";
+  EXPECT_EQ(window::keep_last_session(w(), list), "") << "nothing is shown";
+  EXPECT_FALSE(std::filesystem::exists(list.parent_path()));
+  open(large_);
+  state().selection.layer = 4;
+  state().policy_a = parse_policy("tova");
+  driver_->settle();
+  EXPECT_EQ(window::keep_last_session(w(), {}), "") << "there is no place for it";
+  std::ofstream(folder_ / "file") << "no folder";
+  EXPECT_EQ(window::keep_last_session(w(), folder_ / "file" / "recent"), "");
+  const std::string told = window::keep_last_session(w(), list);
+  const std::string session = (list.parent_path() / "last-session.json").string();
+  EXPECT_THAT(told, HasSubstr("kvloupe --session '" + session + "'"));
+  const std::string saved = window::session_text(state());
+
+  driver_.reset();
+  window::Workspace::Host host;
+  host.recent_files = list;
+  driver_ = std::make_unique<WindowDriver>(1280, 800, host);
+  ASSERT_EQ(window::RecentFiles(list).files().front(), session);
+  open(session);
+  EXPECT_EQ(window::session_text(state()), saved);
 }
 
 }  // namespace

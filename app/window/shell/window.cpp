@@ -1,6 +1,9 @@
 #include "app/window/shell/window.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +17,7 @@
 #include "analysis/trace/model_place.h"
 #include "app/scene/png_encoder.h"
 #include "app/session/session.h"
+#include "app/window/shell/last_session.h"
 #include "app/window/shell/surface.h"
 #include "app/window/shell/workspace.h"
 
@@ -114,6 +118,22 @@ int take_screenshot(Surface& surface, Workspace& workspace, const std::string& p
   return 0;
 }
 
+void show_until_closed(Surface& surface, Workspace& workspace) {
+  int frames_left = kFramesPerEvent;
+  while (!surface.closing()) {
+    if (frames_left > 0 || surface.has_input() || workspace.wants_frame()) {
+      surface.wait(0.0);
+      --frames_left;
+    } else {
+      surface.wait(workspace.animating() ? kWhilePlaying
+                   : workspace.settled() ? kSleep
+                                         : kWhileComputing);
+      frames_left = kFramesPerEvent;
+    }
+    one_frame(surface, workspace);
+  }
+}
+
 }  // namespace
 
 int run_window(const WindowOptions& options) {
@@ -146,18 +166,12 @@ int run_window(const WindowOptions& options) {
   surface.on_drop([&](const std::vector<std::string>& paths) {
     if (!paths.empty()) workspace.open(paths.front());
   });
-  int frames_left = kFramesPerEvent;
-  while (!surface.closing()) {
-    if (frames_left > 0 || surface.has_input() || workspace.wants_frame()) {
-      surface.wait(0.0);
-      --frames_left;
-    } else {
-      surface.wait(workspace.animating() ? kWhilePlaying
-                   : workspace.settled() ? kSleep
-                                         : kWhileComputing);
-      frames_left = kFramesPerEvent;
-    }
-    one_frame(surface, workspace);
+  try {
+    show_until_closed(surface, workspace);
+  } catch (...) {
+    const std::string kept = keep_last_session(workspace, host.recent_files);
+    if (!kept.empty()) fmt::print(stderr, "kvloupe: {}\n", kept);
+    throw;  // the command line reports it
   }
   return 0;
 }
