@@ -30,7 +30,7 @@ SeriesLook series_look(const Style& style, int place) {
   const Colour violet = style.theme == Theme::light  ? c.pivot
                         : style.theme == Theme::dark ? Colour{0x98, 0x50, 0xF8}
                                                      : Colour{0xA0, 0x70, 0xFF};
-  const std::array<SeriesLook, kSeriesLooks> looks{{
+  const std::array<SeriesLook, kSeriesColours> looks{{
       {c.retained, {}, MarkerShape::circle, true},
       {c.evicted, {4.0, 1.5}, MarkerShape::circle, false},
       {c.protected_, {1.2, 1.2}, MarkerShape::square, true},
@@ -40,7 +40,15 @@ SeriesLook series_look(const Style& style, int place) {
       {c.ink, {2.4, 1.2}, MarkerShape::triangle_down, true},
       {violet, {8.0, 2.0}, MarkerShape::diamond, false},
   }};
-  return looks[static_cast<std::size_t>(place % kSeriesLooks)];
+  SeriesLook look = looks[static_cast<std::size_t>(place % kSeriesColours)];
+  const int round = place % kSeriesLooks / kSeriesColours;
+  if (round == 1) {
+    look.filled = !look.filled;
+    look.width *= 0.55;
+  } else if (round == 2) {
+    look.shape = MarkerShape::star;
+  }
+  return look;
 }
 
 SeriesLook chance_look(const Style& style) {

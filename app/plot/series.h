@@ -18,8 +18,10 @@ struct SeriesLook {
   bool marked = true;  // whether the sample in a legend has a mark
 };
 
+/// The number of colours; further series have them again, with other marks and thinner lines.
+inline constexpr int kSeriesColours = 8;
 /// The number of looks; further series repeat them.
-inline constexpr int kSeriesLooks = 8;
+inline constexpr int kSeriesLooks = 24;
 
 /// The look of the series with this index: blue and vermillion first, like policies A and B.
 SeriesLook series_look(const Style& style, int place);

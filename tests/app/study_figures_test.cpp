@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -21,6 +22,7 @@
 #include "app/cli/commands.h"
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
+#include "app/figure/figures/of_study.h"
 #include "app/plot/series.h"
 #include "app/request/figure_service.h"
 #include "app/scene/text_metrics.h"
@@ -121,6 +123,47 @@ TEST_F(StudyFigures, WhatIsNotKnownIsLeftOutAndSaid) {
   EXPECT_THAT(made.figure->caption(), HasSubstr("The study is not finished"));
   for (const auto& row : test::csv_rows(*make("study-ranks").figure))
     EXPECT_EQ(row.at("prompts"), row.at("budget") == "10%" ? "6" : "8");
+}
+
+TEST_F(StudyFigures, AMeasureOfTheFullCacheIsNotTheFirstThatComparesPolicies) {
+  change("UPDATE replay_values SET value = 0.5 WHERE measure = 0");  // perturbation_l1, for all
+  for (const std::string name : {"study-budget", "study-ranks", "study-prompts"}) {
+    EXPECT_THAT(make(name).figure->caption(), Not(HasSubstr(described("perturbation_l1").title)))
+        << name;
+    EXPECT_THAT(make(name).figure->caption(), HasSubstr(described("retained_mass").title)) << name;
+    EXPECT_THAT(make(name, {{"measure", "perturbation_l1"}}).figure->caption(),
+                HasSubstr(described("perturbation_l1").title))
+        << "chosen, " << name;
+  }
+  // Where no measure differs, the first is shown.
+  change("UPDATE replay_values SET value = 0.5");
+  EXPECT_THAT(make("study-budget").figure->caption(),
+              HasSubstr(described("perturbation_l1").title));
+}
+
+TEST_F(StudyFigures, RanksNameTheirMeasureAndWhatTheFirstRankIs) {
+  const TextMetrics fonts;
+  const auto expect_titles = [&](const std::string& measure, const std::string& axis) {
+    const MadeFigure made = make("study-ranks", {{"measure", measure}});
+    const Scene scene = page_of(find_figure("study-ranks"), made, {}, fonts);
+    EXPECT_EQ(scene.axes.front().x.label, axis);
+    const auto names_measure = [&](const Item& item) {
+      const Text* text = std::get_if<Text>(&item);
+      return text != nullptr && text->text == described(measure).title;
+    };
+    EXPECT_TRUE(std::any_of(scene.items.begin(), scene.items.end(), names_measure)) << measure;
+  };
+  expect_titles("retained_mass", "Mean rank (1 is best)");
+  EXPECT_THAT(make("study-ranks").figure->caption(), HasSubstr("not worse than the best"));
+  // A measure without a better side has no best policy.
+  change("UPDATE measures SET name = 'key_attention_correlation' WHERE name = 'retained_mass'");
+  ASSERT_EQ(described("key_attention_correlation").better, Better::neither);
+  expect_titles("key_attention_correlation", "Mean rank (1 is smallest)");
+  const std::string caption =
+      make("study-ranks", {{"measure", "key_attention_correlation"}}).figure->caption();
+  EXPECT_THAT(caption, Not(HasSubstr("best")));
+  EXPECT_THAT(caption, Not(HasSubstr("worse")));
+  EXPECT_THAT(caption, HasSubstr("not larger than the smallest; open: larger"));
 }
 
 TEST_F(StudyFigures, RanksBesideTheRankOfChance) {

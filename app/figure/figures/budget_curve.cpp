@@ -278,7 +278,7 @@ class BudgetCurve final : public Figure {
     for (const Curves& one : policies) {
       std::string title = policies.size() > 1 ? one.policy : "";
       if (has_legend(request) && one.safe >= 0) {
-        title += (title.empty() ? "safe from N\u00A0=\u00A0" : ", safe from N\u00A0=\u00A0") +
+        title += (title.empty() ? "safe from\u00A0" : ", safe from\u00A0") +
                  format_count(std::lround(budgets[static_cast<std::size_t>(one.safe)]));
       }
       grid.panels.push_back({std::move(title), x, y});

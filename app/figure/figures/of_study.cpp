@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <limits>
 #include <utility>
 
 #include "analysis/error.h"
@@ -59,6 +60,34 @@ std::size_t place_of(const FigureInfo& info, const char* what, const std::string
                   fmt::join(shown, ", ")));
 }
 
+/// Whether any two policies differ in the measure: one of the full cache has the same value for
+/// all.
+bool tells_policies_apart(const MeasureTable& table) {
+  for (std::size_t b = 0; b < table.budgets.size(); ++b) {
+    for (std::size_t prompt = 0; prompt < table.prompts.size(); ++prompt) {
+      double first = std::numeric_limits<double>::quiet_NaN();
+      for (std::size_t p = 0; p < table.policies.size(); ++p) {
+        const double value = table.value(p, b, prompt);
+        if (!std::isfinite(value)) continue;
+        if (std::isfinite(first) && value != first) return true;
+        first = value;
+      }
+    }
+  }
+  return false;
+}
+
+/// The place of the first measure in which policies differ; 0 where there is none.
+std::size_t first_that_differs(const StudyTable& study, const std::vector<std::string>& measures) {
+  for (std::size_t m = 0; m < measures.size(); ++m) {
+    const int measure = study.measure(measures[m]);
+    for (const std::string& block : blocks_of(study, measure)) {
+      if (tells_policies_apart(measure_table(study, measure, block))) return m;
+    }
+  }
+  return 0;
+}
+
 /// Whether a choice names a measure by head.
 bool is_head_measure(const ChoiceInfo& choice) {
   return choice.name == "x" || choice.name == "y" || choice.name == "colour";
@@ -87,7 +116,9 @@ std::string why_no_study(const Evaluation& evaluation) {
 
 ChoiceInfo study_measure_choice() {
   return name_choice("measure", "Measure",
-                     "A measure of the study; first: the first in the study file", kFirst);
+                     "A measure of the study; first: the first in the study file, or, between "
+                     "policies, the first in which they differ",
+                     kFirst);
 }
 
 ChoiceInfo head_measure_choice(std::string name, std::string title, std::string tooltip,
@@ -162,7 +193,10 @@ MeasureTable chosen_table(const FigureInput& input, bool by_head, const std::str
   const std::string path = study.path.string();
   if (measures.empty()) throw WorkError(path + ": has no values yet; let the study go on first");
   const std::string& chosen = only.empty() ? input.choice("measure") : only;
-  const int measure = study.measure(measures[place_of(*input.info, "measure", chosen, measures)]);
+  const std::size_t place = !by_head && chosen == kFirst
+                                ? first_that_differs(study, measures)
+                                : place_of(*input.info, "measure", chosen, measures);
+  const int measure = study.measure(measures[place]);
   const std::vector<std::string> blocks = blocks_of(study, measure);
   MeasureTable table = measure_table(
       study, measure, blocks[place_of(*input.info, "block", input.choice("block"), blocks)]);

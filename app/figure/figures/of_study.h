@@ -33,9 +33,10 @@ Bounds bounds_of(const StudyMeasure& measure);
 /// Why a file is not a study with values, in the words of FigureInfo::unfit; empty if it is one.
 std::string why_no_study(const Evaluation& evaluation);
 
-/// The chosen measure at the chosen block size: of those with values by head alone where `by_head`;
-/// `only`: not the chosen but this one. Throws UsageError for names that the file does not
-/// have, with those that it has, and WorkError where no item with values is done.
+/// The chosen measure at the chosen block size: of those with values by head alone where `by_head`,
+/// else "first" is the first in which policies differ; `only`: not the chosen but this one. Throws
+/// UsageError for names that the file does not have, with those that it has, and WorkError where no
+/// item with values is done.
 MeasureTable chosen_table(const FigureInput& input, bool by_head = false,
                           const std::string& only = "");
 /// Places in the table of what is chosen. Throw UsageError for what it does not have.

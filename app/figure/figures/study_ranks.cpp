@@ -45,6 +45,8 @@ class StudyRanks final : public Figure {
   std::vector<std::string> policies;  // the best first, by the mean over the budgets
   std::vector<std::string> chance;    // [policies] chance_names()
   std::vector<Ranked> budgets;        // ranks in the order of `policies`
+  std::string measure;                // by which they are ranked: above the panels
+  bool has_best = true;               // whether rank 1 is more than the smallest value
   std::string caption_text;
 
   double natural_height(const DrawRequest& request) const override {
@@ -54,7 +56,9 @@ class StudyRanks final : public Figure {
   Scene draw(const DrawRequest& request) const override {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
-    const std::vector<Axes> axes = add_panels(scene, style, panels(columns(request)));
+    scene.add(make_text(style, fit_words(style, measure, style.text, request.width - 4.0),
+                        {2.0, 2.0 + style.fonts->cap_height() * style.text}));
+    const std::vector<Axes> axes = add_panels(scene, style, panels(style, columns(request)));
     for (std::size_t b = 0; b < axes.size(); ++b) draw_panel(scene, style, axes[b], budgets[b]);
     keep_fitting_texts(scene);
     return scene;
@@ -82,7 +86,7 @@ class StudyRanks final : public Figure {
   }
   /// The height with so many columns and so much room for each policy.
   double height(const DrawRequest& request, int columns, double row) const {
-    PanelGrid flat = panels(columns);
+    PanelGrid flat = panels(request.style, columns);
     flat.aspect = 1e9;  // the height of all but the plots
     const auto across = static_cast<std::size_t>(columns);
     const std::size_t rows = (budgets.size() + across - 1) / across;
@@ -92,7 +96,7 @@ class StudyRanks final : public Figure {
   /// As few as the width has room for, more where a given height has no room for the names of all
   /// policies below each other.
   int columns(const DrawRequest& request) const {
-    const double least = 1.15 * request.style.small;  // a line of names
+    const double least = 1.3 * request.style.small;  // a line of names
     int columns = fewest_columns(request.width);
     while (columns < static_cast<int>(budgets.size()) &&
            height(request, columns, least) > request.height) {
@@ -101,8 +105,8 @@ class StudyRanks final : public Figure {
     return columns;
   }
 
-  PanelGrid panels(int columns) const {
-    PanelGrid grid{.columns = columns, .beside = 6.0};
+  PanelGrid panels(const Style& style, int columns) const {
+    PanelGrid grid{.columns = columns, .top = 2.0 + 1.4 * style.text, .beside = 6.0};
     const auto most = static_cast<double>(policies.size());
     ValueRange range;
     for (const Ranked& one : budgets) {
@@ -116,10 +120,11 @@ class StudyRanks final : public Figure {
     // Bars that go on where there are no ranks are cut.
     range = within(range.padded(0.02), {0.5, most + 0.5});
     for (const Ranked& one : budgets) {
-      grid.panels.push_back(Panel{.title = budget_text(one.budget),
-                                  .x = x_axis("Mean rank (1 is best)", range),
-                                  .y = name_axis(policies),
-                                  .x_grid = true});
+      grid.panels.push_back(Panel{
+          .title = budget_text(one.budget),
+          .x = x_axis(has_best ? "Mean rank (1 is best)" : "Mean rank (1 is smallest)", range),
+          .y = name_axis(policies),
+          .x_grid = true});
     }
     return grid;
   }
@@ -231,25 +236,33 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     for (const std::size_t place : order) sorted.push_back(one.ranks.mean_ranks[place]);
     one.ranks.mean_ranks = std::move(sorted);
   }
+  figure->measure = measure.title;
+  figure->has_best = measure.better != Better::neither;
   const char* direction = measure.better == Better::larger    ? "the largest value is best"
                           : measure.better == Better::smaller ? "the smallest value is best"
                                                               : "the smallest value is rank 1";
+  const bool drawn_chance = std::any_of(figure->chance.begin(), figure->chance.end(),
+                                        [](const std::string& name) { return !name.empty(); });
   figure->caption_text = fmt::format(
       "Policies ranked on each prompt by {}{} ({}){}: mean ranks. Bars are as long as Nemenyi's "
       "critical difference (α = 0.05, studentized range computed for infinitely many degrees of "
-      "freedom, Demšar 2006): two policies differ if their bars do not overlap. Filled: not worse "
-      "than the best; open: worse. Friedman test (Iman and Davenport's F): {}.{}{}{}",
+      "freedom, Demšar 2006): two policies differ if their bars do not overlap. Filled: {}. "
+      "Friedman test (Iman and Davenport's F): {}.{}{}{}",
       measure.title, task_text(measure), direction,
-      table.block == "capture" ? "" : ", block " + table.block, tests_text(figure->budgets),
+      table.block == "capture" ? "" : ", block " + table.block,
+      figure->has_best ? "not worse than the best; open: worse"
+                       : "not larger than the smallest; open: larger",
+      tests_text(figure->budgets),
       std::any_of(figure->budgets.begin(), figure->budgets.end(),
                   [](const Ranked& one) { return one.ranks.p >= kRankAlpha; })
-          ? " Where p is 0.05 or more, no policy counts as worse."
+          ? (figure->has_best ? " Where p is 0.05 or more, no policy counts as worse."
+                              : " Where p is 0.05 or more, no policy counts as larger.")
           : "",
-      std::any_of(figure->chance.begin(), figure->chance.end(),
-                  [](const std::string& name) { return !name.empty(); })
-          ? " Dashed: random with what the policies protect; a score with a larger rank does not "
-            "help."
-          : "",
+      !drawn_chance ? ""
+      : figure->has_best
+          ? " Dashed: random with what the policies protect; a score with a larger rank does "
+            "not help."
+          : " Dashed: random with what the policies protect.",
       unfinished_text(*input.evaluation->study));
   return figure;
 }
