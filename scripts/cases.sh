@@ -2,7 +2,7 @@
 # Writes docs/cases.md and its figures: for each policy one prompt that the full cache answers and the policy does not,
 # followed to the heads that lost the needle and rescued in the running model. scripts/cases.sh [FOLDER]
 # Prompts and traces are those of scripts/claims.sh in FOLDER (build/claims-100); results go to FOLDER/cases. What is there is
-# kept. RUNS (18): runs of the model for each case, THREADS (2): of each run. Needs build/bin and python3.
+# kept. RUNS (100): at most so many runs of the model for each case, THREADS (2): of each run. Needs build/bin and python3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/usage.sh
@@ -14,7 +14,7 @@ while read -r policy prompt right; do
   trace=$(printf '%s/traces/needle-1000-%05d.h5' "$folder" "$prompt")
   [ -e "$trace" ] || { echo "cases.sh: $trace is missing; run scripts/claims.sh 100 $folder" >&2; exit 1; }
   build/bin/kvloupe-capture rescue --model build/real-model/model.gguf --trace "$trace" --policy "$policy" --budget 50% \
-    --segment needle --expect " $right" --runs "${RUNS:-18}" --dtype f32 --threads "${THREADS:-2}" --progress none \
+    --segment needle --expect " $right" --runs "${RUNS:-100}" --dtype f32 --threads "${THREADS:-2}" --progress none \
     -o "$folder/cases/$name.json"
   build/bin/kvloupe follow "$trace" --segment needle --policy "$policy" --budget 50% --json "$folder/cases/$name-follow.json" \
     > /dev/null

@@ -120,14 +120,15 @@ prompt, blocks of {first["block"]}. The prompts are needles in some 1 000 tokens
 because other policies answer them: each is an example of how a policy fails, not of how often. `kvloupe follow` says which heads read
 the needle and lost it ([follow.md](follow.md)); `kvloupe-capture rescue` keeps the needle in some heads and runs the model again.
 A head is written LAYER.HEAD. In the figures: the replay's blame, the gain when the needle is kept in that head alone, the change
-when the full cache loses it there; heads that were not run are empty, the smallest sets are shaded.
+when the full cache loses it there; heads that were not run are empty, the smallest sets are shaded. The search tries heads in the
+order of the replay's blame: of several sets that would do, it finds one whose heads come early in this order.
 
 {again}{cases}
 
 ## The commands
 
     scripts/claims.sh 100 {folder}      # prompts and traces
-    scripts/cases.sh {folder}           # all cases, their figures and this page; RUNS=40 searches longer
+    scripts/cases.sh {folder}           # all cases, their figures and this page; RUNS=20 searches less
 
 One case by itself, here the first:
 
