@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/support/synthetic_evaluation.h"
+#include "tests/support/synthetic_study.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -82,6 +84,73 @@ TEST_F(OpenedFiles, ATraceIsTheSameFromAFramesBeginToItsEnd) {
   EXPECT_FALSE(w().results.opening());
   driver_->settle();
   EXPECT_EQ(w().notice, "");
+}
+
+/// Keeps all background jobs waiting as long as it lives.
+class Held {
+ public:
+  explicit Held(window::Results& results) {
+    for (job::JobQueue* queue : {&results.quick(), &results.all_layers(), &results.comparing()}) {
+      for (int thread = 0; thread < 4; ++thread)
+        queue->submit([free = free_](Progress&) { free.wait(); });
+    }
+  }
+  ~Held() { end_.set_value(); }
+
+ private:
+  std::promise<void> end_;
+  std::shared_future<void> free_ = end_.get_future().share();
+};
+
+TEST_F(OpenedFiles, NoPictureOfTheTraceBeforeIsLeftToClickOn) {
+  open(large_);
+  state().tiles[0] = window::TileState{.view = "overview"};
+  state().tile_count = 1;
+  driver_->settle();
+  ASSERT_NE(w().tiles[0].scene(), nullptr);
+  const double aspect = w().tiles[0].need(state().tiles[0], w().metrics, 1.0).aspect;
+  w().open(small_);
+  wait_for_the_reader();
+  {
+    const Held held(w().results);
+    driver_->frames(3);
+    EXPECT_EQ(shown(), "small.h5");
+    EXPECT_EQ(w().tiles[0].scene(), nullptr);
+    EXPECT_EQ(w().grid.scene(), nullptr);
+    EXPECT_EQ(w().tiles[0].need(state().tiles[0], w().metrics, 1.0).aspect, aspect)
+        << "the tile keeps its place";
+  }
+  driver_->settle();
+  EXPECT_NE(w().tiles[0].scene(), nullptr);
+  EXPECT_EQ(w().notice, "");
+}
+
+TEST_F(OpenedFiles, AHeadOfAStudysLargerModelIsNotSelectedInASmallerTrace) {
+  write_synthetic_study(folder_ / "study.sqlite");  // 3 layers
+  open(small_);
+  w().open((folder_ / "study.sqlite").string());
+  driver_->settle();
+  state().tile_count = 1;
+  const auto click = [&](int layer) {
+    for (const figure::PickRegion& region : w().tiles[0].scene()->regions) {
+      if (region.target.layer != layer || region.target.head != 1) continue;
+      const figure::Point centre = region.rect.centre();
+      driver_->click(w().tiles[0].origin().x + static_cast<float>(centre.x) * w().tiles[0].scale(),
+                     w().tiles[0].origin().y + static_cast<float>(centre.y) * w().tiles[0].scale());
+      return driver_->frames(2);
+    }
+    FAIL() << "no head " << layer << ".1";
+  };
+  state().tiles[0] = window::TileState{.view = "study-heads"};
+  driver_->settle();
+  ASSERT_NE(w().tiles[0].scene(), nullptr) << w().tiles[0].error();
+  click(0);
+  EXPECT_EQ(state().selection.layer, 0);
+  EXPECT_EQ(state().selection.head, 1);
+  EXPECT_EQ(w().notice, "");
+  click(2);
+  EXPECT_EQ(state().selection.layer, 0);
+  EXPECT_THAT(w().notice, HasSubstr("has no layer 2, head 1: it has 2 layers of up to 2 heads"));
 }
 
 TEST_F(OpenedFiles, ResultsAreTheSameFromAFramesBeginToItsEnd) {

@@ -437,6 +437,7 @@ void Workspace::do_what_was_asked() {
   // An action may ask for more actions.
   while (!actions_.empty()) {
     for (const Action& action : std::exchange(actions_, {})) perform(action);
+    keep_in_range(state, results);
   }
 }
 

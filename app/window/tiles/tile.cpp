@@ -182,15 +182,15 @@ TileNeed Tile::need(const TileState& tile, const figure::TextMetrics& metrics, d
   if (!view) return {};
   TileNeed need =
       with_least_room({view->aspect, view->zoom == figure::Zoom::linked}, view->aspect, unit);
-  const auto picture = shown_view_ == tile.view ? picture_.value() : nullptr;
-  if (!picture) return need;
-  if (picture->figure.figure != aspect_of_) {
+  if (shown_view_ != tile.view) return need;
+  const auto picture = picture_.value();
+  if (picture && picture->figure.figure != aspect_of_) {
     aspect_of_ = picture->figure.figure;
     figure::DrawRequest request{.style = figure::make_style(metrics), .width = kNominalWidth};
     const double height = aspect_of_->natural_height(request);
     aspect_ = height > 0.0 ? kNominalWidth / height : need.aspect;
   }
-  need.aspect = aspect_;
+  if (aspect_of_) need.aspect = aspect_;  // of the trace before, until this one's is there
   return need;
 }
 
@@ -295,13 +295,20 @@ void Tile::request(const TileState& tile, const TileContext& context, ImVec2 siz
   Results& results = context.panel.results;
   const request::FigureInputs inputs = results.inputs(*view);
   if (inputs.traces.empty() && !inputs.evaluation) return;
-  if (shown_view_ != tile.view) {
+  // A picture that is not yet replaced would pass for one of the new trace.
+  const std::string trace = view->needs.most_traces > 0 ? results.trace_key() : std::string();
+  if (shown_view_ != tile.view || shown_trace_ != trace) {
     picture_.clear();
     redrawn_.clear();
     scene_.reset();
+    scene_of_.reset();
     full_x_.reset();
     full_y_.reset();
+    shown_trace_ = trace;
+  }
+  if (shown_view_ != tile.view) {
     drafts_.clear();
+    aspect_of_.reset();
     shown_view_ = tile.view;
   }
   const request::FigureRequest* wanted = want(tile, context, inputs);
@@ -347,7 +354,7 @@ void Tile::take_picture(const PanelContext& context, const Look& look) {
   if (!picture || !error_.empty()) return;
   if (picture->look == look) {
     scene_ = picture->scene;
-    shown_ = picture;
+    shown_ = scene_of_ = picture;
     return;
   }
   // While one pans or zooms, the same.
@@ -360,6 +367,7 @@ void Tile::take_picture(const PanelContext& context, const Look& look) {
   error_ = redrawn_.error();
   if (const auto redrawn = redrawn_.held(); redrawn.value && redrawn.key.picture == picture) {
     scene_ = redrawn.value;
+    scene_of_ = picture;
     if (redrawn.key == redrawn_.key()) shown_ = picture;
   }
 }
@@ -465,19 +473,32 @@ void Tile::interact(TileState& tile, const TileContext& context, const figure::S
   if (bar && view->limits && at.x >= bar->plot.x - 2)
     ImGui::SetMouseCursor(ImGuiMouseCursor_ResizeNS);
   if (target && ImGui::IsItemDeactivated() && !dragged_ && drag_ == Drag::pan) {
-    if (target->token >= 0) context.selection.token = target->token;
-    if (target->step >= 0) context.selection.step = target->step;
-    if (target->layer >= 0) context.selection.layer = target->layer;
-    if (target->head >= 0) context.selection.head = target->head;
-    // A person who looks at the mean over the query heads goes on to do so.
-    if (target->query_head >= 0 && context.selection.query_head >= 0)
-      context.selection.query_head = target->query_head;
+    select(context, *target);
     if (target->token >= 0) context.panel.ask(ExplainToken{io.MousePos});
     if (target->run >= 0) {
       const EvaluationPointer shown = context.panel.results.inputs(*view).evaluation;
       context.panel.ask(ExplainRun{shown, target->run, io.MousePos});
     }
   }
+}
+
+void Tile::select(const TileContext& context, const figure::Target& target) {
+  figure::Selection& at = context.selection;
+  const TracePointer trace = context.panel.results.trace();
+  const auto layers = trace ? trace->model().num_layers : 0;
+  // The results of a study may be of another model.
+  if (trace && (target.layer >= layers || target.head >= trace->most_heads())) {
+    return context.panel.ask(Say{fmt::format(
+        "The open trace has no layer {}, head {}: it has {} layers of up to {} heads. Open a trace "
+        "of the study's model to select this head.",
+        target.layer, target.head, layers, trace->most_heads())});
+  }
+  if (target.token >= 0) at.token = target.token;
+  if (target.step >= 0) at.step = target.step;
+  if (target.layer >= 0) at.layer = target.layer;
+  if (target.head >= 0) at.head = target.head;
+  // A person who looks at the mean over the query heads goes on to do so.
+  if (target.query_head >= 0 && at.query_head >= 0) at.query_head = target.query_head;
 }
 
 void Tile::start_drag(const TileContext& context, const figure::Scene& scene, figure::Point at) {
@@ -619,8 +640,7 @@ void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scen
         readout = head + ": " + readout;
       }
     }
-    const auto picture = picture_.value();
-    const std::string value = picture ? picture->figure.figure->value_text(*target) : "";
+    const std::string value = scene_of_ ? scene_of_->figure.figure->value_text(*target) : "";
     if (!value.empty()) readout += "  " + value;
   }
   readout_ = readout;

@@ -141,6 +141,7 @@ class Tile {
   std::optional<Wait> wait(const PanelContext& context, ImVec2 area) const;
   void draw_wait(const PanelContext& context, const Wait& wait, bool hovered) const;
   void interact(TileState& tile, const TileContext& context, const figure::Scene& scene);
+  void select(const TileContext& context, const figure::Target& target);
   void start_drag(const TileContext& context, const figure::Scene& scene, figure::Point at);
   void go_on_dragging(TileState& tile, const TileContext& context, const figure::Scene& scene,
                       figure::Point at);
@@ -158,10 +159,12 @@ class Tile {
   };
   job::Computed<figure::Scene, Redrawing> redrawn_;
   std::shared_ptr<const figure::Scene> scene_;  // shown
-  std::shared_ptr<const DrawnFigure> shown_;    // of scene_, where that looks as it has to
+  std::shared_ptr<const DrawnFigure> scene_of_;  // what scene_ shows
+  std::shared_ptr<const DrawnFigure> shown_;     // the same, where scene_ looks as it has to
   std::string error_;
   std::string readout_;
   std::string shown_view_;
+  std::string shown_trace_;  // key of the trace that this shows; empty: of none
   std::map<std::string, std::string> drafts_;  // choice → what is being typed, or is not a value
   std::vector<figure::Rect> header_items_;
   std::optional<figure::Rect> stop_button_;
