@@ -261,7 +261,8 @@ void LessonPlayer::show_view(const PanelContext& c) {
 void LessonPlayer::check_task(const PanelContext& c) {
   const lesson::Page* page = shown_page();
   if (!page || !page->task || page->task->when.empty() || is_met(page_)) return;
-  if (!applied_ || view_wanted_ || c.results.trace() != traces_.trace) return;
+  if (!applied_ || view_wanted_ || c.results.trace() != traces_.trace)
+    return task_job_.clear();  // nothing asks for it again
   const auto met = [&] { met_[lesson_->path.string()].insert(page_); };
   if (page->task->when.is_quick()) {
     Progress progress;
