@@ -18,7 +18,8 @@ struct SeriesLook {
   bool marked = true;  // whether the sample in a legend has a mark
 };
 
-/// The number of colours; further series have them again, with other marks and thinner lines.
+/// The number of colours; further series have them again, with other marks. The second eight are
+/// thinner, too, to differ where lines have no marks.
 inline constexpr int kSeriesColours = 8;
 /// The number of looks; further series repeat them.
 inline constexpr int kSeriesLooks = 24;
