@@ -67,8 +67,7 @@ class AnyInput : public testing::TestWithParam<int> {
     large.question = 8;
     large.prompt_length = 160;
     write_synthetic_trace(file("large.h5"), large);
-    SyntheticTraceOptions closed = large;
-    write_synthetic_closed_loop(file("closed.h5"), closed, "h2o", 40);
+    write_synthetic_closed_loop(file("closed.h5"), large, "h2o", 40);
     write_synthetic_trace(file("small.h5"), {.layers = 2,
                                              .query_heads = 1,
                                              .heads = 1,
@@ -126,8 +125,8 @@ class AnyInput : public testing::TestWithParam<int> {
     }
   }
 
-  /// Sheets that capture, or write files in any folder, are looked at, and left again. The cache and
-  /// the study are in a folder of the test: they stay for a while.
+  /// Sheets that capture, or write files in any folder, are looked at, and left again. The cache
+  /// and the study are in a folder of the test: they stay for a while.
   void leave_sheets() {
     window::Sheets& sheets = w().sheets;
     if (sheets.capture_panel.is_open()) sheets.capture_panel.close();
@@ -236,13 +235,10 @@ class AnyInput : public testing::TestWithParam<int> {
                                                 "random(seed=2)",
                                                 "tova+caote",
                                                 "snapkv+adakv",
-                                                "streaming"};
+                                                "sink"};
     said_ = "policy";
-    try {
-      (below(2) == 0 ? w().state.policy_a : w().state.policy_b) =
-          parse_policy(kPolicies[below(std::size(kPolicies))]);
-    } catch (const std::exception&) {  // one that does not exist
-    }
+    (below(2) == 0 ? w().state.policy_a : w().state.policy_b) =
+        parse_policy(kPolicies[below(std::size(kPolicies))]);
     w().state.policy_b_on = below(2) == 0;
   }
 

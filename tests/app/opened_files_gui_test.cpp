@@ -51,6 +51,20 @@ class OpenedFiles : public testing::Test {
     ASSERT_NE(w().results.trace(), nullptr) << w().notice;
     ASSERT_EQ(w().notice, "");
   }
+  /// The path of a session whose layer, token, step and block size the small trace does not have.
+  std::string save_session_of_the_large_trace() {
+    open(large_);
+    state().selection.layer = 4;
+    state().selection.head = 1;
+    state().selection.token = 150;
+    state().selection.step = 3;
+    state().block = 50;
+    state().policy_a = parse_policy("tova");
+    driver_->settle();
+    const std::string session = (folder_ / "session.json").string();
+    w().save_session(session);
+    return session;
+  }
   /// Waits without drawing until the background has read the file.
   void wait_for_the_reader() {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(2);
@@ -150,7 +164,8 @@ TEST_F(OpenedFiles, AHeadOfAStudysLargerModelIsNotSelectedInASmallerTrace) {
   EXPECT_EQ(w().notice, "");
   click(2);
   EXPECT_EQ(state().selection.layer, 0);
-  EXPECT_THAT(w().notice, HasSubstr("has no layer 2, head 1: it has 2 layers of up to 2 heads"));
+  EXPECT_THAT(w().notice,
+              HasSubstr("does not have layer 2, head 1: it has 2 layers of up to 2 heads"));
 }
 
 TEST_F(OpenedFiles, ResultsAreTheSameFromAFramesBeginToItsEnd) {
@@ -168,16 +183,7 @@ TEST_F(OpenedFiles, ResultsAreTheSameFromAFramesBeginToItsEnd) {
 }
 
 TEST_F(OpenedFiles, ASessionOfALargerTraceKeepsItsSelectionWhereASmallerOneIsShown) {
-  open(large_);
-  state().selection.layer = 4;
-  state().selection.head = 1;
-  state().selection.token = 150;
-  state().selection.step = 3;
-  state().block = 100;
-  state().policy_a = parse_policy("tova");
-  driver_->settle();
-  const std::string session = (folder_ / "session.json").string();
-  w().save_session(session);
+  const std::string session = save_session_of_the_large_trace();
   const window::WorkspaceState saved = state();
 
   open(small_);
@@ -198,12 +204,7 @@ TEST_F(OpenedFiles, ASessionOfALargerTraceKeepsItsSelectionWhereASmallerOneIsSho
 }
 
 TEST_F(OpenedFiles, ASessionOfTheTraceThatIsShownIsTakenOver) {
-  open(large_);
-  state().selection.layer = 4;
-  state().selection.token = 20;
-  driver_->settle();
-  const std::string session = (folder_ / "session.json").string();
-  w().save_session(session);
+  const std::string session = save_session_of_the_large_trace();
   const window::WorkspaceState saved = state();
   state().selection.layer = 0;
   state().policy_a = parse_policy("sink");
@@ -216,12 +217,7 @@ TEST_F(OpenedFiles, ASessionOfTheTraceThatIsShownIsTakenOver) {
 }
 
 TEST_F(OpenedFiles, ASessionWhoseTraceHasMovedIsTakenWithTheTraceOpenedNext) {
-  open(large_);
-  state().selection.layer = 4;
-  state().selection.token = 20;
-  driver_->settle();
-  const std::string session = (folder_ / "session.json").string();
-  w().save_session(session);
+  const std::string session = save_session_of_the_large_trace();
   window::WorkspaceState saved = state();
   open(small_);
   const window::WorkspaceState before = state();

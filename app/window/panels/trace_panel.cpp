@@ -13,7 +13,6 @@
 #include "app/session/view_catalog.h"
 #include "app/window/panels/panels.h"
 #include "app/window/state/panel_context.h"
-#include "app/window/tiles/state_range.h"
 #include "app/window/tiles/tile.h"
 #include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"
@@ -169,7 +168,6 @@ void draw_grid(const PanelContext& c, Tile& grid) {
   ImGui::PushID("grid");
   grid.draw_picture(tile, {c, c.state.selection}, {room.x, std::max(room.y, c.px(120))});
   ImGui::PopID();
-  keep_in_range(c.state, c.results);
 }
 
 void draw_query_head(const PanelContext& c, const ModelInfo& model) {

@@ -15,7 +15,6 @@
 #include "app/session/view_catalog.h"
 #include "app/window/sheets/sheet_form.h"
 #include "app/window/state/panel_context.h"
-#include "app/window/tiles/state_range.h"
 #include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"
 
@@ -252,7 +251,6 @@ ImVec2 HeadTable::draw_line(const PanelContext& c, const Row& row) {
   if (ImGui::Selectable(name.c_str(), selected, ImGuiSelectableFlags_SpanAllColumns)) {
     at.layer = row.layer;
     at.head = row.head;
-    keep_in_range(c.state, c.results);
   }
   ImGui::PopStyleColor();
   const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();

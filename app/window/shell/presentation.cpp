@@ -9,7 +9,6 @@
 
 #include "app/session/view_catalog.h"
 #include "app/window/panels/panels.h"
-#include "app/window/tiles/state_range.h"
 #include "app/window/tiles/tile.h"
 #include "app/window/widgets/marks.h"
 
@@ -91,7 +90,6 @@ void draw_presentation(const PanelContext& c, Tile& tile) {
                     {width, room - caption_height - c.px(8)});
   ImGui::PopID();
   c.state.selection = selection;
-  keep_in_range(c.state, c.results);
 
   if (!caption.empty()) {
     ImGui::SetCursorPos({margin, screen.y - steps_height - caption_height});

@@ -518,7 +518,6 @@ void Stage::draw_tiles(const PanelContext& c, std::span<Tile> tiles, float width
     ImGui::PopID();
   }
   c.state.selection = selection;
-  keep_in_range(c.state, c.results);  // the panels beside are drawn next
   draw_tile_borders(c, shown, places, corner);
 }
 

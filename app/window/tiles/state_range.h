@@ -23,6 +23,9 @@ Budget budget_of(int entries, int prompt_length, bool as_share);
 /// and none that stops at the question where the prompt begins with its question.
 bool accepts_compression(const Trace& trace, std::optional<Compression> compression);
 
+/// Brings a selection back into the trace and the steps of its replay.
+void keep_in_range(figure::Selection& at, const Trace& trace, int steps);
+
 /// Brings selection, block, compression and range of tokens into the range of the open trace. Call
 /// once per frame: commands may step beyond it.
 void keep_in_range(WorkspaceState& state, const Results& results);

@@ -485,13 +485,15 @@ void Tile::interact(TileState& tile, const TileContext& context, const figure::S
 void Tile::select(const TileContext& context, const figure::Target& target) {
   figure::Selection& at = context.selection;
   const TracePointer trace = context.panel.results.trace();
-  const auto layers = trace ? trace->model().num_layers : 0;
-  // The results of a study may be of another model.
+  const int layers = trace ? trace->model().num_layers : 0;
+  // Results may be of another model.
   if (trace && (target.layer >= layers || target.head >= trace->most_heads())) {
     return context.panel.ask(Say{fmt::format(
-        "The open trace has no layer {}, head {}: it has {} layers of up to {} heads. Open a trace "
-        "of the study's model to select this head.",
-        target.layer, target.head, layers, trace->most_heads())});
+        "The open trace does not have {}: it has {} layers of up to {} heads. Open a trace of the "
+        "model of these results to select this head.",
+        target.head < 0 ? fmt::format("layer {}", target.layer)
+                        : fmt::format("layer {}, head {}", target.layer, target.head),
+        layers, trace->most_heads())});
   }
   if (target.token >= 0) at.token = target.token;
   if (target.step >= 0) at.step = target.step;
@@ -499,6 +501,8 @@ void Tile::select(const TileContext& context, const figure::Target& target) {
   if (target.head >= 0) at.head = target.head;
   // A person who looks at the mean over the query heads goes on to do so.
   if (target.query_head >= 0 && at.query_head >= 0) at.query_head = target.query_head;
+  // Before anything else of this frame is drawn.
+  if (trace) keep_in_range(at, *trace, context.panel.shown.step_count());
 }
 
 void Tile::start_drag(const TileContext& context, const figure::Scene& scene, figure::Point at) {
