@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "analysis/plugin/load_plugin.h"
 #include "analysis/study/run_study.h"
 #include "analysis/study/study_csv.h"
 #include "analysis/study/study_results.h"
@@ -44,6 +45,7 @@ class StudyRanks : public testing::Test {
   void SetUp() override {
     mpirun_ = in_path("mpirun");
     if (mpirun_.empty()) GTEST_SKIP() << "mpirun is not installed";
+    load_plugin(kGate);
     // Containers run tests as root, with fewer cores than processes.
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
@@ -55,7 +57,7 @@ class StudyRanks : public testing::Test {
       test::write_synthetic_trace(folder_ / ("t" + std::to_string(i) + ".h5"), options);
     }
     std::ofstream(folder_ / "study.json")
-        << R"({"traces": ["*.h5"], "policies": ["h2o", "keydiff", "keydiff+kvmerger"],
+        << R"({"traces": ["*.h5"], "policies": ["h2o", "keydiff", "keydiff+kvmerger", "t_gate"],
                "budgets": ["10%", 100], "blocks": [8, 16],
                "measures": ["retained", "perturbation_l1"], "reduce": "none"})";
   }
@@ -70,7 +72,7 @@ class StudyRanks : public testing::Test {
     dup2(file, 1);
     dup2(file, 2);
     execl(mpirun_.c_str(), "mpirun", "--oversubscribe", "-n", "3", program.c_str(), "study",
-          from.c_str(), "-o", to.c_str(), nullptr);
+          from.c_str(), "-o", to.c_str(), "--plugin", kGate, nullptr);
     _exit(127);
   }
   static int wait(pid_t process) {
@@ -106,6 +108,7 @@ class StudyRanks : public testing::Test {
     }
     return -1;
   }
+  static constexpr const char* kGate = KVLOUPE_TEST_PLUGINS "/gate.so";
   test::TemporaryFolder folder_;
   std::string mpirun_;
 };
@@ -118,6 +121,9 @@ TEST_F(StudyRanks, ResultsAreEqualAndOutliveAKilledRank) {
   EXPECT_EQ(csv("ranks.sqlite"), expected);
   for (const int rank : {2, 0}) {  // a worker, and the one that writes
     const std::string results = "killed" + std::to_string(rank) + ".sqlite";
+    // Both workers stop at the first item of t_gate, so that the study is half done until then.
+    const std::string gate = folder_ / ("open" + std::to_string(rank));
+    setenv("KVLOUPE_TEST_GATE", gate.c_str(), 1);
     const pid_t mpirun = start(results);
     using Clock = std::chrono::steady_clock;
     const Clock::time_point give_up = Clock::now() + std::chrono::seconds(60);
@@ -125,12 +131,13 @@ TEST_F(StudyRanks, ResultsAreEqualAndOutliveAKilledRank) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     const pid_t victim = rank_of(mpirun, rank);
-    ASSERT_GT(victim, 0) << "the study was over before its rank could be killed";
+    ASSERT_GT(victim, 0) << content(folder_ / "said.txt");
     kill(victim, SIGKILL);
     EXPECT_NE(wait(mpirun), 0);
+    std::ofstream(gate).put('1');
     const long before = done(results);
     EXPECT_GE(before, 3);
-    EXPECT_LT(before, 48) << "nothing was left to do";
+    EXPECT_LT(before, 64) << "nothing was left to do";
     ASSERT_EQ(wait(start(results)), 0) << content(folder_ / "said.txt");
     EXPECT_NE(content(folder_ / "said.txt").find(std::to_string(before) + " of them done before"),
               std::string::npos);
