@@ -34,14 +34,31 @@ double name_room(double middle, double side, double page, double overhang) {
   return std::min(side + 2 * overhang, 2.0 * (std::min(middle, page - middle) - 1.0));
 }
 
+/// The ticks that `ticks` gives for at most `most`. One number is not a scale: where there is one,
+/// as many more as there is room for (`fit` says of some ticks whether they have it), or two of
+/// them, the first and the last. One where two have no room.
+template <typename Ticks, typename Fit>
+std::vector<Tick> at_least_two(const Ticks& ticks, int most, const Fit& fit) {
+  std::vector<Tick> few = ticks(most);
+  for (int more = most + 1; few.size() < 2 && more <= most + 8; ++more) {
+    std::vector<Tick> found = ticks(more);
+    if (found.size() < 2) continue;
+    if (!fit(found)) found = {found.front(), found.back()};
+    if (fit(found)) return found;
+    if (few.empty()) few = {found.back()};
+  }
+  return few;
+}
+
 std::vector<Tick> bar_ticks(const Style& style, const ColourScale& scale, double height) {
   const int most = std::clamp(static_cast<int>(height / (style.small * 3.0)), 2, 6);
-  if (scale.scale == AxisScale::log) return log_ticks(scale.low, scale.high, most);
-  std::vector<Tick> ticks = linear_ticks(scale.low, scale.high, most);
-  // One number is not a scale: a low bar has them closer, as long as they do not touch.
-  for (int more = most + 1; ticks.size() < 2 && more * style.small <= height; ++more)
-    ticks = linear_ticks(scale.low, scale.high, more);
-  return ticks;
+  const auto ticks = [&](int count) {
+    return scale.scale == AxisScale::log ? log_ticks(scale.low, scale.high, count)
+                                         : linear_ticks(scale.low, scale.high, count);
+  };
+  return at_least_two(ticks, most, [&](const std::vector<Tick>& some) {
+    return static_cast<double>(some.size()) * style.small <= height;
+  });
 }
 
 /// `text` cut in its middle, so that its end is seen, too.
@@ -256,19 +273,17 @@ AxisLook axis_look(const Style& style, const Axis& axis, double length, bool hor
                                                                   : horizontal ? 3.6
                                                                                : 3.0))),
                         2, few ? 40 : 7);
+  const auto fit = [&](const std::vector<Tick>& some) {
+    const double room = horizontal ? widest_label(style, some) + 0.6 * style.small : style.small;
+    for (std::size_t i = 1; i < some.size(); ++i) {
+      const double share = axis.share_of(some[i].value) - axis.share_of(some[i - 1].value);
+      if (std::abs(share) * length < room) return false;
+    }
+    return true;
+  };
   look.ticks = ticks(most);
-  while (horizontal && most > 1 && look.ticks.size() > 1) {
-    const double share =
-        std::abs(axis.share_of(look.ticks[1].value) - axis.share_of(look.ticks[0].value));
-    if (share * length >= widest_label(style, look.ticks) + 0.6 * style.small) break;
-    look.ticks = ticks(--most);
-  }
-  while (!horizontal && most > 1 && look.ticks.size() > 1) {
-    const double share =
-        std::abs(axis.share_of(look.ticks[1].value) - axis.share_of(look.ticks[0].value));
-    if (share * length >= style.small) break;
-    look.ticks = ticks(--most);
-  }
+  while (most > 1 && !fit(look.ticks)) look.ticks = ticks(--most);
+  look.ticks = at_least_two(ticks, most, fit);
   return look;
 }
 

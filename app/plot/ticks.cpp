@@ -146,6 +146,7 @@ std::vector<Tick> log_ticks(double first, double last, int most) {
       }
     }
   }
+  if (ticks.size() < 2) return linear_ticks(low, high, most);
   while (static_cast<int>(ticks.size()) > most) ticks.erase(ticks.begin());
   return ticks;
 }

@@ -19,7 +19,8 @@ std::vector<Tick> linear_ticks(double first, double last, int most);
 std::vector<Tick> index_ticks(double first, double last, int most);
 
 /// Powers of ten between two positive ends, thinned to at most `most`; if there are fewer than two,
-/// 1, 2 and 5 times powers of ten.
+/// 1, 2 and 5 times powers of ten; between ends so close that there are fewer than two of these,
+/// the values of a linear axis.
 std::vector<Tick> log_ticks(double first, double last, int most);
 
 /// `digits` significant digits, a real minus sign, thin spaces in thousands, 1.2 × 10⁻⁵ if that is

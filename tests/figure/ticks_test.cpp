@@ -5,6 +5,10 @@
 #include <cmath>
 #include <random>
 
+#include "app/plot/frame.h"
+#include "app/plot/value_axis.h"
+#include "app/scene/text_metrics.h"
+
 namespace kvloupe::figure {
 namespace {
 
@@ -70,6 +74,35 @@ TEST(Ticks, LogTicksArePowersOfTen) {
   EXPECT_EQ(log_ticks(1e-12, 1.0, 5).back().label, "1");
   EXPECT_LE(log_ticks(1e-12, 1.0, 5).size(), 5U);
   EXPECT_GE(log_ticks(2.0, 8.0, 5).size(), 2U);
+}
+
+TEST(Ticks, AnAxisHasTwoOrMoreThatDoNotTouch) {
+  const TextMetrics fonts;
+  const Style style = make_style(fonts);
+  std::mt19937 random(11);
+  std::uniform_real_distribution<double> part(0.0, 1.0);
+  for (int i = 0; i < 4000; ++i) {
+    const bool log = i % 2 == 0, horizontal = i % 4 < 2;
+    const double low = std::pow(10.0, 3.0 * part(random));
+    const double high = low * (1.5 + 100.0 * part(random) * part(random));
+    const double length = 40.0 + 300.0 * part(random);
+    ValueRange range;
+    range.add(low);
+    range.add(high);
+    const AxisScale scale = log ? AxisScale::log : AxisScale::linear;
+    const Axis axis = horizontal ? x_axis("x", range, scale) : y_axis("y", range, scale);
+    const std::vector<Tick> ticks = axis_look(style, axis, length, horizontal).ticks;
+    ASSERT_GE(ticks.size(), length < 60.0 ? 1U : 2U)
+        << low << " to " << high << " on " << length << (log ? ", log" : "");
+    for (std::size_t t = 1; t < ticks.size(); ++t) {
+      const double gap =
+          length * std::abs(axis.share_of(ticks[t].value) - axis.share_of(ticks[t - 1].value));
+      const double widths = style.fonts->width(ticks[t - 1].label, Font::regular, style.small) +
+                            style.fonts->width(ticks[t].label, Font::regular, style.small);
+      EXPECT_GT(gap, horizontal ? widths / 2 : 0.9 * style.small)
+          << ticks[t - 1].label << " and " << ticks[t].label << " on " << length;
+    }
+  }
 }
 
 TEST(Ticks, NumbersReadAsInPrint) {
