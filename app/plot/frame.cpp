@@ -34,9 +34,9 @@ double name_room(double middle, double side, double page, double overhang) {
   return std::min(side + 2 * overhang, 2.0 * (std::min(middle, page - middle) - 1.0));
 }
 
-/// The ticks that `ticks` gives for at most `most`. One number is not a scale: where there is one,
-/// as many more as there is room for (`fit` says of some ticks whether they have it), or two of
-/// them, the first and the last. One where two have no room.
+/// The ticks that `ticks` gives for at most `most`. One number is not a scale: where there are
+/// fewer than two, a larger count is tried, and the first ticks that `fit` are taken, all of them
+/// or the first and the last; one where two do not fit.
 template <typename Ticks, typename Fit>
 std::vector<Tick> at_least_two(const Ticks& ticks, int most, const Fit& fit) {
   std::vector<Tick> few = ticks(most);

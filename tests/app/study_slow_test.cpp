@@ -40,12 +40,20 @@ std::string in_path(const std::string& name) {
   return "";
 }
 
+constexpr const char* kGate = KVLOUPE_TEST_PLUGINS "/gate.so";
+
+/// Before anything reads the catalogue.
+const bool loaded = [] {
+  load_plugin(kGate);
+  return true;
+}();
+
 class StudyRanks : public testing::Test {
  protected:
   void SetUp() override {
     mpirun_ = in_path("mpirun");
     if (mpirun_.empty()) GTEST_SKIP() << "mpirun is not installed";
-    load_plugin(kGate);
+    ASSERT_TRUE(loaded);
     // Containers run tests as root, with fewer cores than processes.
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
@@ -108,7 +116,6 @@ class StudyRanks : public testing::Test {
     }
     return -1;
   }
-  static constexpr const char* kGate = KVLOUPE_TEST_PLUGINS "/gate.so";
   test::TemporaryFolder folder_;
   std::string mpirun_;
 };

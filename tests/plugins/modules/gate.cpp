@@ -12,7 +12,7 @@ namespace {
 
 using namespace kvloupe::plugin;
 
-/// Keeps the last entries. Before its first scores it waits for the file that the variable
+/// Keeps the last entries. Before it scores, it waits for the file that the variable
 /// KVLOUPE_TEST_GATE names; where the variable is not set, it does not wait.
 class Gate : public Score {
  public:
