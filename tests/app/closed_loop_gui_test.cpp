@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <imgui.h>
+#include <imgui_internal.h>
 
 #include <chrono>
 #include <filesystem>
@@ -153,6 +155,37 @@ TEST_F(ClosedLoopSheet, ATraceThatNamesNoModelLeavesTheFolderOfTheLastCapture) {
   until_looked();
   EXPECT_EQ(options().model, other.string());
   EXPECT_EQ(sheet().mismatch(), "");
+}
+
+TEST_F(ClosedLoopSheet, ButtonsStayWhileTheSheetFindsOutWhatARunTakes) {
+  const std::string program = find_program("kvloupe-capture");
+  if (program.empty()) GTEST_SKIP() << "kvloupe-capture is not built";
+  write_synthetic_trace(folder_ / "old.h5", {});
+  open(folder_ / "old.h5");
+  for (const double scale : {1.0, 1.5, 2.0, 3.0}) {
+    SCOPED_TRACE(scale);
+    w().state.scale = scale;
+    driver_->settle();
+    sheet().options.model.clear();
+    driver_->key(GLFW_KEY_R, true);
+    driver_->settle();
+    ASSERT_TRUE(sheet().is_open());
+    ASSERT_EQ(sheet().forecast(), "") << "without a model there is nothing to ask";
+    const auto height = [] { return ImGui::FindWindowByName("##capture")->ContentSize.y; };
+    const float before = height();
+    sheet().options.model = window::demo_model_folder();
+    sheet().options.output += std::to_string(scale);  // so that the program is asked anew
+    driver_->frames(2);
+    until(
+        [&] {
+          EXPECT_EQ(height(), before) << sheet().forecast();
+          return w().settled();
+        },
+        "the sheet does not come to rest");
+    EXPECT_THAT(sheet().forecast(), HasSubstr("the trace will take about"));
+    EXPECT_EQ(height(), before) << sheet().forecast();
+    sheet().close();
+  }
 }
 
 TEST_F(ClosedLoopSheet, ANewCaptureBeginsWithTheDemoModel) {

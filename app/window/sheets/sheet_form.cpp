@@ -41,6 +41,16 @@ float end_sheet() {
   return height;
 }
 
+float begin_notes(std::initializer_list<const char*> longest) {
+  const float wide = ImGui::GetContentRegionAvail().x;
+  float end = ImGui::GetCursorPosY();
+  for (const char* line : longest)
+    end += ImGui::CalcTextSize(line, nullptr, false, wide).y + ImGui::GetStyle().ItemSpacing.y;
+  return end;
+}
+
+void end_notes(float end) { ImGui::SetCursorPosY(std::max(ImGui::GetCursorPosY(), end)); }
+
 void begin_list_sheet(const PanelContext& c, const char* id, const char* heading, float height,
                       int flags) {
   const ImVec2 screen = ImGui::GetIO().DisplaySize;

@@ -2,6 +2,7 @@
 // The common parts of sheets with a form: their place on the screen, and rows of a name and a
 // control.
 
+#include <initializer_list>
 #include <string>
 
 #include "app/window/state/panel_context.h"
@@ -19,6 +20,12 @@ void form_field(const PanelContext& c, const char* text, float button = 0.0F);
 void begin_sheet(const PanelContext& c, const char* id, const char* heading, float height,
                  bool focus);
 float end_sheet();
+
+/// For what a sheet says above its buttons, which comes and goes: whatever is drawn between the two
+/// calls takes the room of these lines at least, so that the buttons stay where they are.
+/// Returns where the room ends, in the window's own pixels.
+float begin_notes(std::initializer_list<const char*> longest);
+void end_notes(float end);
 
 /// Begins a sheet that can be moved and sized, at first in the middle and so high, with this
 /// heading; what follows it is in the secondary font until end_list_sheet(). `flags` are added.

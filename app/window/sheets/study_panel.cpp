@@ -19,6 +19,10 @@ namespace fs = std::filesystem;
 
 namespace {
 constexpr const char* kUsualPolicies = "keydiff, snapkv, h2o, tova, sink";
+// As long as what is usually said above the buttons, and of a run below its progress.
+constexpr const char* kLongSize =
+    "100 traces × 10 policies × 10 budgets. Results that are there already are kept.";
+constexpr const char* kLongRun = "keydiff at 50%, document.h5: loss 0.0123";
 
 std::string in_folder(const fs::path& folder, const char* file) {
   std::error_code error;
@@ -225,10 +229,10 @@ void StudyPanel::draw(const PanelContext& c) {
   ImGui::BeginDisabled(running());
   draw_form(c);
   ImGui::EndDisabled();
+  const float notes = begin_notes({kLongSize, kLongRun});
   if (running()) {
     draw_run(c);
   } else {
-    // Always a line, so that the buttons stay where they are.
     const std::string wrong = !problem_.empty() ? problem_ : study_problem(options);
     const auto size = size_.current();
     wrapped_text(!problem_.empty() ? c.colours().error : c.colours().secondary,
@@ -237,6 +241,7 @@ void StudyPanel::draw(const PanelContext& c) {
                  : size              ? *size + ". Results that are there already are kept."
                                      : "Counting …");
   }
+  end_notes(notes);
   draw_buttons(c);
   height_ = end_sheet();
 }

@@ -30,6 +30,8 @@ class StudyPanel {
   bool running() const { return run_.computing(); }
   /// 0 to 1 while running.
   double fraction() const;
+  /// Whether what the sheet says is still being worked out. A run is not: it may take hours.
+  bool busy() const { return open_ && ((!running() && size_.computing()) || files_.listing()); }
   void start();
   void cancel();
 

@@ -174,6 +174,7 @@ bool Workspace::settled() const {
   if (results.opening() || results.opening_evaluation() || start_page.capturing()) return false;
   if (lessons.busy() || sheets.file_panel.listing() || sheets.cause_card.busy() || finding_wanted_) return false;
   if (sheets.head_table.busy() || sheets.cache.busy()) return false;
+  if (sheets.capture_panel.busy() || sheets.study_panel.busy()) return false;
   if (drawn_files_ != open_files()) return false;  // what was drawn last is of other files
   if (!results.trace() && !results.evaluation()) return true;
   if (frames_wanted_ > 0 || !results.idle() || sheets.export_panel.previewing()) return false;
