@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <imgui.h>
 
 #include <chrono>
 #include <filesystem>
@@ -11,6 +12,9 @@
 #include <memory>
 #include <string>
 #include <thread>
+
+#define GLFW_INCLUDE_NONE
+#include <GLFW/glfw3.h>
 
 #include "app/session/session.h"
 #include "app/window/shell/last_session.h"
@@ -137,6 +141,73 @@ TEST_F(OpenedFiles, NoPictureOfTheTraceBeforeIsLeftToClickOn) {
   driver_->settle();
   EXPECT_NE(w().tiles[0].scene(), nullptr);
   EXPECT_EQ(w().notice, "");
+}
+
+TEST_F(OpenedFiles, WhoeverTypesGoesOnTyping) {
+  write_synthetic_study(folder_ / "study.sqlite");
+  std::ofstream(folder_ / "broken.h5") << "no trace";
+  int number = 0;
+  for (const std::string& file :
+       {(folder_ / "broken.h5").string(), (folder_ / "study.sqlite").string(), small_, large_,
+        (folder_ / "broken.h5").string(), (folder_ / "study.sqlite").string()}) {
+    SCOPED_TRACE(file);
+    const std::string name = "session" + std::to_string(++number);
+    driver_->key(GLFW_KEY_S, true);
+    ASSERT_TRUE(w().sheets.file_panel.is_open());
+    driver_->key(GLFW_KEY_A, true);
+    driver_->type((folder_ / name).string());
+    w().open(file);  // what was asked for before comes now
+    driver_->settle();
+    EXPECT_TRUE(ImGui::GetIO().WantTextInput) << "the field has lost the keyboard";
+    driver_->type(".json");
+    driver_->key(GLFW_KEY_ENTER);
+    EXPECT_FALSE(w().sheets.file_panel.is_open());
+    EXPECT_TRUE(std::filesystem::exists(folder_ / (name + ".json")));
+  }
+}
+
+TEST_F(OpenedFiles, AnExportWaitsForThePicture) {
+  open(large_);
+  state().tiles[0] = window::TileState{.view = "filmstrip"};
+  driver_->settle();
+  const std::filesystem::path file = folder_ / "view.svg";
+  const auto ask_for = [&](const std::filesystem::path& path) {
+    driver_->key(GLFW_KEY_E, true);
+    driver_->key(GLFW_KEY_A, true);
+    driver_->type(path.string());
+    driver_->key(GLFW_KEY_ENTER);
+    driver_->frames(3);
+  };
+  {
+    const Held held(w().results);
+    state().policy_a = parse_policy("tova");
+    driver_->frames(2);
+    ask_for(file);
+    EXPECT_TRUE(w().sheets.export_panel.is_open()) << "and says that it waits";
+    EXPECT_EQ(w().notice, "");
+    // Who closes the sheet does not want the file any more.
+    driver_->key(GLFW_KEY_ESCAPE);
+    driver_->key(GLFW_KEY_ESCAPE);
+    ASSERT_FALSE(w().sheets.export_panel.is_open());
+  }
+  driver_->settle();
+  EXPECT_FALSE(std::filesystem::exists(file));
+  {
+    const Held held(w().results);
+    state().policy_a = parse_policy("h2o");
+    driver_->frames(2);
+    ask_for(file);
+    EXPECT_FALSE(std::filesystem::exists(file));
+  }
+  driver_->settle();
+  driver_->frames(3);
+  EXPECT_FALSE(w().sheets.export_panel.is_open());
+  EXPECT_TRUE(std::filesystem::exists(file));
+  EXPECT_EQ(w().notice, "Written: " + file.string());
+
+  ask_for(folder_ / "view.doc");
+  EXPECT_TRUE(w().sheets.export_panel.is_open()) << "so that the name can be mended";
+  EXPECT_THAT(w().notice, HasSubstr("the name must end in .svg"));
 }
 
 TEST_F(OpenedFiles, AHeadOfAStudysLargerModelIsNotSelectedInASmallerTrace) {

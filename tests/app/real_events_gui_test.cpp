@@ -48,7 +48,7 @@ class RealEvents : public testing::Test {
 
   fs::path path(const char* name) const { return folder_.path() / name; }
 
-  /// Starts the program and waits for its window.
+  /// Starts the program and waits until its window shows the trace: before, most keys do nothing.
   void start(const std::vector<std::string>& words) {
     const std::string program = std::string(KVLOUPE_BIN_DIR) + "/kvloupe";
     child_ = fork();
@@ -66,9 +66,9 @@ class RealEvents : public testing::Test {
     }
     ASSERT_TRUE(until([&] {
       window_.clear();
-      send({"search", "--onlyvisible", "--class", "kvloupe"});
+      send({"search", "--onlyvisible", "--name", "^small.h5"});
       return !window_.empty();
-    })) << "no window came up";
+    })) << "no window with the trace came up";
     send({"windowfocus", window_});
     std::this_thread::sleep_for(500ms);  // the first frames
   }

@@ -65,6 +65,7 @@ void ExportPanel::give(Preferences& p) const {
 
 void ExportPanel::open(const PanelContext& c) {
   open_ = appeared_ = true;
+  waits_ = false;
   amounts_ = c.state.amounts;
   patterns_ = shows_patterns(c.state);
   std::error_code error;
@@ -113,10 +114,13 @@ void ExportPanel::request_preview(const PanelContext& c, const Tile& tile) {
   });
 }
 
-void ExportPanel::start(const PanelContext& c, const Tile& tile) {
-  const auto figure = tile.figure();
+/// Once the picture is there.
+void ExportPanel::write(const PanelContext& c, const Tile& tile) {
+  const auto figure = tile.error().empty() ? tile.figure() : nullptr;
+  if (!figure && !tile.settled()) return;
+  waits_ = false;
   if (!figure) {
-    c.fail("The view is not ready yet; try again in a moment.");
+    c.fail(!tile.error().empty() ? tile.error() : "The view was stopped: Ctrl . goes on.");
     return;
   }
   const std::string path = target();
@@ -128,6 +132,7 @@ void ExportPanel::start(const PanelContext& c, const Tile& tile) {
     c.fail(path + ": the name must end in .svg, .pdf, .png, .csv, .html or, for a table, .tex");
     return;
   }
+  open_ = false;
   const figure::FileOptions options = file_options(c);
   const figure::TextMetrics* fonts = &c.metrics;
   written_.request(
@@ -225,9 +230,10 @@ void ExportPanel::draw_controls(const PanelContext& c, const Tile& tile) {
   help_tooltip(c.fonts, "The kvloupe export command line that writes the same file");
   ImGui::SameLine();
   if (ImGui::Button("Close", {c.px(72), 0})) open_ = false;
-  if (accept && !path_.empty()) {
-    start(c, tile);
-    open_ = false;
+  if (accept && !path_.empty()) waits_ = true;
+  if (waits_) write(c, tile);
+  if (waits_) {
+    wrapped_text(c.colours().secondary, "Is written when the picture is ready …");
   }
 }
 

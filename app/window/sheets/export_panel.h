@@ -34,10 +34,11 @@ class ExportPanel {
   void draw_preview(const PanelContext& context);
   void request_preview(const PanelContext& context, const Tile& tile);
   void copy_command(const PanelContext& context, const Tile& tile);
-  void start(const PanelContext& context, const Tile& tile);
+  void write(const PanelContext& context, const Tile& tile);
 
   bool open_ = false;
   bool appeared_ = false;
+  bool waits_ = false;  // Export was pressed before the picture was ready
   int format_ = 0;
   int size_ = 0;
   double text_ = 8.0;

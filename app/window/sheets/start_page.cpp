@@ -187,14 +187,16 @@ void StartPage::draw_lessons(const PanelContext& c, LessonPlayer& lessons, float
   if (!chosen.empty()) c.ask(OpenLesson{chosen});
 }
 
-void StartPage::draw(const PanelContext& c, const RecentFiles& recent, LessonPlayer& lessons) {
+void StartPage::draw(const PanelContext& c, const RecentFiles& recent, LessonPlayer& lessons,
+                     bool takes_keyboard) {
   if (c.results.opening()) {
     ImGui::SetCursorPos({c.px(32), c.px(32)});
     ImGui::TextUnformatted(("Opening " + c.state.trace + " …").c_str());
     appeared_ = false;
     return;
   }
-  if (!appeared_) ImGui::SetNextWindowFocus();  // the arrow keys move among its buttons
+  // The arrow keys move among its buttons.
+  if (!appeared_ && takes_keyboard) ImGui::SetNextWindowFocus();
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {c.px(8), c.px(6)});
   ImGui::BeginChild("##start", {0, 0}, false, ImGuiWindowFlags_None);
   const ImVec2 room = ImGui::GetContentRegionAvail();
@@ -232,7 +234,7 @@ void StartPage::draw(const PanelContext& c, const RecentFiles& recent, LessonPla
   ImGui::Dummy({0, c.px(24)});
   ImGui::EndChild();
   ImGui::PopStyleVar();
-  appeared_ = true;
+  appeared_ = appeared_ || takes_keyboard;
 }
 
 }  // namespace kvloupe::window

@@ -25,8 +25,9 @@ class StartPage {
   double fraction() const { return demo_.fraction(); }
   /// Call once per frame, even if the page is not visible: shows the demo when it is ready.
   void follow(const PanelContext& context);
-  /// Draws into the free room of the current ImGui window.
-  void draw(const PanelContext& context, const RecentFiles& recent, LessonPlayer& lessons);
+  /// Draws into the free room of the current ImGui window. `takes_keyboard`: no sheet has it.
+  void draw(const PanelContext& context, const RecentFiles& recent, LessonPlayer& lessons,
+            bool takes_keyboard);
 
  private:
   void draw_demo(const PanelContext& context, float width);

@@ -486,12 +486,15 @@ void Workspace::close_topmost() {
   state.selection.token = -1;
 }
 
+bool Workspace::sheet_has_keyboard() const {
+  return std::any_of(sheets_.begin(), sheets_.end(),
+                     [](const Sheet& one) { return one.has_keyboard && one.is_open(); });
+}
+
 void Workspace::handle_keys() {
-  const bool sheet = std::any_of(sheets_.begin(), sheets_.end(), [](const Sheet& one) {
-    return one.has_keyboard && one.is_open();
-  });
-  for (Command command : pressed_commands(
-           {sheet, text_panel_.search.waits_for_keyboard(), stage_.keyboard_is_in_panel()})) {
+  for (Command command :
+       pressed_commands({sheet_has_keyboard(), text_panel_.search.waits_for_keyboard(),
+                         stage_.keyboard_is_in_panel()})) {
     if (presenting_) command = find_command(command)->presenting.value_or(command);
     perform(command);
   }
@@ -532,8 +535,11 @@ StageContent Workspace::stage_content() {
       lesson_panel_width(lessons, lesson_folded, fonts.scale(), ImGui::GetIO().DisplaySize.x);
   if (!notice.empty())
     content.notice = [this](const PanelContext& c, float width) { draw_notice(c, width); };
-  if (!lessons.capturing())
-    content.empty = [this](const PanelContext& c) { start_page.draw(c, recent_, lessons); };
+  if (!lessons.capturing()) {
+    content.empty = [this](const PanelContext& c) {
+      start_page.draw(c, recent_, lessons, !sheet_has_keyboard());
+    };
+  }
   return content;
 }
 

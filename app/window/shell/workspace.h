@@ -171,6 +171,8 @@ class Workspace {
   void choose_file(FilePanel::Purpose purpose);
   void take_chosen_file();
   void close_topmost();
+  /// One that takes all keys is open.
+  bool sheet_has_keyboard() const;
   void handle_keys();
   void play_on();
   void draw_content();

@@ -23,8 +23,9 @@ constexpr float kRail = 28.0F;  // units: width of what is left of a folded side
 constexpr int kPanelFlags = ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize |
                             ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoCollapse |
                             ImGuiWindowFlags_NoBringToFrontOnFocus |
-                            ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoScrollbar |
-                            ImGuiWindowFlags_NoScrollWithMouse;
+                            // They come when a file has been read: whoever types goes on typing.
+                            ImGuiWindowFlags_NoFocusOnAppearing | ImGuiWindowFlags_NoSavedSettings |
+                            ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse;
 
 // Limits of the panels' sizes, in units or as a share of the window.
 constexpr float kLeastLeft = 160.0F, kLeastRight = 200.0F, kLeastBottom = 112.0F;
@@ -410,7 +411,8 @@ void Stage::draw_centre(const PanelContext& c, std::span<Tile> tiles, const Stag
       ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
           // The surface is paper already: filling it again is expensive for a software renderer.
           ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoBringToFrontOnFocus |
-          ImGuiWindowFlags_NoNav | ImGuiWindowFlags_NoScrollWithMouse);
+          ImGuiWindowFlags_NoFocusOnAppearing | ImGuiWindowFlags_NoNav |
+          ImGuiWindowFlags_NoScrollWithMouse);
   ImGui::PopStyleVar();
   if (content.notice) content.notice(c, area.width);
   // A click beside a drawer puts it away.
