@@ -233,7 +233,7 @@ void ExportPanel::draw_controls(const PanelContext& c, const Tile& tile) {
   if (accept && !path_.empty()) waits_ = true;
   if (waits_) write(c, tile);
   if (waits_) {
-    wrapped_text(c.colours().secondary, "Is written when the picture is ready …");
+    wrapped_text(c.colours().secondary, "Writes the file when the picture is ready …");
   }
 }
 
