@@ -68,10 +68,12 @@ void JobQueue::run() {
       running_.push_back(job.progress);
       job.progress->begin();
     }
+    if (delay) delay();
     try {
       job.work(*job.progress);
     } catch (...) {  // see submit()
     }
+    if (delay) delay();
     job.work = nullptr;  // release what it holds before saying that it is over
     {
       const std::lock_guard lock(mutex_);

@@ -40,6 +40,9 @@ class JobQueue {
   }
   /// Whether no job waits or runs.
   bool idle() const;
+  /// For tests: called on the worker's thread before each job and after it, so that results come
+  /// late, as on a busy machine. Set before the first queue is made.
+  static inline void (*delay)() = nullptr;
 
  private:
   struct Job {

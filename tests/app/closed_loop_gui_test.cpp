@@ -105,6 +105,9 @@ TEST_F(ClosedLoopSheet, RunsTheDemoModelAgainWithoutTyping) {
   EXPECT_EQ(sheet().mismatch(), "");
   driver_->key(GLFW_KEY_ENTER);
   EXPECT_TRUE(sheet().running());
+  driver_->frames(2);
+  const bool busy = sheet().busy();
+  EXPECT_FALSE(busy && sheet().running()) << "a run is not waited for";
   until([&] { return !sheet().running(); }, "the model still runs");
   driver_->settle();
   EXPECT_FALSE(sheet().is_open());

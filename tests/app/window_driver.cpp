@@ -6,17 +6,30 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <random>
 #include <set>
 #include <thread>
 
 namespace kvloupe::test {
 
 namespace {
-constexpr float kNoDoubleClicks = 0.0F;  // unless one is meant
+constexpr float kNoDoubleClicks = 0.0F;                      // unless one is meant
+constexpr const char* kLateJobs = "KVLOUPE_TEST_LATE_JOBS";  // CONTRIBUTING.md
+
+/// Mostly little, now and then nearly so many milliseconds.
+void come_late() {
+  static const double longest = std::atof(std::getenv(kLateJobs));
+  thread_local std::mt19937 random{std::random_device{}()};
+  const double share = std::uniform_real_distribution<double>(0.0, 1.0)(random);
+  std::this_thread::sleep_for(
+      std::chrono::duration<double, std::milli>(longest * share * share * share));
 }
+}  // namespace
 
 WindowDriver::WindowDriver(int width, int height, window::Workspace::Host host)
     : surface({"kvloupe test", width, height, true}), workspace([&] {
+        if (std::getenv(kLateJobs)) job::JobQueue::delay = come_late;
         host.close = [this] { asked_to_close = true; };
         return host;
       }()) {

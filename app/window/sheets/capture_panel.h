@@ -49,7 +49,9 @@ class CapturePanel {
   /// Whether the program is being asked for the forecast.
   bool foreseeing() const { return forecast_.computing(); }
   /// Whether what the sheet says is still being worked out. A run is not: it may take hours.
-  bool busy() const { return open_ && (looking() || foreseeing() || files_.listing()); }
+  bool busy() const {
+    return open_ && (looking() || (foreseeing() && !running()) || files_.listing());
+  }
   /// One line if the folder contains another model than the one whose tokens are forced, because
   /// the two runs could not be compared; empty if it is the same, or not known.
   std::string mismatch() const;
