@@ -13,7 +13,7 @@ setarch -R true 2>/dev/null && still=(setarch -R)
 suites=ParallelLoop,ParallelLoopDeathTest,ReplayTest,LayerStatesCacheTest,LargeLayer,MeasureReplay,ExprReplay,SweepTest
 suites+=,StudyTest,ItemQueue,ReplayServiceTest,FigureServiceTest,JobQueue,InputQueueTest,CaptureJob,Window,WindowTest
 suites+=,WindowCompression,ClosedLoopSheet,LessonPanel,Follow,RealEvents,Keyboard,SmallScreen,StartPage,Cause
-suites+=,Presentation,Scripts
+suites+=,Presentation,Scripts,OpenedFiles
 export TSAN_OPTIONS=suppressions=$PWD/tests/thread_suppressions.txt,history_size=7
 for name in test_analysis_fast test_figure_fast test_app_fast test_app_gui; do
   "${still[@]}" "build-tsan/bin/$name" --gtest_brief=1 --gtest_filter="${suites//,/.*:}.*"
