@@ -166,6 +166,33 @@ TEST_F(OpenedFiles, WhoeverTypesGoesOnTyping) {
   }
 }
 
+TEST_F(OpenedFiles, ThePaletteAndThePolicysFieldGoOnToo) {
+  open(small_);
+  for (const auto& [first, next] : {std::pair{small_, large_}, {large_, small_}}) {
+    SCOPED_TRACE(next);
+    driver_->key(GLFW_KEY_K, true);
+    driver_->type("similarity");
+    w().open(next);
+    driver_->settle();
+    ASSERT_EQ(shown(), std::filesystem::path(next).filename().string());
+    driver_->key(GLFW_KEY_ENTER);
+    EXPECT_EQ(state().tiles[0].view, "similarity");
+    state().tiles[0].view = "attention";
+
+    driver_->type("/");
+    driver_->frames(2);
+    driver_->key(GLFW_KEY_A, true);
+    driver_->type("tova+recent");
+    w().open(first);
+    driver_->settle();
+    driver_->type("(20%)");
+    driver_->key(GLFW_KEY_ENTER);
+    EXPECT_EQ(state().policy_a.text(), "tova+recent(20%)");
+    state().policy_a = parse_policy("keydiff");
+    driver_->settle();
+  }
+}
+
 TEST_F(OpenedFiles, AnExportWaitsForThePicture) {
   open(large_);
   state().tiles[0] = window::TileState{.view = "filmstrip"};
