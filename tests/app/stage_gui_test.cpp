@@ -78,6 +78,38 @@ class SmallScreen : public testing::Test {
   std::unique_ptr<WindowDriver> driver_;
 };
 
+TEST_F(SmallScreen, ANoticeMovesNothingWhereTheMenusLeaveItRoom) {
+  show(2, 1.0);
+  const auto places = [&] {
+    std::vector<float> all;
+    for (const ImGuiWindow* window : ImGui::GetCurrentContext()->Windows) {
+      if (!window->WasActive) continue;
+      for (const float edge : {window->Pos.x, window->Pos.y, window->Size.x, window->Size.y})
+        all.push_back(edge);
+    }
+    for (const Rect& item : items()) all.push_back(static_cast<float>(item.y));
+    return all;
+  };
+  const auto before = places();
+  const window::Picture picture = driver().picture();
+  const auto bar = static_cast<int>(ImGui::GetFrameHeight());
+  w().notice = "Written: /home/somebody/figures/film-strip.svg";
+  driver().frames(3);
+  EXPECT_EQ(places(), before);
+  EXPECT_EQ(WindowDriver::difference(picture, driver().picture(), 0, bar + 1, 1280, 720), 0.0);
+  EXPECT_GT(WindowDriver::difference(picture, driver().picture(), 0, 0, 1280, bar), 0.0);
+  driver().press_on("##MainMenuBar", {"##menubar", "Dismiss"});
+  EXPECT_EQ(w().notice, "");
+
+  // A longer one stands above the pictures, as a whole.
+  w().notice = "/home/somebody/figures/film-strip.doc: " + std::string(200, 'x');
+  driver().frames(3);
+  EXPECT_NE(places(), before);
+  w().notice.clear();
+  driver().settle();
+  EXPECT_EQ(places(), before);
+}
+
 TEST_F(SmallScreen, NothingOverlapsAndEveryViewInSightHasItsRoom) {
   struct Screen {
     int width, height;

@@ -112,6 +112,27 @@ void Workspace::draw_commands(const PanelContext& c, Menu menu) {
   }
 }
 
+bool Workspace::notice_fits_in_bar() const {
+  if (!results.trace() && !results.evaluation()) return false;  // the start page has room
+  constexpr float kJobs = 320.0F;                               // stays free for what computes
+  const ImGuiStyle& style = ImGui::GetStyle();
+  const float button = ImGui::CalcTextSize("Dismiss").x + 2 * style.FramePadding.x;
+  const float needs =
+      ImGui::CalcTextSize(notice.c_str()).x + style.ItemSpacing.x + button + kJobs * fonts.scale();
+  return notice.find('\n') == std::string::npos &&
+         notice_begin_ + needs <= ImGui::GetIO().DisplaySize.x;
+}
+
+void Workspace::draw_notice_in_bar(const PanelContext& c) {
+  notice_begin_ = ImGui::GetCursorPosX() + c.px(16);
+  if (notice.empty() || !notice_fits_in_bar()) return;
+  ImGui::SetCursorPosX(notice_begin_);
+  ImGui::PushStyleColor(ImGuiCol_Text, notice_is_error ? c.colours().error : c.colours().secondary);
+  ImGui::TextUnformatted(notice.c_str());
+  ImGui::PopStyleColor();
+  if (ImGui::SmallButton("Dismiss")) notice.clear();
+}
+
 void Workspace::draw_menu(const PanelContext& c) {
   constexpr std::array<std::pair<Menu, const char*>, 5> kMenus = {{{Menu::file, "File"},
                                                                    {Menu::edit, "Edit"},
@@ -126,6 +147,7 @@ void Workspace::draw_menu(const PanelContext& c) {
       draw_commands(c, menu);
       ImGui::EndMenu();
     }
+    draw_notice_in_bar(c);
     draw_progress(c);
     ImGui::EndMainMenuBar();
   }

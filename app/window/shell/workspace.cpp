@@ -533,7 +533,7 @@ StageContent Workspace::stage_content() {
   content.lesson = [this](const PanelContext& c) { draw_lesson_panel(c, lessons, lesson_folded); };
   content.lesson_width =
       lesson_panel_width(lessons, lesson_folded, fonts.scale(), ImGui::GetIO().DisplaySize.x);
-  if (!notice.empty())
+  if (!notice.empty() && !notice_fits_in_bar())
     content.notice = [this](const PanelContext& c, float width) { draw_notice(c, width); };
   if (!lessons.capturing()) {
     content.empty = [this](const PanelContext& c) {

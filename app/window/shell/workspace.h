@@ -188,6 +188,9 @@ class Workspace {
   std::vector<Running> running();
   void draw_progress(const PanelContext& context);
   void draw_jobs(const PanelContext& context, const std::vector<Running>& jobs, float right);
+  /// Beside the menus, where that has room for the notice: then nothing else moves.
+  bool notice_fits_in_bar() const;
+  void draw_notice_in_bar(const PanelContext& context);
   void draw_notice(const PanelContext& context, float width);
   StageContent stage_content();
   std::string open_files() const;
@@ -209,6 +212,7 @@ class Workspace {
   int frames_wanted_ = 2;
   FindingJob finding_;
   ReportJob report_;
+  float notice_begin_ = 0.0F;    // pixels: behind the last menu
   bool jobs_wanted_ = false;     // the list of jobs opens with this frame
   bool finding_wanted_ = false;  // to copy it
   std::string drawn_files_;      // as open_files() said when the last frame began
