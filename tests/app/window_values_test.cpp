@@ -31,6 +31,18 @@ TEST(Numbers, HaveThreeSignificantDigitsAndARealMinus) {
   EXPECT_EQ(tokens_text(0, 32767), "tokens 0–32\u2009767");
 }
 
+TEST(Numbers, AreShownWholeOrNotAtAll) {
+  const auto shown = [](const std::string& value, std::size_t room) {
+    return whole_numbers(value, [room](const std::string& text) { return text.size() <= room; });
+  };
+  EXPECT_EQ(shown("493 / 546", 9), "493 / 546");
+  EXPECT_EQ(shown("493 / 546", 8), "493 …");
+  EXPECT_EQ(shown("0.771 (7)", 9), "0.771 (7)");
+  EXPECT_EQ(shown("0.771 (7)", 8), "…") << "its first number has no room either";
+  EXPECT_EQ(shown("419 (64)", 7), "419 …");
+  EXPECT_EQ(shown("0.894", 4), "…");
+}
+
 TEST(RunText, SaysWhatIsKnownOnly) {
   RunInfo run;
   run.policy = "full";

@@ -303,10 +303,15 @@ void note_own_queries(const PanelContext& c) {
 }
 
 /// In the current cell of a table.
-void text_at_right(const std::string& text) {
-  const float slack = ImGui::GetContentRegionAvail().x - ImGui::CalcTextSize(text.c_str()).x;
+void text_at_right(const PanelContext& c, const std::string& value) {
+  const float room = ImGui::GetContentRegionAvail().x;
+  const std::string text = whole_numbers(value, [room](const std::string& shown) {
+    return ImGui::CalcTextSize(shown.c_str()).x <= room;
+  });
+  const float slack = room - ImGui::CalcTextSize(text.c_str()).x;
   if (slack > 0) ImGui::SetCursorPosX(ImGui::GetCursorPosX() + slack);
   ImGui::TextUnformatted(text.c_str());
+  if (text != value) help_tooltip(c.fonts, value);
 }
 
 /// Whose queries, after a heading: as much as the panel has room for.
@@ -325,6 +330,12 @@ std::string asked_words(Asked asked, int queries) {
   return fmt::format("{} {}", queries, word);
 }
 
+/// The column of names beside so many columns of numbers: in a narrow panel it leaves them room.
+float name_width(const PanelContext& c, std::size_t columns) {
+  if (columns == 2) return c.px(104);
+  return std::clamp(ImGui::GetContentRegionAvail().x - c.px(72), c.px(104), c.px(144));
+}
+
 /// Each policy's change in the whole model for the queries that come later. Look at this number
 /// first: many policies choose by the step's own queries.
 void draw_whole_model(const PanelContext& c) {
@@ -340,7 +351,7 @@ void draw_whole_model(const PanelContext& c) {
     ImGui::TextDisabled("–");
   }
   if (ImGui::BeginTable("##whole", static_cast<int>(shown) + 1)) {
-    ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed, c.px(shown == 2 ? 104 : 144));
+    ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed, name_width(c, shown));
     const std::string queries = whole[0] ? asked_name(whole[0]->asked) : "answer";
     const auto line = [&](const char* name, const char* measure, const char* help, auto&& value) {
       ImGui::TableNextRow();
@@ -350,7 +361,7 @@ void draw_whole_model(const PanelContext& c) {
       help_tooltip(c.fonts, help + (foretold.empty() ? foretold : " " + foretold));
       for (std::size_t i = 0; i < shown; ++i) {
         ImGui::TableNextColumn();
-        text_at_right(whole[i] ? value(*whole[i]) : std::string("–"));
+        text_at_right(c, whole[i] ? value(*whole[i]) : std::string("–"));
       }
     };
     line(
@@ -403,15 +414,15 @@ void draw_readouts(const PanelContext& c) {
     ImGui::PopFont();
     return;
   }
-  ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed, c.px(shown == 2 ? 104 : 144));
+  ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed, name_width(c, shown));
   const auto line = [&](const std::string& name, const std::string& help, auto&& value) {
     ImGui::TableNextRow();
     ImGui::TableNextColumn();
     ImGui::TextDisabled("%s", name.c_str());
     help_tooltip(c.fonts, help);
-    for (const Column& c : std::span(columns, shown)) {
+    for (const Column& one : std::span(columns, shown)) {
       ImGui::TableNextColumn();
-      text_at_right(c.record ? value(c) : std::string("–"));
+      text_at_right(c, one.record ? value(one) : std::string("–"));
     }
   };
   if (shown == 2) {

@@ -147,11 +147,16 @@ void draw_scale_choice(const PanelContext& c) {
   const figure::FigureInfo& overview = figure::find_figure("overview");
   const auto choice = std::find_if(overview.choices.begin(), overview.choices.end(),
                                    [](const auto& one) { return one.name == "scale"; });
-  const float width = ImGui::CalcTextSize("scale: relative").x + ImGui::GetFrameHeight() +
-                      2 * ImGui::GetStyle().FramePadding.x;
-  ImGui::SameLine(std::max(ImGui::GetCursorPosX(), ImGui::GetContentRegionMax().x - width));
-  ImGui::SetNextItemWidth(width);
-  if (!ImGui::BeginCombo("##scale", ("scale: " + c.state.grid_scale).c_str())) {
+  const float around = ImGui::GetFrameHeight() + 2 * ImGui::GetStyle().FramePadding.x;
+  const float width = ImGui::CalcTextSize("scale: relative").x + around;
+  ImGui::SameLine();
+  const float right = ImGui::GetContentRegionMax().x;
+  const float left = std::max(ImGui::GetCursorPosX(), right - width);
+  ImGui::SetCursorPosX(left);
+  ImGui::SetNextItemWidth(right - left);
+  const std::string named = "scale: " + c.state.grid_scale;
+  const bool fits = ImGui::CalcTextSize(named.c_str()).x + around <= right - left;
+  if (!ImGui::BeginCombo("##scale", (fits ? named : c.state.grid_scale).c_str())) {
     help_tooltip(c.fonts, choice->tooltip);
     return;
   }

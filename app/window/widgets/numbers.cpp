@@ -50,6 +50,14 @@ std::string three_digits(double value) {
   return sign + fmt::format("{:.{}f}", size, std::max(0, 2 - exponent));
 }
 
+std::string whole_numbers(const std::string& value,
+                          const std::function<bool(const std::string&)>& has_room) {
+  if (has_room(value)) return value;
+  const std::size_t end = std::min(value.find(" /"), value.find(" ("));
+  const std::string first = value.substr(0, end) + " …";
+  return end != std::string::npos && has_room(first) ? first : "…";
+}
+
 std::string run_text(const RunInfo& run) {
   std::string text = run.dtype;
   if (!run.device.empty()) text += (text.empty() ? "on " : " on ") + run.device;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "analysis/trace/model_info.h"
@@ -14,6 +15,11 @@ std::string count_text(long value);
 std::string tokens_text(long first, long last);
 /// "1 token", "1 900 tokens".
 std::string token_count_text(long count);
+
+/// A value such as "493 / 546" or "0.771 (7)", where it has room; else its first number, "493 …",
+/// or only "…": a number that is cut off reads as another number.
+std::string whole_numbers(const std::string& value,
+                          const std::function<bool(const std::string&)>& has_room);
 
 /// How the model was run, as far as the trace says (a trace by another tool may not): "f32 on cpu,
 /// full cache".
