@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// As long as what is usually said above the buttons.
+// Texts as long as the usual ones above the buttons: their size is the room that is kept.
 constexpr const char* kLongState =
     "The model that made the open trace. Writes the new trace, then opens it.";
 constexpr const char* kLongForecast =

@@ -114,13 +114,15 @@ void ExportPanel::request_preview(const PanelContext& c, const Tile& tile) {
   });
 }
 
-/// Once the picture is there.
+/// Writes the file if the picture is ready; else waits_ stays, and the next frame tries again.
 void ExportPanel::write(const PanelContext& c, const Tile& tile) {
   const auto figure = tile.error().empty() ? tile.figure() : nullptr;
   if (!figure && !tile.settled()) return;
   waits_ = false;
   if (!figure) {
-    c.fail(!tile.error().empty() ? tile.error() : "The view was stopped: Ctrl . goes on.");
+    c.fail(!tile.error().empty()
+               ? tile.error()
+               : "The view was stopped. Continue it with Ctrl . and export again.");
     return;
   }
   const std::string path = target();

@@ -21,9 +21,9 @@ void begin_sheet(const PanelContext& c, const char* id, const char* heading, flo
                  bool focus);
 float end_sheet();
 
-/// For what a sheet says above its buttons, which comes and goes: whatever is drawn between the two
-/// calls takes the room of these lines at least, so that the buttons stay where they are.
-/// Returns where the room ends, in the window's own pixels.
+/// Keeps room above a sheet's buttons for texts that come and go, so that the buttons do not move:
+/// what is drawn between the two calls takes at least the room of the `longest` texts. Returns
+/// where the room ends, in the window's own pixels.
 float begin_notes(std::initializer_list<const char*> longest);
 void end_notes(float end);
 

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 constexpr const char* kUsualPolicies = "keydiff, snapkv, h2o, tova, sink";
-// As long as what is usually said above the buttons, and of a run below its progress.
+// Texts as long as the usual ones above the buttons: their size is the room that is kept.
 constexpr const char* kLongSize =
     "100 traces × 10 policies × 10 budgets. Results that are there already are kept.";
 constexpr const char* kLongRun = "keydiff at 50%, document.h5: loss 0.0123";

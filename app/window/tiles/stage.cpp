@@ -23,7 +23,7 @@ constexpr float kRail = 28.0F;  // units: width of what is left of a folded side
 constexpr int kPanelFlags = ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize |
                             ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoCollapse |
                             ImGuiWindowFlags_NoBringToFrontOnFocus |
-                            // They come when a file has been read: whoever types goes on typing.
+                            // They appear when a file has been read, perhaps while a name is typed.
                             ImGuiWindowFlags_NoFocusOnAppearing | ImGuiWindowFlags_NoSavedSettings |
                             ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse;
 
