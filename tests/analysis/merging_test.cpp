@@ -11,6 +11,7 @@
 #include "analysis/policy/kit/merging_sets.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/replay_json.h"
+#include "tests/support/given_attention.h"
 #include "tests/support/made_layer.h"
 #include "tests/support/record_values.h"
 #include "tests/support/synthetic_trace.h"
@@ -19,22 +20,11 @@
 namespace kvloupe {
 namespace {
 
+using test::matrix;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using Sets = std::vector<std::vector<int>>;
-
-Matrix matrix(std::initializer_list<std::initializer_list<float>> rows) {
-  Matrix result(static_cast<Eigen::Index>(rows.size()),
-                static_cast<Eigen::Index>(rows.begin()->size()));
-  Eigen::Index r = 0;
-  for (const auto& row : rows) {
-    Eigen::Index c = 0;
-    for (const float x : row) result(r, c++) = x;
-    ++r;
-  }
-  return result;
-}
 
 /// Unit keys at these angles, in degrees.
 Matrix at_angles(const std::vector<double>& degrees) {

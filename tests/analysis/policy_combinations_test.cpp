@@ -20,43 +20,7 @@
 namespace kvloupe {
 namespace {
 
-/// As a part stands in a spec here: sizes that bite at 26 tokens, and leave a head three entries at
-/// least (of two keys neither is farther from their mean direction but for rounding). Others are at
-/// their defaults.
-std::string part_text(const PolicyEntry& entry) {
-  static const std::map<std::string, std::string> small = {
-      {"sink", "sink(2)"},
-      {"snapkv", "snapkv(3,kernel=3)"},
-      {"expected", "expected(20,sinks=1)"},
-      {"lagkv", "lagkv(1,lag=3)"},
-      {"noncausal", "noncausal(8)"},
-      {"leverage", "leverage(2)"},
-      {"compactor", "compactor(first=1,last=1,sketch=2,chunk=8)"},
-      {"cur", "cur(1,window=5)"},
-      {"capkv", "capkv(future=20,sinks=1)"},
-      {"dropkv", "dropkv(3,kernel=1)"},
-      {"rkv", "rkv(3,kernel=3)"},
-      {"defensive", "defensive(3,kernel=3)"},
-      {"cakescore", "cakescore(3,kernel=3)"},
-      {"lavascore", "lavascore(3,kernel=3)"},
-      {"vatp", "vatp(2)"},
-      {"valuerange", "valuerange(1)"},
-      {"vase", "vase(2,3,kernel=3,sinks=1)"},
-      {"centrality", "centrality(sinks=1,recent=2)"},
-      {"oracle", "oracle(2)"},
-      {"expr", "expr(\"attn_sum\")"},
-      {"recent", "recent(30%)"},
-      {"sinks", "sinks(1)"},
-      {"adakv", "adakv(0.6)"},
-      {"pyramid", "pyramid(1.5)"},
-      {"kvmerger", "kvmerger(auto,recent=2,heavy=1)"},
-      {"cam", "cam(3)"},
-      {"chunks", "chunks(4)"},
-      {"pages", "pages(3)"},
-  };
-  const auto found = small.find(entry.name);
-  return found == small.end() ? entry.name : found->second;
-}
+using test::part_text;
 
 bool text_has(const std::string& text, const std::string& argument) {
   return text.find('(' + argument) != std::string::npos;

@@ -9,6 +9,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/policy.h"
+#include "tests/support/given_attention.h"
 
 namespace kvloupe {
 namespace {
@@ -16,28 +17,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Attention written down by the test: [rows of the block, n] per query head.
-class GivenAttention : public StepAttention {
- public:
-  std::vector<Matrix> rows;  // [Hq]
-  MatrixView last_rows(int query_head, int count) override {
-    const Matrix& all = rows[static_cast<std::size_t>(query_head)];
-    const Eigen::Index taken = std::min<Eigen::Index>(count, all.rows());
-    return kvloupe::rows(view(all), all.rows() - taken, taken);
-  }
-  const std::vector<float>& column_sums(int query_head) override {
-    const Matrix& all = rows[static_cast<std::size_t>(query_head)];
-    std::vector<float>& sums = sums_[query_head];
-    sums.assign(static_cast<std::size_t>(all.cols()), 0.0F);
-    for (Eigen::Index r = 0; r < all.rows(); ++r) {
-      for (Eigen::Index c = 0; c < all.cols(); ++c) sums[static_cast<std::size_t>(c)] += all(r, c);
-    }
-    return sums;
-  }
-
- private:
-  std::map<int, std::vector<float>> sums_;
-};
+using test::GivenAttention;
+using test::matrix;
 
 /// One layer whose caches the test fills step by step. Heads have keys of their own; values are not
 /// needed by any policy here.
@@ -109,17 +90,6 @@ class Bench {
   int next_ = 0;
 };
 
-Matrix matrix(std::initializer_list<std::initializer_list<float>> rows) {
-  Matrix result(static_cast<Eigen::Index>(rows.size()),
-                static_cast<Eigen::Index>(rows.begin()->size()));
-  Eigen::Index r = 0;
-  for (const auto& row : rows) {
-    Eigen::Index c = 0;
-    for (const float x : row) result(r, c++) = x;
-    ++r;
-  }
-  return result;
-}
 Matrix some_keys(int m) { return Matrix::Ones(m, 2); }
 
 TEST(Full, KeepsEverythingWhateverTheBudget) {

@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <limits>
-#include <map>
 
 #include "analysis/cache/head_cache.h"
 #include "analysis/error.h"
@@ -191,30 +190,7 @@ TEST(Quant, EveryPolicyIsRefusedOrAgreesWithItsTwin) {
     int tried = 0;
     for (const PolicyEntry& entry : policy_catalog()) {
       if (!test::stands_alone(entry) || entry.kind() == PartKind::removal) continue;
-      static const std::map<std::string, std::string> small = {
-          {"expr", "expr(\"attn_sum\")"},
-          {"snapkv", "snapkv(3,kernel=3)"},
-          {"expected", "expected(20,sinks=1)"},
-          {"lagkv", "lagkv(1,lag=3)"},
-          {"noncausal", "noncausal(8)"},
-          {"leverage", "leverage(2)"},
-          {"compactor", "compactor(first=1,last=1,sketch=2,chunk=8)"},
-          {"cur", "cur(1,window=5)"},
-          {"capkv", "capkv(future=20,sinks=1)"},
-          {"dropkv", "dropkv(3,kernel=1)"},
-          {"rkv", "rkv(3,kernel=3)"},
-          {"defensive", "defensive(3,kernel=3)"},
-          {"cakescore", "cakescore(3,kernel=3)"},
-          {"lavascore", "lavascore(3,kernel=3)"},
-          {"vatp", "vatp(2)"},
-          {"valuerange", "valuerange(1)"},
-          {"vase", "vase(2,3,kernel=3,sinks=1)"},
-          {"centrality", "centrality(sinks=1,recent=2)"},
-          {"oracle", "oracle(2)"},
-          {"chunks", "chunks(4)"},
-          {"sink", "sink(2)"}};
-      const auto found = small.find(entry.name);
-      const std::string part = found == small.end() ? entry.name : found->second;
+      const std::string part = test::part_text(entry);
       const std::string own = entry.kind() == PartKind::score ? part : "h2o+" + part;
       const std::string text = own + quant_of(4, 3);
       SCOPED_TRACE(text);

@@ -12,6 +12,7 @@
 #include "analysis/policy/kit/small_scores.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace.h"
+#include "tests/support/given_attention.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -22,35 +23,7 @@ using testing::ElementsAre;
 using testing::FloatNear;
 using testing::HasSubstr;
 
-class FormulaAttention : public StepAttention {
- public:
-  std::vector<Matrix> rows;  // [Hq]
-  MatrixView last_rows(int query_head, int count) override {
-    const Matrix& all = rows[static_cast<std::size_t>(query_head)];
-    const Eigen::Index taken = std::min<Eigen::Index>(count, all.rows());
-    return kvloupe::rows(view(all), all.rows() - taken, taken);
-  }
-  const std::vector<float>& column_sums(int query_head) override {
-    const Eigen::RowVectorXf sums = rows[static_cast<std::size_t>(query_head)].colwise().sum();
-    sums_.assign(sums.data(), sums.data() + sums.size());
-    return sums_;
-  }
-
- private:
-  std::vector<float> sums_;
-};
-
-Matrix formula_matrix(std::initializer_list<std::initializer_list<float>> rows) {
-  Matrix result(static_cast<Eigen::Index>(rows.size()),
-                static_cast<Eigen::Index>(rows.begin()->size()));
-  Eigen::Index r = 0;
-  for (const auto& row : rows) {
-    Eigen::Index c = 0;
-    for (const float x : row) result(r, c++) = x;
-    ++r;
-  }
-  return result;
-}
+using test::matrix;
 
 /// One head of two coordinates that RoPE does not rotate, scale 1.
 struct Entries {
@@ -80,7 +53,7 @@ HeadDecision decision_of(const std::string& spec, const Entries& entries,
   view.block = {0, static_cast<int>(tokens.size())};
   view.caches.push_back({tokens, kvloupe::view(entries.keys), kvloupe::view(entries.values), {}});
   for (const Matrix& queries : entries.queries) view.queries.push_back(kvloupe::view(queries));
-  FormulaAttention attention;
+  test::GivenAttention attention;
   attention.rows = entries.attention;
   view.attention = &attention;
   return policy->step(view).front();
@@ -96,16 +69,14 @@ std::vector<float> scores_of(const std::string& spec, const Entries& entries) {
 
 testing::Matcher<float> near(double x) { return FloatNear(static_cast<float>(x), 2e-5F); }
 
-const Matrix kOnes2 = formula_matrix({{1, 0}, {1, 0}});
-const Matrix kOnes3 = formula_matrix({{1, 0}, {1, 0}, {1, 0}});
-const Matrix kNothing3 = formula_matrix({{0, 0}, {0, 0}, {0, 0}});
+const Matrix kOnes2 = matrix({{1, 0}, {1, 0}});
+const Matrix kOnes3 = matrix({{1, 0}, {1, 0}, {1, 0}});
+const Matrix kNothing3 = matrix({{0, 0}, {0, 0}, {0, 0}});
 
 TEST(Expected, IsTheSoftmaxAtTheMeanQueryTimesTheValuesLength) {
   // μ = (1, 0), Σ = 0: logits 0 and ln 3, attention 1/4 and 3/4; values of length 2 and 1.
-  const Entries entries{formula_matrix({{0, 0}, {std::log(3.0F), 0}}),
-                        formula_matrix({{0, 2}, {1, 0}}),
-                        {kOnes2},
-                        {}};
+  const Entries entries{
+      matrix({{0, 0}, {std::log(3.0F), 0}}), matrix({{0, 2}, {1, 0}}), {kOnes2}, {}};
   EXPECT_THAT(scores_of("expected(sinks=0)", entries), ElementsAre(near(0.5), near(0.75)));
   // (1/4 + 1)·2 and (3/4 + 1)·1.
   EXPECT_THAT(scores_of("expected(sinks=0,epsilon=1)", entries),
@@ -114,9 +85,9 @@ TEST(Expected, IsTheSoftmaxAtTheMeanQueryTimesTheValuesLength) {
 
 TEST(Expected, ASpreadOfQueriesCountsWithItsCovariance) {
   // Queries ±(1, 0): μ = 0, Σ = diag(1, 0), logit k²/2: 0 and ln 3.
-  const Entries entries{formula_matrix({{0, 0}, {std::sqrt(2.0F * std::log(3.0F)), 0}}),
+  const Entries entries{matrix({{0, 0}, {std::sqrt(2.0F * std::log(3.0F)), 0}}),
                         kOnes2,
-                        {formula_matrix({{1, 0}, {-1, 0}})},
+                        {matrix({{1, 0}, {-1, 0}})},
                         {}};
   EXPECT_THAT(scores_of("expected(sinks=0)", entries), ElementsAre(near(0.25), near(0.75)));
   EXPECT_THAT(scores_of("expected(sinks=0,covariance=0)", entries),
@@ -125,9 +96,9 @@ TEST(Expected, ASpreadOfQueriesCountsWithItsCovariance) {
 
 TEST(Expected, ScoresTooSmallForFloat32KeepTheirOrder) {
   // Logits 0, −500, −300, −400 and values of length 1, 1, 1 and e²: by logarithms.
-  const Entries entries{formula_matrix({{0, 0}, {-500, 0}, {-300, 0}, {-400, 0}}),
-                        formula_matrix({{1, 0}, {0, 1}, {-1, 0}, {0, std::exp(2.0F)}}),
-                        {formula_matrix({{1, 0}, {1, 0}, {1, 0}, {1, 0}})},
+  const Entries entries{matrix({{0, 0}, {-500, 0}, {-300, 0}, {-400, 0}}),
+                        matrix({{1, 0}, {0, 1}, {-1, 0}, {0, std::exp(2.0F)}}),
+                        {matrix({{1, 0}, {1, 0}, {1, 0}, {1, 0}})},
                         {}};
   const std::vector<float> scores = scores_of("expected(sinks=0)", entries);
   EXPECT_NEAR(scores[0], 1.0, 1e-6);
@@ -211,19 +182,19 @@ TEST(Expected, CappedLogitsAreRefused) {
 }
 
 TEST(QFilter, IsTheProductWithTheQueriesDirectionOnTheSideOfTheirMean) {
-  const Matrix keys = formula_matrix({{1, 5}, {-2, 7}});
-  EXPECT_THAT(scores_of("qfilter", {keys, kOnes2, {formula_matrix({{2, 0}, {1, 0}})}, {}}),
+  const Matrix keys = matrix({{1, 5}, {-2, 7}});
+  EXPECT_THAT(scores_of("qfilter", {keys, kOnes2, {matrix({{2, 0}, {1, 0}})}, {}}),
               ElementsAre(near(1), near(-2)));
-  EXPECT_THAT(scores_of("qfilter", {keys, kOnes2, {formula_matrix({{-2, 0}, {1, 0}})}, {}}),
+  EXPECT_THAT(scores_of("qfilter", {keys, kOnes2, {matrix({{-2, 0}, {1, 0}})}, {}}),
               ElementsAre(near(-1), near(2)));
 }
 
 TEST(LagKv, ComparesAPartitionWithTheNext) {
   // The next partition spans 0 to 1 in both coordinates: places (0, 0) and (1, 3), deviations 0 and
   // √2, softmax 0.19557 and 0.80443; values alike: 1/2 each.
-  const Entries entries{formula_matrix({{0, 0}, {1, 3}, {0, 0}, {1, 1}}),
-                        formula_matrix({{1, 1}, {1, 1}, {1, 1}, {1, 1}}),
-                        {formula_matrix({{1, 0}, {1, 0}, {1, 0}, {1, 0}})},
+  const Entries entries{matrix({{0, 0}, {1, 3}, {0, 0}, {1, 1}}),
+                        matrix({{1, 1}, {1, 1}, {1, 1}, {1, 1}}),
+                        {matrix({{1, 0}, {1, 0}, {1, 0}, {1, 0}})},
                         {}};
   EXPECT_THAT(scores_of("lagkv(0,lag=2,cross=1)", entries),
               ElementsAre(near(0.347785), near(0.652215), near(1), near(1)));
@@ -236,20 +207,20 @@ TEST(LagKv, ComparesAPartitionWithTheNext) {
 
 TEST(NonCausal, AddsUpWhatAChunkPaysAndSmooths) {
   // Queries of zeros: every chunk pays evenly, 1 to each. Lengths 3, 6, 9, mean of three places.
-  const Entries entries{kOnes3, formula_matrix({{3, 0}, {0, 6}, {9, 0}}), {kNothing3}, {}};
+  const Entries entries{kOnes3, matrix({{3, 0}, {0, 6}, {9, 0}}), {kNothing3}, {}};
   EXPECT_THAT(scores_of("noncausal(2)", entries), ElementsAre(near(3), near(6), near(5)));
   // The last chunk of one is filled up with an entry, which takes half of the query's attention,
   // and with a query, which gives half of its own: 1 again. Without the scale nothing changes here.
   EXPECT_THAT(scores_of("noncausal(2,padded=1)", entries), ElementsAre(near(3), near(6), near(5)));
   // With a logit of ln 3: 3/4 + 1/2, of a length of 9.
-  const Matrix queries = formula_matrix({{0, 0}, {0, 0}, {std::log(3.0F), 0}});
+  const Matrix queries = matrix({{0, 0}, {0, 0}, {std::log(3.0F), 0}});
   EXPECT_THAT(scores_of("noncausal(2,padded=1)", {kOnes3, entries.values, {queries}, {}}),
               ElementsAre(near(3), near((9 + 11.25) / 3), near((6 + 11.25) / 3)));
 }
 
 TEST(Leverage, IsTheDiagonalOfTheProjection) {
   // XᵀX + I = diag(3, 1).
-  const Entries entries{formula_matrix({{-1, 0}, {1, 0}, {0, 0}}), kOnes3, {kOnes3}, {}};
+  const Entries entries{matrix({{-1, 0}, {1, 0}, {0, 0}}), kOnes3, {kOnes3}, {}};
   EXPECT_THAT(scores_of("leverage(0,ridge=1)", entries),
               ElementsAre(near(1.0 / 3), near(1.0 / 3), near(0)));
 }
@@ -257,7 +228,7 @@ TEST(Leverage, IsTheDiagonalOfTheProjection) {
 TEST(Compactor, AddsStandardScores) {
   // Leverage 1/3, 1/3, 0: standard scores 1/√3, 1/√3, −2/√3. Attention 1 each, smoothed 2/3, 1,
   // 2/3: −1/√3, 2/√3, −1/√3.
-  const Entries entries{formula_matrix({{-1, 0}, {1, 0}, {0, 0}}), kOnes3, {kNothing3}, {}};
+  const Entries entries{matrix({{-1, 0}, {1, 0}, {0, 0}}), kOnes3, {kNothing3}, {}};
   EXPECT_THAT(scores_of("compactor(1,first=0,last=0,sketch=0,ridge=1,chunk=4)", entries),
               ElementsAre(near(0), near(std::sqrt(3.0)), near(-std::sqrt(3.0))));
   // blending=ratio: 1 − N/n = 2/3 of the leverage.
@@ -268,8 +239,8 @@ TEST(Compactor, AddsStandardScores) {
 
 TEST(Cur, ComparesSquaresWithinAWindow) {
   // Keys 1, 3 | 4: shares 1/4, 3/4, 1. Values 1, 1 | 9: 1/2, 1/2, 1. Products over their sum 3/2.
-  const Entries entries{formula_matrix({{1, 0}, {0, std::sqrt(3.0F)}, {2, 0}}),
-                        formula_matrix({{1, 0}, {0, 1}, {3, 0}}),
+  const Entries entries{matrix({{1, 0}, {0, std::sqrt(3.0F)}, {2, 0}}),
+                        matrix({{1, 0}, {0, 1}, {3, 0}}),
                         {kOnes3},
                         {}};
   EXPECT_THAT(scores_of("cur(0,window=2)", entries),
@@ -278,17 +249,15 @@ TEST(Cur, ComparesSquaresWithinAWindow) {
 
 TEST(CapKv, WeighsByDirectionAndAsksWhatTheOthersHave) {
   // Cosines 1 and −1, tau ln 2 / 2: weights 1 and 1/2. I + Σ w vᵀv = diag(5/2, 1).
-  const Entries entries{formula_matrix({{1, 0}, {-1, 0}}), kOnes2, {kOnes2}, {}};
+  const Entries entries{matrix({{1, 0}, {-1, 0}}), kOnes2, {kOnes2}, {}};
   EXPECT_THAT(scores_of("capkv(0.34657359,sinks=0,epsilon=0)", entries),
               ElementsAre(near(0.4), near(0.2)));
 }
 
 TEST(DropKv, IsTheSquaredChangeOfTheOutput) {
   // o = (1/2, 0): (1/2 / 1/2)² · 1/4 and (1/4 / 3/4)² · 1/4.
-  const Entries entries{kOnes3,
-                        formula_matrix({{1, 0}, {0, 0}, {0, 0}}),
-                        {kOnes3},
-                        {formula_matrix({{0.5F, 0.25F, 0.25F}})}};
+  const Entries entries{
+      kOnes3, matrix({{1, 0}, {0, 0}, {0, 0}}), {kOnes3}, {matrix({{0.5F, 0.25F, 0.25F}})}};
   EXPECT_THAT(scores_of("dropkv(1,kernel=1)", entries),
               ElementsAre(near(0.25), near(1.0 / 36), near(1.0 / 36)));
 }
@@ -297,18 +266,16 @@ TEST(DropKv, TellsValuesNearTheOutputApart) {
   // o = (2a + b + c)/4 = 2²² + 1.25 lies between two float32. Distances 0.25, 1.25, 0.75.
   const float whole = 4194304.0F;
   const Entries entries{kOnes3,
-                        formula_matrix({{whole + 1.5F, 0}, {whole, 0}, {whole + 2.0F, 0}}),
+                        matrix({{whole + 1.5F, 0}, {whole, 0}, {whole + 2.0F, 0}}),
                         {kOnes3},
-                        {formula_matrix({{0.5F, 0.25F, 0.25F}})}};
+                        {matrix({{0.5F, 0.25F, 0.25F}})}};
   const std::vector<float> scores = scores_of("dropkv(1,kernel=1)", entries);
   EXPECT_THAT(scores, ElementsAre(near(0.0625), near(1.5625 / 9), near(0.5625 / 9)));
 }
 
 TEST(DropKv, SquaresTooSmallForFloat32KeepTheirOrder) {
-  const Entries entries{kOnes3,
-                        formula_matrix({{1, 0}, {2, 0}, {0, 0}}),
-                        {kOnes3},
-                        {formula_matrix({{1e-25F, 2e-25F, 1.0F}})}};
+  const Entries entries{
+      kOnes3, matrix({{1, 0}, {2, 0}, {0, 0}}), {kOnes3}, {matrix({{1e-25F, 2e-25F, 1.0F}})}};
   const std::vector<float> scores = scores_of("dropkv(1,kernel=1)", entries);
   EXPECT_NEAR(logarithm_of_score(scores[0]), std::log(1e-50), 1e-3);
   EXPECT_NEAR(logarithm_of_score(scores[1]), std::log(16e-50), 1e-3);
@@ -316,10 +283,9 @@ TEST(DropKv, SquaresTooSmallForFloat32KeepTheirOrder) {
 
 TEST(Rkv, AddsAttentionAndTakesRepetitionAway) {
   // Attention of the last query 3/4 and 1/4; keys have nothing in common: 1/3 each.
-  EXPECT_THAT(
-      scores_of("rkv(1,kernel=1,lambda=0.5)",
-                {formula_matrix({{std::log(3.0F), 0}, {0, 0}, {0, 1}}), kOnes3, {kOnes3}, {}}),
-      ElementsAre(near(0.375 - 1.0 / 6), near(0.125 - 1.0 / 6), near(0.375 - 1.0 / 6)));
+  EXPECT_THAT(scores_of("rkv(1,kernel=1,lambda=0.5)",
+                        {matrix({{std::log(3.0F), 0}, {0, 0}, {0, 1}}), kOnes3, {kOnes3}, {}}),
+              ElementsAre(near(0.375 - 1.0 / 6), near(0.125 - 1.0 / 6), near(0.375 - 1.0 / 6)));
   // Three equal keys. In each row the latest other one does not count, so columns have the means
   // 2/3, 1/3 and 0: softmax 0.44844, 0.32132, 0.23024.
   EXPECT_THAT(scores_of("rkv(1,kernel=1,lambda=0.5)", {kOnes3, kOnes3, {kOnes3}, {}}),
@@ -329,11 +295,10 @@ TEST(Rkv, AddsAttentionAndTakesRepetitionAway) {
 TEST(Rkv, TakesTheLastQueriesOfWhateverSteps) {
   // Keys are orthogonal, so that r is 1/n. The query of the first step, token 1, looks at entry 0,
   // that of the second at entry 1, that of the third at neither.
-  const Matrix keys = formula_matrix({{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}});
+  const Matrix keys = matrix({{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}});
   const float high = std::log(3.0F);
-  const std::vector<Matrix> queries = {formula_matrix({{0, 0, 0, 0}, {high, 0, 0, 0}}),
-                                       formula_matrix({{0, high, 0, 0}}),
-                                       formula_matrix({{0, 0, 0, 0}})};
+  const std::vector<Matrix> queries = {matrix({{0, 0, 0, 0}, {high, 0, 0, 0}}),
+                                       matrix({{0, high, 0, 0}}), matrix({{0, 0, 0, 0}})};
   LayerContext context = context_for({keys, keys, queries, {}});
   context.model.num_heads = 1;
   context.budget = 9;
@@ -372,17 +337,17 @@ TEST(Rkv, SinkLogitsAreRefused) {
 }
 
 TEST(ValueRange, IsTheLargestCoordinateLessTheSmallest) {
-  const Entries entries{kNothing3, formula_matrix({{1, -2}, {0, 0.5F}, {3, 3}}), {kNothing3}, {}};
+  const Entries entries{kNothing3, matrix({{1, -2}, {0, 0.5F}, {3, 3}}), {kNothing3}, {}};
   EXPECT_THAT(scores_of("valuerange(0)", entries), ElementsAre(near(3), near(0.5), near(0)));
 }
 
 TEST(LongFlow, IsTheLastQuerysAttentionTimesTheValuesLength) {
   // Means over two query heads 0.3, 0.525, 0.175; ‖v‖₁ 3, 1, 6.
-  const Entries entries{kNothing3,
-                        formula_matrix({{1, -2}, {0, 1}, {3, 3}}),
-                        {kNothing3, kNothing3},
-                        {formula_matrix({{1, 0, 0}, {0.5F, 0.25F, 0.25F}}),
-                         formula_matrix({{1, 0, 0}, {0.1F, 0.8F, 0.1F}})}};
+  const Entries entries{
+      kNothing3,
+      matrix({{1, -2}, {0, 1}, {3, 3}}),
+      {kNothing3, kNothing3},
+      {matrix({{1, 0, 0}, {0.5F, 0.25F, 0.25F}}), matrix({{1, 0, 0}, {0.1F, 0.8F, 0.1F}})}};
   EXPECT_THAT(scores_of("longflow", entries), ElementsAre(near(0.9), near(0.525), near(1.05)));
 }
 
@@ -403,7 +368,7 @@ std::vector<std::vector<float>> scores_by_step(const std::string& spec,
     const MatrixView states = rows(kvloupe::view(none), 0, row.cols());
     view.caches.push_back({tokens, states, states, {}});
     view.queries.push_back(rows(kvloupe::view(none), 0, view.block.size()));
-    FormulaAttention given;
+    test::GivenAttention given;
     given.rows = {row};
     view.attention = &given;
     scores.push_back(policy->step(view).front().scores);
@@ -413,9 +378,8 @@ std::vector<std::vector<float>> scores_by_step(const std::string& spec,
 
 TEST(Raas, StampsTheUpperHalfWithTheQuerysToken) {
   // Of two entries one is stamped, of three one, of four two. A new entry begins with its token.
-  const std::vector<Matrix> attention = {formula_matrix({{0.9F, 0.1F}}),
-                                         formula_matrix({{0.1F, 0.6F, 0.3F}}),
-                                         formula_matrix({{0.1F, 0.2F, 0.3F, 0.4F}})};
+  const std::vector<Matrix> attention = {matrix({{0.9F, 0.1F}}), matrix({{0.1F, 0.6F, 0.3F}}),
+                                         matrix({{0.1F, 0.2F, 0.3F, 0.4F}})};
   const auto scores = scores_by_step("raas", attention);
   EXPECT_THAT(scores[0], ElementsAre(1, 1));
   EXPECT_THAT(scores[1], ElementsAre(1, 2, 2));
@@ -427,12 +391,12 @@ TEST(Raas, StampsTheUpperHalfWithTheQuerysToken) {
 
 TEST(Centrality, PassesImportanceToSimilarKeys) {
   // p = 1/3. A = ((1, 1, 0), (1, 1, 0), (0, 0, 1)): A p = (2, 2, 1)/3, as shares 0.4, 0.4, 0.2.
-  const Entries entries{formula_matrix({{1, 0}, {2, 0}, {-1, 0}}), kOnes3, {kOnes3}, {}};
+  const Entries entries{matrix({{1, 0}, {2, 0}, {-1, 0}}), kOnes3, {kOnes3}, {}};
   EXPECT_THAT(scores_of("centrality(0.5,steps=1,base=uniform,sinks=0,recent=0)", entries),
               ElementsAre(near(0.2 + 1.0 / 6), near(0.2 + 1.0 / 6), near(0.1 + 1.0 / 6)));
   // Lengths 1, 1 + ln 2: p = 2/3, 1/3, as it is without damping; with temperature ln 2 / ln 3 also
   // 3/4, 1/4.
-  const Entries two{formula_matrix({{1, 0}, {0, 1 + std::log(2.0F)}}), kOnes2, {kOnes2}, {}};
+  const Entries two{matrix({{1, 0}, {0, 1 + std::log(2.0F)}}), kOnes2, {kOnes2}, {}};
   EXPECT_THAT(scores_of("centrality(0,sinks=0,recent=0)", two),
               ElementsAre(near(2.0 / 3), near(1.0 / 3)));
   const std::string temperature = std::to_string(std::log(2.0) / std::log(3.0));
@@ -443,9 +407,9 @@ TEST(Centrality, PassesImportanceToSimilarKeys) {
 /// Three entries before a window of one, of which the last query gives 3/5, 1/5 and 1/5. The second
 /// one's value has the largest range.
 Entries vase_entries() {
-  return {formula_matrix({{std::log(3.0F), 0}, {0, 0}, {0, 1}, {0, 0}}),
-          formula_matrix({{0, 1}, {-2, 3}, {1, 2}, {9, -9}}),
-          {formula_matrix({{0, 0}, {0, 0}, {0, 0}, {1, 0}})},
+  return {matrix({{std::log(3.0F), 0}, {0, 0}, {0, 1}, {0, 0}}),
+          matrix({{0, 1}, {-2, 3}, {1, 2}, {9, -9}}),
+          {matrix({{0, 0}, {0, 0}, {0, 0}, {1, 0}})},
           {}};
 }
 
@@ -507,20 +471,19 @@ TEST(Vase, ManyDrawsAgreeWithTheInclusionProbabilities) {
 
 TEST(Defensive, TakesTheLargestOfTheGroupAndTheWindow) {
   // Largest 0.6 and 0.5, not below their mean 0.55; nor is that of the window itself, 0.4.
-  const Entries entries{
-      kOnes3,
-      kOnes3,
-      {kOnes3, kOnes3},
-      {formula_matrix({{0.6F, 0.2F, 0.2F}}), formula_matrix({{0.1F, 0.5F, 0.4F}})}};
+  const Entries entries{kOnes3,
+                        kOnes3,
+                        {kOnes3, kOnes3},
+                        {matrix({{0.6F, 0.2F, 0.2F}}), matrix({{0.1F, 0.5F, 0.4F}})}};
   EXPECT_THAT(scores_of("defensive(1,kernel=1,outputs=0)", entries),
               ElementsAre(near(0.6), near(0.55), near(0.55)));
 }
 
 TEST(ProtectedEntries, HaveTheScoreOfTheFormulaOrTheLargestOfTheOthers) {
-  const Entries entries{formula_matrix({{1, 0}, {0, 1}, {1, 1}}),
-                        formula_matrix({{3, 0}, {1, 0}, {2, 0}}),
+  const Entries entries{matrix({{1, 0}, {0, 1}, {1, 1}}),
+                        matrix({{3, 0}, {1, 0}, {2, 0}}),
                         {kOnes3},
-                        {formula_matrix({{0.6F, 0.4F, 0.0F}, {0.2F, 0.3F, 0.5F}})}};
+                        {matrix({{0.6F, 0.4F, 0.0F}, {0.2F, 0.3F, 0.5F}})}};
   // The last two entries are the window. Means 0.4, 0.35, 0.25, variances 0.08, 0.005, 0.125.
   EXPECT_THAT(scores_of("cakescore(2,gamma=1,kernel=1)", entries),
               ElementsAre(near(0.48), near(0.355), near(0.375)));
@@ -552,30 +515,27 @@ TEST(LagKv, SaysWhereItKeepsWhatSinkKeeps) {
 
 TEST(Vatp, MultipliesAccumulatedAttentionByTheValuesLength) {
   // Received 1.5 and 0.5, lengths 3 and 1.
-  const Entries entries{kOnes2,
-                        formula_matrix({{1, -2}, {0, 1}}),
-                        {kOnes2},
-                        {formula_matrix({{1, 0}, {0.5F, 0.5F}})}};
+  const Entries entries{
+      kOnes2, matrix({{1, -2}, {0, 1}}), {kOnes2}, {matrix({{1, 0}, {0.5F, 0.5F}})}};
   EXPECT_THAT(scores_of("vatp(0)", entries), ElementsAre(near(4.5), near(0.5)));
 }
 
 TEST(TriAttention, IsTheMeanQuerysProductAndTheSpreadsLength) {
-  const Matrix keys = formula_matrix({{1, 0}, {0, 2}, {3, 4}});
+  const Matrix keys = matrix({{1, 0}, {0, 2}, {3, 4}});
   // Without rotation and with equal queries: the product with (3, 4).
-  EXPECT_THAT(scores_of("triattention(standard=0)",
-                        {keys, kOnes3, {formula_matrix({{3, 4}, {3, 4}, {3, 4}})}, {}}),
-              ElementsAre(near(3), near(8), near(25)));
+  EXPECT_THAT(
+      scores_of("triattention(standard=0)", {keys, kOnes3, {matrix({{3, 4}, {3, 4}, {3, 4}})}, {}}),
+      ElementsAre(near(3), near(8), near(25)));
   // Queries that cancel: the mean is 0 and their mean length 2/3 · 1; the keys' lengths 1, 2, 5.
   EXPECT_THAT(scores_of("triattention(standard=0)",
-                        {keys, kOnes3, {formula_matrix({{1, 0}, {-1, 0}, {0, 0}})}, {}}),
+                        {keys, kOnes3, {matrix({{1, 0}, {-1, 0}, {0, 0}})}, {}}),
               ElementsAre(near(2.0 / 3), near(4.0 / 3), near(10.0 / 3)));
 }
 
 TEST(TriAttention, CountsFromTheNextToken) {
   // One pair of frequency 1, one token: key and query at position 0. The next token is 1 away, and
   // further distances are 1, 2, 4 … 65536.
-  Entries entries{
-      formula_matrix({{1, 0}}), formula_matrix({{1, 0}}), {formula_matrix({{2, 0}})}, {}};
+  Entries entries{matrix({{1, 0}}), matrix({{1, 0}}), {matrix({{2, 0}})}, {}};
   LayerContext context = context_for(entries);
   context.model.rope_scaling.clear();
   double mean = 0.0;
@@ -587,11 +547,10 @@ TEST(TriAttention, CountsFromTheNextToken) {
 TEST(TriAttention, StandardScoresDivideByTheNumberOfEntries) {
   // 3, 8, 25: mean 12, variance (81 + 16 + 169)/3.
   const double deviation = std::sqrt(266.0 / 3);
-  EXPECT_THAT(scores_of("triattention", {formula_matrix({{1, 0}, {0, 2}, {3, 4}}),
-                                         kOnes3,
-                                         {formula_matrix({{3, 4}, {3, 4}, {3, 4}})},
-                                         {}}),
-              ElementsAre(near(-9 / deviation), near(-4 / deviation), near(13 / deviation)));
+  EXPECT_THAT(
+      scores_of("triattention",
+                {matrix({{1, 0}, {0, 2}, {3, 4}}), kOnes3, {matrix({{3, 4}, {3, 4}, {3, 4}})}, {}}),
+      ElementsAre(near(-9 / deviation), near(-4 / deviation), near(13 / deviation)));
 }
 
 TEST(Chunks, ScoresNearTheEpsilonOfTheEntropyLoseEvenness) {
@@ -607,17 +566,15 @@ TEST(Chunks, ScoresNearTheEpsilonOfTheEntropyLoseEvenness) {
 
 TEST(Chunks, GiveEveryTokenTheMeanOfItsChunk) {
   // Received 1, 1/2 | 1/4.
-  const Entries entries{kOnes3, kOnes3, {kOnes3}, {formula_matrix({{1, 0.5F, 0.25F}})}};
+  const Entries entries{kOnes3, kOnes3, {kOnes3}, {matrix({{1, 0.5F, 0.25F}})}};
   EXPECT_THAT(scores_of("h2o+chunks(2)", entries), ElementsAre(near(0.75), near(0.75), near(0.25)));
 }
 
 TEST(ToMe, GivesAValueToTheNearestKeyByItsLength) {
   // Token 0 stays. Token 1 has its key and three times its length: w = 3/4, (v₀ + 3/4 v₁)/(7/4).
   // The key of token 2 is at a right angle: it leaves nothing.
-  const Entries entries{formula_matrix({{1, 0}, {2, 0}, {0, 1}}),
-                        formula_matrix({{1, 0}, {0, 3}, {5, 5}}),
-                        {kOnes3},
-                        {}};
+  const Entries entries{
+      matrix({{1, 0}, {2, 0}, {0, 1}}), matrix({{1, 0}, {0, 3}, {5, 5}}), {kOnes3}, {}};
   const HeadDecision decision = decision_of("sink(1)+tome", entries);
   ASSERT_EQ(decision.merges.size(), 1U);
   const Merge& merge = decision.merges.front();

@@ -619,47 +619,6 @@ TEST_F(HostileProbe, StatesThatAreNotNumbersAreNamedWhenRead) {
   EXPECT_THROW(probe.query(0, 4), UsageError);
 }
 
-/// Opens a trace and reads all of it.
-void read_everything(const Path& path) {
-  const Trace trace(path);
-  for (int layer = 0; layer < trace.model().num_layers; ++layer) {
-    const ModelInfo& model = trace.layer_model(layer);
-    if (model.attends()) trace.gate(layer);
-    trace.residual_change(layer);
-    for (int head = 0; head < model.num_heads; ++head) {
-      trace.query(layer, head);
-      trace.output_weight(layer, head);
-      trace.value_out_norm(layer, head, Norm::l1);
-      trace.attention_logsumexp(layer, head);
-    }
-    for (int head = 0; head < model.num_kv_heads; ++head) {
-      trace.key(layer, head);
-      trace.value(layer, head);
-      trace.evicted_at(layer, head);
-    }
-    trace.merges(layer);
-  }
-  const TraceProbe probe(trace);
-  for (int layer = 0; layer < trace.model().num_layers && probe.info(); ++layer) {
-    const ModelInfo& model = trace.layer_model(layer);
-    if (!model.attends()) continue;
-    for (int head = 0; head < model.num_heads; ++head) probe.query(layer, head);
-    for (int head = 0; head < model.num_kv_heads; ++head) probe.key(layer, head);
-    probe.input_norm(layer);
-  }
-  const TraceFinalNorm norm(trace);
-  if (norm.known()) {
-    norm.rms(0);
-    norm.normed(trace.length() - 1);
-  }
-  if (trace.has_lm_head() || !trace.head_row_ids().empty())
-    norm.head_row(trace.tokens().ids.front());
-  trace.predictions();
-  trace.lm_head();
-  trace.vocabulary();
-  trace.datasets();
-}
-
 constexpr int kRead = 0, kRefused = 1, kOtherException = 2;
 
 /// Reads a trace that passed a walk in a child process with little memory and time, so that
@@ -677,7 +636,7 @@ int read_in_child(const Path& path) {
     alarm(10);
     int code = kRead;
     try {
-      read_everything(path);
+      test::read_everything(Trace(path));
     } catch (const FileError&) {
       code = kRefused;
     } catch (const WorkError&) {

@@ -8,6 +8,8 @@
 #include <csignal>
 #include <exception>
 
+#include "analysis/trace/trace_final_norm.h"
+#include "analysis/trace/trace_probe.h"
 #include "analysis/trace/trace_walk.h"
 
 // A fuzzer would save the input of a crash that is expected.
@@ -43,6 +45,45 @@ Walked walk_in_child(const std::filesystem::path& path) {
     return Walked::crashed;
   if (WEXITSTATUS(status) == kPassed) return Walked::passed;
   return WEXITSTATUS(status) == kRefused ? Walked::refused : Walked::crashed;
+}
+
+void read_everything(const Trace& trace) {
+  for (int layer = 0; layer < trace.model().num_layers; ++layer) {
+    const ModelInfo& model = trace.layer_model(layer);
+    if (model.attends()) trace.gate(layer);
+    trace.residual_change(layer);
+    for (int head = 0; head < model.num_heads; ++head) {
+      trace.query(layer, head);
+      trace.output_weight(layer, head);
+      trace.value_out_norm(layer, head, Norm::l1);
+      trace.attention_logsumexp(layer, head);
+    }
+    for (int head = 0; head < model.num_kv_heads; ++head) {
+      trace.key(layer, head);
+      trace.value(layer, head);
+      trace.evicted_at(layer, head);
+    }
+    trace.merges(layer);
+  }
+  const TraceProbe probe(trace);
+  for (int layer = 0; layer < trace.model().num_layers && probe.info(); ++layer) {
+    const ModelInfo& model = trace.layer_model(layer);
+    if (!model.attends()) continue;
+    for (int head = 0; head < model.num_heads; ++head) probe.query(layer, head);
+    for (int head = 0; head < model.num_kv_heads; ++head) probe.key(layer, head);
+    probe.input_norm(layer);
+  }
+  const TraceFinalNorm norm(trace);
+  if (norm.known()) {
+    norm.rms(0);
+    norm.normed(trace.length() - 1);
+  }
+  if (trace.has_lm_head() || !trace.head_row_ids().empty())
+    norm.head_row(trace.tokens().ids.front());
+  trace.predictions();
+  trace.lm_head();
+  trace.vocabulary();
+  trace.datasets();
 }
 
 }  // namespace kvloupe::test

@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "analysis/trace/trace.h"
+
 namespace kvloupe::test {
 
 /// How a child process ends that walks through a trace (trace_walk.h). HDF5 crashes on some damage:
@@ -9,5 +11,8 @@ namespace kvloupe::test {
 /// traces in their own process ask first, as kvloupe does, but without starting a program.
 enum class Walked { passed, refused, crashed };
 Walked walk_in_child(const std::filesystem::path& path);
+
+/// Reads all that a trace holds.
+void read_everything(const Trace& trace);
 
 }  // namespace kvloupe::test
