@@ -13,6 +13,7 @@
 #include "app/plot/blended_cells.h"
 #include "app/plot/map_plot.h"
 #include "app/plot/text_flow.h"
+#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::policy_diff_figure {
 

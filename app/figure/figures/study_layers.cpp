@@ -10,6 +10,7 @@
 
 #include "analysis/error.h"
 #include "analysis/study/intervals.h"
+#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"

@@ -12,6 +12,7 @@
 #include "app/scene/style.h"
 #include "app/session/view_catalog.h"
 #include "app/window/state/layouts.h"
+#include "app/window/tiles/state_range.h"
 #include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"
 

@@ -1,0 +1,90 @@
+// Fields of a config.json that change no computation, or none while they have one value. Every
+// other field that a family does not read is refused: it may be a part of the model that kvloupe
+// does not know.
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include "analysis/one_line.h"
+#include "capture/model/config_reader.h"
+
+namespace kvloupe {
+
+namespace {
+
+/// Names and versions, training, the classes of transformers, and its settings for generation.
+/// Where use_sliding_window is true, max_window_layers is read; beside _sliding_window_pattern
+/// stands layer_types; beside gpt-oss's experts_per_token and initial_context_length stand the
+/// usual names.
+constexpr std::string_view kHarmless =
+    " _attn_implementation _attn_implementation_autoset _commit_hash _experts_implementation "
+    " _flash_attn_2_enabled _name_or_path _sliding_window_pattern attention_dropout "
+    " attn_implementation auto_map bad_words_ids begin_suppress_tokens cache_implementation "
+    " chunk_size_feed_forward cls_token_id cross_attention_hidden_size custom_pipelines "
+    " decoder_start_token_id diversity_penalty do_sample dtype early_stopping embd_pdrop "
+    " encoder_no_repeat_ngram_size experts_per_token exponential_decay_length_penalty "
+    " finetuning_task forced_bos_token_id forced_eos_token_id gradient_checkpointing "
+    " hidden_dropout id2label initial_context_length initializer_range is_decoder "
+    " is_llama_config label2id length_penalty mask_token_id max_length max_new_tokens "
+    " max_sequence_length max_window_layers min_length model_max_length model_type "
+    " name_or_path neftune_noise_alpha no_repeat_ngram_size num_beam_groups num_beams "
+    " num_labels num_return_sequences output_attentions output_hidden_states "
+    " output_router_logits output_scores pad_token_id prefix pretraining_tp problem_type "
+    " remove_invalid_values repetition_penalty resid_pdrop return_dict return_dict_in_generate "
+    " router_aux_loss_coef router_jitter_noise sep_token_id suppress_tokens "
+    " task_specific_params temperature tf_legacy_loss tie_encoder_decoder tokenizer_class "
+    " top_k top_p torch_dtype torchscript transformers.js_config transformers_version "
+    " typical_p unk_token_id unsloth_fixed unsloth_version use_bfloat16 use_cache ";
+
+struct Neutral {
+  std::string_view name;
+  double value;  // a number, or false and true as 0 and 1
+};
+
+constexpr Neutral kNeutral[] = {
+    {"add_cross_attention", 0},
+    {"attention_bias", 0},
+    {"attention_multiplier", 1},
+    {"embedding_multiplier", 1},
+    {"full_attn_mod", 1},
+    {"interpolate_factor", 1},
+    {"is_causal", 1},
+    {"is_encoder_decoder", 0},
+    {"lm_head_bias", 0},
+    {"logits_scaling", 1},
+    {"mlp_bias", 0},
+    {"qk_layernorm", 0},
+    {"residual_multiplier", 1},
+    {"rope_interleaved", 0},
+    {"use_bidirectional_attention", 0},
+    {"use_qk_norm", 0},
+    {"use_sliding_window", 0},
+};
+
+bool is_empty(const nlohmann::json& value) {
+  return value.is_null() || (value.is_structured() && value.empty());
+}
+
+}  // namespace
+
+void ConfigReader::refuse_others() const {
+  for (const auto& [name, value] : root_.items()) {
+    if (read_.contains(name) || is_empty(value)) continue;
+    if (kHarmless.find(" " + name + " ") != kHarmless.npos) continue;
+    const auto* neutral = std::find_if(std::begin(kNeutral), std::end(kNeutral),
+                                       [&](const Neutral& one) { return one.name == name; });
+    const bool known = neutral != std::end(kNeutral);
+    if (known && (value.is_boolean() ? double{value.get<bool>()} == neutral->value
+                                     : value == neutral->value)) {
+      continue;
+    }
+    const std::string shown = in_one_line(name, 40) + " " + in_one_line(value.dump(), 40);
+    fail(known ? shown + " is not supported by this version: it changes what the model computes"
+               : shown +
+                     " may change what the model computes, and this version does not know it; "
+                     "where the model's authors say that it does not, remove it from a copy "
+                     "of config.json");
+  }
+}
+
+}  // namespace kvloupe
