@@ -74,7 +74,7 @@ void ConfigReader::refuse_others() const {
     const auto* neutral = std::find_if(std::begin(kNeutral), std::end(kNeutral),
                                        [&](const Neutral& one) { return one.name == name; });
     const bool known = neutral != std::end(kNeutral);
-    if (known && (value.is_boolean() ? double{value.get<bool>()} == neutral->value
+    if (known && (value.is_boolean() ? (value.get<bool>() ? 1.0 : 0.0) == neutral->value
                                      : value == neutral->value)) {
       continue;
     }

@@ -116,7 +116,7 @@ TEST_F(GgufTokenizer, ByteLevelGivesTheIdsOfTokenizerJson) {
 TEST_F(GgufTokenizer, EndsOfATextAreControlTokensWhateverTheirType) {
   json file = byte_level();
   std::map<std::string, std::uint32_t> ids{
-      {"<|im_end|>", 1000}, {"<start>", 1001}, {"<other>", 1002}};
+      {"<|im_end|>", 5000}, {"<start>", 5001}, {"<other>", 5002}};
   for (const auto& [text, id] : ids) file["model"]["vocab"][text] = id;  // of the type normal
   GgufBytes bytes = as_gguf(file, "qwen2");
   bytes.whole("tokenizer.ggml.bos_token_id", ids["<start>"]);
