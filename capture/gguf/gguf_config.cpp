@@ -25,51 +25,23 @@ using nlohmann::json;
 
 constexpr std::int64_t kMost = std::int64_t{1} << 31;
 constexpr const char* kRotationFactors = "rope_freqs.weight";
-constexpr const char* kElsewhere =
-    "; take another file of the model, or the folder that it was made from";
 
-/// A key of a family that may be there without being read: no computation depends on it, or only
-/// where it is not `neutral`.
-struct HarmlessKey {
-  const char* name;  // without the family
-  std::optional<double> neutral = {};
-};
-
-constexpr HarmlessKey kHarmless[] = {
-    {"vocab_size"},
-    {"pooling_type"},
-    {"tensor_data_layout"},
-    {"rope.scaling.finetuned"},  // but see read_granite
-    // Only yarn uses these, and reads them.
-    {"rope.scaling.original_context_length"},
-    {"rope.scaling.yarn_beta_fast"},
-    {"rope.scaling.yarn_beta_slow"},
-    {"rope.scaling.factor", 1.0},
-    {"rope.scaling.attn_factor", 1.0},
-    {"rope.scaling.yarn_attn_factor", 1.0},
-    {"rope.scaling.yarn_ext_factor", 1.0},
-    {"rope.scaling.yarn_log_multiplier", 0.0},
-    {"attention.causal", 1.0},
-    {"attention.clamp_kqv", 0.0},
-    {"attention.max_alibi_bias", 0.0},
-    {"attention.shared_kv_layers", 0.0},
-    {"attention.temperature_scale", 0.0},
-    {"attention.scale", 0.0},
-    {"attn_logit_softcapping", 0.0},
-    {"final_logit_softcapping", 0.0},
-    {"embedding_scale", 1.0},
-    {"residual_scale", 1.0},
-    {"logit_scale", 1.0},
-    {"use_parallel_residual", 0.0},
-    {"expert_count", 0.0},
-    {"expert_used_count", 0.0},
-    {"expert_shared_count", 0.0},
-    {"expert_weights_norm", 1.0},
-    {"expert_weights_scale", 1.0},
-    {"expert_gating_func", 1.0},  // softmax
-    {"leading_dense_block_count", 0.0},
-    {"nextn_predict_layers", 0.0},
-};
+/// Keys of a family that change no computation. Only yarn uses some, and reads them.
+constexpr std::string_view kHarmless =
+    " vocab_size pooling_type tensor_data_layout rope.scaling.finetuned "
+    " rope.scaling.original_context_length rope.scaling.yarn_beta_fast "
+    "rope.scaling.yarn_beta_slow ";
+/// Those that change none while they are 0, or false.
+constexpr std::string_view kHarmlessAt0 =
+    " rope.scaling.yarn_log_multiplier attention.clamp_kqv attention.max_alibi_bias "
+    " attention.shared_kv_layers attention.temperature_scale attention.scale "
+    " attn_logit_softcapping final_logit_softcapping use_parallel_residual expert_count "
+    " expert_used_count expert_shared_count leading_dense_block_count nextn_predict_layers ";
+/// Those that change none while they are 1, or true. An expert_gating_func of 1 is the softmax.
+constexpr std::string_view kHarmlessAt1 =
+    " rope.scaling.attn_factor rope.scaling.yarn_attn_factor "
+    " rope.scaling.yarn_ext_factor attention.causal embedding_scale residual_scale logit_scale "
+    " expert_weights_norm expert_weights_scale expert_gating_func ";
 
 /// The values of a family, whose keys begin with its name. Notes which keys are read.
 class Keys {
@@ -106,21 +78,18 @@ class Keys {
   void refuse_others() const {
     for (const auto& [key, value] : metadata_.values()) {
       if (!key.starts_with(family_ + ".") || read_.contains(key)) continue;
-      const std::string_view name = std::string_view(key).substr(family_.size() + 1);
-      const auto* known = std::find_if(std::begin(kHarmless), std::end(kHarmless),
-                                       [&](const HarmlessKey& one) { return one.name == name; });
-      const bool named = known != std::end(kHarmless);
-      if (named && !known->neutral) continue;
-      if (named && *known->neutral == (value.kind == GgufKind::boolean
-                                           ? static_cast<double>(*metadata_.flag_if(key))
-                                           : *metadata_.real_if(key))) {
+      const std::string name = " " + key.substr(family_.size() + 1) + " ";
+      const auto is_in = [&](std::string_view names) { return names.find(name) != names.npos; };
+      if (is_in(kHarmless)) continue;
+      const bool at0 = is_in(kHarmlessAt0), known = at0 || is_in(kHarmlessAt1);
+      if (known &&
+          (value.kind == GgufKind::boolean ? metadata_.flag_if(key) == !at0
+                                           : metadata_.real_if(key) == (at0 ? 0.0 : 1.0))) {
         continue;
       }
-      metadata_.fail(key, named ? fmt::format("is not {}, which this version does not compute{}",
-                                              *known->neutral, kElsewhere)
-                                : std::string("may change what the model computes, and this "
-                                              "version does not know it") +
-                                      kElsewhere);
+      metadata_.fail(key, std::string(known ? "has a value" : "may be a part of the model") +
+                              " that this version does not compute; take another file of the "
+                              "model, or the folder that it was made from");
     }
   }
 

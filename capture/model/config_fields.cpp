@@ -1,8 +1,6 @@
 // Fields of a config.json that change no computation, or none while they have one value. Every
 // other field that a family does not read is refused: it may be a part of the model that kvloupe
 // does not know.
-#include <algorithm>
-#include <iterator>
 #include <string_view>
 
 #include "analysis/one_line.h"
@@ -36,30 +34,13 @@ constexpr std::string_view kHarmless =
     " top_k top_p torch_dtype torchscript transformers.js_config transformers_version "
     " typical_p unk_token_id unsloth_fixed unsloth_version use_bfloat16 use_cache ";
 
-struct Neutral {
-  std::string_view name;
-  double value;  // a number, or false and true as 0 and 1
-};
-
-constexpr Neutral kNeutral[] = {
-    {"add_cross_attention", 0},
-    {"attention_bias", 0},
-    {"attention_multiplier", 1},
-    {"embedding_multiplier", 1},
-    {"full_attn_mod", 1},
-    {"interpolate_factor", 1},
-    {"is_causal", 1},
-    {"is_encoder_decoder", 0},
-    {"lm_head_bias", 0},
-    {"logits_scaling", 1},
-    {"mlp_bias", 0},
-    {"qk_layernorm", 0},
-    {"residual_multiplier", 1},
-    {"rope_interleaved", 0},
-    {"use_bidirectional_attention", 0},
-    {"use_qk_norm", 0},
-    {"use_sliding_window", 0},
-};
+/// Fields that change no computation while they are 0 or false, and while they are 1 or true.
+constexpr std::string_view kHarmlessAt0 =
+    " add_cross_attention attention_bias is_encoder_decoder lm_head_bias mlp_bias qk_layernorm "
+    " rope_interleaved use_bidirectional_attention use_qk_norm use_sliding_window ";
+constexpr std::string_view kHarmlessAt1 =
+    " attention_multiplier embedding_multiplier full_attn_mod interpolate_factor is_causal "
+    " logits_scaling residual_multiplier ";
 
 bool is_empty(const nlohmann::json& value) {
   return value.is_null() || (value.is_structured() && value.empty());
@@ -70,20 +51,17 @@ bool is_empty(const nlohmann::json& value) {
 void ConfigReader::refuse_others() const {
   for (const auto& [name, value] : root_.items()) {
     if (read_.contains(name) || is_empty(value)) continue;
-    if (kHarmless.find(" " + name + " ") != kHarmless.npos) continue;
-    const auto* neutral = std::find_if(std::begin(kNeutral), std::end(kNeutral),
-                                       [&](const Neutral& one) { return one.name == name; });
-    const bool known = neutral != std::end(kNeutral);
-    if (known && (value.is_boolean() ? (value.get<bool>() ? 1.0 : 0.0) == neutral->value
-                                     : value == neutral->value)) {
-      continue;
-    }
+    const std::string word = " " + name + " ";
+    const auto is_in = [&](std::string_view names) { return names.find(word) != names.npos; };
+    if (is_in(kHarmless)) continue;
+    const bool at0 = is_in(kHarmlessAt0), known = at0 || is_in(kHarmlessAt1);
+    if (known && (value == !at0 || value == (at0 ? 0 : 1))) continue;
     const std::string shown = in_one_line(name, 40) + " " + in_one_line(value.dump(), 40);
     fail(known ? shown + " is not supported by this version: it changes what the model computes"
                : shown +
                      " may change what the model computes, and this version does not know it; "
-                     "where the model's authors say that it does not, remove it from a copy "
-                     "of config.json");
+                     "if the model's authors say that it does not, remove it from a copy of "
+                     "config.json");
   }
 }
 

@@ -353,6 +353,17 @@ TEST_F(GgufFile, RotationsAreReadUnderOtherConvertersNames) {
   EXPECT_THAT(problem(none.without("gemma3.rope.freq_base")), HasSubstr("freq_base is missing"));
 }
 
+TEST_F(GgufFile, AMixtureIsCalledByItsNameAndItsTypes) {
+  for (const auto& [number, types] : {std::pair{15U, "Q4_K_M (F16, F32)"}, {999U, "F16, F32"}}) {
+    GgufBytes file;
+    file.text("general.architecture", "llama").whole("general.file_type", number);
+    file.tensor("a.weight", {2, 2}, 0, std::string(16, '\0'));
+    file.tensor("b.weight", {4, 4}, 1, std::string(32, '\0'));
+    write(file);
+    EXPECT_EQ(GgufModel(path()).types(), types);
+  }
+}
+
 TEST_F(GgufFile, APartOfASplitModelIsFoundByItsName) {
   const GgufBytes whole = tiny_.gguf();
   std::vector<GgufBytes> parts(3);
