@@ -34,34 +34,33 @@ constexpr std::string_view kHarmless =
     " top_k top_p torch_dtype torchscript transformers.js_config transformers_version "
     " typical_p unk_token_id unsloth_fixed unsloth_version use_bfloat16 use_cache ";
 
-/// Fields that change no computation while they are 0 or false, and while they are 1 or true.
-constexpr std::string_view kHarmlessAt0 =
-    " add_cross_attention attention_bias is_encoder_decoder lm_head_bias mlp_bias qk_layernorm "
-    " rope_interleaved use_bidirectional_attention use_qk_norm use_sliding_window ";
+/// Fields that change no computation while they are 1 or true.
 constexpr std::string_view kHarmlessAt1 =
     " attention_multiplier embedding_multiplier full_attn_mod interpolate_factor is_causal "
     " logits_scaling residual_multiplier ";
 
-bool is_empty(const nlohmann::json& value) {
-  return value.is_null() || (value.is_structured() && value.empty());
+/// null, [] and {} ask for nothing, nor does false, which publishers write for what their models do
+/// not have (use_mrope): but a causal model is the rule.
+bool asks_for_nothing(const std::string& name, const nlohmann::json& value) {
+  return value.is_null() || (value.is_structured() && value.empty()) ||
+         (value == false && name.find("causal") == name.npos);
 }
 
 }  // namespace
 
 void ConfigReader::refuse_others() const {
   for (const auto& [name, value] : root_.items()) {
-    if (read_.contains(name) || is_empty(value)) continue;
+    if (read_.contains(name) || asks_for_nothing(name, value)) continue;
     const std::string word = " " + name + " ";
-    const auto is_in = [&](std::string_view names) { return names.find(word) != names.npos; };
-    if (is_in(kHarmless)) continue;
-    const bool at0 = is_in(kHarmlessAt0), known = at0 || is_in(kHarmlessAt1);
-    if (known && (value == !at0 || value == (at0 ? 0 : 1))) continue;
+    if (kHarmless.find(word) != kHarmless.npos) continue;
+    const bool at1 = kHarmlessAt1.find(word) != kHarmlessAt1.npos;
+    if (at1 && (value == true || value == 1)) continue;
     const std::string shown = in_one_line(name, 40) + " " + in_one_line(value.dump(), 40);
-    fail(known ? shown + " is not supported by this version: it changes what the model computes"
-               : shown +
-                     " may change what the model computes, and this version does not know it; "
-                     "if the model's authors say that it does not, remove it from a copy of "
-                     "config.json");
+    fail(at1 ? shown + " is not supported by this version: it changes what the model computes"
+             : shown +
+                   " may change what the model computes, and this version does not know it; if "
+                   "the model's authors say that it does not, remove it from a copy of "
+                   "config.json");
   }
 }
 
