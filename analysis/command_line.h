@@ -3,6 +3,7 @@
 // options. Header only: analysis itself has no options.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <map>
@@ -11,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/one_line.h"
+
 namespace kvloupe {
 
 /// --help and --version print and return 0. Any other error is one line on stderr that names the
@@ -18,9 +21,8 @@ namespace kvloupe {
 inline int report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
   std::string line = error.what();
-  for (char& c : line) {
-    if (c == '\n' || c == '\r') c = ' ';
-  }
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  line = in_lines(line);
   std::string verb;
   for (const CLI::App* parsed : app.get_subcommands()) verb = " " + parsed->get_name();
   std::fprintf(stderr, "%s: %s; see %s%s --help\n", app.get_name().c_str(), line.c_str(),

@@ -14,4 +14,8 @@ std::string in_one_line(std::string_view text, std::size_t most = 80);
 /// The same in quotes, as names and words are shown.
 std::string in_quotes(std::string_view text, std::size_t most = 40);
 
+/// Texts of files in several lines, made safe for a terminal: control characters become '?', except
+/// for line ends and tabs.
+std::string in_lines(std::string_view text);
+
 }  // namespace kvloupe

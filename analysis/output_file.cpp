@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/one_line.h"
 
 namespace kvloupe {
 
@@ -183,6 +184,7 @@ int UnfinishedFile::write_through() {
 OutputFile::OutputFile(std::string target) : target_(std::move(target)) {
   if (target_ == "-") {
     file_ = stdout;
+    terminal_ = isatty(STDOUT_FILENO) == 1;
     return;
   }
   std::error_code ignored;
@@ -210,6 +212,8 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::write(std::string_view text) {
+  const std::string shown = terminal_ ? in_lines(text) : std::string();
+  if (terminal_) text = shown;
   if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) {
     fail("cannot be written", errno);
   }

@@ -62,7 +62,7 @@ class UnfinishedFile {
 
 /// A text file that is written as a stream and then exists either in full or not at all
 /// (UnfinishedFile). "-" is standard output; it and all that is no regular file are written
-/// directly.
+/// directly. A terminal gets no control characters (in_lines): texts may come from a file.
 ///
 /// Every method throws FileError: folder missing or unwritable, disk full, a closed pipe.
 class OutputFile {
@@ -81,6 +81,7 @@ class OutputFile {
   std::string target_;
   std::unique_ptr<UnfinishedFile> unfinished_;  // null: written directly
   std::FILE* file_ = nullptr;                   // null: finished
+  bool terminal_ = false;
 };
 
 /// Writes a whole file at once. Throws FileError: the folder is missing or unwritable, the target

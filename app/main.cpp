@@ -1,4 +1,5 @@
 #include "analysis/cache/one_blas_thread.h"
+#include "analysis/failure.h"
 #include "analysis/freed_memory.h"
 #include "analysis/trace/trace_check.h"
 #include "analysis/unfinished_files.h"
@@ -14,5 +15,5 @@ int main(int argc, char** argv) {
   // Equal requests give equal pictures, whether or not a replay runs beside them.
   kvloupe::use_one_blas_thread();
   kvloupe::figure::use_font_folder(kvloupe::job::assets_folder() / "fonts");
-  return kvloupe::cli::run(argc, argv, KVLOUPE_COMMIT);
+  return kvloupe::end_output("kvloupe", kvloupe::cli::run(argc, argv, KVLOUPE_COMMIT));
 }

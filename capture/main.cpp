@@ -1,7 +1,7 @@
 #include <cstdio>
 #include <cstdlib>
-#include <iostream>
 
+#include "analysis/failure.h"
 #include "analysis/trace/trace_check.h"
 #include "analysis/unfinished_files.h"
 #include "capture/cli/commands.h"
@@ -12,10 +12,10 @@ int main(int argc, char** argv) {
   kvloupe::begin_trace_checks(argc, argv);
   kvloupe::remove_unfinished_files_at_signals();
   kvloupe::end_on_lost_pages("kvloupe-capture");
-  const int code = kvloupe::capture_cli::run(argc, argv, KVLOUPE_COMMIT);
+  const int code =
+      kvloupe::end_output("kvloupe-capture", kvloupe::capture_cli::run(argc, argv, KVLOUPE_COMMIT));
 #ifndef __SANITIZE_ADDRESS__  // which looks for leaks when the process ends
   // Skips libtorch's clean-up, which takes a tenth of a second. All our files are closed.
-  std::cout.flush();
   std::fflush(nullptr);
   std::_Exit(code);
 #endif

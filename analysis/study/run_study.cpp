@@ -150,7 +150,7 @@ void StudyRun::finish() const {
 StudyRun::Report study_report(const std::string& kind) {
   if (kind == "none") return [](const StudyRun::News&) {};
   if (kind == "lines")
-    return [](const StudyRun::News& news) { fmt::print(stderr, "{}\n", news.line); };
+    return [](const StudyRun::News& news) { fmt::print(stderr, "{}\n", in_lines(news.line)); };
   if (kind != "json") throw UsageError("--progress " + kind + ": give lines, json or none");
   return [](const StudyRun::News& news) {
     const nlohmann::ordered_json line = {{"event", news.items > 0 ? "items" : "note"},

@@ -89,7 +89,12 @@ SafetensorsHeader read_safetensors_header(const std::string& path,
 
   std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
   for (const auto& [name, item] : header.items()) {
-    if (name == "__metadata__") continue;
+    if (name == "__metadata__") {
+      for (const auto& [key, value] : item.items()) {
+        if (value.is_string()) read.metadata[key] = value.get<std::string>();
+      }
+      continue;
+    }
     const auto refuse = [&, &tensor_name = name](const std::string& problem) {
       fail("tensor " + in_one_line(tensor_name) + " " + problem);
     };

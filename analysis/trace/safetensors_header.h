@@ -26,6 +26,7 @@ struct SafetensorsEntry {
 struct SafetensorsHeader {
   std::uint64_t data_start = 0;  // bytes, from the start of the file
   std::map<std::string, SafetensorsEntry> entries;
+  std::map<std::string, std::string> metadata;  // texts beside the tensors
 };
 
 /// Reads the header of a whole file, and checks it against the file's size: every tensor's bytes

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "analysis/error.h"
+#include "analysis/one_line.h"
 #include "analysis/output_file.h"
 #include "analysis/study/head_advice.h"
 #include "app/cli/advice_options.h"
@@ -46,7 +47,7 @@ int run_heads(Options options) {
     write_whole_file(file, head_table_text(advice, file));
   if (!options.json.empty()) write_whole_file(options.json, head_advice_json(advice));
   if (options.json == "-") return 0;
-  fmt::print("{}", head_advice_markdown(advice));
+  fmt::print("{}", in_lines(head_advice_markdown(advice)));
   for (const std::string& file : options.tables) {
     if (file.ends_with(".json")) continue;
     fmt::print("To use the table: --policy '{}'\n", head_table_spec(advice, file));
@@ -70,7 +71,7 @@ int run(Options options) {
   if (!options.output.empty()) {
     write_whole_file(options.output, advice_csv(advice));
   }
-  if (options.output != "-") fmt::print("{}", advice_markdown(advice, options.request));
+  if (options.output != "-") fmt::print("{}", in_lines(advice_markdown(advice, options.request)));
   return 0;
 }
 }  // namespace

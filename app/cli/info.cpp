@@ -2,9 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -14,6 +11,7 @@
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"
+#include "analysis/output_file.h"
 #include "analysis/trace/cache_bytes.h"
 #include "analysis/trace/layer_kinds_text.h"
 #include "analysis/trace/loops.h"
@@ -173,11 +171,10 @@ const char* pairing_name(RopePairing pairing) {
   return pairing == RopePairing::half ? "half" : "interleaved";
 }
 
-/// "Q4_1 (GGUF), model.gguf".
+/// "GGUF Q4_K_M (Q5_0, Q4_K), model.gguf".
 std::string weights_text(const ModelInfo& model) {
-  std::string text = model.weights_type.empty()
-                         ? model.weights_format
-                         : fmt::format("{} ({})", model.weights_type, model.weights_format);
+  std::string text = model.weights_format;
+  if (!model.weights_type.empty()) text += " " + model.weights_type;
   if (!model.weights_file.empty()) text += ", " + model.weights_file;
   return in_one_line(text, 200);
 }
@@ -232,7 +229,8 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
   const std::vector<Trace::DatasetInfo> datasets = trace.datasets();
   std::string out;
   const auto field = [&](std::string_view name, const std::string& value) {
-    out += fmt::format("  {:<16}{}\n", name, value);
+    constexpr std::size_t kLongest = 4096;
+    out += fmt::format("  {:<16}{}\n", name, in_one_line(value, kLongest));
   };
   out += fmt::format("{}\n", trace.path().string());
   field("size", megabytes(bytes));
@@ -424,12 +422,7 @@ std::string as_json(const Trace& trace, std::size_t bytes) {
 int info(const std::filesystem::path& path, bool want_json) {
   const Trace trace(path);
   const std::size_t bytes = std::filesystem::file_size(path);
-  const std::string out = want_json ? as_json(trace, bytes) : as_text(trace, bytes);
-  if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size() || std::fflush(stdout) != 0) {
-    throw FileError(
-        "standard output",
-        fmt::format("cannot write: {}; check the output's destination", std::strerror(errno)));
-  }
+  write_whole_file("-", want_json ? as_json(trace, bytes) : in_lines(as_text(trace, bytes)));
   return 0;
 }
 }  // namespace

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "analysis/error.h"
+#include "analysis/one_line.h"
 #include "analysis/output_file.h"
 #include "analysis/replay/drift.h"
 #include "analysis/utf8.h"
@@ -63,7 +64,7 @@ std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
 
 void report(const std::vector<std::string>& problems) {
   for (const std::string& problem : problems)
-    std::fprintf(stderr, "kvloupe: %s\n", problem.c_str());
+    std::fprintf(stderr, "kvloupe: %s\n", in_lines(problem).c_str());
 }
 
 int list_lessons() {

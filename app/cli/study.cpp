@@ -159,10 +159,10 @@ int run(Options options) {
   refuse_own_input(options.csv, paths_of(options));
   StudyResults results(options.inputs.front());
   if (options.status) print_status(results);
-  if (options.summary) fmt::print("{}", summary_markdown(summarise(results)));
+  if (options.summary) fmt::print("{}", in_lines(summary_markdown(summarise(results))));
   if (!options.foretell.empty()) {
     const StudyTable read = read_study_table(options.inputs.front());
-    fmt::print("{}", foretell_markdown(foretell(read, options.foretell), options.foretell));
+    fmt::print("{}", in_lines(foretell_markdown(foretell(read, options.foretell), options.foretell)));
   }
   if (!options.csv.empty()) write_study_csv(results, options.csv);
   return 0;

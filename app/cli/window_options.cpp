@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "analysis/error.h"
+#include "analysis/one_line.h"
 #include "app/window/state/preferences.h"
 
 namespace kvloupe::cli {
@@ -43,7 +44,7 @@ void load_plugins_of_preferences(WindowWords& words) {
   if (!words.options.screenshot.empty()) return;  // a picture does not depend on whose it is
   words.options.problems = window::load_preferred_plugins(window::preferences_path());
   for (const std::string& problem : words.options.problems) {
-    std::fprintf(stderr, "kvloupe: %s\n", problem.c_str());
+    std::fprintf(stderr, "kvloupe: %s\n", in_lines(problem).c_str());
   }
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "analysis/error.h"
+#include "analysis/one_line.h"
 
 namespace kvloupe {
 
@@ -71,7 +72,7 @@ class Throttle {
 };
 
 void print_note(const std::string& note) {
-  std::fputs(fmt::format("kvloupe-capture: {}\n", note).c_str(), stderr);
+  std::fputs(fmt::format("kvloupe-capture: {}\n", in_lines(note)).c_str(), stderr);
 }
 
 /// Printed in one line, whatever the text holds. Bytes that are not UTF-8 become a replacement

@@ -10,6 +10,7 @@
 
 #include "analysis/duration_text.h"
 #include "analysis/error.h"
+#include "analysis/one_line.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/forecast_text.h"
 #include "capture/cli/interrupt.h"
@@ -65,11 +66,11 @@ void print_summary(const RescueResults& results) {
         "cache's text\n",
         results.answer_tokens);
   } else {
-    fmt::print("expected: \"{}\"\n", results.expected);
+    fmt::print("expected: \"{}\"\n", in_lines(results.expected));
   }
   line("full cache", results.full_right, results.full_logprob);
   line("policy", results.policy_right, results.policy_logprob);
-  if (!results.policy_right) fmt::print("  it says: \"{}\"\n", results.policy_says);
+  if (!results.policy_right) fmt::print("  it says: \"{}\"\n", in_lines(results.policy_says));
   line("policy, tokens kept in all heads", results.keep.all.right, results.keep.all.logprob);
   line("full cache, tokens dropped in all heads", results.drop.all.right, results.drop.all.logprob);
   print_side(results.keep, true);

@@ -67,6 +67,7 @@ void take_trace(const RunOptions& options, CaptureRequest& request) {
     tokens.segment.resize(static_cast<std::size_t>(prompt));
   }
   request.tokens = std::move(tokens);
+  request.tokens_of = options.trace;
   request.prompt_length = prompt;
   if (!options.has_block) request.block = trace.run().block_size;
   const std::string& dtype = trace.run().dtype;  // other programs run in others

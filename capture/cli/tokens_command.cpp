@@ -12,6 +12,7 @@
 #include "analysis/byte_spelling.h"
 #include "analysis/error.h"
 #include "analysis/json_depth.h"
+#include "analysis/one_line.h"
 #include "analysis/output_file.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/shared_options.h"
@@ -40,9 +41,9 @@ struct TokensOptions {
 TokenSequence read_tokens(const TokensOptions& options, const Tokenizer& tokenizer) {
   if (!options.ids) {
     const Prompt prompt =
-        options.prompt ? read_prompt(*options.prompt) : parse_prompt(*options.text);
+        options.prompt ? read_prompt(*options.prompt) : parse_text(*options.text);
     for (const std::string& note : prompt.notes) {
-      fmt::print(stderr, "kvloupe-capture: {}\n", note);
+      fmt::print(stderr, "kvloupe-capture: {}\n", in_lines(note));
     }
     return encode_prompt(prompt, tokenizer);
   }

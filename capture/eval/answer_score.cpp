@@ -3,17 +3,11 @@
 #include <algorithm>
 #include <map>
 
+#include "capture/tokenizer/unicode.h"
+
 namespace kvloupe {
 
 namespace {
-char small(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-std::string in_small_letters(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(), small);
-  return result;
-}
-
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool is_punctuation(char c) {
   return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') ||
@@ -28,11 +22,11 @@ std::map<std::string, int> words_of(std::string_view text) {
     if (!word.empty() && word != "a" && word != "an" && word != "the") ++words[word];
     word.clear();
   };
-  for (const char c : text) {
+  for (const char c : in_small_letters(text)) {
     if (is_space(c)) {
       end_word();
     } else if (!is_punctuation(c)) {
-      word += small(c);
+      word += c;
     }
   }
   end_word();

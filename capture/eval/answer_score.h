@@ -10,12 +10,12 @@ namespace kvloupe {
 /// question is judged by.
 std::string first_number(const std::string& text);
 
-/// Whether a text has one of the answers in it, ASCII capitals aside: RULER's string_match_part
+/// Whether a text has one of the answers in it, in capital or small letters: RULER's string_match_part
 /// (Hsieh et al. 2024) for one prediction. An empty answer counts for nothing.
 bool has_answer(std::string_view text, std::span<const std::string> answers);
 
 /// The largest F1 of a text's words and those of an answer, between 0 and 1: LongBench's
-/// qa_f1_score (Bai et al. 2024, after SQuAD). Words: in ASCII small letters, without ASCII
+/// qa_f1_score (Bai et al. 2024, after SQuAD). Words: in small letters, without ASCII
 /// punctuation and without a, an, the, split at white space. A word that is there n times in one
 /// and m times in the other counts min(n, m) times.
 double answer_f1(std::string_view text, std::span<const std::string> answers);

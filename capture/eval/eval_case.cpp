@@ -80,6 +80,7 @@ EvalCase eval_case(const EvalCaseRequest& request) {
                      std::to_string(rows - 1));
   }
   const EvaluationRun& run = evaluation.runs[static_cast<std::size_t>(request.row)];
+  check_model_of(evaluation.fingerprint, request);
   EvalCase result;
   result.expected = run.expected;
   if (run.expected.empty()) no_usable("expected", path);

@@ -24,6 +24,7 @@
 #include "capture/eval/prompt_runs.h"
 #include "capture/eval/stored_prompt.h"
 #include "capture/model/load_transformer.h"
+#include "capture/run/capture_input.h"
 #include "capture/run/compute.h"
 #include "capture/run/model_description.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"
@@ -93,11 +94,21 @@ class Evaluator {
     // A results file of other settings is found before the model is loaded.
     results_ = begun_evaluation(request.output, described());
     refuse_changed_policies();
+    const std::string before = results_.fingerprint;
     results_.fingerprint = model_fingerprint(request.model.path, progress);
+    if (!before.empty() && before != results_.fingerprint) {
+      throw FileError(
+          request.output,
+          "holds runs of another model of this name; choose another name for the output");
+    }
     for (const std::string& prompt : results_.prompts) prompt_bytes_ += prompt.size();
   }
 
   Evaluation run() {
+    const int longest = *std::max_element(request_.lengths.begin(), request_.lengths.end()) +
+                        (request_.task == Task::needle ? template_.answer_tokens : 0);
+    const std::string note = beyond_positions(longest, config_);
+    if (!note.empty() && report_.note) report_.note(note);
     load();
     total_ = static_cast<long>(cases().size() * settings_.size());
     for (const NeedleCase& one : cases()) {

@@ -25,7 +25,7 @@ bool reads_probe(const RescueRequest& request) {
 }
 
 void take_trace_prompt(const RescueRequest& request, const ModelConfig& config,
-                       RescuePrompt& prompt) {
+                       const RescueReport& report, RescuePrompt& prompt) {
   const Trace trace(*request.trace);
   if (trace.run().closed_loop()) {
     throw UsageError(request.trace->string() +
@@ -37,6 +37,12 @@ void take_trace_prompt(const RescueRequest& request, const ModelConfig& config,
   prompt.name = request.trace->string();
   const std::filesystem::path& tokenizer = request.model.tokenizer_place();
   if (has_tokenizer(tokenizer)) prompt.tokenizer = open_tokenizer(tokenizer);
+  const std::int64_t longest = std::ssize(prompt.ids) + request.answer_tokens;
+  for (const std::string& note :
+       {prompt.tokenizer ? compare_texts(prompt.name, trace.tokens(), *prompt.tokenizer) : "",
+        beyond_positions(longest, config)}) {
+    if (!note.empty() && report.note) report.note(note);
+  }
   if (reads_probe(request)) {
     check_probe(request.policy, trace);
     prompt.probe = TraceProbe(trace).info();
@@ -50,6 +56,7 @@ void take_text_prompt(const RescueRequest& request, const ModelConfig& config,
   wanted.model = request.model;
   wanted.prompt = request.prompt;
   wanted.tokens = request.sequence;
+  wanted.generate = request.answer_tokens;
   CaptureInput input = read_capture_input(wanted, config);
   for (const std::string& note : input.notes) {
     if (report.note) report.note(note);
@@ -107,7 +114,7 @@ RescuePrompt read_rescue_prompt(const RescueRequest& request, const ModelConfig&
                                 const RescueReport& report) {
   RescuePrompt prompt;
   if (request.trace) {
-    take_trace_prompt(request, config, prompt);
+    take_trace_prompt(request, config, report, prompt);
   } else {
     take_text_prompt(request, config, report, prompt);
   }

@@ -26,6 +26,7 @@
 #include "capture/eval/stored_prompt.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/capture.h"
+#include "capture/run/capture_input.h"
 #include "capture/run/compute.h"
 #include "capture/run/model_description.h"
 #include "capture/run/set_prompt.h"
@@ -165,6 +166,10 @@ void RunWorker::open_model(const StudyTask& task) {
   model_ = std::make_unique<OpenModel>(task, device_, choice_);
 }
 
+void RunWorker::note(const std::string& text) {
+  if (note_ && !text.empty() && noted_.insert(text).second) note_(text);
+}
+
 TokenSequence RunWorker::prompt_of(const StudyTask& task) {
   const StudySource& source = task.source;
   if (source.length > 0) return haystack_->text(source.length, source.sample);
@@ -173,9 +178,7 @@ TokenSequence RunWorker::prompt_of(const StudyTask& task) {
                     "has changed since the study began; start the study again");
   }
   const Prompt prompt = read_set_prompt(source.prompt);
-  for (const std::string& note : prompt.notes) {
-    if (note_ && noted_.insert(note).second) note_(note);
-  }
+  for (const std::string& text : prompt.notes) note(text);
   return encode_prompt(prompt, *model_->tokenizer);
 }
 
@@ -262,6 +265,7 @@ void RunWorker::open_prompt(const StudyTask& task) {
 /// Keeps the prompt as results carry it: its tokens, how many the model says after them, and how a
 /// policy that needs that reads the context a second time.
 void RunWorker::store(const StudyTask& task, const TokenSequence& tokens, int answer_tokens) {
+  note(beyond_positions(std::ssize(tokens.ids) + answer_tokens, model_->config));
   nlohmann::ordered_json prompt = stored_prompt(tokens);
   prompt["answer_tokens"] = answer_tokens;
   prompt["probe"] = task.probe;

@@ -26,7 +26,7 @@ class RunWorker final : public ItemWorker {
  public:
   /// `device`: cpu, cuda or cuda:i. `threads`: for the model's products; 0: torch's own choice.
   /// `choice`: the tokenizer and how weights are kept; the study names the model. `note` gets each
-  /// note of a prompt (read_set_prompt) once.
+  /// note of a prompt once: see read_set_prompt(), beyond_positions().
   RunWorker(std::string device, int threads, ModelChoice choice = {},
             std::function<void(const std::string&)> note = {});
   ~RunWorker() override;
@@ -37,6 +37,7 @@ class RunWorker final : public ItemWorker {
   void compute(const StudyTask& task, StudyOutcome& outcome) override;
   void open_model(const StudyTask& task);
   void open_prompt(const StudyTask& task);
+  void note(const std::string& text);
   TokenSequence prompt_of(const StudyTask& task);
   void store(const StudyTask& task, const TokenSequence& tokens, int answer_tokens);
   NeedleTask question_of(const StudyTask& task, bool context_only);

@@ -11,6 +11,7 @@
 #include "analysis/json_depth.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/study/study_results.h"
+#include "analysis/trace/model_fingerprint.h"
 #include "capture/eval/stored_prompt.h"
 
 namespace kvloupe {
@@ -35,6 +36,17 @@ std::vector<std::string> answers_of(const std::string& text, const std::filesyst
   return list.get<std::vector<std::string>>();
 }
 }  // namespace
+
+void check_model_of(const std::string& fingerprint, const EvalCaseRequest& request) {
+  Progress progress;
+  if (fingerprint.empty()) return;
+  const std::string own = model_fingerprint(request.model.path, progress);
+  if (own.empty() || own == fingerprint) return;
+  throw FileError(request.results.string(),
+                  "is of another model than " + request.model.path.string() +
+                      ", for which its token ids may mean another text; give the model that it is "
+                      "of, or the text with --prompt");
+}
 
 EvalCase study_case(const EvalCaseRequest& request) {
   const std::filesystem::path& path = request.results;
@@ -62,6 +74,8 @@ EvalCase study_case(const EvalCaseRequest& request) {
   const PlainJson stored = parsed(prompt.stored);
   EvalCase result;
   result.tokens = read_stored_prompt(stored, path);
+  if (const PlainJson model = stored.value("fingerprint", PlainJson()); model.is_string())
+    check_model_of(model.get<std::string>(), request);
   const PlainJson answer_tokens = stored.value("answer_tokens", PlainJson());
   if (!answer_tokens.is_number_integer() || answer_tokens < 0 || answer_tokens > kLongestAnswer)
     throw FileError(path.string(), "has \"answer_tokens\" out of range; run the study again");

@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -27,12 +26,30 @@ using nlohmann::json;
 constexpr std::int64_t kMost = std::int64_t{1} << 31;
 constexpr const char* kRotationFactors = "rope_freqs.weight";
 
-/// The values of a family, whose keys begin with its name.
+/// Keys of a family that change no computation. Only yarn uses some, and reads them.
+constexpr std::string_view kHarmless =
+    " vocab_size pooling_type tensor_data_layout rope.scaling.finetuned "
+    " rope.scaling.original_context_length rope.scaling.yarn_beta_fast "
+    "rope.scaling.yarn_beta_slow ";
+/// Those that change none while they are 0, or false.
+constexpr std::string_view kHarmlessAt0 =
+    " rope.scaling.yarn_log_multiplier attention.clamp_kqv attention.max_alibi_bias "
+    " attention.shared_kv_layers attention.temperature_scale attention.scale "
+    " attn_logit_softcapping final_logit_softcapping use_parallel_residual expert_count "
+    " expert_used_count expert_shared_count leading_dense_block_count nextn_predict_layers ";
+/// Those that change none while they are 1, or true. An expert_gating_func of 1 is the softmax.
+constexpr std::string_view kHarmlessAt1 =
+    " rope.scaling.attn_factor rope.scaling.yarn_attn_factor "
+    " rope.scaling.yarn_ext_factor attention.causal embedding_scale residual_scale logit_scale "
+    " expert_weights_norm expert_weights_scale expert_gating_func ";
+
+/// The values of a family, whose keys begin with its name. Notes which keys are read.
 class Keys {
  public:
   Keys(const GgufMetadata& metadata, std::string family)
       : metadata_(metadata), family_(std::move(family)) {}
-  std::string key(const char* name) const { return family_ + "." + name; }
+  std::string key(const char* name) const { return *read_.insert(family_ + "." + name).first; }
+  const GgufMetadata& metadata() const { return metadata_; }
   std::int64_t whole(const char* name) const {
     const auto found = whole_if(name);
     if (!found) metadata_.fail(key(name), "is missing");
@@ -49,13 +66,37 @@ class Keys {
   std::optional<std::string> text_if(const char* name) const {
     return metadata_.text_if(key(name));
   }
+  /// Refuses a length of one kind of layers that differs from that of the others.
+  void same_length(const char* name, std::int64_t head_dim) const {
+    if (whole_if(name).value_or(head_dim) != head_dim)
+      fail(name, "differs from the length of keys, which is not supported");
+  }
   [[noreturn]] void fail(const char* name, const std::string& problem) const {
     metadata_.fail(key(name), problem);
+  }
+  /// Refuses every key of the family that was not read and is not known to be harmless.
+  void refuse_others() const {
+    for (const auto& [key, value] : metadata_.values()) {
+      if (!key.starts_with(family_ + ".") || read_.contains(key)) continue;
+      const std::string name = " " + key.substr(family_.size() + 1) + " ";
+      const auto is_in = [&](std::string_view names) { return names.find(name) != names.npos; };
+      if (is_in(kHarmless)) continue;
+      const bool at0 = is_in(kHarmlessAt0), known = at0 || is_in(kHarmlessAt1);
+      if (known &&
+          (value.kind == GgufKind::boolean ? metadata_.flag_if(key) == !at0
+                                           : metadata_.real_if(key) == (at0 ? 0.0 : 1.0))) {
+        continue;
+      }
+      metadata_.fail(key, std::string(known ? "has a value" : "may be a part of the model") +
+                              " that this version does not compute; take another file of the "
+                              "model, or the folder that it was made from");
+    }
   }
 
  private:
   const GgufMetadata& metadata_;
   std::string family_;
+  mutable std::set<std::string, std::less<>> read_;
 };
 
 /// A weight's name within a layer in both layouts.
@@ -102,6 +143,15 @@ void add_query_scale(std::int64_t layers_of_largest, json& config) {
                                             : config["head_dim"].get<std::int64_t>();
 }
 
+/// A base of the rotation under llama.cpp's name or under Ollama's.
+std::optional<double> base_of(const Keys& keys, const char* name, const char* ollama) {
+  const auto base = keys.positive_if(name), other = keys.positive_if(ollama);
+  if (base && other && *base != *other) {
+    keys.fail(ollama, fmt::format("is not {} as {} is", *base, keys.key(name)));
+  }
+  return base ? base : other;
+}
+
 void read_gemma2(const GgufModel&, const Keys& keys, json& config) {
   constexpr std::int64_t kLayersOf27B = 46;
   add_query_scale(kLayersOf27B, config);
@@ -113,13 +163,25 @@ void read_gemma3(const GgufModel&, const Keys& keys, json& config) {
   constexpr std::int64_t kLayersOf27B = 62;
   add_query_scale(kLayersOf27B, config);
   add_real(keys, "final_logit_softcapping", "final_logit_softcapping", config);
-  add_real(keys, "rope.freq_base_swa", "rope_local_base_freq", config);
-  if (const auto n = keys.whole_if("attention.sliding_window_pattern")) {
+  if (const auto base = base_of(keys, "rope.freq_base_swa", "rope.local.freq_base")) {
+    config["rope_local_base_freq"] = *base;
+  }
+  constexpr const char* kPattern = "attention.sliding_window_pattern";
+  const GgufValue* pattern = keys.metadata().find(keys.key(kPattern));
+  if (pattern != nullptr && pattern->element == GgufKind::boolean) {  // by layer, as in Ollama's
+    for (const std::byte windowed : pattern->bytes) {
+      config["layer_types"].push_back(windowed == std::byte{0} ? "full_attention"
+                                                               : "sliding_attention");
+    }
+  } else if (const auto n = keys.whole_if(kPattern)) {
     config["sliding_window_pattern"] = *n;
   }
 }
 
 void read_granite(const GgufModel&, const Keys& keys, json& config) {
+  if (!keys.metadata().flag_if(keys.key("rope.scaling.finetuned")).value_or(true)) {
+    keys.fail("rope.scaling.finetuned", "is false: a model without rotation is not supported");
+  }
   config["attention_multiplier"] = keys.positive_if("attention.scale")
                                        .value_or(1.0 / std::sqrt(config["head_dim"].get<double>()));
   add_real(keys, "embedding_scale", "embedding_multiplier", config);
@@ -164,6 +226,7 @@ struct Family {
   bool interleaved = false;           // see has_interleaved_rows()
   bool has_window = false;            // key attention.sliding_window
   bool norm_after_attention = false;  // "post_attention_norm" is Hugging Face's name, too
+  bool rotations_differ = false;      // layers with a window turn with another base
   OwnFields own_fields = nullptr;
 };
 
@@ -191,6 +254,7 @@ constexpr Family kFamilies[] = {
      .hugging_face = "Gemma3ForCausalLM",
      .has_window = true,
      .norm_after_attention = true,
+     .rotations_differ = true,
      .own_fields = read_gemma3},
     {.gguf = "qwen3moe", .hugging_face = "Qwen3MoeForCausalLM", .own_fields = read_qwen3moe},
     {.gguf = "gpt-oss",
@@ -269,12 +333,12 @@ RopeScaling scaling_of(const std::vector<double>& factors, double theta) {
 
 /// rope_scaling of a config.json.
 json read_scaling(const GgufModel& model, const Keys& keys, std::int64_t head_dim, double theta) {
-  std::string type = keys.text_if("rope.scaling.type").value_or("none");
+  const auto said = keys.text_if("rope.scaling.type");
   auto factor = keys.positive_if("rope.scaling.factor");
-  if (type == "none" && !factor) {  // older files name the factor alone
-    factor = keys.positive_if("rope.scale_linear");
-    if (factor && *factor != 1.0) type = "linear";
-  }
+  const auto older = keys.positive_if("rope.scale_linear");
+  if (!factor) factor = older;
+  // Without a type, a factor is of the linear scaling, as in llama.cpp.
+  const std::string type = said.value_or(factor && *factor != 1.0 ? "linear" : "none");
   for (const char* tensor : {"rope_factors_long.weight", "rope_factors_short.weight"}) {
     if (!model.has(tensor)) continue;
     throw FileError(
@@ -311,9 +375,9 @@ json read_scaling(const GgufModel& model, const Keys& keys, std::int64_t head_di
   return yarn;
 }
 
-/// The tokens that end a text: those that the file names. If it names no end of a turn, also the
-/// control tokens that chat models use for it, as in llama.cpp.
-std::vector<std::int64_t> end_tokens(const GgufMetadata& metadata) {
+}  // namespace
+
+std::vector<std::int64_t> gguf_end_tokens(const GgufMetadata& metadata) {
   std::set<std::int64_t> ends;
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                           "tokenizer.ggml.eom_token_id"}) {
@@ -326,23 +390,20 @@ std::vector<std::int64_t> end_tokens(const GgufMetadata& metadata) {
     if (found == tokens.end()) return std::nullopt;
     return found - tokens.begin();
   };
-  const auto add = [&](std::initializer_list<const char*> texts) {
-    for (const char* text : texts) {
+  const auto add = [&](const auto& texts) {
+    for (const std::string_view text : texts) {
       if (const auto id = id_of(text)) ends.insert(*id);
     }
   };
   // gpt-oss ends each message of its turn with <|end|>, and the turn with one of the other two.
   if (id_of("<|return|>") && id_of("<|call|>")) {
-    add({"<|return|>", "<|call|>", "<|endoftext|>"});
+    add(std::array<std::string_view, 3>{"<|return|>", "<|call|>", "<|endoftext|>"});
     if (const auto end = id_of("<|end|>")) ends.erase(*end);
   } else if (!metadata.has("tokenizer.ggml.eot_token_id")) {
-    add({"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|end_of_text|>",
-         "<|endoftext|>"});
+    add(kGgufEnds);
   }
   return {ends.begin(), ends.end()};
 }
-
-}  // namespace
 
 std::string gguf_config(const GgufModel& model) {
   const GgufMetadata metadata = model.metadata();
@@ -370,8 +431,9 @@ std::string gguf_config(const GgufModel& model) {
               fmt::format("is missing, and {} heads do not divide {}", heads, hidden));
   }
   const std::int64_t head_dim = key_length.value_or(hidden / heads);
-  if (keys.whole_if("attention.value_length").value_or(head_dim) != head_dim) {
-    keys.fail("attention.value_length", "differs from the length of keys, which is not supported");
+  for (const char* name : {"attention.value_length", "attention.key_length_swa",
+                           "attention.value_length_swa", "rope.dimension_count_swa"}) {
+    keys.same_length(name, head_dim);
   }
   if (keys.whole_if("rope.dimension_count").value_or(head_dim) != head_dim) {
     keys.fail("rope.dimension_count",
@@ -379,7 +441,9 @@ std::string gguf_config(const GgufModel& model) {
   }
   if (head_dim % 2 != 0) keys.fail("attention.key_length", "is odd; rotary positions need pairs");
   config["head_dim"] = head_dim;
-  const double theta = keys.positive_if("rope.freq_base").value_or(10000.0);
+  const auto base = base_of(keys, "rope.freq_base", "rope.global.freq_base");
+  if (!base && family.rotations_differ) keys.fail("rope.freq_base", "is missing");
+  const double theta = base.value_or(10000.0);
   config["rope_theta"] = theta;
   config["rope_scaling"] = read_scaling(model, keys, head_dim, theta);
 
@@ -397,10 +461,11 @@ std::string gguf_config(const GgufModel& model) {
     config["sliding_window"] = *window;
   }
   if (family.own_fields != nullptr) family.own_fields(model, keys, config);
+  keys.refuse_others();
   if (const auto bos = metadata.whole_if("tokenizer.ggml.bos_token_id", 0, kMost)) {
     config["bos_token_id"] = *bos;
   }
-  config["eos_token_id"] = end_tokens(metadata);
+  config["eos_token_id"] = gguf_end_tokens(metadata);
   return config.dump(2, ' ', false, json::error_handler_t::replace);
 }
 

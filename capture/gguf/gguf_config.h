@@ -1,6 +1,10 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "capture/gguf/gguf_model.h"
 
@@ -12,6 +16,14 @@ namespace kvloupe {
 /// models of their structure). Throws FileError that names the key or tensor: an architecture that
 /// kvloupe does not compute, a value that is missing, impossible or not supported.
 std::string gguf_config(const GgufModel& model);
+
+/// The control tokens with which chat models end a turn, or a text.
+inline constexpr std::array<std::string_view, 6> kGgufEnds = {
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|end_of_text|>", "<|endoftext|>"};
+
+/// The tokens that end a text: those that the file names. If it names no end of a turn, also the
+/// control tokens that chat models use for it, as in llama.cpp.
+std::vector<std::int64_t> gguf_end_tokens(const GgufMetadata& metadata);
 
 /// The file's name for a weight's name in Hugging Face's layout: "blk.3.attn_q.weight" for
 /// "model.layers.3.self_attn.q_proj.weight". The experts of a layer are one tensor for each part:

@@ -71,6 +71,7 @@ class GgufMetadata {
   /// FileError "PATH: KEY PROBLEM".
   [[noreturn]] void fail(std::string_view key, const std::string& problem) const;
   const std::string& path() const { return path_; }
+  const std::map<std::string, GgufValue, std::less<>>& values() const { return *values_; }
 
   const GgufValue* find(std::string_view key) const;
   bool has(std::string_view key) const { return find(key) != nullptr; }

@@ -94,17 +94,22 @@ std::vector<std::string> GgufModel::names() const {
   return names;
 }
 
-std::string GgufModel::main_type() const {
+std::string GgufModel::types() const {
   std::map<std::uint32_t, std::int64_t> numbers;
   for (const Part& part : parts_) {
     for (const auto& [name, tensor] : part.header.tensors) {
       if (tensor.shape.size() > 1) numbers[tensor.type] += tensor.numbers();
     }
   }
-  const auto most =
-      std::max_element(numbers.begin(), numbers.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == numbers.end() ? "" : std::string(find_gguf_type(most->first)->name);
+  std::vector<std::pair<std::uint32_t, std::int64_t>> sorted(numbers.begin(), numbers.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (const auto& [type, count] : sorted)
+    text += (text.empty() ? "" : ", ") + std::string(find_gguf_type(type)->name);
+  const auto whole = metadata().whole_if("general.file_type", 0, INT64_MAX);
+  const std::string_view name = whole ? gguf_file_type(*whole) : "";
+  return sorted.size() < 2 || name.empty() ? text : fmt::format("{} ({})", name, text);
 }
 
 }  // namespace kvloupe

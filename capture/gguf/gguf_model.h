@@ -35,8 +35,9 @@ class GgufModel {
   /// Throws FileError if there is no such tensor.
   Found tensor(std::string_view name) const;
   std::vector<std::string> names() const;
-  /// The type that most numbers of matrices have: "Q4_K".
-  std::string main_type() const;
+  /// The types of the matrices, that of most numbers first: "Q4_K". Of a mixture also what the file
+  /// says of the whole (general.file_type): "Q4_K_M (Q5_0, Q8_0, Q4_K)".
+  std::string types() const;
   /// Keeps a file mapped that bytes of Found refer to.
   std::shared_ptr<const void> keep_alive() const { return maps_; }
 

@@ -48,6 +48,16 @@ std::span<const GgufType> gguf_types() {
   return kTypes;
 }
 
+std::string_view gguf_file_type(std::int64_t number) {
+  static constexpr std::array<std::string_view, 41> kNames{
+      "F32",   "F16",     "Q4_0",      "Q4_1",   "",       "",        "",       "Q8_0",   "Q5_0",
+      "Q5_1",  "Q2_K",    "Q3_K_S",    "Q3_K_M", "Q3_K_L", "Q4_K_S",  "Q4_K_M", "Q5_K_S", "Q5_K_M",
+      "Q6_K",  "IQ2_XXS", "IQ2_XS",    "Q2_K_S", "IQ3_XS", "IQ3_XXS", "IQ1_S",  "IQ4_NL", "IQ3_S",
+      "IQ3_M", "IQ2_S",   "IQ2_M",     "IQ4_XS", "IQ1_M",  "BF16",    "",       "",       "",
+      "TQ1_0", "TQ2_0",   "MXFP4_MOE", "NVFP4",  "Q1_0"};
+  return number >= 0 && number < std::ssize(kNames) ? kNames[static_cast<std::size_t>(number)] : "";
+}
+
 const GgufType* find_gguf_type(std::uint32_t id) {
   const auto types = gguf_types();
   const auto found =

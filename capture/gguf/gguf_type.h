@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -25,5 +26,8 @@ std::span<const GgufType> gguf_types();
 
 /// Null for a number that names no type.
 const GgufType* find_gguf_type(std::uint32_t id);
+
+/// The name of a mixture of types by its number in general.file_type: "Q4_K_M"; else empty.
+std::string_view gguf_file_type(std::int64_t number);
 
 }  // namespace kvloupe

@@ -60,6 +60,7 @@ void ConfigReader::fail(const std::string& problem) const { throw FileError(wher
 bool ConfigReader::has(const char* field) const { return root_.contains(field); }
 
 const nlohmann::json* ConfigReader::find(const char* field) const {
+  read_.insert(field);
   const auto found = root_.find(field);
   return found == root_.end() || found->is_null() ? nullptr : &*found;
 }

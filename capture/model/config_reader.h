@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ nlohmann::json parse_config_object(const std::string& text, const std::string& w
 
 /// Reads fields of one config.json with checked types and ranges; shared by the architectures.
 /// Every method throws FileError "PATH: field: what is wrong; what to do". A null counts as absent.
+/// Notes which fields are read.
 class ConfigReader {
  public:
   ConfigReader(const nlohmann::json& root, std::string where);
@@ -39,12 +41,17 @@ class ConfigReader {
   /// The object or list, or nullptr if absent.
   const nlohmann::json* find(const char* field) const;
 
+  /// Refuses every field that was not read, unless it is null or known to change no computation
+  /// (config_fields.cpp).
+  void refuse_others() const;
+
   [[noreturn]] void fail(const std::string& problem) const;
   const std::string& where() const { return where_; }
 
  private:
   const nlohmann::json& root_;
   std::string where_;
+  mutable std::set<std::string, std::less<>> read_;
 };
 
 }  // namespace kvloupe

@@ -43,6 +43,13 @@ void add_rotary(const ConfigReader& reader, const std::string& field, const nloh
   const ConfigReader rope(object, reader.where());
   rotary.theta = rope.positive_or("rope_theta", rotary.theta);
   refuse_partial_rotation(rope);
+  for (const char* read :  // by parse_rope_scaling, as far as the type has them
+       {"rope_type", "type", "factor", "original_max_position_embeddings", "attention_factor",
+        "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate", "low_freq_factor",
+        "high_freq_factor", "factors", "finetuned"}) {
+    rope.find(read);
+  }
+  rope.refuse_others();
   const bool known = rotary.scaling.type != RopeScaling::Type::none;
   if (known && scaling != rotary.scaling) {
     reader.fail("rope_scaling and rope_parameters contradict each other");
@@ -126,8 +133,8 @@ std::vector<bool> windowed_layers(const ConfigReader& reader, std::int64_t layer
                                   std::int64_t full_every) {
   std::vector<bool> windowed;
   const nlohmann::json* types = reader.find("layer_types");
+  const std::int64_t n = reader.size_or("sliding_window_pattern", kMostLayers, full_every);
   if (types == nullptr) {
-    const std::int64_t n = reader.size_or("sliding_window_pattern", kMostLayers, full_every);
     for (std::int64_t layer = 0; layer < layers; ++layer) windowed.push_back((layer + 1) % n != 0);
     return windowed;
   }
@@ -154,6 +161,7 @@ std::vector<std::int64_t> read_windows(const ConfigReader& reader, const WindowR
   const bool asks = rule.kind == Kind::every_layer || rule.kind == Kind::layer_types ||
                     (rule.kind == Kind::if_used && reader.flag_or("use_sliding_window", false));
   if (rule.kind == Kind::off) check_no_window(reader, layers);
+  if (rule.kind != Kind::none) reader.find("sliding_window");  // also where it is not in use
   // An absent field is not null: the family's config class then assumes a window.
   const std::int64_t absent = reader.has("sliding_window") ? 0 : rule.absent;
   const std::int64_t window = asks ? reader.size_or("sliding_window", kLongestContext, absent) : 0;
@@ -189,6 +197,7 @@ void check_activation(const ConfigReader& reader, Activation activation) {
     reader.fail(std::string(field) + " " + in_quotes(act) +
                 " is not supported; models of this family use " + in_quotes(expected));
   }
+  if (gelu) reader.find("hidden_act");  // which these families ignore
 }
 
 /// Refuses quantised weights, except for the experts of gpt-oss.
@@ -253,6 +262,7 @@ ModelConfig read_decoder(const ConfigReader& reader, const Family& family) {
   }
   config.attention_scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim));
 
+  if (family.attention_bias == AttentionBias::query_key_value) reader.find("attention_bias");
   const bool all_biases = family.attention_bias == AttentionBias::by_field &&
                           reader.flag_or("attention_bias", family.attention_bias_absent);
   config.qkv_bias = all_biases || family.attention_bias == AttentionBias::query_key_value;
@@ -270,6 +280,7 @@ ModelConfig read_decoder(const ConfigReader& reader, const Family& family) {
   check_activation(reader, family.activation);
   read_quantisation(reader, config);
   if (family.own_fields != nullptr) family.own_fields(reader, config);
+  reader.refuse_others();
   return config;
 }
 

@@ -44,6 +44,7 @@ double read_cap(const ConfigReader& reader, const char* field, double absent) {
 }  // namespace
 
 void read_phi3(const ConfigReader& reader, ModelConfig& config) {
+  reader.find("original_max_position_embeddings");  // of longrope
   if (config.rope_scaling.type != RopeScaling::Type::none) {
     reader.fail(
         "rope_scaling is not supported in this family: its scaling, longrope, is not known");
@@ -59,9 +60,9 @@ void read_granite(const ConfigReader& reader, ModelConfig& config) {
 
 void read_smollm3(const ConfigReader& reader, ModelConfig& config) {
   const nlohmann::json* list = reader.find("no_rope_layers");
+  constexpr std::int64_t kAssumed = 4, kMostLayers = 4096;
+  const std::int64_t n = reader.size_or("no_rope_layer_interval", kMostLayers, kAssumed);
   if (list == nullptr) {
-    constexpr std::int64_t kAssumed = 4, kMostLayers = 4096;
-    const std::int64_t n = reader.size_or("no_rope_layer_interval", kMostLayers, kAssumed);
     for (std::size_t i = 0; i < config.layers.size(); ++i) {
       config.layers[i].rotates = (static_cast<std::int64_t>(i) + 1) % n != 0;
     }

@@ -49,7 +49,7 @@ ModelConfig read_gguf_config(const std::filesystem::path& path) {
   if (config.experts.count > 0) config.layout = WeightLayout::stacked;
   config.norm_offset = 0.0;
   config.weights_format = "GGUF";
-  config.weights_type = model.main_type();
+  config.weights_type = model.types();
   config.weights_file = path.filename().string();
   return config;
 }

@@ -34,6 +34,7 @@ struct CaptureRequest {
   std::optional<std::string> text;
   std::optional<std::filesystem::path> ids;
   std::optional<TokenSequence> tokens;  // ready, with their segments
+  std::filesystem::path tokens_of;      // the trace that they are of; empty: of none
   std::optional<int> prompt_length;     // with ids and tokens: the rest is forced as generated
   std::optional<int> question;          // with ids: where the segment "question" begins
   int block = 128;                      // B; kWholePrompt: the prompt as one block

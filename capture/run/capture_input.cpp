@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "analysis/byte_spelling.h"
 #include "analysis/error.h"
+#include "analysis/one_line.h"
+#include "analysis/trace/trace.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"
 
 namespace kvloupe {
@@ -55,10 +58,15 @@ CaptureInput read_capture_input(const CaptureRequest& request, const ModelConfig
   } else if (request.tokens) {
     const std::filesystem::path& tokenizer = request.model.tokenizer_place();
     if (has_tokenizer(tokenizer)) input.tokenizer = open_tokenizer(tokenizer);
+    if (input.tokenizer && !request.tokens_of.empty()) {
+      const std::string note =
+          compare_texts(request.tokens_of, Trace(request.tokens_of).tokens(), *input.tokenizer);
+      if (!note.empty()) input.notes.push_back(note);
+    }
     input.tokens = *request.tokens;
     input.prompt_length = request.prompt_length.value_or(static_cast<int>(input.tokens.ids.size()));
   } else {
-    Prompt prompt = request.prompt ? read_prompt(*request.prompt) : parse_prompt(*request.text);
+    Prompt prompt = request.prompt ? read_prompt(*request.prompt) : parse_text(*request.text);
     if (prompt.text.empty()) throw UsageError("--text: a prompt needs some text");
     input.notes = std::move(prompt.notes);
     input.tokenizer = open_tokenizer(request.model.tokenizer_place());
@@ -71,13 +79,37 @@ CaptureInput read_capture_input(const CaptureRequest& request, const ModelConfig
   const std::int64_t longest =
       static_cast<std::int64_t>(input.tokens.ids.size()) + request.generate;
   if (longest > (std::int64_t{1} << 30)) throw UsageError("more than 2^30 tokens; shorten the run");
-  if (config.max_position_embeddings > 0 && longest > config.max_position_embeddings) {
-    input.notes.push_back("up to " + std::to_string(longest) +
-                          " tokens, but the model was made for " +
-                          std::to_string(config.max_position_embeddings) +
-                          " positions: its predictions may be worse beyond them");
-  }
+  if (std::string note = beyond_positions(longest, config); !note.empty())
+    input.notes.push_back(std::move(note));
   return input;
+}
+
+std::string beyond_positions(std::int64_t tokens, const ModelConfig& config) {
+  const std::int64_t most = config.max_position_embeddings;
+  if (most <= 0 || tokens <= most) return "";
+  return "up to " + std::to_string(tokens) + " tokens, but the model was made for " +
+         std::to_string(most) + " positions: its predictions may be worse beyond them";
+}
+
+std::string compare_texts(const std::filesystem::path& trace, const TokenTable& tokens,
+                          const Tokenizer& tokenizer) {
+  std::size_t differ = 0;
+  std::string first;
+  for (std::size_t i = 0; i < tokens.text.size(); ++i) {
+    const std::int32_t id = tokens.ids[i];
+    const std::string here = id < tokenizer.size() ? readable_bytes(tokenizer.piece_bytes(id)) : "";
+    if (here == tokens.text[i]) continue;
+    if (++differ == 1)
+      first = "token " + std::to_string(i) + " (id " + std::to_string(id) + ") is " +
+              in_quotes(tokens.text[i]) + " in the trace and " + in_quotes(here) + " here";
+  }
+  if (differ > tokens.text.size() / 10) {
+    throw FileError(trace.string(), "its token ids are of another tokenizer than the model's: " +
+                                        first + "; give the text with --prompt or --text");
+  }
+  return differ == 0 ? ""
+                     : std::to_string(differ) + " of " + std::to_string(tokens.text.size()) +
+                           " tokens read otherwise in this model's tokenizer: " + first;
 }
 
 void check_vocabulary(std::span<const std::int32_t> ids, const ModelConfig& config,

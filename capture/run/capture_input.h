@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/trace/model_info.h"
 #include "capture/model/model_config.h"
 #include "capture/run/capture.h"
 #include "capture/tokenizer/prompt.h"
@@ -24,6 +25,15 @@ struct CaptureInput {
 
 /// Reads and tokenizes the prompt, or reads the ids. Throws FileError, UsageError.
 CaptureInput read_capture_input(const CaptureRequest& request, const ModelConfig& config);
+
+/// A note for a run of so many tokens, where the model was made for fewer positions; else empty.
+std::string beyond_positions(std::int64_t tokens, const ModelConfig& config);
+
+/// Compares the texts of a trace's tokens with those of the same ids in a tokenizer: a note where
+/// some differ, else empty. Throws FileError where more than a tenth do: the ids are of another
+/// tokenizer, and mean another text.
+std::string compare_texts(const std::filesystem::path& trace, const TokenTable& tokens,
+                          const Tokenizer& tokenizer);
 
 /// Throws FileError, naming the model's folder, if its tokenizer gave an id for which the model has
 /// no embedding.

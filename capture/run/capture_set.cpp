@@ -3,6 +3,7 @@
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,8 +12,12 @@
 #include <vector>
 
 #include "analysis/error.h"
+#include "analysis/replay/budget_entries.h"
+#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/trace.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/compute.h"
+#include "capture/run/model_description.h"
 #include "capture/run/set_prompt.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"
 
@@ -40,6 +45,41 @@ std::map<std::string, PromptPlace> traces_of(const fs::path& set) {
   }
   return traces;
 }
+
+/// Throws FileError where a trace that is there already is not the one that would be made.
+void check_existing(const fs::path& path, const CaptureRequest& each, const TokenSequence& prompt,
+                    const ModelConfig& config, const std::string& fingerprint, const char* dtype) {
+  const Trace trace(path);
+  const RunInfo& run = trace.run();
+  const std::string known = stored_model_fingerprint(path);
+  const int length = static_cast<int>(prompt.ids.size());
+  const int block = each.block == kWholePrompt ? length : each.block;
+  const auto budget = [&] {
+    return budget_entries(each.budget, *each.policy,
+                          layer_models(describe_model(config, each.model.path), config), length,
+                          length + each.generate);
+  };
+  const std::vector<std::int32_t>& ids = trace.tokens().ids;
+  const bool other_prompt =
+      run.prompt_length != length || !std::equal(prompt.ids.begin(), prompt.ids.end(), ids.begin());
+  const char* other =
+      !known.empty() && !fingerprint.empty() && known != fingerprint   ? "model"
+      : other_prompt                                                   ? "prompt"
+      : run.policy != (each.policy ? each.policy->text() : kFullCache) ? "policy"
+      : each.policy && run.budget != budget()                          ? "budget"
+      : each.policy && (run.compression != each.compression ||
+                        (run.positions == "compact") != (each.positions == Positions::compact))
+          ? "way of evicting"
+      : run.block_size != block ? "block"
+      : run.dtype != dtype      ? "precision"
+      : (run.generated > 0) != (each.generate > 0) || run.generated > each.generate
+          ? "number of generated tokens"
+          : nullptr;
+  if (other == nullptr) return;
+  throw FileError(path.string(), fmt::format("is there already, with another {}; name another "
+                                             "folder with -o, or remove the trace",
+                                             other));
+}
 }  // namespace
 
 void run_capture_set(const CaptureSetRequest& request, Progress& progress,
@@ -53,20 +93,29 @@ void run_capture_set(const CaptureSetRequest& request, Progress& progress,
                     "cannot be used as a folder (" + error.message() + "); choose another");
   }
   const int total = static_cast<int>(traces.size());
+  const ModelConfig config = read_model_config(request.each.model.path);
+  const at::Device device = parse_device(request.each.device);
+  const at::ScalarType type = parse_compute_type(request.each.dtype, device);
+  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(request.each.model.tokenizer_place());
   std::vector<const std::pair<const std::string, PromptPlace>*> missing;
+  std::string fingerprint;
   for (const auto& trace : traces) {
-    if (!fs::exists(request.folder / trace.first, error)) missing.push_back(&trace);
+    progress.check();
+    const fs::path path = request.folder / trace.first;
+    if (!fs::exists(path, error)) {
+      missing.push_back(&trace);
+      continue;
+    }
+    if (fingerprint.empty()) fingerprint = model_fingerprint(request.each.model.path, progress);
+    check_existing(path, request.each, encode_prompt(read_set_prompt(trace.second), *tokenizer),
+                   config, fingerprint, compute_type_name(type).c_str());
   }
   int done = total - static_cast<int>(missing.size());
   if (done > 0 && report.found) report.found(done);
   if (missing.empty()) return;
-  const ModelConfig config = read_model_config(request.each.model.path);
-  const at::Device device = parse_device(request.each.device);
-  const at::ScalarType type = parse_compute_type(request.each.dtype, device);
   use_threads(request.each.threads, device, type);
   const Transformer model =
       load_transformer(request.each.model.path, config, type, device, request.each.model.weights);
-  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(request.each.model.tokenizer_place());
   std::set<std::string> noted;
   for (const auto* trace : missing) {
     progress.check();

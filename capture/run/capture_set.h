@@ -29,7 +29,8 @@ struct CaptureSetReport {
 /// Captures every prompt of a set, with the model loaded once, into traces called after the
 /// prompts: NAME.h5, of JSON lines NAME-LINE.h5. A trace that is there already is left, so that the
 /// same command goes on after a stop. Throws as find_prompts(), read_set_prompt() and run_capture()
-/// do, and FileError where two prompts have the same name.
+/// do, and FileError where two prompts have the same name, or a trace there is of another prompt,
+/// model or run.
 void run_capture_set(const CaptureSetRequest& request, Progress& progress,
                      CaptureObserver& observer, const CaptureSetReport& report);
 

@@ -40,11 +40,16 @@ float summarise(std::span<float> logits, std::size_t k, float* values, std::int6
 
 }  // namespace
 
+TopLogits sorted_logits(const at::Tensor& logits, int k) {
+  // at::topk takes any of equal logits, so a stable sort: one model gives one trace.
+  const auto [values, indices] =
+      at::sort(logits, /*stable=*/true, /*dim=*/1, /*descending=*/true);
+  return {at::logsumexp(logits, {1}, /*keepdim=*/true), values.narrow(1, 0, k).contiguous(),
+          indices.narrow(1, 0, k).contiguous()};
+}
+
 TopLogits top_logits(const at::Tensor& logits, int k) {
-  if (!logits.is_cpu()) {
-    const auto [values, indices] = at::topk(logits, k, 1);
-    return {at::logsumexp(logits, {1}, /*keepdim=*/true), values, indices};
-  }
+  if (!logits.is_cpu()) return sorted_logits(logits, k);
   const std::int64_t rows = logits.size(0);
   const std::int64_t vocab = logits.size(1);
   TopLogits result{at::empty({rows, 1}, at::kFloat), at::empty({rows, k}, at::kFloat),

@@ -148,6 +148,10 @@ std::string as_utf8(std::string bytes, const std::string& path) {
 Prompt parse_prompt(std::string_view text) {
   if (!text.empty() && text.back() == '\n') text.remove_suffix(1);
   if (!text.empty() && text.back() == '\r') text.remove_suffix(1);
+  return parse_text(text);
+}
+
+Prompt parse_text(std::string_view text) {
   PromptBuilder prompt;
   while (!text.empty()) {
     const std::size_t line_end = std::min(text.find('\n'), text.size() - 1) + 1;

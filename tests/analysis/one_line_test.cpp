@@ -15,6 +15,10 @@ TEST(OneLine, ShowsPlainTextAsItIs) {
 TEST(OneLine, HasNoLineEndsAndIsUtf8) {
   EXPECT_EQ(in_one_line(std::string_view("a\nb\r\x1B[2J\x7F\0", 10)), "a?b??[2J??");
   EXPECT_EQ(in_one_line("a\xE6\xBC!\xFF"), "a\\xe6\\xbc!\\xff");
+  EXPECT_EQ(in_one_line("a\xC2\x9B"
+                        "2J\xC2\xA0"),
+            "a?2J\xC2\xA0");  // CSI, as one character
+  EXPECT_EQ(in_lines("a\n\tb\r\x1B[2J\x07"), "a\n\tb??[2J?");
 }
 
 TEST(OneLine, IsCutBetweenCharacters) {

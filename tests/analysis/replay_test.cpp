@@ -504,6 +504,8 @@ TEST_F(ReplayTest, WhatIsWrongWithTensorsOfSetsIsNamed) {
     return bytes.replace(at, from.size(), to);
   };
   EXPECT_THAT(problem(changed("\"steps\"", "\"stepz\"")), HasSubstr("has no tensor steps"));
+  EXPECT_THAT(problem(changed("kvloupe_sets\":\"1", "kvloupe_sets\":\"2")),
+              HasSubstr("a newer kvloupe"));
   EXPECT_THAT(problem(changed("layers.1.all\"", "layers.7.all\"")),
               HasSubstr("no set for layer 1"));
   EXPECT_THAT(problem(changed("\"I32\"", "\"F32\"")), HasSubstr("I32 with one dimension"));
@@ -556,6 +558,10 @@ TEST_F(ReplayTest, WhatExternalCannotUseIsNamed) {
     return "accepted";
   };
   EXPECT_THAT(problem("none.json"), HasSubstr("none.json: cannot be opened"));
+  for (const std::string version : {"2", "\"2\"", "1.5"}) {
+    write("newer.json", R"({"kvloupe_sets": )" + version + R"(, "heads": []})");
+    EXPECT_THAT(problem("newer.json"), HasSubstr("open it with a newer kvloupe"));
+  }
   write("empty.json", "");
   EXPECT_THAT(problem("empty.json"), HasSubstr("empty"));
   write("text.json", "not json");

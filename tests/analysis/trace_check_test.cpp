@@ -167,6 +167,20 @@ TEST_F(TraceCheck, WhatIsWrongInsideIsSaidAsEver) {
   EXPECT_THAT(message("/dev/null"), HasSubstr("not a regular file"));
 }
 
+TEST_F(TraceCheck, AFileThatAnotherProgramWritesIsSaidToBeOpen) {
+  const fs::path path = folder_ / "open.h5";
+  const hid_t latest = H5Pcreate(H5P_FILE_ACCESS);
+  H5Pset_libver_bounds(latest, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
+  const pid_t other = fork();
+  if (other == 0) {
+    H5Fflush(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, latest), H5F_SCOPE_GLOBAL);
+    _exit(0);  // without closing it
+  }
+  waitpid(other, nullptr, 0);
+  H5Pclose(latest);
+  EXPECT_THAT(message(path), HasSubstr("is open for writing in another program"));
+}
+
 TEST_F(TraceCheck, AGoodFileIsTriedOnceAndKnownAtTheNextStart) {
   set_trace_checks({}, {});
   const fs::path path = good();  // written by a program that keeps no list

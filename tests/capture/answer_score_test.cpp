@@ -14,6 +14,18 @@ TEST(AnswerScore, AnAnswerIsFoundAnywhereAndInAnyCase) {
   EXPECT_TRUE(has_answer("it is THE rose.", answers));
   EXPECT_TRUE(has_answer(" 1421", answers));  // as RULER does: a part of a word counts
   EXPECT_FALSE(has_answer("a rose", answers));
+  // Letters of every alphabet; Python's str.lower() gives the same.
+  for (const auto& [said, answer] : {std::pair{"ÉLAN", "élan"},
+                                     {"Ünal", "ünal"},
+                                     {"МОСКВА", "москва"},
+                                     {"ΟΔΟΣ", "οδος"},
+                                     {"οδοσ", "ΟΔΟΣ"},
+                                     {"İZMİR", "i̇zmi̇r"}}) {
+    EXPECT_TRUE(has_answer(said, std::vector<std::string>{answer})) << said;
+    EXPECT_DOUBLE_EQ(answer_f1(said, std::vector<std::string>{answer}), 1.0) << said;
+  }
+  EXPECT_FALSE(has_answer("elan", std::vector<std::string>{"élan"}));
+  EXPECT_TRUE(has_answer("\xC9 ROSE \xFF", std::vector<std::string>{"rose \xFF"}));  // not UTF-8
   EXPECT_FALSE(has_answer("", answers));
   EXPECT_FALSE(has_answer("anything", std::vector<std::string>{""}));
   EXPECT_FALSE(has_answer("anything", std::vector<std::string>{}));

@@ -292,6 +292,27 @@ TEST_F(EvalNaiveTest, AngleAndDistanceBelongTogether) {
   }
 }
 
+TEST_F(EvalNaiveTest, MoreTokensThanPositionsAreSaid) {
+  tiny_.max_position_embeddings = 92;
+  tiny_.write(folder_.path());
+  for (const auto& [task, length, text] : {std::tuple{Task::perplexity, 92, ""},
+                                           {Task::perplexity, 93, "93 tokens"},
+                                           {Task::needle, 90, "93 tokens"}}) {
+    EvalRequest wanted = request(task, length);
+    wanted.policies.resize(1);
+    evaluated(wanted);
+    std::string all;
+    for (const std::string& note : notes_) all += note;
+    EXPECT_THAT(all, testing::HasSubstr(text));
+    EXPECT_EQ(all.find("made for 92 positions") == all.npos, std::string(text).empty());
+  }
+  // Another model of the same name goes not on with these results.
+  tiny_.seed += 1;
+  tiny_.write(folder_.path());
+  EXPECT_THAT([&] { continued(request(Task::needle, 90)); },
+              testing::ThrowsMessage<FileError>(testing::HasSubstr("another model of this name")));
+}
+
 TEST_F(EvalNaiveTest, WhatDoesNotFitIsLeftOutAndSaid) {
   tiny_.layers = 1;  // so that hidden states take less than distributions
   tiny_.write(folder_.path());

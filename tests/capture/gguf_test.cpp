@@ -313,6 +313,57 @@ TEST_F(GgufFile, FactorsOfARotationThatFitNoScalingAreUsedAsTheyAre) {
   EXPECT_EQ(parse_rope_scaling(rope_scaling_json(config.rope_scaling)), config.rope_scaling);
 }
 
+TEST_F(GgufFile, RotationsAreReadUnderOtherConvertersNames) {
+  const auto read = [&](const TinyCheckpoint& tiny, const std::function<void(GgufBytes&)>& change) {
+    GgufBytes file = tiny.gguf();
+    change(file);
+    write(file);
+    return read_model_config(path());
+  };
+  // A factor without a type is llama.cpp's linear scaling; type none means none.
+  const char* kFactor = "llama.rope.scaling.factor";
+  EXPECT_EQ(read(tiny_, [&](auto& f) { f.real(kFactor, 4.0F); }).rope_scaling.factor, 4.0);
+  EXPECT_EQ(
+      read(tiny_, [&](auto& f) { f.real("llama.rope.scale_linear", 4.0F); }).rope_scaling.type,
+      RopeScaling::Type::linear);
+  EXPECT_EQ(
+      read(tiny_, [&](auto& f) { f.real(kFactor, 4.0F).text("llama.rope.scaling.type", "none"); })
+          .rope_scaling,
+      RopeScaling());
+  // Ollama's Gemma 3: two bases, and the windows by layer.
+  TinyCheckpoint gemma;
+  gemma.architecture = "Gemma3ForCausalLM";
+  gemma.more = R"({"sliding_window": 13})";
+  const auto ollama = [](auto& f) {
+    f.without("gemma3.rope.freq_base").real("gemma3.rope.global.freq_base", 700.0F);
+    f.real("gemma3.rope.local.freq_base", 60.0F);
+    f.raw("gemma3.attention.sliding_window_pattern", 9,
+          bytes_of_number(std::uint32_t{7}) + bytes_of_number(std::uint64_t{2}) +
+              std::string("\0\1", 2));
+  };
+  const ModelConfig config = read(gemma, ollama);
+  EXPECT_EQ(config.layer(0).rope_theta, 700.0);
+  EXPECT_EQ(config.layer(0).sliding_window, 0);
+  EXPECT_EQ(config.layer(1).rope_theta, 60.0);
+  EXPECT_EQ(config.layer(1).sliding_window, 13);
+  GgufBytes both = gemma.gguf();
+  EXPECT_THAT(problem(both.real("gemma3.rope.global.freq_base", 700.0F)),
+              HasSubstr("rope.global.freq_base"));
+  GgufBytes none = gemma.gguf();
+  EXPECT_THAT(problem(none.without("gemma3.rope.freq_base")), HasSubstr("freq_base is missing"));
+}
+
+TEST_F(GgufFile, AMixtureIsCalledByItsNameAndItsTypes) {
+  for (const auto& [number, types] : {std::pair{15U, "Q4_K_M (F16, F32)"}, {999U, "F16, F32"}}) {
+    GgufBytes file;
+    file.text("general.architecture", "llama").whole("general.file_type", number);
+    file.tensor("a.weight", {2, 2}, 0, std::string(16, '\0'));
+    file.tensor("b.weight", {4, 4}, 1, std::string(32, '\0'));
+    write(file);
+    EXPECT_EQ(GgufModel(path()).types(), types);
+  }
+}
+
 TEST_F(GgufFile, APartOfASplitModelIsFoundByItsName) {
   const GgufBytes whole = tiny_.gguf();
   std::vector<GgufBytes> parts(3);
@@ -473,6 +524,22 @@ TEST_F(GgufFile, WhatIsWrongWithAKeyIsSaid) {
               HasSubstr("value_length"));
   EXPECT_THAT(with([](auto& f) { f.text("llama.rope.scaling.type", "longrope"); }),
               HasSubstr("longrope"));
+  for (const auto& [key, value] : {std::pair{"attention.clamp_kqv", 8.0F},
+                                   {"attention.scale", 0.5F},
+                                   {"rope.scaling.attn_factor", 2.0F},
+                                   {"expert_weights_scale", 2.5F},
+                                   {"attention.invented", 0.0F}}) {
+    const std::string whole = std::string("llama.") + key;
+    EXPECT_THAT(with([&](auto& f) { f.real(whole, value); }), HasSubstr(whole));
+  }
+  EXPECT_THAT(with([](auto& f) { f.flag("llama.attention.causal", false); }),
+              AllOf(HasSubstr("llama.attention.causal"), HasSubstr("take another file")));
+  EXPECT_EQ(with([](auto& f) {
+              f.flag("llama.attention.causal", true).whole("llama.expert_count", 0);
+              f.whole("llama.vocab_size", 35).real("llama.rope.scaling.factor", 1.0F);
+              f.whole("other.attention.invented", 3).text("general.license", "any");
+            }),
+            "");
   EXPECT_THAT(with([](auto& f) { f.raw("odd.key", 99, ""); }), HasSubstr("odd.key"));
   EXPECT_THAT(with([](auto& f) { f.version = 1; }), HasSubstr("version 1"));
   EXPECT_THAT(with([](auto& f) { f.version = 3U << 24U; }), HasSubstr("big-endian"));

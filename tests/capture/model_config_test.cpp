@@ -7,6 +7,7 @@
 #include <random>
 
 #include "analysis/error.h"
+#include "capture/model/architecture_catalog.h"
 #include "tests/capture/tiny_checkpoint.h"
 
 namespace kvloupe::test {
@@ -204,7 +205,8 @@ TEST(ModelConfig, WhatAFieldsAbsenceMeansIsTheFamilysOwn) {
   EXPECT_FALSE(read(kQwen2, "", "{}").output_bias);
   EXPECT_FALSE(read(kQwen3, "", "{}").qkv_bias);
   EXPECT_FALSE(read("LlamaForCausalLM", "", "{}").qkv_bias);
-  EXPECT_FALSE(read(kMistral, "", R"({"attention_bias": true})").qkv_bias);  // the class has none
+  EXPECT_THAT(problem_of(config(kMistral, "", R"({"attention_bias": true})")),  // it has none
+              HasSubstr("attention_bias true may change"));
   EXPECT_EQ(read(kQwen3, "", "{}").query_key_norm, QueryKeyNorm::heads);
   EXPECT_EQ(read(kQwen2, "", "{}").query_key_norm, QueryKeyNorm::none);
   EXPECT_EQ(read(kQwen3, "head_dim", "{}").head_dim, 128);
@@ -290,6 +292,51 @@ TEST(ModelConfig, LayersHaveTheirOwnWindowsAndRotations) {
   EXPECT_EQ(experts, (std::vector<bool>{false, true, false, false, false, true}));
 }
 
+TEST(ModelConfig, FieldsThatNobodyReadsAreRefusedUnlessTheyAreHarmless) {
+  const nlohmann::json harmless{{"use_cache", false},
+                                {"use_mrope", false},
+                                {"dtype", "bfloat16"},
+                                {"is_causal", true},
+                                {"attention_dropout", 0.5},
+                                {"logits_scaling", 1},
+                                {"quantization", nullptr},
+                                {"id2label", {{"0", "a"}}},
+                                {"pruned_heads", nlohmann::json::object()}};
+  struct Changing {
+    const char* field;
+    nlohmann::json value;
+    const char* read_by;  // the family
+  };
+  const Changing changing[] = {{"is_causal", false, ""},
+                               {"use_bidirectional_attention", true, ""},
+                               {"attn_logit_softcapping", 50.0, "Gemma2"},
+                               {"residual_multiplier", 0.5, "Granite"},
+                               {"dual_chunk_attention_config", {{"chunk_size", 8}}, ""},
+                               {"rope_parameters", {{"mrope_section", {1, 2}}}, ""},
+                               {"causal_mask", false, ""},
+                               {"invented", true, ""}};
+  for (const Family& family : families()) {
+    const std::string name(family.name.substr(0, family.name.find("ForCausalLM")));
+    SCOPED_TRACE(name);
+    nlohmann::json more = harmless;
+    if (name == "Qwen3Moe") more.update({{"num_experts", 2}, {"moe_intermediate_size", 8}});
+    if (name == "Mixtral" || name == "GptOss") more["num_local_experts"] = 2;
+    if (more.size() > harmless.size()) more["num_experts_per_tok"] = 1;
+    EXPECT_EQ(problem_of(config_of(name.c_str(), more)), "");
+    for (const auto& [field, value, read_by] : changing) {
+      nlohmann::json changed = more;
+      changed[field] = value;
+      const std::string problem = problem_of(config_of(name.c_str(), changed));
+      if (name == read_by) {
+        EXPECT_EQ(problem, "");
+      } else {
+        EXPECT_THAT(problem,
+                    HasSubstr(std::string(field) == "rope_parameters" ? "mrope_section" : field));
+      }
+    }
+  }
+}
+
 TEST(ModelConfig, WhatAFamilyDoesNotHaveIsRefusedByName) {
   const auto problem = [](const char* architecture, const nlohmann::json& more) {
     return problem_of(config_of(architecture, more));
@@ -354,8 +401,8 @@ TEST(ModelConfig, ImpossibleSizesAreRefused) {
 TEST(ModelConfig, DeepNestingEndsInAnError) {
   const auto deep = [](std::size_t depth) {
     const std::string text = good_config().dump();
-    return text.substr(0, text.size() - 1) + R"(,"rope_scaling":{"x":)" + std::string(depth, '[') +
-           std::string(depth, ']') + "}}";
+    return text.substr(0, text.size() - 1) + R"(,"task_specific_params":{"x":)" +
+           std::string(depth, '[') + std::string(depth, ']') + "}}";
   };
   EXPECT_EQ(problem_of(deep(10)), "");
   EXPECT_THAT(problem_of(deep(1000000)), HasSubstr("nested too deep"));

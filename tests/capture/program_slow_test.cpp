@@ -237,6 +237,48 @@ TEST_F(Program, TokensAreCountedAndShown) {
   expect_failure(2, "--list", tokens({"--text", "a", "--list", "--json", "-"}));
 }
 
+TEST_F(Program, ATraceOfAnotherTokenizerIsNotRunByItsIds) {
+  const auto write_tokenizer = [&](const char* vocabulary) {
+    write_file(model_ / "tokenizer.json",
+               std::string(R"({"decoder": {"type": "Fuse"}, "model": {"type": "BPE", "merges": [],
+                              "vocab": )") +
+                   vocabulary + "}}");
+  };
+  write_tokenizer(R"({"a": 0, "b": 1, "c": 2})");
+  const std::string trace = folder_ / "t.h5";
+  const Child made(folder_, {"run", "--model", model_, "--text", "abab", "-o", trace});
+  ASSERT_EQ(made.wait(), 0) << made.err();
+  write_tokenizer(R"({"b": 0, "a": 1, "c": 2})");
+  expect_failure(
+      1, "another tokenizer than the model's: token 0 (id 0) is \"a\" in the trace and \"b\"",
+      {"run", "--model", model_, "--from", trace, "-o", target_});
+  expect_failure(1, "another tokenizer",
+                 {"rescue", "--model", model_, "--trace", trace, "--tokens", "1", "--policy",
+                  "keydiff", "--budget", "2", "-o", target_});
+}
+
+TEST_F(Program, AFullDiskGivesOne) {
+  for (const char* words : {"kvloupe policies", "kvloupe --help", "kvloupe --print-page man",
+                            "kvloupe-capture --help"}) {
+    const std::string command =
+        std::string(KVLOUPE_BIN_DIR) + "/" + words + " > /dev/full 2> " + (folder_ / "e").string();
+    EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1) << words;
+    EXPECT_THAT(read_file_bytes(folder_ / "e"), HasSubstr("No space left on device")) << words;
+  }
+}
+
+TEST_F(Program, ControlCharactersOfAFileReachNoTerminal) {
+  const std::string name = "m\x1B]0;t\x07\r\n\xC2\x9Bx";
+  expect_failure(1, "m?]0;t?", {"run", "--model", folder_ / name, "--ids", ids_, "-o", target_});
+  std::filesystem::rename(model_, folder_ / name);  // a trace has the name of the folder
+  const Child made(folder_, {"run", "--model", folder_ / name, "--ids", ids_, "-o", target_});
+  ASSERT_EQ(made.wait(), 0) << made.err();
+  const Child info(folder_, {"info", target_}, "kvloupe");
+  EXPECT_EQ(info.wait(), 0) << info.err();
+  EXPECT_THAT(info.out(), HasSubstr("m?]0;t????x\n"));
+  EXPECT_EQ(info.out().find_first_of("\x1B\x07\r"), std::string::npos);
+}
+
 TEST_F(Program, AMissingCudaDeviceGivesOne) {
   if (std::filesystem::exists("/dev/nvidia0")) GTEST_SKIP() << "this machine has a GPU";
   expect_failure(1, "no CUDA device", run({"--device", "cuda"}));

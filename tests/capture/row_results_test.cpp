@@ -40,21 +40,26 @@ TEST(TopLogits, AreThoseOfTensors) {
   for (const auto& [rows, vocab, k] :
        {std::array{3, 1, 1}, {2, 5, 5}, {40, 3001, 5}, {4, 900, 3}}) {
     const at::Tensor logits = at::randn({rows, vocab}) * 20.0;
-    const TopLogits found = top_logits(logits, k);
     const auto [values, indices] = at::topk(logits, k, 1);
-    EXPECT_TRUE(found.values.equal(values));
-    EXPECT_TRUE(found.indices.equal(indices));
     const at::Tensor normaliser = at::logsumexp(logits.to(at::kDouble), {1}, true);
-    EXPECT_TRUE(at::allclose(found.normaliser.to(at::kDouble), normaliser, 1e-6, 1e-6));
+    for (const auto& top : {top_logits, sorted_logits}) {
+      const TopLogits found = top(logits, k);
+      EXPECT_TRUE(found.values.equal(values));
+      EXPECT_TRUE(found.indices.equal(indices));
+      EXPECT_TRUE(at::allclose(found.normaliser.to(at::kDouble), normaliser, 1e-6, 1e-6));
+    }
   }
 }
 
 TEST(TopLogits, OfEqualOnesTheFirstComeFirst) {
-  at::Tensor logits = at::zeros({1, 700});
+  at::Tensor logits = at::zeros({2, 9000});
   logits[0][300] = 1.0;
   logits[0][650] = 1.0;
-  const TopLogits found = top_logits(logits, 4);
-  EXPECT_TRUE(found.indices[0].equal(at::tensor({300, 650, 0, 1}, at::kLong)));
+  for (const auto& top : {top_logits, sorted_logits}) {
+    const TopLogits found = top(logits, 4);
+    EXPECT_TRUE(found.indices[0].equal(at::tensor({300, 650, 0, 1}, at::kLong)));
+    EXPECT_TRUE(found.indices[1].equal(at::arange(4)));
+  }
 }
 
 TEST(TopLogits, WhatIsNoNumberShows) {

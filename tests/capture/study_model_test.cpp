@@ -436,6 +436,31 @@ TEST_F(RunStudyTest, EveryPromptOfASetIsCapturedOnce) {
   EXPECT_EQ(done, 3);
   EXPECT_EQ(std::filesystem::last_write_time(folder_ / "traces" / "set-00000.h5"), time);
   EXPECT_TRUE(std::filesystem::exists(folder_ / "traces" / "set-00002.h5"));
+  // Traces of another run, or of another set with the same names, are not these.
+  const auto problem = [&](const CaptureSetRequest& other) -> std::string {
+    try {
+      run_capture_set(other, progress, quiet, report);
+    } catch (const FileError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CaptureSetRequest other = request;
+  other.each.policy = parse_policy("keydiff");
+  other.each.budget = parse_budget("50%");
+  EXPECT_THAT(problem(other), HasSubstr("set-00000.h5: is there already, with another policy"));
+  other = request;
+  other.each.block = 16;
+  EXPECT_THAT(problem(other), HasSubstr("another block"));
+  other.each.block = 128;
+  other.each.generate = 2;
+  EXPECT_THAT(problem(other), HasSubstr("another number of generated tokens"));
+  other = request;
+  std::filesystem::create_directory(folder_ / "other");
+  other.set = folder_ / "other" / "set.jsonl";
+  write_file(other.set, R"({"text": "Quite another text of the same name."})");
+  EXPECT_THAT(problem(other), HasSubstr("another prompt"));
+  EXPECT_EQ(problem(request), "");
   write_file(folder_ / "prompts" / "a.md", "Another text.");
   request.set = folder_ / "prompts";
   EXPECT_THAT([&] { run_capture_set(request, progress, quiet, report); },

@@ -113,6 +113,22 @@ TEST_F(GgufTokenizer, ByteLevelGivesTheIdsOfTokenizerJson) {
   }
 }
 
+TEST_F(GgufTokenizer, EndsOfATextAreControlTokensWhateverTheirType) {
+  json file = byte_level();
+  std::map<std::string, std::uint32_t> ids{
+      {"<|im_end|>", 5000}, {"<start>", 5001}, {"<other>", 5002}};
+  for (const auto& [text, id] : ids) file["model"]["vocab"][text] = id;  // of the type normal
+  GgufBytes bytes = as_gguf(file, "qwen2");
+  bytes.whole("tokenizer.ggml.bos_token_id", ids["<start>"]);
+  const auto tokenizer = open(bytes);
+  for (const auto& [text, id] : ids) {
+    const bool known = text != "<other>";  // nothing says that this is no text
+    const auto tokens = token_ids(*tokenizer, "a" + text);
+    EXPECT_EQ(tokens.back() == static_cast<std::int32_t>(id), known) << text;
+    EXPECT_EQ(tokenizer->is_special(static_cast<std::int32_t>(id)), known) << text;
+  }
+}
+
 TEST_F(GgufTokenizer, EverySplitCompilesAndCutsNothingAway) {
   std::mt19937 random(5);
   GgufBytes file = as_gguf(byte_level(), "");

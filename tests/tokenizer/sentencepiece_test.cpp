@@ -196,6 +196,8 @@ TEST(Prompt, MarkerLinesCutTheTextAndAreNoPartOfIt) {
   EXPECT_EQ(prompt.text.substr(prompt.segments[2].begin), "which?");
   EXPECT_EQ(parse_prompt("@@needle\nx").segments.size(), 1U);
   EXPECT_EQ(parse_prompt("").text, "");
+  EXPECT_EQ(parse_prompt("a\r\n").text, "a");
+  EXPECT_EQ(parse_text("a\n@@needle\nb\n").text, "a\nb\n");  // of no file: all of it
   EXPECT_EQ(parse_prompt("@@question").text, "");
 }
 

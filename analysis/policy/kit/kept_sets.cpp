@@ -9,6 +9,7 @@
 
 #include "analysis/error.h"
 #include "analysis/json_depth.h"
+#include "analysis/one_line.h"
 #include "analysis/policy/kit/kept_tensors.h"
 
 namespace kvloupe {
@@ -39,6 +40,12 @@ void KeptSets::add(int head, int step, std::vector<std::int32_t> retained) {
   }
 }
 
+void check_sets_version(const std::string& path, const std::string& version) {
+  if (version == "1") return;
+  throw FileError(path, "has kvloupe_sets " + in_one_line(version) +
+                            ", and this version reads 1; open it with a newer kvloupe");
+}
+
 namespace {
 using Json = nlohmann::json;
 
@@ -55,12 +62,16 @@ class SetReader : public nlohmann::json_sax<Json> {
     constexpr auto kMost = static_cast<number_unsigned_t>(std::numeric_limits<std::int32_t>::max());
     return integer(static_cast<std::int64_t>(std::min(value, kMost + 1)));
   }
-  bool number_float(number_float_t, const string_t&) override { return scalar(); }
+  bool number_float(number_float_t, const string_t& text) override {
+    if (names_version()) check_sets_version(path_, text);
+    return scalar();
+  }
   bool string(string_t& text) override {
     if (place_lengths_.size() <= kDeepest && at("{heads[{") && keys_.back() == "head") {
       if (text != "all") malformed("a head is neither a number nor \"all\"");
       head_ = KeptSets::kAllHeads;
     }
+    if (names_version()) check_sets_version(path_, text);
     return scalar();
   }
   bool binary(binary_t&) override { return scalar(); }
@@ -125,6 +136,10 @@ class SetReader : public nlohmann::json_sax<Json> {
     return true;
   }
 
+  /// Whether the value that comes is the format's version.
+  bool names_version() const {
+    return place_lengths_.size() <= kDeepest && at("{") && keys_.back() == "kvloupe_sets";
+  }
   bool scalar() {
     if (place_lengths_.size() <= kDeepest && at("{heads[{steps[{retained[")) {
       malformed("a retained token is not an integer");
@@ -141,6 +156,8 @@ class SetReader : public nlohmann::json_sax<Json> {
     } else if (at("{heads[{steps[{") && keys_.back() == "step") {
       if (!in_range) malformed("a step is out of range");
       step_.number = number;
+    } else if (names_version()) {
+      check_sets_version(path_, std::to_string(value));
     } else if (at("{") && keys_.back() == "once") {
       if (!in_range) malformed("once is no step");
       sets_.set_once(number);

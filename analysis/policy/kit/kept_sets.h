@@ -36,6 +36,9 @@ class KeptSets {
   std::map<std::pair<int, int>, std::vector<std::int32_t>> sets_;  // (head, step)
 };
 
+/// Throws FileError unless a file that says its version (`kvloupe_sets`) has the one that is known.
+void check_sets_version(const std::string& path, const std::string& version);
+
 /// Reads the sets of one layer from a file (docs/sets.md). JSON, as `kvloupe replay --json` and
 /// `kvloupe export-sets` write it: {"once", "heads": [{"layer", "head": a number or "all", "steps":
 /// [{"step", "retained": [token indices]}]}]}. Other content is skipped; keys may come in any

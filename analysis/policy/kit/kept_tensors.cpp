@@ -30,6 +30,8 @@ class SetTensors {
       throw FileError(path, "cannot be read to its end; check the disk");
     }
     header_ = read_safetensors_header(path, bytes_);
+    const auto version = header_.metadata.find("kvloupe_sets");
+    if (version != header_.metadata.end()) check_sets_version(path, version->second);
   }
 
   const std::map<std::string, SafetensorsEntry>& entries() const { return header_.entries; }

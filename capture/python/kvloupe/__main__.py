@@ -116,12 +116,17 @@ def _capture(words: argparse.Namespace) -> None:
             progress=words.progress == "bar")
 
 
+def _say(text: str) -> None:
+    """On stderr, without the control characters that a text of a file may have."""
+    print("kvloupe: " + "".join(c if c.isprintable() else "?" for c in text), file=sys.stderr)
+
+
 def main() -> int:
     words = _parser().parse_args()
     warnings.simplefilter("always", KvloupeWarning)
     usual = warnings.showwarning
     warnings.showwarning = lambda message, category, *rest: (
-        print(f"kvloupe: {message}", file=sys.stderr) if issubclass(category, KvloupeWarning)
+        _say(str(message)) if issubclass(category, KvloupeWarning)
         else usual(message, category, *rest))
     try:
         _capture(words)
@@ -129,7 +134,7 @@ def main() -> int:
         print("kvloupe: stopped; no unfinished file is left", file=sys.stderr)
         return 130
     except (KvloupeError, OSError, ValueError, ImportError, RuntimeError) as error:
-        print(f"kvloupe: {(str(error).strip() or type(error).__name__).splitlines()[0]}", file=sys.stderr)
+        _say((str(error).strip() or type(error).__name__).splitlines()[0])
         return 1
     return 0
 

@@ -6,7 +6,6 @@ import string
 from collections import Counter
 from typing import Sequence
 
-_SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _NO_MARKS = str.maketrans("", "", string.punctuation)
 
 
@@ -17,9 +16,10 @@ def first_number(text: str) -> str:
 
 
 def has_answer(text: str, answers: Sequence[str]) -> bool:
-    """Whether one of the answers stands in the text, ASCII capitals aside: RULER's string_match_part (Hsieh et al. 2024)."""
-    said = text.translate(_SMALL)
-    return any(answer and answer.translate(_SMALL) in said for answer in answers)
+    """Whether one of the answers stands in the text, in capital or small letters: RULER's string_match_part (Hsieh et al.
+    2024)."""
+    said = _small(text)
+    return any(answer and _small(answer) in said for answer in answers)
 
 
 def answer_f1(text: str, answers: Sequence[str]) -> float:
@@ -33,6 +33,10 @@ def answer_f1(text: str, answers: Sequence[str]) -> float:
     return best
 
 
+def _small(text: str) -> str:
+    return text.lower().replace("ς", "σ")  # lower() writes Σ as ς at a word's end
+
+
 def _words(text: str) -> Counter[str]:
-    words = re.split("[ \t-\r]+", text.translate(_SMALL).translate(_NO_MARKS))
+    words = re.split("[ \t-\r]+", _small(text).translate(_NO_MARKS))
     return Counter(word for word in words if word not in ("", "a", "an", "the"))

@@ -26,7 +26,12 @@ def text_config(model: Any) -> Any:
 
 
 def layers_of(model: Any) -> list[Any]:
-    """The decoder's layers. Raises KvloupeError where they are not where transformers puts them."""
+    """The decoder's layers. Raises KvloupeError where they are not where transformers puts them, and for a model whose
+    queries see later keys, which no cache of earlier ones serves."""
+    for name, value in (("is_causal", False), ("use_bidirectional_attention", True)):
+        if getattr(text_config(model), name, None) is value:
+            raise KvloupeError(f"{type(model).__name__}: its config says {name} {str(value).lower()}: a query sees later "
+                               "keys; kvloupe shows caches of causal models")
     base = model.get_decoder() if hasattr(model, "get_decoder") else getattr(model, "model", None)
     # Llama 4 calls the whole model its decoder; GPT-2 calls its layers h.
     found = (getattr(one, name, None) for one in (base, getattr(base, "model", None)) for name in ("layers", "h"))
@@ -308,18 +313,22 @@ def gguf_fingerprint(file: str | os.PathLike[str]) -> str:
     return "v1:" + digest.hexdigest()
 
 
-def _gguf_type(file: Path) -> str:
-    """The type that most numbers of the matrices have, such as Q4_K; empty without the package gguf."""
+def _gguf_types(file: Path) -> str:
+    """The types of the matrices, that of most numbers first: Q4_K; of a mixture also the file's name for it: Q4_K_M (Q5_0,
+    Q4_K). Empty without the package gguf."""
     try:
-        from gguf import GGUFReader
+        from gguf import GGUFReader, LlamaFileType
     except ImportError:
         return ""
-    numbers: dict[str, int] = {}
-    for part in _gguf_parts(file):
-        for tensor in GGUFReader(part).tensors:
-            if len(tensor.shape) > 1:
-                numbers[tensor.tensor_type.name] = numbers.get(tensor.tensor_type.name, 0) + int(tensor.n_elements)
-    return max(numbers, key=numbers.__getitem__, default="")
+    numbers: dict[Any, int] = {}
+    readers = [GGUFReader(part) for part in _gguf_parts(file)]
+    for tensor in (tensor for reader in readers for tensor in reader.tensors if len(tensor.shape) > 1):
+        numbers[tensor.tensor_type] = numbers.get(tensor.tensor_type, 0) + int(tensor.n_elements)
+    types = ", ".join(one.name for one in sorted(numbers, key=lambda one: (-numbers[one], one)))
+    said = readers[0].fields.get("general.file_type")
+    names = {int(one): one.name.removeprefix("MOSTLY_").removeprefix("ALL_") for one in LlamaFileType if one < 1024}
+    name = names.get(int(said.parts[said.data[0]][0]), "") if said else ""
+    return f"{name} ({types})" if len(numbers) > 1 and name else types
 
 
 def _describe_weights(model: Any, folder: Path, found: Model) -> None:
@@ -329,7 +338,7 @@ def _describe_weights(model: Any, folder: Path, found: Model) -> None:
     method = str(getattr(method, "value", method) or "")
     file = folder / str(getattr(quantised, "gguf_file", None) or "")
     if method == "gguf" and file.is_file():
-        found.weights_format, found.weights_type, found.weights_file = "GGUF", _gguf_type(file), file.name
+        found.weights_format, found.weights_type, found.weights_file = "GGUF", _gguf_types(file), file.name
         found.name = str(getattr(model.config, "_model_name_or_path", None) or file.stem)
         if is_plain_model(model):
             found.fingerprint = gguf_fingerprint(file)

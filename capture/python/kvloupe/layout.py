@@ -35,7 +35,7 @@ class Model:
     config: str = ""
     fingerprint: str = ""
     weights_format: str = ""  # of quantised weights: GGUF, or the method that transformers names
-    weights_type: str = ""  # such as Q4_K
+    weights_type: str = ""  # such as Q4_K, or Q4_K_M (Q5_0, Q4_K)
     weights_file: str = ""
 
 

@@ -144,6 +144,8 @@ def test_scores_are_those_of_the_papers() -> None:
     assert answer_score.has_answer("In the GARDEN.", ["x", "garden"]) and not answer_score.has_answer("garden", ["", "gate"])
     assert answer_score.answer_f1("The red drum!", ["a red bell", "drum"]) == pytest.approx(2 / 3)
     assert answer_score.answer_f1("", ["a"]) == 0.0
+    for said, answer in (("ÉLAN", "élan"), ("МОСКВА", "москва"), ("ΟΔΟΣ", "οδος"), ("οδοσ", "ΟΔΟΣ"), ("İZMİR", "i̇zmi̇r")):
+        assert answer_score.has_answer(said, [answer]) and answer_score.answer_f1(said, [answer]) == 1.0
 
 
 def test_a_loop_is_a_span_that_follows_itself_three_times() -> None:

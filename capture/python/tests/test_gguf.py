@@ -143,7 +143,7 @@ def test_every_number_is_that_of_the_package_gguf(kind: str, tmp_path: Path) -> 
             assert (file["model/lm_head"][:] == files.expanded(data, other).astype(np.float16)).all()
         said = dict(file["model"].attrs)
     assert said["weights_format"] == "GGUF" and said["weights_file"] == "t.gguf" and said["name"] == "Tiny Test"
-    assert said["weights_type"] in files.TYPES
+    assert len(said["weights_type"].split(", ")) > 1 and set(said["weights_type"].split(", ")) <= set(files.TYPES)
 
 
 # The same weights from safetensors
@@ -347,7 +347,7 @@ def test_tokens_of_the_real_model(real: Path, tmp_path: Path) -> None:
     differ = [text for text, right in zip(many, expected) if own(text)["input_ids"] != right]
     assert len(differ) < len(many) // 2
     for text in many[-4:]:
-        told = called("tokens", "--model", real, "--text", text + "\n", "--json", "-")
+        told = called("tokens", "--model", real, "--text", text, "--json", "-")
         assert json.loads(told.stdout)["ids"] == made.encode(text, add_special_tokens=False).ids
 
 
@@ -385,7 +385,7 @@ def test_states_of_the_real_model(real: Path, tmp_path: Path) -> None:
         assert np.nanmax(np.abs(ours["predictions/loss"][:] - theirs["predictions/loss"][:])) < 1e-3
         assert (ours["predictions/token_ids"][:, 0] == theirs["predictions/token_ids"][:, 0]).mean() > 0.98
         said, told = dict(ours["model"].attrs), dict(theirs["model"].attrs)
-    assert said["weights_type"] == "Q4_1" and said["weights_file"] == real.name and said["num_layers"] == 30
+    assert said["weights_type"].startswith("Q4_1") and said["weights_file"] == real.name and said["num_layers"] == 30
     assert said["name"].startswith("Smollm2 135M")
     for name in (*MODEL, "name", "weights_format", "weights_type", "weights_file", "fingerprint"):
         assert said[name] == told[name], name

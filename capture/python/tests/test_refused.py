@@ -93,6 +93,8 @@ def test_attention_that_a_trace_cannot_say(tmp_path: Path) -> None:
         return before(*positional, **named)
     attention.forward = forward
     refused("layer 1: queries see other tokens than all earlier ones", own, tmp_path)
+    own.config.is_causal = False
+    refused("its config says is_causal false: a query sees later keys", own, tmp_path)
     own = transformers.BloomForCausalLM(transformers.BloomConfig(vocab_size=320, hidden_size=32, n_layer=2, n_head=4))
     refused("BloomForCausalLM", own.eval(), tmp_path)
 

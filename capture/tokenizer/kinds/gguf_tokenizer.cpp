@@ -14,6 +14,7 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/utf8.h"
+#include "capture/gguf/gguf_config.h"
 #include "capture/gguf/gguf_model.h"
 #include "capture/tokenizer/hugging_face/bpe_model.h"
 #include "capture/tokenizer/hugging_face/hugging_face_tokenizer.h"
@@ -61,6 +62,7 @@ struct Vocabulary {
     bos = metadata.whole_if("tokenizer.ggml.bos_token_id", 0, last);
     eos = metadata.whole_if("tokenizer.ggml.eos_token_id", 0, last);
     add_bos = metadata.flag_if("tokenizer.ggml.add_bos_token");
+    correct_types(metadata);
     if (add_bos == true && !bos) metadata.fail("tokenizer.ggml.bos_token_id", "is missing");
   }
   std::string text(std::int64_t id) const {
@@ -80,6 +82,20 @@ struct Vocabulary {
       }
       // Files older than token types have zeros.
       types[id] = numbers[id] == 0 ? PieceType::normal : static_cast<PieceType>(numbers[id]);
+    }
+  }
+  /// Some files call tokens normal that begin or end a text: they are control tokens all the same,
+  /// as in llama.cpp.
+  void correct_types(const GgufMetadata& metadata) {
+    std::vector<std::int64_t> named = gguf_end_tokens(metadata);
+    named.push_back(bos.value_or(-1));
+    for (std::size_t id = 0; id < texts.size(); ++id) {
+      const std::string_view text = texts[id];
+      if (types[id] != PieceType::normal || !text.starts_with('<') || !text.ends_with('>'))
+        continue;
+      const bool is_named = std::find(named.begin(), named.end(), std::int64_t(id)) != named.end();
+      if (is_named || std::find(kGgufEnds.begin(), kGgufEnds.end(), text) != kGgufEnds.end())
+        types[id] = PieceType::control;
     }
   }
 };
