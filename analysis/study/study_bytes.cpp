@@ -18,8 +18,8 @@ void each_field(Bytes& bytes, StudyTask& task) {
   StudySource& source = task.source;
   bytes(task.item, task.trace, task.identity, task.policy);
   bytes(source.name, source.identity, source.task, source.prompt.name, source.prompt.path,
-        source.prompt.line, source.length, source.depth, source.sample, source.needles, source.seed,
-        source.answer_tokens);
+        source.prompt.line, source.prompt.at, source.length, source.depth, source.sample,
+        source.needles, source.seed, source.answer_tokens);
   bytes(task.model, task.dtype, task.compact, task.probe, task.budget, task.largest_budget,
         task.entries, task.block, task.compression, task.reduce, task.measures);
 }
