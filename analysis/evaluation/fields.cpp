@@ -50,9 +50,11 @@ Json read_json(const std::filesystem::path& path) {
       },
       false);
   if (json.is_discarded() || refused) {
-    throw FileError(path.string(),
-                    "is not valid JSON (truncated?); run the evaluation again, or choose another "
-                    "file");
+    throw FileError(
+        path.string(),
+        text.starts_with("\x89HDF")
+            ? "is not valid JSON but an HDF5 file, such as a trace; give results"
+            : "is not valid JSON (truncated?); run the evaluation again, or choose another file");
   }
   return json;
 }

@@ -12,15 +12,24 @@ namespace kvloupe {
 
 namespace {
 /// A text may name a part of the file after a colon: "file.py:name".
+bool stat_named(const std::string& named, struct stat& status) {
+  return ::stat(named.c_str(), &status) == 0 ||
+         ::stat(named.substr(0, named.rfind(':')).c_str(), &status) == 0;
+}
+
+std::string found_from(const std::filesystem::path& folder, const std::string& named) {
+  const std::string there = (folder / named).string();
+  struct stat status {};
+  return !named.empty() && stat_named(there, status) ? there : named;
+}
+
 std::string identity_of(const std::string& named) {
   struct stat status {};
-  if (::stat(named.c_str(), &status) == 0) return file_identity(status);
-  const std::string file = named.substr(0, named.rfind(':'));
-  return ::stat(file.c_str(), &status) == 0 ? file_identity(status) : "missing";
+  return stat_named(named, status) ? file_identity(status) : "missing";
 }
 }  // namespace
 
-std::string policy_files(const PolicySpec& policy) {
+std::string policy_files(const PolicySpec& policy, const std::filesystem::path& folder) {
   std::string text;
   for (const SpecPart& part : policy.parts) {
     const PolicyEntry* entry = find_policy(part.name);
@@ -32,10 +41,23 @@ std::string policy_files(const PolicySpec& policy) {
     for (const ParameterInfo& parameter : entry->parameters) {
       if (!parameter.names_file) continue;
       const std::string& path = part.word(parameter.name);
-      if (!path.empty()) text += " " + path + "=" + identity_of(path);
+      if (!path.empty()) text += " " + path + "=" + identity_of(found_from(folder, path));
     }
   }
   return text;
+}
+
+PolicySpec with_files_from(const std::filesystem::path& folder, PolicySpec policy) {
+  for (SpecPart& part : policy.parts) {
+    const PolicyEntry* entry = find_policy(part.name);
+    if (entry == nullptr) continue;
+    for (std::size_t i = 0; i < entry->parameters.size(); ++i) {
+      if (!entry->parameters[i].names_file) continue;
+      std::string& path = std::get<std::string>(part.arguments.at(i).second);
+      path = found_from(folder, path);
+    }
+  }
+  return policy;
 }
 
 std::vector<std::string> policy_plugins(const PolicySpec& policy) {

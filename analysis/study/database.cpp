@@ -1,8 +1,10 @@
 #include "analysis/study/database.h"
 
+#include <fmt/format.h>
 #include <sqlite3.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 
 #include "analysis/error.h"
@@ -10,12 +12,31 @@
 
 namespace kvloupe {
 
+std::string sqlite_name(const std::filesystem::path& path) {
+  return std::filesystem::absolute(path).string();
+}
+
+std::string not_results(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error))
+    return "is not a file; give the results file of a study";
+  std::ifstream in(path, std::ios::binary);
+  std::string start(15, '\0');
+  in.read(start.data(), static_cast<std::streamsize>(start.size()));
+  const char* other = start.starts_with("\x89HDF") ? " but an HDF5 file, such as a trace"
+                      : start.starts_with('{')
+                          ? " but a JSON file, such as a study or the results of an evaluation"
+                      : start == "SQLite format 3" ? " but another SQLite database"
+                                                   : "";
+  return fmt::format("is not a results file of a study{}; give or choose another name", other);
+}
+
 Database::Database(const std::filesystem::path& path, Access access) : path_(path.string()) {
   // A killed writer leaves half a transaction, and beside the file a journal that undoes it. The
   // next reader must write to the file to apply the journal. SQLite opens a write-protected file
   // for reading.
   const int flags = SQLITE_OPEN_READWRITE | (access == Access::write ? SQLITE_OPEN_CREATE : 0);
-  if (sqlite3_open_v2(path_.c_str(), &connection_, flags, nullptr) != SQLITE_OK) {
+  if (sqlite3_open_v2(sqlite_name(path).c_str(), &connection_, flags, nullptr) != SQLITE_OK) {
     const std::string why = sqlite3_errmsg(connection_);
     sqlite3_close(connection_);
     throw FileError(path_, why + "; check name and permissions");
@@ -33,7 +54,7 @@ Database::~Database() { sqlite3_close(connection_); }
 void Database::fail() const {
   const int code = sqlite3_errcode(connection_);
   if (code == SQLITE_NOTADB) {
-    throw FileError(path_, "is not a results file of a study; choose another name");
+    throw FileError(path_, not_results(path_));
   }
   throw FileError(path_, in_one_line(sqlite3_errmsg(connection_), 200) +
                              "; check the disk's space and the file");

@@ -9,6 +9,14 @@ struct sqlite3_stmt;
 
 namespace kvloupe {
 
+/// The absolute path: SQLite takes names such as ":memory:", "" and "file:…" for other things than
+/// files.
+std::string sqlite_name(const std::filesystem::path& path);
+
+/// What to say of a file that holds no results of a study: what it is instead, as far as its first
+/// bytes tell.
+std::string not_results(const std::filesystem::path& path);
+
 /// One SQLite file. Every method throws FileError with the file's name and what SQLite says.
 class Database {
  public:

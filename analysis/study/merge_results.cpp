@@ -17,7 +17,7 @@ class Attached {
  public:
   Attached(Database& database, const std::filesystem::path& path) : database_(database) {
     Statement attach(database, "ATTACH DATABASE ? AS part");
-    attach.bind(0, path.string()).run();
+    attach.bind(0, sqlite_name(path)).run();
   }
   ~Attached() {
     try {
@@ -96,8 +96,9 @@ void StudyResults::take(const std::filesystem::path& part) {
     return database_.number(
                fmt::format("SELECT COUNT(*) FROM part.sqlite_master WHERE name = '{}'", table)) > 0;
   };
+  // A file of an earlier version may lack any of these.
   const bool at_once = has("at_once"), prompts = has("run_prompts");
-  const bool roles = has("roles"), models = has("models");
+  const bool roles = has("roles"), models = has("models"), folders = has("folders");
   database_.transaction([&] {
     database_.run(R"(
 CREATE TEMP TABLE taken AS SELECT p.item FROM part.items p JOIN main.items m USING (item)
@@ -120,6 +121,10 @@ UPDATE main.items SET (state, problem) =
     }
     if (roles) database_.run("INSERT OR IGNORE INTO main.roles SELECT * FROM part.roles");
     if (models) database_.run("INSERT OR IGNORE INTO main.models SELECT * FROM part.models");
+    if (folders) {
+      Statement rows(database_, "SELECT folder FROM part.folders");
+      while (rows.next()) add_study_folder(part.parent_path() / rows.text(0));
+    }
     if (prompts) {
       database_.run(R"(
 INSERT OR IGNORE INTO main.prompts (stored) SELECT stored FROM part.run_prompts

@@ -25,9 +25,9 @@ void add_new(std::vector<T>& list, const T& one) {
   if (std::find(list.begin(), list.end(), one) == list.end()) list.push_back(one);
 }
 
-/// The set of prompts that a source belongs to: of generated ones the length, of a file of JSON
-/// lines the file, of a folder the folder; of a trace its folder.
-std::string set_of(const std::string& task, std::string name) {
+/// The place of the set of prompts that a source belongs to: of generated ones the length, of a
+/// file of JSON lines the file, of a folder the folder; of a trace its folder.
+std::string place_of_set(const std::string& task, std::string name) {
   if (name.starts_with(task + ": ")) {
     name.erase(0, task.size() + 2);
     const std::size_t end = name.find(" tokens");
@@ -36,10 +36,36 @@ std::string set_of(const std::string& task, std::string name) {
       return name.substr(0, end) + " tokens";
   }
   const std::filesystem::path path = name.substr(0, name.rfind('#'));
-  if (path.extension() == ".jsonl") return path.stem().string();
-  const std::string folder = path.parent_path().filename().string();
-  return folder.empty() || folder == "." || folder == ".." ? std::string("prompts") : folder;
+  return (path.extension() == ".jsonl" ? path.parent_path() / path.stem() : path.parent_path())
+      .string();
 }
+
+/// A set of prompts of one results file.
+struct PromptSet {
+  std::size_t part = 0;
+  std::string place;
+  std::set<std::string> content = {};  // of its files, as far as the results tell
+  std::size_t depth = 1;               // parts of the place in the label
+  std::string label = {};
+
+  void set_label() {
+    std::vector<std::string> names;
+    for (const std::filesystem::path& name : std::filesystem::path(place)) {
+      if (name != "." && name != "..") names.push_back(name.string());
+    }
+    const std::size_t shown = std::min(depth, names.size());
+    label = fmt::format("{}", fmt::join(names.end() - std::ptrdiff_t(shown), names.end(), "/"));
+    if (label.empty()) label = "prompts";
+  }
+  /// Whether one label would stand for two sets. Across files, sets with a file in common are one.
+  bool clashes(const PromptSet& other) const {
+    if (label != other.label) return false;
+    if (part == other.part) return place != other.place;
+    const auto has = [&](const std::string& one) { return other.content.contains(one); };
+    return !content.empty() && !other.content.empty() &&
+           std::none_of(content.begin(), content.end(), has);
+  }
+};
 
 /// A measure on a set of prompts.
 struct Task {
@@ -56,6 +82,7 @@ struct Part {
   StudyTable study;
   std::string model, compression;
   std::vector<Task> tasks;
+  std::map<std::string, PromptSet> sets;       // by their places
   std::vector<std::string> policies, budgets;  // in the file's order
   std::vector<std::set<std::string>> prompts;  // [tasks]
   /// By task, policy and budget; the full cache has budget "full".
@@ -67,12 +94,53 @@ struct Part {
 };
 
 Part read_part(const std::filesystem::path& path) {
-  std::filesystem::path model = StudyResults(path).setting("model");
-  if (!model.has_filename()) model = model.parent_path();
   Part part;
   part.study = read_study_table(path);
-  part.model = model.empty() ? std::string("Full cache") : model.filename().string();
+  StudyResults results(path, StudyResults::Checked{});
+  part.model = results.model_name();
+  if (part.model.empty()) part.model = "Full cache";
+  std::set<std::string> seen;
+  for (const StudyResults::Item& item : part.study.items) {
+    if (!seen.insert(item.trace).second) continue;
+    const std::string place = place_of_set(item.task, item.trace);
+    PromptSet& set = part.sets.try_emplace(place, PromptSet{0, place}).first->second;
+    // "MODEL CONTENT" of a prompt's file; of generated prompts the numbers that make them.
+    const std::string identity = results.trace_identity(item.trace);
+    const std::size_t blank = identity.find(' ');
+    if (blank != std::string::npos && identity.find(' ', blank + 1) == std::string::npos)
+      set.content.insert(identity.substr(blank + 1));
+  }
   return part;
+}
+
+/// Gives each set of prompts the end of its place that tells it from all others, and where places
+/// are equal and contents are not, the results file.
+void name_sets(std::vector<Part>& parts) {
+  std::vector<PromptSet*> sets;
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    for (auto& [place, set] : parts[p].sets) {
+      set.part = p;
+      set.set_label();
+      sets.push_back(&set);
+    }
+  }
+  constexpr std::size_t kDeepest = 64;
+  for (std::size_t depth = 2; depth <= kDeepest; ++depth) {
+    std::set<std::string> unclear;
+    for (const PromptSet* one : sets) {
+      for (const PromptSet* other : sets) {
+        if (one->clashes(*other)) unclear.insert(one->label);
+      }
+    }
+    if (unclear.empty()) return;
+    for (PromptSet* one : sets) {
+      if (!unclear.contains(one->label)) continue;
+      const std::string before = one->label;
+      one->depth = depth;
+      one->set_label();
+      if (one->label == before) one->label += " of " + parts[one->part].study.path.string();
+    }
+  }
 }
 
 /// Takes one measure's values, also of items that wait: a missing value is shown as missing.
@@ -86,7 +154,7 @@ void take_measure(Part& part, const std::string& name, const std::string& block)
   for (std::size_t i = 0; i < part.study.items.size(); ++i) {
     const StudyResults::Item& item = part.study.items[i];
     if (item.block_word != block || (known && item.task != known->task)) continue;
-    task.set = set_of(item.task, item.trace);
+    task.set = part.sets.at(place_of_set(item.task, item.trace)).label;
     add_new(part.tasks, task);
     part.prompts.resize(part.tasks.size());
     // The same text is one prompt, in whichever task.
@@ -273,7 +341,8 @@ class Filling {
              const StudyMeasure& measure) const {
     cell.prompts = static_cast<int>(values.size());
     if (values.empty()) return;
-    const MeanInterval mean = mean_interval(values);
+    const MeanInterval mean = mean_interval(values, measure.share);
+    cell.interval = std::isfinite(mean.low);
     const double scale = measure.share && table().percent ? 100.0 : 1.0;
     cell.value = {mean.mean * scale, mean.low * scale, mean.high * scale};
     cell.decimals = !measure.share ? -1 : table().percent ? 1 : 3;
@@ -401,6 +470,7 @@ FilledTable fill_paper_table(const PaperTable& table,
     for (const auto& item : parts.back().study.items) add_new(blocks, item.block_word);
     for (const std::string& measure : parts.back().study.measures) add_new(measures, measure);
   }
+  name_sets(parts);
   // All parts show the same block.
   const std::string block = choice.block.empty() && !blocks.empty() ? blocks.front() : choice.block;
   const auto require = [](const std::vector<std::string>& there, const std::string& wanted,

@@ -35,25 +35,34 @@ std::ifstream open(const fs::path& path) {
   return in;
 }
 
-/// Calls take(number, text) for each line that is not blank; false from it ends the reading.
+/// Calls take(number, text, bytes before it) for each line that is not blank; false from it ends
+/// the reading.
 template <typename Take>
 void each_line(const fs::path& path, const Take& take) {
   std::ifstream in = open(path);
   std::string line;
-  for (int number = 0; read_line(in, line, kMostBytes); ++number) {
+  std::int64_t at = 0;
+  for (int number = 0; read_line(in, line, kMostBytes); ++number, at = in.tellg()) {
     if (line.size() > kMostBytes) {
       throw FileError(path.string(), fmt::format("line {} has more than 256 MB; is this a file of "
                                                  "JSON lines?",
                                                  number + 1));
     }
-    if (!is_blank(line) && !take(number, line)) return;
+    if (!is_blank(line) && !take(number, line, at)) return;
   }
   if (in.bad()) throw FileError(path.string(), "cannot be read to its end; check the disk");
 }
 
 std::string line_at(const PromptPlace& place) {
   std::optional<std::string> found;
-  each_line(place.path, [&](int number, const std::string& line) {
+  if (place.at > 0) {
+    std::ifstream in = open(place.path);
+    std::string line;
+    if (in.seekg(place.at - 1) && in.get() == '\n' && read_line(in, line, kMostBytes) &&
+        line.size() <= kMostBytes && !is_blank(line))
+      return line;
+  }
+  each_line(place.path, [&](int number, const std::string& line, std::int64_t) {
     if (number == place.line) found = line;
     return number < place.line;
   });
@@ -178,10 +187,10 @@ std::vector<PromptPlace> find_prompts(const fs::path& path, const std::string& n
     throw FileError(path.string(), "is not a file; give a prompt file, a folder or JSON lines");
   }
   if (path.extension() != ".jsonl") return {{name, path}};
-  each_line(path, [&](int number, const std::string&) {
+  each_line(path, [&](int number, const std::string&, std::int64_t at) {
     if (static_cast<int>(places.size()) >= kMostPrompts)
       throw FileError(path.string(), "has more than a million lines; use a part of it");
-    places.push_back({fmt::format("{}#{}", name, number), path, number});
+    places.push_back({fmt::format("{}#{}", name, number), path, number, at});
     return true;
   });
   if (places.empty())
@@ -240,6 +249,18 @@ std::string prompt_identity(const PromptPlace& place) {
   while (in.read(bytes.data(), static_cast<std::streamsize>(bytes.size())) || in.gcount() > 0)
     content.add(bytes.data(), static_cast<std::size_t>(in.gcount()));
   return in.bad() ? std::string() : content.hex();
+}
+
+const std::string& PromptIdentities::of(const PromptPlace& place) {
+  struct stat status = {};
+  std::string state;
+  if (stat(place.path.c_str(), &status) == 0) {
+    state = fmt::format("{} {} {} {}.{}", file_identity(status), status.st_dev, status.st_ino,
+                        status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
+  }
+  Known& known = known_[place.path];
+  if (state.empty() || known.state != state) known = {state, prompt_identity(place)};
+  return known.identity;
 }
 
 std::string earlier_prompt_identity(const PromptPlace& place) {

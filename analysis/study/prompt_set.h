@@ -1,7 +1,9 @@
 #pragma once
 // Sets of prompts: folders of text files, and JSON lines as published benchmarks lay them out.
 
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +15,7 @@ struct PromptPlace {
   std::string name;            // "notes.txt", "niah.jsonl#12": as the study file says it
   std::filesystem::path path;  // of the file
   int line = -1;               // of a JSON-lines file, from 0; −1: the file is one text
+  std::int64_t at = 0;         // bytes of the file before the line, if known; else 0
   bool operator==(const PromptPlace&) const = default;
 };
 
@@ -46,6 +49,18 @@ PromptParts read_prompt_line(const PromptPlace& place);
 
 /// Changes when the content of a prompt's file does: its SHA-256. Empty if the file cannot be read.
 std::string prompt_identity(const PromptPlace& place);
+/// prompt_identity() that reads a file once, and again only where the file system says that it has
+/// changed: many prompts are lines of one file.
+class PromptIdentities {
+ public:
+  const std::string& of(const PromptPlace& place);
+
+ private:
+  struct Known {
+    std::string state, identity;
+  };
+  std::map<std::filesystem::path, Known> known_;
+};
 /// The identity in results of earlier versions: size and time of the last change.
 std::string earlier_prompt_identity(const PromptPlace& place);
 

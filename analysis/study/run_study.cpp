@@ -115,7 +115,7 @@ std::optional<StudyTask> StudyRun::next(int worker) {
   }
   task.budget = item.budget;
   task.largest_budget = largest_budget_;
-  task.policy = item.policy;
+  task.policy = study_.computed(parse_policy(item.policy)).text();
   task.entries = item.entries;
   task.block = item.block;
   task.compression = item.compression;

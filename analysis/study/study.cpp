@@ -16,6 +16,7 @@
 #include "analysis/one_line.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/policy_files.h"
 #include "analysis/policy/random_line.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/trace/model_place.h"
@@ -26,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using json = nlohmann::json;
 
-constexpr Reduce kReduces[] = {Reduce::none, Reduce::steps, Reduce::heads, Reduce::all};
+constexpr const char* kReduces[] = {"none", "steps", "heads", "all"};  // as Reduce has them
 // The measures of a study that names none: the policy's changes for later queries, those of the
 // answer first, and the kept share. A trace without such queries has no value.
 constexpr const char* kFirstMeasures[] = {"answer_residual_change", "answer_worst_layer_error",
@@ -318,8 +319,9 @@ void check_policies(const Fields& fields, const Study& study) {
       });
   for (const PolicySpec& policy : study.policies) {
     fields.within("policies", [&] {
-      check_closed_loop(policy, !perplexity, true);
-      if (only_reads) check_run(policy, without_generated());
+      const PolicySpec computed = study.computed(policy);
+      check_closed_loop(computed, !perplexity, true);
+      if (only_reads) check_run(computed, without_generated());
     });
     if (!has_trait(policy, &PolicyTraits::reads_probe)) continue;
     for (const int block : study.blocks) {
@@ -376,23 +378,15 @@ std::vector<std::string> measures_of(const Study& study) {
   return measures;
 }
 
-const char* reduce_name(Reduce reduce) {
-  switch (reduce) {
-    case Reduce::none:
-      return "none";
-    case Reduce::steps:
-      return "steps";
-    case Reduce::heads:
-      return "heads";
-    case Reduce::all:
-      break;
-  }
-  return "all";
-}
+const char* reduce_name(Reduce reduce) { return kReduces[static_cast<std::size_t>(reduce)]; }
 
 std::string block_text(int block) {
   if (block == kWholePrompt) return "all";
   return block == 0 ? "capture" : std::to_string(block);
+}
+
+PolicySpec Study::computed(const PolicySpec& policy) const {
+  return with_files_from(fs::absolute(folder_of(path)).lexically_normal(), policy);
 }
 
 Study read_study(const std::filesystem::path& path) {
@@ -401,7 +395,7 @@ Study read_study(const std::filesystem::path& path) {
   study.path = path;
   fields.each("policies", [&](const std::string& text) {
     PolicySpec policy = parse_policy(text);
-    check_combination(policy);
+    check_combination(study.computed(policy));
     if (std::count(study.policies.begin(), study.policies.end(), policy) > 0) {
       throw UsageError(in_quotes(text) + " is another way to write " + in_quotes(policy.text()) +
                        ", which is there; keep one");
@@ -443,11 +437,9 @@ Study read_study(const std::filesystem::path& path) {
     fields.fail("measures", "are of replays, and the study has no traces; tasks have their own");
   }
   if (fields.has("reduce")) {
-    std::vector<std::string> words;
-    for (const Reduce one : kReduces) words.emplace_back(reduce_name(one));
-    const std::string word = fields.word("reduce", words);
-    study.reduce = *std::find_if(std::begin(kReduces), std::end(kReduces),
-                                 [&](Reduce one) { return word == reduce_name(one); });
+    const std::string word = fields.word("reduce", {std::begin(kReduces), std::end(kReduces)});
+    study.reduce = static_cast<Reduce>(std::find(std::begin(kReduces), std::end(kReduces), word) -
+                                       std::begin(kReduces));
   }
   // Last: errors of the file itself come first.
   if (replays) study.traces = find_files(fields, fields.at("traces"), "traces", path);

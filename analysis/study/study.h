@@ -59,6 +59,10 @@ struct Study {
   std::optional<Compression> compression = {};  // none: the capture's
   std::vector<std::string> measures;            // of replays
   Reduce reduce = Reduce::steps;
+
+  /// A policy of the study as it is computed: with the files that it names, from the study's
+  /// folder.
+  PolicySpec computed(const PolicySpec& policy) const;
 };
 
 /// A block size in words: "128", "all", or "capture" for 0.

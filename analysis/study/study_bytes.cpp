@@ -13,7 +13,9 @@ namespace kvloupe {
 using nlohmann::json;
 
 namespace {
-auto fields_of(PromptPlace& place) { return std::tie(place.name, place.path, place.line); }
+auto fields_of(PromptPlace& place) {
+  return std::tie(place.name, place.path, place.line, place.at);
+}
 auto fields_of(StudySource& source) {
   return std::tie(source.name, source.identity, source.task, source.prompt, source.length,
                   source.depth, source.sample, source.needles, source.seed, source.answer_tokens);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -39,6 +40,35 @@ void check_size(const Study& study) {
                               items, kMostItems));
 }
 
+/// Why the numbers of two traces do not average, with what each has; empty where they do.
+std::string difference(const Trace& a, const Trace& b) {
+  const auto differ = [](const char* what, const std::string& one, const std::string& other) {
+    return fmt::format("have different {} ({}; {})", what, in_one_line(one, 100),
+                       in_one_line(other, 100));
+  };
+  const auto model = [](const ModelInfo& of) {
+    return fmt::format("{} of {} layers, {} heads", of.name, of.num_layers, of.num_kv_heads);
+  };
+  const std::string one = stored_model_fingerprint(a.path());
+  const std::string two = stored_model_fingerprint(b.path());
+  const std::string m = model(a.model()), n = model(b.model());
+  if (one.empty() || two.empty() ? m != n : one != two)
+    return m != n ? differ("models", m, n) : differ("models", m + ", " + one, n + ", " + two);
+  const RunInfo &r = a.run(), &s = b.run();
+  if (r.dtype != s.dtype) return differ("precision", r.dtype, s.dtype);
+  // A budget of the same share is another number of entries in a prompt of another length.
+  const double share = 1.0 * r.budget / r.prompt_length, other = 1.0 * s.budget / s.prompt_length;
+  const bool same_budget =
+      r.budget == s.budget ||
+      std::abs(share - other) <= 1.0 / std::min(r.prompt_length, s.prompt_length);
+  if (r.policy == s.policy && same_budget) return {};
+  const auto cache = [](const RunInfo& run) {
+    return run.closed_loop() ? fmt::format("{} with {} entries", run.policy, run.budget)
+                             : std::string("full");
+  };
+  return differ("caches", cache(r), cache(s));
+}
+
 /// Fills in what only the trace knows.
 void settle(StudyItem& item, const Trace& trace, const PolicySpec& policy, const Budget& budget,
             int block, std::optional<Compression> compression) {
@@ -52,7 +82,7 @@ void settle(StudyItem& item, const Trace& trace, const PolicySpec& policy, const
 }
 /// The prompts of a task.
 std::vector<StudySource> sources_of(const Study& study, const ModelTask& task,
-                                    const std::string& model) {
+                                    const std::string& model, PromptIdentities& identities) {
   std::vector<StudySource> sources;
   const auto add = [&](StudySource source) {
     source.task = task.task;
@@ -62,13 +92,10 @@ std::vector<StudySource> sources_of(const Study& study, const ModelTask& task,
     sources.push_back(std::move(source));
   };
   if (task.lengths.empty()) {
-    std::filesystem::path file;  // the lines of a file stand together
-    std::string identity;
     for (const PromptPlace& prompt : task.prompts.empty() ? study.prompts : task.prompts) {
       StudySource source;
       source.name = task.task + ": " + prompt.name;
-      if (file != prompt.path) identity = prompt_identity(prompt);
-      file = prompt.path;
+      const std::string& identity = identities.of(prompt);
       if (!identity.empty() && !model.empty()) {
         source.identity = model + " " + identity;
         source.earlier_identity = model + " " + earlier_prompt_identity(prompt);
@@ -117,9 +144,10 @@ void plan_runs(const Study& study, StudyPlan& plan) {
   if (study.tasks.empty()) return;
   Progress progress;
   const std::string model = model_fingerprint(study.model_path, progress);
+  PromptIdentities identities;
   auto first_measure = static_cast<int>(study.measures.size());
   for (const ModelTask& task : study.tasks) {
-    for (StudySource& source : sources_of(study, task, model)) {
+    for (StudySource& source : sources_of(study, task, model, identities)) {
       const int number = static_cast<int>(plan.sources.size());
       const auto add = [&](const std::string& policy, const std::string& budget, int block,
                            double cost) {
@@ -170,6 +198,8 @@ double replay_cost(const ModelInfo& model, const std::vector<Block>& steps, int 
 StudyPlan plan_study(const Study& study) {
   check_size(study);
   StudyPlan plan;
+  std::unique_ptr<Trace> first;
+  std::string first_name;
   for (int t = 0; t < static_cast<int>(study.traces.size()); ++t) {
     const StudyTrace& file = study.traces[static_cast<std::size_t>(t)];
     std::unique_ptr<Trace> trace;
@@ -181,6 +211,7 @@ StudyPlan plan_study(const Study& study) {
     }
     plan.sources.push_back({file.name, trace ? trace->identity() : ""});
     for (const PolicySpec& policy : study.policies) {
+      const PolicySpec computed = study.computed(policy);
       for (const Budget& budget : study.budgets) {
         for (const int block : study.blocks) {
           StudyItem item;
@@ -190,7 +221,7 @@ StudyPlan plan_study(const Study& study) {
           item.block_word = block_text(block);
           item.problem = problem;
           try {
-            if (trace) settle(item, *trace, policy, budget, block, study.compression);
+            if (trace) settle(item, *trace, computed, budget, block, study.compression);
           } catch (const UsageError& error) {
             throw FileError(study.path.string(), in_one_line(file.name, 200) + " with " +
                                                      item.policy + ", budget " + item.budget +
@@ -200,6 +231,14 @@ StudyPlan plan_study(const Study& study) {
           plan.items.push_back(std::move(item));
         }
       }
+    }
+    if (!first) {
+      first = std::move(trace);
+      first_name = file.name;
+    } else if (const std::string other = trace ? difference(*first, *trace) : ""; !other.empty()) {
+      throw FileError(study.path.string(),
+                      fmt::format("{} and {} {}, so no mean is over both; make a study of each",
+                                  in_quotes(first_name, 200), in_quotes(file.name, 200), other));
     }
   }
   plan_runs(study, plan);

@@ -52,8 +52,8 @@ struct StudyPlan {
 /// Opens every trace once, and checks that each can be replayed with each setting; the model is
 /// known by its fingerprint, and prompts are not read. A trace, prompt or model that
 /// cannot be opened is a problem of its own items only. Throws FileError, naming trace and
-/// setting, for a block, budget or compression that a trace cannot have, and for more than a
-/// million items.
+/// setting, for a block, budget or compression that a trace cannot have, for traces of different
+/// models, precision or caches, which have no common mean, and for more than a million items.
 StudyPlan plan_study(const Study& study);
 
 /// The approximate cost of a replay in multiplications: L · Hq · d · Σ over steps of (queries of

@@ -76,7 +76,8 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Study& study)
   for (const StudyTrace& trace : study.traces) traces.push_back(trace.name);
   for (const PolicySpec& policy : study.policies) {
     policies.push_back(policy.text());
-    if (const std::string text = policy_files(policy); !text.empty()) files.push_back(text);
+    const std::string text = policy_files(policy, study.path.parent_path());
+    if (!text.empty()) files.push_back(text);
   }
   for (const Budget& budget : study.budgets) budgets.push_back(budget.text());
   for (const int block : study.blocks) blocks.push_back(block_text(block));
@@ -101,9 +102,8 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Study& study)
 
 Database open_existing(const std::filesystem::path& path) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
-    throw FileError(path.string(), "is not a file; give the results file of a study");
-  }
+  if (!std::filesystem::is_regular_file(path, error))
+    throw FileError(path.string(), not_results(path));
   return {path, Database::Access::read};
 }
 
@@ -120,8 +120,9 @@ bool is_study_results(const std::filesystem::path& path) {
 
 Database StudyResults::writable(const std::filesystem::path& path) {
   std::error_code error;
-  if (std::filesystem::is_directory(path, error))
-    throw FileError(path.string(), "is a folder; name a file");
+  // A device or a pipe would take the results and lose them.
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))
+    throw FileError(path.string(), "is a folder or a device; name a file");
   return {path, Database::Access::write};
 }
 
@@ -142,15 +143,21 @@ StudyResults::StudyResults(const std::filesystem::path& path, const Study& study
     add_tables();
     check_same(settings, study, plan);
   }
-  // Traces have names from the study's folder. Both folders may be moved together.
-  if (study.path.empty()) return;
+  // Traces have names from the study's folder.
+  if (!study.path.empty()) add_study_folder(study.path.parent_path());
+}
+
+void StudyResults::add_study_folder(const std::filesystem::path& folder) {
+  // Both folders may be moved together.
+  const auto whole = [](const std::filesystem::path& path) {
+    return std::filesystem::absolute(path.empty() ? "." : path).lexically_normal();
+  };
   std::error_code error;
-  const std::filesystem::path folder =
-      std::filesystem::relative(std::filesystem::absolute(study.path).parent_path(),
-                                std::filesystem::absolute(path).parent_path(), error);
+  const std::filesystem::path relative = std::filesystem::relative(
+      whole(folder), whole(std::filesystem::path(path_).parent_path()), error);
   if (error) return;
   Statement known(database_, "INSERT OR IGNORE INTO folders VALUES (?)");
-  known.bind(0, folder.string()).run();
+  known.bind(0, relative.string()).run();
 }
 
 StudyResults::StudyResults(const std::filesystem::path& path, Checked /*checked*/)
@@ -189,6 +196,33 @@ std::vector<std::pair<std::string, std::string>> StudyResults::models() {
   return models;
 }
 
+std::string StudyResults::model_name() {
+  const std::filesystem::path model = setting("model");
+  return (model.has_filename() ? model : model.parent_path()).filename().string();
+}
+
+std::string StudyResults::model_of(const std::string& trace) {
+  if (!has_table("models")) return {};
+  Statement row(database_,
+                "SELECT fingerprint FROM models JOIN traces USING (trace) WHERE name = ?");
+  row.bind(0, trace);
+  return row.next() ? row.text(0) : "";
+}
+
+void StudyResults::require_one_model() {
+  constexpr const char* kAdvice = "no mean is about several models, so make a results file of each";
+  if (const auto found = fingerprints(); found.size() > 1) {
+    throw FileError(path_,
+                    fmt::format("has prompts of {} models (fingerprints {}, {}); {}", found.size(),
+                                in_one_line(found[0], 20), in_one_line(found[1], 20), kAdvice));
+  }
+  if (const auto found = models(); found.size() > 1) {
+    throw FileError(path_, fmt::format("has traces of {} models, such as {} and {}; {}",
+                                       found.size(), in_one_line(found[0].second, 200),
+                                       in_one_line(found[1].second, 200), kAdvice));
+  }
+}
+
 std::string StudyResults::trace_identity(const std::string& name) {
   Statement row(database_, "SELECT identity FROM traces WHERE name = ?");
   row.bind(0, name);
@@ -212,7 +246,7 @@ bool StudyResults::is_of(const Study& study) {
 
 void StudyResults::check_kind() {
   if (database_.number("PRAGMA application_id") != kApplication) {
-    throw FileError(path_, "is not a results file of a study; choose another name");
+    throw FileError(path_, not_results(path_));
   }
   const long version = database_.number("PRAGMA user_version");
   if (version != kVersion) {
@@ -437,8 +471,7 @@ void StudyResults::record(const StudyOutcome& outcome) {
 }
 
 StudyPrompt StudyResults::prompt(int item) {
-  if (database_.number("SELECT COUNT(*) FROM sqlite_master WHERE name = 'run_prompts'") == 0)
-    return {};
+  if (!has_table("run_prompts")) return {};
   Statement row(database_,
                 "SELECT stored, expected, answer FROM run_prompts JOIN prompts USING (prompt) "
                 "WHERE item = ?");
@@ -449,8 +482,7 @@ StudyPrompt StudyResults::prompt(int item) {
 
 std::vector<std::string> StudyResults::fingerprints() {
   std::vector<std::string> found;
-  if (database_.number("SELECT COUNT(*) FROM sqlite_master WHERE name = 'run_prompts'") == 0)
-    return found;
+  if (!has_table("run_prompts")) return found;
   Statement row(database_,
                 "SELECT DISTINCT json_extract(stored, '$.fingerprint') FROM prompts WHERE "
                 "json_valid(stored) AND json_extract(stored, '$.fingerprint') IS NOT NULL");

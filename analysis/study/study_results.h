@@ -51,6 +51,8 @@ class StudyResults {
   std::vector<Item> items();  // in the order of their numbers
   std::vector<std::string> measures();
   std::string setting(const std::string& name);
+  /// The name of the folder or file of the model that runs use; empty: a study of replays alone.
+  std::string model_name();
 
   /// Writes an item's values and that it is done, or its problem.
   void record(const StudyOutcome& outcome);
@@ -76,6 +78,11 @@ class StudyResults {
   /// The models that made the traces of replays that are done, as (fingerprint, a trace of it), in
   /// the order of the traces; nothing in files of earlier versions.
   std::vector<std::pair<std::string, std::string>> models();
+  /// The fingerprint of the model that made a trace; empty: not known.
+  std::string model_of(const std::string& trace);
+  /// Throws FileError where the prompts ran in several models, or the traces are of several: no
+  /// mean over them is about one model.
+  void require_one_model();
   /// The identity (Trace::identity()) of a trace when the study began; empty: not known.
   std::string trace_identity(const std::string& name);
   /// The folders of the study files with which the file was written, from the file's own folder.
@@ -103,6 +110,7 @@ class StudyResults {
   static Database writable(const std::filesystem::path& path);
   void make_tables();
   void add_tables();
+  void add_study_folder(const std::filesystem::path& folder);
   void check_same_study(const std::string& part);
   void create(const Settings& settings, const Study& study, const StudyPlan& plan);
   void check_same(const Settings& settings, const Study& study, const StudyPlan& plan);

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <unordered_map>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/unknown.h"
 
@@ -13,12 +13,22 @@ namespace kvloupe {
 
 namespace {
 
-/// The place of a text in a list, to which it is added where it is new.
-std::size_t place_of(std::vector<std::string>& texts, const std::string& text) {
-  const auto found = std::find(texts.begin(), texts.end(), text);
-  if (found == texts.end()) texts.push_back(text);
-  return static_cast<std::size_t>(found - texts.begin());
-}
+/// A list of texts without repetitions, and the place of each.
+class Places {
+ public:
+  explicit Places(std::vector<std::string>& texts) : texts_(texts) {}
+  /// The place of a text, which is added where it is new.
+  std::size_t of(const std::string& text) {
+    const auto [found, is_new] = places_.try_emplace(text, texts_.size());
+    if (is_new) texts_.push_back(text);
+    return found->second;
+  }
+
+ private:
+  std::vector<std::string>& texts_;
+  std::unordered_map<std::string, std::size_t> places_;
+};
+
 void count_compared(StudyTable& table) {
   int first = 0;
   while (first < static_cast<int>(table.measures.size()) && blocks_of(table, first).empty())
@@ -85,12 +95,7 @@ StudyTable read_study_table(const std::filesystem::path& path) {
 }
 
 void require_one_model(const std::filesystem::path& path) {
-  const std::vector<std::string> models = StudyResults(path).fingerprints();
-  if (models.size() < 2) return;
-  throw FileError(path.string(),
-                  "has prompts of " + std::to_string(models.size()) + " models (fingerprints " +
-                      in_one_line(models[0], 20) + ", " + in_one_line(models[1], 20) +
-                      "); a decision is for one model, so make a results file for each");
+  StudyResults(path, StudyResults::Checked{}).require_one_model();
 }
 
 std::vector<double> MeasureTable::row(std::size_t policy, std::size_t budget) const {
@@ -100,9 +105,10 @@ std::vector<double> MeasureTable::row(std::size_t policy, std::size_t budget) co
 
 std::vector<std::string> blocks_of(const StudyTable& table, int measure) {
   std::vector<std::string> blocks;
+  Places places(blocks);
   const std::vector<char>& has = table.has_value.at(static_cast<std::size_t>(measure));
   for (std::size_t i = 0; i < table.items.size(); ++i) {
-    if (has[i] != 0) place_of(blocks, table.items[i].block_word);
+    if (has[i] != 0) places.of(table.items[i].block_word);
   }
   return blocks;
 }
@@ -112,33 +118,34 @@ MeasureTable measure_table(const StudyTable& table, int measure, const std::stri
   MeasureTable result;
   result.measure = table.measures.at(m);
   result.block = block;
-  std::vector<std::size_t> members;
+  struct Member {
+    std::size_t item, prompt, policy = 0, budget = 0;
+  };
+  std::vector<Member> members;
+  Places prompts(result.prompts), policies(result.policies), budgets(result.budgets);
   for (std::size_t i = 0; i < table.items.size(); ++i) {
     const StudyResults::Item& item = table.items[i];
     if (table.has_value[m][i] == 0 || item.block_word != block) continue;
-    members.push_back(i);
-    place_of(result.prompts, item.trace);
+    Member& member = members.emplace_back(Member{i, prompts.of(item.trace)});
     if (item.budget == kFullCache) continue;
-    place_of(result.policies, item.policy);
-    place_of(result.budgets, item.budget);
+    member.policy = policies.of(item.policy);
+    member.budget = budgets.of(item.budget);
   }
-  const std::size_t prompts = result.prompts.size();
-  result.values.assign(result.policies.size() * result.budgets.size() * prompts, kUnknown);
+  const std::size_t count = result.prompts.size();
+  result.values.assign(result.policies.size() * result.budgets.size() * count, kUnknown);
   result.items.assign(result.values.size(), -1);
-  result.entries.assign(result.budgets.size() * prompts, kUnknown);
-  result.full.assign(prompts, kUnknown);
-  for (const std::size_t i : members) {
+  result.entries.assign(result.budgets.size() * count, kUnknown);
+  result.full.assign(count, kUnknown);
+  for (const auto& [i, prompt, policy, budget] : members) {
     const StudyResults::Item& item = table.items[i];
-    const std::size_t prompt = place_of(result.prompts, item.trace);
     if (item.budget == kFullCache) {
       result.full[prompt] = table.values[m][i];
       continue;
     }
-    const std::size_t budget = place_of(result.budgets, item.budget);
-    const std::size_t place = result.at(place_of(result.policies, item.policy), budget, prompt);
+    const std::size_t place = result.at(policy, budget, prompt);
     result.values[place] = table.values[m][i];
     result.items[place] = item.number;
-    if (item.entries > 0) result.entries[budget * prompts + prompt] = item.entries;
+    if (item.entries > 0) result.entries[budget * count + prompt] = item.entries;
   }
   return result;
 }

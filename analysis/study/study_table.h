@@ -31,8 +31,7 @@ struct StudyTable {
 /// Throws FileError as StudyResults does.
 StudyTable read_study_table(const std::filesystem::path& path);
 
-/// Throws FileError where the prompts of a results file ran in several models (rows of another
-/// file were added): no number of the file is then about one model.
+/// StudyResults::require_one_model(); read_study_table() checks the file itself.
 void require_one_model(const std::filesystem::path& path);
 
 /// The values of one measure at one block size: a mean over heads for each policy, budget and

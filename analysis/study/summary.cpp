@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <map>
+#include <span>
 #include <tuple>
 
 #include "analysis/markdown.h"
@@ -16,81 +16,109 @@
 namespace kvloupe {
 
 namespace {
-/// Texts in the order of their first use.
-std::vector<std::string> in_order(const std::vector<StudyResults::Item>& items,
-                                  std::string StudyResults::Item::*text) {
-  std::vector<std::string> result;
-  for (const StudyResults::Item& item : items) {
-    if (std::find(result.begin(), result.end(), item.*text) == result.end()) {
-      result.push_back(item.*text);
-    }
-  }
-  return result;
-}
+using Item = StudyResults::Item;
+using Items = std::vector<const Item*>;
 
-std::vector<StudyResults::Item> of_task(const std::vector<StudyResults::Item>& items,
-                                        const std::string& task) {
-  std::vector<StudyResults::Item> result;
-  std::copy_if(items.begin(), items.end(), std::back_inserter(result),
-               [&](const StudyResults::Item& item) { return item.task == task; });
+/// Texts in the order of their first use.
+std::vector<std::string> in_order(const Items& items, std::string Item::*text) {
+  std::vector<std::string> result;
+  for (const Item* item : items) {
+    if (std::find(result.begin(), result.end(), item->*text) == result.end())
+      result.push_back(item->*text);
+  }
   return result;
 }
 
 using ByTrace = std::map<std::string, double>;
 
-std::optional<MeanInterval> interval(const std::vector<double>& values) {
+/// The mean of the differences from another cell on the traces that have both.
+std::optional<MeanInterval> less(const ByTrace& cell, const ByTrace& other, bool share,
+                                 int& pairs) {
+  std::vector<double> values, others;
+  for (const auto& [trace, value] : cell) {
+    const auto pair = other.find(trace);
+    if (pair == other.end()) continue;
+    values.push_back(value);
+    others.push_back(pair->second);
+  }
+  pairs = static_cast<int>(values.size());
   if (values.empty()) return std::nullopt;
-  return bootstrap_mean(values);
+  return paired_interval(values, others, share);
+}
+
+std::string cell_text(const std::optional<MeanInterval>& one) {
+  if (!one) return {};
+  if (!std::isfinite(one->low)) return fmt::format("{:.4g}", one->mean);
+  return fmt::format("{:.4g} [{:.4g}, {:.4g}]", one->mean, one->low, one->high);
+}
+
+/// The table of one measure.
+std::string table_text(std::span<const SummaryRow> rows) {
+  const Measure* known = find_measure(rows.front().measure);
+  std::string text = in_one_line(rows.front().measure, 200);
+  if (known != nullptr && !known->info->unit.empty()) text += ", " + known->info->unit;
+  const bool full =
+      std::any_of(rows.begin(), rows.end(), [](const SummaryRow& row) { return !!row.from_full; });
+  const auto cell = [](const std::string& one) { return table_cell(in_one_line(one, 200)); };
+  text += fmt::format(
+      "\n\n| policy | budget | block | traces | mean [95 %] |{} less {} [95 %], paired |\n"
+      "| --- | --- | --- | --- | --- |{} --- |\n",
+      full ? " less full [95 %], paired |" : "", cell(rows.front().first_policy),
+      full ? " --- |" : "");
+  for (const SummaryRow& row : rows) {
+    text += fmt::format("| {} | {} | {} | {} | {} |{} {} |\n", cell(row.policy),
+                        in_one_line(row.budget), in_one_line(row.block), row.traces,
+                        cell_text(row.value), full ? " " + cell_text(row.from_full) + " |" : "",
+                        cell_text(row.from_first));
+  }
+  return text;
 }
 }  // namespace
 
 std::vector<SummaryRow> summarise(StudyResults& results) {
-  const std::vector<StudyResults::Item> items = results.items();
+  results.require_one_model();
+  const std::vector<Item> items = results.items();
   const std::vector<std::string> measures = results.measures();
-  std::map<int, const StudyResults::Item*> by_number;
-  for (const StudyResults::Item& item : items) by_number[item.number] = &item;
   std::map<std::tuple<int, std::string, std::string, std::string>, ByTrace> cells;
   results.each_replay_value([&](int number, int measure, double value) {
-    const auto item = by_number.find(number);
-    if (item == by_number.end() || !std::isfinite(value)) return;
-    const StudyResults::Item& one = *item->second;
+    // The study may have gone on since the items were read.
+    if (static_cast<std::size_t>(number) >= items.size() || !std::isfinite(value)) return;
+    const Item& one = items[static_cast<std::size_t>(number)];
     cells[{measure, one.block_word, one.budget, one.policy}][one.trace] = value;
   });
   std::vector<SummaryRow> rows;
   for (int m = 0; m < static_cast<int>(measures.size()); ++m) {
     // Takes the items that can have the measure. The full cache of a task is in the task's tables.
     const auto known = find_study_measure(measures[static_cast<std::size_t>(m)]);
-    const std::vector<StudyResults::Item> own = of_task(items, known ? known->task : kReplayTask);
-    std::vector<StudyResults::Item> budgeted = own;
-    std::erase_if(budgeted, [](const StudyResults::Item& one) { return one.budget == kFullCache; });
+    const bool share = known && known->share;
+    Items own, budgeted;
+    for (const Item& item : items) {
+      if (item.task != (known ? known->task : kReplayTask)) continue;
+      own.push_back(&item);
+      if (item.budget != kFullCache) budgeted.push_back(&item);
+    }
     if (budgeted.empty()) continue;
-    const std::string& first_policy = budgeted.front().policy;
-    const std::vector<std::string> policies = in_order(own, &StudyResults::Item::policy);
-    const std::vector<std::string> with_budget = in_order(budgeted, &StudyResults::Item::policy);
-    for (const std::string& block : in_order(own, &StudyResults::Item::block_word)) {
-      for (const std::string& budget : in_order(own, &StudyResults::Item::budget)) {
+    const std::string& first_policy = budgeted.front()->policy;
+    const std::vector<std::string> policies = in_order(own, &Item::policy);
+    const std::vector<std::string> with_budget = in_order(budgeted, &Item::policy);
+    for (const std::string& block : in_order(own, &Item::block_word)) {
+      const ByTrace& full = cells[{m, block, kFullCache, kFullCache}];
+      for (const std::string& budget : in_order(own, &Item::budget)) {
         const ByTrace& first = cells[{m, block, budget, first_policy}];
         for (const std::string& policy : policies) {
           if (budget == kFullCache
                   ? policy != kFullCache
                   : std::count(with_budget.begin(), with_budget.end(), policy) == 0)
             continue;
-          std::vector<double> values, differences;
-          for (const auto& [trace, value] : cells[{m, block, budget, policy}]) {
-            values.push_back(value);
-            const auto pair = first.find(trace);
-            if (pair != first.end()) differences.push_back(value - pair->second);
-          }
-          SummaryRow row;
-          row.measure = measures[static_cast<std::size_t>(m)];
-          row.policy = policy;
-          row.budget = budget;
-          row.block = block;
-          row.traces = static_cast<int>(values.size());
-          row.value = interval(values);
-          if (policy != first_policy && budget != kFullCache) {
-            row.pairs = static_cast<int>(differences.size());
-            row.from_first = interval(differences);
+          const ByTrace& cell = cells[{m, block, budget, policy}];
+          SummaryRow row{measures[static_cast<std::size_t>(m)], policy, budget, block, first_policy,
+                         static_cast<int>(cell.size())};
+          std::vector<double> values;
+          for (const auto& [trace, value] : cell) values.push_back(value);
+          if (!values.empty()) row.value = mean_interval(values, share);
+          if (budget != kFullCache) {
+            row.from_full = less(cell, full, share, row.full_pairs);
+            if (policy != first_policy) row.from_first = less(cell, first, share, row.pairs);
           }
           rows.push_back(std::move(row));
         }
@@ -102,25 +130,21 @@ std::vector<SummaryRow> summarise(StudyResults& results) {
 
 std::string summary_markdown(const std::vector<SummaryRow>& rows) {
   std::string text;
-  const std::string* measure = nullptr;
-  const auto cell = [](const std::optional<MeanInterval>& one) {
-    return one ? fmt::format("{:.4g} [{:.4g}, {:.4g}]", one->mean, one->low, one->high)
-               : std::string();
-  };
-  for (const SummaryRow& row : rows) {
-    if (measure == nullptr || *measure != row.measure) {
-      const Measure* known = find_measure(row.measure);
-      text += (text.empty() ? "" : "\n") + in_one_line(row.measure, 200);
-      if (known != nullptr && !known->info->unit.empty()) text += ", " + known->info->unit;
-      text += fmt::format(
-          "\n\n| policy | budget | block | traces | mean [95 %] | less {} [95 %], paired |\n"
-          "| --- | --- | --- | --- | --- | --- |\n",
-          table_cell(in_one_line(row.policy, 200)));
+  int fewest = kFewestForBootstrap;
+  for (auto begin = rows.begin(), end = begin; begin != rows.end(); begin = end) {
+    end = std::find_if(begin, rows.end(),
+                       [&](const SummaryRow& row) { return row.measure != begin->measure; });
+    text += (text.empty() ? "" : "\n") + table_text({begin, end});
+    for (auto row = begin; row != end; ++row) {
+      if (row->traces > 0) fewest = std::min(fewest, row->traces);
     }
-    measure = &row.measure;
-    text += fmt::format("| {} | {} | {} | {} | {} | {} |\n",
-                        table_cell(in_one_line(row.policy, 200)), in_one_line(row.budget),
-                        in_one_line(row.block), row.traces, cell(row.value), cell(row.from_first));
+  }
+  if (fewest < kFewestForBootstrap) {
+    text += fmt::format(
+        "\nFewer than {} traces: intervals are too narrow, except those of measures that are 0 or "
+        "1 "
+        "on each trace. Look at the values themselves (kvloupe study csv).\n",
+        kFewestForBootstrap);
   }
   return text;
 }

@@ -12,14 +12,18 @@ namespace kvloupe {
 /// One measure under one policy, budget and block, over the traces of a study.
 struct SummaryRow {
   std::string measure, policy, budget, block;
+  std::string first_policy;                // the study's first with a budget
   int traces = 0;                          // with a known value
-  std::optional<MeanInterval> value;       // the mean over traces; none without one
-  int pairs = 0;                           // traces that the study's first policy has, too
-  std::optional<MeanInterval> from_first;  // the mean of the paired differences from that
+  std::optional<MeanInterval> value = {};  // the mean over traces; none without one
+  /// Means of the paired differences, from the first policy at this budget and from the full cache,
+  /// and the number of traces that both have.
+  int pairs = 0, full_pairs = 0;
+  std::optional<MeanInterval> from_first = {}, from_full = {};
 };
 
 /// Summarises the items that are done. Rows are ordered by measure, then block, then budget, then
-/// policy, in the study's order. A trace's value is the mean over its heads.
+/// policy, in the study's order. A trace's value is the mean over its heads. Throws FileError for
+/// results of several models.
 std::vector<SummaryRow> summarise(StudyResults& results);
 
 /// A table in Markdown for each measure.

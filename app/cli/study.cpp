@@ -45,7 +45,8 @@ constexpr Word kWords[] = {
     {"status", "RESULTS", "print the progress of a study and its failures"},
     {"summary", "RESULTS", "print means over the traces with 95 % intervals, as Markdown"},
     {"csv", "RESULTS [-o FILE]", "write every value as CSV"},
-    {"foretell", "MEASURE RESULTS", "print which measures of replays foretell this one of runs"},
+    {"foretell", "MEASURE RESULTS ...",
+     "print which measures of replays foretell this one of runs"},
     {"merge", "RESULTS ... -o RESULTS", "join results files of one study"},
     {"table", "NAME RESULTS ... [-o FILE]", "write a table in the layout of a paper"},
 };
@@ -149,22 +150,24 @@ int run(Options options) {
     }
     return options.merge ? merge(options) : write_table(options);
   }
-  if (options.inputs.size() != 1 || options.output.empty() == !reads ||
-      (reads && !options.shard.empty())) {
+  const bool only_foretells =
+      !options.foretell.empty() && !options.status && !options.summary && options.csv.empty();
+  if (options.inputs.empty() || (options.inputs.size() > 1 && !only_foretells) ||
+      options.output.empty() == !reads || (reads && !options.shard.empty())) {
     throw UsageError(
         "study: write kvloupe study run STUDY -o RESULTS, or study with status, summary, csv, "
         "foretell, merge or table and a results file (kvloupe study --help)");
   }
   if (!reads) return compute(options);
   refuse_own_input(options.csv, paths_of(options));
-  StudyResults results(options.inputs.front());
-  if (options.status) print_status(results);
-  if (options.summary) fmt::print("{}", in_lines(summary_markdown(summarise(results))));
-  if (!options.foretell.empty()) {
-    const StudyTable read = read_study_table(options.inputs.front());
-    fmt::print("{}", in_lines(foretell_markdown(foretell(read, options.foretell), options.foretell)));
+  if (!only_foretells) {
+    StudyResults results(options.inputs.front());
+    if (options.status) print_status(results);
+    if (options.summary) fmt::print("{}", in_lines(summary_markdown(summarise(results))));
+    if (!options.csv.empty()) write_study_csv(results, options.csv);
   }
-  if (!options.csv.empty()) write_study_csv(results, options.csv);
+  if (!options.foretell.empty())
+    fmt::print("{}", in_lines(foretell_files(paths_of(options), options.foretell)));
   return 0;
 }
 
@@ -198,7 +201,8 @@ void add(CLI::App& app, Action& action) {
   verb->add_flag("--status", options->status, "As status");
   verb->add_flag("--summary", options->summary, "As summary");
   verb->add_option("--foretell", options->foretell,
-                   "As foretell, for a measure of the runs in the model such as answer_found");
+                   "As foretell, for a measure of the runs in the model such as answer_found; "
+                   "several results files are grouped by model");
   verb->add_option("--table", options->table,
                    "As table; each results file is a part of it: " + table_names());
   verb->add_option("--block", options->block, "Block size of --table (default: the study's first)");

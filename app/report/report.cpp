@@ -76,14 +76,6 @@ bool is_loss(const StudyTable& study, std::size_t measure) {
 
 void require_fit(const StudyTable& study) {
   require_one_model(study.path);
-  const auto models = StudyResults(study.path, StudyResults::Checked{}).models();
-  if (models.size() > 1) {
-    throw FileError(
-        study.path.string(),
-        fmt::format("has traces of {} models, such as {} and {}; a decision is for one "
-                    "model, so make a results file for each",
-                    models.size(), in_one_line(models[0].second), in_one_line(models[1].second)));
-  }
   if (study.compared_policies == 0) {
     throw FileError(study.path.string(),
                     fmt::format("has no values yet ({} of {} items are done); let the study finish "
@@ -97,11 +89,8 @@ class Maker {
  public:
   Maker(const std::string& results, ReportRequest request, Progress& progress)
       : results_(results), request_(std::move(request)), progress_(progress) {
+    if (!is_study_results(results)) throw FileError(results, not_results(results));
     evaluation_ = std::make_shared<const Evaluation>(read_evaluation(results));
-    if (evaluation_->study == nullptr) {
-      throw FileError(
-          results, "has no study; give the results file of kvloupe study or kvloupe-capture study");
-    }
   }
 
   Report make() {

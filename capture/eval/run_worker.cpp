@@ -173,7 +173,7 @@ void RunWorker::note(const std::string& text) {
 TokenSequence RunWorker::prompt_of(const StudyTask& task) {
   const StudySource& source = task.source;
   if (source.length > 0) return haystack_->text(source.length, source.sample);
-  if (!task.identity.ends_with(" " + prompt_identity(source.prompt))) {
+  if (!task.identity.ends_with(" " + identities_.of(source.prompt))) {
     throw FileError(source.prompt.path.string(),
                     "has changed since the study began; start the study again");
   }

@@ -51,6 +51,7 @@ class RunWorker final : public ItemWorker {
   std::function<void(const std::string&)> note_;
   std::set<std::string> noted_;
   Progress progress_;
+  PromptIdentities identities_;
   std::unique_ptr<OpenModel> model_;
   RunningModel running_;
   // The prompt at hand is of one of these kinds:

@@ -10,6 +10,9 @@
 
 #include "analysis/error.h"
 #include "analysis/study/study_measures.h"
+#include "analysis/trace/trace.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
 
 namespace kvloupe {
 namespace {
@@ -198,6 +201,106 @@ TEST(Foretell, PromptsWithoutBothAreLeftOutAndNothingToCompareIsOneLine) {
     if (item.task == kReplayTask) item.trace = "another.h5";
   }
   EXPECT_THROW(foretell(made.table, "answer_found"), UsageError);
+}
+
+TEST(Foretell, WhereAllPromptsAgreeAnIntervalHasAWidth) {
+  Made made({"retained_mass"}, 2, 1, 3);
+  for (int policy = 0; policy < 2; ++policy) {
+    for (int prompt = 0; prompt < 3; ++prompt) {
+      for (const std::size_t measure : {0U, 1U}) made.set(measure, policy, 0, prompt, policy);
+    }
+  }
+  const std::vector<Foretelling> rows = foretell(made.table, "answer_found");
+  EXPECT_EQ(rows[0].pairs.value, 1.0);
+  EXPECT_NEAR(rows[0].pairs.low, 0.4385, 1e-4);  // Wilson's of 3 of 3
+  EXPECT_EQ(rows[0].settings.value, 1.0);
+  EXPECT_TRUE(std::isnan(rows[0].settings.low));
+  const std::string text = foretell_markdown(rows, "answer_found");
+  EXPECT_THAT(text, HasSubstr("| 1.00 [unknown] | 100 % [44, 100] |"));
+  EXPECT_THAT(text, HasSubstr("Fewer than 10 prompts"));
+}
+
+TEST(Foretell, TracesOfOneNameAreLeftOutUnlessTheirTokensTell) {
+  Made made({"retained_mass"}, 2, 1, 4);
+  for (StudyResults::Item& item : made.table.items) {
+    if (const std::size_t at = item.trace.find("q-00003"); at != std::string::npos)
+      item.trace = "other/q-00002.h5";
+  }
+  for (int policy = 0; policy < 2; ++policy) {
+    for (int prompt = 0; prompt < 4; ++prompt) {
+      for (const std::size_t measure : {0U, 1U}) made.set(measure, policy, 0, prompt, policy);
+    }
+  }
+  const std::vector<Foretelling> rows = foretell(made.table, "answer_found");
+  EXPECT_EQ(rows[0].prompts, 2);
+  EXPECT_EQ(rows[0].left_out, 2);
+  EXPECT_THAT(foretell_markdown(rows, "answer_found"),
+              HasSubstr("2 prompts (2 traces left out: their prompt or its name is there twice"));
+
+  // Two traces and two prompts of one name, the other way round, in two models.
+  test::TemporaryFolder folder;
+  const auto write = [&](const std::string& file, const std::string& model, bool another) {
+    Study study;
+    study.model = model;
+    study.measures = {"retained_mass"};
+    study.tasks.resize(1);
+    study.tasks[0].task = kAnswerTask;
+    StudyPlan plan;
+    std::vector<StudyOutcome> outcomes;
+    for (const std::string name : {"a", "b"}) {
+      test::SyntheticTraceOptions options;
+      options.seed = static_cast<std::uint64_t>(name[0]);
+      const std::filesystem::path trace = folder / (name + "/p.h5");
+      std::filesystem::create_directories(trace.parent_path());
+      if (!std::filesystem::exists(trace)) test::write_synthetic_trace(trace, options);
+      const Trace opened(trace);
+      std::string ids;
+      for (int i = 0; i < opened.run().prompt_length; ++i)
+        ids +=
+            (i > 0 ? " " : "") + std::to_string(opened.tokens().ids[static_cast<std::size_t>(i)]);
+      const std::string other = name == "a" ? "b" : "a";
+      for (const bool replay : {true, false}) {
+        plan.sources.push_back({replay ? name + "/p.h5" : "answer: " + other + "/p.txt",
+                                replay ? opened.identity() : "x",
+                                replay ? kReplayTask : kAnswerTask});
+        for (const double value : {0.0, 1.0}) {
+          StudyItem item;
+          item.trace = static_cast<int>(plan.sources.size()) - 1;
+          item.policy = value > 0.0 ? "h2o" : "keydiff";
+          item.budget = "20%";
+          item.block_word = "128";
+          StudyOutcome outcome;
+          outcome.item = static_cast<int>(plan.items.size());
+          // On b the measure says the opposite: only with the right prompt do all pairs agree.
+          outcome.values = {{replay ? 0 : 1, -1, -1, -1, name == "a" ? value : 1.0 - value}};
+          if (replay) outcome.model = another ? "v1:other" : "v1:" + model;
+          if (!replay)
+            outcome.prompt.stored =
+                R"({"ids": ")" + ids + R"(", "fingerprint": "v1:)" + model + "\"}";
+          outcomes.push_back(outcome);
+          plan.items.push_back(item);
+        }
+      }
+    }
+    StudyResults results(folder / file, study, plan);
+    for (const StudyOutcome& outcome : outcomes) results.record(outcome);
+    return folder / file;
+  };
+  const auto one = write("one.sqlite", "small", false);
+  const Foretelling row = foretell(read_study_table(one), "answer_found").at(0);
+  EXPECT_EQ(row.prompts, 2);
+  EXPECT_EQ(row.left_out, 0);
+  EXPECT_EQ(row.pairs_of_prompt.value, 1.0);
+  const std::string text = foretell_files(
+      {one, write("two.sqlite", "large", false), write("three.sqlite", "small", false)},
+      "answer_found");
+  const std::size_t first = text.find("## small ("), other = text.find("## large (");
+  ASSERT_NE(other, std::string::npos);
+  EXPECT_EQ(first, 0U);
+  EXPECT_LT(text.find("three.sqlite"), other) << "results of one model stand together";
+  EXPECT_THROW(foretell(read_study_table(write("four.sqlite", "small", true)), "answer_found"),
+               UsageError)
+      << "replays of one model, runs of another";
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "analysis/error.h"
 #include "analysis/study/intervals.h"
 #include "analysis/study/study_results.h"
+#include "analysis/study/summary.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe {
@@ -35,7 +36,9 @@ class PaperTables : public testing::Test {
   std::filesystem::path write(const std::string& name, const std::string& model,
                               const std::vector<std::string>& policies,
                               const std::vector<std::string>& budgets, const Values& needle,
-                              const Values& same) {
+                              const Values& same,
+                              const std::vector<std::pair<std::string, std::string>>& files = {
+                                  {"sets/story", "x"}}) {  // and their content
     Study study;
     study.model = model;
     study.tasks.resize(2);
@@ -44,10 +47,11 @@ class PaperTables : public testing::Test {
     for (const std::string& policy : policies) study.policies.push_back(parse_policy(policy));
     for (const std::string& budget : budgets) study.budgets.push_back(parse_budget(budget));
     StudyPlan plan;
-    const auto add = [&](const std::string& task, const std::string& prompt, int first) {
+    const auto add = [&](const std::string& task, const std::string& prompt, int first,
+                         const std::string& content = "x") {
       StudySource source;
       source.name = task + ": " + prompt;
-      source.identity = "x";
+      source.identity = "v1:model " + content;
       source.task = task;
       plan.sources.push_back(source);
       const auto item = [&](const std::string& policy, const std::string& budget) {
@@ -70,8 +74,10 @@ class PaperTables : public testing::Test {
       for (int sample = 0; sample < 4; ++sample)
         add(kNeedleTask, length + " tokens, depth 50 %, sample " + std::to_string(sample), 0);
     }
-    for (int line = 0; line < 3; ++line)
-      add(kPerplexityTask, "sets/story.jsonl#" + std::to_string(line), 2);
+    for (const auto& [file, content] : files) {
+      for (int line = 0; line < 3; ++line)
+        add(kPerplexityTask, file + ".jsonl#" + std::to_string(line), 2, content);
+    }
     const std::vector<std::string> measures = measures_of(study);
     const auto place = [&](const char* measure) {
       return static_cast<int>(std::find(measures.begin(), measures.end(), measure) -
@@ -167,6 +173,32 @@ TEST(ShareInterval, WilsonsAndTheAveragesAreThoseOfTheirFormulas) {
   EXPECT_THROW(mean_of_means({}), std::invalid_argument);
 }
 
+TEST(ShareInterval, OfPairsIsNewcombesAndHasAWidthWhereAllPairsAreEqual) {
+  // Newcombe 1998, table III: both found, only the first, only the second, neither; method 10.
+  const auto of = [](int both, int first, int second, int neither) {
+    std::vector<double> a, b;
+    const auto add = [&](int count, double x, double y) {
+      a.insert(a.end(), static_cast<std::size_t>(count), x);
+      b.insert(b.end(), static_cast<std::size_t>(count), y);
+    };
+    add(both, 1, 1), add(first, 1, 0), add(second, 0, 1), add(neither, 0, 0);
+    return paired_interval(a, b);
+  };
+  EXPECT_NEAR(of(36, 12, 2, 0).low, 0.0569, 5e-5);
+  EXPECT_NEAR(of(36, 12, 2, 0).high, 0.3404, 5e-5);
+  EXPECT_NEAR(of(18, 14, 0, 18).low, 0.1441, 5e-5);
+  EXPECT_NEAR(of(18, 14, 0, 18).high, 0.3963, 5e-5);
+  EXPECT_LT(of(3, 0, 0, 0).low, -0.5);
+  EXPECT_EQ(of(0, 3, 0, 0).mean, 1.0);
+  EXPECT_NEAR(of(0, 3, 0, 0).low, 0.2059, 5e-5);
+  // Numbers that are no shares: the bootstrap's; one number alone says nothing of its spread.
+  const std::vector<double> numbers = {0.1, 0.9, 0.4}, zeros(3, 0.0), one = {0.5};
+  EXPECT_EQ(paired_interval(numbers, zeros).low, bootstrap_mean(numbers).low);
+  EXPECT_EQ(mean_interval(zeros, false).high, 0.0);
+  EXPECT_TRUE(std::isnan(mean_interval(one).low));
+  EXPECT_THROW(paired_interval(numbers, one), std::invalid_argument);
+}
+
 TEST_F(PaperTables, KeyDiffsTableHasPoliciesAndBudgetsDownAndTasksAcross) {
   const auto path =
       write("a.sqlite", "../models/small/", {"h2o", "keydiff"}, {"10%", "20%"}, found, alike);
@@ -231,6 +263,58 @@ TEST_F(PaperTables, APartOfThePromptsAndEqualCellsAreSaid) {
   EXPECT_THAT(markdown, HasSubstr("| 0.0† [0.0, 56.1] |"));
   EXPECT_THAT(markdown, HasSubstr("†: of a part of the prompts."));
   EXPECT_THAT(markdown, HasSubstr("not in the paper's table: random."));
+}
+
+TEST_F(PaperTables, PromptFilesOfOneNameAreTwoColumns) {
+  using Files = std::vector<std::pair<std::string, std::string>>;
+  const auto columns = [&](const std::vector<Files>& results) {
+    std::vector<std::filesystem::path> paths;
+    for (const Files& files : results)
+      paths.push_back(write("r" + std::to_string(paths.size()) + ".sqlite", "m", {"h2o"}, {"10%"},
+                            found, alike, files));
+    const FilledTable table =
+        fill_paper_table(require_paper_table("keydiff-8"), paths, {"", {"perplexity_same_top1"}});
+    for (const auto& path : paths) std::filesystem::remove(path);
+    std::vector<std::string> names;
+    for (const TableCell& one : table.rows.front().cells) {
+      if (one.column != "Avg.") names.push_back(one.column.substr(one.column.rfind(", ") + 2));
+    }
+    return names;
+  };
+  EXPECT_THAT(columns({{{"4096/val", "a"}, {"8192/val", "b"}}}),
+              ElementsAre("4096/val", "8192/val"));
+  EXPECT_THAT(columns({{{"x/4096/val", "a"}, {"y/4096/val", "a"}}}),
+              ElementsAre("x/4096/val", "y/4096/val"))
+      << "a copy is another file";
+  EXPECT_THAT(columns({{{"4096/val", "a"}}, {{"sets/val", "a"}}}), ElementsAre("val"))
+      << "in two results files, the content tells";
+  EXPECT_THAT(columns({{{"4096/val", "a"}}, {{"8192/val", "b"}}}),
+              ElementsAre("4096/val", "8192/val"));
+  EXPECT_THAT(columns({{{"val", "a"}}, {{"val", "b"}}}),
+              ElementsAre(HasSubstr("r0.sqlite"), HasSubstr("r1.sqlite")));
+}
+
+TEST_F(PaperTables, ASummaryHasDifferencesFromTheFullCacheAndFromTheFirstPolicy) {
+  const auto path = write(
+      "a.sqlite", "m", {"keydiff", "h2o"}, {"10%"},
+      [](const std::string& policy, const std::string&, const std::string&) {
+        return policy == "keydiff" ? 0.0 : 1.0;
+      },
+      alike);
+  StudyResults results(path);
+  const std::string summary = summary_markdown(summarise(results));
+  EXPECT_THAT(summary,
+              HasSubstr("needle_found\n\n| policy | budget | block | traces | mean [95 %] | "
+                        "less full [95 %], paired | less keydiff [95 %], paired |\n"));
+  // 8 of 8 and 0 of 8: Wilson's intervals, and Newcombe's of the pairs.
+  EXPECT_THAT(summary, HasSubstr("| full | full | 128 | 8 | 1 [0.6756, 1] |  |  |\n"));
+  EXPECT_THAT(summary, HasSubstr("| keydiff | 10% | 128 | 8 | 0 [0, 0.3244] | -1 [-1, -0.5412] |"
+                                 "  |\n"));
+  EXPECT_THAT(summary, HasSubstr("| h2o | 10% | 128 | 8 | 1 [0.6756, 1] | 0 [-0.3244, 0.3244] | "
+                                 "1 [0.5412, 1] |\n"));
+  // The full cache has no value of this measure, and three texts are few.
+  EXPECT_THAT(summary, HasSubstr("mean [95 %] | less keydiff [95 %], paired |\n"));
+  EXPECT_THAT(summary, HasSubstr("Fewer than 10 traces"));
 }
 
 TEST_F(PaperTables, CaotesTableHasGroupsOfPoliciesAcrossAndModelsDown) {

@@ -64,8 +64,16 @@ TEST_F(PromptSetTest, FoldersFilesAndLinesAreFound) {
       find_prompts(write("s.jsonl", "{\"text\": \"1\"}\r\n\n  \n{\"text\": \"2\"}"), "s.jsonl");
   EXPECT_THAT(names(lines), ElementsAre("s.jsonl#0", "s.jsonl#3"));
   EXPECT_THAT(read_prompt_line(lines[1]).segments, ElementsAre(Pair("context", "2")));
+  EXPECT_GT(lines[1].at, 0);
+  for (const std::int64_t at : {0, 3, 1000}) {  // not known, or of a file that has changed
+    PromptPlace place = lines[1];
+    place.at = at;
+    EXPECT_THAT(read_prompt_line(place).segments, ElementsAre(Pair("context", "2")));
+  }
   const std::string identity = prompt_identity(lines[0]);
   EXPECT_NE(identity, "");
+  PromptIdentities identities;
+  EXPECT_EQ(identities.of(lines[0]), identity);
   // The content tells, not the time of a copy.
   const auto time = std::filesystem::last_write_time(lines[0].path);
   std::filesystem::last_write_time(lines[0].path, time + std::chrono::hours(1));
@@ -73,6 +81,7 @@ TEST_F(PromptSetTest, FoldersFilesAndLinesAreFound) {
   write("s.jsonl", "{\"text\": \"3\"}\r\n\n  \n{\"text\": \"2\"}");
   std::filesystem::last_write_time(lines[0].path, time);
   EXPECT_NE(prompt_identity(lines[0]), identity) << "of the same size and time";
+  EXPECT_NE(identities.of(lines[1]), identity);
   EXPECT_EQ(prompt_identity({"x", folder_ / "none", 0}), "");
 }
 

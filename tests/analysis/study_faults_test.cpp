@@ -143,6 +143,11 @@ TEST_F(StudyFaults, ShardsThatAreJoinedAreTheStudyOfOneProcess) {
   run("joined.sqlite");  // the study goes on there, and has nothing to do
   EXPECT_EQ(said_, "12 items, 12 of them done before\n");
   EXPECT_EQ(csv("part1.sqlite"), before);
+  // Where the traces are is known in another folder, too.
+  std::filesystem::create_directory(folder_ / "below");
+  merge_results(parts, folder_ / "below" / "joined.sqlite");
+  EXPECT_EQ(StudyResults(folder_ / "below" / "joined.sqlite").study_folders(),
+            std::vector<std::string>{".."});
 }
 
 TEST_F(StudyFaults, WhatALostShardHadIsComputedLater) {

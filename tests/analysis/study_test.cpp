@@ -23,6 +23,7 @@
 #include "analysis/study/database.h"
 #include "analysis/study/intervals.h"
 #include "analysis/study/item_queue.h"
+#include "analysis/study/merge_results.h"
 #include "analysis/study/run_study.h"
 #include "analysis/study/study_lock.h"
 #include "analysis/study/study_results.h"
@@ -30,6 +31,7 @@
 #include "analysis/study/study_work.h"
 #include "analysis/study/summary.h"
 #include "analysis/unknown.h"
+#include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -414,6 +416,60 @@ TEST_F(StudyTest, OnlyResultsOfThisVersionAreOpenedAndByOneStudy) {
   run(study, "two.sqlite");
   EXPECT_EQ(states("two.sqlite")["done"], 4);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "two.sqlite.lock"));
+}
+
+TEST_F(StudyTest, TracesThatHaveNoCommonMeanAreRefused) {
+  write_traces({"a.h5", "b.h5"});
+  test::SyntheticTraceOptions options;
+  const std::filesystem::path study = write(kSmall);
+  const auto refusal = [&] { return failure_of([&] { plan_study(read_study(study)); }); };
+  EXPECT_EQ(refusal(), "") << "prompts of other lengths";
+  test::write_synthetic_closed_loop(folder_ / "b.h5", options, "keydiff", 24);
+  EXPECT_THAT(refusal(), HasSubstr("\"a.h5\" and \"b.h5\" have different caches (full; keydiff "
+                                   "with 24 entries), so no mean is over both; make a study of"));
+  test::write_synthetic_closed_loop(folder_ / "a.h5", options, "keydiff", 24);
+  EXPECT_EQ(refusal(), "") << "of one closed loop";
+  test::write_model_attribute(folder_ / "b.h5", "dtype", "bf16", "/run");
+  EXPECT_THAT(refusal(), HasSubstr("have different precision (f32; bf16)"));
+  test::write_model_attribute(folder_ / "b.h5", "name", "another");
+  EXPECT_THAT(refusal(), HasSubstr("have different models ("));
+  EXPECT_THAT(refusal(), HasSubstr("; another of 2 layers, 2 heads), so no mean"));
+}
+
+TEST_F(StudyTest, NamesThatSqliteTakesForSomethingElseAreFiles) {
+  write_traces({"a.h5"});
+  const std::filesystem::path study = write(kSmall), before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_.path());
+  const auto run_into = [&](const std::string& name) {
+    return failure_of([&] { run_study(study, name, [](const std::string&) {}); });
+  };
+  for (const std::string name : {":memory:", "file:x.sqlite?mode=memory", "file::memory:"}) {
+    EXPECT_EQ(run_into(name), "");
+    EXPECT_EQ(states(name)["done"], 4) << name;
+    merge_results({name}, "joined " + name);
+    EXPECT_EQ(states("joined " + name)["done"], 4) << name;
+  }
+  EXPECT_THAT(run_into("/dev/null"), HasSubstr("is a folder or a device; name a file"));
+  std::filesystem::current_path(before);
+}
+
+TEST_F(StudyTest, FilesOfAPolicyAreLookedForInTheFolderOfTheStudy) {
+  write_traces({"a.h5"});
+  std::filesystem::create_directory(folder_ / "tables");
+  write("1,1\n1,3\n", "tables/heads.csv");
+  const std::string text = R"json({"traces": ["../a.h5"], "budgets": [24], "measures": ["retained"],
+                                   "policies": ["h2o+headbudgets(\"heads.csv\")"]})json";
+  run(write(text, "tables/study.json"));
+  EXPECT_EQ(states("out.sqlite")["done"], 1) << said_;
+  EXPECT_EQ(StudyResults(folder_ / "out.sqlite").items()[0].policy,
+            "h2o+headbudgets(\"heads.csv\")");
+  // From the current folder, as earlier versions, where the study's has none.
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_ / "tables");
+  std::filesystem::create_directory(folder_ / "other");
+  run(write(text, "other/study.json"), "other.sqlite");
+  EXPECT_EQ(states("other.sqlite")["done"], 1) << said_;
+  std::filesystem::current_path(before);
 }
 
 TEST_F(StudyTest, ADamagedResultsFileIsRefused) {

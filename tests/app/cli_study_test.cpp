@@ -192,6 +192,34 @@ TEST_F(CliStudy, ACommandLineWithoutSenseIsRefused) {
   EXPECT_FALSE(std::filesystem::exists(path("out.sqlite")));
 }
 
+TEST_F(CliStudy, AFileOfAnotherKindIsNamedByEveryVerbThatReadsResults) {
+  std::ofstream(folder_ / "notes.txt") << "Some notes, and no results of a study.\n";
+  const std::vector<std::vector<std::string>> verbs = {
+      {"study", "status", ""},
+      {"study", "summary", ""},
+      {"study", "csv", ""},
+      {"study", "foretell", "answer_found", ""},
+      {"study", "table", "keydiff-8", ""},
+      {"study", "merge", "", "-o", path("m.sqlite")},
+      {"advise", "", "--loss", "retained"},
+      {"report", "", "-o", path("r.html")}};
+  for (std::vector<std::string> words : verbs) {
+    const auto given = std::find(words.begin(), words.end(), "");
+    const auto refusal = [&](const std::string& file) {
+      *given = path(file);
+      const test::Called outcome = test::call(words);
+      EXPECT_EQ(outcome.code, 1) << words[0] << words[1];
+      EXPECT_EQ(std::count(outcome.error.begin(), outcome.error.end(), '\n'), 1) << outcome.error;
+      return outcome.error;
+    };
+    EXPECT_THAT(refusal("a.h5"),
+                HasSubstr("is not a results file of a study but an HDF5 file, such "
+                          "as a trace; give or choose another name"));
+    EXPECT_THAT(refusal("notes.txt"),
+                HasSubstr("is not a results file of a study; give or choose"));
+  }
+}
+
 TEST_F(CliStudy, AdviseNamesBudgetsOrSaysWhatIsMissing) {
   std::ofstream(folder_ / "study.json")
       << R"({"traces": ["a.h5", "b.h5", "c.h5"], "policies": ["h2o", "keydiff"],

@@ -6,9 +6,10 @@
 
 namespace kvloupe::test {
 
-/// Gives /model of a trace that is there this text attribute, in place of one of that name.
+/// Gives /model, or another group, of a trace that is there this text attribute, in place of one of
+/// that name.
 void write_model_attribute(const std::filesystem::path& trace, const std::string& name,
-                           const std::string& text);
+                           const std::string& text, const char* group = "/model");
 
 /// Makes the layers of a finished trace of one layer so many: the others are the same data under
 /// other names, so that the file is as large as before.

@@ -74,7 +74,8 @@ class StudyResults:
         """sources: name and identity of each."""
         self._path, self._measures = path, measures
         with self._errors():
-            self._file = sqlite3.connect(path, isolation_level=None)
+            # The whole path: SQLite takes a name such as ":memory:" for something else than a file.
+            self._file = sqlite3.connect(path.absolute(), isolation_level=None)
             self._file.execute("PRAGMA synchronous = FULL")
             if self._number("PRAGMA page_count") == 0:
                 self._create(settings, sources, items)
