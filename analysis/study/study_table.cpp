@@ -74,7 +74,7 @@ StudyTable read_study_table(const std::filesystem::path& path) {
     // An item has values of heads for a measure or not as its study keeps them: one tells.
     const auto item = std::find(table.has_value[m].begin(), table.has_value[m].end(), 1);
     bool found = false;
-    if (item != table.has_value[m].end()) {
+    if (ranks_heads(table.measures[m]) && item != table.has_value[m].end()) {
       results.each_head_value(static_cast<int>(item - table.has_value[m].begin()),
                               static_cast<int>(m), [&](int, int, double) { found = true; });
     }

@@ -18,7 +18,8 @@ struct StudyTable {
   std::vector<std::vector<double>> values;   // [measures][items]; NaN: not known, or none
   std::vector<std::vector<char>> has_value;  // [measures][items] whether the file has a row
 
-  std::vector<char> by_head;  // [measures] whether the file has values of heads or layers
+  /// [measures] whether the file has values of heads or layers that rank them (ranks_heads()).
+  std::vector<char> by_head;
   /// For the first measure with values, at its first block size: the number of policies with a
   /// value, and the number of prompts with a value for each of these policies at one budget, for
   /// the budget with the most such prompts.
