@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"
@@ -105,6 +106,14 @@ std::vector<std::string> blocks_of(const StudyTable& table, int measure) {
     if (has[i] != 0) place_of(blocks, table.items[i].block_word);
   }
   return blocks;
+}
+
+long prompts_of_task(const StudyTable& table, std::string_view task, const std::string& block) {
+  std::set<std::string_view> prompts;
+  for (const StudyResults::Item& item : table.items) {
+    if (item.task == task && item.block_word == block) prompts.insert(item.trace);
+  }
+  return std::ssize(prompts);
 }
 
 MeasureTable measure_table(const StudyTable& table, int measure, const std::string& block) {
