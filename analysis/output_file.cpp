@@ -12,6 +12,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <map>
 #include <random>
 #include <utility>
 
@@ -121,6 +122,21 @@ void refuse_own_input(const std::filesystem::path& output,
     throw FileError(output.string(),
                     "is read by this command, which would write over it; give the output another "
                     "name");
+  }
+}
+
+void refuse_same_outputs(const std::vector<std::string>& outputs) {
+  std::map<std::filesystem::path, std::string> places;
+  for (const std::string& output : outputs) {
+    const std::optional<std::string> file = place_of_file(output);
+    if (output.empty() || !file) continue;
+    std::error_code error;
+    const std::filesystem::path place = std::filesystem::weakly_canonical(*file, error);
+    const auto [found, fresh] =
+        places.emplace(error ? std::filesystem::path(*file) : place, output);
+    if (fresh) continue;
+    throw UsageError(fmt::format("{}: is given twice{}; give each output a file of its own", output,
+                                 found->second == output ? "" : ", once as " + found->second));
   }
 }
 

@@ -22,6 +22,10 @@ std::optional<std::string> place_of_file(const std::string& target);
 void refuse_own_input(const std::filesystem::path& output,
                       const std::vector<std::filesystem::path>& inputs);
 
+/// Throws UsageError where two outputs of a command are one file, or both "-": the one written last
+/// would replace the other. Empty names, devices and pipes are nobody's file.
+void refuse_same_outputs(const std::vector<std::string>& outputs);
+
 /// A file that is not there until it is whole. It grows beside its target, under a temporary name
 /// that nobody else has and locked, with the permissions of any new file (mkstemp makes a private
 /// one, and the umask cannot be read without changing it for all threads). If destroyed before

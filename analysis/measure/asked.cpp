@@ -34,8 +34,6 @@ MeasureFamily asked_by(Asked asked) {
   const std::string prefix = std::string(asked_name(asked)) + "_";
   const std::string title = std::string(", ") + words.queries;
   const std::string tail = std::string(", for the ") + words.queries + ".";
-  const char* const of_layer = " The same for all heads of the layer.";
-  const char* const of_model = " The same for all heads.";
   MeasureFamily family;
   family.group = MeasureGroup::later;
   family.name = "Effect of eviction on the " + std::string(words.queries);
@@ -107,33 +105,36 @@ MeasureFamily asked_by(Asked asked) {
            "of ||sum over the layer's heads of o W_O||^2)",
        .source = "ours, after CAOTE figure 3",
        .better = Better::smaller,
+       .one_value_for = OneValueFor::layer,
        .help = "Change of the layer's attention output, its heads added with their signs, relative "
                "to that output" +
-               tail + of_layer},
+               tail},
       {.name = prefix + "worst_layer_error",
        .title = "Worst layer's output error" + title,
        .formula = "the largest of the layers' errors",
        .source = "ours",
        .better = Better::smaller,
-       .help = "The largest of the layers' output errors" + tail + of_model},
+       .one_value_for = OneValueFor::model,
+       .help = "The largest of the layers' output errors" + tail},
       {.name = prefix + "residual_change",
        .title = "Change of all heads together" + title,
        .formula = "sqrt(sum over q of ||sum over all heads of all layers of (o' - o) W_O||^2 / sum "
                   "over q of ||sum over all heads of all layers of o W_O||^2)",
        .source = "ours",
        .better = Better::smaller,
+       .one_value_for = OneValueFor::model,
        .help = "Change of what all heads of all layers add to the residual stream, relative to "
                "what they add" +
-               tail + of_model},
+               tail},
       {.name = prefix + "logit_change",
        .title = "Change of the next token's logit" + title,
        .unit = "logits",
        .formula = "sum over all heads of all layers of their parts of the logit's change",
        .source = "ours, after CAOTE eq. 42",
        .better = Better::larger,
+       .one_value_for = OneValueFor::model,
        .any_origin = true,
-       .help = "First-order change of the next token's logit by the changes of all heads" + tail +
-               of_model},
+       .help = "First-order change of the next token's logit by the changes of all heads" + tail},
   };
   return family;
 }

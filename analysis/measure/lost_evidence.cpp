@@ -27,8 +27,6 @@ MeasureFamily lost_evidence() {
   family.on_request = true;
   family.of_evidence = true;
   const StateParts reads = StateParts::keys_only();  // replay/evidence.cpp reads the rest
-  const char* const of_layer = " The same for all heads of the layer.";
-  const char* const of_model = " The same for all heads.";
   family.measures = {
       {.name = "evidence_attention",
        .title = "Attention to the evidence",
@@ -81,8 +79,8 @@ MeasureFamily lost_evidence() {
        .source = "ours: the Global Eviction Ratio of one layer",
        .better = Better::smaller,
        .share = true,
-       .help =
-           std::string("How much of the evidence is gone from all heads of the layer.") + of_layer,
+       .one_value_for = OneValueFor::layer,
+       .help = "How much of the evidence is gone from all heads of the layer.",
        .reads = reads},
       {.name = "global_eviction_ratio",
        .title = "Global Eviction Ratio",
@@ -90,8 +88,8 @@ MeasureFamily lost_evidence() {
        .source = "Ananthanarayanan et al. 2026 (arXiv 2603.01426), of the evidence",
        .better = Better::smaller,
        .share = true,
-       .help = std::string("How much of the evidence is gone from every head of every layer.") +
-               of_model,
+       .one_value_for = OneValueFor::model,
+       .help = "How much of the evidence is gone from every head of every layer.",
        .reads = reads},
   };
   return family;

@@ -48,6 +48,10 @@ enum class Better { smaller, larger, neither };
 /// (without an eviction: the last step) and over the query heads, or the last step.
 enum class Summary { mean, last };
 
+/// Whether each head has a value of its own, or the heads of a layer, or all heads, have the same
+/// one. Only measures of single heads can rank heads.
+enum class OneValueFor { head, layer, model };
+
 /// The description of one measure, and where its value is stored.
 struct MeasureInfo {
   std::string name;       // JSON key, sweep column, --set measure=
@@ -58,6 +62,7 @@ struct MeasureInfo {
   Better better = Better::neither;
   Summary summary = Summary::mean;
   bool share = false;  // lies between 0 and 1
+  OneValueFor one_value_for = OneValueFor::head;
   /// 0 means nothing: colour limits follow the values alone.
   bool any_origin = false;
   /// A measure that stands in brackets beside its value in the window's readouts. "": none.

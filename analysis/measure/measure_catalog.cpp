@@ -106,9 +106,20 @@ bool has_nothing_to_reach(const Measure& measure, const QueryHeadRecord& own) {
          std::isnan(slot_value(own.values, measure.slot));
 }
 
+/// With OneValueFor in words.
+MeasureFamily explained(MeasureFamily family) {
+  for (MeasureInfo& info : family.measures) {
+    if (info.one_value_for == OneValueFor::head) continue;
+    info.help += info.one_value_for == OneValueFor::model
+                     ? " The same for all heads, so it ranks no heads."
+                     : " The same for all heads of the layer, so it ranks no heads.";
+  }
+  return family;
+}
+
 Catalog<MeasureFamily>& catalog() {
   static Catalog<MeasureFamily> all({
-#define KVLOUPE_MEASURE_FAMILY(name) measures::name(),
+#define KVLOUPE_MEASURE_FAMILY(name) explained(measures::name()),
       KVLOUPE_MEASURES(KVLOUPE_MEASURE_FAMILY)
 #undef KVLOUPE_MEASURE_FAMILY
   });
@@ -118,7 +129,7 @@ Catalog<MeasureFamily>& catalog() {
 
 const std::vector<MeasureFamily>& measure_catalog() { return catalog().read(); }
 
-void add_measures(MeasureFamily family) { catalog().add(std::move(family)); }
+void add_measures(MeasureFamily family) { catalog().add(explained(std::move(family))); }
 
 const char* group_title(MeasureGroup group) {
   switch (group) {

@@ -222,6 +222,14 @@ PolicyEntry plugin_entry(const std::string& file, const kvloupe_score& score) {
   builder.make = [type](const SpecPart& part, const LayerContext& context) {
     return std::make_unique<PluginScore>(type, context, values_of(part, context.budget));
   };
+  entry.own_protection = [make = builder.make](const SpecPart& part) {
+    LayerContext any;  // of a model and a budget of usual sizes
+    any.model.num_layers = any.model.num_heads = any.model.num_kv_heads = 1;
+    any.model.head_dim = 64;
+    any.budget = 1024;
+    const Protection own = make(part, any)->protection();
+    return OwnProtection{own.sink_tokens, static_cast<double>(own.window)};
+  };
   if ((score.flags & KVLOUPE_ONE_SET) != 0) {
     builder.keeps_one_set = [](const SpecPart&) { return true; };
   }

@@ -28,6 +28,15 @@ std::map<std::string, PartOrigin, std::less<>>& origins() {
 }
 }  // namespace
 
+std::function<OwnProtection(const SpecPart&)> protects(std::string first, std::string last) {
+  return [first = std::move(first), last = std::move(last)](const SpecPart& part) {
+    OwnProtection own;
+    if (!first.empty()) own.first_tokens = part.count(first);
+    if (!last.empty()) own.last_entries = part.argument(last);
+    return own;
+  };
+}
+
 ParameterInfo count_parameter(std::string name, double standard, double minimum, double maximum,
                               std::string meaning) {
   return {.name = std::move(name),

@@ -86,6 +86,15 @@ struct PolicyTraits {
   bool makes_entries = false;         // a score whose policy also makes synthetic entries
 };
 
+/// The entries that a score keeps by its own definition, whatever their scores: first tokens, and
+/// last entries of the cache, a number or a share of the budget.
+struct OwnProtection {
+  int first_tokens = 0;
+  SpecValue last_entries = 0.0;
+};
+/// Those of which parameters of the part say how many; "": none.
+std::function<OwnProtection(const SpecPart&)> protects(std::string first, std::string last = "");
+
 /// One way in which a paper, an author's code or a public library does what a part does.
 struct PartVariant {
   std::string where;  // "kvpress", "the original", "CriticalKV algorithm 2", ...
@@ -108,6 +117,9 @@ struct PolicyEntry {
   std::vector<ParameterInfo> parameters;
   std::string example;  // a spec that shows it; where empty the name alone is one
   std::vector<PartVariant> variants;
+  /// Of a score: what Score::protection() gives, at any budget; empty: nothing. The chance line of
+  /// a policy keeps it, too (random_line.h).
+  std::function<OwnProtection(const SpecPart&)> own_protection;
   /// The cost of a step of a score, if KeyDiff's table 4 has a line for it.
   std::function<CostOrder(const SpecPart&)> cost;
 

@@ -9,23 +9,6 @@
 namespace kvloupe {
 
 namespace {
-/// The parameters of scores that protect entries themselves: how many first tokens, and how many
-/// of the last entries. Empty: none.
-struct OwnProtection {
-  std::string_view score, first, last;
-};
-/// Scores whose last entries are at most a quarter of the budget, which this file does not know: a
-/// quarter.
-constexpr std::string_view kQuarter[] = {"epikv", "thinkv"};
-constexpr OwnProtection kOwn[] = {
-    {"cakescore", "", "window"},    {"capkv", "sinks", ""},       {"centrality", "sinks", "recent"},
-    {"compactor", "first", "last"}, {"cur", "sinks", ""},         {"defensive", "", "window"},
-    {"dropkv", "", "window"},       {"expected", "sinks", ""},    {"lavascore", "", "window"},
-    {"lagkv", "sinks", ""},         {"rkv", "", "window"},        {"sink", "n", ""},
-    {"snapkv", "", "window"},       {"tova", "", "protect_last"}, {"valuerange", "sinks", ""},
-    {"vase", "sinks", "window"},    {"vatp", "sinks", ""},
-};
-
 bool has(const std::vector<PolicySpec>& some, const PolicySpec& one) {
   return std::find(some.begin(), some.end(), one) != some.end();
 }
@@ -40,21 +23,15 @@ PolicySpec random_line(const PolicySpec& policy) {
   }
   std::string text = line.text();
   const SpecPart& score = policy.score();
-  const auto* own = std::find_if(std::begin(kOwn), std::end(kOwn),
-                                 [&](const OwnProtection& one) { return one.score == score.name; });
-  const auto add = [&](std::string_view parameter, const char* modifier) {
-    if (parameter.empty() || score.count(parameter) == 0 || line.find(modifier) != nullptr) return;
-    text += fmt::format("+{}({})", modifier, score.count(parameter));
-  };
-  if (own != std::end(kOwn)) {
-    add(own->first, "sinks");
-    add(own->last, "recent");
-  }
-  const bool quarter =
-      std::find(std::begin(kQuarter), std::end(kQuarter), score.name) != std::end(kQuarter);
-  if (quarter && score.count("recent") > 0 && line.find("recent") == nullptr) {
-    text += "+recent(25%)";
-  }
+  const PolicyEntry& entry = *find_policy(score.name);
+  if (!entry.own_protection) return line;
+  const OwnProtection own = entry.own_protection(score);
+  const auto* share = std::get_if<Percent>(&own.last_entries);
+  const double last = share != nullptr ? share->value : std::get<double>(own.last_entries);
+  if (own.first_tokens > 0 && line.find("sinks") == nullptr)
+    text += fmt::format("+sinks({})", own.first_tokens);
+  if (last > 0.0 && line.find("recent") == nullptr)
+    text += fmt::format("+recent({}{})", number_text(last), share != nullptr ? "%" : "");
   return parse_policy(text);
 }
 

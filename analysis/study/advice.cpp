@@ -12,6 +12,7 @@
 #include "analysis/quoted.h"
 #include "analysis/study/intervals.h"
 #include "analysis/study/study_measures.h"
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 
@@ -19,6 +20,7 @@ namespace {
 /// How values of a measure become losses between 0 and 1.
 struct LossOf {
   bool less_from_one = false;  // 1 − the measure
+  bool share = false;
   double largest = 1.0;
   bool over_full = false;
 
@@ -54,6 +56,7 @@ LossOf loss_of(const AdviceRequest& request) {
                      "losses count as that");
   }
   LossOf loss{.less_from_one = measure->better == Better::larger,
+              .share = measure->share,
               .largest = measure->share ? 1.0 : request.largest};
   // Replays are measured against the full cache: theirs are losses beside it already.
   loss.over_full = request.over_full && measure->task != kReplayTask;
@@ -128,6 +131,13 @@ PolicyAdvice advise_policy(const MeasureTable& table, std::size_t policy,
     one.entries = entries[order[static_cast<std::size_t>(b)]];
     one.mean = std::accumulate(own.begin(), own.end(), 0.0) / static_cast<double>(own.size()) *
                loss.largest;
+    const bool counted = loss.share && std::all_of(own.begin(), own.end(), [](double value) {
+                           return value == 0.0 || value == 1.0;
+                         });
+    const MeanInterval interval =
+        counted ? mean_interval(own) : MeanInterval{0, kUnknown, kUnknown};
+    one.low = interval.low;
+    one.high = interval.high;
     one.bound = mean_upper_bound(own, risk) * loss.largest;
     one.conformal = conformal_mean(largest) * loss.largest;
     promised = promised && one.bound <= at_most;
@@ -183,6 +193,7 @@ Advice advise(const StudyTable& study, const AdviceRequest& request) {
   advice.loss = (loss.less_from_one ? "1 − " : "") + request.measure;
   if (loss.over_full) advice.loss += " less that of the full cache, at least 0";
   const MeasureTable table = measure_table(study, measure, advice.block);
+  advice.studied = prompts_of_task(study, find_study_measure(request.measure)->task, advice.block);
   if (loss.over_full && std::none_of(table.full.begin(), table.full.end(),
                                      [](double value) { return std::isfinite(value); })) {
     throw UsageError("advise: these results have no values of the full cache; leave --over-full");
@@ -198,6 +209,25 @@ Advice advise(const StudyTable& study, const AdviceRequest& request) {
         advise_policy(table, policy, order, entries, loss, request.at_most, advice.risk));
   }
   return advice;
+}
+
+std::string left_out_text(const Advice& advice) {
+  constexpr std::size_t kMostNames = 4;
+  std::vector<std::string> policies;
+  for (const PolicyAdvice& one : advice.policies) {
+    if (one.prompts < advice.studied)
+      policies.push_back(
+          fmt::format("{} ({})", in_one_line(one.policy, 60), advice.studied - one.prompts));
+  }
+  if (policies.empty()) return {};
+  const std::size_t named = std::min(policies.size(), kMostNames);
+  return fmt::format(
+      "Of the study's {} prompts, those without a value at every budget are left out: {}{}. Their "
+      "runs failed, are missing or have no value. If these prompts lose more than the others, a "
+      "promise may not hold.",
+      advice.studied,
+      fmt::join(policies.begin(), policies.begin() + static_cast<long>(named), ", "),
+      policies.size() > named ? fmt::format(" and {} more policies", policies.size() - named) : "");
 }
 
 void require_enough_prompts(const Advice& advice, const AdviceRequest& request) {
@@ -223,15 +253,19 @@ std::string advice_markdown(const Advice& advice, const AdviceRequest& request) 
     const BudgetRisk& at = one.budgets[static_cast<std::size_t>(
         one.promised < 0 ? std::ssize(one.budgets) - 1 : one.promised)];
     const auto found = one.promised >= 0;
-    text +=
-        fmt::format("| {} | {} | {:.0f} | {:.3g} | {:.3g} | {} | {} | {} |\n",
-                    table_cell(in_one_line(one.policy, 200)),
-                    found ? in_one_line(at.budget) : "none", at.entries, at.mean, at.bound,
-                    one.on_average < 0
-                        ? std::string("none")
-                        : in_one_line(one.budgets[static_cast<std::size_t>(one.on_average)].budget),
-                    one.prompts, table_cell(remark(one)));
+    text += fmt::format(
+        "| {} | {} | {:.0f} | {:.3g} | {:.3g} | {} | {} | {} |\n",
+        table_cell(in_one_line(one.policy, 200)), found ? in_one_line(at.budget) : "none",
+        at.entries, at.mean, at.bound,
+        one.on_average < 0
+            ? std::string("none")
+            : in_one_line(one.budgets[static_cast<std::size_t>(one.on_average)].budget),
+        one.prompts < advice.studied ? fmt::format("{} of {}", one.prompts, advice.studied)
+                                     : std::to_string(one.prompts),
+        table_cell(remark(one)));
   }
+  if (const std::string left_out = left_out_text(advice); !left_out.empty())
+    text += "\n" + left_out + "\n";
   return text +
          "\nOn average: the smallest budget by conformal risk control, whose expected loss is "
          "within the limit on average over sets of prompts like this one. Where a row has no "

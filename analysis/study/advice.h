@@ -22,10 +22,11 @@ struct AdviceRequest {
 
 /// The losses of a policy at one budget. All numbers are in the unit of the loss.
 struct BudgetRisk {
-  std::string budget;      // as written in the study
-  double entries = 0.0;    // mean over the prompts
-  double mean = 0.0;       // over the prompts
-  double bound = 0.0;      // of the expected loss: mean_upper_bound()
+  std::string budget;            // as written in the study
+  double entries = 0.0;          // mean over the prompts
+  double mean = 0.0;             // over the prompts
+  double low = 0.0, high = 0.0;  // 95 % of the mean where losses are 0 or 1 (Wilson); else NaN
+  double bound = 0.0;            // of the expected loss: mean_upper_bound()
   double conformal = 0.0;  // conformal_mean() of each prompt's largest loss at this budget or above
 };
 
@@ -48,6 +49,7 @@ struct Advice {
   std::string loss;   // in words: "1 − answer_found"
   double risk = 0.0;  // of each policy's promise
   long needed = 0;    // so many prompts, all without loss, at least
+  long studied = 0;   // prompts of the study, with values or not
   std::vector<PolicyAdvice> policies;
 };
 
@@ -57,6 +59,9 @@ Advice advise(const StudyTable& study, const AdviceRequest& request);
 
 /// Throws UsageError where the prompts are too few for any promise, with how many it takes.
 void require_enough_prompts(const Advice& advice, const AdviceRequest& request);
+
+/// How many prompts are left out, as runs that failed are, and why that matters; "": none.
+std::string left_out_text(const Advice& advice);
 
 /// As Markdown: a sentence about the promise, and a row for each policy.
 std::string advice_markdown(const Advice& advice, const AdviceRequest& request);

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 #include <string_view>
@@ -12,8 +11,7 @@
 #include "analysis/error.h"
 #include "analysis/numeric/splitmix.h"
 #include "analysis/one_line.h"
-#include "analysis/policy/kit/pyramid_budget.h"
-#include "analysis/policy/kit/spec.h"
+#include "analysis/policy/policy_catalog.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/unknown.h"
 
@@ -24,18 +22,24 @@ namespace {
 constexpr double kSteps = 1000.0;
 /// A head is changed from this distance to the budget on, as a share of the budget.
 constexpr double kChanged = 0.1;
-constexpr double kPyramidBeta = 20.0;  // pyramid's own default
-/// The modifiers that share the entries among heads or layers by numbers of the prompt.
-constexpr std::array kOthers = {"adakv", "cake", "lava", "zigzag"};
+
+/// Whether a part shares a given number of entries among heads or layers.
+bool shares_entries(const PolicyEntry& entry) {
+  return entry.kind() == PartKind::allocation && !entry.traits.budget_is_outcome;
+}
+
+/// Whether it does so by the same rule for all prompts, from the number of layers alone.
+bool shares_by_rule(const PolicyEntry& entry) {
+  return entry.as<LayerBudgetBuilder>() != nullptr && !entry.traits.reads_sequence;
+}
 
 /// Whether a policy is this one with one modifier more, which shares the entries.
 bool shares_otherwise(std::string_view policy, const std::string& base) {
   if (!policy.starts_with(base + "+")) return false;
   policy.remove_prefix(base.size() + 1);
   if (policy.find('+') != std::string_view::npos) return false;
-  const std::string_view name = policy.substr(0, policy.find('('));
-  return name == "pyramid" || name == "global" || name == "headbudgets" ||
-         std::find(kOthers.begin(), kOthers.end(), name) != kOthers.end();
+  const PolicyEntry* entry = find_policy(policy.substr(0, policy.find('(')));
+  return entry != nullptr && shares_entries(*entry);
 }
 
 /// The losses by head of one policy under the study's uniform budgets.
@@ -74,7 +78,7 @@ std::size_t policy_in(const MeasureTable& table, const std::string& policy) {
       table.measure, in_one_line(fmt::format("{}", fmt::join(table.policies, ", ")), 300)));
 }
 
-/// The share that a budget is of the prompt; NaN for a count.
+/// The share that a budget is of the prompt; NaN for a count and for bytes.
 double share_of(const std::string& budget) {
   const Budget parsed = parse_budget(budget);
   const auto* share = std::get_if<Percent>(&parsed.value);
@@ -280,17 +284,24 @@ std::vector<HeadSharing> studied_sharings(const StudyTable& study, const Measure
   return sharings;
 }
 
-HeadEntries pyramid_entries(const HeadAdvice& advice, double length) {
+/// The entries by a rule that is the same for all prompts (shares_by_rule()).
+HeadEntries entries_by_rule(const PolicyEntry& rule, const HeadAdvice& advice, double length) {
+  SpecPart part{rule.name, {}};
+  for (const ParameterInfo& one : rule.parameters)
+    part.arguments.emplace_back(one.name, one.default_value);
+  LayerContext context;
+  context.budget = static_cast<int>(std::lround(advice.entries));
   std::vector<int> layers;
   for (const HeadMeasureTable::Head& head : advice.heads) {
     if (layers.empty() || layers.back() != head.layer) layers.push_back(head.layer);
   }
+  context.model.num_layers = static_cast<int>(layers.size());
   HeadEntries entries;
   for (const HeadMeasureTable::Head& head : advice.heads) {
-    const auto place = std::find(layers.begin(), layers.end(), head.layer) - layers.begin();
-    entries.push_back(pyramid_budget(static_cast<int>(place), static_cast<int>(layers.size()),
-                                     static_cast<int>(std::lround(advice.entries)), kPyramidBeta,
-                                     static_cast<int>(std::lround(length))));
+    context.layer =
+        static_cast<int>(std::find(layers.begin(), layers.end(), head.layer) - layers.begin());
+    entries.push_back(rule.as<LayerBudgetBuilder>()->budget(part, context,
+                                                            static_cast<int>(std::lround(length))));
   }
   return entries;
 }
@@ -371,17 +382,17 @@ MeasureTable table_of(const StudyTable& study, const HeadRequest& request) {
 
 /// The budget in entries per head, the mean over the prompts.
 double asked_entries(const HeadRequest& request, const Losses& losses) {
-  const double share = share_of(request.budget);
-  if (std::isfinite(share) && std::isnan(losses.length)) {
-    throw UsageError(
-        fmt::format("advise --heads: --budget {} is a share, and the study's budgets are entries; "
-                    "give a number from {:.0f} to {:.0f}",
-                    request.budget, losses.entries.front(), losses.entries.back()));
+  const Budget budget = parse_budget(request.budget);
+  const bool share = std::holds_alternative<Percent>(budget.value);
+  if (budget.in_bytes() || (share && std::isnan(losses.length))) {
+    throw UsageError(fmt::format(
+        "advise --heads: --budget {} is {}, and the study's budgets are entries; give a number "
+        "from {:.0f} to {:.0f}{}",
+        request.budget, share ? "a share" : "in bytes", losses.entries.front(),
+        losses.entries.back(), std::isnan(losses.length) ? "" : ", or a share such as 20%"));
   }
-  const double entries =
-      std::isfinite(share)
-          ? share * losses.length
-          : static_cast<double>(std::get<long>(parse_budget(request.budget).value));
+  const double entries = share ? share_of(request.budget) * losses.length
+                               : static_cast<double>(std::get<long>(budget.value));
   const double most = std::isnan(losses.length) ? losses.entries.back() : losses.length;
   if (losses.entries.size() < 2 || !(entries >= losses.entries.front() + 1.0) ||
       !(entries < most * (1.0 - 1e-9))) {
@@ -412,6 +423,7 @@ HeadAdvice advise_heads(const StudyTable& study, const HeadRequest& request) {
   if (tried.heads != learnt.heads)
     throw UsageError("advise --heads: " + in_one_line(advice.tried) + " has values of other heads");
   advice.prompts = std::ssize(learnt.prompts);
+  advice.studied = prompts_of_task(study, kReplayTask, table.block);
   advice.measured = learnt.entries;
   advice.heads = learnt.heads;
   advice.entries = asked_entries(request, learnt);
@@ -433,20 +445,20 @@ HeadAdvice advise_heads(const StudyTable& study, const HeadRequest& request) {
   if (advice.tried != advice.policy)
     add("the table learnt from the policy tried",
         best_table(curves, advice.entries, std::max(tried.entries.front(), advice.least)));
-  if (std::isfinite(learnt.length)) add("pyramid", pyramid_entries(advice, learnt.length));
-  for (HeadSharing& sharing : studied_sharings(study, table, tried, curves, advice)) {
-    if (sharing.name == advice.tried + "+pyramid") {
-      // The same entries; its own replays say more.
-      std::erase_if(advice.sharings, [](const HeadSharing& one) { return one.name == "pyramid"; });
-    }
-    advice.sharings.push_back(std::move(sharing));
-  }
-  for (const char* const other : kOthers) {
-    const std::string name = advice.tried + "+" + other;
-    if (std::none_of(advice.sharings.begin(), advice.sharings.end(),
-                     [&](const HeadSharing& one) { return one.name == name; }))
+  std::vector<HeadSharing> studied = studied_sharings(study, table, tried, curves, advice);
+  for (const PolicyEntry& entry : policy_catalog()) {
+    if (!shares_entries(entry) || entry.traits.fixes_places) continue;
+    const std::string name = advice.tried + "+" + entry.name;
+    if (std::any_of(studied.begin(), studied.end(),
+                    [&](const HeadSharing& one) { return one.name == name; }))
+      continue;  // its own replays say more
+    if (!shares_by_rule(entry)) {
       advice.missing.push_back(name);
+    } else if (std::isfinite(learnt.length)) {
+      add(entry.name.c_str(), entries_by_rule(entry, advice, learnt.length));
+    }
   }
+  std::move(studied.begin(), studied.end(), std::back_inserter(advice.sharings));
   return advice;
 }
 

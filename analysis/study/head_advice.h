@@ -43,6 +43,7 @@ struct HeadSharing {
 struct HeadAdvice {
   std::string measure, loss, policy, tried, budget, block;
   long prompts = 0;  // with every value
+  long studied = 0;  // of the study, with values or not
   std::vector<double>
       measured;          // entries of the study's budgets, means over the prompts, ascending
   double entries = 0.0;  // of the budget asked for, per head, the mean over the prompts

@@ -32,18 +32,22 @@ std::string head_advice_markdown(const HeadAdvice& advice) {
   const HeadSharing& uniform = advice.sharings.front();
   std::string text = fmt::format(
       "Entries by head for {} at a budget of {} ({:.0f} entries per head, the mean over the "
-      "prompts), block {}, learnt from {} prompts at {:.0f} entries. Loss: {}, the sum over {} "
-      "heads{}.\n\n"
+      "prompts), block {}, learnt from {}{} prompts at {:.0f} entries. Loss: {}, the sum over {} "
+      "heads{}.{}\n\n"
       "| entries | foretold loss | beside uniform | measured loss | entries per head | entries "
       "that "
       "move | heads that change |\n"
       "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
       in_one_line(advice.policy, 200), in_one_line(advice.budget), advice.entries,
-      in_one_line(advice.block), advice.prompts, fmt::join(advice.measured, ", "), advice.loss,
-      advice.heads.size(),
+      in_one_line(advice.block), advice.prompts,
+      advice.prompts < advice.studied ? fmt::format(" of {}", advice.studied) : "",
+      fmt::join(advice.measured, ", "), advice.loss, advice.heads.size(),
       advice.tried == advice.policy
           ? std::string()
-          : ", under " + in_one_line(advice.tried, 200) + ", with which the table is tried");
+          : ", under " + in_one_line(advice.tried, 200) + ", with which the table is tried",
+      advice.prompts < advice.studied
+          ? " The other prompts lack a value at some budget: their replays failed or are missing."
+          : "");
   for (const HeadSharing& one : advice.sharings) {
     text += fmt::format("| {} | {}{:.4g} | {:+.1f} % | {} | {:.1f} | {} | {} |\n",
                         table_cell(in_one_line(one.name, 200)), one.at_least ? "≥ " : "",
@@ -77,6 +81,7 @@ std::string head_advice_json(const HeadAdvice& advice) {
            {"entries", advice.entries},
            {"least", advice.least},
            {"prompts", advice.prompts},
+           {"prompts_studied", advice.studied},
            {"studied_entries", advice.measured},
            {"same_entries", advice.same_entries},
            {"saved", number(advice.saved)},

@@ -28,12 +28,6 @@ namespace fs = std::filesystem;
 using json = nlohmann::json;
 
 constexpr const char* kReduces[] = {"none", "steps", "heads", "all"};  // as Reduce has them
-// The measures of a study that names none: the policy's changes for later queries, those of the
-// answer first, and the kept share. A trace without such queries has no value.
-constexpr const char* kFirstMeasures[] = {"answer_residual_change", "answer_worst_layer_error",
-                                          "question_residual_change", "later_residual_change",
-                                          "retained"};
-
 constexpr const char* kFields[] = {"traces",    "policies",    "budgets", "blocks",      "measures",
                                    "reduce",    "model",       "prompts", "tasks",       "dtype",
                                    "positions", "compression", "probe",   "random_lines"};
@@ -368,6 +362,16 @@ void read_runs(const Fields& fields, const fs::path& path, Study& study) {
 }
 }  // namespace
 
+std::vector<std::string> default_measures() {
+  return {"answer_residual_change",
+          "answer_residual_part",
+          "answer_kept_attention",
+          "answer_worst_layer_error",
+          "question_residual_change",
+          "later_residual_change",
+          "retained"};
+}
+
 std::vector<std::string> measures_of(const Study& study) {
   std::vector<std::string> measures = study.measures;
   for (const ModelTask& task : study.tasks) {
@@ -427,7 +431,7 @@ Study read_study(const std::filesystem::path& path) {
   if (!replays && !fields.has("tasks"))
     fields.fail("traces", "write traces to replay, or a model and tasks to run in it");
   if (replays && !fields.has("measures")) {
-    study.measures.assign(std::begin(kFirstMeasures), std::end(kFirstMeasures));
+    study.measures = default_measures();
   } else if (replays) {
     fields.each("measures", [&](const std::string& name) {
       require_measure(name);

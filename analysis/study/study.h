@@ -68,6 +68,11 @@ struct Study {
 /// A block size in words: "128", "all", or "capture" for 0.
 std::string block_text(int block);
 
+/// The measures of a study of replays that names none: what the policy changes for later queries,
+/// those of the answer first, and of single heads, too; and the kept share. A trace without such
+/// queries has no value.
+std::vector<std::string> default_measures();
+
 /// The measures of a study's results: those of its replays, then those of its tasks.
 std::vector<std::string> measures_of(const Study& study);
 

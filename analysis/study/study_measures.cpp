@@ -50,6 +50,11 @@ std::span<const StudyMeasure> task_measures() {
   return all;
 }
 
+bool ranks_heads(std::string_view name) {
+  const Measure* known = find_measure(name);
+  return known == nullptr || known->info->one_value_for == OneValueFor::head;
+}
+
 std::optional<StudyMeasure> find_study_measure(std::string_view name) {
   for (const StudyMeasure& one : task_measures()) {
     if (one.name == name) return one;

@@ -35,6 +35,10 @@ struct StudyMeasure {
 /// Those of the tasks, by task.
 std::span<const StudyMeasure> task_measures();
 
+/// Whether heads can be ranked by a measure: false where all heads of a layer, or of the model,
+/// have the same value.
+bool ranks_heads(std::string_view name);
+
 /// A measure of the tasks or of the catalogue of measures; nothing for another name.
 std::optional<StudyMeasure> find_study_measure(std::string_view name);
 

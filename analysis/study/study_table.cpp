@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include "analysis/error.h"
@@ -84,7 +85,7 @@ StudyTable read_study_table(const std::filesystem::path& path) {
     // An item has values of heads for a measure or not as its study keeps them: one tells.
     const auto item = std::find(table.has_value[m].begin(), table.has_value[m].end(), 1);
     bool found = false;
-    if (item != table.has_value[m].end()) {
+    if (ranks_heads(table.measures[m]) && item != table.has_value[m].end()) {
       results.each_head_value(static_cast<int>(item - table.has_value[m].begin()),
                               static_cast<int>(m), [&](int, int, double) { found = true; });
     }
@@ -111,6 +112,14 @@ std::vector<std::string> blocks_of(const StudyTable& table, int measure) {
     if (has[i] != 0) places.of(table.items[i].block_word);
   }
   return blocks;
+}
+
+long prompts_of_task(const StudyTable& table, std::string_view task, const std::string& block) {
+  std::set<std::string_view> prompts;
+  for (const StudyResults::Item& item : table.items) {
+    if (item.task == task && item.block_word == block) prompts.insert(item.trace);
+  }
+  return std::ssize(prompts);
 }
 
 MeasureTable measure_table(const StudyTable& table, int measure, const std::string& block) {

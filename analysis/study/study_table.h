@@ -18,7 +18,8 @@ struct StudyTable {
   std::vector<std::vector<double>> values;   // [measures][items]; NaN: not known, or none
   std::vector<std::vector<char>> has_value;  // [measures][items] whether the file has a row
 
-  std::vector<char> by_head;  // [measures] whether the file has values of heads or layers
+  /// [measures] whether the file has values of heads or layers that rank them (ranks_heads()).
+  std::vector<char> by_head;
   /// For the first measure with values, at its first block size: the number of policies with a
   /// value, and the number of prompts with a value for each of these policies at one budget, for
   /// the budget with the most such prompts.
@@ -60,6 +61,9 @@ struct MeasureTable {
 /// The block sizes at which the study has items with this measure, as written.
 std::vector<std::string> blocks_of(const StudyTable& table, int measure);
 MeasureTable measure_table(const StudyTable& table, int measure, const std::string& block);
+
+/// How many prompts have items of the task at this block size, done or not.
+long prompts_of_task(const StudyTable& table, std::string_view task, const std::string& block);
 
 /// One measure of heads, of one policy and budget: [heads, prompts].
 struct HeadMeasureTable {

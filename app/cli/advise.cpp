@@ -11,9 +11,11 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/output_file.h"
+#include "analysis/study/first_measure.h"
 #include "analysis/study/head_advice.h"
 #include "app/cli/advice_options.h"
 #include "app/cli/commands.h"
+#include "app/request/command_line.h"
 
 namespace kvloupe::cli::advise_verb {
 
@@ -35,8 +37,11 @@ int run_heads(Options options) {
     throw UsageError("advise: --heads takes --budget, and --at-most looks for budgets; give one");
   request.block = options.request.block;
   request.floor = parse_share(options.floor, "advise", "floor");
+  if (!options.output.empty())
+    throw UsageError("advise: -o goes without --heads; --json writes all numbers of the table");
   std::vector<std::string> files = options.tables;
   files.push_back(options.json);
+  refuse_same_outputs(files);
   for (const std::string& file : files) {
     refuse_own_input(file, {options.results});
     if (file != options.json) head_table_text(HeadAdvice{}, file);  // the ending, before the work
@@ -50,7 +55,8 @@ int run_heads(Options options) {
   fmt::print("{}", in_lines(head_advice_markdown(advice)));
   for (const std::string& file : options.tables) {
     if (file.ends_with(".json")) continue;
-    fmt::print("To use the table: --policy '{}'\n", head_table_spec(advice, file));
+    fmt::print("To use the table: --policy {}\n",
+               request::shell_word(head_table_spec(advice, file)));
     break;
   }
   return 0;
@@ -58,20 +64,26 @@ int run_heads(Options options) {
 
 int run(Options options) {
   if (!options.tables.empty()) return run_heads(std::move(options));
-  if (options.request.measure.empty())
-    throw UsageError("advise: give --loss, a measure of the study");
   if (!options.heads.budget.empty() || !options.heads.policy.empty() ||
       !options.heads.tried.empty() || !options.json.empty() || options.floor != "0%")
     throw UsageError("advise: --budget, --policy, --try, --floor and --json go with --heads");
   options.request.risk = parse_share(options.risk, "advise", "risk");
   if (!options.output.empty()) refuse_own_input(options.output, {options.results});
   require_one_model(options.results);
-  const Advice advice = advise(read_study_table(options.results), options.request);
+  const StudyTable study = read_study_table(options.results);
+  std::string chosen;  // in words, where --loss did not say
+  if (options.request.measure.empty()) {
+    const FirstMeasure first = first_measure(study);
+    options.request.measure = first.name;
+    chosen = "Loss chosen by the program: " + in_one_line(first.name) + ". " + first.why + "\n\n";
+  }
+  const Advice advice = advise(study, options.request);
   require_enough_prompts(advice, options.request);
   if (!options.output.empty()) {
     write_whole_file(options.output, advice_csv(advice));
   }
-  if (options.output != "-") fmt::print("{}", in_lines(advice_markdown(advice, options.request)));
+  if (options.output != "-")
+    fmt::print("{}{}", chosen, in_lines(advice_markdown(advice, options.request)));
   return 0;
 }
 }  // namespace
@@ -84,7 +96,8 @@ void add(CLI::App& app, Action& action) {
   const auto options = std::make_shared<Options>();
   add_study_results(*verb, options->results);
   add_loss_options(*verb, options->request, options->risk,
-                   {.without = "With --heads: answer_residual_part, if not given",
+                   {.without = "Without it: answers found where the study has them, else "
+                               "answer_residual_change; with --heads: answer_residual_part",
                     .at_most = "",
                     .promises = "a promise"});
   verb->add_flag("--together", options->request.together,

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <filesystem>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -58,14 +56,9 @@ int run_export(const ExportOptions& o) {
   const request::FigureSettings settings = settings_of(o.options);
   const figure::FileOptions file_options = file_options_of(o.options);
   figure::check_choices(info, settings.choices);
-  std::set<std::filesystem::path> paths;
-  for (const std::string& path : o.outputs) {
+  refuse_same_outputs(o.outputs);
+  for (const std::string& path : o.outputs)
     refuse_own_input(path, {o.inputs.begin(), o.inputs.end()});
-    std::error_code error;
-    const std::filesystem::path place = std::filesystem::weakly_canonical(path, error);
-    if (!paths.insert(error ? std::filesystem::path(path) : place).second)
-      throw UsageError(fmt::format("-o {}: is given twice; give each file once", path));
-  }
   const request::FigureMaker maker = maker_of(info, o.inputs);
   std::vector<ExportedFile> outputs;  // before the work: an unwritable target is known at once
   for (std::size_t i = 0; i < formats.size(); ++i)

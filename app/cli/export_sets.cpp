@@ -23,6 +23,7 @@ struct Options : ReplayOptions {
 bool is_tensors(const std::string& output) { return output.ends_with(".safetensors"); }
 
 int run_export_sets(const Options& options) {
+  refuse_same_outputs(options.outputs);
   for (const std::string& output : options.outputs) {
     if (output != "-" && !is_tensors(output) && !output.ends_with(".json")) {
       throw UsageError("-o " + output + ": the name must end with .json or .safetensors");

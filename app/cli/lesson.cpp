@@ -144,6 +144,7 @@ int run_lesson(LessonOptions& o) {
   const lesson::Lesson chosen = lesson::find_lesson(o.name);
   if (chosen.pages.empty()) throw FileError(chosen.path.string(), "has no readable page");
   if (!o.pdf.empty() || !o.html.empty()) {
+    refuse_same_outputs({o.pdf, o.html});
     int code = 0;
     if (!o.pdf.empty()) {
       code = write_made(o.pdf, chosen, o.traces, lesson::make_handout, &lesson::Handout::pdf);

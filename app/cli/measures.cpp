@@ -28,6 +28,7 @@ std::string as_json() {
                     {"family", measure.family->name},
                     {"scope", scope_name(measure.family->scope)},
                     {"better", better_text(info.better)},
+                    {"by_head", info.one_value_for == OneValueFor::head},
                     {"policy_part", measure.family->needs_part},
                     {"on_request", measure.family->on_request}});
     const std::string foretold = foretold_text(info.name);

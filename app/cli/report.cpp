@@ -4,9 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -26,14 +24,10 @@ struct Options {
 
 int run(Options options) {
   std::vector<std::string>& outputs = options.request.outputs;
-  std::set<std::filesystem::path> paths;
+  refuse_same_outputs(outputs);
   for (const std::string& output : outputs) {
     report::check_report_name(output);
     refuse_own_input(output, {options.results});
-    std::error_code error;
-    const std::filesystem::path place = std::filesystem::weakly_canonical(output, error);
-    if (!paths.insert(error ? std::filesystem::path(output) : place).second)
-      throw UsageError(fmt::format("-o {}: is given twice; give each file once", output));
   }
   options.request.advice.risk = parse_share(options.risk, "report", "risk");
   std::vector<std::unique_ptr<OutputFile>> files;  // an unwritable target is known at once
@@ -62,13 +56,12 @@ void add(CLI::App& app, Action& action) {
                    "several times for both")
       ->required()
       ->allow_extra_args(false);
-  add_loss_options(
-      *verb, request, options->risk,
-      {.without = "Without it: the study's first measure that is a share and depends on the "
-                  "policy; the report says which",
-       .at_most =
-           fmt::format(" (default for a share: {:g}; the report says so)", report::kUsualLimit),
-       .promises = "the promise of any policy"});
+  add_loss_options(*verb, request, options->risk,
+                   {.without = "Without it: answers found where the study has them, else "
+                               "answer_residual_change; the report says which and why",
+                    .at_most = fmt::format(" (default for a share: {:g}; the report says so)",
+                                           report::kUsualLimit),
+                    .promises = "the promise of any policy"});
   add_study_block(*verb, request);
   verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }

@@ -12,6 +12,7 @@
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/kit/spec.h"
+#include "analysis/study/study.h"
 #include "analysis/trace/model_place.h"
 #include "app/job/capture_program.h"
 
@@ -96,10 +97,7 @@ std::string study_text(const StudyOptions& o) {
           {"prompts", nlohmann::ordered_json::array({from_folder_of(file, o.prompts)})}}});
   } else {
     study["traces"] = {from_folder_of(file, o.traces)};
-    // Measures that predict a real model's answers, over all heads and for each head (entries by
-    // head).
-    study["measures"] = {"answer_residual_change", "answer_residual_part", "answer_kept_attention",
-                         "retained"};
+    study["measures"] = default_measures();
   }
   for (const PolicySpec& policy : parse_policy_list(o.policies))
     study["policies"].push_back(policy.text());

@@ -12,8 +12,8 @@
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/measure/foretold_answers.h"
-#include "analysis/measure/measure_catalog.h"
 #include "analysis/one_line.h"
+#include "analysis/study/first_measure.h"
 #include "analysis/study/foretell.h"
 #include "analysis/study/intervals.h"
 #include "analysis/study/study_measures.h"
@@ -39,39 +39,32 @@ constexpr std::size_t kMostNames = 8;   // of policies and budgets in a line
 constexpr std::size_t kMostRows = 16;   // policies of a table
 constexpr std::size_t kMostPanels = 8;  // policies of the figure certificate on these pages
 constexpr std::size_t kTopHeads = 5;
+constexpr std::size_t kMostForetelling = 4;  // measures of replays
+/// The losses by head that found proofs best, the best first, as in `kvloupe follow`: the logit
+/// that the head's loss takes, else its part of the residual stream's change.
+constexpr const char* kHeadLosses[] = {"answer_logit_part", "answer_residual_part"};
 constexpr std::size_t kLongestName = 60;  // bytes of a policy in a table
 
-/// Whether the measure says something of the policy, and not of the full cache alone.
-bool depends_on_policy(const std::string& name) {
-  const Measure* measure = find_measure(name);
-  return measure == nullptr ||
-         (measure->family->scope != MeasureScope::trace && !measure->family->of_full_cache &&
-          measure->family->group != MeasureGroup::full_cache);
+/// "0.667 [0.208, 0.939]"; the mean alone where nothing is known of its interval.
+std::string with_interval(const MeanInterval& one) {
+  if (!std::isfinite(one.low)) return format_number(one.mean);
+  return fmt::format("{} [{}, {}]", format_number(one.mean), format_number(one.low),
+                     format_number(one.high));
 }
 
-bool known_under_every_policy(const StudyTable& study, int measure) {
-  const std::vector<std::string> blocks = blocks_of(study, measure);
-  if (blocks.empty()) return false;
-  const MeasureTable table = measure_table(study, measure, blocks.front());
-  for (std::size_t p = 0; p < table.policies.size(); ++p) {
-    const auto first = table.values.begin() + static_cast<std::ptrdiff_t>(table.at(p, 0, 0));
-    const auto count = static_cast<std::ptrdiff_t>(table.budgets.size() * table.prompts.size());
-    if (std::none_of(first, first + count, [](double value) { return std::isfinite(value); }))
-      return false;
-  }
-  return !table.policies.empty();
-}
-
-bool has_values(const StudyTable& study, std::size_t measure) {
-  return std::any_of(study.values[measure].begin(), study.values[measure].end(),
-                     [](double value) { return std::isfinite(value); });
-}
-
-/// Whether a measure has a direction, says something of the policy, and is known under every one.
-bool is_loss(const StudyTable& study, std::size_t measure) {
-  const std::string& name = study.measures[measure];
-  return figure::described(name).better != Better::neither && depends_on_policy(name) &&
-         known_under_every_policy(study, static_cast<int>(measure));
+/// The finite values, and their mean with Wilson's interval where it is a share out of so many.
+struct Known {
+  std::vector<double> values;
+  MeanInterval mean;
+};
+Known known_of(std::vector<double> values, bool share) {
+  std::erase_if(values, [](double one) { return !std::isfinite(one); });
+  Known known{std::move(values), {}};
+  if (known.values.empty()) return known;
+  const bool counted = share && std::all_of(known.values.begin(), known.values.end(),
+                                            [](double one) { return one == 0.0 || one == 1.0; });
+  known.mean = counted ? mean_interval(known.values) : student_mean(known.values);
+  return known;
 }
 
 void require_fit(const StudyTable& study) {
@@ -102,6 +95,7 @@ class Maker {
     add_facts();
     add_curves();
     if (advice_) add_promises();
+    add_foretelling();
     add_heads();
     add_commands();
     return std::move(report_);
@@ -116,7 +110,8 @@ class Maker {
   void choose() {
     asked().together = true;
     const bool own_measure = asked().measure.empty();
-    if (own_measure) asked().measure = chosen_loss(study());
+    const FirstMeasure first = own_measure ? first_measure(study()) : FirstMeasure{};
+    if (own_measure) asked().measure = first.name;
     const int measure = study().measure(asked().measure);
     if (measure < 0 || blocks_of(study(), measure).empty()) {
       throw UsageError(fmt::format("report: the study has no values of {}; it has {}",
@@ -128,9 +123,8 @@ class Maker {
     table_ = measure_table(study(), measure, block_);
     if (own_measure) {
       report_.cautions.push_back(fmt::format(
-          "The loss was not chosen: the report takes {}, the first measure of the study that fits. "
-          "--loss names another one{}.",
-          in_one_line(asked().measure), other_measures()));
+          "The loss was not chosen: the report takes {}. {} --loss names another one{}.",
+          in_one_line(asked().measure), first.why, other_measures()));
     }
     const bool has_limit = asked().at_most > 0.0;
     const bool bounded = measure_.better != Better::neither &&
@@ -169,9 +163,9 @@ class Maker {
 
   std::string other_measures() const {
     std::vector<std::string> names;
-    for (std::size_t m = 0; m < study().measures.size(); ++m) {
-      const std::string& name = study().measures[m];
-      if (name != asked().measure && figure::described(name).share && is_loss(study(), m))
+    for (const std::string& name : measures_in_order(study())) {
+      if (name != asked().measure && figure::described(name).share &&
+          compares_policies(study(), static_cast<std::size_t>(study().measure(name))))
         names.push_back(in_one_line(name));
     }
     return names.empty() ? "" : ", such as " + short_list(names, 3);
@@ -217,6 +211,8 @@ class Maker {
     }
     if (!advice_) return;
     add_full_cache_caution();
+    if (std::string left_out = left_out_text(*advice_); !left_out.empty())
+      report_.cautions.push_back(std::move(left_out));
     for (const PolicyAdvice& one : advice_->policies) {
       for (const int rise : one.rises) {
         const auto b = static_cast<std::size_t>(rise);
@@ -262,47 +258,56 @@ class Maker {
   /// A policy and a budget of a table, by their places.
   struct Setting {
     std::size_t policy = 0, budget = 0;
-    StudentMean mean;
+    Known known;
   };
-  /// With the best mean; nothing where the measure has no direction, or no value is known.
-  std::optional<Setting> best_setting() const {
-    std::optional<Setting> best;
+  /// Those with the best mean, several where they tie; none where the measure has no direction, or
+  /// no value is known.
+  std::vector<Setting> best_settings() const {
+    std::vector<Setting> best;
     if (measure_.better == Better::neither) return best;
+    const double sign = measure_.better == Better::larger ? 1.0 : -1.0;
     for (std::size_t p = 0; p < table_.policies.size(); ++p) {
       for (std::size_t b = 0; b < table_.budgets.size(); ++b) {
-        const StudentMean mean = student_mean(table_.row(p, b));
-        if (mean.count == 0) continue;
-        const bool better =
-            !best || (measure_.better == Better::larger ? mean.mean > best->mean.mean
-                                                        : mean.mean < best->mean.mean);
-        if (better) best = Setting{p, b, mean};
+        Known known = known_of(table_.row(p, b), measure_.share);
+        if (known.values.empty()) continue;
+        const double more =
+            best.empty() ? 1.0 : sign * (known.mean.mean - best.front().known.mean.mean);
+        if (more > 0.0) best.clear();
+        if (more >= 0.0) best.push_back({p, b, std::move(known)});
       }
     }
     return best;
   }
 
   std::string best_mean() const {
-    const std::optional<Setting> best = best_setting();
-    if (!best) return {};
-    return fmt::format("The {} mean of {} is {}, with {} at {} on {}.",
+    const std::vector<Setting> best = best_settings();
+    if (best.empty()) return {};
+    std::vector<std::string> names;
+    for (const Setting& one : best)
+      names.push_back(fmt::format("{} at {}", in_one_line(table_.policies[one.policy], 200),
+                                  figure::budget_text(in_one_line(table_.budgets[one.budget]))));
+    const Known& known = best.front().known;
+    return fmt::format("The {} mean of {} is {}, on {}, with {}{}.",
                        measure_.better == Better::larger ? "largest" : "smallest",
-                       in_one_line(asked().measure), format_number(best->mean.mean),
-                       in_one_line(table_.policies[best->policy], 200),
-                       figure::budget_text(in_one_line(table_.budgets[best->budget])),
-                       figure::prompts_text(table_, best->mean.count));
+                       in_one_line(asked().measure), with_interval(known.mean),
+                       figure::prompts_text(table_, std::ssize(known.values)), short_list(names, 3),
+                       best.size() > 1 ? ", which tie" : "");
   }
 
   void add_full_cache_caution() {
     if (asked().over_full || advice_->loss.find("full cache") != std::string::npos) return;
-    const StudentMean full = student_mean(table_.full);
-    if (full.count == 0) return;
-    const double loss = measure_.better == Better::larger ? 1.0 - full.mean : full.mean;
+    std::vector<double> losses = table_.full;
+    if (measure_.better == Better::larger)
+      for (double& one : losses) one = 1.0 - one;
+    const Known full = known_of(std::move(losses), measure_.share);
+    if (full.values.empty()) return;
+    const double loss = full.mean.mean;
     full_loss_ = loss;
     if (loss < 0.5 * asked().at_most) return;
     report_.cautions.push_back(fmt::format(
-        "The full cache itself has a mean loss of {:.3g} on {}{}. --over-full counts "
+        "The full cache itself has a mean loss of {} on {}{}. --over-full counts "
         "only what a prompt loses beside the full cache.",
-        loss, figure::prompts_text(table_, full.count),
+        with_interval(full.mean), figure::prompts_text(table_, std::ssize(full.values)),
         loss >= asked().at_most - 1e-9 ? ", so no policy that does as well can stay within "
                                          "the limit"
                                        : ""));
@@ -411,9 +416,15 @@ class Maker {
     report_.parts.push_back(std::move(part));
   }
 
+  std::string prompts_of(const PolicyAdvice& one) const {
+    return one.prompts < advice_->studied ? fmt::format("{} of {}", one.prompts, advice_->studied)
+                                          : std::to_string(one.prompts);
+  }
+
   ReportTable promise_table() const {
     ReportTable table;
-    table.columns = {"policy", "smallest budget", "entries", "mean loss", "bound", "prompts"};
+    table.columns = {"policy",           "smallest budget", "entries",
+                     "mean loss [95 %]", "bound",           "prompts"};
     table.numbers = {false, true, true, true, true, true};
     std::vector<std::size_t> order(advice_->policies.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -436,10 +447,10 @@ class Maker {
       any_none |= none;
       const BudgetRisk& at =
           one.budgets[none ? one.budgets.size() - 1 : static_cast<std::size_t>(one.promised)];
-      table.rows.push_back({in_one_line(one.policy, kLongestName),
-                            none ? "none" : in_one_line(at.budget),
-                            fmt::format("{:.0f}", at.entries), fmt::format("{:.3g}", at.mean),
-                            fmt::format("{:.3g}", at.bound), fmt::format("{}", one.prompts)});
+      table.rows.push_back(
+          {in_one_line(one.policy, kLongestName), none ? "none" : in_one_line(at.budget),
+           fmt::format("{:.0f}", at.entries), with_interval({at.mean, at.low, at.high}),
+           fmt::format("{:.3g}", at.bound), prompts_of(one)});
     }
     if (order.size() > table.rows.size())
       table.notes.push_back(fmt::format("{} more policies: the command advise shows all.",
@@ -453,49 +464,82 @@ class Maker {
     return table;
   }
 
+  /// How well the replays foretold these very answers, where the study has both.
+  void add_foretelling() {
+    if (!facts_.has_replays || !facts_.has_runs) return;
+    std::string outcome = asked().measure;
+    if (measure_.task == kReplayTask) {
+      const std::vector<std::string> all = measures_in_order(study());
+      const auto run = std::find_if(all.begin(), all.end(), [](const std::string& name) {
+        return figure::described(name).task != kReplayTask;
+      });
+      if (run == all.end()) return;
+      outcome = *run;
+    }
+    std::vector<Foretelling> rows;
+    try {
+      rows = foretell(study(), outcome);
+    } catch (const UsageError&) {
+      return;  // the replays are of other prompts
+    }
+    ReportPart part{.title = "How well the replays foretold these runs"};
+    part.table = ReportTable{
+        {"measure of the replays", "rank correlation [95 %]", "right order of two runs"},
+        {false, true, true},
+        {}};
+    for (const Foretelling& row : rows) {
+      if (part.table->rows.size() == kMostForetelling) break;
+      if (!std::isfinite(row.settings.value)) continue;
+      const Foretold& pairs = row.pairs;
+      part.table->rows.push_back({row.measure,
+                                  fmt::format("{:.2f} [{:.2f}, {:.2f}]", row.settings.value,
+                                              row.settings.low, row.settings.high),
+                                  fmt::format("{:.0f} % [{:.0f}, {:.0f}]", 100 * pairs.value,
+                                              100 * pairs.low, 100 * pairs.high)});
+    }
+    if (part.table->rows.empty()) return;
+    part.table->notes.push_back(fmt::format(
+        "Of {}, over {} policies and budgets on {} prompts{}. Rank correlation (Spearman’s ρ): of "
+        "the "
+        "means over the prompts; 1 foretells, 0 is chance, an interval with 0 tells nothing. Right "
+        "order: 100 % foretells, 50 % is chance.",
+        in_one_line(outcome), rows.front().settings_count, rows.front().prompts,
+        rows.front().failed_prompts > 0
+            ? fmt::format(" ({} more, on which the full cache fails, do not count)",
+                          rows.front().failed_prompts)
+            : ""));
+    report_.parts.push_back(std::move(part));
+  }
+
   // --- heads
 
-  /// A measure by head that gives a head's loss: the one that predicts best.
+  /// A measure by head that gives a head's loss: the one that found proofs best.
   struct HeadMeasure {
     std::string name, why;
   };
   std::optional<HeadMeasure> head_measure() const {
-    std::vector<std::string> names;
-    for (std::size_t m = 0; m < study().measures.size(); ++m) {
-      const StudyMeasure measure = figure::described(study().measures[m]);
-      if (study().by_head[m] != 0 && measure.better != Better::neither &&
-          depends_on_policy(measure.name) && has_values(study(), m) && of_heads(measure.name))
-        names.push_back(measure.name);
-    }
-    if (names.empty()) return std::nullopt;
-    const auto has = [&](std::string_view name) {
-      return std::find(names.begin(), names.end(), name) != names.end();
-    };
-    if (facts_.has_replays && facts_.has_runs && measure_.task != kReplayTask) {
-      try {  // this study tells
-        for (const Foretelling& row : foretell(study(), asked().measure)) {
-          if (!has(row.measure) || !std::isfinite(row.settings.value)) continue;
-          return HeadMeasure{
-              row.measure,
-              fmt::format("Of this study's measures by head, {} foretells {} best: Spearman’s ρ "
-                          "{:.2f} over {} settings.",
-                          row.measure, asked().measure, row.settings.value, row.settings_count)};
-        }
-      } catch (const UsageError&) {
-        // The replays are of other prompts.
+    std::vector<std::string> names(std::begin(kHeadLosses), std::end(kHeadLosses));
+    const std::vector<std::string> others = measures_in_order(study());
+    names.insert(names.end(), others.begin(), others.end());
+    for (const std::string& name : names) {
+      const int m = study().measure(name);
+      if (m < 0 || study().by_head[static_cast<std::size_t>(m)] == 0 ||
+          !compares_policies(study(), static_cast<std::size_t>(m)) || !of_heads(name))
+        continue;
+      std::string why = fmt::format("Heads are ranked by {}", in_one_line(name));
+      if (std::find(std::begin(kHeadLosses), std::end(kHeadLosses), name) !=
+          std::end(kHeadLosses)) {
+        why +=
+            ", as in kvloupe follow: of a replay's numbers, this kind found the heads behind wrong "
+            "answers best (docs/follow.md).";
+      } else {
+        const std::string foretold = foretold_text(name);
+        why += ", because the study lacks answer_residual_part. " +
+               (foretold.empty() ? "Whether it foretells answers is not known." : foretold);
       }
+      return HeadMeasure{name, why};
     }
-    for (const ForetoldAnswers& one : foretold_answers()) {
-      if (!has(one.measure)) continue;
-      return HeadMeasure{
-          std::string(one.measure),
-          fmt::format("Of this study's measures by head, {} foretells a real model's answers "
-                      "best. {}",
-                      one.measure, foretold_text(one.measure))};
-    }
-    const std::string& name = has(asked().measure) ? asked().measure : names.front();
-    return HeadMeasure{name,
-                       fmt::format("Whether {} foretells the model's answers is not known.", name)};
+    return std::nullopt;
   }
 
   /// Some measures have values of layers only.
@@ -559,9 +603,8 @@ class Maker {
     std::vector<std::string> names;
     for (std::size_t m = 0; m < study().measures.size(); ++m) {
       const std::string& name = study().measures[m];
-      if (name != chosen && study().by_head[m] != 0 && has_values(study(), m) &&
-          figure::described(name).task == task &&
-          known_under_every_policy(study(), static_cast<int>(m)) && of_heads(name))
+      if (name != chosen && study().by_head[m] != 0 && figure::described(name).task == task &&
+          of_heads(name))
         names.push_back(name);
     }
     for (const char* usual : {"retained_mass", "answer_kept_attention", "role_sink"}) {
@@ -581,9 +624,9 @@ class Maker {
     } else if (const int near = advice_ ? closest_policy(*advice_) : -1; near >= 0) {
       policy = advice_->policies[static_cast<std::size_t>(near)].policy;
       budget = advice_->policies[static_cast<std::size_t>(near)].budgets.back().budget;
-    } else if (const auto setting = best_setting()) {
-      policy = table_.policies[setting->policy];
-      budget = table_.budgets[setting->budget];
+    } else if (const auto settings = best_settings(); !settings.empty()) {
+      policy = table_.policies[settings.front().policy];
+      budget = table_.budgets[settings.front().budget];
     }
     const auto place = [](const std::vector<std::string>& names, const std::string& name) {
       const auto found = std::find(names.begin(), names.end(), name);
@@ -617,11 +660,7 @@ class Maker {
     for (std::size_t i = 0; i < std::min(kTopHeads, rows.size()); ++i) {
       const Row& row = rows[i];
       result.rows.push_back(
-          {fmt::format("{}.{}", row.head.layer, row.head.head),
-           row.mean.count > 1
-               ? fmt::format("{} [{}, {}]", format_number(row.mean.mean),
-                             format_number(row.mean.low), format_number(row.mean.high))
-               : format_number(row.mean.mean)});
+          {fmt::format("{}.{}", row.head.layer, row.head.head), with_interval(row.mean)});
     }
     if (!means.empty()) {
       std::sort(means.begin(), means.end());
@@ -683,19 +722,6 @@ class Maker {
 };
 
 }  // namespace
-
-std::string chosen_loss(const StudyTable& study) {
-  std::string with_direction, with_values;
-  for (std::size_t m = 0; m < study.measures.size(); ++m) {
-    if (!has_values(study, m)) continue;
-    const std::string& name = study.measures[m];
-    if (with_values.empty()) with_values = name;
-    if (!is_loss(study, m)) continue;
-    if (figure::described(name).share) return name;
-    if (with_direction.empty()) with_direction = name;
-  }
-  return with_direction.empty() ? with_values : with_direction;
-}
 
 Report make_report(const std::string& results, const ReportRequest& request, Progress& progress) {
   return Maker(results, request, progress).make();

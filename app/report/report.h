@@ -19,9 +19,9 @@ namespace kvloupe::report {
 /// certificate.
 inline constexpr double kUsualLimit = 0.1;
 
-/// The request for a report. `advice.measure` empty: chosen_loss(); `advice.at_most` 0: kUsualLimit
-/// for a share, and no promise for any other measure. The bounds always hold for all policies
-/// together, because the reader chooses among the policies by the same prompts.
+/// The request for a report. `advice.measure` empty: first_measure(); `advice.at_most` 0:
+/// kUsualLimit for a share, and no promise for any other measure. The bounds always hold for all
+/// policies together, because the reader chooses among the policies by the same prompts.
 struct ReportRequest {
   AdviceRequest advice;
   std::vector<std::string> outputs = {};  // files, for the command that repeats the report
@@ -59,11 +59,6 @@ struct Report {
   std::string foot;
 };
 
-/// The first measure of the study that is a loss without more being said: a share, of which more or
-/// less is better, that depends on the policy and is known under every policy. Else the first with
-/// a direction that depends on the policy; else the first with a value.
-std::string chosen_loss(const StudyTable& study);
-
 /// The content of a results file of a study. Throws FileError (StudyResults; prompts or traces of
 /// several models; no values yet), UsageError as advise(), Cancelled.
 Report make_report(const std::string& results, const ReportRequest& request, Progress& progress);
@@ -83,6 +78,9 @@ int closest_policy(const Advice& advice);
 
 /// One file of HTML: text, and figures as SVG in both themes. It has no script and loads nothing.
 std::string report_html(const Report& report, const figure::TextMetrics& fonts);
+
+/// Makes columns fit into `room` together: the widest give way first, to one width.
+void fit_columns(std::vector<double>& widths, double room);
 
 /// The pages as PDF, A4. Throws WorkError if Cairo fails.
 std::string report_pdf(const Report& report, const figure::TextMetrics& fonts);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "app/export/figure_file.h"
@@ -186,10 +187,9 @@ class Pages {
       for (const auto& row : table.rows)
         widths[c] = std::max(widths[c], fonts_.width(row[c], Font::regular, kSize));
     }
-    // The names give way.
-    double sum = kBetween * static_cast<double>(count - 1);
-    for (const double one : widths) sum += one;
-    if (sum > width) widths[0] = std::max(30.0, widths[0] - (sum - width));
+    const double between = kBetween * static_cast<double>(count - 1);
+    fit_columns(widths, width - between);
+    const double sum = std::accumulate(widths.begin(), widths.end(), between);
     Fragment result;
     const auto row = [&](const std::vector<std::string>& cells, Font font) {
       double x = 0.0;
@@ -204,8 +204,8 @@ class Pages {
       result.height += kLeading;
     };
     row(table.columns, Font::bold);
-    result.items.emplace_back(figure::make_line(
-        {0.0, result.height}, {std::min(sum, width), result.height}, style_.colours.grid, 0.7));
+    result.items.emplace_back(
+        figure::make_line({0.0, result.height}, {sum, result.height}, style_.colours.grid, 0.7));
     result.height += 1.5;
     for (const auto& cells : table.rows) row(cells, Font::regular);
     for (const std::string& note : table.notes)
@@ -318,6 +318,19 @@ class Pages {
 };
 
 }  // namespace
+
+void fit_columns(std::vector<double>& widths, double room) {
+  std::vector<double> narrow = widths;
+  std::sort(narrow.begin(), narrow.end());
+  for (std::size_t i = 0; i < narrow.size(); ++i) {
+    const double most = room / static_cast<double>(narrow.size() - i);
+    if (narrow[i] > most) {
+      for (double& one : widths) one = std::min(one, most);
+      return;
+    }
+    room -= narrow[i];
+  }
+}
 
 std::string report_pdf(const Report& report, const figure::TextMetrics& fonts) {
   return Pages(fonts).pdf(report);

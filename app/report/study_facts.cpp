@@ -29,6 +29,13 @@ constexpr std::size_t kMostGroups = 4;       // of prompts, by file or folder
 constexpr std::size_t kMostStudyFiles = 64;  // that are looked at
 constexpr std::size_t kLongestPlace = 120;   // bytes
 
+/// The end of a path that tells a reader of another machine what it is: a path from the study's own
+/// folder as it is, of any other the last name.
+std::string without_folders(const std::filesystem::path& path) {
+  if (path.is_relative()) return path.string();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
 /// The group of a prompt: its file of JSON lines, the traces of its folder, or the generated
 /// prompts of its length.
 std::string group_of(const std::string& name, bool trace) {
@@ -38,10 +45,13 @@ std::string group_of(const std::string& name, bool trace) {
     if (const auto sample = place.rfind(", sample "); sample != std::string::npos)
       return "generated, " + place.substr(0, place.find(','));
     if (const auto line = place.rfind('#'); line != std::string::npos) place.resize(line);
-    if (place.ends_with(".jsonl")) return place;
+    if (place.ends_with(".jsonl")) return without_folders(place);
   }
   const std::filesystem::path path(place);
-  return (path.parent_path() / ("*" + path.extension().string())).string();
+  const std::string all = "*" + path.extension().string();
+  return path.has_parent_path()
+             ? (std::filesystem::path(without_folders(path.parent_path())) / all).string()
+             : all;
 }
 
 std::string prompt_words(const MeasureTable& table, bool traces) {
@@ -146,7 +156,9 @@ std::string model_words(const StudyTable& study, StudyResults& results, bool tra
     }
     if (!models.empty()) known.push_back("fingerprint " + short_fingerprint(models.front().first));
   } else {
-    name = in_one_line(results.setting("model"), kLongestPlace);
+    const std::filesystem::path place = results.setting("model");
+    name = in_one_line((place.has_filename() ? place : place.parent_path()).filename().string(),
+                       kLongestPlace);
     const std::vector<std::string> fingerprints = results.fingerprints();
     if (!fingerprints.empty())
       known.push_back("fingerprint " + short_fingerprint(fingerprints.front()));

@@ -175,6 +175,24 @@ TEST(Advice, BesideTheFullCacheAndForAllPoliciesTogether) {
                   AllOf(HasSubstr("60 prompts"), HasSubstr("at least 72"))));
 }
 
+TEST(Advice, SaysWhichPromptsAreLeftOutAndHowWideAShareIs) {
+  const MadeStudy made("answer_found", 2, 20, [](int policy, int entries, int prompt) {
+    if (policy == 1 && entries == 10 && prompt < 6) return kUnknown;  // the run failed
+    return entries == 10 && prompt == 7 ? 0.0 : 1.0;
+  });
+  const AdviceRequest request = answers_found(0.25);
+  const Advice advice = advise(made.table, request);
+  const std::string text = advice_markdown(advice, request);
+  EXPECT_THAT(text, AllOf(HasSubstr("| 14 of 20 |"), HasSubstr("| 20 |")));
+  EXPECT_THAT(left_out_text(advice), HasSubstr("20 prompts"));
+  EXPECT_THAT(text, HasSubstr("left out: p1 (6). Their runs failed"));
+  const BudgetRisk& at = advice.policies[1].budgets[0];
+  const MeanInterval wilson = wilson_share(1, 14);
+  EXPECT_DOUBLE_EQ(at.low, wilson.low);
+  EXPECT_DOUBLE_EQ(at.high, wilson.high);
+  EXPECT_GT(advice.policies[0].budgets[2].high, 0.1) << "none of 20";
+}
+
 TEST(Advice, LossesWithoutALimitNeedOne) {
   const MadeStudy made("perplexity_loss", 1, 100, [](int, int entries, int prompt) {
     return entries == 10 ? 3.0 : 0.01 * (prompt % 3);

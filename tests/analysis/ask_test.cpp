@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
@@ -321,6 +322,24 @@ TEST_F(AskTest, MeasuresOfACatalogueHaveTheValues) {
   // Heads are added before the norm: the whole is at most the sum of the parts.
   EXPECT_LE(answer.residual_change, squares);
   EXPECT_GT(answer.residual_change, 0.0);
+}
+
+TEST_F(AskTest, TheCatalogueSaysWhichMeasuresRankHeads) {
+  const Replay made = run("keydiff", 20, {"all"});
+  for (const Measure& measure : all_measures()) {
+    std::set<double> values;
+    for (const HeadReplay& head : made.heads) {
+      const bool by_layer = measure.info->one_value_for == OneValueFor::layer;
+      if (by_layer && head.layer != made.heads.front().layer) break;
+      const double value = measure_of(measure, head);
+      if (!std::isnan(value)) values.insert(value);
+    }
+    if (measure.info->one_value_for != OneValueFor::head) {
+      EXPECT_LE(values.size(), 1U) << measure.info->name;
+    } else if (measure.family->asked) {
+      EXPECT_NE(values.size(), 1U) << measure.info->name;
+    }
+  }
 }
 
 TEST_F(AskTest, ProgressCountsItAsTheLargerPart) {

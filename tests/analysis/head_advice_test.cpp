@@ -194,6 +194,7 @@ TEST_F(HeadAdviceOfStudy, TheTableIsTheBestAmongItsNeighbours) {
   const HeadAdvice advice = advise(request());
   ASSERT_EQ(advice.heads.size(), 6U);
   EXPECT_EQ(advice.prompts, test::kStudyPrompts);
+  EXPECT_THAT(head_advice_markdown(advice), HasSubstr("learnt from 8 prompts"));
   EXPECT_NEAR(advice.entries, 50.0, 1e-9);
   EXPECT_NEAR(std::accumulate(advice.table.begin(), advice.table.end(), 0.0), 300.0, 1e-9);
   std::vector<LossCurve> convex, curves;
@@ -293,6 +294,10 @@ TEST_F(HeadAdviceOfStudy, WhatCannotBeIsSaidInOneLine) {
   for (const char* budget : {"10%", "5%", "100%", "20", "900"}) {
     asked.budget = budget;
     EXPECT_THAT(refusal(asked), HasSubstr("the study has budgets of 20, 50, 100 entries"));
+  }
+  for (const char* budget : {"12MB", "25%bytes"}) {
+    asked.budget = budget;
+    EXPECT_THAT(refusal(asked), HasSubstr("is in bytes, and the study's budgets are entries"));
   }
   asked = request();
   asked.floor = 1.0;

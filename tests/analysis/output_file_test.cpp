@@ -88,6 +88,17 @@ TEST(OutputFile, AnInputIsNeverTheOutput) {
   EXPECT_NO_THROW(refuse_own_input("/dev/null", {"/dev/null"}));
 }
 
+TEST(OutputFile, TwoOutputsAreNeverOneFile) {
+  const test::TemporaryFolder folder;
+  const std::string place = folder / "out", other = folder / "other";
+  fs::create_symlink("out", folder / "link");
+  for (const std::string& same : {place, (folder / "./out").string(),
+                                  (folder / "no/../out").string(), (folder / "link").string()})
+    EXPECT_THROW(refuse_same_outputs({place, other, same}), UsageError) << same;
+  EXPECT_THROW(refuse_same_outputs({"-", "-"}), UsageError);
+  EXPECT_NO_THROW(refuse_same_outputs({place, "", other, "", "-", "/dev/null", "/dev/null"}));
+}
+
 TEST(OutputFile, IsNotThereUntilItIsWhole) {
   const test::TemporaryFolder folder;
   const fs::path target = folder / "out.txt";

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <iterator>
+#include <set>
 
 #include "analysis/policy/kit/stages.h"
 #include "analysis/policy/policy_catalog.h"
@@ -63,6 +65,20 @@ TEST(RandomLine, HasTheQuarterOfPoliciesThatKeepAtMostThat) {
   EXPECT_EQ(random_line(parse_policy("epikv+every(16)")).text(), "random+recent(25%)+every(16)");
   EXPECT_EQ(random_line(parse_policy("thinkv(recent=0)")).text(), "random");
   EXPECT_EQ(random_line(parse_policy("epikv+recent(3)")).text(), "random+recent(3)");
+}
+
+/// Facts of a policy belong to its entry, where a new policy finds their fields.
+TEST(RandomLine, NoPolicyIsAskedForByName) {
+  const std::set<std::string> of_the_line = {"random", "sinks", "recent"};
+  for (const std::string file : {"policy/random_line.cpp", "study/head_advice.cpp"}) {
+    std::ifstream in(KVLOUPE_SOURCE_DIR "/analysis/" + file);
+    const std::string source(std::istreambuf_iterator<char>(in), {});
+    ASSERT_FALSE(source.empty()) << file;
+    for (const PolicyEntry& entry : policy_catalog()) {
+      if (of_the_line.contains(entry.name)) continue;
+      EXPECT_EQ(source.find("\"" + entry.name + "\""), std::string::npos) << file << entry.name;
+    }
+  }
 }
 
 TEST(RandomLine, ActsWhereThePolicyActs) {

@@ -236,6 +236,10 @@ TEST_F(CliStudy, AdviseNamesBudgetsOrSaysWhatIsMissing) {
   EXPECT_EQ(told.code, 0) << told.error;
   EXPECT_THAT(told.out, HasSubstr("Loss: 1 − retained_mass, block 32."));
   EXPECT_THAT(told.out, HasSubstr("| keydiff | 90 | 90 |"));
+  // Without --loss the order of all reports.
+  EXPECT_THAT(advise({"--at-most", "0.9"}).out,
+              AllOf(HasSubstr("Loss chosen by the program: retained_mass. The study does not have"),
+                    HasSubstr("Loss: 1 − retained_mass")));
   std::ifstream csv(folder_ / "b.csv");
   std::string line;
   std::getline(csv, line);
@@ -249,6 +253,7 @@ TEST_F(CliStudy, AdviseNamesBudgetsOrSaysWhatIsMissing) {
     EXPECT_THAT(outcome.error, HasSubstr(said));
     EXPECT_EQ(std::count(outcome.error.begin(), outcome.error.end(), '\n'), 1) << outcome.error;
   };
+  refused({"--heads", path("h.csv"), "--json", path("./h.csv"), "--budget", "50%"}, "given twice");
   refused({"--loss", "retained_mass", "--at-most", "0.05"}, "has 3 prompts with all budgets");
   refused({"--loss", "retained_mass", "--at-most", "0.9", "--risk", "often"}, "such as 5%");
   refused({"--loss", "ties", "--at-most", "0.9"}, "whether more of it is better");

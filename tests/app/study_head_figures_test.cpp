@@ -174,6 +174,20 @@ TEST_F(HeadScatterFigure, WhatIsMissingIsSaidInOneLineWithWhatThereIs) {
   }
 }
 
+TEST_F(HeadScatterFigure, AMeasureThatIsEqualForAllHeadsRanksNone) {
+  change("UPDATE measures SET name = 'answer_residual_change' WHERE name = 'retained_mass'");
+  for (const auto& [name, choice] :
+       {std::pair{"head-scatter", "x"}, {"head-profile", "measure"}, {"study-heads", "measure"}}) {
+    EXPECT_THAT(head_refusal(path_, name, {{choice, "answer_residual_change"}}),
+                testing::AllOf(HasSubstr("all heads have the same value"),
+                               HasSubstr("by head: perturbation_l1, drift_agreement")));
+  }
+  change(
+      "UPDATE measures SET name = 'answer_worst_layer_error' WHERE measure = 0; UPDATE measures "
+      "SET name = 'later_layer_error' WHERE measure = 2");
+  EXPECT_THAT(head_refusal(path_, "study-heads"), HasSubstr("has no values by head"));
+}
+
 TEST_F(HeadScatterFigure, ModelsOfOtherShapesAreNotMixed) {
   change(
       "DELETE FROM head_values WHERE layer = 2 AND item IN (SELECT item FROM items JOIN traces "

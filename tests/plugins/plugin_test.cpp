@@ -19,6 +19,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/policy/policy_text.h"
+#include "analysis/policy/random_line.h"
 #include "analysis/replay/replay.h"
 #include "app/window/state/preferences.h"
 #include "tests/app/cli_call.h"
@@ -45,6 +46,11 @@ const bool loaded = [] {
   load_plugin(module_path("witnesses"));  // twice is once
   return true;
 }();
+
+TEST(PluginScores, AChanceLineKeepsWhatTheirScoreKeeps) {
+  EXPECT_EQ(random_line(parse_policy("w_window(window=6)")).text(), "random+recent(6)");
+  EXPECT_EQ(random_line(parse_policy("w_keydiff")).text(), "random");
+}
 
 std::string content(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);

@@ -60,6 +60,7 @@ PolicyEntry cakescore() {
                       number_parameter("gamma", 200.0, 0.0, 1e6, "weight of the variance"),
                       kernel_parameter(5.0)};
   entry.variants = {{"the paper, with its budgets of layers", "cakescore+cake"}};
+  entry.own_protection = protects("", "window");
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                                  return std::make_unique<CakeScore>(part, context.model);
                                },

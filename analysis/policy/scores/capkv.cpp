@@ -111,6 +111,7 @@ PolicyEntry capkv() {
       number_parameter("epsilon", 1e-06, 0, 1e6, "added to the weights in the sum"),
       flag_parameter("cosine", 1.0, "0: the product of anchor and key, in place of its cosine")};
   entry.variants = {{"kvpress", "capkv"}};
+  entry.own_protection = protects("sinks");
   entry.builder = ScoreBuilder{made_of<CapKvScore>, ScoreScale::common};
   return entry;
 }

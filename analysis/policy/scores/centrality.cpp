@@ -73,6 +73,7 @@ PolicyEntry centrality() {
                      "what p is made of: the keys' lengths, or nothing"),
       count_parameter("sinks", 4.0, 0, 1e6, "first tokens that are always kept"),
       count_parameter("recent", 8.0, 0, 1e6, "last entries that are always kept")};
+  entry.own_protection = protects("sinks", "recent");
   entry.builder = ScoreBuilder{made_of<CentralityScore>, ScoreScale::common};
   return entry;
 }

@@ -181,6 +181,7 @@ PolicyEntry compactor() {
   entry.variants = {{"the paper", "compactor"},
                     {"kvpress", "compactor(scaled=0,padded=1)"},
                     {"kvpress under AdaKV", "compactor(scaled=0,padded=1)+adakv"}};
+  entry.own_protection = protects("first", "last");
   entry.builder = ScoreBuilder{made_of<CompactorScore>, ScoreScale::signed_own};
   return entry;
 }

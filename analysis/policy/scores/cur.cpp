@@ -80,6 +80,7 @@ PolicyEntry cur() {
     const auto entries = [](const StepShape& step) { return step.entries; };
     return CostOrder{"O(N + B)", "O(N + B)", entries, entries};
   };
+  entry.own_protection = protects("sinks");
   entry.builder = ScoreBuilder{made_of<CurScore>, ScoreScale::common};
   return entry;
 }

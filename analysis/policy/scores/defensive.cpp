@@ -177,6 +177,7 @@ PolicyEntry defensive() {
           "share of the mean attention whose entries stay whatever their risk; 0: none")};
   entry.variants = {{"its code, budget shared out over heads", "defensive(mass=0.9)+adakv(0)"},
                     {"without W_O", "defensive(outputs=0)"}};
+  entry.own_protection = protects("", "window");
   entry.builder = ScoreBuilder{made_of<DefensiveScore>, ScoreScale::common};
   return entry;
 }

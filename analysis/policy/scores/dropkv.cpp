@@ -100,6 +100,7 @@ PolicyEntry dropkv() {
   entry.parameters = {window_parameter(), kernel_parameter(7.0),
                       number_parameter("epsilon", 1e-06, 1e-12, 1, "keeps the quotient finite")};
   entry.variants = {{"kvpress", "dropkv"}};
+  entry.own_protection = protects("", "window");
   entry.builder = ScoreBuilder{made_of<DropKvScore>, ScoreScale::common};
   return entry;
 }

@@ -126,6 +126,9 @@ PolicyEntry epikv() {
       count_parameter("recent", 128.0, 0, 1e6,
                       "entries at the end that are always kept, at most a quarter of the budget")};
   entry.variants = {{"the paper, 32 layers", "epikv(a=10,b=21)+protect_prompt"}};
+  entry.own_protection = [](const SpecPart& part) {
+    return OwnProtection{.last_entries = Percent{part.count("recent") > 0 ? 25.0 : 0.0}};
+  };
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                                  return std::make_unique<EpiKvScore>(part, context);
                                },

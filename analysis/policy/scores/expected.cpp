@@ -214,6 +214,7 @@ PolicyEntry expected() {
   entry.variants = {{"the paper, and kvpress", "expected"},
                     {"kvpress under AdaKV", "expected(epsilon=0.01)+adakv"},
                     {"with CriticalKV, as kvpress asks", "expected(value_norm=0)+critical"}};
+  entry.own_protection = protects("sinks");
   entry.builder = ScoreBuilder{made_of<ExpectedScore>, ScoreScale::common};
   return entry;
 }

@@ -123,6 +123,7 @@ PolicyEntry lagkv() {
     const auto entries = [](const StepShape& step) { return step.entries; };
     return CostOrder{"O(N + B)", "O(N + B)", entries, entries};
   };
+  entry.own_protection = protects("sinks");
   entry.builder = ScoreBuilder{made_of<LagKvScore>, ScoreScale::common};
   return entry;
 }

@@ -59,6 +59,7 @@ PolicyEntry lavascore() {
       "does, except that the largest of the group counts, not the mean";
   entry.parameters = {window_parameter(), kernel_parameter(7.0)};
   entry.variants = {{"the paper", "lavascore+adakv(0)+lava"}};
+  entry.own_protection = protects("", "window");
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                                  return std::make_unique<LavaScore>(part, context.model);
                                },

@@ -156,6 +156,7 @@ PolicyEntry rkv() {
     const auto entries = [](const StepShape& step) { return step.entries * step.entries; };
     return CostOrder{"O((N + B)²)", "O((N + B)²)", entries, entries};
   };
+  entry.own_protection = protects("", "window");
   entry.builder = ScoreBuilder{made_of<RkvScore>, ScoreScale::signed_own};
   return entry;
 }

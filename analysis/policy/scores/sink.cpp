@@ -38,6 +38,7 @@ PolicyEntry sink() {
                      [](const StepShape& step) { return step.entries - step.block; },
                      [](const StepShape&) { return 1.0; }};
   };
+  entry.own_protection = protects("n");
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext&) {
                                  return std::make_unique<SinkScore>(part.count("n"));
                                },

@@ -105,6 +105,7 @@ PolicyEntry snapkv() {
     };
     return CostOrder{"O((N + B)L)", "O((N + B)L)", rows, rows};
   };
+  entry.own_protection = protects("", "window");
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
     SnapKvOptions options;
     options.window = part.count("window");

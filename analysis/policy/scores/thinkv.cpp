@@ -194,6 +194,9 @@ PolicyEntry thinkv() {
       count_parameter("recent", 128.0, 0, 1e6,
                       "entries at the end that are always kept, at most a quarter of the budget")};
   entry.variants = {{"EpiKV's code", "thinkv+every(128)+only"}};
+  entry.own_protection = [](const SpecPart& part) {
+    return OwnProtection{.last_entries = Percent{part.count("recent") > 0 ? 25.0 : 0.0}};
+  };
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                                  return std::make_unique<ThinKvScore>(part, context);
                                },

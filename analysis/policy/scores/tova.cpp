@@ -74,6 +74,7 @@ PolicyEntry tova() {
     const auto entries = [](const StepShape& step) { return step.entries; };
     return CostOrder{"O(N + B)", "O(N + B)", entries, entries};
   };
+  entry.own_protection = protects("", "protect_last");
   entry.builder = ScoreBuilder{
       .make =
           [](const SpecPart& part, const LayerContext& context) {

@@ -33,6 +33,7 @@ PolicyEntry valuerange() {
   entry.needs = "values";
   entry.work = "2 n d comparisons per head";
   entry.parameters = {count_parameter("sinks", 4.0, 0, 1e6, "first tokens that are always kept")};
+  entry.own_protection = protects("sinks");
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext&) {
                                  return std::make_unique<ValueRangeScore>(part.count("sinks"));
                                },

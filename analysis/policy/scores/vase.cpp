@@ -207,6 +207,7 @@ PolicyEntry vase() {
       flag_parameter("expected", 0.0,
                      "1: the score is the inclusion probability, in place of one draw")};
   entry.variants = {{"its code", "vase+only+every(64)"}};
+  entry.own_protection = protects("sinks", "window");
   entry.builder = ScoreBuilder{made_of<VaseScore>, ScoreScale::signed_own};
   return entry;
 }

@@ -59,6 +59,7 @@ PolicyEntry vatp() {
     const auto rows = [](const StepShape& step) { return step.entries * step.block; };
     return CostOrder{"O(NB + B²)", "O(NB + B²)", rows, rows};
   };
+  entry.own_protection = protects("sinks");
   entry.builder = ScoreBuilder{made_of<VatpScore>, ScoreScale::common};
   return entry;
 }

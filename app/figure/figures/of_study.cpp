@@ -54,6 +54,12 @@ std::size_t place_of(const FigureInfo& info, const char* what, const std::string
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
   std::vector<std::string> shown;
   for (const std::string& name : names) shown.push_back(in_one_line(name, 80));
+  if (!ranks_heads(chosen)) {
+    throw UsageError(
+        fmt::format("{}={}: figure {}: all heads have the same value, so it ranks no heads; "
+                    "measures with values by head: {}",
+                    what, chosen, info.name, fmt::join(shown, ", ")));
+  }
   throw UsageError(
       fmt::format("{}={}: figure {}: the study has no such {}; did you mean '{}'? It has: {}", what,
                   chosen, info.name, noun != nullptr ? noun : what, nearest_word(chosen, shown),
@@ -152,7 +158,8 @@ std::string why_no_heads(const Evaluation& evaluation) {
   if (std::string why = why_no_study(evaluation); !why.empty()) return why;
   const std::vector<char>& by_head = evaluation.study->by_head;
   if (std::find(by_head.begin(), by_head.end(), 1) != by_head.end()) return {};
-  return "has no values by head; a study keeps them with \"reduce\": \"steps\" or \"none\"";
+  return "has no values by head (those equal for all heads do not count); a study keeps them with "
+         "\"reduce\": \"steps\" or \"none\" and a measure such as answer_residual_part";
 }
 
 ChoiceInfo study_policy_choice() {
