@@ -45,13 +45,46 @@ MeanInterval wilson_share(long hits, long count) {
   return {share, hits == 0 ? 0.0 : middle - half, hits == count ? 1.0 : middle + half};
 }
 
-MeanInterval mean_interval(std::span<const double> values) {
-  if (std::all_of(values.begin(), values.end(),
-                  [](double value) { return value == 0.0 || value == 1.0; })) {
-    return wilson_share(std::count(values.begin(), values.end(), 1.0),
-                        static_cast<long>(values.size()));
-  }
+namespace {
+bool all_0_or_1(std::span<const double> values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](double value) { return value == 0.0 || value == 1.0; });
+}
+}  // namespace
+
+MeanInterval mean_interval(std::span<const double> values, bool share) {
+  if (share && all_0_or_1(values))
+    return wilson_share(std::count(values.begin(), values.end(), 1.0), std::ssize(values));
+  if (values.size() == 1) return {values[0], kUnknown, kUnknown};
   return bootstrap_mean(values);
+}
+
+MeanInterval paired_interval(std::span<const double> values, std::span<const double> others,
+                             bool share) {
+  if (values.empty() || values.size() != others.size())
+    throw std::invalid_argument("paired_interval: no pairs");
+  if (!share || !all_0_or_1(values) || !all_0_or_1(others)) {
+    std::vector<double> differences(values.begin(), values.end());
+    for (std::size_t i = 0; i < others.size(); ++i) differences[i] -= others[i];
+    return mean_interval(differences, false);
+  }
+  const auto n = static_cast<double>(values.size());
+  const double first = std::accumulate(values.begin(), values.end(), 0.0);
+  const double second = std::accumulate(others.begin(), others.end(), 0.0);
+  const double both = std::inner_product(values.begin(), values.end(), others.begin(), 0.0);
+  // n times the covariance, with Newcombe's correction for continuity, of a table of two by two.
+  double product = both * (n - first - second + both) - (first - both) * (second - both);
+  if (product > 0.0) product = std::max(product - n / 2, 0.0);
+  const double margins = first * (n - first) * second * (n - second);
+  const double correlation = margins > 0.0 ? product / std::sqrt(margins) : 0.0;
+  const MeanInterval a = wilson_share(std::lround(first), std::ssize(values));
+  const MeanInterval b = wilson_share(std::lround(second), std::ssize(others));
+  const auto distance = [&](double x, double y) {
+    return std::sqrt(std::max(x * x - 2 * correlation * x * y + y * y, 0.0));
+  };
+  const double mean = a.mean - b.mean;
+  return {mean, mean - distance(a.mean - a.low, b.high - b.mean),
+          mean + distance(a.high - a.mean, b.mean - b.low)};
 }
 
 MeanInterval mean_of_means(std::span<const MeanInterval> means) {
@@ -149,9 +182,7 @@ double mean_upper_bound(std::span<const double> losses, double risk) {
   if (losses.empty()) throw std::invalid_argument("mean_upper_bound: no losses");
   const long count = std::ssize(losses);
   const double sum = std::accumulate(losses.begin(), losses.end(), 0.0);
-  if (std::all_of(losses.begin(), losses.end(),
-                  [](double loss) { return loss == 0.0 || loss == 1.0; }))
-    return binomial_upper_bound(std::lround(sum), count, risk);
+  if (all_0_or_1(losses)) return binomial_upper_bound(std::lround(sum), count, risk);
   const double mean = std::min(sum / static_cast<double>(count), 1.0);
   const long whole = static_cast<long>(std::ceil(sum));
   return largest_with(mean, risk, [&](double a) {

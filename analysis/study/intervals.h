@@ -27,8 +27,20 @@ MeanInterval bootstrap_mean(std::span<const double> values, std::uint64_t seed =
 /// value.
 MeanInterval wilson_share(long hits, long count);
 
-/// The interval of a mean: wilson_share() where every value is 0 or 1, else bootstrap_mean().
-MeanInterval mean_interval(std::span<const double> values);
+/// The interval of a mean over prompts: wilson_share() for shares that are all 0 or 1, else
+/// bootstrap_mean(); unknown (NaN) for one value of another kind. `share`: of a measure that lies
+/// between 0 and 1, such as StudyMeasure::share. Throws std::invalid_argument without a value.
+MeanInterval mean_interval(std::span<const double> values, bool share = true);
+
+/// The mean of value − other over prompts that have both, with its interval: for shares that are
+/// all 0 or 1, Newcombe's from the two Wilson intervals and the correlation of the pairs (Newcombe
+/// 1998, Statistics in Medicine 17, page 2635, method 10), which has a width where all pairs are
+/// equal; else mean_interval() of the differences. Throws std::invalid_argument without a pair.
+MeanInterval paired_interval(std::span<const double> values, std::span<const double> others,
+                             bool share = true);
+
+/// With fewer prompts, the bootstrap's interval is too narrow: figures show no band, tables say so.
+inline constexpr int kFewestForBootstrap = 10;
 
 /// The mean of independent means, and its interval from theirs: mean ∓ √(Σ ((mean_i − end_i) / k)²)
 /// over the lower and the upper ends (MOVER; Zou and Donner 2008, Statistics in Medicine 27,

@@ -167,6 +167,32 @@ TEST(ShareInterval, WilsonsAndTheAveragesAreThoseOfTheirFormulas) {
   EXPECT_THROW(mean_of_means({}), std::invalid_argument);
 }
 
+TEST(ShareInterval, OfPairsIsNewcombesAndHasAWidthWhereAllPairsAreEqual) {
+  // Newcombe 1998, table III: both found, only the first, only the second, neither; method 10.
+  const auto of = [](int both, int first, int second, int neither) {
+    std::vector<double> a, b;
+    const auto add = [&](int count, double x, double y) {
+      a.insert(a.end(), static_cast<std::size_t>(count), x);
+      b.insert(b.end(), static_cast<std::size_t>(count), y);
+    };
+    add(both, 1, 1), add(first, 1, 0), add(second, 0, 1), add(neither, 0, 0);
+    return paired_interval(a, b);
+  };
+  EXPECT_NEAR(of(36, 12, 2, 0).low, 0.0569, 5e-5);
+  EXPECT_NEAR(of(36, 12, 2, 0).high, 0.3404, 5e-5);
+  EXPECT_NEAR(of(18, 14, 0, 18).low, 0.1441, 5e-5);
+  EXPECT_NEAR(of(18, 14, 0, 18).high, 0.3963, 5e-5);
+  EXPECT_LT(of(3, 0, 0, 0).low, -0.5);
+  EXPECT_EQ(of(0, 3, 0, 0).mean, 1.0);
+  EXPECT_NEAR(of(0, 3, 0, 0).low, 0.2059, 5e-5);
+  // Numbers that are no shares: the bootstrap's; one number alone says nothing of its spread.
+  const std::vector<double> numbers = {0.1, 0.9, 0.4}, zeros(3, 0.0), one = {0.5};
+  EXPECT_EQ(paired_interval(numbers, zeros).low, bootstrap_mean(numbers).low);
+  EXPECT_EQ(mean_interval(zeros, false).high, 0.0);
+  EXPECT_TRUE(std::isnan(mean_interval(one).low));
+  EXPECT_THROW(paired_interval(numbers, one), std::invalid_argument);
+}
+
 TEST_F(PaperTables, KeyDiffsTableHasPoliciesAndBudgetsDownAndTasksAcross) {
   const auto path =
       write("a.sqlite", "../models/small/", {"h2o", "keydiff"}, {"10%", "20%"}, found, alike);
