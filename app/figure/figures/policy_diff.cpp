@@ -13,6 +13,7 @@
 #include "app/plot/blended_cells.h"
 #include "app/plot/map_plot.h"
 #include "app/plot/text_flow.h"
+#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::policy_diff_figure {
 
@@ -340,7 +341,7 @@ class PolicyDiff final : public Figure {
     }
     std::vector<std::string> names;
     for (const HeadIndex& one : heads) names.push_back(fmt::format("{}.{}", one.layer, one.head));
-    return name_axis(std::move(names), "Layer.head");
+    return name_axis(std::move(names), "Layer, head");
   }
 
   /// Hairlines between rows, bolder between layers.
