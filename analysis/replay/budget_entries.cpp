@@ -31,11 +31,12 @@ int budget_entries(const Budget& budget, const PolicySpec& policy,
                               [&](int entries) { return bytes(entries, held); });
 }
 
-int budget_entries(const Budget& budget, const Trace& trace, const PolicySpec& policy) {
+int budget_entries(const Budget& budget, const Trace& trace, const PolicySpec& policy, int prompt) {
   std::vector<ModelInfo> layers;
   for (int layer = 0; budget.in_bytes() && layer < trace.model().num_layers; ++layer)
     layers.push_back(trace.layer_model(layer));
-  return budget_entries(budget, policy, layers, trace.run().prompt_length, trace.length());
+  if (prompt == 0) prompt = trace.run().prompt_length;
+  return budget_entries(budget, policy, layers, prompt, trace.length());
 }
 
 }  // namespace kvloupe

@@ -19,6 +19,8 @@ Budget parse_entries_budget(std::string_view text);
 /// Budget::resolve() and resolve_bytes() do.
 int budget_entries(const Budget& budget, const PolicySpec& policy,
                    const std::vector<ModelInfo>& layers, int prompt, int tokens);
-int budget_entries(const Budget& budget, const Trace& trace, const PolicySpec& policy);
+/// On a trace; by default exact entries, of 16 bits. `prompt`: of its first tokens; 0: its prompt.
+int budget_entries(const Budget& budget, const Trace& trace, const PolicySpec& policy = {},
+                   int prompt = 0);
 
 }  // namespace kvloupe

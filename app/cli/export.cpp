@@ -56,6 +56,12 @@ int run_export(const ExportOptions& o) {
   const request::FigureSettings settings = settings_of(o.options);
   const figure::FileOptions file_options = file_options_of(o.options);
   figure::check_choices(info, settings.choices);
+  if (settings.policy_b && !request::draws_policy_b(info, settings.choices)) {
+    throw UsageError(fmt::format(
+        "--policy-b: figure {} draws one policy; leave the option out, or export the figure again "
+        "with --policy {}",
+        info.name, settings.policy_b->text()));
+  }
   refuse_same_outputs(o.outputs);
   for (const std::string& path : o.outputs)
     refuse_own_input(path, {o.inputs.begin(), o.inputs.end()});

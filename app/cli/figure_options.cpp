@@ -61,7 +61,8 @@ void add_figure_options(CLI::App& verb, FigureOptions& o) {
       ->capture_default_str();
   verb.add_option("--policy-b", o.policy_b, "A second policy, for figures that can show two");
   verb.add_option("--budget", o.budget,
-                  "Entries a head may hold: a count, or a share of the prompt")
+                  "Entries a head may hold: a count, a share of the prompt, or as many as fit in "
+                  "bytes, such as 12MB")
       ->capture_default_str();
   verb.add_option("--block", o.block, "Tokens per prompt step (default: the capture's)")
       ->transform(block_size(kWholePrompt));
@@ -78,7 +79,8 @@ void add_figure_options(CLI::App& verb, FigureOptions& o) {
                   "Range of tokens, both included, such as 0-255 (default: all)");
   verb.add_option("--size", o.size,
                   "Outer size, such as 85x60mm or 1600x900px (default: one or two columns wide, as "
-                  "high as needed). PNG: 300 dpi; a pixel is 1/192 inch");
+                  "high as needed); --caption adds its lines below. PNG: 300 dpi; a pixel is 1/192 "
+                  "inch");
   std::vector<std::string> themes;
   for (const figure::Theme theme : figure::kThemes) themes.emplace_back(theme_name(theme));
   verb.add_option("--theme", o.theme, "light, dark or high-contrast")

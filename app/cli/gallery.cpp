@@ -208,10 +208,16 @@ int run_gallery(const GalleryOptions& o) {
   Progress progress;
   for_each_at_once(pieces.size(), progress, [&](std::size_t i) {
     const Piece& piece = pieces[i];
-    const std::string why = why_skipped(piece, maker.inputs());
+    std::string why = why_skipped(piece, maker.inputs());
     if (why.empty()) {
       Progress part(progress, 0);
-      shown[i] = write_piece(piece, o.folder, maker, file_options, fonts, part);
+      try {
+        shown[i] = write_piece(piece, o.folder, maker, file_options, fonts, part);
+      } catch (const WorkError& error) {  // this figure cannot be made of this trace
+        why = error.what();
+      } catch (const UsageError& error) {  // with these settings
+        why = error.what();
+      }
     }
     shown[i].info = piece.info;
     shown[i].name = piece.name;

@@ -112,11 +112,9 @@ Scene page_of(const FigureInfo& info, const MadeFigure& made, const FileOptions&
   const double above = options.title ? 1.75 * style.text : 0.0;
   const double below = lines.empty() ? 0.0 : static_cast<double>(lines.size()) * line_height + 6.0;
   if (options.size) {
-    request.height = options.size->height - above - below;
-    if (request.height < 20.0 * kPointsPerMillimetre) {
-      throw UsageError(
-          "--size: too small for the figure with its title and caption; make it higher");
-    }
+    request.height = options.size->height - above;  // the caption stands below
+    if (request.height < 20.0 * kPointsPerMillimetre)
+      throw UsageError("--size: too small for the figure with its title; make it higher");
   } else {
     const double natural = made.figure->natural_height(request);
     request.height = natural > 0 ? natural : request.width / info.aspect;

@@ -99,7 +99,8 @@ ChoiceInfo budgets_choice(std::string by_default) {
   ChoiceInfo choice;
   choice.name = "budgets";
   choice.title = "Budgets";
-  choice.tooltip = "Budgets (entries per head, or shares of the prompt), such as 64,10%,25%";
+  choice.tooltip =
+      "Budgets (entries per head, shares of the prompt, or bytes), such as 64,10%,12MB";
   choice.values = {std::move(by_default)};
   choice.kind = ChoiceKind::budgets;
   return choice;

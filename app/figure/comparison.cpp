@@ -41,10 +41,9 @@ std::vector<std::string> chance_names(const std::vector<std::string>& policies) 
 }
 
 std::vector<Budget> chosen_budgets(const FigureInput& input, std::string_view name) {
-  const PolicySpec exact = parse_policy("full");
   std::vector<std::pair<int, Budget>> budgets;
   for (const Budget& budget : parse_budgets(input.choice(name)))
-    budgets.emplace_back(budget_entries(budget, *input.trace, exact), budget);
+    budgets.emplace_back(budget_entries(budget, *input.trace), budget);
   std::stable_sort(budgets.begin(), budgets.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Budget> result;

@@ -126,6 +126,7 @@ struct Needs {
   bool all_layers = false;  // of all layers, not only the selected one
   bool scores = false;      // with the selected head's scores
   bool policy_b = false;    // policy B's replay too: the figure says nothing without
+  bool beside = false;      // policy B beside A where one is selected; a list names it itself
   bool comparison = false;  // makes replays of its own: of other policies, budgets, blocks, traces
   int fewest_traces = 1;
   int most_traces = 1;

@@ -16,6 +16,7 @@ constexpr double tick_gap = 2.0;  // between a tick and its label
 constexpr double name_gap = 3.0;  // between labels and the axis' name
 constexpr double bar_gap = 7.0;   // between a map and its colour bar
 constexpr double bar_width = 6.0;
+constexpr double bar_overhang = 8.0;  // of the bar's name
 constexpr double widest_name = 92.0;  // of a cell that is named; what is longer is cut
 constexpr double least_name = 16.0;   // on a short axis they are cut more
 
@@ -27,7 +28,23 @@ double widest_label(const Style& style, const std::vector<Tick>& ticks) {
   return widest;
 }
 
-constexpr double x_overhang = 5.0;  // of the name of an x axis
+constexpr double name_leading = 1.15;  // of the text's size, between the lines of a name
+
+double names_height(const Style& style, int lines) {
+  return style.text * (1.0 + name_leading * (lines - 1));
+}
+
+/// An axis' name read upwards, its lines from left to right; the last one's letters end before `x`.
+void add_turned_name(Scene& scene, const Style& style, const std::vector<std::string>& lines,
+                     Point middle) {
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const double before = name_leading * style.text * static_cast<double>(lines.size() - 1 - i);
+    Text name = make_text(style, lines[i], {middle.x - before, middle.y}, style.text, Font::regular,
+                          Align::centre);
+    name.turned = true;
+    scene.add(std::move(name));
+  }
+}
 
 /// How long a name centred on a side may be: a little longer than the side, and on the page.
 double name_room(double middle, double side, double page, double overhang) {
@@ -287,11 +304,15 @@ AxisLook axis_look(const Style& style, const Axis& axis, double length, bool hor
   return look;
 }
 
+int name_lines(const Style& style, const std::string& name, double room) {
+  return style.fonts->width(name, Font::regular, style.text) > room ? 2 : 1;
+}
+
 double left_margin(const Style& style, const Axis& y, const AxisLook& look) {
   double margin = look.ticks.empty() ? 0.0 : tick_length;
   if (look.labels) {
     if (!look.ticks.empty()) margin += tick_gap + widest_label(style, look.ticks);
-    if (!y.label.empty()) margin += name_gap + style.text;
+    if (!y.label.empty()) margin += name_gap + names_height(style, look.name_lines);
   }
   return margin + 1.0;
 }
@@ -301,7 +322,7 @@ double bottom_margin(const Style& style, const Axis& x, const AxisLook& look) {
   if (look.labels) {
     if (!look.ticks.empty())
       margin += tick_gap + (look.turned ? widest_label(style, look.ticks) : style.small);
-    if (!x.label.empty()) margin += name_gap + style.text;
+    if (!x.label.empty()) margin += name_gap + names_height(style, look.name_lines);
   }
   return margin + 1.0;
 }
@@ -360,13 +381,11 @@ void add_axes(Scene& scene, const Style& style, const Axes& axes, const AxisLook
   }
   if (y.labels && !axes.y.label.empty()) {
     const double from = plot.x - (y.ticks.empty() ? 0.0 : tick_length + tick_gap + left) - name_gap;
-    Text name = make_text(
-        style,
-        fit_words(style, axes.y.label, style.text,
-                  name_room(plot.centre().y, plot.height, scene.height, y.overhang)),
-        {from - 0.22 * style.text, plot.centre().y}, style.text, Font::regular, Align::centre);
-    name.turned = true;
-    scene.add(std::move(name));
+    add_turned_name(scene, style,
+                    break_lines(style, axes.y.label, style.text,
+                                name_room(plot.centre().y, plot.height, scene.height, y.overhang),
+                                y.name_lines),
+                    {from - 0.22 * style.text, plot.centre().y});
   }
   if (x.labels && x.named && !axes.x.label.empty()) {
     const double below =
@@ -376,9 +395,12 @@ void add_axes(Scene& scene, const Style& style, const Axes& axes, const AxisLook
     const bool placed = x.name_to > x.name_from;
     const double from = placed ? x.name_from : plot.x, to = placed ? x.name_to : plot.right();
     const double room = name_room((from + to) / 2, to - from, scene.width, x_overhang);
-    scene.add(make_text(style, fit_words(style, axes.x.label, style.text, room),
-                        {(from + to) / 2, plot.bottom() + below + name_gap + cap * style.text},
-                        style.text, Font::regular, Align::centre));
+    double base = plot.bottom() + below + name_gap + cap * style.text;
+    for (std::string& line : break_lines(style, axes.x.label, style.text, room, x.name_lines)) {
+      scene.add(make_text(style, std::move(line), {(from + to) / 2, base}, style.text,
+                          Font::regular, Align::centre));
+      base += name_leading * style.text;
+    }
   }
   scene.axes.push_back(axes);
 }
@@ -432,7 +454,10 @@ std::string image_key(const Pixels& pixels) {
 double colour_bar_width(const Style& style, const ColourScale& scale, double height) {
   double width = bar_gap + bar_width + tick_length + tick_gap +
                  widest_label(style, bar_ticks(style, scale, height));
-  if (!scale.label.empty()) width += name_gap + style.text;
+  if (!scale.label.empty()) {
+    width +=
+        name_gap + names_height(style, name_lines(style, scale.label, height + 2 * bar_overhang));
+  }
   return width + 1.0;
 }
 
@@ -472,12 +497,12 @@ void add_colour_bar(Scene& scene, const Style& style, const Rect& plot, const Co
   }
   if (!scale.label.empty()) {
     const double x = bar.right() + tick_length + tick_gap + widest + name_gap + 0.75 * style.text;
-    Text name = make_text(style,
-                          fit_words(style, scale.label, style.text,
-                                    name_room(bar.centre().y, bar.height, scene.height, 8.0)),
-                          {x, bar.centre().y}, style.text, Font::regular, Align::centre);
-    name.turned = true;
-    scene.add(std::move(name));
+    const double room = name_room(bar.centre().y, bar.height, scene.height, bar_overhang);
+    const double more = name_leading * style.text;
+    const int most = x + more + 0.25 * style.text <= scene.width ? 2 : 1;
+    const auto lines = break_lines(style, scale.label, style.text, room, most);
+    add_turned_name(scene, style, lines,
+                    {x + more * static_cast<double>(lines.size() - 1), bar.centre().y});
   }
 }
 

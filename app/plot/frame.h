@@ -38,6 +38,8 @@ std::string fit_words(const Style& style, const std::string& text, double size, 
 std::vector<std::string> break_lines(const Style& style, const std::string& text, double size,
                                      double width, int most);
 
+inline constexpr double x_overhang = 5.0;  // points; how far the name of an x axis may go beyond
+
 /// How an axis is shown.
 struct AxisLook {
   std::vector<Tick> ticks;
@@ -46,6 +48,7 @@ struct AxisLook {
   bool grid = false;
   bool turned = false;    // the labels read upwards: names too wide for their cells
   double overhang = 2.0;  // points; how far the name of a y axis may go beyond both its ends
+  int name_lines = 1;     // over which the axis' name may go
   bool named = true;      // off where a neighbour's name stands for this axis, too
   // Between which the name of an x axis stands in the middle; equal: its plot.
   double name_from = 0.0, name_to = 0.0;
@@ -57,6 +60,9 @@ AxisLook axis_look(const Style& style, const Axis& axis, double length, bool hor
 /// Room at the left for ticks, labels and the turned axis name; room below the plot.
 double left_margin(const Style& style, const Axis& y, const AxisLook& look);
 double bottom_margin(const Style& style, const Axis& x, const AxisLook& look);
+
+/// The lines that an axis' name takes in so much room: one, or two where it is longer.
+int name_lines(const Style& style, const std::string& name, double room);
 
 /// Whether there is room for the whole name of the x axis on a page of that width.
 bool x_name_fits(const Style& style, const Axes& axes, double page);

@@ -15,6 +15,7 @@ constexpr double between_columns = 7.0;
 // labels.
 constexpr double least_height = 48.0, least_asked_height = 14.0;
 constexpr int most_title_lines = 3;
+constexpr double least_plot = 30.0;  // the side of a plot with axes' names of two lines
 
 bool same_axis(const Axis& a, const Axis& b) {
   return a.meaning == b.meaning && a.scale == b.scale && a.first == b.first && a.last == b.last &&
@@ -98,6 +99,23 @@ std::vector<std::vector<std::string>> shown_titles(const Style& style, const Pan
 
 double title_line_height(const Style& style) { return style.small * 1.2; }
 
+/// The room for the name of a panel's x axis: below its plot, or below all plots of its row where
+/// the name is theirs, too (share_names).
+double x_name_room(const PanelGrid& grid, const Layout& layout, int p) {
+  const std::string& name = grid.panels[static_cast<std::size_t>(p)].x.label;
+  const int first = p - p % layout.columns;
+  const int end = std::min(first + layout.columns, static_cast<int>(grid.panels.size()));
+  bool same = true;
+  for (int other = first; other < end; ++other) {
+    same = same && shows_x(grid, layout, other) &&
+           grid.panels[static_cast<std::size_t>(other)].x.label == name;
+  }
+  const double beyond = p + 1 == end ? outer + grid.beside + grid.right - 1.0 : x_overhang;
+  const double own = layout.plot_width + 2 * std::min(x_overhang, beyond);
+  if (!same) return own;
+  return own + (end - first - 1) * (layout.plot_width + grid.beside + between_columns);
+}
+
 /// Ticks depend on the plots' size, which depends on the ticks: three rounds settle it.
 Layout lay_out(const Style& style, const PanelGrid& grid, double width, double height,
                int columns) {
@@ -118,6 +136,8 @@ Layout lay_out(const Style& style, const PanelGrid& grid, double width, double h
     layout.bottom.assign(static_cast<std::size_t>(layout.rows), 0.0);
     layout.x.clear();
     layout.y.clear();
+    // On a small page plots have the room of second lines.
+    const bool small = height > 0.0 && std::min(layout.plot_width, layout.plot_height) < least_plot;
     for (int p = 0; p < count; ++p) {
       const Panel& panel = grid.panels[static_cast<std::size_t>(p)];
       AxisLook x = axis_look(style, panel.x, layout.plot_width, true);
@@ -128,6 +148,10 @@ Layout lay_out(const Style& style, const PanelGrid& grid, double width, double h
       y.grid = panel.y_grid;
       x.line = y.line = !panel.is_map;
       if (titled) y.overhang = title_overhang;
+      if (!small) {
+        y.name_lines = name_lines(style, panel.y.label, layout.plot_height + 2 * y.overhang);
+        x.name_lines = name_lines(style, panel.x.label, x_name_room(grid, layout, p));
+      }
       double& left = layout.left[static_cast<std::size_t>(p % layout.columns)];
       double& bottom = layout.bottom[static_cast<std::size_t>(p / layout.columns)];
       left = std::max(left, left_margin(style, panel.y, y));

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <tuple>
 
 #include "analysis/error.h"
@@ -153,6 +154,17 @@ std::string unavailable(const FigureInfo& info, const FigureInputs& inputs) {
   return {};
 }
 
+bool draws_policy_b(const FigureInfo& info, const figure::Choices& choices) {
+  const figure::Needs needs = needs_of(info, choices);
+  if (needs.policy_b || needs.beside) return true;
+  return std::any_of(info.choices.begin(), info.choices.end(), [&](const ChoiceInfo& one) {
+    if (one.kind != ChoiceKind::policies) return false;
+    const std::vector<std::string> items =
+        figure::split_list(figure::choice(info, choices, one.name));
+    return std::find(items.begin(), items.end(), "B") != items.end();
+  });
+}
+
 FigureRequest make_request(const FigureInfo& info, const FigureSettings& settings,
                            const FigureInputs& inputs) {
   figure::check_choices(info, settings.choices);
@@ -167,7 +179,7 @@ FigureRequest make_request(const FigureInfo& info, const FigureSettings& setting
   if (needs.budget()) request.budget = settings.budget;
   if (needs.policies()) {
     request.policy_a = settings.policy;
-    request.policy_b = settings.policy_b;
+    if (draws_policy_b(info, request.choices)) request.policy_b = settings.policy_b;
     if (!request.policy_b && needs.policy_b && settings.choose_policy_b) {
       const PolicySpec h2o = parse_policy(published_spec("h2o"));
       request.policy_b = settings.policy == h2o ? parse_policy("keydiff") : h2o;

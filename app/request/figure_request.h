@@ -79,6 +79,9 @@ std::size_t hash_of(const FigureRequest& request);
 /// may differ, as they do while a hand drags a control.
 bool same_subject(const FigureRequest& a, const FigureRequest& b);
 
+/// Whether the figure with these choices draws policy B: beside A, or in its list of policies.
+bool draws_policy_b(const figure::FigureInfo& info, const figure::Choices& choices);
+
 /// Throws UsageError for a layer, head, step, token or choice that does not exist, whether the
 /// figure reads it or not, and for more traces than the figure takes. A missing input is not an
 /// error here: see missing().

@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/policy/comparison_terms.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/replay/budget_entries.h"
 #include "analysis/replay/compresses_at_once.h"
 #include "analysis/replay/reached_share.h"
 #include "analysis/replay/replay.h"
@@ -58,6 +60,28 @@ std::vector<PolicySpec> compared_policies(const FigureInfo& info, const FigureRe
   return policies;
 }
 
+/// "119"; of bytes "12MB (119 entries)".
+std::string budget_in_words(const Trace& trace, const Budget& budget, const PolicySpec& policy) {
+  const std::string entries = std::to_string(budget_entries(budget, trace, policy));
+  return budget.in_bytes() ? budget.text() + " (" + entries + " entries)" : entries;
+}
+
+/// Of a budget in bytes, the entries of each policy, where they differ: "12MB: 119 entries under
+/// keydiff, 312 under keydiff+quant(4)."
+std::string bytes_in_words(const std::vector<PolicySpec>& policies, const FigureRequest& request,
+                           const Trace& trace) {
+  if (!request.budget || !request.budget->in_bytes()) return {};
+  std::set<int> different;
+  std::string text;
+  for (const PolicySpec& policy : policies) {
+    const int entries = budget_entries(*request.budget, trace, policy);
+    different.insert(entries);
+    text += fmt::format("{}{}{} under {}", text.empty() ? "" : ", ", entries,
+                        text.empty() ? " entries" : "", policy.text());
+  }
+  return different.size() < 2 ? "" : request.budget->text() + ": " + text + ".";
+}
+
 }  // namespace
 
 std::string terms_in_words(const FigureInfo& info, const FigureRequest& request,
@@ -65,10 +89,14 @@ std::string terms_in_words(const FigureInfo& info, const FigureRequest& request,
   if (!needs_of(info, request.choices).policies() || !input.trace ||
       figure::compresses_a_prefix(info))
     return "";
-  return terms_of_comparison(compared_policies(info, request, input),
-                             replay_compression(*input.trace, request.compression),
-                             compresses_at_once(*input.trace, request.block, request.compression),
-                             has_choice(info, ChoiceKind::blocks));
+  const std::vector<PolicySpec> policies = compared_policies(info, request, input);
+  std::string bytes =
+      has_choice(info, ChoiceKind::budgets) ? "" : bytes_in_words(policies, request, *input.trace);
+  const std::string terms =
+      terms_of_comparison(policies, replay_compression(*input.trace, request.compression),
+                          compresses_at_once(*input.trace, request.block, request.compression),
+                          has_choice(info, ChoiceKind::blocks));
+  return bytes.empty() ? terms : terms.empty() ? bytes : bytes + " " + terms;
 }
 
 std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureInfo& info,
@@ -102,13 +130,12 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureI
     const auto has_list = [&](ChoiceKind kind) {
       return !needs.replay() && has_choice(info, kind);
     };
-    const RunInfo& run = trace.run();
     const bool own_budget =
         needs.replay() && has_trait(*request.policy_a, &PolicyTraits::budget_is_outcome);
     if (own_budget && input.policy_a)
       say("kept", reached_share(*input.policy_a) + " (set by the policy's threshold)");
     if (request.budget && !has_list(ChoiceKind::budgets) && (!own_budget || request.policy_b))
-      say("budget", std::to_string(request.budget->resolve(run.prompt_length)));
+      say("budget", budget_in_words(trace, *request.budget, *request.policy_a));
     if (needs.policies() && !figure::compresses_a_prefix(info)) {
       if (!has_list(ChoiceKind::blocks))
         say("block", std::to_string(replay_block(trace, request.block)));

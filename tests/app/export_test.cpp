@@ -111,6 +111,8 @@ TEST_F(ExportTest, WrongCommandLinesExitWith2AndLeaveNothing) {
     EXPECT_FALSE(fs::exists(target));
   };
   refused({"--figure", "filmstripe"}, "'filmstrip'");
+  refused({"--figure", "filmstrip", "--policy-b", "tova"}, "filmstrip draws one policy");
+  refused({"--figure", "budget-curve", "--policy-b", "tova", "--policies", "A"}, "one policy");
   refused({"--figure", "pca", "--layer", "7"}, "nearest is 1");
   refused({"--figure", "pca", "--head", "2"}, "nearest is 1");
   refused({"--figure", "pca", "--step", "99"}, "--step 99");
@@ -145,6 +147,16 @@ TEST_F(ExportTest, FilesThatFailExitWith1) {
   for (const auto& entry : fs::directory_iterator(folder.path())) {
     EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
   }
+}
+
+TEST_F(ExportTest, AGallerySkipsWhatATraceDoesNotGive) {
+  test::SyntheticTraceOptions options;  // shorter than a block, and nothing written
+  options.prompt_length = 9;
+  options.generated = options.question = 0;
+  test::write_synthetic_trace(folder / "short.h5", options);
+  ASSERT_EQ(call({"gallery", out("short.h5"), "-o", out("gallery")}), 0) << error;
+  EXPECT_THAT(output, HasSubstr("loss-table: skipped: figure loss-table: no query"));
+  EXPECT_THAT(output, HasSubstr("index: html"));
 }
 
 TEST_F(ExportTest, GalleryWritesEveryFigure) {

@@ -99,7 +99,8 @@ class FigureRequestTest : public ::testing::TestWithParam<std::string> {
     add("tokens", needs.tokens, [](FigureSettings& s) { s.tokens = {{3, 40}}; });
     add("token", needs.token, [](FigureSettings& s) { s.token = 7; });
     add("policy A", replays, [](FigureSettings& s) { s.policy = parse_policy("tova"); });
-    add("policy B", replays, [](FigureSettings& s) { s.policy_b = parse_policy("sink"); });
+    add("policy B", replays && draws_policy_b(info(), {}),
+        [](FigureSettings& s) { s.policy_b = parse_policy("sink"); });
     add("block", replays, [](FigureSettings& s) { s.block = 16; });
     add("compression", replays,
         [](FigureSettings& s) { s.compression = Compression::context_only; });

@@ -16,6 +16,7 @@
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/evaluation/study_runs.h"
 #include "analysis/study/database.h"
+#include "analysis/study/intervals.h"
 #include "analysis/study/policy_ranks.h"
 #include "analysis/study/study_table.h"
 #include "analysis/study/summary.h"
@@ -125,20 +126,73 @@ TEST_F(StudyFigures, WhatIsNotKnownIsLeftOutAndSaid) {
     EXPECT_EQ(row.at("prompts"), row.at("budget") == "10%" ? "6" : "8");
 }
 
-TEST_F(StudyFigures, AMeasureOfTheFullCacheIsNotTheFirstThatComparesPolicies) {
-  change("UPDATE replay_values SET value = 0.5 WHERE measure = 0");  // perturbation_l1, for all
-  for (const std::string name : {"study-budget", "study-ranks", "study-prompts"}) {
-    EXPECT_THAT(make(name).figure->caption(), Not(HasSubstr(described("perturbation_l1").title)))
+/// As a study with runs in the model that found no answer with h2o, and all with the others.
+constexpr const char* kFound =
+    "UPDATE measures SET name = 'answer_found' WHERE name = 'perplexity_loss'; UPDATE "
+    "replay_values SET value = (SELECT policy != 'h2o' FROM items WHERE items.item = "
+    "replay_values.item) WHERE measure = 3";
+
+TEST_F(StudyFigures, AnswersOfTheModelAreTheMeasureThatNobodyChose) {
+  const std::string before = make("study-budget").figure->caption();
+  EXPECT_THAT(before, HasSubstr("The study does not have the model's answers"));
+  change(kFound);
+  for (const std::string name : {"study-budget", "study-ranks", "study-prompts", "study-layers"}) {
+    EXPECT_THAT(make(name).figure->caption(),
+                HasSubstr("No measure was chosen: this is answer_found. It counts the model's own"))
         << name;
-    EXPECT_THAT(make(name).figure->caption(), HasSubstr(described("retained_mass").title)) << name;
-    EXPECT_THAT(make(name, {{"measure", "perturbation_l1"}}).figure->caption(),
-                HasSubstr(described("perturbation_l1").title))
-        << "chosen, " << name;
+    EXPECT_THAT(make(name, {{"measure", "retained_mass"}}).figure->caption(),
+                Not(HasSubstr("No measure was chosen")))
+        << name;
   }
-  // Where no measure differs, the first is shown.
-  change("UPDATE replay_values SET value = 0.5");
-  EXPECT_THAT(make("study-budget").figure->caption(),
-              HasSubstr(described("perturbation_l1").title));
+}
+
+TEST_F(StudyFigures, SharesHaveAnIntervalAndFewPromptsAreDrawnThemselves) {
+  const TextMetrics fonts;
+  for (const int prompts : {3, 12}) {
+    std::filesystem::remove(path_);
+    test::write_synthetic_study(path_, prompts);
+    change(kFound);
+    for (const auto& row : test::csv_rows(*make("study-budget").figure)) {
+      const MeanInterval wilson = wilson_share(row.at("policy") == "h2o" ? 0 : prompts, prompts);
+      EXPECT_NEAR(std::stod(row.at("low_95")), wilson.low, 1e-8);
+      EXPECT_NEAR(std::stod(row.at("high_95")), wilson.high, 1e-8);
+    }
+    EXPECT_THAT(
+        make("study-prompts").figure->caption(),
+        HasSubstr(prompts == 3 ? "h2o 0 of 3 (0.00 to 0.56)" : "h2o 0 of 12 (0.00 to 0.24)"));
+    for (const auto& [name, dots] : {std::pair{"study-budget", 3 * 3}, {"study-layers", 3 * 3}}) {
+      const MadeFigure made = make(
+          name, {{"measure", std::string(name) == "study-layers" ? "retained_mass" : "first"}});
+      const Scene scene = page_of(find_figure(name), made, {}, fonts);
+      std::size_t open = 0, bands = 0;
+      for (const Item& item : scene.items) {
+        const auto* path = std::get_if<Path>(&item);
+        const auto* marks = std::get_if<Markers>(&item);
+        if (path != nullptr && path->fill && path->fill->alpha < 100) ++bands;
+        if (marks != nullptr && marks->stroke && marks->stroke->colour.alpha < 255)
+          open += marks->points.size();
+      }
+      EXPECT_EQ(open, prompts == 3 ? static_cast<std::size_t>(3 * dots) : 0U) << name;
+      EXPECT_EQ(bands, prompts == 3 ? 0U : 3U) << name;
+      EXPECT_EQ(made.figure->caption().find("Bands") != std::string::npos ||
+                    made.figure->caption().find("Intervals") != std::string::npos,
+                prompts == 12)
+          << made.figure->caption();
+    }
+  }
+}
+
+TEST_F(StudyFigures, PromptsAreCalledByTheirShortNames) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(prompt_names({"a/t0.h5", "b/t1.h5"}), (Names{"t0", "t1"}));
+  EXPECT_EQ(prompt_names({"a/t.h5", "b/t.h5"}), (Names{"a/t.h5", "b/t.h5"})) << "all different";
+  EXPECT_EQ(prompt_names({"answer: a/n.jsonl#3", "answer: a/n.jsonl#12"}), (Names{"#3", "#12"}));
+  EXPECT_EQ(prompt_names({"answer: a.txt", "answer: n.jsonl#0"}), (Names{"a", "n.jsonl#0"}));
+  const TextMetrics fonts;
+  const Scene prompts = page_of(find_figure("study-prompts"), make("study-prompts"), {}, fonts);
+  EXPECT_EQ(prompts.axes.front().y.names.at(7), "t7");
+  const Scene heads = page_of(find_figure("study-heads"), make("study-heads"), {}, fonts);
+  EXPECT_EQ(heads.axes.front().x.names.at(7), "t7");
 }
 
 TEST_F(StudyFigures, RanksNameTheirMeasureAndWhatTheFirstRankIs) {
@@ -293,7 +347,7 @@ TEST_F(StudyFigures, PromptsHaveTheirItemsAndTheFullCacheFirst) {
   }
   Target target;
   target.run = std::stoi(rows[5].at("item"));
-  EXPECT_THAT(made.figure->value_text(target), HasSubstr("perplexity of p1, h2o: "));
+  EXPECT_THAT(made.figure->value_text(target), HasSubstr("(perplexity of p1, item "));
   // By their means prompts 7 and 6 come before 0.
   EXPECT_EQ(
       test::csv_rows(*make("study-prompts", {{"prompts", "mean"}}).figure).back().at("prompt"),

@@ -20,6 +20,7 @@
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/policy/published.h"
+#include "analysis/replay/budget_entries.h"
 #include "app/export/figure_file.h"
 #include "app/request/figure_service.h"
 #include "tests/figure/baseline_fonts.h"
@@ -81,6 +82,8 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
     with_head = new std::shared_ptr<const Trace>(new Trace(*folder / "with-head.h5"));
     evaluation = new std::shared_ptr<const Evaluation>(
         new Evaluation(read_evaluation(test::write_synthetic_evaluation(*folder / "needle.json"))));
+    losses = new std::shared_ptr<const Evaluation>(new Evaluation(
+        read_evaluation(test::write_synthetic_evaluation(*folder / "loss.json", false))));
     rescue = new std::shared_ptr<const Evaluation>(
         new Evaluation(read_evaluation(test::write_synthetic_rescue(*folder / "rescue.json"))));
     study = new std::shared_ptr<const Evaluation>(
@@ -91,6 +94,7 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
     delete fonts;
     delete study;
     delete rescue;
+    delete losses;
     delete evaluation;
     delete with_head;
     delete looping;
@@ -152,6 +156,7 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
   }
 
   const std::shared_ptr<const Evaluation>& results() const {
+    if (GetParam() == "perplexity-budget") return *losses;  // its choices are of these
     for (const auto* one : {evaluation, rescue}) {
       if (info().unfit(**one).empty()) return *one;
     }
@@ -164,6 +169,7 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
   static std::shared_ptr<const Trace>* looping;    // its text ends in a loop
   static std::shared_ptr<const Trace>* with_head;  // the same with an output head
   static std::shared_ptr<const Evaluation>* evaluation;
+  static std::shared_ptr<const Evaluation>* losses;
   static std::shared_ptr<const Evaluation>* rescue;
   static std::shared_ptr<const Evaluation>* study;
   static TextMetrics* fonts;
@@ -174,6 +180,7 @@ std::shared_ptr<const Trace>* FigureCatalogTest::closed = nullptr;
 std::shared_ptr<const Trace>* FigureCatalogTest::looping = nullptr;
 std::shared_ptr<const Trace>* FigureCatalogTest::with_head = nullptr;
 std::shared_ptr<const Evaluation>* FigureCatalogTest::evaluation = nullptr;
+std::shared_ptr<const Evaluation>* FigureCatalogTest::losses = nullptr;
 std::shared_ptr<const Evaluation>* FigureCatalogTest::rescue = nullptr;
 std::shared_ptr<const Evaluation>* FigureCatalogTest::study = nullptr;
 TextMetrics* FigureCatalogTest::fonts = nullptr;
@@ -398,6 +405,25 @@ TEST_P(FigureCatalogTest, EveryTextReadsOnWhatItStandsOn) {
   }
 }
 
+/// The names of axes and colour bars that are cut although their side has room for two lines.
+std::vector<std::string> cut_names(const Scene& scene, const Style& style) {
+  std::vector<std::string> cut;
+  for (const Item& item : scene.items) {
+    const auto* text = std::get_if<Text>(&item);
+    if (text == nullptr || !text->text.ends_with("…")) continue;
+    const std::string start = text->text.substr(0, text->text.size() - std::string("…").size());
+    for (const Axes& axes : scene.axes) {
+      for (const auto& [name, side] :
+           {std::pair{axes.x.label, axes.plot.width}, {axes.y.label, axes.plot.height}}) {
+        const double width = style.fonts->width(name, Font::regular, style.text);
+        if (!start.empty() && name.find(start) != std::string::npos && width < 1.8 * side)
+          cut.push_back(name + " as " + text->text);
+      }
+    }
+  }
+  return cut;
+}
+
 /// A column and a page of a paper, flat models and deep ones, each figure as high as it wants to
 /// be.
 TEST_P(FigureCatalogTest, OnPaperTextsStandClearOfDataInFlatAndDeepModels) {
@@ -418,10 +444,56 @@ TEST_P(FigureCatalogTest, OnPaperTextsStandClearOfDataInFlatAndDeepModels) {
                      std::to_string(static_cast<int>(width)) + " mm");
         EXPECT_THAT(scene_problems(scene), IsEmpty());
         EXPECT_THAT(texts_on_data(scene, style), IsEmpty());
+        EXPECT_THAT(cut_names(scene, style), IsEmpty());
       }
     }
     if (info().needs.evaluation) break;  // has no layers of its own
   }
+}
+
+/// "12MB" and "25%bytes" mean entries in every figure that has a budget.
+TEST_P(FigureCatalogTest, ABudgetInBytesIsOneOfEntries) {
+  if (info().needs.evaluation || !info().needs.budget()) return;
+  request::FigureSettings bytes, entries;
+  bytes.budget = parse_budget("50%bytes");
+  entries.budget.value =
+      static_cast<long>(budget_entries(bytes.budget, *maker().inputs().traces.front()));
+  for (const ChoiceInfo& choice : info().choices) {
+    if (choice.kind != ChoiceKind::budgets) continue;
+    bytes.choices[choice.name] = "50%bytes";
+    entries.choices[choice.name] = entries.budget.text();
+  }
+  const auto numbers = [&](const request::FigureSettings& settings) {
+    std::ostringstream out;
+    CsvWriter csv(out);
+    make(settings).figure->write_csv(csv);
+    std::string text = out.str();
+    for (std::size_t at; (at = text.find("50%bytes")) != std::string::npos;)
+      text.replace(at, 8, entries.budget.text());  // as the loss table writes its budgets
+    return text;
+  };
+  // Seconds differ; few bits hold more in the same bytes; a prefix has a full cache of its own.
+  if (GetParam() == "cost" || GetParam() == "frontier" || GetParam() == "attention-lost") {
+    EXPECT_FALSE(numbers(bytes).empty());
+  } else {
+    EXPECT_EQ(numbers(bytes), numbers(entries));
+  }
+}
+
+/// A policy B that is not in the picture is not in the words under it.
+TEST_P(FigureCatalogTest, PolicyBIsInTheWordsWhereItIsInThePicture) {
+  if (info().needs.evaluation || !info().needs.policies()) return;
+  request::FigureSettings one, two;
+  one.choose_policy_b = false;
+  two.policy_b = parse_policy("sink(3)");
+  const MadeFigure made = make(two);
+  std::string words = made.figure->caption();
+  for (const auto& [name, value] : made.settings) words += " " + name + " " + value;
+  const std::string picture = write_text_dump(page_of(info(), made, {}, *fonts));
+  const bool drawn =
+      info().needs.policy_b || picture != write_text_dump(page_of(info(), make(one), {}, *fonts));
+  EXPECT_EQ(words.find("sink(3)") != std::string::npos, drawn) << words;
+  EXPECT_EQ(request::draws_policy_b(info(), {}), drawn);
 }
 
 TEST_P(FigureCatalogTest, FilesAreValidAndTheSameEveryTime) {

@@ -60,7 +60,7 @@ double study_value(int prompt, int policy, int budget, int layer, int head) {
   return (of_prompt + of_head + 0.2 * place) / (1.0 + budget);
 }
 
-std::filesystem::path write_synthetic_study(const std::filesystem::path& path) {
+std::filesystem::path write_synthetic_study(const std::filesystem::path& path, int prompts) {
   Study study;
   study.measures = {"perturbation_l1", "retained_mass", "drift_agreement", "perplexity_loss"};
   for (const char* policy : kPolicyNames) study.policies.push_back(parse_policy(policy));
@@ -70,7 +70,7 @@ std::filesystem::path write_synthetic_study(const std::filesystem::path& path) {
   for (const OfTask& task : {OfTask{kReplayTask, {0, 1}}, OfTask{kDriftTask, {2}},
                              OfTask{kPerplexityTask, {3}, false}}) {
     const bool replays = task.task == std::string(kReplayTask);
-    for (int prompt = 0; prompt < kStudyPrompts; ++prompt) {
+    for (int prompt = 0; prompt < prompts; ++prompt) {
       const std::string name = replays ? "t" + std::to_string(prompt) + ".h5"
                                        : task.task + std::string(" of p") + std::to_string(prompt);
       const int trace = static_cast<int>(plan.sources.size());

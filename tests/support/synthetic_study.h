@@ -15,7 +15,8 @@ double study_value(int prompt, int policy, int budget, int layer, int head);
 /// perturbation_l1 (study_value) and retained_mass (1 − study_value / 4), and the same prompts as
 /// task drift with drift_agreement (1 − study_value / 8), each by head; and the task perplexity
 /// with perplexity_loss (2 + study_value, without values by head), and 2 of the full cache. Returns
-/// the path.
-std::filesystem::path write_synthetic_study(const std::filesystem::path& path);
+/// the path. Of other numbers of prompts, as many.
+std::filesystem::path write_synthetic_study(const std::filesystem::path& path,
+                                            int prompts = kStudyPrompts);
 
 }  // namespace kvloupe::test

@@ -7,6 +7,7 @@
 
 #include "analysis/numeric/set_overlap.h"
 #include "analysis/policy/published.h"
+#include "analysis/replay/budget_entries.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/cell_map.h"
@@ -163,7 +164,7 @@ class Agreement final : public Figure {
     for (const HeadAgreement& one : heads) range.add(one.disagreement);
     const Axis x =
         x_axis("Disagreement, 1 − mean Jaccard index", within(range.from_zero(0.12), kShare));
-    const Axis y = y_axis("Layer.head, sorted", {0.0, static_cast<double>(heads.size())});
+    const Axis y = y_axis("Heads, sorted", {0.0, static_cast<double>(heads.size())});
     AxisLook y_look;
     y_look.line = false;
     const Axes axes{plot, x, y};
@@ -247,7 +248,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   auto figure = std::make_unique<Agreement>();
   figure->one_head = input.choice("of") == "head";
   figure->selection = input.selection;
-  figure->budget = input.budget.resolve(input.trace->run().prompt_length);
+  figure->budget = budget_entries(input.budget, *input.trace);
   std::vector<WantedReplay> wanted;
   for (const PolicySpec& policy : chosen_policies(input)) {
     wanted.push_back({policy});

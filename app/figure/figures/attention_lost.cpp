@@ -11,6 +11,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/published.h"
+#include "analysis/replay/budget_entries.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
@@ -149,7 +150,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       static_cast<int>(std::lround(chosen_number(input, kPrefixChoice) * trace.length())), 1,
       trace.length() - 1);
   for (const Budget& budget : chosen_budgets(input)) {
-    const int entries = budget.resolve(request.prefix);
+    const int entries = budget_entries(budget, trace, {}, request.prefix);
     if (request.budgets.empty() || request.budgets.back() != entries)
       request.budgets.push_back(entries);
   }

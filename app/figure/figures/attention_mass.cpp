@@ -7,6 +7,7 @@
 
 #include "analysis/metric/attention.h"
 #include "analysis/metric/perturbation.h"
+#include "analysis/replay/budget_entries.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
@@ -42,10 +43,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   std::vector<double> entries;  // ⌊αb⌋ of each budget
   std::vector<double> budgets;
   for (const Budget& budget : chosen_budgets(input)) {
-    budgets.push_back(budget.resolve(trace.run().prompt_length));
+    budgets.push_back(budget_entries(budget, trace));
     entries.push_back(std::floor(alpha * budgets.back() + 1e-9));
   }
-  const double selected = input.budget.resolve(trace.run().prompt_length);
+  const double selected = budget_entries(input.budget, trace);
   const int token = trace.run().prompt_length - 1;
   std::vector<long> above(budgets.size(), 0);
   LinePanels::Panel share, mass;

@@ -14,6 +14,7 @@
 #include "analysis/policy/published.h"
 #include "analysis/policy/random_line.h"
 #include "analysis/replay/ask.h"
+#include "analysis/replay/budget_entries.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/line_plot.h"
@@ -112,6 +113,7 @@ class BudgetCurve final : public Figure {
   bool log_scale = false;
   std::vector<HeadIndex> heads;  // in the order of the curves
   std::vector<double> budgets;   // entries, ascending
+  bool in_bytes = false;         // some are: entries are those of 16 bits that take as many
   std::vector<Curves> policies;
   std::vector<Curves> lines;  // of chance, beside the policies
 
@@ -270,7 +272,8 @@ class BudgetCurve final : public Figure {
         if (!log_scale || value > 0.0) y_range.add(std::min(value, most));
       }
     }
-    const Axis x = x_axis("Budget N (entries)", x_range.padded_log(0.04), AxisScale::log);
+    const Axis x = x_axis(in_bytes ? "Budget N (entries of 16 bits)" : "Budget N (entries)",
+                          x_range.padded_log(0.04), AxisScale::log);
     if (!log_scale) y_range.add(limit);
     ValueRange shown = log_scale ? y_range.padded_log() : y_range.padded();
     if (measure.info().share) shown = within(shown, kShare);
@@ -391,7 +394,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const std::vector<PolicySpec> policies = chosen_policies(input);
   const std::vector<Budget> budgets = chosen_budgets(input);
   for (const Budget& budget : budgets)
-    figure->budgets.push_back(budget.resolve(input.trace->run().prompt_length));
+    figure->budgets.push_back(budget_entries(budget, *input.trace));
+  figure->in_bytes = std::any_of(budgets.begin(), budgets.end(),
+                                 [](const Budget& budget) { return budget.in_bytes(); });
   const std::vector<PolicySpec> lines =
       input.choice("random") == "shown" ? random_lines(policies) : std::vector<PolicySpec>();
   std::vector<PolicySpec> all = policies;

@@ -7,6 +7,7 @@
 
 #include "analysis/error.h"
 #include "analysis/study/advice.h"
+#include "analysis/study/first_measure.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
@@ -66,9 +67,9 @@ LinePanels::Panel panel_of(const PolicyAdvice& one, double at_most) {
   return panel;
 }
 
-/// The first measure of the study that is a loss without more being said; empty: none.
+/// The first of measures_in_order() that is a loss without more being said; empty: none.
 std::string usual_measure(const StudyTable& study) {
-  for (const std::string& name : study.measures) {
+  for (const std::string& name : measures_in_order(study)) {
     const StudyMeasure measure = described(name);
     if (measure.share && measure.better != Better::neither) return name;
   }
@@ -126,7 +127,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress&) {
       most < figure->advice.needed
           ? fmt::format(" A promise takes at least {} prompts.", figure->advice.needed)
           : "",
-      unfinished_text(*input.evaluation->study));
+      closing_text(input, table.measure));
   return figure;
 }
 

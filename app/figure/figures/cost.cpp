@@ -8,6 +8,7 @@
 
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/published.h"
+#include "analysis/replay/budget_entries.h"
 #include "analysis/unknown.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
@@ -48,7 +49,7 @@ Units units_of(const HeadReplay& head, const std::vector<Block>& blocks, const P
 double measure(const FigureInput& input, const PolicySpec& policy, Progress& progress) {
   ReplayRequest request;
   request.policy = policy;
-  request.budget = input.budget.resolve(input.trace->run().prompt_length);
+  request.budget = budget_entries(input.budget, *input.trace, policy);
   request.block = input.block;
   request.compression = input.compression;
   request.layers = {input.selection.layer};

@@ -100,7 +100,7 @@ class EvictionErrorFigure final : public PanelFigure {
         "entry alone, with the policy's scores as attention; CAOTE evicts the entries with the "
         "lowest c, except protected ones ({} of {} are evicted by both). b, change of the output "
         "of the step's last query under either choice, before W_O, mean over the group's query "
-        "heads: the sum of c with the query's own attention (Σ c), and the error ‖o − o′‖₂ of "
+        "heads: the sum of c with the query's own attention, and the error ‖o − o′‖₂ of "
         "evicting all together.",
         step, selection.layer, selection.head, policy, format_count(budget), both, gone);
   }
@@ -199,7 +199,7 @@ class EvictionErrorFigure final : public PanelFigure {
       add_bar_number(scene, style, axes, cell, value, name, place, 2);
     };
     for (std::size_t i = 0; i < losses.size(); ++i) {
-      bar(static_cast<double>(i), losses[i].sum, 0, "Σ c");
+      bar(static_cast<double>(i), losses[i].sum, 0, "sum");
       bar(static_cast<double>(i), losses[i].joint, 1, "together");
     }
   }

@@ -221,7 +221,7 @@ class Follow final : public Figure {
         .title = "main readers",
         .x = {AxisMeaning::step, AxisScale::linear, 0.0, static_cast<double>(steps), "Step"},
         .y = {AxisMeaning::value, AxisScale::linear, 0.0, static_cast<double>(readers.size()),
-              "Layer.head"}};
+              "Layer, head"}};
     for (const std::size_t reader : readers) {
       readers_panel.y.names.push_back(head_name(policies.front().heads[reader].reads));
     }
@@ -292,7 +292,7 @@ FigureInfo entry() {
       "cache. A large dot on a dark cell is a head that reads tokens that it lost";
   info.topic = Topic::kept;
   info.limits = true;
-  info.needs = {.step = true, .policy = true, .all_layers = true};
+  info.needs = {.step = true, .policy = true, .all_layers = true, .beside = true};
   info.width_mm = 178.0;
   info.aspect = 2.4;
   info.choices = {tokens_choice()};

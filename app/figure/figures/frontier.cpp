@@ -300,9 +300,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   empty.of_outputs = !input.trace->has_output_weight();
   empty.queries = asked_text(*input.trace);
   const std::vector<Budget> budgets = chosen_budgets(input);
-  const PolicySpec exact = parse_policy("full");
   for (const Budget& budget : budgets) {
-    empty.budgets.push_back(budget_entries(budget, *input.trace, exact));
+    empty.budgets.push_back(budget_entries(budget, *input.trace));
   }
   std::vector<WantedReplay> wanted;
   for (const Series& one : empty.series) {

@@ -21,6 +21,7 @@ namespace {
 
 struct Shares {
   std::string policy;
+  int budget = 0;              // entries
   std::vector<float> entries;  // [L,Hk] retained after the step
 };
 
@@ -30,7 +31,6 @@ class HeadBudgets final : public Figure {
   int heads = 0;
   std::vector<int> present;  // [L] heads of each layer
   int step = 0;
-  int budget = 0;
   bool relative = false;  // entries / budget
   std::vector<Shares> policies;
 
@@ -64,7 +64,7 @@ class HeadBudgets final : public Figure {
         const auto entries = static_cast<double>(one.entries[static_cast<std::size_t>(i)]);
         if (i % heads >= present[static_cast<std::size_t>(i / heads)]) continue;
         csv.row({std::string_view(one.policy), i / heads, i % heads, std::lround(entries),
-                 entries / budget});
+                 entries / one.budget});
       }
     }
   }
@@ -87,7 +87,7 @@ class HeadBudgets final : public Figure {
     std::string text = fmt::format(
         "{} after step {}, with a mean budget of N = {}",
         relative ? "Entries over N that each head holds" : "Entries that each head holds", step,
-        format_count(budget));
+        format_count(policies.front().budget));
     for (std::size_t p = 0; p < policies.size(); ++p) {
       text += policies.size() > 1 ? fmt::format("{} {}, {}", p == 0 ? ":" : ";",
                                                 static_cast<char>('a' + p), policies[p].policy)
@@ -100,7 +100,7 @@ class HeadBudgets final : public Figure {
   std::vector<float> shown(const Shares& one) const {
     std::vector<float> values = one.entries;
     if (relative) {
-      for (float& value : values) value /= static_cast<float>(budget);
+      for (float& value : values) value /= static_cast<float>(one.budget);
     }
     return values;
   }
@@ -137,12 +137,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->heads = input.trace->most_heads();
   figure->present = heads_of_layers(*input.trace);
   figure->step = input.selection.step;
-  figure->budget = input.budget.resolve(input.trace->run().prompt_length);
   figure->relative = input.choice("show") == "share";
   std::vector<WantedReplay> wanted;
   for (const PolicySpec& policy : chosen_policies(input)) wanted.push_back({policy});
   for (const auto& replay : replays_of(input, wanted, progress)) {
-    Shares one{replay->policy, {}};
+    Shares one{replay->policy, replay->budget, {}};
     for (int l = 0; l < figure->layers; ++l) {
       for (int h = 0; h < figure->heads; ++h) {
         const HeadReplay* head = replay->find(l, h);

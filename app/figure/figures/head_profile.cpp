@@ -520,7 +520,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
         " Roles: by the means over the head’s query heads, of the roles that the study measured; "
         "share of prompts with Wilson’s 95 % interval.";
   }
-  figure->caption_text = text + unfinished_text(study);
+  figure->caption_text = text + closing_text(input);
   const bool wanted = input.choice("contexts") == "shown";
   if (!wanted) return std::make_unique<HeadProfile>(*figure);
   if (input.on_part) input.on_part(std::make_shared<HeadProfile>(*figure));

@@ -119,7 +119,7 @@ class LoopsFigure final : public Figure {
     } else {
       std::vector<std::string> names;
       for (const LoopRow& row : rows) names.push_back(fmt::format("{}.{}", row.layer, row.head));
-      plot.y = name_axis(std::move(names), "Layer.head");
+      plot.y = name_axis(std::move(names), "Layer, head");
     }
     plot.scale = scale(request);
     plot.aspect = 0.0;

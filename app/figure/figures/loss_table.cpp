@@ -10,6 +10,7 @@
 #include "analysis/policy/published.h"
 #include "analysis/policy/random_line.h"
 #include "analysis/replay/ask.h"
+#include "analysis/replay/budget_entries.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/cell_map.h"
@@ -62,7 +63,7 @@ class LossTable final : public Figure {
   std::vector<std::string> policies;
   bool with_chance = false;          // a row is the chance line of another one
   std::vector<std::string> budgets;  // as written
-  std::vector<int> entries;          // [budgets]
+  std::vector<int> entries;          // [policies,budgets]
   std::vector<double> values;        // [policies,budgets]
   std::string queries;
   std::string foretold;  // how well the measure foretold answers; empty: not known
@@ -110,7 +111,8 @@ class LossTable final : public Figure {
     for (std::size_t p = 0; p < policies.size(); ++p) {
       for (std::size_t b = 0; b < budgets.size(); ++b) {
         csv.row({std::string_view(policies[p]), std::string_view(budgets[b]),
-                 static_cast<long>(entries[b]), value(p, b), static_cast<long>(is_best(p, b))});
+                 static_cast<long>(entries[p * budgets.size() + b]), value(p, b),
+                 static_cast<long>(is_best(p, b))});
       }
     }
   }
@@ -136,7 +138,7 @@ class LossTable final : public Figure {
     const auto cell = static_cast<std::size_t>(target.run);
     if (target.run < 0 || cell >= values.size()) return {};
     return fmt::format("{}, N = {}: {}", policies[cell / budgets.size()],
-                       format_count(entries[cell % budgets.size()]), format_number(values[cell]));
+                       format_count(entries[cell]), format_number(values[cell]));
   }
 
   std::string caption() const override {
@@ -180,15 +182,15 @@ class LossTable final : public Figure {
   PanelGrid grid(const DrawRequest& request) const {
     const Style& style = request.style;
     PanelGrid grid;
-    Panel panel{.x = name_axis(budgets, "Budget (share of the prompt, or entries)")};
-    const bool shares = std::all_of(budgets.begin(), budgets.end(), [](const std::string& budget) {
-      return budget.ends_with('%');
-    });
-    const bool counts = std::none_of(budgets.begin(), budgets.end(), [](const std::string& budget) {
-      return budget.ends_with('%');
-    });
-    if (shares) panel.x.label = "Budget (share of the prompt)";
-    if (counts) panel.x.label = "Budget N (entries)";
+    const auto all_end_with = [&](const auto& is_one) {
+      return std::all_of(budgets.begin(), budgets.end(),
+                         [&](const std::string& budget) { return is_one(budget.back()); });
+    };
+    Panel panel{.x = name_axis(budgets, "Budget")};  // of several kinds
+    if (all_end_with([](char c) { return c == '%'; }))
+      panel.x.label = "Budget (share of the prompt)";
+    if (all_end_with([](char c) { return '0' <= c && c <= '9'; }))
+      panel.x.label = "Budget N (entries)";
     std::vector<std::string> names =
         policies;  // the axis cuts long ones, each to a text of its own
     if (request.width < kNarrow) {
@@ -209,10 +211,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->measure = table_measure(input.choice("measure"), *input.trace);
   figure->queries = asked_text(*input.trace);
   const std::vector<Budget> budgets = chosen_budgets(input);
-  for (const Budget& budget : budgets) {
-    figure->budgets.push_back(budget.text());
-    figure->entries.push_back(budget.resolve(input.trace->run().prompt_length));
-  }
+  for (const Budget& budget : budgets) figure->budgets.push_back(budget.text());
   std::vector<WantedReplay> wanted;
   std::vector<PolicySpec> policies = chosen_policies(input);
   if (input.choice("random") == "shown") {
@@ -220,7 +219,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   }
   for (const PolicySpec& policy : policies) {
     figure->policies.push_back(policy.text());
-    for (const Budget& budget : budgets) wanted.push_back({policy, budget});
+    for (const Budget& budget : budgets) {
+      figure->entries.push_back(budget_entries(budget, *input.trace, policy));
+      wanted.push_back({policy, budget});
+    }
   }
   const std::vector<std::string> chance = chance_names(figure->policies);
   figure->with_chance = std::any_of(chance.begin(), chance.end(),

@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "analysis/error.h"
+#include "analysis/study/intervals.h"
+#include "analysis/unknown.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
 #include "app/figure/panel_figure.h"
@@ -23,6 +25,16 @@ struct PolicyMap {
   std::vector<float> found;  // [depths,lengths] percent
   std::vector<long> runs;    // [depths,lengths]
   std::vector<int> first;    // [depths,lengths] index of the first run; −1: none
+
+  long hits(std::size_t cell) const {
+    return std::lround(found[cell] * static_cast<float>(runs[cell]) / 100.0F);
+  }
+  /// Wilson's 95 % interval, in percent.
+  MeanInterval interval(std::size_t cell) const {
+    if (runs[cell] == 0) return {kUnknown, kUnknown, kUnknown};
+    const MeanInterval share = wilson_share(hits(cell), runs[cell]);
+    return {100.0 * share.mean, 100.0 * share.low, 100.0 * share.high};
+  }
 };
 
 class NeedleGrid final : public PanelFigure {
@@ -55,14 +67,16 @@ class NeedleGrid final : public PanelFigure {
   }
 
   void write_csv(CsvWriter& csv) const override {
-    csv.row({"policy", "budget", "length_tokens", "depth_percent", "runs", "found_percent"});
+    csv.row({"policy", "budget", "length_tokens", "depth_percent", "runs", "found_percent",
+             "low_95", "high_95"});
     for (const PolicyMap& map : policies) {
       const std::string_view of = map.policy == "full" ? "full" : std::string_view(budget);
       for (std::size_t d = 0; d < depths.size(); ++d) {
         for (std::size_t l = 0; l < lengths.size(); ++l) {
           const std::size_t at = d * lengths.size() + l;
+          const MeanInterval share = map.interval(at);
           csv.row({std::string_view(map.policy), of, lengths[l], depths[d], map.runs[at],
-                   static_cast<double>(map.found[at])});
+                   static_cast<double>(map.found[at]), share.low, share.high});
         }
       }
     }
@@ -72,10 +86,9 @@ class NeedleGrid final : public PanelFigure {
     for (const PolicyMap& map : policies) {
       for (std::size_t cell = 0; cell < map.first.size(); ++cell) {
         if (target.run < 0 || map.first[cell] != target.run) continue;
-        return fmt::format(
-            "{} of {} found",
-            std::lround(map.found[cell] * static_cast<float>(map.runs[cell]) / 100.0F),
-            map.runs[cell]);
+        const MeanInterval share = map.interval(cell);
+        return fmt::format("{} of {} found (95 %: {:.0f} to {:.0f} %)", map.hits(cell),
+                           map.runs[cell], share.low, share.high);
       }
     }
     return {};
@@ -88,9 +101,14 @@ class NeedleGrid final : public PanelFigure {
     return fmt::format(
         "Needles found in percent, by the prompt's length and the needle's depth (percent of the "
         "text before it), {}with the policy in the model's own cache{}; at least {} prompt{} per "
-        "cell.",
+        "cell.{}",
         model.empty() ? "" : model + " ", budget.empty() ? "" : ", budget " + budget, fewest,
-        fewest == 1 ? "" : "s");
+        fewest == 1 ? "" : "s",
+        fewest == 0 ? ""
+                    : fmt::format(" Where none of {} is found, up to {:.0f} % may be; where all "
+                                  "are, down to {:.0f} % (Wilson’s 95 % interval).",
+                                  fewest, 100.0 * wilson_share(0, fewest).high,
+                                  100.0 * wilson_share(fewest, fewest).low));
   }
 
  private:

@@ -4,14 +4,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <exception>
-#include <limits>
+#include <set>
 #include <utility>
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/policy/kit/nearest_word.h"
+#include "analysis/study/first_measure.h"
+#include "analysis/study/intervals.h"
 #include "analysis/study/study_traces.h"
 #include "app/plot/ticks.h"
 
@@ -66,34 +69,6 @@ std::size_t place_of(const FigureInfo& info, const char* what, const std::string
                   fmt::join(shown, ", ")));
 }
 
-/// Whether any two policies differ in the measure: one of the full cache has the same value for
-/// all.
-bool tells_policies_apart(const MeasureTable& table) {
-  for (std::size_t b = 0; b < table.budgets.size(); ++b) {
-    for (std::size_t prompt = 0; prompt < table.prompts.size(); ++prompt) {
-      double first = std::numeric_limits<double>::quiet_NaN();
-      for (std::size_t p = 0; p < table.policies.size(); ++p) {
-        const double value = table.value(p, b, prompt);
-        if (!std::isfinite(value)) continue;
-        if (std::isfinite(first) && value != first) return true;
-        first = value;
-      }
-    }
-  }
-  return false;
-}
-
-/// The place of the first measure in which policies differ; 0 where there is none.
-std::size_t first_that_differs(const StudyTable& study, const std::vector<std::string>& measures) {
-  for (std::size_t m = 0; m < measures.size(); ++m) {
-    const int measure = study.measure(measures[m]);
-    for (const std::string& block : blocks_of(study, measure)) {
-      if (tells_policies_apart(measure_table(study, measure, block))) return m;
-    }
-  }
-  return 0;
-}
-
 /// Whether a choice names a measure by head.
 bool is_head_measure(const ChoiceInfo& choice) {
   return choice.name == "x" || choice.name == "y" || choice.name == "colour";
@@ -121,10 +96,11 @@ std::string why_no_study(const Evaluation& evaluation) {
 }
 
 ChoiceInfo study_measure_choice() {
-  return name_choice("measure", "Measure",
-                     "A measure of the study; first: the first in the study file, or, between "
-                     "policies, the first in which they differ",
-                     kFirst);
+  return name_choice(
+      "measure", "Measure",
+      "A measure of the study; first: answers found by the model, else the number "
+      "of a replay that foretold answers best; of heads, the first in the study file",
+      kFirst);
 }
 
 ChoiceInfo head_measure_choice(std::string name, std::string title, std::string tooltip,
@@ -200,10 +176,10 @@ MeasureTable chosen_table(const FigureInput& input, bool by_head, const std::str
   const std::string path = study.path.string();
   if (measures.empty()) throw WorkError(path + ": has no values yet; let the study go on first");
   const std::string& chosen = only.empty() ? input.choice("measure") : only;
-  const std::size_t place = !by_head && chosen == kFirst
-                                ? first_that_differs(study, measures)
-                                : place_of(*input.info, "measure", chosen, measures);
-  const int measure = study.measure(measures[place]);
+  std::string name;
+  if (!by_head && chosen == kFirst) name = first_measure(study).name;
+  if (name.empty()) name = measures[place_of(*input.info, "measure", chosen, measures)];
+  const int measure = study.measure(name);
   const std::vector<std::string> blocks = blocks_of(study, measure);
   MeasureTable table = measure_table(
       study, measure, blocks[place_of(*input.info, "block", input.choice("block"), blocks)]);
@@ -218,7 +194,7 @@ MeasureTable chosen_table(const FigureInput& input, bool by_head, const std::str
 std::size_t chosen_policy(const FigureInput& input, const MeasureTable& table) {
   const std::string& chosen = input.choice("policy");
   if (chosen == kFirst) return 0;
-  // Written in another way it is the same policy.
+  // Two spellings can name one policy: compare the parsed form.
   std::string spec = chosen;
   try {
     spec = parse_policy(chosen).text();
@@ -274,6 +250,29 @@ std::vector<std::string> names_in_study(const FigureInfo& info, const Choices& c
   return names;
 }
 
+Lanes::Lanes(const std::vector<double>& places, std::size_t policies, std::size_t prompts)
+    : policies_(policies), prompts_(std::min<std::size_t>(prompts, kFewestForBootstrap - 1)) {
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    if (places[i] > places[i - 1] && places[i - 1] > 0.0)
+      width_ = std::min(width_, 0.5 * std::log(places[i] / places[i - 1]));
+  }
+}
+
+double Lanes::at(double place, std::size_t policy, std::size_t prompt) const {
+  const auto lane = static_cast<double>(policy * prompts_ + prompt);
+  const auto lanes = static_cast<double>(policies_ * prompts_);
+  return place * std::exp(width_ * ((lane + 0.5) / lanes - 0.5));
+}
+
+std::optional<double> percent_of(const std::string& budget) {
+  double value = 0.0;
+  const char* end = budget.data() + budget.size();
+  const auto [rest, error] = std::from_chars(budget.data(), end, value);
+  if (error != std::errc() || rest + 1 != end || *rest != '%' || !(value > 0.0))
+    return std::nullopt;
+  return value;
+}
+
 std::string budget_text(const std::string& budget) {
   return budget.ends_with('%') ? budget : budget + " entries";
 }
@@ -289,12 +288,42 @@ std::string task_text(const StudyMeasure& measure) {
   return " (task " + measure.task + ", with the policy in the model's own cache)";
 }
 
-std::string unfinished_text(const StudyTable& table) {
-  const long done = table.done();
-  const auto all = static_cast<long>(table.items.size());
-  if (done == all) return {};
-  return fmt::format(" The study is not finished: {} of {} items are done.", format_count(done),
-                     format_count(all));
+std::vector<std::string> prompt_names(const std::vector<std::string>& prompts) {
+  std::vector<std::string> names;
+  std::set<std::string> files, different;
+  for (const std::string& prompt : prompts) {
+    const std::size_t task = prompt.find(": ");
+    std::string name = prompt.substr(task == std::string::npos ? 0 : task + 2);
+    name.erase(0, name.rfind('/') + 1);
+    for (const char* ending : {".h5", ".txt", ".md"}) {
+      if (name.size() > std::string_view(ending).size() && name.ends_with(ending))
+        name.resize(name.size() - std::string_view(ending).size());
+    }
+    files.insert(name.substr(0, name.rfind('#')));
+    different.insert(name);
+    names.push_back(std::move(name));
+  }
+  if (different.size() < prompts.size()) return prompts;
+  // Lines of one file: their numbers.
+  if (files.size() == 1 && prompts.size() > 1) {
+    for (std::string& name : names) name.erase(0, name.rfind('#'));
+  }
+  return names;
+}
+
+std::string closing_text(const FigureInput& input, const std::string& by_default) {
+  const StudyTable& study = *input.evaluation->study;
+  std::string text;
+  if (!by_default.empty() && input.choice("measure") == kFirst) {
+    const FirstMeasure first = first_measure(study);
+    if (first.name == by_default)
+      text = " No measure was chosen: this is " + first.name + ". " + first.why;
+  }
+  const long done = study.done();
+  const auto all = static_cast<long>(study.items.size());
+  if (done == all) return text;
+  return text + fmt::format(" The study is not finished: {} of {} items are done.",
+                            format_count(done), format_count(all));
 }
 
 FigureInfo evaluation_figure(std::string name, std::string title, std::string tooltip,

@@ -3,6 +3,7 @@
 // block size of the file that they show, and the names of these.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,7 @@ Bounds bounds_of(const StudyMeasure& measure);
 std::string why_no_study(const Evaluation& evaluation);
 
 /// The chosen measure at the chosen block size: of those with values by head alone where `by_head`,
-/// else "first" is the first in which policies differ; `only`: not the chosen but this one. Throws
+/// else "first" is first_measure(); `only`: not the chosen but this one. Throws
 /// UsageError for names that the file does not have, with those that it has, and WorkError where no
 /// item with values is done.
 MeasureTable chosen_table(const FigureInput& input, bool by_head = false,
@@ -69,14 +70,34 @@ std::vector<std::string> names_in_study(const FigureInfo& info, const Choices& c
                                         const std::shared_ptr<const Evaluation>& evaluation,
                                         const ChoiceInfo& choice);
 
+/// Where the dots of prompts stand, fewer than kFewestForBootstrap: side by side around their
+/// budget's place on a logarithmic axis, first those of the first policy, over half of the way to
+/// the next budget.
+class Lanes {
+ public:
+  /// `places` of the budgets, ascending; of each policy at most so many prompts.
+  Lanes(const std::vector<double>& places, std::size_t policies, std::size_t prompts);
+  double at(double place, std::size_t policy, std::size_t prompt) const;
+
+ private:
+  double width_ = 0.3;  // of the logarithm
+  std::size_t policies_, prompts_;
+};
+
+/// The number in "25%"; nothing for another budget.
+std::optional<double> percent_of(const std::string& budget);
 /// A budget for a title: "20%", "128 entries".
 std::string budget_text(const std::string& budget);
 /// "12 traces" of a study of replays, "12 prompts" of a task.
 std::string prompts_text(const MeasureTable& table, long count);
 /// The source of the values, for a caption: " (needle, in the model's cache)"; empty for replays.
 std::string task_text(const StudyMeasure& measure);
-/// How far the study is, for a caption; empty where all items are done.
-std::string unfinished_text(const StudyTable& table);
+/// Short names of a table's prompts, all different: without task, folder and ending; of lines of
+/// one file their numbers, "#12".
+std::vector<std::string> prompt_names(const std::vector<std::string>& prompts);
+/// The end of a caption: how far an unfinished study is; before it why the figure shows the measure
+/// `by_default`, where nobody chose one.
+std::string closing_text(const FigureInput& input, const std::string& by_default = "");
 
 /// A catalogue line with the needs of such a figure; `verb` of kvloupe-capture writes the results.
 FigureInfo evaluation_figure(std::string name, std::string title, std::string tooltip,

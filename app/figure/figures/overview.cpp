@@ -733,7 +733,7 @@ Needs needs_with(const Choices& choices) {
   Needs needs;
   if (chosen != nullptr && chosen->from == From::trace) return needs;
   needs.policy = true;
-  needs.all_layers = true;
+  needs.all_layers = needs.beside = true;
   needs.policy_b = chosen != nullptr && chosen->from == From::both_policies;
   needs.step = chosen != nullptr && has_step(*chosen);
   return needs;

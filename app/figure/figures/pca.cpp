@@ -272,7 +272,7 @@ FigureInfo entry() {
       "cache at the step";
   info.topic = Topic::keys;
   info.zoom = Zoom::both;
-  info.needs = {.head = true, .step = true, .policy = true, .scores = true};
+  info.needs = {.head = true, .step = true, .policy = true, .scores = true, .beside = true};
   info.aspect = 1.25;
   info.choices = {{"rope",
                    "RoPE",

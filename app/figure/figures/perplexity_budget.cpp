@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <optional>
 
+#include "analysis/error.h"
 #include "analysis/study/intervals.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
@@ -26,8 +25,13 @@ struct Shown {
 };
 
 Shown shown(const Evaluation& evaluation, const std::string& measure) {
-  if (evaluation.task == Evaluation::Task::needle)
+  if (evaluation.task == Evaluation::Task::needle) {
+    if (measure != "auto") {
+      throw UsageError("figure perplexity-budget: measure=" + measure +
+                       " is of results with perplexity; these are of needles, leave it out");
+    }
     return {"Needles found (%)", "found_percent", "Needles found, in percent", 100.0};
+  }
   if (measure == "loss") {
     return {"Δ loss (nats)", "loss_difference_nats",
             "Mean −log p of a token minus that of the full cache, in nats", 0.0};
@@ -58,33 +62,37 @@ double value_of(const Evaluation& evaluation, const std::string& column, const s
          std::exp(mean_of(evaluation, "full", "full", &EvaluationRun::loss));
 }
 
-/// The numbers of the runs that have one.
-std::vector<double> numbers_of(const Evaluation& evaluation, const std::string& policy,
-                               const std::string& budget, double EvaluationRun::*number) {
+/// The number of one run, as value_of() of all.
+double value_of(const EvaluationRun& run, const std::string& column) {
+  if (column == "found_percent") return 100.0 * run.correct;
+  if (column == "loss_difference_nats") return run.loss_difference;
+  if (column == "kl_nats") return run.kl;
+  if (column == "same_top1_percent") return 100.0 * run.same_top1;
+  return std::exp(run.loss) - std::exp(run.loss - run.loss_difference);
+}
+
+/// The known numbers of a policy's runs at a budget, one of each prompt.
+std::vector<double> numbers_of(const Evaluation& evaluation, const std::string& column,
+                               const std::string& policy, const std::string& budget) {
   std::vector<double> numbers;
   for (const EvaluationRun& run : evaluation.runs) {
-    if (run.policy == policy && run.budget == budget && std::isfinite(run.*number))
-      numbers.push_back(run.*number);
+    if (run.policy != policy || run.budget != budget) continue;
+    if (const double value = value_of(run, column); std::isfinite(value)) numbers.push_back(value);
   }
   return numbers;
 }
 
-/// The 95 % interval of value_of() over other prompts of the kind; nothing with fewer than two
-/// prompts.
-std::optional<MeanInterval> interval_of(const Evaluation& evaluation, const std::string& column,
-                                        const std::string& policy, const std::string& budget) {
-  const bool found = column == "found_percent", top1 = column == "same_top1_percent";
-  const std::vector<double> numbers =
-      numbers_of(evaluation, policy, budget,
-                 found                 ? &EvaluationRun::correct
-                 : top1                ? &EvaluationRun::same_top1
-                 : column == "kl_nats" ? &EvaluationRun::kl
-                                       : &EvaluationRun::loss_difference);
-  if (numbers.size() < 2) return std::nullopt;
-  MeanInterval interval = found ? mean_interval(numbers) : bootstrap_mean(numbers);
-  const double factor = found || top1 ? 100.0 : 1.0;
+/// The 95 % interval of value_of() over other prompts of the kind.
+MeanInterval interval_of(const Evaluation& evaluation, const std::string& column,
+                         const std::string& policy, const std::string& budget) {
+  const bool of_losses = column == "perplexity_difference";
+  std::vector<double> numbers =
+      numbers_of(evaluation, of_losses ? "loss_difference_nats" : column, policy, budget);
+  const double factor = column.ends_with("percent") ? 100.0 : 1.0;
+  for (double& number : numbers) number /= factor;
+  MeanInterval interval = mean_interval(numbers, column == "found_percent");
   for (double* one : {&interval.mean, &interval.low, &interval.high}) *one *= factor;
-  if (column != "perplexity_difference") return interval;
+  if (!of_losses) return interval;
   // Perplexities differ by the full cache's, times e to the difference of the losses, less 1.
   const double full = mean_of(evaluation, "full", "full", &EvaluationRun::loss);
   const double more = mean_of(evaluation, policy, budget, &EvaluationRun::loss) - full;
@@ -93,16 +101,6 @@ std::optional<MeanInterval> interval_of(const Evaluation& evaluation, const std:
   };
   return MeanInterval{difference(interval.mean), difference(interval.low),
                       difference(interval.high)};
-}
-
-/// The number in "25%"; nothing for a count.
-std::optional<double> percent_of(const std::string& budget) {
-  double value = 0.0;
-  const char* end = budget.data() + budget.size();
-  const auto [rest, error] = std::from_chars(budget.data(), end, value);
-  if (error != std::errc() || rest + 1 != end || *rest != '%' || !(value > 0.0))
-    return std::nullopt;
-  return value;
 }
 
 /// The place of a budget: in percent of the prompt if any is written so, else in entries.
@@ -127,12 +125,20 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   };
   std::stable_sort(budgets.begin(), budgets.end(),
                    [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  std::vector<double> places;
+  for (const std::string& budget : budgets) places.push_back(place(budget));
+  const std::ptrdiff_t prompts =
+      std::count_if(evaluation.runs.begin(), evaluation.runs.end(),
+                    [](const EvaluationRun& run) { return run.budget == "full"; });
+  const Lanes lanes(places, evaluation.policies().size() - 1, static_cast<std::size_t>(prompts));
   LinePanels::Panel panel;
   ValueRange x, y;
   int look = 0;
+  bool has_dots = false;
   for (const std::string& policy : evaluation.policies()) {
     if (policy == "full") continue;
     LinePanels::Line line{.name = policy, .look = look++, .marked = true};
+    LinePanels::Line dots{.look = line.look, .thin = true, .marks_only = true, .id = policy};
     LinePanels::Band band;
     band.look = line.look;
     band.low_id = policy + ", low_95";
@@ -143,19 +149,33 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       line.points.push_back({place(budget), value});
       x.add(line.points.back().x);
       y.add(value);
-      const auto interval = interval_of(evaluation, what.measure, policy, budget);
-      if (!interval) continue;
+      const std::vector<double> numbers = numbers_of(evaluation, what.measure, policy, budget);
+      if (numbers.size() < kFewestForBootstrap) {
+        for (std::size_t i = 0; i < numbers.size(); ++i) {
+          dots.points.push_back(
+              {lanes.at(line.points.back().x, static_cast<std::size_t>(line.look), i), numbers[i]});
+          x.add(dots.points.back().x);
+          y.add(numbers[i]);
+        }
+        continue;
+      }
+      const MeanInterval interval = interval_of(evaluation, what.measure, policy, budget);
       band.x.push_back(line.points.back().x);
-      band.low.push_back(interval->low);
-      band.high.push_back(interval->high);
-      y.add(interval->low);
-      y.add(interval->high);
+      band.low.push_back(interval.low);
+      band.high.push_back(interval.high);
+      y.add(interval.low);
+      y.add(interval.high);
     }
     if (line.points.empty()) continue;
     panel.lines.push_back(std::move(line));
+    has_dots |= !dots.points.empty();
+    if (!dots.points.empty()) panel.lines.push_back(std::move(dots));
     if (!band.x.empty()) panel.bands.push_back(std::move(band));
   }
   mark_chance(panel, evaluation.policies());
+  for (LinePanels::Line& line : panel.lines) {
+    if (line.marks_only) line.id += ", each prompt";
+  }
   y.add(what.of_full);
   const bool of_hundred = what.of_full > 0.0;
   if (of_hundred) y.add(0.0);
@@ -164,6 +184,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                    AxisScale::log);
   panel.y = y_axis(what.label, of_hundred ? within(y.padded(), kPercent) : y.padded());
   panel.y_grid = true;
+  const std::string dots = has_dots ? " Dots: each prompt, where there are fewer than 10." : "";
   const std::string intervals =
       panel.bands.empty() ? ""
       : evaluation.task == Evaluation::Task::needle
@@ -179,34 +200,33 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->panels.push_back(std::move(panel));
   figure->x_measure = percent ? "budget_percent" : "budget_entries";
   figure->y_measure = what.measure;
-  const std::ptrdiff_t prompts =
-      std::count_if(evaluation.runs.begin(), evaluation.runs.end(),
-                    [](const EvaluationRun& run) { return run.budget == "full"; });
   figure->caption_text = fmt::format(
       "{}, with each policy in the model's own cache{}, by budget; dashed: the full cache, which "
       "ran {} prompt{}.{}",
       what.in_words, evaluation.model.empty() ? "" : " (" + evaluation.model + ")", prompts,
-      prompts == 1 ? "" : "s", intervals);
+      prompts == 1 ? "" : "s", dots + intervals);
   return figure;
 }
 
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info =
-      evaluation_figure("perplexity-budget", "Perplexity or needles by budget",
-                        "Quality of the model with each policy in its cache: perplexity minus the "
-                        "full cache's (after CAOTE table 4; it may be negative), or, for "
-                        "results with needles, the share found; each with its 95 % interval");
+  FigureInfo info = evaluation_figure(
+      "perplexity-budget", "Perplexity or needles by budget",
+      "Quality of the model with each policy in its cache: perplexity minus the "
+      "full cache's (after CAOTE table 4; it may be negative), or, for "
+      "results with needles, the share found; each with its 95 % interval, or with the "
+      "prompts where they are fewer than 10");
   info.topic = Topic::model_cache;
   info.aspect = 1.4;
   ChoiceInfo measure;
   measure.name = "measure";
   measure.title = "Measure";
   measure.tooltip =
-      "For results with perplexity: the difference of the perplexity or of the loss, KL from the "
-      "full cache's distributions, or how often the most probable token is the same";
-  measure.values = {"perplexity", "loss", "kl", "top1"};
+      "Of results with perplexity: the difference of the perplexity (auto) or of the loss, KL from "
+      "the full cache's distributions, or how often the most probable token is the same. auto, of "
+      "results with needles: the share found";
+  measure.values = {"auto", "perplexity", "loss", "kl", "top1"};
   info.choices = {measure};
   info.compute = compute;
   return info;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "analysis/replay/budget_entries.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/stage_comparison.h"
@@ -71,7 +72,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   std::vector<WantedReplay> wanted;
   std::vector<int> budgets;
   for (const Budget& budget : chosen_budgets(input)) {
-    budgets.push_back(budget.resolve(input.trace->run().prompt_length));
+    budgets.push_back(budget_entries(budget, *input.trace, what.with));
     for (WantedReplay& one : wanted_of(what)) {
       one.budget = budget;
       wanted.push_back(std::move(one));

@@ -341,7 +341,7 @@ class PolicyDiff final : public Figure {
     }
     std::vector<std::string> names;
     for (const HeadIndex& one : heads) names.push_back(fmt::format("{}.{}", one.layer, one.head));
-    return name_axis(std::move(names), "Layer.head");
+    return name_axis(std::move(names), "Layer, head");
   }
 
   /// Hairlines between rows, bolder between layers.

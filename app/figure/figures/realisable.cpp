@@ -36,7 +36,7 @@ Wanted wanted_of(const FigureInput& input) {
   wanted.how = input.choice("how");
   // A page larger than the budget would leave nothing: the largest that fits, as the legend says.
   wanted.page = std::min(static_cast<int>(chosen_number(input, "page")),
-                         budget_entries(input.budget, *input.trace, parse_policy("full")));
+                         budget_entries(input.budget, *input.trace));
   for (const PolicySpec& policy : chosen_policies(input)) {
     if (keeps_everything(policy)) continue;
     try {

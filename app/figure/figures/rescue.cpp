@@ -262,7 +262,7 @@ class Rescue final : public Figure {
       panel.title = std::move(title);
       panel.x = std::move(x);
       panel.x_grid = true;
-      panel.y = name_axis(names, "Layer.head");
+      panel.y = name_axis(names, "Layer, head");
       grid.panels.push_back(std::move(panel));
     };
     // A logit may fall as well.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "analysis/replay/budget_entries.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
@@ -56,13 +57,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   for (const Budget& budget : budgets) {
     double sum = 0.0;
     for (std::size_t t = 0; t < input.traces.size(); ++t) {
-      const double entries = budget.resolve(lengths[t]);
+      const double entries = budget_entries(budget, *input.traces[t]);
       const double share = 100.0 * std::min(1.0, entries / most[t]);
       each[t].points.push_back({entries, share});
       sum += share;
       range.add(entries);
     }
-    mean.points.push_back({static_cast<double>(budget.resolve(lengths.front())),
+    mean.points.push_back({static_cast<double>(budget_entries(budget, *input.trace)),
                            sum / static_cast<double>(lengths.size())});
   }
   for (std::size_t t = 0; input.traces.size() > 1 && t < each.size(); ++t) {

@@ -135,7 +135,7 @@ FigureInfo entry() {
       "By the role of the query heads (figure roles): entries kept after the step, and the share "
       "of the last query's attention, as with the full cache, that goes to evicted tokens";
   info.topic = Topic::kept;
-  info.needs = {.step = true, .comparison = true};
+  info.needs = {.step = true, .beside = true, .comparison = true};
   info.width_mm = 120.0;
   info.aspect = 2.0;
   info.compute = compute;

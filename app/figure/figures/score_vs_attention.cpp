@@ -297,7 +297,7 @@ FigureInfo entry() {
       "heads. A policy that foretells attention has Spearman's rank correlation ρ = 1; equal "
       "values share their rank. As a map of all heads: overview, score_attention_correlation";
   info.topic = Topic::attention;
-  info.needs = {.head = true, .step = true, .policy = true, .scores = true};
+  info.needs = {.head = true, .step = true, .policy = true, .scores = true, .beside = true};
   info.aspect = 1.3;
   info.choices = {
       {"scores", "Scores", "The ranks of the scores, or the scores themselves", {"rank", "value"}},

@@ -1,12 +1,11 @@
-// A measure of a study against the budget: each policy's mean over the prompts, with the band in
-// which the bootstrap over prompts finds it.
+// A measure of a study against the budget: each policy's mean over the prompts, with its interval,
+// or with the prompts themselves where they are few.
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <optional>
+#include <span>
 
 #include "analysis/error.h"
 #include "analysis/study/intervals.h"
@@ -50,15 +49,6 @@ class StudyBudget final : public Figure {
   std::string caption() const override { return caption_text; }
 };
 
-/// The number in "25%"; nothing for a count.
-std::optional<double> percent_of(const std::string& budget) {
-  double value = 0.0;
-  const char* end = budget.data() + budget.size();
-  const auto [rest, error] = std::from_chars(budget.data(), end, value);
-  if (error != std::errc() || rest + 1 != end || *rest != '%') return std::nullopt;
-  return value;
-}
-
 /// Places of the budgets: percent of the prompt if all are written so, else mean entries.
 std::vector<double> places_of(const MeasureTable& table, bool percent) {
   std::vector<double> places;
@@ -67,40 +57,34 @@ std::vector<double> places_of(const MeasureTable& table, bool percent) {
       places.push_back(*percent_of(table.budgets[b]));
       continue;
     }
-    double sum = 0.0, count = 0.0;
-    for (std::size_t prompt = 0; prompt < table.prompts.size(); ++prompt) {
-      const double entries = table.entries[b * table.prompts.size() + prompt];
-      if (!std::isfinite(entries)) continue;
-      sum += entries;
-      ++count;
-    }
-    places.push_back(sum / count);
+    const std::span<const double> entries(table.entries);
+    places.push_back(
+        student_mean(entries.subspan(b * table.prompts.size(), table.prompts.size())).mean);
   }
   return places;
 }
 
-/// The known values of a policy at a budget, or their differences from the first policy's.
-std::vector<double> known_values(const MeasureTable& table, std::size_t policy, std::size_t budget,
-                                 bool difference) {
-  std::vector<double> values;
+/// The values of a policy at a budget on the prompts that have one; of a difference, beside them
+/// those of the first policy, on prompts that have both.
+struct Values {
+  std::vector<double> own, firsts;
+};
+Values known_values(const MeasureTable& table, std::size_t policy, std::size_t budget,
+                    bool difference) {
+  Values values;
   for (std::size_t prompt = 0; prompt < table.prompts.size(); ++prompt) {
-    double value = table.value(policy, budget, prompt);
-    if (difference) value -= table.value(0, budget, prompt);
-    if (std::isfinite(value)) values.push_back(value);
+    const double value = table.value(policy, budget, prompt);
+    const double first = difference ? table.value(0, budget, prompt) : 0.0;
+    if (!std::isfinite(value) || !std::isfinite(first)) continue;
+    values.own.push_back(value);
+    values.firsts.push_back(first);
   }
   return values;
 }
 
-std::optional<double> mean_known(const std::vector<double>& values) {
-  double sum = 0.0;
-  long count = 0;
-  for (const double value : values) {
-    if (!std::isfinite(value)) continue;
-    sum += value;
-    ++count;
-  }
-  if (count == 0) return std::nullopt;
-  return sum / static_cast<double>(count);
+bool are_hits(const std::vector<double>& values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](double value) { return value == 0.0 || value == 1.0; });
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
@@ -124,67 +108,93 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   LinePanels::Panel panel;
   ValueRange x, y;
   std::size_t fewest = table.prompts.size(), most = 0;
+  std::vector<double> sorted;
+  for (const std::size_t b : order) sorted.push_back(at[b]);
+  const Lanes lanes(sorted, table.policies.size(), table.prompts.size());
+  bool hits = true;  // whether the bands are of shares of prompts
   for (std::size_t p = difference ? 1 : 0; p < table.policies.size(); ++p) {
     LinePanels::Line line{.name = table.policies[p], .look = static_cast<int>(p), .marked = true};
+    LinePanels::Line dots{
+        .look = line.look, .thin = true, .marks_only = true, .id = table.policies[p]};
     LinePanels::Band band;
     band.look = line.look;
     for (const std::size_t b : order) {
       progress.check();
-      const std::vector<double> values = known_values(table, p, b, difference);
-      if (values.empty()) continue;
-      const MeanInterval one = bootstrap_mean(values);
-      figure->places.push_back({table.policies[p], table.budgets[b], at[b], values.size(), one});
-      fewest = std::min(fewest, values.size());
-      most = std::max(most, values.size());
+      const Values values = known_values(table, p, b, difference);
+      if (values.own.empty()) continue;
+      const MeanInterval one = difference
+                                   ? paired_interval(values.own, values.firsts, measure.share)
+                                   : mean_interval(values.own, measure.share);
+      figure->places.push_back(
+          {table.policies[p], table.budgets[b], at[b], values.own.size(), one});
+      fewest = std::min(fewest, values.own.size());
+      most = std::max(most, values.own.size());
       line.points.push_back({at[b], one.mean});
+      x.add(at[b]);
+      if (values.own.size() < kFewestForBootstrap) {
+        for (std::size_t i = 0; i < values.own.size(); ++i) {
+          dots.points.push_back({lanes.at(at[b], p, i), values.own[i] - values.firsts[i]});
+          x.add(dots.points.back().x);
+          y.add(dots.points.back().y);
+        }
+        continue;
+      }
+      hits &= measure.share && are_hits(values.own) && are_hits(values.firsts);
       band.x.push_back(at[b]);
       band.low.push_back(one.low);
       band.high.push_back(one.high);
-      x.add(at[b]);
       y.add(one.low);
       y.add(one.high);
     }
     if (line.points.empty()) continue;
     panel.lines.push_back(std::move(line));
-    panel.bands.push_back(std::move(band));
+    if (!dots.points.empty()) panel.lines.push_back(std::move(dots));
+    if (!band.x.empty()) panel.bands.push_back(std::move(band));
   }
   if (panel.lines.empty()) {
     throw WorkError(fmt::format("figure study-budget: no value of measure {} is known{}",
                                 table.measure, difference ? " for two policies" : ""));
   }
   mark_chance(panel, table.policies);
-  const std::optional<double> full = mean_known(table.full);
-  const std::optional<double> level = difference ? 0.0 : full;
-  if (level) {
-    panel.levels.push_back({*level, ""});
-    y.add(*level);
+  const double level = difference ? 0.0 : student_mean(table.full).mean;
+  if (std::isfinite(level)) {
+    panel.levels.push_back({level, ""});
+    y.add(level);
   }
   panel.x = x_axis(percent ? "Budget (% of the prompt)" : "Budget N (entries)", x.padded_log(),
                    AxisScale::log);
   panel.y = y_axis((difference ? "Δ " : "") + axis_text(measure),
                    difference ? y.padded() : within(y.padded(), bounds_of(measure)));
   panel.y_grid = true;
-  figure->lines.legend = panel.lines.size() > kMostNamesAtEnds ||
-                         std::any_of(panel.lines.begin(), panel.lines.end(), [](const auto& line) {
-                           return line.name.size() > kLongestNameAtEnd;
-                         });
+  const auto names_too_long = [](const auto& line) { return line.name.size() > kLongestNameAtEnd; };
+  figure->lines.legend = table.policies.size() - (difference ? 1 : 0) > kMostNamesAtEnds ||
+                         std::any_of(panel.lines.begin(), panel.lines.end(), names_too_long);
+  const std::string things = measure.task == kReplayTask ? "traces" : "prompts";
+  std::string intervals;
+  if (fewest < kFewestForBootstrap)
+    intervals = " Dots: each of the " + things + ", where too few are known for an interval.";
+  if (!panel.bands.empty() && hits) {
+    intervals += fmt::format(" Bands: 95 % intervals of {} ({}).",
+                             difference ? "differences of paired shares" : "shares",
+                             difference ? "Newcombe 1998" : "Wilson 1927");
+  } else if (!panel.bands.empty()) {
+    intervals += fmt::format(
+        " Bands: 95 % of {} bootstrap resamples of the {}, the same for all policies{}.",
+        format_count(kResamples), things, difference ? ", so that the differences are paired" : "");
+  }
   figure->lines.panels.push_back(std::move(panel));
   figure->x_name = percent ? "budget_percent" : "budget_entries";
   figure->y_name = table.measure + (difference ? "_difference" : "_mean");
   figure->caption_text = fmt::format(
-      "{}{}{}, by budget: mean over {}{}{}. Bands: 95 % of {} bootstrap resamples of the {}, the "
-      "same for all policies{}.{}{}",
-      measure.title,
+      "{}{}{}, by budget: mean over {}{}{}.{}{}{}", measure.title,
       difference ? " less that of " + table.policies.front() + " on the same prompt" : "",
       task_text(measure), fewest < most ? format_count(static_cast<long>(fewest)) + " to " : "",
       prompts_text(table, static_cast<long>(most)),
-      table.block == "capture" ? "" : ", block " + table.block, format_count(kResamples),
-      prompts_text(table, 2).substr(format_count(2).size() + 1),
-      difference ? ", so that the differences are paired" : "",
-      difference ? " Dashed: " + table.policies.front() + "."
-      : level    ? " Dashed: the full cache."
-                 : "",
-      unfinished_text(*input.evaluation->study));
+      table.block == "capture" ? "" : ", block " + table.block, intervals,
+      difference             ? " Dashed: " + table.policies.front() + "."
+      : std::isfinite(level) ? " Dashed: the full cache."
+                             : "",
+      closing_text(input, table.measure));
   return figure;
 }
 
@@ -194,7 +204,9 @@ FigureInfo entry() {
   FigureInfo info = study_figure(
       "study-budget", "Measure by budget, over prompts",
       "A measure of a study against the budget: for each policy the mean over the prompts with "
-      "its 95 % bootstrap band (Efron 1979), or the paired difference from the first policy");
+      "its 95 % interval (of shares Wilson's, else the bootstrap's), or with each prompt where "
+      "they "
+      "are fewer than 10; or the paired difference from the first policy");
   info.aspect = 1.4;
   ChoiceInfo show{"show",
                   "Show",

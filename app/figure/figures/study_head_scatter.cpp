@@ -101,13 +101,15 @@ class StudyHeadScatter final : public PanelFigure {
   std::string caption() const override { return caption_text; }
 
  private:
+  /// Whether it stands for enough prompts: of fewer, bars would hide the points.
+  static bool has_interval(const StudentMean& mean) { return mean.count >= kFewestForBootstrap; }
   static std::string name_of(const Point3& one) {
     return one.head.head >= 0 ? fmt::format("{}.{}", one.head.layer, one.head.head)
                               : fmt::format("{}", one.head.layer);
   }
   static std::string mean_text(const StudyMeasure& measure, const StudentMean& mean) {
     std::string text = measure.title + " " + format_number(mean.mean);
-    if (mean.count > 1)
+    if (has_interval(mean))
       text += fmt::format(" ({} to {})", format_number(mean.low), format_number(mean.high));
     return text;
   }
@@ -131,8 +133,8 @@ class StudyHeadScatter final : public PanelFigure {
     };
     for (const Point3& one : heads) {
       if (!axes.plot.contains(axes.to_page(one.x.mean, one.y.mean))) continue;
-      if (one.x.count > 1) line(one.x.low, one.y.mean, one.x.high, one.y.mean);
-      if (one.y.count > 1) line(one.x.mean, one.y.low, one.x.mean, one.y.high);
+      if (has_interval(one.x)) line(one.x.low, one.y.mean, one.x.high, one.y.mean);
+      if (has_interval(one.y)) line(one.x.mean, one.y.low, one.x.mean, one.y.high);
     }
     if (crosses.verbs.empty()) return lines;
     crosses.stroke = Stroke{
@@ -158,8 +160,8 @@ class StudyHeadScatter final : public PanelFigure {
     // With the intervals; on a logarithmic axis an interval may begin near 0, and is cut.
     const auto add = [](ValueRange& values, const StudentMean& mean, bool log) {
       values.add(mean.mean);
-      values.add(mean.high);
-      if (!log) values.add(mean.low);
+      if (has_interval(mean)) values.add(mean.high);
+      if (has_interval(mean) && !log) values.add(mean.low);
     };
     for (const Point3& one : heads) {
       add(along_x, one.x, log_x);
@@ -262,19 +264,21 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
   const double rho = spearman(xs, ys);
   figure->caption_text = fmt::format(
-      "{} {} as points: {} against {}, {}, budget {}{}; means over the prompts, lines: their 95 % "
-      "intervals (Student). Colour: {}. Named (layer.head): the highest, where there is room. "
+      "{} {} as points: {} against {}, {}, budget {}{}; means over the prompts{}. Colour: {}. "
+      "Named (layer.head): the highest, where there is room. "
       "Spearman’s ρ over the {}: {}.{}",
       format_count(static_cast<long>(figure->heads.size())),
       figure->heads.front().head.head >= 0 ? "heads" : "layers",
       measured_text(figure->y, of_y, y_means), measured_text(figure->x, of_x, x_means),
       of_x.table.policies[of_x.policy], budget_text(of_x.table.budgets[of_x.budget]),
       of_x.table.block == "capture" ? "" : ", block " + of_x.table.block,
+      of_x.table.prompts.size() < kFewestForBootstrap ? ", too few for intervals"
+                                                      : ", lines: their 95 % intervals (Student)",
       by_layer ? "the layer" : figure->colour.title,
       figure->heads.front().head.head >= 0 ? "heads" : "layers",
       std::isfinite(rho) ? fmt::format("{}{:.2f}", rho < 0.0 ? "−" : "", std::abs(rho))
                          : "not known",
-      unfinished_text(study));
+      closing_text(input));
   return figure;
 }
 
@@ -284,7 +288,7 @@ FigureInfo entry() {
   FigureInfo info = study_figure(
       "head-scatter", "Heads by two measures",
       "Every head as a point: two measures of a study, means over its prompts with 95 % intervals "
-      "(Student), and a third as the colour. A click selects the head");
+      "(Student, from 10 prompts on), and a third as the colour. A click selects the head");
   info.unfit = why_no_heads;
   info.limits = true;
   info.zoom = Zoom::both;

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "analysis/error.h"
+#include "analysis/study/intervals.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
 #include "app/figure/panel_figure.h"
@@ -44,8 +45,14 @@ class StudyHeads final : public PanelFigure {
   std::vector<std::string> prompts;
   std::string caption_text;
 
-  double natural_height(const DrawRequest& /*request*/) const override {
-    return std::clamp(6.0 * static_cast<double>(rows.size()), 90.0, 380.0) + 40.0;
+  double natural_height(const DrawRequest& request) const override {
+    constexpr double kLongest = 60.0;  // of the prompts' names, which may read upwards
+    double names = 0.0;
+    for (const std::string& name : prompt_names(prompts)) {
+      names = std::max(names, request.style.fonts->width(name, Font::regular, request.style.small));
+    }
+    return std::clamp(6.0 * static_cast<double>(rows.size()), 90.0, 380.0) + 35.0 +
+           std::min(names, kLongest);
   }
 
   void draw_panels(Scene& scene, const DrawRequest& request,
@@ -94,6 +101,9 @@ class StudyHeads final : public PanelFigure {
   std::string caption() const override { return caption_text; }
 
  private:
+  /// Whether the prompts are too few for quartiles.
+  bool few() const { return prompts.size() < kFewestForBootstrap; }
+
   ValueRange range() const {
     ValueRange range;
     for (const Row& row : rows) range.add(row.values);
@@ -117,9 +127,7 @@ class StudyHeads final : public PanelFigure {
     const bool heads = !rows.empty() && rows.front().head.head >= 0;
     PanelGrid grid{.columns = 2, .right = colour_bar_width(request.style, scale(request), 80.0)};
     Panel map{.title = "Values"};
-    std::vector<std::string> numbers;
-    for (std::size_t p = 0; p < prompts.size(); ++p) numbers.push_back(std::to_string(p));
-    map.x = name_axis(numbers, measure.task == kReplayTask ? "Trace" : "Prompt");
+    map.x = name_axis(prompt_names(prompts), measure.task == kReplayTask ? "Trace" : "Prompt");
     map.y = name_axis(names, heads ? "Head, by its mean" : "Layer, by its mean");
     map.is_map = true;
     Panel spread;
@@ -133,6 +141,11 @@ class StudyHeads final : public PanelFigure {
 
   void draw_spread(Scene& scene, const Style& style, const Axes& axes) const {
     SeriesLook look{.colour = style.colours.retained};
+    SeriesLook dots = look;
+    dots.filled = false;
+    const double row_height =
+        axes.plot.height / static_cast<double>(std::max<std::size_t>(1, rows.size()));
+    const double mark = std::clamp(0.8 * row_height, 1.2, 3.6);
     std::vector<Point> means;
     Path ranges;
     for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -140,7 +153,9 @@ class StudyHeads final : public PanelFigure {
       if (row.box.count == 0) continue;
       const double at = static_cast<double>(r) + 0.5;
       means.push_back({row.mean, at});
-      if (rows.size() <= kMostBoxes) {
+      if (few()) {
+        add_strip(scene, style, axes, static_cast<double>(r), row.values, dots, false, mark);
+      } else if (rows.size() <= kMostBoxes) {
         add_box(scene, style, axes, static_cast<double>(r), row.box, look, false);
       } else {
         const auto [least, greatest] = std::minmax_element(
@@ -154,9 +169,7 @@ class StudyHeads final : public PanelFigure {
       scene.add(std::move(ranges));
     }
     SeriesLook mean{.colour = style.colours.ink, .shape = MarkerShape::star};
-    const double row_height =
-        axes.plot.height / static_cast<double>(std::max<std::size_t>(1, rows.size()));
-    add_dots(scene, style, axes, means, mean, std::clamp(0.8 * row_height, 1.2, 3.6));
+    add_dots(scene, style, axes, means, mean, few() ? 0.8 * mark : mark);
   }
 };
 
@@ -243,10 +256,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       by_mean ? "the largest mean first" : "in the study's order", table.policies[policy],
       budget_text(table.budgets[budget]), table.block == "capture" ? "" : ", block " + table.block,
       of_heads ? "heads" : "layers", figure->measure.task == kReplayTask ? "traces" : "prompts",
-      figure->rows.size() <= kMostBoxes
+      prompts < kFewestForBootstrap ? "dots, "
+      : figure->rows.size() <= kMostBoxes
           ? "box: quartiles and median, whiskers within 1.5 interquartile ranges, "
           : "line: range, ",
-      unstable_text(figure->rows), unfinished_text(*input.evaluation->study));
+      unstable_text(figure->rows), closing_text(input));
   return figure;
 }
 

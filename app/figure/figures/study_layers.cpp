@@ -27,10 +27,12 @@ namespace {
 struct PolicyValues {
   std::string policy;
   int look = 0;
-  std::string chance = {};           // its name as a line of chance; empty: another policy
-  std::vector<double> prompts;       // [prompts] mean over the heads
-  std::optional<MeanInterval> mean;  // over the prompts
+  std::string chance = {};      // its name as a line of chance; empty: another policy
+  std::vector<double> prompts;  // [prompts] mean over the heads
+  MeanInterval mean;            // over the prompts
+  bool few = false;             // fewer prompts than an interval takes: they are drawn themselves
   std::vector<std::optional<MeanInterval>> layers;  // [L] mean over the prompts
+  std::vector<std::vector<double>> layer_prompts;   // [L] of each prompt
 };
 
 SeriesLook look_of(const Style& style, const PolicyValues& one) {
@@ -57,8 +59,13 @@ class StudyLayers final : public PanelFigure {
     for (const PolicyValues& one : policies) {
       for (const double value : one.prompts) add(value);
       for (const auto& layer : one.layers) {
-        if (!layer) continue;
-        for (const double value : {layer->low, layer->mean, layer->high}) add(value);
+        if (!layer || one.few) continue;
+        add(layer->low);
+        add(layer->high);
+      }
+      for (const auto& layer : one.layer_prompts) {
+        if (!one.few) break;
+        for (const double value : layer) add(value);
       }
     }
     all.lines.push_back(std::move(line));
@@ -88,10 +95,7 @@ class StudyLayers final : public PanelFigure {
         csv.row({std::string_view(one.policy), "", std::string_view(prompts[p]), one.prompts[p],
                  none, none});
       }
-      if (one.mean) {
-        csv.row(
-            {std::string_view(one.policy), "", "", one.mean->mean, one.mean->low, one.mean->high});
-      }
+      csv.row({std::string_view(one.policy), "", "", one.mean.mean, one.mean.low, one.mean.high});
     }
   }
 
@@ -131,6 +135,19 @@ class StudyLayers final : public PanelFigure {
     return grid;
   }
 
+  static void add_layer_prompts(Scene& scene, const Style& style, const Axes& axes,
+                                const PolicyValues& one, SeriesLook look) {
+    constexpr double kDot = 2.0;
+    std::vector<Point> dots;
+    for (std::size_t l = 0; l < one.layer_prompts.size(); ++l) {
+      for (const double value : one.layer_prompts[l])
+        dots.push_back({static_cast<double>(l) + 0.5, value});
+    }
+    look.colour = look.colour.with_alpha(0.55);
+    look.filled = false;
+    add_dots(scene, style, axes, dots, look, kDot);
+  }
+
   void draw_layers(Scene& scene, const Style& style, const Axes& axes) const {
     for (const bool band : {true, false}) {  // bands hide no line
       for (const PolicyValues& one : policies) {
@@ -145,7 +162,9 @@ class StudyLayers final : public PanelFigure {
           line.push_back({x.back(), one.layers[l]->mean});
         }
         if (x.empty()) continue;
-        if (band) {
+        if (band && one.few) {
+          add_layer_prompts(scene, style, axes, one, look);
+        } else if (band) {
           add_band(scene, axes, x, low, high, look.colour.with_alpha(0.18));
         } else if (!look.marked) {
           add_line(scene, axes, line, look);
@@ -161,28 +180,26 @@ class StudyLayers final : public PanelFigure {
       const PolicyValues& one = policies[p];
       const SeriesLook look = look_of(style, one);
       add_strip(scene, style, axes, static_cast<double>(p), one.prompts, look);
-      if (!one.mean) continue;
       const double middle = static_cast<double>(p) + 0.5;
       // On a logarithmic axis an interval from 0 begins at the foot.
       const double foot = std::min(axes.y.first, axes.y.last);
-      if (one.mean->mean < foot) continue;
-      scene.add(make_line(axes.to_page(middle, std::max(one.mean->low, foot)),
-                          axes.to_page(middle, one.mean->high), style.colours.ink, 1.4));
-      scene.add(make_line(axes.to_page(middle - 0.3, one.mean->mean),
-                          axes.to_page(middle + 0.3, one.mean->mean), style.colours.ink, 1.0));
+      if (one.mean.mean < foot) continue;
+      if (!one.few) {
+        scene.add(make_line(axes.to_page(middle, std::max(one.mean.low, foot)),
+                            axes.to_page(middle, one.mean.high), style.colours.ink, 1.4));
+      }
+      scene.add(make_line(axes.to_page(middle - 0.3, one.mean.mean),
+                          axes.to_page(middle + 0.3, one.mean.mean), style.colours.ink, 1.0));
     }
   }
 };
 
-std::optional<MeanInterval> interval(std::vector<double> values) {
+void keep_known(std::vector<double>& values) {
   std::erase_if(values, [](double value) { return !std::isfinite(value); });
-  if (values.empty()) return std::nullopt;
-  return bootstrap_mean(values);
 }
 
-/// For each layer the mean over its heads on each prompt, and the mean of these over the prompts.
-std::vector<std::optional<MeanInterval>> by_layer(const HeadMeasureTable& heads,
-                                                  std::size_t prompts) {
+/// For each layer the known means over its heads, one of each prompt.
+std::vector<std::vector<double>> by_layer(const HeadMeasureTable& heads, std::size_t prompts) {
   std::map<int, std::vector<double>> sums, counts;
   for (std::size_t h = 0; h < heads.heads.size(); ++h) {
     std::vector<double>& sum = sums[heads.heads[h].layer];
@@ -196,13 +213,14 @@ std::vector<std::optional<MeanInterval>> by_layer(const HeadMeasureTable& heads,
       ++count[p];
     }
   }
-  std::vector<std::optional<MeanInterval>> layers;
+  std::vector<std::vector<double>> layers;
   constexpr int kMostLayers = 10'000;  // more than any model has
   for (auto& [layer, sum] : sums) {
     if (layer < 0 || layer >= kMostLayers) continue;
     for (std::size_t p = 0; p < prompts; ++p) sum[p] /= counts[layer][p];  // NaN where none
+    keep_known(sum);
     layers.resize(static_cast<std::size_t>(layer) + 1);
-    layers.back() = interval(sum);
+    layers.back() = std::move(sum);
   }
   return layers;
 }
@@ -224,9 +242,16 @@ std::unique_ptr<const Figure> make_figure(const FigureInput& input, Progress& pr
     one.policy = table.policies[p];
     one.look = static_cast<int>(p);
     one.prompts = table.row(p, budget);
-    one.mean = interval(one.prompts);
-    if (!one.mean) continue;
-    one.layers = by_layer(head_table(study, table, p, budget), table.prompts.size());
+    std::vector<double> known = one.prompts;
+    keep_known(known);
+    if (known.empty()) continue;
+    one.mean = mean_interval(known, figure->measure.share);
+    one.few = known.size() < kFewestForBootstrap;
+    one.layer_prompts = by_layer(head_table(study, table, p, budget), table.prompts.size());
+    for (const std::vector<double>& layer : one.layer_prompts) {
+      one.layers.emplace_back();
+      if (!layer.empty()) one.layers.back() = mean_interval(layer, figure->measure.share);
+    }
     figure->policies.push_back(std::move(one));
   }
   if (!drift) figure->scale = input.choice("scale");
@@ -237,22 +262,28 @@ std::unique_ptr<const Figure> make_figure(const FigureInput& input, Progress& pr
   const std::string things = figure->measure.task == kReplayTask ? "traces" : "prompts";
   const bool layers = std::any_of(figure->policies.begin(), figure->policies.end(),
                                   [](const PolicyValues& one) { return !one.layers.empty(); });
+  const bool few = std::any_of(figure->policies.begin(), figure->policies.end(),
+                               [](const PolicyValues& one) { return one.few; });
   figure->caption_text = fmt::format(
-      "{}{}, budget {}{}, over {}. {}{}. Intervals: 95 % of {} bootstrap resamples of the {}.{}{}",
-      figure->measure.title,
+      "{}{}, budget {}{}, over {}. {}{}.{}{}{}", figure->measure.title,
       drift
           ? ": overlap |A ∩ B| / |A ∪ B| of the sets that a replay on the full run and the run in "
             "the model retain, mean over the steps from the first eviction on"
           : task_text(figure->measure),
       budget_text(table.budgets[budget]), table.block == "capture" ? "" : ", block " + table.block,
       prompts_text(table, static_cast<long>(table.prompts.size())),
-      layers ? "a, by layer, mean over its heads with its interval; b, each of the " + things
+      layers ? "a, by layer, mean over its heads; b, each of the " + things
              : "Each of the " + things,
-      ", and the mean with its interval", format_count(kResamples), things,
+      ", and the mean",
+      few ? " With fewer than 10 " + things + " an interval would be too narrow: dots are the " +
+                things + " themselves."
+          : fmt::format(" Intervals: 95 %, {}of {} bootstrap resamples of the {}.",
+                        figure->measure.share ? "of shares of 0 and 1 Wilson’s, else " : "",
+                        format_count(kResamples), things),
       figure->values_axis().scale == AxisScale::log
           ? " Logarithmic axis; what is not above 0 is left out."
           : "",
-      unfinished_text(study));
+      closing_text(input, drift ? "" : table.measure));
   return figure;
 }
 
@@ -284,7 +315,8 @@ FigureInfo entry() {
   FigureInfo info = study_figure(
       "study-layers", "Measure by layer, over prompts",
       "A measure of a study by layer, mean over its heads, and on each prompt: for each "
-      "policy the mean over the prompts with its 95 % bootstrap interval");
+      "policy the mean over the prompts with its 95 % interval, or the prompts where they are "
+      "fewer than 10");
   info.width_mm = 178.0;
   info.aspect = 2.4;
   info.choices = {study_measure_choice(), study_budget_choice(), study_block_choice(),

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "analysis/error.h"
+#include "analysis/study/intervals.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
 #include "app/figure/panel_figure.h"
@@ -25,7 +26,6 @@ class StudyPrompts final : public PanelFigure {
   StudyMeasure measure;
   std::vector<std::string> policies;  // of the columns; "full" first where the task runs it
   std::vector<std::string> prompts;   // of the rows
-  std::vector<int> numbers;           // [prompts] in the study's order
   std::vector<float> values;          // [prompts,policies]; NaN: not known
   std::vector<int> items;             // [prompts,policies]; −1: none
   std::string caption_text;
@@ -66,12 +66,32 @@ class StudyPrompts final : public PanelFigure {
     const auto found = std::find(items.begin(), items.end(), target.run);
     if (target.run < 0 || found == items.end()) return {};
     const auto cell = static_cast<std::size_t>(found - items.begin());
-    return fmt::format("{}, {}: {} (item {})", prompts[cell / policies.size()],
-                       column_name(policies[cell % policies.size()]),
-                       format_number(static_cast<double>(values[cell])), target.run);
+    // The pointer reads the policy and the prompt's short name from the axes.
+    return fmt::format("{} ({}, item {})", format_number(static_cast<double>(values[cell])),
+                       prompts[cell / policies.size()], target.run);
   }
 
   std::string caption() const override { return caption_text; }
+
+  /// Of a measure that is 0 or 1, each policy's share of the prompts; empty of others.
+  std::string shares_text() const {
+    std::string text;
+    for (std::size_t p = 0; p < policies.size(); ++p) {
+      long hits = 0, known = 0;
+      for (std::size_t cell = p; cell < values.size(); cell += policies.size()) {
+        if (!measure.share ||
+            (values[cell] != 0.0F && values[cell] != 1.0F && !std::isnan(values[cell])))
+          return {};
+        hits += values[cell] == 1.0F;
+        known += !std::isnan(values[cell]);
+      }
+      if (known == 0) continue;
+      const MeanInterval share = wilson_share(hits, known);
+      text += fmt::format("{}{} {} of {} ({:.2f} to {:.2f})", text.empty() ? " Shares: " : ", ",
+                          column_name(policies[p]), hits, known, share.low, share.high);
+    }
+    return text.empty() ? text : text + "; in brackets Wilson’s 95 % intervals.";
+  }
 
  private:
   static std::string column_name(const std::string& policy) {
@@ -91,14 +111,13 @@ class StudyPrompts final : public PanelFigure {
   }
 
   PanelGrid grid(const DrawRequest& request) const override {
-    std::vector<std::string> columns, rows;
+    std::vector<std::string> columns;
     for (const std::string& policy : policies) columns.push_back(column_name(policy));
-    for (const int number : numbers) rows.push_back(std::to_string(number));
     PanelGrid grid{.right = colour_bar_width(request.style, scale(request), 80.0)};
-    grid.panels.push_back(
-        Panel{.x = name_axis(std::move(columns), "Policy"),
-              .y = name_axis(std::move(rows), measure.task == kReplayTask ? "Trace" : "Prompt"),
-              .is_map = true});
+    grid.panels.push_back(Panel{
+        .x = name_axis(std::move(columns), "Policy"),
+        .y = name_axis(prompt_names(prompts), measure.task == kReplayTask ? "Trace" : "Prompt"),
+        .is_map = true});
     return grid;
   }
 };
@@ -147,7 +166,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   }
   for (const std::size_t prompt : order) {
     figure->prompts.push_back(table.prompts[prompt]);
-    figure->numbers.push_back(static_cast<int>(prompt));
     if (full) {
       figure->values.push_back(static_cast<float>(table.full[prompt]));
       figure->items.push_back(of_full[prompt]);
@@ -158,10 +176,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     }
   }
   figure->caption_text = fmt::format(
-      "{}{} on {}, by policy, budget {}{}.{}{}", figure->measure.title, task_text(figure->measure),
-      prompts_text(table, static_cast<long>(table.prompts.size())),
+      "{}{} on {}, by policy, budget {}{}.{}{}{}", figure->measure.title,
+      task_text(figure->measure), prompts_text(table, static_cast<long>(table.prompts.size())),
       budget_text(table.budgets[budget]), table.block == "capture" ? "" : ", block " + table.block,
-      full ? " First column: the full cache." : "", unfinished_text(*input.evaluation->study));
+      full ? " First column: the full cache." : "", figure->shares_text(),
+      closing_text(input, table.measure));
   return figure;
 }
 

@@ -263,7 +263,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
           ? " Dashed: random with what the policies protect; a score with a larger rank does "
             "not help."
           : " Dashed: random with what the policies protect.",
-      unfinished_text(*input.evaluation->study));
+      closing_text(input, table.measure));
   return figure;
 }
 
