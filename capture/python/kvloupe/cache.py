@@ -54,6 +54,7 @@ class _Call:
     own: Callable[..., Any]  # the model's own attention function
 
 
+@torch.compiler.disable  # of this and those below: what is compiled of a model runs around them
 def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, dropout: float = 0.0,
                scaling: float | None = None, **rest: Any) -> Any:
     check_thread()
@@ -64,6 +65,7 @@ def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: An
     return _active._attend(query, key, value, _Call(module, attention_mask, dropout, scaling, scale, rest, _active._own(module)))
 
 
+@torch.compiler.disable
 def _mask(*positional: Any, **named: Any) -> Any:
     name = _active._implementation if _active is not None else "sdpa"
     return ALL_MASK_ATTENTION_FUNCTIONS[name](*positional, **named)
@@ -239,6 +241,7 @@ class Cache(DynamicCache):
         cache = weakref.ref(self)
         open_now: list[Any] = []
 
+        @torch.compiler.disable
         def enter(module: Any, arguments: Any, named: dict[str, Any]) -> None:
             own = cache()
             if own is None or not any(value is own for value in (*arguments, *named.values())):
@@ -247,6 +250,7 @@ class Cache(DynamicCache):
             running.__enter__()
             open_now.append(running)
 
+        @torch.compiler.disable
         def leave(module: Any, arguments: Any, named: dict[str, Any], output: Any) -> None:
             own = cache()
             if own is not None and open_now and any(value is own for value in (*arguments, *named.values())):
@@ -343,6 +347,7 @@ class Cache(DynamicCache):
 
     # ---- the cache ----
 
+    @torch.compiler.disable
     def update(self, key_states: Any, value_states: Any, layer_idx: int, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         check_thread()
         if _active is not self:

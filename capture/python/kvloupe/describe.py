@@ -8,7 +8,6 @@ import inspect
 import json
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Any, Callable, Iterator, Sequence, TypeVar
 
@@ -33,8 +32,8 @@ def uncompiled(model: Any) -> Iterator[Any]:
     attention function is set."""
     import torch
 
-    compiled = sys.modules.get("torch._dynamo") is not None and hasattr(torch.compiler, "set_stance")  # else nothing can be
-    with torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext():
+    stance = getattr(torch.compiler, "set_stance", lambda word: contextlib.nullcontext())  # from torch 2.6 on
+    with stance("force_eager"):
         yield getattr(model, "_orig_mod", model)
 
 

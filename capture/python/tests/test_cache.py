@@ -278,9 +278,10 @@ def test_what_cannot_run_is_refused_and_the_model_left_as_it_was(tmp_path: Path)
     refused(model, "or ends before the last", lambda: run(ids, attention_mask=torch.ones(1, 59)))
     refused(model, r"of type Tensor with the shape \[1, 60, 60\]", lambda: run(ids, attention_mask=torch.ones(1, 60, 60)))
     refused(model, "the next token is 0", lambda: run(ids, position_ids=torch.arange(5, 65)[None]))
-    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
-        with kvloupe.Cache("h2o", 12, model=model) as cache:
-            refused(model, "cannot be copied or stored", lambda: copied(cache))
+    with kvloupe.Cache("h2o", 12, model=model) as cache:
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(kvloupe.KvloupeError, match="cannot be copied or stored"):
+                copied(cache)
     (tmp_path / "wrong.py").write_text("def score(step):\n    return 1 / 0\n")
     refused(model, "score at layer 0, head [01], step 0: .*division by zero",
             lambda: run(ids, policy=f'python("{tmp_path}/wrong.py:score")'))
@@ -516,10 +517,7 @@ def test_a_compiled_model_is_run_as_it_is(tmp_path: Path) -> None:
     inside = made("Llama")
     inside.model.layers[1].compile(backend="eager")
     inside.model.layers[2].mlp = torch.compile(inside.model.layers[2].mlp, backend="eager")
-    whole = made("Llama")
-    whole.compile(backend="eager")
-    for own in (torch.compile(made("Llama"), backend="eager"), inside, whole):
-        own(torch.tensor([IDS]))
+    for own in (torch.compile(made("Llama"), backend="eager"), inside):
         with h5py.File(kvloupe.capture(own, None, IDS, tmp_path / "t.h5", generate=2)) as trace:
             assert np.array_equal(trace["layers/2/query"][:], wanted["layers/2/query"][:])
             assert text(trace["model"].attrs["architecture"]) == "LlamaForCausalLM"
