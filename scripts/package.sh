@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/usage.sh
 scripts/setup.sh
-scripts/build.sh release kvloupe kvloupe-capture pages
+scripts/build.sh release pages kvloupe_engine
 cd build
 rm -f kvloupe_*.deb kvloupe-dev_*.deb
 cpack -G DEB >package.log 2>&1 || {

@@ -16,10 +16,7 @@ fail() {
   fail "this is ${PRETTY_NAME:-an unknown system}; the wheel is made of Debian 12's libraries: run this in Debian 12"
 [ "$(uname -m)" = x86_64 ] || fail "the wheel is for x86_64, this machine is $(uname -m)"
 scripts/setup.sh
-scripts/build.sh release kvloupe-of-wheel kvloupe-capture-of-wheel
-# The engine as a library, where this tree has it.
-engine=$(ninja -C build -t targets all | sed -n 's/^\([^:]*libkvloupe_engine\.so\): .*/\1/p' | head -n 1)
-[ -z "$engine" ] || ninja -C build "$engine"
+scripts/build.sh release kvloupe-of-wheel kvloupe-capture-of-wheel kvloupe_engine
 
 work=$PWD/build/wheel
 tools=$work/tools
@@ -40,5 +37,5 @@ git ls-files -z capture/python/kvloupe capture/python/pyproject.toml | while IFS
 done
 "$tools/bin/pip" wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/pure" "$work/package" >"$work/pip.log" 2>&1 ||
   { tail -n 20 "$work/pip.log" >&2; fail "the Python package cannot be packed"; }
-"$tools/bin/python" scripts/wheel/make.py "$work"/pure/kvloupe-*.whl build "$work" build ${engine:+"build/$engine"}
+"$tools/bin/python" scripts/wheel/make.py "$work"/pure/kvloupe-*.whl build "$work" build build/lib/libkvloupe_engine.so
 rm -rf "$work"/{staged,prepared,repaired,finished} "$work"/*.whl

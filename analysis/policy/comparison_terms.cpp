@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "analysis/policy/outside_parts.h"
 #include "analysis/policy/policy_catalog.h"
 
 namespace kvloupe {
@@ -14,8 +15,7 @@ namespace {
 
 /// The full cache, its entries exact or in few bits.
 bool evicts_nothing(const PolicySpec& policy) {
-  return has_trait(policy, &PolicyTraits::keeps_everything) &&
-         !has_part(policy, PartKind::removal);
+  return has_trait(policy, &PolicyTraits::keeps_everything) && !has_part(policy, PartKind::removal);
 }
 
 bool has_builder(const PolicySpec& policy, bool (*is)(const PolicyEntry&)) {
@@ -52,12 +52,13 @@ bool sees_future(const PolicySpec& policy, bool at_once) {
   return has_trait(policy, &PolicyTraits::needs_future) || (!at_once && sees_prompt(policy));
 }
 
-/// Whether the score is read from a file.
+/// Whether the score is read from a file, or is code in a file that does not say what it reads, as
+/// a plugin does.
 bool scores_from_file(const PolicySpec& policy) {
   const PolicyEntry& score = *find_policy(policy.score().name);
-  return !score.traits.reads_queries &&
-         std::any_of(score.parameters.begin(), score.parameters.end(),
-                     [](const ParameterInfo& parameter) { return parameter.names_file; });
+  if (!names_file(policy.score(), score)) return false;
+  return !score.traits.reads_queries ||
+         (origin_of(score.name) == nullptr && score.parameters.front().required);
 }
 
 /// Whether entries that a person names are kept beside the budget.
@@ -79,7 +80,9 @@ QuestionSeen question_of(const PolicySpec& policy, Compression compression, bool
                          bool reads_queries) {
   if (evicts_nothing(policy)) return QuestionSeen::evicts_nothing;
   if (sees_future(policy, at_once)) return QuestionSeen::future;
-  if (scores_from_file(policy)) return QuestionSeen::of_file;
+  if (scores_from_file(policy) && (compression == Compression::regular || !reads_queries)) {
+    return QuestionSeen::of_file;  // code that stops before the question cannot read it
+  }
   return compression == Compression::regular && reads_queries ? QuestionSeen::aware
                                                               : QuestionSeen::agnostic;
 }

@@ -108,8 +108,8 @@ A comparison of two policies is fair if three things are alike. kvloupe names th
 window, in captions of figures that compare, and in the last columns of sweeps and studies.
 
 - The question. A policy is *query-aware* if it reads queries and acts after the question too; else it is
-  *query-agnostic*. With `--compression context-only` it stops before the question, and every policy is
-  query-agnostic. A query-aware policy does not know the question while it reads the context. So with small blocks the
+  *query-agnostic*. Of scores in a file, and of a Python function, kvloupe cannot know this (*as its file*). With
+  `--compression context-only` a policy stops before the question: it is query-agnostic. A query-aware policy does not know the question while it reads the context. So with small blocks the
   difference is smaller than with `--block all`.
 - The prompt. It is compressed *while it is read*, after every block, so that later blocks attend only to the
   remaining entries; or, with `--block all`, once *after it was read* with the full cache, as in most libraries.

@@ -273,6 +273,11 @@ TEST(ComparisonTerms, SentencesByHand) {
             "query-agnostic · while read · N: mean over layers");
   EXPECT_EQ(terms_line(terms("oracle", Compression::context_only, false)),
             "sees the future · while read · N: each head");
+  for (const char* spec : {"external(\"x.json\")", "python(\"own.py:f\")"}) {  // whatever they read
+    EXPECT_EQ(term(terms(spec, Compression::regular, true).question), "as its file") << spec;
+  }
+  EXPECT_EQ(term(terms("python(\"own.py:f\")", Compression::context_only, true).question),
+            "query-agnostic");
   const std::vector<PolicySpec> mixed = {parse_policy("h2o"), parse_policy("keydiff"),
                                          parse_policy("snapkv+adakv"),
                                          parse_policy("snapkv+pyramid")};

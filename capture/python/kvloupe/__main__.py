@@ -9,6 +9,7 @@ from typing import Any
 
 from . import KvloupeError, KvloupeWarning, Tokenizer, capture, read_prompt
 from .disk import refuse_own_input
+from .prompt import block_tokens
 from .prompt_file import read_text
 
 
@@ -22,7 +23,7 @@ def _parser() -> argparse.ArgumentParser:
     prompt.add_argument("--text", help="the prompt itself")
     prompt.add_argument("--ids", help="file of decimal token ids, separated by white space")
     verb.add_argument("-o", "--output", required=True, help="the trace to write")
-    verb.add_argument("--block", type=int, default=128, help="prompt tokens that are run at once (default: 128)")
+    verb.add_argument("--block", type=_block, default=128, help="prompt tokens that are run at once, or all (default: 128)")
     verb.add_argument("--generate", type=int, default=0, help="largest number of tokens to generate, greedily")
     verb.add_argument("--dtype", default="auto", choices=["auto", "f32", "bf16", "f16"],
                       help="precision of the model; auto: as it is stored")
@@ -41,6 +42,13 @@ def _parser() -> argparse.ArgumentParser:
                            "head, or keys and values of every head (default: latent)")
     verb.add_argument("--progress", default="bar", choices=["bar", "none"], help="a line on the terminal, or none")
     return parser
+
+
+def _block(text: str) -> int:
+    try:
+        return block_tokens(text)
+    except KvloupeError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _layers(text: str | None) -> int | None:
@@ -99,7 +107,13 @@ def _capture(words: argparse.Namespace) -> None:
         if not own.is_file():
             raise KvloupeError(f"{own}: this file does not exist")
         source = {"pretrained_model_name_or_path": str(own.absolute().parent), "gguf_file": own.name}
-    model = _loaded(transformers, source, kinds[words.dtype])
+    try:
+        model = _loaded(transformers, source, kinds[words.dtype])
+    except Exception as error:
+        if words.model in str(error):
+            raise
+        raise KvloupeError(f"{words.model}: cannot be loaded ({_line(error)}); check its files, such as weights that a clone without Git "
+                           "LFS lacks") from error
     if getattr(model, "quantization_method", None) is None or words.device != "cpu":  # else it is where it must be
         model = model.to(words.device)
     model = model.eval()
@@ -121,6 +135,12 @@ def _say(text: str) -> None:
     print("kvloupe: " + "".join(c if c.isprintable() else "?" for c in text), file=sys.stderr)
 
 
+def _line(error: Exception) -> str:
+    said, kind = str(error).strip().partition("\n")[0], type(error).__name__
+    told = (KvloupeError, OSError, ValueError, ImportError, RuntimeError)
+    return said if said and isinstance(error, told) else f"{kind} {said}".strip()
+
+
 def main() -> int:
     words = _parser().parse_args()
     warnings.simplefilter("always", KvloupeWarning)
@@ -133,8 +153,8 @@ def main() -> int:
     except KeyboardInterrupt:
         print("kvloupe: stopped; no unfinished file is left", file=sys.stderr)
         return 130
-    except (KvloupeError, OSError, ValueError, ImportError, RuntimeError) as error:
-        _say((str(error).strip() or type(error).__name__).splitlines()[0])
+    except Exception as error:  # of transformers and the libraries under it, too
+        _say(_line(error))
         return 1
     return 0
 

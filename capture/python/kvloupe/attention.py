@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 from typing import Any, Iterator, Sequence
 
 import numpy as np
 
 from .errors import KvloupeError
 from .layout import Layer
+from .visible import mask_says, seen_tokens
 from .writer import TraceWriter
 
 _CHUNK = 1 << 19  # logits that are computed at once: 2 MB, as much as a processor's cache holds
@@ -23,6 +25,29 @@ _TOLERANCE = {"torch.float32": 2e-4, "torch.float16": 1e-2, "torch.bfloat16": 5e
 _UNSAYABLE = {"indices": "chooses the tokens that a query sees",
               "position_bias": "adds a number of its own to each logit, by the distance of query and key"}
 _sink: Any = None  # takes what the attention functions receive: a Sink, or what finds their places
+_owner: threading.Thread | None = None  # whose models have kvloupe's attention functions now
+_owning = threading.Lock()
+
+
+def check_thread() -> None:
+    """Raises KvloupeError if another thread runs a model with kvloupe's attention functions: they are one for all models."""
+    other = _owner
+    if other is not None and other is not threading.current_thread():
+        raise KvloupeError(f"the thread {other.name!r} runs a model with kvloupe.Cache or a capture now, and one process runs one at a "
+                           "time; wait for it, or use processes")
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """While it is open, no other thread can open it. Raises KvloupeError as check_thread()."""
+    global _owner
+    with _owning:
+        check_thread()
+        before, _owner = _owner, threading.current_thread()
+    try:
+        yield
+    finally:
+        _owner = before
 
 
 class Sink:
@@ -118,19 +143,11 @@ class Sink:
         import torch
 
         end = self.first + fresh
-        queries = torch.arange(self.first, end, device=device)[:, None]
-        keys = torch.arange(end - count, end, device=device)[None]
-        seen = queries >= keys
-        if settings.window and settings.window > 0:
-            seen &= queries - keys < settings.window
-        if settings.chunk > 0:
-            seen &= queries // settings.chunk == keys // settings.chunk
-        if mask is not None:
-            own = mask[0, 0, :, -count:]
-            own = own if own.dtype == torch.bool else own > torch.finfo(own.dtype).min / 2
-            if mask.shape[1] != 1 or own.shape != seen.shape or not bool((own == seen).all()):
-                raise KvloupeError(f"{where}: queries see other tokens than all earlier ones or those of a sliding "
-                                   "window or chunk, which a trace cannot say; this model cannot be captured")
+        seen = seen_tokens(torch.arange(self.first, end, device=device), torch.arange(end - count, end, device=device),
+                           settings.window or 0, settings.chunk)
+        if mask is not None and not mask_says(mask[..., -count:], seen):
+            raise KvloupeError(f"{where}: queries see other tokens than all earlier ones or those of a sliding "
+                               "window or chunk, which a trace cannot say; this model cannot be captured")
         return seen
 
     def _logits(self, q: Any, k: Any, settings: Layer) -> Any:
@@ -202,6 +219,7 @@ def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: An
                scaling: float | None = None, **rest: Any) -> Any:
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+    check_thread()
     softcap, sinks = rest.get("softcap") or 0.0, rest.get("s_aux")
     if _sink is not None:
         for name, value_given in rest.items():
@@ -248,19 +266,20 @@ def captured(model: Any, sink: Any) -> Iterator[None]:
     from transformers import AttentionInterface, AttentionMaskInterface
 
     global _sink
-    AttentionInterface.register("kvloupe", _attention)
-    AttentionMaskInterface.register("kvloupe", _mask)  # else the causal mask is lost
-    before, training = model.config._attn_implementation, model.training
-    _sink = sink
-    try:
+    with one_thread():
+        AttentionInterface.register("kvloupe", _attention)
+        AttentionMaskInterface.register("kvloupe", _mask)  # else the causal mask is lost
+        before, training = model.config._attn_implementation, model.training
+        _sink = sink
         try:
-            model.set_attn_implementation("kvloupe")
-        except (AttributeError, ValueError) as error:
-            raise KvloupeError(f"{type(model).__name__} does not call its attention function through transformers' "
-                               "registry; this model cannot be captured") from error
-        model.eval()
-        yield
-    finally:
-        _sink = None
-        model.train(training)
-        model.set_attn_implementation(before)
+            try:
+                model.set_attn_implementation("kvloupe")
+            except (AttributeError, ValueError) as error:
+                raise KvloupeError(f"{type(model).__name__} does not call its attention function through transformers' "
+                                   "registry; this model cannot be captured") from error
+            model.eval()
+            yield
+        finally:
+            _sink = None
+            model.train(training)
+            model.set_attn_implementation(before)

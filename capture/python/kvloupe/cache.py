@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 import sys
 import weakref
 from ctypes import byref, c_int32, c_uint32
@@ -20,8 +21,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
 from . import engine
-from .attention import captured
-from .describe import RotationCheck, describe, first_device, layer_rotations, layers_of, text_config
+from .attention import captured, check_thread, one_thread
+from .describe import RotationCheck, describe, first_device, layer_rotations, layers_of, text_config, uncompiled
 from .entries import Entries
 from .errors import KvloupeError
 from .kept_layer import KeptLayer, Pass, kept_layer
@@ -30,11 +31,14 @@ from .linear import weight_of
 from .own_attention import check_name, check_types
 from .places import Clock, Place, find_places
 from .policy import Kept, Policy
+from .prompt import block_tokens
 from .rotation import frequencies
+from .visible import mask_is_causal
 
 _NAME = "kvloupe_cache"  # of the attention function
 _active: "Cache | None" = None  # whose model runs now
 _LARGEST_HALF = 65504.0
+_NO_MASK = "give one sequence without padding, and no mask of your own"
 
 
 @dataclasses.dataclass
@@ -50,8 +54,10 @@ class _Call:
     own: Callable[..., Any]  # the model's own attention function
 
 
+@torch.compiler.disable  # of this and those below: what is compiled of a model runs around them
 def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, dropout: float = 0.0,
                scaling: float | None = None, **rest: Any) -> Any:
+    check_thread()
     if _active is None:
         raise KvloupeError("the attention function of kvloupe.Cache was called outside its model; make the cache for this "
                            "model: kvloupe.Cache(policy, budget, model=model)")
@@ -59,6 +65,7 @@ def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: An
     return _active._attend(query, key, value, _Call(module, attention_mask, dropout, scaling, scale, rest, _active._own(module)))
 
 
+@torch.compiler.disable
 def _mask(*positional: Any, **named: Any) -> Any:
     name = _active._implementation if _active is not None else "sdpa"
     return ALL_MASK_ATTENTION_FUNCTIONS[name](*positional, **named)
@@ -154,11 +161,9 @@ class Cache(DynamicCache):
     attention than kvloupe knows; after an error in a forward pass the cache cannot be used again, and the model is as it was.
     """
 
-    def __init__(self, policy: str, budget: int | str, *, model: Any, block: int = 128, compression: str = "regular",
+    def __init__(self, policy: str, budget: int | str, *, model: Any, block: int | str = 128, compression: str = "regular",
                  context: int | None = None, positions: str = "original", store: str = "f16",
                  prompt_length: int | None = None) -> None:
-        if block < 1:
-            raise KvloupeError(f"block {block}: give at least 1 token")
         for name, word, words in (("compression", compression, ("regular", "context-only")),
                                   ("positions", positions, ("original", "compact")), ("store", store, ("f16", "f32"))):
             if word not in words:
@@ -170,7 +175,7 @@ class Cache(DynamicCache):
         if isinstance(budget, str) and budget.endswith("%"):  # a wrong one is known now
             engine.call("budget", budget.encode(), 100, byref(c_int32()))
         self.budget: int | None = self._entries(budget, prompt_length)
-        self._given, self._spec, self.block = (budget, prompt_length), str(policy), block
+        self._given, self._spec, self.block = (budget, prompt_length), str(policy), block_tokens(block)
         self._context_only, self._context, self._until = compression == "context-only", context, context
         self._positions, self._half = positions, store == "f16"
         self.crossed = 0  # bytes that the policies read from another device than the CPU
@@ -178,8 +183,10 @@ class Cache(DynamicCache):
         self.ended = False  # set before the last forward pass, if it is known to be that
         self._now: int | None = None
         self._broken = False
+        self._causal: list[tuple[Any, int, int]] = []  # masks of this pass that are, with window and chunk
         self.observer: Any = None  # gets (layer's number, window, query, key, value, call, output) of each attention
-        self._describe(model, bits.value)
+        with uncompiled(model) as model:
+            self._describe(model, bits.value)
         super().__init__(config=model.config)
         self._wrap(type(model).__name__)
         self._close = weakref.finalize(self, _remove, self._hook(model))
@@ -234,14 +241,16 @@ class Cache(DynamicCache):
         cache = weakref.ref(self)
         open_now: list[Any] = []
 
+        @torch.compiler.disable
         def enter(module: Any, arguments: Any, named: dict[str, Any]) -> None:
             own = cache()
             if own is None or not any(value is own for value in (*arguments, *named.values())):
                 return
-            running = own._running(named)
+            running = own._running(dict(zip(inspect.signature(module.forward).parameters, arguments)) | named)
             running.__enter__()
             open_now.append(running)
 
+        @torch.compiler.disable
         def leave(module: Any, arguments: Any, named: dict[str, Any], output: Any) -> None:
             own = cache()
             if own is not None and open_now and any(value is own for value in (*arguments, *named.values())):
@@ -252,36 +261,63 @@ class Cache(DynamicCache):
 
     @contextlib.contextmanager
     def _running(self, named: dict[str, Any]) -> Iterator[None]:
-        """While a forward pass runs: the attention function is kvloupe's."""
+        """While a forward pass with these arguments runs: the attention function is kvloupe's."""
         global _active
         if self._broken:
             raise KvloupeError("kvloupe.Cache: an earlier forward pass failed; make a new cache")
-        mask = named.get("attention_mask")
-        if isinstance(mask, torch.Tensor) and mask.ndim == 2 and not bool(mask.bool().all()):
-            raise KvloupeError("kvloupe.Cache: the attention mask hides tokens, as padding does; give one sequence without "
-                               "padding")
+        self._check_arguments(named)
+        with one_thread():
+            AttentionInterface.register(_NAME, _attention)
+            AttentionMaskInterface.register(_NAME, _mask)
+            before, names = _active, [config._attn_implementation for config in self._configs]
+            if _NAME in names:
+                raise KvloupeError("kvloupe.Cache: the model runs with another kvloupe.Cache now; run one after the other")
+            self._implementation = str(names[0])
+            self._broken = True  # until the pass has ended well
+            try:
+                for config in self._configs:
+                    config._attn_implementation_internal = _NAME
+                _active = self
+                yield
+            finally:
+                _active = before
+                self._causal.clear()
+                for config, name in zip(self._configs, names):
+                    config._attn_implementation_internal = name
+
+    def _check_arguments(self, named: dict[str, Any]) -> None:
+        """Raises KvloupeError for a padding mask that hides tokens, a mask that _check_mask() cannot read, and positions of another
+        sequence."""
+        given = next((named[name] for name in ("input_ids", "inputs_embeds") if named.get(name) is not None), None)
+        end = self.seen + (0 if given is None else given.shape[1])
+        masks = named.get("attention_mask")
+        by_kind = isinstance(masks, dict)  # of layers
+        for mask in masks.values() if by_kind else [masks]:
+            if mask is None or isinstance(mask, torch.Tensor) and mask.ndim == 4:
+                continue
+            if by_kind or not isinstance(mask, torch.Tensor) or mask.ndim != 2:
+                raise KvloupeError(f"kvloupe.Cache: cannot read an attention mask of type {type(mask).__name__} with the shape "
+                                   f"{list(getattr(mask, 'shape', []))}; {_NO_MASK}")
+            if mask.shape[1] < end or not bool(mask[:, :end].bool().all()):
+                raise KvloupeError("kvloupe.Cache: the attention mask hides tokens, as padding does, or ends before the last; "
+                                   f"{_NO_MASK}")
         positions = named.get("position_ids")
-        if isinstance(positions, torch.Tensor) and positions.ndim == 2:
+        if isinstance(positions, torch.Tensor):
             wanted = torch.arange(self.seen, self.seen + positions.shape[-1], device=positions.device)
-            if positions.shape[0] == 1 and not bool((positions[0] == wanted).all()):
-                raise KvloupeError(f"kvloupe.Cache: position_ids are {positions[0].tolist()[:4]}…, but the next token is "
+            if not bool((positions == wanted).all()):
+                raise KvloupeError(f"kvloupe.Cache: position_ids are {positions.reshape(-1).tolist()[:4]}…, but the next token is "
                                    f"{self.seen}; give the sequence from its first token on")
-        AttentionInterface.register(_NAME, _attention)
-        AttentionMaskInterface.register(_NAME, _mask)
-        before, names = _active, [config._attn_implementation for config in self._configs]
-        if _NAME in names:
-            raise KvloupeError("kvloupe.Cache: the model runs with another kvloupe.Cache now; run one after the other")
-        self._implementation = str(names[0])
-        self._broken = True  # until the pass has ended well
-        try:
-            for config in self._configs:
-                config._attn_implementation_internal = _NAME
-            _active = self
-            yield
-        finally:
-            _active = before
-            for config, name in zip(self._configs, names):
-                config._attn_implementation_internal = name
+
+    def _check_mask(self, number: int, call: _Call, end: int, window: int) -> None:
+        """Raises KvloupeError if the mask of a layer with the last of `end` tokens is not the causal one, which the entries have."""
+        mask, chunk = call.mask, self.layer_shapes[number].chunk
+        if not isinstance(mask, torch.Tensor) or mask.ndim != 4 or any(
+                mask is one and rest == [window, chunk] for one, *rest in self._causal):
+            return
+        if not mask_is_causal(mask, end, window, chunk):
+            raise KvloupeError(f"kvloupe.Cache: under the attention mask a token of layer {number} does not see all earlier ones, or "
+                               f"those of the layer's window or chunk; {_NO_MASK}")
+        self._causal.append((mask, window, chunk))
 
     def _after(self, output: Any) -> None:
         """The end of a forward pass; output is None after an exception."""
@@ -311,7 +347,9 @@ class Cache(DynamicCache):
 
     # ---- the cache ----
 
+    @torch.compiler.disable
     def update(self, key_states: Any, value_states: Any, layer_idx: int, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        check_thread()
         if _active is not self:
             raise KvloupeError("kvloupe.Cache: is made for another model, or is closed; make one for this model: "
                                "kvloupe.Cache(policy, budget, model=model)")
@@ -330,6 +368,10 @@ class Cache(DynamicCache):
         super().reset()
         self.budget = self._entries(*self._given)
         self.seen, self._until, self._now, self._broken, self.ended = 0, self._context, None, False, False
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise KvloupeError("kvloupe.Cache: cannot be copied or stored, because its policies go on from what they have seen; make a cache "
+                           "for each continuation and run the prompt in each")
 
     def crop(self, tokens_to_remove: int) -> None:
         raise KvloupeError("kvloupe.Cache: cannot take tokens back, as assisted generation asks; generate without an assistant")
@@ -484,6 +526,7 @@ class Cache(DynamicCache):
                                    "update of the cache; this model cannot run with a policy")
             return self._attend_shared(number, query, key, value, call)
         layer: KeptLayer = self.layers[self._now]
+        self._check_mask(layer.number, call, layer.seen + query.shape[2], self._window(layer, call))
         states = self._states(layer, query)
         passed = self._decided(layer, states, call)
         if layer.entries is None and (len(passed.blocks) == 1 or not _evicts(passed)):  # a block attends before it evicts
@@ -555,6 +598,7 @@ class Cache(DynamicCache):
         The other layer's queries have decided; these do not. There may be fewer of them than the pass has tokens (Gemma 4):
         its last ones."""
         holder: KeptLayer = self._holder(number)
+        self._check_mask(number, call, holder.seen, holder.window)
         if holder.last is None:
             if call.mask is None and 1 < query.shape[2] < key.shape[2]:  # the model's function would take them for the first ones
                 new = torch.arange(key.shape[2] - query.shape[2], key.shape[2], device=query.device)

@@ -12,7 +12,7 @@ import numpy as np
 from .attention import Sink, captured
 from .between import BetweenWatch
 from .describe import (RotationCheck, cache_argument, describe, first_device, is_plain_model, layer_rotations,
-                       layers_of, positions_of, text_config)
+                       layers_of, positions_of, text_config, with_uncompiled)
 from .errors import KvloupeError, KvloupeWarning
 from .final_norm import FinalNormWatch
 from .latent import WAYS
@@ -23,7 +23,7 @@ from .own_attention import LogitsCheck, check_name, check_types, own_logits
 from .places import Clock, Place, find_places, mixer_of, state_bytes
 from .probe import make_probe, run_probe
 from .progress import reporter
-from .prompt import encoded, pieces_of
+from .prompt import WHOLE, block_tokens, encoded, pieces_of
 from .residual import ResidualWatch
 from .writer import SEGMENTS, TraceWriter
 
@@ -88,13 +88,14 @@ def end_tokens(model: Any) -> set[int]:
     return set(found if isinstance(found, (list, tuple)) else [] if found is None else [found])
 
 
-def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str], *, block: int = 128,
+@with_uncompiled
+def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str], *, block: int | str = 128,
             generate: int = 0, store: str = "f16", lm_head: bool = False, layers: int | None = None,
             probe: str | None = None, mla: str = "latent", progress: Any = True) -> Path:
     """Runs `prompt` through `model` and writes the trace `path`.
 
-    prompt: a text, a list of (segment, text), or token ids. The prompt runs in blocks of `block` tokens through the
-    model's own cache, then up to `generate` tokens are generated greedily, one at a time. `store`: f16 or f32 for
+    prompt: a text, a list of (segment, text), or token ids. The prompt runs in blocks of `block` tokens (or "all") through
+    the model's own cache, then up to `generate` tokens are generated greedily, one at a time. `store`: f16 or f32 for
     the states. `lm_head`: True stores the output head; False stores it only if it takes at most 16 MB and less than
     the states, and otherwise its rows of the tokens in the trace, up to 16 MB.
     `layers`: the number of first layers in the trace (default: all); predictions are always those of the whole
@@ -110,11 +111,13 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     import transformers
     from transformers import DynamicCache, cache_utils
 
-    if block < 1 or generate < 0:
-        raise KvloupeError(f"block {block}, generate {generate}: give a block of at least 1 and at least 0 tokens")
+    if generate < 0:
+        raise KvloupeError(f"generate {generate}: give at least 0 tokens")
+    block = block_tokens(block)
     ids, segments = encoded(tokenizer, prompt)
     if not ids:
         raise KvloupeError("the prompt has no tokens; give some text")
+    block = len(ids) if block == WHOLE else block
     if mla not in WAYS:
         raise KvloupeError(f"mla: {mla!r} is not {' or '.join(WAYS)}")
     modules = layers_of(model)
@@ -260,7 +263,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                     place.latent.close()
             clear()
     for note in writer.notes:
-        warnings.warn(note, KvloupeWarning, stacklevel=2)
+        warnings.warn(note, KvloupeWarning, stacklevel=3)  # the caller of with_uncompiled's
     return Path(path)
 
 

@@ -15,7 +15,7 @@ from .between import BetweenWatch
 from .cache import Cache
 from .capture import DTYPES, Predictions, common_window, end_tokens, write_head, write_output_weights, \
     write_residual_changes
-from .describe import cache_argument, first_device, positions_of, text_config
+from .describe import cache_argument, first_device, positions_of, text_config, with_uncompiled
 from .errors import KvloupeError, KvloupeWarning
 from .final_norm import FinalNormWatch
 from .layout import Layer, usual_scale
@@ -60,13 +60,14 @@ def _of_latents(query: Any, key: Any, own: Layer) -> Any:
     return torch.matmul(logits.masked_fill(later, -torch.inf).softmax(-1), key[:, :own.value_dim]).transpose(0, 1)
 
 
+@with_uncompiled
 def run(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str], *, policy: str, budget: int | str,
-        block: int = 128, generate: int = 0, store: str = "f16", lm_head: bool = False, compression: str = "regular",
+        block: int | str = 128, generate: int = 0, store: str = "f16", lm_head: bool = False, compression: str = "regular",
         positions: str = "original", progress: Any = True) -> Path:
     """Runs `prompt` through `model` with `policy` in its cache and writes the closed-loop trace `path`.
 
-    The prompt (a text, a list of (segment, text), or token ids) runs in blocks of `block` tokens; then up to `generate`
-    tokens are generated greedily, one at a time, an end token included. Each layer holds at most `budget` entries of each
+    The prompt (a text, a list of (segment, text), or token ids) runs in blocks of `block` tokens (or "all"); then up to
+    `generate` tokens are generated greedily, one at a time, an end token included. Each layer holds at most `budget` entries of each
     head: a number, or a share of the prompt such as "25%". `compression`: with context-only the policy stops before the
     segment `question`, or at the prompt's end. `positions`, `store`: as in kvloupe.Cache; `lm_head`, `progress`: as in
     kvloupe.capture.
@@ -96,7 +97,7 @@ def run(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str], *
     finally:
         model.train(training)
     for note in notes:
-        warnings.warn(note, KvloupeWarning, stacklevel=2)
+        warnings.warn(note, KvloupeWarning, stacklevel=3)
     return Path(path)
 
 

@@ -1,13 +1,15 @@
 """The description of a transformers model in a trace: shape, rotary positions, windows, fingerprint."""
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import inspect
 import json
 import os
 import re
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Callable, Iterator, Sequence, TypeVar
 
 import numpy as np
 
@@ -19,6 +21,29 @@ from .rotation import frequencies, unrotated
 
 # Families that turn coordinates 2j and 2j + 1 together.
 _INTERLEAVED = {"cohere", "cohere2", "glm", "glm4", "ernie4_5", "helium", "deepseek_v2", "llama4_text"}
+
+
+_Run = TypeVar("_Run", bound=Callable[..., Any])
+
+
+@contextlib.contextmanager
+def uncompiled(model: Any) -> Iterator[Any]:
+    """The model itself where torch.compile wraps it. While it is open, nothing of it runs compiled: compiled code does not see which
+    attention function is set."""
+    import torch
+
+    stance = getattr(torch.compiler, "set_stance", lambda word: contextlib.nullcontext())  # from torch 2.6 on
+    with stance("force_eager"):
+        yield getattr(model, "_orig_mod", model)
+
+
+def with_uncompiled(run: _Run) -> _Run:
+    """Of a function of a model: gives it the uncompiled one."""
+    @functools.wraps(run)
+    def call(model: Any, *rest: Any, **named: Any) -> Any:
+        with uncompiled(model) as own:
+            return run(own, *rest, **named)
+    return call  # type: ignore[return-value]
 
 
 def text_config(model: Any) -> Any:

@@ -19,13 +19,13 @@ from . import engine, program
 from .answer_score import answer_f1, first_number, has_answer
 from .cache import Cache, Recorder
 from .capture import DTYPES, end_tokens
-from .describe import cache_argument, first_device, layers_of, positions_of, text_config
+from .describe import cache_argument, first_device, layers_of, positions_of, text_config, with_uncompiled
 from .errors import KvloupeError
 from .haystack import Haystack, needle_template
 from .loops import first_loop
 from .policy import Policy
 from .progress import reporter
-from .prompt import encoded, text_after
+from .prompt import block_tokens, encoded, text_after
 from .prompt_set import PromptPlace, find_prompts
 from .study_results import Item, Outcome, StudyResults, locked
 from .version import VERSION
@@ -90,6 +90,7 @@ class _Prompt:
         return self.segments.index("question") if "question" in self.segments else len(self.ids)
 
 
+@with_uncompiled
 def evaluate(model: Any, tokenizer: Any, output: str | os.PathLike[str], *, policies: str | Sequence[str], budgets: Any,
              tasks: Any, prompts: Any = None, blocks: Any = (128,), compression: str = "regular", positions: str = "original",
              progress: Any = True) -> Any:
@@ -131,9 +132,9 @@ def _run(study: "_Study", results: StudyResults, report: Callable[[str, int, int
     missing, failures = results.missing(), []
     runs: Any = None
     opened: Any = None
-    for number in missing:
+    for at, number in enumerate(missing, len(study.items) - len(missing)):
         item = study.items[number]
-        report(item.task, len(study.items) - len(missing) + missing.index(number), len(study.items))
+        report(item.task, at, len(study.items))
         start = time.monotonic()
         try:
             if opened != (item.source, item.block):
@@ -200,9 +201,7 @@ class _Study:
         self.compression, self.positions = compression, positions
         if not policies or not budgets:
             raise KvloupeError("policies and budgets: give at least one of each")
-        for block in blocks:
-            if block != "all" and not (block.isascii() and block.isdigit() and int(block) > 0):
-                raise KvloupeError(f"block {block!r}: give a number of tokens, or all")
+        sizes = [block_tokens(block) for block in blocks]
         for budget in budgets:
             engine.call("budget", budget.encode(), 1 << 20, byref(c_int32()))
         with Cache(policies[0], budgets[0], model=model, compression=compression, positions=positions) as cache:
@@ -217,8 +216,8 @@ class _Study:
         self.haystack = Haystack(self.template, tokenizer)
         self.sources = [source for task in tasks for source in self._sources(task)]
         self.measures = [f"{task.task}_{name}" for task in tasks for name in _MEASURES[task.task]]
-        self.items = [Item(at, source.task.task, policy, budget, block, (1 << 31) - 1 if block == "all" else int(block), compression)
-                      for at, source in enumerate(self.sources) for block in blocks
+        self.items = [Item(at, source.task.task, policy, budget, block, size, compression)
+                      for at, source in enumerate(self.sources) for block, size in zip(blocks, sizes)
                       for policy, budget in [(_FULL, _FULL), *((policy, budget) for policy in self.policies if policy != _FULL
                                                                for budget in budgets)]]
 
@@ -235,7 +234,7 @@ class _Study:
 
     def _sources(self, task: _Task) -> Iterator[_Source]:
         for place in task.prompts if not task.lengths else []:
-            yield _Source(f"{task.task}: {place.name}", f"{self.fingerprint} {place.identity()}", task, place)
+            yield _Source(f"{task.task}: {place.name}", f"{self.fingerprint} {place.identity}", task, place)
         for length in task.lengths:
             for sample in range(task.samples):
                 for depth in task.depths or [0.0]:

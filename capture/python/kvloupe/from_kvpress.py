@@ -14,6 +14,7 @@ import numpy as np
 from .describe import cache_argument, first_device, layers_of
 from .errors import KvloupeError
 from .external import external, write_steps
+from .prompt import plain_ids
 from .reader import open_trace
 
 
@@ -122,7 +123,7 @@ def from_kvpress(press: Any, model: Any, ids: Sequence[int], path: str | os.Path
     the trace's own steps: the press acts at the step that ends with the context. Without, it has one step: replay
     the context as one block. Raises KvloupeError for a press, model or trace that do not fit.
     """
-    ids = [int(token) for token in ids]
+    ids = plain_ids(ids) or []
     if not ids:
         raise KvloupeError("ids: the context has no tokens")
     step = 0

@@ -13,6 +13,7 @@ from kvpress.utils import compute_n_kept, get_prerope_key_states, get_prerope_qu
 from .cache import Cache, _Call
 from .errors import KvloupeError
 from .policy import Kept
+from .visible import mask_is_causal
 
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-2}  # of the largest key; other types: 0.1
 
@@ -77,6 +78,10 @@ class Press(BasePress):
         if hidden_states.shape[1] != count:
             raise KvloupeError(f"layer {number}: the cache holds {count} entries after {hidden_states.shape[1]} tokens; "
                                "kvloupe.Press compresses whole contexts only")
+        mask = kwargs.get("attention_mask")  # flash attention's has a number for each token
+        if mask is not None and not (mask_is_causal(mask, count) if mask.ndim == 4 else bool(mask.all())):
+            raise KvloupeError(f"layer {number}: the attention mask hides tokens, as padding does, which kvloupe.Press would keep as "
+                               "text; give contexts of one length without padding, or one after the other")
         budget = (compute_n_kept(count, self._ratio) if self._ratio is not None
                   else cache._entries(self.budget, count))  # type: ignore[arg-type]
         if budget >= count:

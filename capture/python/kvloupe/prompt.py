@@ -1,19 +1,40 @@
 """Prompts: token ids with segments, and the text of each token as kvloupe shows it."""
 from __future__ import annotations
 
+import operator
 import re
 from typing import Any
+
+import numpy as np
 
 from .errors import KvloupeError
 from .tokenizer import Tokenizer
 from .spelling import shown
 
 
+WHOLE = (1 << 31) - 1  # tokens of a block that is the whole prompt
+
+
+def block_tokens(block: Any) -> int:
+    """How many tokens are read at once; WHOLE for "all". Raises KvloupeError."""
+    try:
+        tokens = WHOLE if block == "all" else int(block) if re.fullmatch("[0-9]{1,9}", str(block)) else operator.index(block)
+    except TypeError:
+        tokens = 0
+    if tokens < 1:
+        raise KvloupeError(f'block {block!r}: give a number of tokens from 1 on, or "all"')
+    return min(tokens, WHOLE)
+
+
 def plain_ids(prompt: Any) -> list[int] | None:
     """Token ids from a list, an array or a tensor, [n] or one sequence [1, n], or from what a tokenizer of transformers
-    returns; None where `prompt` is no ids. Raises KvloupeError for several sequences and for numbers that are no ids."""
+    returns, without the padding that its mask hides; None where `prompt` is no ids. Raises KvloupeError for several sequences and
+    for numbers that are no ids."""
+    mask = None
     if hasattr(prompt, "keys") and "input_ids" in prompt:
-        prompt = prompt["input_ids"]
+        prompt, mask = prompt["input_ids"], prompt["attention_mask"] if "attention_mask" in prompt else None
+    if isinstance(prompt, (bytes, bytearray)):
+        raise KvloupeError("the prompt is bytes; give its text: prompt.decode()")
     if isinstance(prompt, str):
         return None
     if hasattr(prompt, "tolist"):
@@ -28,7 +49,15 @@ def plain_ids(prompt: Any) -> list[int] | None:
     for token in prompt:
         if isinstance(token, bool) or not isinstance(token, int):
             raise KvloupeError(f"the prompt has {token!r} where a token id is expected; give whole numbers")
-    return prompt
+    if mask is None:
+        return prompt
+    seen = np.array(mask.tolist() if hasattr(mask, "tolist") else mask)
+    if seen.size != len(prompt) or seen.shape[-1:] != (len(prompt),):
+        raise KvloupeError(f"the attention mask has the shape {list(seen.shape)} for {len(prompt)} ids; give a number for each id")
+    text = np.flatnonzero(seen)
+    if len(text) and text[-1] - text[0] >= len(text):
+        raise KvloupeError("the attention mask hides tokens between others; it may hide padding before and after the text alone")
+    return prompt[text[0]:text[-1] + 1] if len(text) else []
 
 
 def _byte_table() -> dict[str, int]:
@@ -82,8 +111,10 @@ def encoded(tokenizer: Any, prompt: Any) -> tuple[list[int], list[str]]:
         return tokenizer.encode(parts)
     text = "".join(part for _, part in parts)
     found = tokenizer(text, return_offsets_mapping=tokenizer.is_fast)
-    ids = list(found["input_ids"])
-    special = _special(tokenizer)
+    ids, special = list(found["input_ids"]), _special(tokenizer)
+    start = _start_tokens(tokenizer)
+    twice = len(start) if start and ids[:2 * len(start)] == start * 2 else 0  # the text of a chat template begins with them, too
+    ids = ids[twice:]
     if not tokenizer.is_fast:
         if len(parts) > 1:
             raise KvloupeError("segments need a fast tokenizer (tokenizer.json); give a text or ids")
@@ -93,7 +124,7 @@ def encoded(tokenizer: Any, prompt: Any) -> tuple[list[int], list[str]]:
         ends.append((ends[-1] if ends else 0) + len(part))
         names.append(name)
     segments = []
-    for token, (first, last) in zip(ids, found["offset_mapping"]):
+    for token, (first, last) in zip(ids, found["offset_mapping"][twice:]):
         if token in special:
             segments.append("special")
         else:
@@ -112,7 +143,13 @@ def has_start_token(tokenizer: Any) -> bool:
     """Whether a prompt begins with a token of its own."""
     if isinstance(tokenizer, Tokenizer):
         return tokenizer.has_start_token
-    return tokenizer("a")["input_ids"][:1] != tokenizer("a", add_special_tokens=False)["input_ids"][:1]
+    return bool(_start_tokens(tokenizer))
+
+
+def _start_tokens(tokenizer: Any) -> list[int]:
+    """Those that a tokenizer of transformers puts before a text."""
+    plain, whole = (list(tokenizer("a", add_special_tokens=special)["input_ids"]) for special in (False, True))
+    return whole[:next((at for at in range(len(whole)) if whole[at:at + len(plain)] == plain), 0)]
 
 
 def text_after(tokenizer: Any, ids: list[int], more: list[int]) -> str:

@@ -1,6 +1,7 @@
 """Sets of prompts: folders of text files, and JSON lines in the layouts of benchmarks (docs/studies.md, *Sets of prompts*)."""
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import hashlib
 import json
@@ -21,30 +22,48 @@ class PromptPlace:
 
     name: str  # notes.txt, niah.jsonl#12
     path: Path
+    identity: str  # SHA-256 of the file; empty if it cannot be read
     line: int = -1  # of a file of JSON lines, from 0; -1: the file is one text
-
-    def identity(self) -> str:
-        """SHA-256 of the file; empty if it cannot be read."""
-        try:
-            return hashlib.sha256(self.path.read_bytes()).hexdigest()
-        except OSError:
-            return ""
+    bytes: tuple[int, int] = (0, 0)  # first and one past the last of the line
+    changed: int = 0  # when the file was, in ns
 
     def read(self) -> tuple[list[tuple[str, str]], list[str]]:
         """Segments (name, text), and the right answers. Raises KvloupeError."""
         if self.line < 0:
             return read_prompt(self.path), []
-        lines = _lines(self.path)
-        if self.line >= len(lines):
-            raise KvloupeError(f"{self.path}: has no line {self.line + 1} any more; start again")
-        return _Line(self, lines[self.line]).parts()
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.bytes[0])
+                line = file.read(self.bytes[1] - self.bytes[0])
+            changed = self.path.stat().st_mtime_ns
+        except OSError as error:
+            raise KvloupeError(f"{self.path}: cannot be read any more ({error})") from error
+        if changed != self.changed:
+            raise KvloupeError(f"{self.path}: has changed since the runs began; start again")
+        return _Line(self, line.decode()).parts()
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: Path, name: str) -> list[PromptPlace]:
+    """The prompts of a file of JSON lines, which is read once."""
     try:
-        return path.read_bytes().decode("utf-8-sig").split("\n")
+        changed, data = path.stat().st_mtime_ns, path.read_bytes()
+        data.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise KvloupeError(f"{path}: cannot be read ({error}); give a file of JSON lines in UTF-8") from error
+    places, begin = [], len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
+    identity = hashlib.sha256(data).hexdigest()
+    for at, line in enumerate(data[begin:].split(b"\n")):
+        if line.strip(b" \t\r"):
+            places.append(PromptPlace(f"{name}#{at}", path, identity, at, (begin, begin + len(line)), changed))
+        begin += len(line) + 1
+    return places
+
+
+def _text(name: str, path: Path) -> PromptPlace:
+    try:
+        return PromptPlace(name, path, hashlib.sha256(path.read_bytes()).hexdigest())
+    except OSError:
+        return PromptPlace(name, path, "")
 
 
 def find_prompts(given: Any) -> list[PromptPlace]:
@@ -57,17 +76,17 @@ def find_prompts(given: Any) -> list[PromptPlace]:
                      and not file.name.startswith(".")]
             if not files:
                 raise KvloupeError(f"{path}: has no prompts; put text files (*.txt) into it")
-            places += [PromptPlace(f"{name.removesuffix('/')}/{file.name}", file)
+            places += [_text(f"{name.removesuffix('/')}/{file.name}", file)
                        for file in sorted(files, key=lambda file: os.fsencode(file.name))]
         elif not path.is_file():
             raise KvloupeError(f"{path}: is not a file; give a prompt file, a folder or JSON lines")
         elif path.suffix == ".jsonl":
-            lines = [PromptPlace(f"{name}#{at}", path, at) for at, line in enumerate(_lines(path)) if line.strip(" \t\r")]
+            lines = _lines(path, name)
             if not lines:
                 raise KvloupeError(f"{path}: has no lines; write one JSON object per line")
             places += lines
         else:
-            places.append(PromptPlace(name, path))
+            places.append(_text(name, path))
     return places
 
 

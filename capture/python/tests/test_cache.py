@@ -1,8 +1,11 @@
 """A policy in transformers' own cache decides as kvloupe-capture does in its model: two programs whose models share no line."""
 from __future__ import annotations
 
+import copy
 import importlib.util
+import pickle
 import subprocess
+import threading
 import types
 import warnings
 from pathlib import Path
@@ -268,10 +271,17 @@ def test_what_cannot_run_is_refused_and_the_model_left_as_it_was(tmp_path: Path)
         with kvloupe.Cache(policy, 12, model=model) as cache, torch.inference_mode():
             return forward(model, ids, cache, **named)
     refused(model, "holds one sequence, not a batch of 2", lambda: run(torch.cat([ids, ids])))
-    padded = torch.ones_like(ids)
-    padded[0, :3] = 0
-    refused(model, "the attention mask hides tokens", lambda: run(ids, attention_mask=padded))
+    for hidden in (slice(0, 3), slice(57, 60), slice(20, 21)):
+        padded = torch.ones_like(ids)
+        padded[0, hidden] = 0
+        refused(model, "the attention mask hides tokens", lambda: run(ids, attention_mask=padded))
+    refused(model, "or ends before the last", lambda: run(ids, attention_mask=torch.ones(1, 59)))
+    refused(model, r"of type Tensor with the shape \[1, 60, 60\]", lambda: run(ids, attention_mask=torch.ones(1, 60, 60)))
     refused(model, "the next token is 0", lambda: run(ids, position_ids=torch.arange(5, 65)[None]))
+    with kvloupe.Cache("h2o", 12, model=model) as cache:
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(kvloupe.KvloupeError, match="cannot be copied or stored"):
+                copied(cache)
     (tmp_path / "wrong.py").write_text("def score(step):\n    return 1 / 0\n")
     refused(model, "score at layer 0, head [01], step 0: .*division by zero",
             lambda: run(ids, policy=f'python("{tmp_path}/wrong.py:score")'))
@@ -280,7 +290,7 @@ def test_what_cannot_run_is_refused_and_the_model_left_as_it_was(tmp_path: Path)
     for policy in ("epikv", "thinkv"):
         refused(model, "decides once all layers have read a block", lambda: run(ids, policy=policy))
     refused(model, "keydif", lambda: run(ids, policy="keydif"))
-    for change, said in ((dict(budget=0), "budget"), (dict(budget="x%"), "budget"), (dict(block=0), "block 0"),
+    for change, said in ((dict(budget=0), "budget"), (dict(budget="x%"), "budget"), (dict(block=0), "block 0"), (dict(block=1.5), "block 1.5"),
                          (dict(positions="near"), "positions"), (dict(compression="some"), "compression"),
                          (dict(store="f8"), "store")):
         refused(model, said, lambda: kvloupe.Cache(**(dict(policy="h2o", budget=12, model=model) | change)))
@@ -293,6 +303,66 @@ def test_what_cannot_run_is_refused_and_the_model_left_as_it_was(tmp_path: Path)
     with pytest.raises(ValueError):  # transformers' own line: a cache beside the name of another
         beams(cache_implementation="static")
     assert model.config._attn_implementation == "sdpa"
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_a_mask_that_is_not_the_causal_one_is_refused(attention: str) -> None:
+    causal = torch.ones(60, 60, dtype=torch.bool).tril()
+    packed, one_pair, both_ways, window = causal.clone(), causal.clone(), torch.ones_like(causal), causal.clone().triu(-15)
+    packed[30:, :30] = one_pair[7, 3] = False
+    added = lambda seen, least=torch.finfo(torch.float32).min: torch.zeros(1, 1, *seen.shape).masked_fill(~seen, least)
+    forms = [added, lambda seen: added(seen, float("-inf")), lambda seen: added(seen).expand(1, 6, -1, -1)]
+    forms += [lambda seen: seen[None, None]] if attention == "sdpa" else []  # eager adds truths
+
+    def logits(own: Any, *masks: Any, block: int = 9, by_name: bool = True) -> Any:
+        with kvloupe.Cache("h2o", 12, model=own, block=block) as cache, torch.inference_mode():
+            for part, mask in zip(torch.tensor([IDS]).chunk(len(masks), 1), masks):
+                named = {cache_argument(own): cache} | ({"attention_mask": mask} if by_name else {})
+                out = own(part, *([] if by_name else [mask]), use_cache=True, **named)
+        return out.logits
+
+    def refused(layer: int, *given: Any, **named: Any) -> None:
+        with pytest.raises(kvloupe.KvloupeError, match=f"a token of layer {layer} does not see all earlier ones"):
+            logits(*given, **named)
+    model, mixed = made("Llama"), made("Gemma 3, two rotations")
+    for own in (model, mixed):
+        own.set_attn_implementation(attention)
+    wanted = {block: logits(model, None, block=block) for block in (9, 60)}
+    chunks = logits(model, None, None)
+    for form in forms:
+        assert torch.allclose(logits(model, form(causal[:30, :30]), form(causal[30:])), chunks, atol=1e-5)
+        refused(0, model, None, form(packed[30:]))
+        for block in wanted:
+            assert torch.allclose(logits(model, form(causal), block=block), wanted[block], atol=1e-5)
+            for wrong in (packed, one_pair, both_ways, window):
+                refused(0, model, form(wrong), block=block)
+    assert torch.equal(logits(model, None, by_name=False), wanted[9])
+    refused(0, model, added(packed), by_name=False)
+    kinds = lambda full: {"full_attention": added(full), "sliding_attention": added(window)}
+    assert torch.allclose(logits(mixed, kinds(causal)), logits(mixed, None), atol=1e-4)
+    refused(1, mixed, kinds(packed))
+    refused(0, mixed, added(causal))
+
+
+def test_a_model_in_another_thread_is_said_to_be_there() -> None:
+    model, other, found = made("Llama"), made("Qwen3"), []
+    wanted = greedy(model, kvloupe.Cache("h2o", 12, model=model), 2)
+    inside, go_on = threading.Event(), threading.Event()
+    cache, waiting = kvloupe.Cache("h2o", 12, model=model), kvloupe.Cache("h2o", 12, model=other)
+    hook = model.model.layers[1].register_forward_pre_hook(lambda *_: (inside.set(), go_on.wait(60), None)[2])
+    thread = threading.Thread(target=lambda: found.append(greedy(model, cache, 2)), name="reader")
+    thread.start()
+    try:
+        assert inside.wait(60)
+        for run in (lambda: kvloupe.Cache("h2o", 12, model=other), lambda: forward(other, IDS, waiting), lambda: model(torch.tensor([IDS])),
+                    lambda: kvloupe.capture(other, None, IDS, "no.h5")):
+            with pytest.raises(kvloupe.KvloupeError, match="the thread 'reader' runs a model"):
+                run()
+    finally:
+        go_on.set()
+        thread.join()
+        hook.remove()
+    assert found == [wanted] and len(greedy(other, waiting, 2)) == 2  # neither was disturbed
 
 
 def test_a_cache_that_failed_is_not_used_again() -> None:
@@ -427,6 +497,35 @@ def test_entries_are_refitted_in_the_models_cache(tmp_path: Path) -> None:
     with kvloupe.Cache("attentionmatching", budget=12, model=model, block=9) as cache:
         greedy(model, cache, 4)
         assert all(bool(layer.entries.log_sizes.any()) for layer in cache.layers)
+
+
+def test_all_of_a_prompt_is_a_block_too(tmp_path: Path) -> None:
+    model = made("Llama")
+    for path in (kvloupe.capture(model, None, IDS, tmp_path / "a.h5", block="all"),
+                 kvloupe.run(model, None, IDS, tmp_path / "b.h5", policy="h2o", budget=12, block="all")):
+        with kvloupe.open(path) as trace:
+            assert trace.blocks == [(0, 60)] and trace.run["block_size"] == 60
+    with kvloupe.Cache("h2o", 12, model=model, block="all") as cache, torch.inference_mode():
+        forward(model, IDS, cache)
+        assert cache.blocks == [(0, 60)]
+
+
+def test_a_compiled_model_is_run_as_it_is(tmp_path: Path) -> None:
+    model = made("Llama")
+    wanted = h5py.File(kvloupe.capture(model, None, IDS, tmp_path / "w.h5", generate=2))
+    closed = h5py.File(kvloupe.run(model, None, IDS, tmp_path / "c.h5", policy="h2o", budget=12, block=9, generate=2))
+    inside = made("Llama")
+    inside.model.layers[1].compile(backend="eager")
+    inside.model.layers[2].mlp = torch.compile(inside.model.layers[2].mlp, backend="eager")
+    for own in (torch.compile(made("Llama"), backend="eager"), inside):
+        with h5py.File(kvloupe.capture(own, None, IDS, tmp_path / "t.h5", generate=2)) as trace:
+            assert np.array_equal(trace["layers/2/query"][:], wanted["layers/2/query"][:])
+            assert text(trace["model"].attrs["architecture"]) == "LlamaForCausalLM"
+        with h5py.File(kvloupe.run(own, None, IDS, tmp_path / "t.h5", policy="h2o", budget=12, block=9, generate=2)) as trace:
+            assert np.array_equal(trace["layers/2/evicted_at"][:], closed["layers/2/evicted_at"][:])
+        with kvloupe.Cache("h2o", 12, model=own, block=9) as cache:
+            greedy(own, cache, 2)
+            assert np.array_equal(cache.evicted_at(2), closed["layers/2/evicted_at"][:])
 
 
 def test_a_run_that_fails_leaves_no_file(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """kvloupe.evaluate beside kvloupe-capture study: the same prompts, answers and scores, in a file that both go on with."""
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 from pathlib import Path
@@ -18,6 +19,7 @@ import kvloupe  # noqa: E402
 import tiny_models as tiny  # noqa: E402
 from kvloupe import answer_score, engine, evaluation, program  # noqa: E402
 from kvloupe.loops import first_loop  # noqa: E402
+from kvloupe.prompt_set import find_prompts  # noqa: E402
 
 MODEL = Path(__file__).resolve().parents[3] / "assets/demo-model"
 SET = [
@@ -137,6 +139,18 @@ def test_what_is_wrong_is_said_in_one_line(model: Any, tokenizer: Any, prompts: 
     (tmp_path / "bad.jsonl").write_text('{"text": "The bell is 12.", "answer": "12"}\n{"text": "The", "answer": "a"}\n')
     refused("before a change", tasks="answer", prompts=str(tmp_path / "bad.jsonl"))
     refused("other prompts")
+
+
+def test_a_file_of_prompts_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, reads, read = tmp_path / "set.jsonl", [], Path.read_bytes
+    file.write_bytes(b"\xef\xbb\xbf" + b"".join(json.dumps({"text": f"Zahl für {at}"}, ensure_ascii=False).encode() + b"\r\n\n" for at in range(99)))
+    monkeypatch.setattr(Path, "read_bytes", lambda path: reads.append(path) or read(path))
+    places = find_prompts(file)
+    assert [place.read()[0][0][1] for place in places] == [f"Zahl für {at}" for at in range(99)] and reads == [file]
+    assert {place.identity for place in places} == {hashlib.sha256(read(file)).hexdigest()} and places[7].name == f"{file}#14"
+    file.write_bytes(read(file)[:-9])
+    with pytest.raises(kvloupe.KvloupeError, match="has changed since the runs began"):
+        places[3].read()
 
 
 def test_scores_are_those_of_the_papers() -> None:

@@ -284,6 +284,27 @@ def test_generate_says_the_same_with_either(name: str, cases: list[presses.Case]
                    for layer in case.model.model.layers)
 
 
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_padding_is_refused_and_a_batch_is_as_its_sequences(attention: str) -> None:
+    model, ids = presses.random_model("Llama"), np.random.default_rng(4).integers(3, 211, (2, 40))
+    model.set_attn_implementation(attention)
+
+    def keys(ids: Any, **named: Any) -> Any:
+        cache = transformers.DynamicCache()
+        with torch.no_grad(), kvloupe.Press("h2o", 12)(model):
+            model(torch.tensor(ids), past_key_values=cache, use_cache=True, **named)
+        return cache.layers[0].keys
+    alone = torch.cat([keys(one[None]) for one in ids])
+    for mask in (None, torch.ones(2, 40), torch.ones(2, 40, dtype=torch.bool)):
+        assert torch.allclose(keys(ids, attention_mask=mask), alone, atol=1e-6)
+    for hidden in (slice(0, 3), slice(37, 40)):
+        mask = torch.ones(2, 40, dtype=torch.long)
+        mask[1, hidden] = 0
+        for given in (ids, ids[1:]):
+            with pytest.raises(kvloupe.KvloupeError, match="layer 0: the attention mask hides tokens"):
+                keys(given, attention_mask=mask[-len(given):])
+
+
 def test_the_pipeline_takes_it(cases: list[presses.Case]) -> None:
     import kvpress
 

@@ -65,6 +65,18 @@ def test_pieces_are_the_text_and_segments_their_parts(trace: Path) -> None:
         assert len(t) == t.run["prompt_length"] + t.run["generated"]
 
 
+def test_a_text_that_begins_with_the_start_tokens_gets_no_others(tmp_path: Path) -> None:
+    from tokenizers.processors import TemplateProcessing
+
+    words, parts = tokenizer(tmp_path), [("context", TEXT), ("question", "What?")]
+    for start in ("<s>", "</s><s>"):
+        words.backend_tokenizer.post_processor = TemplateProcessing(
+            single=" ".join([*re.findall("<.*?>", start), "$A"]), special_tokens=[("<s>", 0), ("</s>", 1)])
+        wanted = encoded(words, parts)
+        assert wanted[0][:2].count(0) == 1 and len(wanted[0]) == len(wanted[1])
+        assert encoded(words, [("context", start + TEXT), parts[1]]) == wanted
+
+
 def test_a_probe_asks_in_words_and_ends_before_the_question(tmp_path: Path) -> None:
     own, words = model(), tokenizer(tmp_path)
     prompt = [("context", TEXT), ("question", " What is it?")]
@@ -323,3 +335,28 @@ def test_the_command_line_captures(tmp_path: Path) -> None:
                           env=environment, check=False)
     assert done.returncode == 1
     assert done.stderr.strip().splitlines()[-1].startswith("kvloupe: ")
+    for name, content in (("model.safetensors", b"version https://git-lfs.github.com/spec/v1"), ("model.safetensors", b""),
+                          ("config.json", b"{"), ("config.json", b"[]"), ("config.json", b'{"model_type": "llama", "hidden_size": "x"}'),
+                          ("tokenizer.json", b"[]")):
+        (folder / name).write_bytes(content)
+        done = subprocess.run([*words, "--text", TEXT], capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == 1 and done.stderr.strip().splitlines()[-1].startswith("kvloupe: "), done.stderr
+        assert "Traceback" not in done.stderr
+        model().save_pretrained(folder)
+        tokenizer(folder).save_pretrained(folder)
+
+
+def test_the_readmes_python_commands_run(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    root = Path(kvloupe.__file__).parents[3]
+    if not (root / "README.md").is_file():
+        pytest.skip("not in the repository")
+    need_program()
+    lines = re.findall(r"^python (-.*)", (root / "README.md").read_text(), re.MULTILINE)
+    (tmp_path / "assets").symlink_to(root / "assets")
+    for line in lines:
+        subprocess.run(f"{sys.executable} {line}", shell=True, check=True, cwd=tmp_path,
+                       env=os.environ | {"PYTHONPATH": str(root / "capture/python")})
+    assert len(lines) >= 2 and (tmp_path / "strip.pdf").stat().st_size > 1000

@@ -89,12 +89,21 @@ def test_ids_have_many_forms() -> None:
     want = [69, 7, 8]
     for form in (want, tuple(want), np.array(want), torch.tensor(want), [want], np.array([want]), torch.tensor([want]),
                  [torch.tensor(7), 8] and [torch.tensor(i) for i in want], {"input_ids": torch.tensor([want])},
-                 transformers.BatchEncoding({"input_ids": [want], "attention_mask": [[1, 1, 1]]})):
+                 transformers.BatchEncoding({"input_ids": [want], "attention_mask": [[1, 1, 1]]}),
+                 {"input_ids": torch.tensor([[0, 0, *want]]), "attention_mask": torch.tensor([[0, 0, 1, 1, 1]])},
+                 {"input_ids": [*want, 0], "attention_mask": np.array([True, True, True, False])}):
         assert plain_ids(form) == want
         assert encoded(None, form) == (want, ["context"] * 3)
     assert plain_ids("text") is None and plain_ids([("context", "text")]) is None
     with pytest.raises(kvloupe.KvloupeError, match="has 2 sequences of ids"):
         plain_ids(torch.tensor([want, want]))
+    for mask, why in (([[1, 0, 1]], "hides tokens between others"), ([[1, 1]], r"the shape \[1, 2\] for 3 ids"),
+                      (torch.ones(1, 1, 3, 3), r"the shape \[1, 1, 3, 3\]")):
+        with pytest.raises(kvloupe.KvloupeError, match=why):
+            plain_ids({"input_ids": [want], "attention_mask": mask})
+    assert plain_ids({"input_ids": [want], "attention_mask": [[0, 0, 0]]}) == []
+    with pytest.raises(kvloupe.KvloupeError, match="the prompt is bytes"):
+        plain_ids(b"text")
     for wrong in ([1.5], [True, False], np.ones((1, 3), bool)):
         with pytest.raises(kvloupe.KvloupeError, match="where a token id is expected"):
             plain_ids(wrong)

@@ -42,7 +42,7 @@ def test_prompts(tmp_path: Path) -> None:
     refused("260 tokens, but the model has positions for 256", own, tmp_path, prompt=[5] * 250, generate=10)
     refused("the prompt has no tokens", own, tmp_path, prompt=[])
     refused("a text needs a tokenizer", own, tmp_path, prompt="text")
-    refused("give a block of at least 1", own, tmp_path, block=0)
+    refused("block 0: give a number of tokens from 1 on", own, tmp_path, block=0)
     refused("store: 'f8' is not f16 or f32", own, tmp_path, store="f8")
 
 
