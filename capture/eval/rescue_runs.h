@@ -38,6 +38,8 @@ class RescueRuns {
 
   /// Whether layers and heads are all run alone.
   bool exhaustive() const;
+  /// Whether heads are run although no set of them can restore the answer.
+  bool goes_on() const;
   /// Whether the only thing wanted is each head alone without the tokens.
   bool leaves_one_out() const;
   /// Whether `spec` has been asked for, or one more run may be made.
