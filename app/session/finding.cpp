@@ -67,12 +67,13 @@ std::string blame_in_words(const FindingSource& source, const std::vector<Follow
     heads.push_back(
         fmt::format("{} ({:.3g})", name_of(head.reads.layer, head.reads.head), head.blame));
   }
-  const std::string number = by == "loss"
-                                 ? "attention read × share lost"
-                                 : fmt::format("{} if the head has them back, mean over {}",
-                                               by == "logit" ? "rise of the next token's logit"
-                                                             : "change of the residual stream",
-                                               figure::printable(source.over));
+  const std::string number =
+      by == "loss"
+          ? "attention read × share lost"
+          : fmt::format(
+                "{} if the head has {} back, mean over {}",
+                by == "logit" ? "rise of the next token's logit" : "change of the residual stream",
+                source.tokens.size() == 1 ? "it" : "them", figure::printable(source.over));
   return fmt::format(
       "Under {} with {} entries, the loss of {} matters most in head{} {} "
       "(layer.head; {}).",

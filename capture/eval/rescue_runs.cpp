@@ -91,10 +91,6 @@ int most_rescue_runs(const RescueRequest& request, const ModelInfo& info) {
 
 bool RescueRuns::exhaustive() const { return runs_all_alone(request_, info_); }
 
-bool RescueRuns::goes_on() const { return request_.all || request_.most_runs == 0; }
-
-bool RescueRuns::leaves_one_out() const { return request_.leave_one_out; }
-
 int RescueRuns::most_runs() const { return most_rescue_runs(request_, info_); }
 
 bool RescueRuns::may_ask(const std::string& spec) const {

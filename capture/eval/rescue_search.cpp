@@ -37,16 +37,16 @@ class RescueSearch {
   /// Whether it stopped: there is no set to be found.
   bool run(const std::vector<HeadIndex>& named) {
     for (SearchedSide* side : {&keep_, &drop_}) test(*side, {}, side->found.all);
-    if (runs_.leaves_one_out()) {
+    if (runs_.request().leave_one_out) {
       for (const HeadIndex& head : runs_.all_heads()) test_head(drop_, head);
       return false;
     }
     for (const HeadIndex& head : named) {
       for (SearchedSide* side : {&keep_, &drop_}) test_head(*side, head);
     }
-    if (!keep_.turned() && !runs_.goes_on()) return true;
-    search();
-    return false;
+    const bool stops = !keep_.turned() && !runs_.request().all && runs_.request().most_runs != 0;
+    if (!stops) search();
+    return stops;
   }
 
  private:

@@ -181,20 +181,25 @@ class BudgetCurve final : public Figure {
               : "from N = " +
                     format_count(std::lround(budgets[static_cast<std::size_t>(one.from)])) + " on");
     }
-    if (std::any_of(policies.begin(), policies.end(),
-                    [](const Curves& c) { return c.chance >= 0; }))
+    if (any(&Curves::chance))
       text +=
           ". Grey, dashed: the bold line of random with what the policy protects, acting when it "
           "does";
     return text + (policies.empty() ? "." : ". Budgets between those drawn were not tested.") +
            " The limit is a choice: nobody has measured at which change an answer goes wrong. Only "
-           "runs of the model, or a promise of `kvloupe advise`, show that a budget is enough.";
+           "runs of the model, or a promise of kvloupe advise, show that a budget is enough.";
   }
 
  private:
   /// "at most 0.1": what the limit asks for.
   std::string limit_text() const {
     return (measure.more_is_better() ? "at least\u00A0" : "at most\u00A0") + number_text(limit);
+  }
+
+  /// Whether a policy has such a place.
+  bool any(int Curves::*place) const {
+    return std::any_of(policies.begin(), policies.end(),
+                       [&](const Curves& one) { return one.*place >= 0; });
   }
 
   std::string bold_text() const {
@@ -216,13 +221,12 @@ class BudgetCurve final : public Figure {
         {.label = "a head", .line = Stroke{mix_thin(style), thin_width(), {}, Cap::butt}},
         {.label = "limit " + number_text(limit),
          .line = Stroke{style.colours.faint, 0.6, {2.0, 1.5}, Cap::butt}}};
-    if (std::any_of(policies.begin(), policies.end(),
-                    [](const Curves& c) { return c.chance >= 0; })) {
+    if (any(&Curves::chance)) {
       const SeriesLook chance = chance_look(style);
       entries.push_back({.label = kRandomLine,
                          .line = Stroke{chance.colour, chance.width, chance.dash, Cap::butt}});
     }
-    if (std::any_of(policies.begin(), policies.end(), [](const Curves& c) { return c.from >= 0; }))
+    if (any(&Curves::from))
       entries.push_back({fmt::format("from here on {}, of the budgets tested", limit_text()),
                          MarkerShape::diamond, std::nullopt,
                          Stroke{style.colours.ink, 0.8, {}, Cap::butt}});
@@ -255,28 +259,19 @@ class BudgetCurve final : public Figure {
     }
     ValueRange x_range, y_range;
     x_range.add(budgets);
-    for (const Curves& one : policies) {
-      for (const auto& head : one.heads) {
-        for (const double value : head) {
-          if (!log_scale || value > 0.0) y_range.add(value);
-        }
-      }
-    }
-    if (measure.whole != nullptr) {  // a mean lies among what it is the mean of
-      for (const Curves& one : policies) {
-        for (const double value : one.mean) {
-          if (!log_scale || value > 0.0) y_range.add(value);
-        }
-      }
-    }
-    // Chance may leave the picture: it does not press the policies to the foot.
-    const double most =
-        y_range.high > 0.0 ? 2.0 * y_range.high : std::numeric_limits<double>::infinity();
-    for (const Curves& one : lines) {
-      for (const double value : one.mean) {
+    double most = std::numeric_limits<double>::infinity();
+    const auto add = [&](const std::vector<double>& curve) {
+      for (const double value : curve) {
         if (!log_scale || value > 0.0) y_range.add(std::min(value, most));
       }
+    };
+    for (const Curves& one : policies) {
+      for (const auto& head : one.heads) add(head);
+      if (measure.whole != nullptr) add(one.mean);  // a mean lies among what it is the mean of
     }
+    // Chance may leave the picture: it does not press the policies to the foot.
+    if (y_range.high > 0.0) most = 2.0 * y_range.high;
+    for (const Curves& one : lines) add(one.mean);
     const Axis x = x_axis("Budget N (entries)", x_range.padded_log(0.04), AxisScale::log);
     if (!log_scale) y_range.add(limit);
     ValueRange shown = log_scale ? y_range.padded_log() : y_range.padded();

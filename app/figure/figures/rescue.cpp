@@ -9,6 +9,7 @@
 #include <limits>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
@@ -316,13 +317,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const auto of_sets =
       static_cast<std::size_t>(std::count_if(order.begin(), order.end(), in_a_set));
   order.resize(std::min(order.size(), std::max(kMostHeads, of_sets)));
-  std::sort(order.begin(), order.end());  // in the model's order where gains are equal
-  // By the proof: the running model's gain when the tokens are kept.
-  const auto gain = [&](std::size_t i) {
-    return r.keep.heads[i].is_known() ? kept(i) : -std::numeric_limits<double>::infinity();
+  // By the proof, the running model's gain when the tokens are kept; those not run by the blame.
+  const auto known = [](double value) {
+    return std::isnan(value) ? -std::numeric_limits<double>::infinity() : value;
   };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return gain(a) > gain(b); });
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::pair(known(kept(a)), known(loss(a))) > std::pair(known(kept(b)), known(loss(b)));
+  });
   figure->rows = std::move(order);
   return figure;
 }

@@ -125,7 +125,7 @@ job::EvalCaseOptions CauseCard::options_of(int run) const {
   return options;
 }
 
-void CauseCard::choose(const PanelContext& c, int run) {
+void CauseCard::choose(int run) {
   chosen_ = run;
   shown_ = rescue_shown_ = pointed_ = false;
   rescue_.clear();
@@ -249,7 +249,7 @@ void CauseCard::draw_runs(const PanelContext& c) {
     ImGui::SameLine(c.px(kWidth - 96));
     const bool this_one = chosen_ == static_cast<int>(i);
     if (ImGui::SmallButton(this_one ? "Shown" : found ? "Open" : "Why?") && !this_one)
-      choose(c, static_cast<int>(i));
+      choose(static_cast<int>(i));
     help_tooltip(c.fonts,
                  "Runs this prompt again with the full cache and with the policy, and follows the "
                  "needle through every head");

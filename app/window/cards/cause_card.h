@@ -53,7 +53,7 @@ class CauseCard {
   /// The search for what would have saved the answer has come to its end.
   bool is_found() const;
   bool context_only(int run) const;
-  void choose(const PanelContext& context, int run);
+  void choose(int run);
   /// Asks for the forecast of a case of these runs, and shows it.
   void draw_forecast(const PanelContext& context);
   job::EvalCaseOptions options_of(int run) const;
