@@ -207,25 +207,15 @@ void describe_prediction(Fields& fields, RescuePrediction& head) {
   fields.number("drop_blame", head.drop_blame, -kAnyNumber, kAnyNumber, Fields::not_written);
 }
 
-/// The number of heads, in the listed order, up to the last one in the smallest set; null without a
-/// set.
-Json listed_within(const RescueResults& all) {
-  if (!all.keep.smallest) return {};
-  std::size_t within = 0;
-  for (std::size_t i = 0; i < all.predictions.size(); ++i) {
-    const auto& set = *all.keep.smallest;
-    if (std::find(set.begin(), set.end(), all.predictions[i].at) != set.end()) within = i + 1;
-  }
-  return within;
-}
-
 void describe_predictions(Fields& fields, RescueResults& all) {
   fields.text("by", all.predicted_by);
   if (all.predicted_by.empty()) all.predicted_by = "loss";  // of earlier versions
+  fields.text("over", all.predicted_over, Fields::not_written);
   fields.list("heads", all.predictions, describe_prediction);
   if (!fields.reads() && all.reached < Part::all) return;
   fields.number("rank_correlation", all.rank_correlation, -1.0, 1.0, Fields::written);
-  if (!fields.reads()) fields.write("set_within") = listed_within(all);
+  if (!fields.reads())
+    fields.write("set_within") = all.keep.smallest ? Json(all.set_within()) : Json();
 }
 
 /// The results that a search derives from its runs.
@@ -251,6 +241,8 @@ void describe_findings(Fields& fields, RescueResults& all) {
   if (fields.reads()) all.keep = all.drop = RescueSide::unknown(shape.layers, shape.heads);
   fields.object("predicted", [&](Fields& own) { describe_predictions(own, all); });
   if (all.reached < Part::all) return;
+  if (fields.reads() ? fields.find("stopped") != nullptr : all.stopped)
+    fields.truth("stopped", all.stopped);
   fields.object("keep", [&](Fields& own) { describe_side(own, all.keep, true, shape); });
   fields.object("drop", [&](Fields& own) { describe_side(own, all.drop, false, shape); });
 }
@@ -292,6 +284,13 @@ int RescueResults::set_within() const {
     within = std::max(within, place);
   }
   return static_cast<int>(within);
+}
+
+std::string heads_text(const std::vector<HeadIndex>& heads, const char* between) {
+  std::string text;
+  for (const HeadIndex& head : heads)
+    text += fmt::format("{}{}.{}", text.empty() ? "" : between, head.layer, head.head);
+  return text;
 }
 
 const RescueOutcome* RescueResults::find_run(const std::string& spec) const {

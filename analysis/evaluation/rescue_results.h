@@ -102,6 +102,9 @@ struct RescueResults : RescueSettings {
   /// known. Results of earlier versions have attention read × share lost.
   std::vector<double> predicted;
   std::string predicted_by = "loss";  // blame_name()
+  std::string predicted_over;         // restored_over(): whose answer; empty in earlier versions
+  /// No set was looked for, because keeping the tokens in all heads turns no wrong answer right.
+  bool stopped = false;
   /// Rank correlation of `predicted` with the log-probability when the tokens are kept in that head
   /// alone, over the heads that were run; or NaN.
   double rank_correlation = 0.0;
@@ -118,6 +121,9 @@ struct RescueResults : RescueSettings {
   /// The run of a spec, or null.
   const RescueOutcome* find_run(const std::string& spec) const;
 };
+
+/// "2.0, 3.1": layer and head.
+std::string heads_text(const std::vector<HeadIndex>& heads, const char* between = ", ");
 
 /// From the file's JSON, which is an object of this format. Throws results::Wrong, whose text
 /// continues the file's name: a search that is not finished, numbers missing or out of range,

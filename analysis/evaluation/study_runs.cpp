@@ -55,6 +55,7 @@ void add_study_runs(Evaluation& evaluation) {
     run.budget = item.budget;
     run.entries = item.entries;
     run.length = run.tokens = run.depth = run.correct = kUnknown;
+    run.seconds = item.seconds > 0.0 ? item.seconds : kUnknown;
     run.loss = run.loss_difference = run.kl = run.same_top1 = kUnknown;
     const int measure = item.task == kNeedleTask ? found : item.task == kAnswerTask ? answered : -1;
     if (measure >= 0) run.correct = study.values[static_cast<std::size_t>(measure)][i];

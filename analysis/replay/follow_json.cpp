@@ -1,10 +1,11 @@
 #include "analysis/replay/follow_json.h"
 
-#include <nlohmann/json.hpp>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "analysis/error.h"
@@ -79,6 +80,30 @@ std::string one_line(const Json& json) {
 }
 }  // namespace
 
+std::vector<FollowedHead> named_heads(const std::vector<FollowedHead>& heads) {
+  constexpr std::ptrdiff_t kMost = 3;
+  const auto end =
+      std::find_if_not(heads.begin(), heads.begin() + std::min(kMost, std::ssize(heads)),
+                       [](const FollowedHead& head) { return head.blame > 0.0; });
+  return {heads.begin(), end};
+}
+
+std::string restored_over(const Trace& trace, const Replay& replay) {
+  const std::vector<int> queries = restoring_queries(trace, replay);
+  const Asked asked = asked_first(trace.tokens(), trace.run());
+  if (asked != Asked::answer) {
+    return fmt::format("the {} queries {}", queries.size(),
+                       asked == Asked::question ? "of the question" : "asked of all later ones");
+  }
+  std::string text;
+  for (const int query : queries) {
+    const auto next = static_cast<std::size_t>(query) + 1;
+    if (next < trace.tokens().text.size()) text += trace.tokens().text[next];
+  }
+  return fmt::format("the {} token{} of the answer{}", queries.size(),
+                     queries.size() == 1 ? "" : "s", text.empty() ? "" : " “" + text + "”");
+}
+
 std::string follow_json(const Trace& trace, const std::string& name, const Replay& replay,
                         const std::vector<int>& tokens, const std::vector<FollowedHead>& heads) {
   const int after = tokens.back() + 1;
@@ -93,6 +118,7 @@ std::string follow_json(const Trace& trace, const std::string& name, const Repla
     }
   }
   about["blame"] = blame_name(heads);
+  about["over"] = restored_over(trace, replay);
   about["queries"] = {{"question", queries(std::max(question.first, after), question.end)},
                       {"answer", queries(std::max(answer.first - 1, after), answer.end - 1)}};
   std::string text = one_line(about);
@@ -119,6 +145,18 @@ std::vector<int> followed_tokens(const Trace& trace, std::string_view tokens,
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
   throw UsageError("segment '" + in_one_line(std::string(segment)) + "': the trace has " +
                    (names.empty() ? "no segments; use --tokens instead" : "the segments " + list));
+}
+
+std::string ranges_text(const std::vector<int>& tokens, const char* to, const char* between) {
+  std::string text;
+  for (std::size_t i = 0; i < tokens.size();) {
+    std::size_t end = i + 1;
+    while (end < tokens.size() && tokens[end] == tokens[end - 1] + 1) ++end;
+    text += (text.empty() ? "" : between) + std::to_string(tokens[i]);
+    if (end - i > 1) text += to + std::to_string(tokens[end - 1]);
+    i = end;
+  }
+  return text;
 }
 
 FollowedReplay follow_tokens(const Trace& trace, ReplayRequest request,

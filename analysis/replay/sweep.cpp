@@ -294,6 +294,10 @@ void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
   }
 }
 
+bool is_floor(std::string_view measure) {
+  return require_measure(measure).info->better == Better::larger;
+}
+
 std::vector<SmallestBudget> smallest_budgets(const SweepTable& table, const Trace& trace,
                                              std::string_view measure, double limit) {
   const auto column = static_cast<std::size_t>(&require_measure(measure) - all_measures().data());
@@ -308,7 +312,8 @@ std::vector<SmallestBudget> smallest_budgets(const SweepTable& table, const Trac
         own != result.end() ? *own
                             : result.emplace_back(SmallestBudget{
                                   row.policy, row.block, row.compression, row.layer, row.head, {}});
-    if (row.values[column] <= limit) {
+    const double value = row.values[column];
+    if (is_floor(measure) ? value >= limit : value <= limit) {
       smallest.budget = std::min(smallest.budget.value_or(row.budget), row.budget);
     }
   }

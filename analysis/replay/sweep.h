@@ -95,8 +95,12 @@ void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
                                         const SweepSetting& setting, bool known)>& report,
                const std::vector<std::string>& measures = {}, const SweepShared* shared = nullptr);
 
-/// The smallest budget of each head, per policy and block, at which a measure is at most `limit`;
-/// none where no budget of the table is enough.
+/// Whether a limit of this measure is its least value, because more of it is better. Throws
+/// UsageError for a measure there is not.
+bool is_floor(std::string_view measure);
+
+/// The smallest budget of each head, per policy and block, at which a measure is at most `limit`,
+/// or at least (is_floor()); none where no budget of the table is within the limit.
 struct SmallestBudget {
   std::string policy;
   int block = 0;

@@ -21,6 +21,10 @@ struct Options : ReplayOptions {
   std::string tokens, segment;
 };
 
+std::string printable_line(const std::string& text) {
+  return in_one_line(figure::printable(text), 160);
+}
+
 std::string share_text(double value) {
   return std::isfinite(value) ? fmt::format("{:.3f}", value) : "-";
 }
@@ -74,12 +78,14 @@ void write_table(const Trace& trace, const Options& options, const Replay& repla
   if (!trace.tokens().text.empty()) {
     for (const int token : tokens) text += trace.tokens().text[static_cast<std::size_t>(token)];
   }
-  out.write(text.empty() ? "\n" : fmt::format(", \"{}\"\n", in_one_line(figure::printable(text))));
+  out.write(text.empty() ? "\n" : fmt::format(", \"{}\"\n", printable_line(text)));
   out.write(
       "attention that queries of the question, of the answer and all later ones give to these "
-      "tokens "
-      "with the full cache; loss = attention read x share lost; change, logit: what the head would "
-      "add to the residual stream, and to the next token's logit, if the lost tokens were back\n");
+      "tokens with the full cache; loss = attention read x share lost; change, logit: what the "
+      "head would add to the residual stream, and to the next token's logit, if the lost tokens "
+      "were back\n");
+  out.write(fmt::format("heads by falling {}; change and logit are means over {}\n",
+                        blame_name(heads), printable_line(restored_over(trace, replay))));
   out.write(fmt::format("{:>5} {:>5} {:>9} {:>9} {:>9} {:>6} {:>9} {:>11} {:>7} {:>8} {:>8}  {}\n",
                         "layer", "head", "question", "answer", "later", "kept", "lost at", "rank",
                         "loss", "change", "logit", "roles"));

@@ -45,8 +45,10 @@ std::pair<std::string, double> parse_limit(const std::string& text) {
 
 void print_smallest(const std::vector<SmallestBudget>& all, const std::string& measure,
                     double limit) {
-  fmt::print("smallest budget with {} at most {}\n{:>7} {:>5} {:>5} {:>9}  policy\n", measure,
-             limit, "block", "layer", "head", "budget");
+  fmt::print(
+      "smallest budget with {} at {} {}; whether an answer stays right there, only runs of the "
+      "model show\n{:>7} {:>5} {:>5} {:>9}  policy\n",
+      measure, is_floor(measure) ? "least" : "most", limit, "block", "layer", "head", "budget");
   for (const SmallestBudget& one : all) {
     fmt::print("{:>7} {:>5} {:>5} {:>9}  {}\n", one.block, one.layer, one.head,
                one.budget ? std::to_string(*one.budget) : "none", one.policy);
@@ -119,9 +121,10 @@ void add(CLI::App& app, Action& action) {
                    "answer's queries, else of the question's, else of later ones. The columns of "
                    "the others are empty")
       ->delimiter(',');
-  verb->add_option("--limit", options->limit,
-                   "Print for each head the smallest budget that keeps a measure at or below a "
-                   "limit: perturbation_l1=0.5");
+  verb->add_option(
+      "--limit", options->limit,
+      "Print for each head the smallest budget that keeps a measure within a limit of "
+      "your choice: at or below it, or above where more is better: perturbation_l1=0.5");
   verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 

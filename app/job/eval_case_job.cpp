@@ -114,9 +114,11 @@ EvalCaseTraces capture_eval_case(const EvalCaseOptions& options, Progress& progr
 }
 
 std::vector<std::string> rescue_command(const RescueOptions& o, const std::string& program) {
-  return {program,     "rescue",  "--model",    o.model,
-          "--results", o.results, "--row",      std::to_string(o.row),
-          "--output",  o.output,  "--progress", "json"};
+  std::vector<std::string> words = {program,     "rescue",  "--model",    o.model,
+                                    "--results", o.results, "--row",      std::to_string(o.row),
+                                    "--output",  o.output,  "--progress", "json"};
+  if (o.all) words.emplace_back("--all");
+  return words;
 }
 
 void run_rescue_program(const RescueOptions& options, Progress& progress,

@@ -55,6 +55,7 @@ struct RescueOptions {
   int row = 0;          // of its runs
   std::string output;   // results file
   std::string program;  // kvloupe-capture; empty: it is looked for
+  bool all = false;     // goes on where no set can restore the answer
   bool operator==(const RescueOptions&) const = default;
 };
 

@@ -11,21 +11,8 @@
 namespace kvloupe::window {
 
 namespace {
-constexpr std::size_t kMostHeads = 3;
+constexpr std::size_t kMostBreaking = 5;
 constexpr double kLeastRead = 0.01;  // of the attention: less is no reading
-
-/// "12-20,30": as the command line takes them.
-std::string ranges_of(const std::vector<int>& tokens, const char* to, const char* between) {
-  std::string text;
-  for (std::size_t i = 0; i < tokens.size();) {
-    std::size_t end = i + 1;
-    while (end < tokens.size() && tokens[end] == tokens[end - 1] + 1) ++end;
-    text += (text.empty() ? "" : between) + std::to_string(tokens[i]);
-    if (end - i > 1) text += to + std::to_string(tokens[end - 1]);
-    i = end;
-  }
-  return text;
-}
 
 /// "a", "a and b", "a, b and c".
 std::string listed(const std::vector<std::string>& items, const char* between = ", ") {
@@ -50,12 +37,16 @@ std::string percent(double share) {
                                     : fmt::format("{:.0f} %", value);
 }
 
-std::string loss_in_words(const FollowedHead& head) {
-  const std::string name = name_of(head.reads.layer, head.reads.head);
-  if (head.fate.first_loss < 0) return name + " keeps them";
-  std::string text = head.fate.kept <= 0.0
-                         ? fmt::format("{} loses all of them", name)
-                         : fmt::format("{} loses {} of them", name, percent(1.0 - head.fate.kept));
+/// "1.0 gives them 31 % of the attention of the answer and loses all of them at step 3 …".
+std::string loss_in_words(const FollowedHead& head, const std::string& whose, bool one) {
+  std::string text = name_of(head.reads.layer, head.reads.head);
+  if (std::isfinite(head.reads.read)) {
+    text += fmt::format(" gives {} {} of the attention of {} and", one ? "it" : "them",
+                        percent(head.reads.read), whose);
+  }
+  text += one                     ? std::string(" loses it")
+          : head.fate.kept <= 0.0 ? std::string(" loses all of them")
+                                  : fmt::format(" loses {} of them", percent(1.0 - head.fate.kept));
   text += head.fate.last_loss > head.fate.first_loss
               ? fmt::format(" at steps {} to {}", head.fate.first_loss, head.fate.last_loss)
               : fmt::format(" at step {}", head.fate.first_loss);
@@ -68,92 +59,155 @@ std::string loss_in_words(const FollowedHead& head) {
   return text;
 }
 
+/// The heads whose loss matters most, and by which number.
+std::string blame_in_words(const FindingSource& source, const std::vector<FollowedHead>& named) {
+  const std::string_view by = blame_name(source.heads);
+  std::vector<std::string> heads;
+  for (const FollowedHead& head : named) {
+    heads.push_back(
+        fmt::format("{} ({:.3g})", name_of(head.reads.layer, head.reads.head), head.blame));
+  }
+  const std::string number =
+      by == "loss"
+          ? "attention read × share lost"
+          : fmt::format(
+                "{} if the head has {} back, mean over {}",
+                by == "logit" ? "rise of the next token's logit" : "change of the residual stream",
+                source.tokens.size() == 1 ? "it" : "them", figure::printable(source.over));
+  return fmt::format(
+      "Under {} with {} entries, the loss of {} matters most in head{} {} "
+      "(layer.head; {}).",
+      source.policy, source.entries, tokens_in_words(source.tokens), named.size() == 1 ? "" : "s",
+      listed(heads), number);
+}
+
+/// Why no head is blamed: nobody reads the tokens, no reader loses them, or having them back would
+/// help nowhere. Empty if heads are blamed.
+std::string harmless_in_words(const FindingSource& source, const std::string& whose) {
+  const auto reads = [](const FollowedHead& head) { return head.reads.read >= kLeastRead; };
+  const auto loses = [&](const FollowedHead& head) {
+    return reads(head) && head.fate.first_loss >= 0;
+  };
+  const std::string what = tokens_in_words(source.tokens);
+  const std::string least = fmt::format("{} of the attention of {}", percent(kLeastRead), whose);
+  if (std::none_of(source.heads.begin(), source.heads.end(), reads))
+    return fmt::format("No head gives {} or more to {}.", least, what);
+  if (std::none_of(source.heads.begin(), source.heads.end(), loses))
+    return fmt::format("No reader loses {} (a reader gives {} or more).", what, least);
+  if (!named_heads(source.heads).empty()) return {};
+  return fmt::format(
+      "Readers lose {}, but to have {} back would raise the next token's logit in no head.", what,
+      source.tokens.size() == 1 ? "it" : "them");
+}
+
+/// What the running model says of the full cache without the tokens.
+std::string drop_in_words(const RescueResults& r) {
+  std::vector<RescueEffect> alone;
+  std::copy_if(r.drop.heads.begin(), r.drop.heads.end(), std::back_inserter(alone),
+               [](const RescueEffect& head) { return head.is_known() && !head.right; });
+  std::sort(alone.begin(), alone.end(),
+            [](const auto& a, const auto& b) { return a.gain < b.gain; });
+  const auto breaking = [](const std::string& where) {
+    return " Dropping these tokens in " + where + " breaks the full cache's answer.";
+  };
+  if (!alone.empty()) {
+    std::vector<HeadIndex> heads;
+    for (const RescueEffect& head : alone) heads.push_back(head.at);
+    const std::size_t more = heads.size() - std::min(heads.size(), kMostBreaking);
+    heads.resize(heads.size() - more);
+    return breaking(names_of(heads) + (more > 0 ? fmt::format(" and {} more heads", more) : "") +
+                    (heads.size() == 1 ? " alone" : ", each alone,"));
+  }
+  if (r.drop.smallest) return breaking(names_of(*r.drop.smallest) + " together");
+  return r.drop.all.right ? " Dropped in all heads, they leave the full cache's answer right."
+                          : breaking("all heads");
+}
+
 std::string proof_in_words(const RescueResults* rescue) {
   if (rescue == nullptr) {
     return "Whether this loss makes the answer wrong is not proved: a replay does not run the "
            "model.";
   }
   const RescueResults& r = *rescue;
-  const std::string answer = "“" + figure::printable(r.expected) + "”";
+  std::string answer = "“" + figure::printable(r.expected) + "”";
   if (r.policy_right) {
     return fmt::format("The model with the policy still answers {} (log-probability {:.2f} nats).",
                        answer, r.policy_logprob);
   }
+  if (r.expected_ids.size() > 1) answer += fmt::format(" ({} tokens)", r.expected_ids.size());
   const std::string change =
       fmt::format("log-probability {:.2f} to {:.2f} nats", r.policy_logprob, r.keep.all.logprob);
+  const std::string says = fmt::format(
+      "Run with the policy, the model says “{}” instead of {}; "
+      "keeping these tokens in ",
+      figure::printable(r.policy_says), answer);
   if (!r.keep.smallest) {
-    return fmt::format(
-        "Run with the policy, the model says “{}” instead of {}; keeping these tokens in all heads "
-        "does not restore the answer ({}).",
-        figure::printable(r.policy_says), answer, change);
+    return says + fmt::format("all heads {} ({}).{}",
+                              r.keep.all.right
+                                  ? "restores the answer; no smaller set was looked for"
+                                  : "does not restore the answer",
+                              change, drop_in_words(r));
   }
   const std::size_t count = r.keep.smallest->size();
-  return fmt::format(
-      "Run with the policy, the model says “{}” instead of {}; keeping these tokens in {} ({}) "
-      "restores the answer{}.",
-      figure::printable(r.policy_says), answer,
-      count == 1 ? "one head alone" : fmt::format("{} heads", count), names_of(*r.keep.smallest),
-      count == 1       ? ""
-      : r.keep.minimal ? ", and none of these heads can be left out"
-                       : "; perhaps not all of these heads are needed");
+  return says + fmt::format("{} ({}) restores the answer{}.{}",
+                            count == 1 ? "one head alone" : fmt::format("{} heads", count),
+                            names_of(*r.keep.smallest),
+                            count == 1       ? ""
+                            : r.keep.minimal ? ", and none of these heads can be left out"
+                                             : "; perhaps not all of these heads are needed",
+                            drop_in_words(r));
 }
 }  // namespace
 
 std::string tokens_in_words(const std::vector<int>& tokens) {
-  const std::string ranges = ranges_of(tokens, "–", ", ");
+  const std::string ranges = ranges_text(tokens, "–", ", ");
   if (tokens.size() == 1) return "token " + ranges;
   const bool one_range = tokens.back() - tokens.front() + 1 == static_cast<int>(tokens.size());
   return one_range ? "tokens " + ranges : fmt::format("{} tokens ({})", tokens.size(), ranges);
 }
 
+std::vector<std::string> Finding::sentences() const {
+  std::vector<std::string> all = {blamed, lost, proof};
+  std::erase(all, "");
+  return all;
+}
+
 std::string Finding::text() const {
   std::string all;
-  for (const std::string& line : {readers, lost, proof}) all += line + "\n";
+  for (const std::string& line : sentences()) all += line + "\n";
   for (const std::string& command : commands) all += command + "\n";
   return all;
 }
 
 Finding finding(const FindingSource& source) {
-  std::vector<const FollowedHead*> readers;
-  bool of_question = false, of_answer = false;
-  for (const FollowedHead& head : source.heads) {
-    if (std::isfinite(head.reads.read) && head.reads.read >= kLeastRead) readers.push_back(&head);
-    of_question = of_question || std::isfinite(head.reads.question);
-    of_answer = of_answer || std::isfinite(head.reads.answer);
-  }
-  std::stable_sort(readers.begin(), readers.end(),
-                   [](const auto* a, const auto* b) { return a->reads.read > b->reads.read; });
-  readers.resize(std::min(readers.size(), kMostHeads));
-
+  const auto known = [&](double TokenReads::*reads) {
+    return std::any_of(source.heads.begin(), source.heads.end(),
+                       [&](const FollowedHead& head) { return std::isfinite(head.reads.*reads); });
+  };
+  const std::string whose = known(&TokenReads::answer)     ? "the answer"
+                            : known(&TokenReads::question) ? "the question"
+                                                           : "later tokens";
   Finding result;
-  const std::string what = tokens_in_words(source.tokens);
-  const std::string whose = of_answer     ? "the answer"
-                            : of_question ? "the question"
-                                          : "later tokens";
-  if (readers.empty()) {
-    result.readers =
-        fmt::format("With the full cache no head gives {} more than {} of the attention of {}.",
-                    what, percent(kLeastRead), whose);
+  result.blamed = harmless_in_words(source, whose);
+  if (!result.blamed.empty()) {
     result.lost =
         fmt::format("Policy {} with {} entries was replayed.", source.policy, source.entries);
+    if (source.rescue != nullptr) result.proof = proof_in_words(source.rescue);
   } else {
-    std::vector<std::string> reads, losses;
-    for (const FollowedHead* head : readers) {
-      reads.push_back(fmt::format("{} ({})", name_of(head->reads.layer, head->reads.head),
-                                  percent(head->reads.read)));
-      losses.push_back(loss_in_words(*head));
+    const std::vector<FollowedHead> named = named_heads(source.heads);
+    std::vector<std::string> losses;
+    for (const FollowedHead& head : named) {
+      result.heads.push_back({head.reads.layer, head.reads.head});
+      losses.push_back(loss_in_words(head, whose, source.tokens.size() == 1));
     }
-    result.readers = fmt::format(
-        "With the full cache, head{} {} (layer.head; share of the attention of {}) read{} {} most.",
-        readers.size() == 1 ? "" : "s", listed(reads), whose, readers.size() == 1 ? "s" : "", what);
-    result.lost = fmt::format("Under {} with {} entries, {}.", source.policy, source.entries,
-                              listed(losses, "; "));
+    result.blamed = blame_in_words(source, named);
+    result.lost = listed(losses, "; ") + ".";
+    result.proof = proof_in_words(source.rescue);
   }
-  result.proof = proof_in_words(source.rescue);
 
   using request::shell_word;
   const std::string trace = shell_word(source.trace.path().string());
-  const std::string tokens = ranges_of(source.tokens, "-", ",");
+  const std::string tokens = ranges_text(source.tokens, "-", ",");
   const std::string policy = shell_word(source.policy);
   std::string block = source.block > 0 ? fmt::format(" --block {}", source.block) : "";
   if (source.compression) {

@@ -6,17 +6,19 @@
 #include <vector>
 
 #include "analysis/evaluation/rescue_results.h"
-#include "analysis/replay/follow.h"
+#include "analysis/replay/follow_json.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe::window {
 
 struct Finding {
-  std::string readers;                // which heads read the tokens, and how much
-  std::string lost;                   // which of these lost them, at which step and rank
+  std::vector<HeadIndex> heads;       // whose loss matters most (named_heads()); none: no loss does
+  std::string blamed;                 // these heads, by what number, over whose answer
+  std::string lost;                   // how much each read and lost, at which step and rank
   std::string proof;                  // what the running model says, or that it was not asked
   std::vector<std::string> commands;  // that repeat it
 
+  std::vector<std::string> sentences() const;
   /// All of it, a line each.
   std::string text() const;
 };
@@ -30,7 +32,8 @@ struct FindingSource {
   int entries = 0;                         // the budget
   int block = 0;                           // 0: the trace's
   std::optional<Compression> compression;  // none: the trace's
-  const std::vector<FollowedHead>& heads;  // with losses
+  const std::vector<FollowedHead>& heads;  // of follow(), with losses
+  std::string over;                        // restored_over()
   const RescueResults* rescue = nullptr;   // of the same tokens, policy and budget; or none
   std::string model;                       // folder, for the command; empty: not known
 };

@@ -33,13 +33,11 @@ struct RescueOptions {
 
 void print_side(const RescueSide& side, bool keep) {
   if (side.smallest) {
-    std::string names;
-    for (const HeadIndex& head : *side.smallest)
-      names += fmt::format("{}{}.{}", names.empty() ? "" : ", ", head.layer, head.head);
     fmt::print("{}, {}: {} head{} (layer.head): {}\n",
                keep ? "enough to restore the answer" : "enough to break it",
                side.minimal ? "none can be left out" : "perhaps not all are needed, --runs ended",
-               side.smallest->size(), side.smallest->size() == 1 ? "" : "s", names);
+               side.smallest->size(), side.smallest->size() == 1 ? "" : "s",
+               heads_text(*side.smallest));
   }
   std::vector<RescueEffect> heads;
   std::copy_if(side.heads.begin(), side.heads.end(), std::back_inserter(heads),
@@ -79,7 +77,16 @@ void print_summary(const RescueResults& results) {
     fmt::print("the heads that restore it are among the first {} of {} that the replay blames\n",
                within, results.predictions.size());
   }
-  if (!std::isnan(results.rank_correlation)) {
+  fmt::print("the replay blames by {}, a mean over {}; gains are of {} expected token{}\n",
+             results.predicted_by, in_one_line(results.predicted_over, 160),
+             results.expected_ids.size(), results.expected_ids.size() == 1 ? "" : "s");
+  if (results.stopped) {
+    fmt::print(
+        "{}: no set of heads was looked for, and only the first heads that the replay blames were "
+        "run alone; --all goes on\n",
+        results.policy_right ? "nothing has to be rescued"
+                             : "keeping the tokens in all heads does not restore the answer");
+  } else if (!std::isnan(results.rank_correlation)) {
     fmt::print("rank correlation of the replay's blame and the gain, of {} heads: {:.2f}\n",
                results.keep.known_heads(), results.rank_correlation);
   }
@@ -211,12 +218,17 @@ void add(CLI::App& app, Action& action) {
       ->capture_default_str();
   verb->add_option("--runs", request.most_runs,
                    "Largest number of model runs; 0: run every layer and every head alone "
-                   "(default: 0 for a model of few heads, else 80)")
+                   "(default: all of them for a model of few heads, else 80)")
       ->check(CLI::Range(0, 1 << 20));
-  verb->add_flag("--leave-one-out", request.leave_one_out,
-                 "Look for no set of heads: run the full cache without the tokens in each head "
-                 "alone (figure cause-scatter)")
-      ->excludes("--runs");
+  CLI::Option* leave =
+      verb->add_flag("--leave-one-out", request.leave_one_out,
+                     "Look for no set of heads: run the full cache without the tokens in each head "
+                     "alone (figure cause-scatter)")
+          ->excludes("--runs");
+  verb->add_flag("--all", request.all,
+                 "Go on where keeping the tokens in all heads does not restore the answer: run "
+                 "heads alone, and look for those whose loss breaks the full cache's answer")
+      ->excludes(leave);
   verb->add_option("-o,--output", request.output,
                    "The results (JSON); runs that the file already has are kept, so a stopped "
                    "search continues")

@@ -41,12 +41,15 @@ struct RescueRequest {
   std::string dtype = "auto";
   std::string device = "cpu";
   int threads = 0;
-  /// Runs of the model at most; 0: as many as it takes to have every layer and head alone. Not set:
-  /// so many for a model of few layers and heads, else 80.
+  /// Runs of the model at most; 0: as many as it takes to have every layer and head alone, as with
+  /// `all`. Not set: so many for a model of few layers and heads, else 80.
   std::optional<int> most_runs;
   /// Only the effect of each head's loss on the full cache's answer: the tokens are dropped in each
   /// head alone. No set is looked for, and no head is kept alone.
   bool leave_one_out = false;
+  /// Goes on to look for sets and to run heads alone where keeping the tokens in all heads does not
+  /// make a wrong answer right; else such a search ends with the heads that named_heads() names.
+  bool all = false;
   /// Bytes reserved for the blocks of the full cache's run, which others take over until they
   /// differ; 0: each run computes its own.
   std::int64_t most_shared = std::int64_t{1} << 30;

@@ -11,7 +11,7 @@
 #include "analysis/metric/sink.h"
 #include "analysis/output_file.h"
 #include "analysis/replay/explain.h"
-#include "analysis/replay/follow.h"
+#include "analysis/replay/follow_json.h"
 #include "analysis/replay/replay.h"
 #include "analysis/unknown.h"
 #include "capture/run/capture.h"
@@ -94,9 +94,10 @@ RescueBlame predict_rescue(const RescueRequest& request, const RescuePrompt& pro
     replayed.budget = budget;
     replayed.block = request.block;
     replayed.metrics = false;
-    const Replay made_replay = replay(*trace, replayed, own);
-    return follow(made_replay, read, prompt.tokens,
-                  restored_heads(*trace, made_replay, prompt.tokens, {}, own));
+    FollowedReplay made_replay{replay(*trace, replayed, own), {}};
+    made_replay.heads = follow(made_replay.replay, read, prompt.tokens,
+                               restored_heads(*trace, made_replay.replay, prompt.tokens, {}, own));
+    return made_replay;
   };
   const auto by_head = [&](const std::vector<FollowedHead>& heads) {
     std::vector<double> blame(results.keep.heads.size());
@@ -104,10 +105,13 @@ RescueBlame predict_rescue(const RescueRequest& request, const RescuePrompt& pro
       blame[results.index({head.reads.layer, head.reads.head})] = head.blame;
     return blame;
   };
-  const std::vector<FollowedHead> heads = followed(request.policy, results.budget);
-  RescueBlame blame{by_head(heads),
-                    by_head(followed(parse_policy(spec_dropping(prompt.tokens)), trace->length()))};
+  const auto [evicting, heads] = followed(request.policy, results.budget);
+  const PolicySpec dropping = parse_policy(spec_dropping(prompt.tokens));
+  RescueBlame blame{by_head(heads), by_head(followed(dropping, trace->length()).heads), {}};
+  for (const FollowedHead& head : named_heads(heads))
+    blame.named.push_back({head.reads.layer, head.reads.head});
   results.predicted_by = blame_name(heads);
+  results.predicted_over = restored_over(*trace, evicting);
   for (const FollowedHead& head : heads) {
     const HeadIndex at{head.reads.layer, head.reads.head};
     results.predictions.push_back(
@@ -128,7 +132,9 @@ void judge_blame(const RescueBlame& blame, RescueResults& results) {
     blames.push_back(blame.keep[i]);
     gains.push_back(kept.logprob);
   }
-  results.rank_correlation = blames.size() > 1 ? spearman(blames, gains) : HeadRoles::kUnknown;
+  // Of a few named heads it says nothing.
+  results.rank_correlation =
+      !results.stopped && blames.size() > 1 ? spearman(blames, gains) : HeadRoles::kUnknown;
 }
 
 }  // namespace kvloupe

@@ -8,6 +8,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/replay/follow_json.h"
 #include "analysis/trace/loops.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/capture.h"
@@ -21,27 +22,6 @@ namespace {
 constexpr int kFewPlaces = 24;
 constexpr int kMostRuns = 80;
 
-/// "12-14;20": what `keep` and `drop` take.
-std::string token_ranges_text(const std::vector<int>& tokens) {
-  std::string text;
-  for (std::size_t i = 0; i < tokens.size();) {
-    std::size_t end = i + 1;
-    while (end < tokens.size() && tokens[end] == tokens[end - 1] + 1) ++end;
-    text += fmt::format("{}{}{}", text.empty() ? "" : ";", tokens[i],
-                        end - i > 1 ? fmt::format("-{}", tokens[end - 1]) : "");
-    i = end;
-  }
-  return text;
-}
-
-std::string heads_text(const std::vector<HeadIndex>& heads) {
-  std::string text;
-  for (const HeadIndex& head : heads) {
-    text += fmt::format("{}{}.{}", text.empty() ? "" : ";", head.layer, head.head);
-  }
-  return text;
-}
-
 std::string spec_with(const std::string& modifier, PolicySpec policy,
                       const std::vector<int>& tokens, const std::vector<HeadIndex>& heads) {
   if (policy.find(modifier) != nullptr) {
@@ -49,8 +29,8 @@ std::string spec_with(const std::string& modifier, PolicySpec policy,
   }
   SpecPart part = default_part(*find_policy(modifier));
   for (auto& [name, value] : part.arguments) {
-    if (name == "tokens") value = token_ranges_text(tokens);
-    if (name == "heads") value = heads_text(heads);
+    if (name == "tokens") value = ranges_text(tokens, "-", ";");
+    if (name == "heads") value = heads_text(heads, ";");
   }
   policy.parts.push_back(std::move(part));
   return parse_policy(policy.text()).text();
@@ -110,8 +90,6 @@ int most_rescue_runs(const RescueRequest& request, const ModelInfo& info) {
 }
 
 bool RescueRuns::exhaustive() const { return runs_all_alone(request_, info_); }
-
-bool RescueRuns::leaves_one_out() const { return request_.leave_one_out; }
 
 int RescueRuns::most_runs() const { return most_rescue_runs(request_, info_); }
 

@@ -22,6 +22,7 @@ class RescueRuns {
              const ModelInfo& info, at::Device device, at::ScalarType type, Progress& progress,
              const RescueReport& report, RescueResults& results);
 
+  const RescueRequest& request() const { return request_; }
   int layers() const { return static_cast<int>(info_.num_layers); }
   int heads() const { return static_cast<int>(info_.num_kv_heads); }  // of a layer
   std::vector<HeadIndex> heads_of_layer(int layer) const;
@@ -38,8 +39,6 @@ class RescueRuns {
 
   /// Whether layers and heads are all run alone.
   bool exhaustive() const;
-  /// Whether the only thing wanted is each head alone without the tokens.
-  bool leaves_one_out() const;
   /// Whether `spec` has been asked for, or one more run may be made.
   bool may_ask(const std::string& spec) const;
 

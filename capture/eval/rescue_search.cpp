@@ -34,12 +34,23 @@ class RescueSearch {
   RescueSearch(RescueRuns& runs, SearchedSide keep, SearchedSide drop)
       : runs_(runs), keep_(std::move(keep)), drop_(std::move(drop)) {}
 
-  void run() {
+  /// Whether it stopped: there is no set to be found.
+  bool run(const std::vector<HeadIndex>& named) {
     for (SearchedSide* side : {&keep_, &drop_}) test(*side, {}, side->found.all);
-    if (runs_.leaves_one_out()) {
+    if (runs_.request().leave_one_out) {
       for (const HeadIndex& head : runs_.all_heads()) test_head(drop_, head);
-      return;
+      return false;
     }
+    for (const HeadIndex& head : named) {
+      for (SearchedSide* side : {&keep_, &drop_}) test_head(*side, head);
+    }
+    const bool stops = !keep_.turned() && !runs_.request().all && runs_.request().most_runs != 0;
+    if (!stops) search();
+    return stops;
+  }
+
+ private:
+  void search() {
     if (runs_.exhaustive()) {
       for (SearchedSide* side : {&keep_, &drop_}) {
         for (int layer = 0; layer < runs_.layers(); ++layer) test_layer(*side, layer);
@@ -68,7 +79,6 @@ class RescueSearch {
     for (std::size_t i = kept.size() / 2; i < dropped.size(); ++i) test_head(drop_, dropped[i]);
   }
 
- private:
   std::size_t index(const HeadIndex& head) const {
     return static_cast<std::size_t>(head.layer * runs_.heads() + head.head);
   }
@@ -163,12 +173,13 @@ class RescueSearch {
 void search_rescue(RescueRuns& runs, const RescueBlame& blame, const RescueOutcome& full,
                    const RescueOutcome& policy, RescueResults& results) {
   const PolicySpec spec = parse_policy(results.policy);
-  RescueSearch(runs,
-               {results.keep, true, policy, blame.keep,
-                [&](const auto& heads) { return spec_keeping(spec, results.tokens, heads); }},
-               {results.drop, false, full, blame.drop,
-                [&](const auto& heads) { return spec_dropping(results.tokens, heads); }})
-      .run();
+  results.stopped =
+      RescueSearch(runs,
+                   {results.keep, true, policy, blame.keep,
+                    [&](const auto& heads) { return spec_keeping(spec, results.tokens, heads); }},
+                   {results.drop, false, full, blame.drop,
+                    [&](const auto& heads) { return spec_dropping(results.tokens, heads); }})
+          .run(blame.named);
 }
 
 }  // namespace kvloupe

@@ -10,12 +10,14 @@ namespace kvloupe {
 /// from the full cache. NaN: not known.
 struct RescueBlame {
   std::vector<double> keep, drop;
+  std::vector<HeadIndex> named;  // named_heads()
 };
 
 /// Makes the runs with the tokens kept beside the policy and dropped from the full cache: in all
-/// heads at once; then the sets that turn the answer; then what is left of the runs for layers and
-/// heads alone. Of a model with few places, these come first and say which heads matter most. Fills
-/// in keep and drop of the results. `full` and `policy`: the runs without.
+/// heads at once; in each named head alone; then, unless keeping them in all heads restores
+/// nothing, the sets that turn the answer and what is left of the runs for layers and heads alone.
+/// Of a model with few places, these come first and say which heads matter most. Fills in keep,
+/// drop and stopped of the results. `full` and `policy`: the runs without.
 void search_rescue(RescueRuns& runs, const RescueBlame& blame, const RescueOutcome& full,
                    const RescueOutcome& policy, RescueResults& results);
 

@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "analysis/error.h"
-#include "analysis/replay/follow.h"
+#include "analysis/replay/follow_json.h"
 #include "analysis/replay/replay.h"
 #include "tests/naive/naive_measures.h"
 #include "tests/support/synthetic_trace.h"
@@ -143,6 +143,14 @@ TEST_F(RestoreTest, HeadsAreBlamedByTheBestNumberThatIsKnown) {
     EXPECT_GE(heads[i - 1].blame, heads[i].blame);
     EXPECT_EQ(heads[i].blame, heads[i].restored.change);
   }
+  // Card, finding and search name the first heads that lost something; the numbers say on whose
+  // answer they stand.
+  std::vector<FollowedHead> two = heads;
+  two[2].blame = 0.0;
+  EXPECT_EQ(named_heads(two).size(), 2U);
+  ASSERT_EQ(named_heads(heads).size(), 3U);
+  EXPECT_EQ(named_heads(heads)[2].blame, heads[2].blame);
+  EXPECT_THAT(restored_over(trace(), replay), testing::StartsWith("the 5 tokens of the answer"));
   EXPECT_STREQ(blame_name(follow(replay, reads, request.tokens)), "loss");
   Eigen::MatrixXd effects = Eigen::MatrixXd::Ones(5, options_.hidden_size);
   const auto with_logit = restored_heads(trace(), replay, request.tokens, {}, progress_, &effects);

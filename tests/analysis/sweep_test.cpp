@@ -212,6 +212,9 @@ TEST_F(SweepTest, TheSmallestBudgetUnderALimitIsFoundPerHead) {
   for (const SmallestBudget& one : smallest_budgets(table, *trace_, "retained", 9.0)) {
     EXPECT_FALSE(one.budget.has_value());
   }
+  // More of this is better: a limit is its least value.
+  for (const SmallestBudget& one : smallest_budgets(table, *trace_, "retained_mass", 1.0))
+    EXPECT_EQ(one.budget, 104);
   try {
     smallest_budgets(table, *trace_, "perturbation", 1.0);
     FAIL();

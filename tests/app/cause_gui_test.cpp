@@ -1,6 +1,7 @@
 // From a red cell of the needle grid to the eviction behind it in three clicks, with the real
 // model.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <imgui.h>
@@ -16,7 +17,7 @@
 
 #include "analysis/child_process.h"
 #include "analysis/evaluation/evaluation.h"
-#include "analysis/replay/follow.h"
+#include "analysis/replay/follow_json.h"
 #include "app/window/state/demo_job.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
@@ -113,15 +114,15 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   EXPECT_EQ(w().state.budget.text(), "20%");
   EXPECT_EQ(w().state.followed, "needle");
   EXPECT_EQ(w().state.grid_measure, "followed");
-  // The head that reads the needle most is selected.
+  // The head that `kvloupe follow` lists first is selected.
   Progress progress;
-  ReadsRequest wanted;
-  wanted.tokens = named_tokens(*trace, "needle");
-  const std::vector<TokenReads> reads = token_reads(*trace, wanted, progress);
-  const auto most = std::max_element(reads.begin(), reads.end(),
-                                     [](const auto& a, const auto& b) { return a.read < b.read; });
-  EXPECT_EQ(w().state.selection.layer, most->layer);
-  EXPECT_EQ(w().state.selection.head, most->head);
+  ReplayRequest wanted;
+  wanted.policy = w().state.policy_a;
+  wanted.budget = w().state.budget.resolve(trace->run().prompt_length);
+  const FollowedHead first =
+      follow_tokens(*trace, wanted, named_tokens(*trace, "needle"), progress).heads.front();
+  EXPECT_EQ(w().state.selection.layer, first.reads.layer);
+  EXPECT_EQ(w().state.selection.head, first.reads.head);
   EXPECT_EQ(w().state.tiles[0].view, "needle-grid");
   EXPECT_EQ(w().state.tiles[1].view, "follow");
   EXPECT_EQ(w().tiles[0].error(), "");
@@ -148,8 +149,9 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
 
   driver_->press_on("##cause", {"Copy finding"});
   const std::string copied = ImGui::GetClipboardText();
-  EXPECT_THAT(copied, HasSubstr("With the full cache"));
   EXPECT_THAT(copied, HasSubstr("Under sink with "));
+  EXPECT_THAT(copied, HasSubstr(fmt::format("matters most in heads {}.{} (", first.reads.layer,
+                                            first.reads.head)));
   EXPECT_THAT(copied, HasSubstr("Run with the policy, the model says"));
   EXPECT_THAT(copied, HasSubstr("\nkvloupe follow "));
   EXPECT_THAT(copied, HasSubstr("\nkvloupe-capture rescue --model "));

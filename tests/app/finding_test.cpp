@@ -16,12 +16,14 @@ class FindingTest : public testing::Test {
   void SetUp() override {
     test::write_synthetic_trace(folder / "a trace.h5", {});
     trace = std::make_unique<const Trace>(folder / "a trace.h5");
-    // 1.0 reads most and loses all; 0.1 reads less and keeps; 1.1 loses half and hardly reads.
-    heads = {head(1, 0, 0.31, 0.0, 3, 5), head(0, 1, 0.12, 1.0, -1, -1),
-             head(1, 1, 0.004, 0.5, 2, 2)};
+    // By the logit: 1.0 loses all and would bring most back; 1.1 hardly reads and loses half; 0.1
+    // reads most and keeps.
+    heads = {head(1, 0, 0.12, 0.0, 3, 5, 0.4), head(1, 1, 0.004, 0.5, 2, 2, 0.02),
+             head(0, 1, 0.31, 1.0, -1, -1, 0.0)};
     heads[0].losses = {{.token = 6, .step = 3, .rank = 40, .entries = 52}};
   }
-  static FollowedHead head(int layer, int index, double read, double kept, int first, int last) {
+  static FollowedHead head(int layer, int index, double read, double kept, int first, int last,
+                           double logit) {
     FollowedHead one;
     one.reads.layer = layer;
     one.reads.head = index;
@@ -29,10 +31,21 @@ class FindingTest : public testing::Test {
     one.fate.kept = kept;
     one.fate.first_loss = first;
     one.fate.last_loss = last;
+    one.restored.effect = one.blame = logit;
     return one;
   }
   Finding made(const RescueResults* rescue = nullptr) {
-    return finding({*trace, tokens, policy, budget, 24, 16, {}, heads, rescue, model});
+    return finding({*trace,
+                    tokens,
+                    policy,
+                    budget,
+                    24,
+                    16,
+                    {},
+                    heads,
+                    "the 8 tokens of the answer “ 32”",
+                    rescue,
+                    model});
   }
 
   test::TemporaryFolder folder;
@@ -42,14 +55,18 @@ class FindingTest : public testing::Test {
   std::vector<FollowedHead> heads;
 };
 
-TEST_F(FindingTest, SaysWhoReadsAndWhoLoses) {
+TEST_F(FindingTest, NamesHeadsInTheOrderOfFollow) {
   const Finding found = made();
-  EXPECT_EQ(found.readers,
-            "With the full cache, heads 1.0 (31 %) and 0.1 (12 %) (layer.head; share of the "
-            "attention of the question) read 4 tokens (5–7, 9) most.");
+  EXPECT_EQ(found.heads, (std::vector<HeadIndex>{{1, 0}, {1, 1}}));
+  EXPECT_EQ(
+      found.blamed,
+      "Under h2o+recent(10%) with 24 entries, the loss of 4 tokens (5–7, 9) matters most in "
+      "heads 1.0 (0.4) and 1.1 (0.02) (layer.head; rise of the next token's logit if the head "
+      "has them back, mean over the 8 tokens of the answer “ 32”).");
   EXPECT_EQ(found.lost,
-            "Under h2o+recent(10%) with 24 entries, 1.0 loses all of them at steps 3 to 5 (token 6 "
-            "at rank 40 of 52 entries) and 0.1 keeps them.");
+            "1.0 gives them 12 % of the attention of the question and loses all of them at steps 3 "
+            "to 5 (token 6 at rank 40 of 52 entries) and 1.1 gives them 0.4 % of the attention of "
+            "the question and loses 50 % of them at step 2.");
   EXPECT_THAT(found.proof, HasSubstr("is not proved"));
   ASSERT_EQ(found.commands.size(), 2U);
   const std::string path = (folder / "a trace.h5").string();
@@ -60,39 +77,66 @@ TEST_F(FindingTest, SaysWhoReadsAndWhoLoses) {
                                    path +
                                    "' --tokens 5-7,9 --policy 'h2o+recent(10%)' --budget 25% "
                                    "--block 16 -o rescue.json");
-  EXPECT_EQ(found.text(), found.readers + "\n" + found.lost + "\n" + found.proof + "\n" +
+  EXPECT_EQ(found.text(), found.blamed + "\n" + found.lost + "\n" + found.proof + "\n" +
                               found.commands[0] + "\n" + found.commands[1] + "\n");
 }
 
 TEST_F(FindingTest, SaysWhatTheRunningModelProves) {
   RescueResults rescue;
   rescue.expected = " 32";
+  rescue.expected_ids = {3, 2};
   rescue.policy_says = " 78.";
   rescue.policy_logprob = -4.0;
   rescue.keep.all.logprob = -0.5;
-  rescue.keep.all.right = true;
-  rescue.keep.smallest = {{{1, 0}}};
+  rescue.keep.all.right = rescue.drop.all.right = true;
+  const std::string says =
+      "Run with the policy, the model says “ 78.” instead of “ 32” (2 tokens); keeping these "
+      "tokens "
+      "in ";
+  const std::string harmless = " Dropped in all heads, they leave the full cache's answer right.";
   EXPECT_EQ(made(&rescue).proof,
-            "Run with the policy, the model says “ 78.” instead of “ 32”; keeping these tokens in "
-            "one head alone (1.0) restores the answer.");
+            says +
+                "all heads restores the answer; no smaller set was looked for (log-probability "
+                "-4.00 to -0.50 nats)." +
+                harmless);
+  rescue.keep.smallest = {{{1, 0}}};
+  EXPECT_EQ(made(&rescue).proof, says + "one head alone (1.0) restores the answer." + harmless);
   rescue.keep.smallest = {{{0, 1}, {1, 0}}};
   EXPECT_THAT(made(&rescue).proof,
               HasSubstr("in 2 heads (0.1 and 1.0) restores the answer, and none of these heads"));
+  // What cannot be restored may still be proved from the other side.
   rescue.keep.smallest.reset();
-  EXPECT_THAT(made(&rescue).proof,
-              HasSubstr("does not restore the answer (log-probability -4.00 to -0.50 nats)"));
-  rescue.policy_right = true;
+  rescue.keep.all.right = rescue.drop.all.right = false;
   EXPECT_EQ(made(&rescue).proof,
-            "The model with the policy still answers “ 32” (log-probability -4.00 nats).");
+            says +
+                "all heads does not restore the answer (log-probability -4.00 to -0.50 nats). "
+                "Dropping these tokens in all heads breaks the full cache's answer.");
+  rescue.drop.smallest = {{{0, 1}, {1, 1}}};
+  EXPECT_THAT(made(&rescue).proof, HasSubstr("in 0.1 and 1.1 together breaks"));
+  rescue.drop.heads = {{{0, 1}, true, -3.0, -1.0}, {{1, 0}, false, -9.0, -7.0}};
+  EXPECT_THAT(made(&rescue).proof,
+              HasSubstr("Dropping these tokens in 1.0 alone breaks the full cache's answer."));
+  rescue.policy_right = true;
+  EXPECT_EQ(
+      made(&rescue).proof,
+      "The model with the policy still answers “ 32” (log-probability -4.00 nats).");
 }
 
-TEST_F(FindingTest, SaysWhereNobodyReads) {
+TEST_F(FindingTest, SaysWhyNoHeadIsBlamed) {
+  heads[0].fate.first_loss = -1;
+  const Finding kept = made();
+  EXPECT_EQ(
+      kept.blamed,
+      "No reader loses 4 tokens (5–7, 9) (a reader gives 1 % of the attention of the question "
+      "or more).");
+  EXPECT_EQ(kept.sentences().size(), 2U) << "no loss, so nothing of its proof";
+  EXPECT_TRUE(kept.heads.empty());
+  heads[0].fate.first_loss = 3;
+  for (FollowedHead& one : heads) one.blame = -0.1;
+  EXPECT_THAT(made().blamed, HasSubstr("would raise the next token's logit in no head"));
   for (FollowedHead& one : heads) one.reads.read = 0.002;
   tokens = {5};
-  const Finding found = made();
-  EXPECT_EQ(found.readers,
-            "With the full cache no head gives token 5 more than 1 % of the attention of the "
-            "question.");
+  EXPECT_EQ(made().blamed, "No head gives 1 % of the attention of the question or more to token 5.");
   EXPECT_EQ(tokens_in_words({3, 4, 5}), "tokens 3–5");
 }
 

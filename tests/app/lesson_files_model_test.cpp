@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "analysis/trace/segments.h"
 #include "app/lesson/handout.h"
 #include "app/lesson/page_view.h"
 #include "app/scene/text_metrics.h"
@@ -52,6 +54,25 @@ void expect_known(const RichText& text, const LessonState& state, const Lesson& 
   }
 }
 
+/// A text on paper begins where its range does, and has room for some 300 tokens.
+void expect_needle_in_sight(const Page& page, const LessonState& state) {
+  const auto of_needle = [](const lesson::Run& run) {
+    return (run.slot ? run.slot->expression.text() : run.text).find("needle") != std::string::npos;
+  };
+  const auto speaks_of_it = [&](const Block& block) {
+    return std::any_of(block.runs.begin(), block.runs.end(), of_needle);
+  };
+  if (std::none_of(page.text.begin(), page.text.end(), speaks_of_it)) return;
+  const TokenRange needle = segment_range(state.trace->tokens(), "needle");
+  for (const PageFigure& figure : page_figures(state.workspace)) {
+    if (figure.info->name != "tokens" || needle.empty()) continue;
+    const int first = state.workspace.selection.first_token;
+    EXPECT_LE(first, needle.first);
+    EXPECT_GT(first, needle.first - 150);
+    EXPECT_GE(state.workspace.selection.last_token, needle.end);
+  }
+}
+
 void check(const Lesson& lesson, const fs::path& cache) {
   SCOPED_TRACE(lesson.name);
   EXPECT_THAT(lesson.errors(), IsEmpty());
@@ -64,6 +85,7 @@ void check(const Lesson& lesson, const fs::path& cache) {
     SCOPED_TRACE(page.title);
     const LessonState state = lesson_state(traces, page_workspace(lesson, i, traces, progress));
     expect_known(page.text, state, lesson);
+    expect_needle_in_sight(page, state);
     if (!page.task) continue;
     expect_known(page.task->text, state, lesson);
     const Value value = evaluate(page.task->when, state, progress);

@@ -347,7 +347,7 @@ TEST_F(StudyFigures, PromptsHaveTheirItemsAndTheFullCacheFirst) {
   }
   Target target;
   target.run = std::stoi(rows[5].at("item"));
-  EXPECT_THAT(made.figure->value_text(target), HasSubstr("(perplexity of p1, item "));
+  EXPECT_THAT(made.figure->value_text(target), HasSubstr(" (perplexity of p1)"));
   // By their means prompts 7 and 6 come before 0.
   EXPECT_EQ(
       test::csv_rows(*make("study-prompts", {{"prompts", "mean"}}).figure).back().at("prompt"),

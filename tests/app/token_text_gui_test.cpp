@@ -305,6 +305,28 @@ TEST_F(Text, SegmentsAndWhatWasGeneratedHaveTheirNames) {
   const TokenText::Place before = place(12), after = place(13);
   ASSERT_EQ(before.y, after.y);
   EXPECT_GT(after.x, before.x + before.width + 40) << "the name's room";
+
+  // A click on a name follows the segment: in the text, and above a strip.
+  driver().click(place(10).x - 20, place(10).y + place(10).height / 2);
+  driver().frames(2);
+  EXPECT_EQ(state().followed, "needle");
+  EXPECT_EQ(state().grid_measure, "followed");
+  state().followed = "auto";
+  state().tiles[0] = {.view = "filmstrip"};
+  driver().settle();
+  const window::Tile& tile = w().tiles[0];
+  ASSERT_NE(tile.scene(), nullptr) << tile.error();
+  const auto name = std::find_if(
+      tile.scene()->items.begin(), tile.scene()->items.end(), [](const figure::Item& item) {
+        const auto* text = std::get_if<figure::Text>(&item);
+        return text != nullptr && text->text.find("question") != std::string::npos;
+      });
+  ASSERT_NE(name, tile.scene()->items.end());
+  const figure::Rect box = std::get<figure::Text>(*name).bounds();
+  driver().click(tile.origin().x + static_cast<float>(box.x + 4.0) * tile.scale(),
+                 tile.origin().y + static_cast<float>(box.centre().y) * tile.scale());
+  driver().frames(2);
+  EXPECT_EQ(state().followed, "question");
 }
 
 TEST_F(Text, NumbersOfFollowedTokensAreOfOneTraceAndNamesOfEachThatHasThem) {

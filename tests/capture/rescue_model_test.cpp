@@ -8,6 +8,7 @@
 
 #include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "analysis/error.h"
@@ -235,6 +236,43 @@ TEST_F(RescueTest, FindsHeadsThatAreEnoughAndNoneTooMany) {
     EXPECT_NEAR(again["runs"][spec]["logprob"].get<double>(), one["logprob"].get<double>(), 1e-3)
         << spec;
   }
+}
+
+TEST_F(RescueTest, ASearchThatCanFindNothingStopsWithTheNamedHeads) {
+  RescueRequest wanted = request("snapkv", "s.json");
+  wanted.tokens = "5-8";  // the answer does not depend on them
+  const Json results = run(wanted);
+  EXPECT_FALSE(results["keep"]["all"]["right"].get<bool>());
+  EXPECT_TRUE(results.value("stopped", false));
+  EXPECT_TRUE(results["predicted"]["rank_correlation"].is_null());
+  EXPECT_THAT(
+      results["predicted"]["over"].get<std::string>(),
+      HasSubstr("the 2 tokens of the answer “" + results["expected"]["text"].get<std::string>()));
+  std::set<std::pair<int, int>> named, kept, dropped;
+  for (const Json& head : results["predicted"]["heads"]) {
+    if (named.size() < 3 && head["blame"].get<double>() > 0.0)
+      named.emplace(head["layer"].get<int>(), head["head"].get<int>());
+  }
+  EXPECT_FALSE(named.empty());
+  for (const Json& head : results["keep"]["heads"])
+    kept.emplace(head["layer"].get<int>(), head["head"].get<int>());
+  for (const Json& head : results["drop"]["heads"])
+    dropped.emplace(head["layer"].get<int>(), head["head"].get<int>());
+  EXPECT_EQ(kept, named);
+  EXPECT_EQ(dropped, named);
+  EXPECT_EQ(runs_, 4 + 2 * static_cast<int>(named.size()));
+  EXPECT_TRUE(rescue_results(nlohmann::json::parse(results.dump())).stopped);
+
+  wanted.all = true;
+  const Json all = run(wanted);
+  EXPECT_FALSE(all.contains("stopped"));
+  EXPECT_EQ(all["keep"]["heads"].size(), 16U);
+  EXPECT_EQ(all["keep"]["all"], results["keep"]["all"]);
+  // Nor is there anything to find where the policy's answer is right.
+  wanted = request("snapkv", "right.json");
+  wanted.budget = parse_budget("100%");
+  EXPECT_TRUE(run(wanted)["policy"]["right"].get<bool>());
+  EXPECT_EQ(runs_, 4);
 }
 
 TEST_F(RescueTest, WhatItWillTakeIsForeseenAndNothingIsRun) {

@@ -272,6 +272,20 @@ TEST_F(PythonPolicy, AFunctionThatNeverReturnsCanBeCancelled) {
   EXPECT_TRUE(ends_soon(child));
 }
 
+TEST_F(PythonPolicy, TheChildrenOfACancelledRunAreNotWaitedForOneByOne) {
+  std::ofstream(*folder_ / "lingers.py")
+      << "import atexit, time\natexit.register(time.sleep, 9)\ndef score(step): pass\n";
+  Progress progress;
+  std::vector<std::unique_ptr<PythonProcess>> children;
+  for (int i = 0; i < 6; ++i)
+    children.push_back(std::make_unique<PythonProcess>((*folder_ / "lingers.py").string(), "score",
+                                                       60, &progress));
+  progress.cancel();
+  const auto begin = std::chrono::steady_clock::now();
+  children.clear();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(600));
+}
+
 TEST_F(PythonPolicy, AFunctionThatNeverReturnsEndsWithTheProgramThatAsked) {
   const pid_t asking = fork();
   if (asking == 0) {

@@ -79,6 +79,8 @@ PythonProcess::PythonProcess(std::string file, std::string function, double seco
 
 PythonProcess::~PythonProcess() {
   socket_.reset();  // the child reads the end of its input
+  // Who cancels a run does not wait for one child after the other.
+  if (progress_ != nullptr && progress_->cancelled()) return;
   const auto last = std::chrono::steady_clock::now() + kGrace;
   while (!process_->ended() && std::chrono::steady_clock::now() < last) ::usleep(1000);
 }

@@ -1,4 +1,5 @@
-// A measure against the budget: every head thin, their mean bold, the smallest safe budget marked.
+// A measure against the budget: every head thin, their mean bold, and the budget from which on it
+// stays within a limit. Whether an answer stays right there, only runs of the model can say.
 
 #include <fmt/format.h>
 
@@ -90,19 +91,19 @@ struct Curves {
   std::vector<std::vector<double>> heads;  // [L·Hk] of [budgets]
   std::vector<double> mean;                // [budgets] over heads with a number
   int chance = -1;                         // place among the lines of chance; −1: none
-  int safe = -1;                           // place of the smallest safe budget; −1: none
+  int from = -1;                           // place of the first budget within the limit; −1: none
 };
 
 /// Place of the smallest budget from which on a curve keeps within the limit.
-int smallest_safe(const std::vector<double>& curve, double limit, bool more_is_better) {
-  int safe = -1;
+int from_where(const std::vector<double>& curve, double limit, bool more_is_better) {
+  int from = -1;
   for (int b = static_cast<int>(curve.size()) - 1; b >= 0; --b) {
     const double value = curve[static_cast<std::size_t>(b)];
     const bool within = more_is_better ? value >= limit : value <= limit;
     if (!within) break;  // NaN is not within
-    safe = b;
+    from = b;
   }
-  return safe;
+  return from;
 }
 
 class BudgetCurve final : public Figure {
@@ -155,13 +156,13 @@ class BudgetCurve final : public Figure {
     std::string text;
     for (const Curves& one : policies) {
       if (at >= one.heads.size()) return {};
-      const int safe = smallest_safe(one.heads[at], limit, measure.more_is_better());
+      const int from = from_where(one.heads[at], limit, measure.more_is_better());
       text += fmt::format(
           "{}{}{}", text.empty() ? "" : "; ", policies.size() > 1 ? one.policy + ": " : "",
-          safe < 0
+          from < 0
               ? "within the limit at none of these budgets"
               : fmt::format("within the limit from N = {} on",
-                            format_count(std::lround(budgets[static_cast<std::size_t>(safe)]))));
+                            format_count(std::lround(budgets[static_cast<std::size_t>(from)]))));
     }
     return text;
   }
@@ -177,20 +178,32 @@ class BudgetCurve final : public Figure {
       text += fmt::format(
           "{}{}, the {} is within the limit {}", p > 0 ? "; " : "", one.policy,
           measure.whole != nullptr ? "bold line" : "mean",
-          one.safe < 0
+          one.from < 0
               ? "at none of these budgets"
               : "from N = " +
-                    format_count(std::lround(budgets[static_cast<std::size_t>(one.safe)])) + " on");
+                    format_count(std::lround(budgets[static_cast<std::size_t>(one.from)])) + " on");
     }
-    if (std::any_of(policies.begin(), policies.end(),
-                    [](const Curves& c) { return c.chance >= 0; }))
+    if (any(&Curves::chance))
       text +=
           ". Grey, dashed: the bold line of random with what the policy protects, acting when it "
           "does";
-    return text + (policies.empty() ? "." : ". Budgets between those drawn were not tested.");
+    return text + (policies.empty() ? "." : ". Budgets between those drawn were not tested.") +
+           " The limit is a choice: nobody has measured at which change an answer goes wrong. Only "
+           "runs of the model, or a promise of kvloupe advise, show that a budget is enough.";
   }
 
  private:
+  /// "at most 0.1": what the limit asks for.
+  std::string limit_text() const {
+    return (measure.more_is_better() ? "at least\u00A0" : "at most\u00A0") + number_text(limit);
+  }
+
+  /// Whether a policy has such a place.
+  bool any(int Curves::*place) const {
+    return std::any_of(policies.begin(), policies.end(),
+                       [&](const Curves& one) { return one.*place >= 0; });
+  }
+
   std::string bold_text() const {
     if (measure.whole == nullptr) return "the mean over heads";
     return std::string(measure.whole) == "residual_change" ? "all heads of all layers together"
@@ -210,17 +223,15 @@ class BudgetCurve final : public Figure {
         {.label = "a head", .line = Stroke{mix_thin(style), thin_width(), {}, Cap::butt}},
         {.label = "limit " + number_text(limit),
          .line = Stroke{style.colours.faint, 0.6, {2.0, 1.5}, Cap::butt}}};
-    if (std::any_of(policies.begin(), policies.end(),
-                    [](const Curves& c) { return c.chance >= 0; })) {
+    if (any(&Curves::chance)) {
       const SeriesLook chance = chance_look(style);
       entries.push_back({.label = kRandomLine,
                          .line = Stroke{chance.colour, chance.width, chance.dash, Cap::butt}});
     }
-    if (std::any_of(policies.begin(), policies.end(), [](const Curves& c) { return c.safe >= 0; }))
-      entries.push_back(
-          {measure.whole != nullptr ? "smallest safe budget of those tested"
-                                    : "smallest safe budget of the mean, of those tested",
-           MarkerShape::diamond, std::nullopt, Stroke{style.colours.ink, 0.8, {}, Cap::butt}});
+    if (any(&Curves::from))
+      entries.push_back({fmt::format("from here on {}, of the budgets tested", limit_text()),
+                         MarkerShape::diamond, std::nullopt,
+                         Stroke{style.colours.ink, 0.8, {}, Cap::butt}});
     return entries;
   }
 
@@ -250,28 +261,19 @@ class BudgetCurve final : public Figure {
     }
     ValueRange x_range, y_range;
     x_range.add(budgets);
-    for (const Curves& one : policies) {
-      for (const auto& head : one.heads) {
-        for (const double value : head) {
-          if (!log_scale || value > 0.0) y_range.add(value);
-        }
-      }
-    }
-    if (measure.whole != nullptr) {  // a mean lies among what it is the mean of
-      for (const Curves& one : policies) {
-        for (const double value : one.mean) {
-          if (!log_scale || value > 0.0) y_range.add(value);
-        }
-      }
-    }
-    // Chance may leave the picture: it does not press the policies to the foot.
-    const double most =
-        y_range.high > 0.0 ? 2.0 * y_range.high : std::numeric_limits<double>::infinity();
-    for (const Curves& one : lines) {
-      for (const double value : one.mean) {
+    double most = std::numeric_limits<double>::infinity();
+    const auto add = [&](const std::vector<double>& curve) {
+      for (const double value : curve) {
         if (!log_scale || value > 0.0) y_range.add(std::min(value, most));
       }
+    };
+    for (const Curves& one : policies) {
+      for (const auto& head : one.heads) add(head);
+      if (measure.whole != nullptr) add(one.mean);  // a mean lies among what it is the mean of
     }
+    // Chance may leave the picture: it does not press the policies to the foot.
+    if (y_range.high > 0.0) most = 2.0 * y_range.high;
+    for (const Curves& one : lines) add(one.mean);
     const Axis x = x_axis(in_bytes ? "Budget N (entries of 16 bits)" : "Budget N (entries)",
                           x_range.padded_log(0.04), AxisScale::log);
     if (!log_scale) y_range.add(limit);
@@ -280,9 +282,10 @@ class BudgetCurve final : public Figure {
     const Axis y = y_axis(measure.text(), shown, log_scale ? AxisScale::log : AxisScale::linear);
     for (const Curves& one : policies) {
       std::string title = policies.size() > 1 ? one.policy : "";
-      if (has_legend(request) && one.safe >= 0) {
-        title += (title.empty() ? "safe from\u00A0" : ", safe from\u00A0") +
-                 format_count(std::lround(budgets[static_cast<std::size_t>(one.safe)]));
+      if (has_legend(request) && one.from >= 0) {
+        title +=
+            fmt::format("{}{} from\u00A0{}\u00A0on", title.empty() ? "" : ", ", limit_text(),
+                        format_count(std::lround(budgets[static_cast<std::size_t>(one.from)])));
       }
       grid.panels.push_back({std::move(title), x, y});
     }
@@ -314,8 +317,8 @@ class BudgetCurve final : public Figure {
     SeriesLook bold = series_look(style, 0);
     bold.width = kBold;
     add_marked_line(scene, style, axes, points(one.mean), bold, 4.0);
-    if (one.safe < 0) return;
-    const auto at = static_cast<std::size_t>(one.safe);
+    if (one.from < 0) return;
+    const auto at = static_cast<std::size_t>(one.from);
     // Nothing lost at all has no place on a logarithmic axis: its mark stands at the foot.
     const bool at_foot = log_scale && !(one.mean[at] > 0.0);
     const Point mark = axes.to_page(budgets[at], at_foot ? axes.y.first : one.mean[at]);
@@ -350,7 +353,7 @@ Curves curves_of(const std::string& policy,
     }
     curves.mean.push_back(count > 0 ? sum / count : unknown);
   }
-  curves.safe = smallest_safe(curves.mean, limit, measure.more_is_better());
+  curves.from = from_where(curves.mean, limit, measure.more_is_better());
   return curves;
 }
 
@@ -381,7 +384,7 @@ Curves asked_curves(const std::string& policy,
     }
     curves.mean.push_back(bold);
   }
-  curves.safe = smallest_safe(curves.mean, limit, measure.more_is_better());
+  curves.from = from_where(curves.mean, limit, measure.more_is_better());
   return curves;
 }
 
@@ -458,14 +461,17 @@ FigureInfo entry() {
   info.aspect = 2.2;
   ChoiceInfo measure{"measure", "Measure", "The measure to draw", {}};
   for (const CurveMeasure& one : measures()) measure.values.emplace_back(one.choice);
-  info.choices = {measure,
-                  policies_choice(published_list({"A", "B", "h2o", "tova"})),
-                  budgets_choice("2.5%,5%,10%,20%,40%,80%"),
-                  number_choice("limit", "Limit",
-                                "Largest allowed value of the measure (for a volume: the smallest)",
-                                "0.1", -1e9, 1e9),
-                  {"scale", "Scale", "Scale of the measure's axis", {"linear", "log"}},
-                  random_choice("line")};
+  info.choices = {
+      measure,
+      policies_choice(published_list({"A", "B", "h2o", "tova"})),
+      budgets_choice("2.5%,5%,10%,20%,40%,80%"),
+      number_choice("limit", "Limit",
+                    "Largest allowed value of the measure (for a volume: the smallest). "
+                    "0.1 is a round number: whether an answer stays right, only runs "
+                    "of the model show",
+                    "0.1", -1e9, 1e9),
+      {"scale", "Scale", "Scale of the measure's axis", {"linear", "log"}},
+      random_choice("line")};
   info.compute = compute;
   return info;
 }

@@ -9,6 +9,7 @@
 #include <limits>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
@@ -28,13 +29,6 @@ constexpr double kWithProof = 300.0;    // points: room for a fourth panel besid
 
 bool contains(const std::optional<std::vector<HeadIndex>>& set, const HeadIndex& head) {
   return set && std::find(set->begin(), set->end(), head) != set->end();
-}
-
-std::string heads_text(const std::vector<HeadIndex>& heads) {
-  std::string text;
-  for (const HeadIndex& head : heads)
-    text += fmt::format("{}{}.{}", text.empty() ? "" : ", ", head.layer, head.head);
-  return text;
 }
 
 class Rescue final : public Figure {
@@ -130,11 +124,11 @@ class Rescue final : public Figure {
         model.empty() ? "" : " of " + model, r.policy, r.budget, printable(r.full_says),
         r.full_logprob, printable(r.policy_says), r.policy_logprob);
     text += fmt::format(
-        "a, {}, from a replay; b, gain in the answer's log-probability when the running model with "
+        "a, {}, from a replay; b, gain in the log-probability of “{}” when the running model with "
         "the policy keeps them in that head alone (filled: the answer is right); c, its change "
         "when the full cache drops them in that head alone (filled: wrong). Dashed: in all heads "
         "at once. If there is room, d: a against b, every head (filled: in the set). ",
-        predicted_words());
+        predicted_words(), printable(r.expected));
     const auto set = [&](const RescueSide& side, const char* does) {
       if (!side.smallest) return;
       text += fmt::format("Shaded in {}: a set of {} head{} that {} the answer, {} ({}). ",
@@ -146,6 +140,11 @@ class Rescue final : public Figure {
     };
     set(r.keep, "restores");
     set(r.drop, "breaks");
+    if (r.stopped) {
+      text += r.policy_right ? "Nothing has to be rescued: no set was looked for. "
+                             : "Keeping them in all heads does not restore the answer: no set was "
+                               "looked for. ";
+    }
     if (const int within = r.set_within(); within > 0) {
       text += fmt::format("The first {} of {} heads by a hold the set that restores it. ", within,
                           r.predicted.size());
@@ -173,12 +172,13 @@ class Rescue final : public Figure {
   }
 
   /// The number by which a replay blames a head.
-  const char* predicted_words() const {
-    if (results.predicted_by == "logit")
-      return "rise of the expected tokens' logits if the head had these tokens back";
-    if (results.predicted_by == "change")
-      return "change of the residual stream at the answer if the head had these tokens back";
-    return "attention to these tokens × share lost";
+  std::string predicted_words() const {
+    if (results.predicted_by == "loss") return "attention to these tokens × share lost";
+    return fmt::format(
+        "{} if the head had these tokens back, a mean over {}",
+        results.predicted_by == "logit" ? "rise of the logit of the next token"
+                                        : "change of the residual stream",
+        results.predicted_over.empty() ? "the answer" : printable(results.predicted_over));
   }
   const char* predicted_axis() const {
     if (results.predicted_by == "logit") return "Logit";
@@ -317,13 +317,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const auto of_sets =
       static_cast<std::size_t>(std::count_if(order.begin(), order.end(), in_a_set));
   order.resize(std::min(order.size(), std::max(kMostHeads, of_sets)));
-  std::sort(order.begin(), order.end());  // in the model's order where gains are equal
-  // By the proof: the running model's gain when the tokens are kept.
-  const auto gain = [&](std::size_t i) {
-    return r.keep.heads[i].is_known() ? kept(i) : -std::numeric_limits<double>::infinity();
+  // By the proof, the running model's gain when the tokens are kept; those not run by the blame.
+  const auto known = [](double value) {
+    return std::isnan(value) ? -std::numeric_limits<double>::infinity() : value;
   };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return gain(a) > gain(b); });
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::pair(known(kept(a)), known(loss(a))) > std::pair(known(kept(b)), known(loss(b)));
+  });
   figure->rows = std::move(order);
   return figure;
 }

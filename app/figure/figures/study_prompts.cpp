@@ -66,9 +66,11 @@ class StudyPrompts final : public PanelFigure {
     const auto found = std::find(items.begin(), items.end(), target.run);
     if (target.run < 0 || found == items.end()) return {};
     const auto cell = static_cast<std::size_t>(found - items.begin());
-    // The pointer reads the policy and the prompt's short name from the axes.
-    return fmt::format("{} ({}, item {})", format_number(static_cast<double>(values[cell])),
-                       prompts[cell / policies.size()], target.run);
+    // Policy and number of the prompt are read at the axes.
+    const std::string& prompt = prompts[cell / policies.size()];
+    return fmt::format("{}: {} ({})", axis_text(measure),
+                       format_number(static_cast<double>(values[cell])),
+                       prompt.substr(prompt.rfind('/') + 1));
   }
 
   std::string caption() const override { return caption_text; }

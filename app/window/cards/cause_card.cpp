@@ -59,19 +59,6 @@ std::string model_folder(const Evaluation& evaluation, const KnownModels& known,
                   " is not known: capture a trace with that model once (Ctrl N), then click again");
 }
 
-/// The head that gives the needle most of the answer's attention, or the question's.
-HeadIndex first_reader(const Trace& trace, figure::ReplayService& replays, Progress& progress) {
-  HeadIndex most;
-  double share = -1.0;
-  const auto reads = replays.reads(trace, named_tokens(trace, "needle"), true, progress);
-  for (const TokenReads& head : *reads) {
-    if (!(head.read > share)) continue;
-    share = head.read;
-    most = {head.layer, head.head};
-  }
-  return most;
-}
-
 /// The text generated after the prompt.
 std::string answer_of(const Trace& trace) {
   std::string text;
@@ -138,16 +125,16 @@ job::EvalCaseOptions CauseCard::options_of(int run) const {
   return options;
 }
 
-void CauseCard::choose(const PanelContext& c, int run) {
+void CauseCard::choose(int run) {
   chosen_ = run;
-  shown_ = rescue_shown_ = false;
+  shown_ = rescue_shown_ = pointed_ = false;
   rescue_.clear();
   finding_.clear();
   const job::EvalCaseOptions options = options_of(run);
   case_.clear();
   case_.request(queue_, options,
-                [options, evaluation = evaluation_, known = models_, cache = cache_,
-                 replays = c.results.replays()](Progress& progress, const auto&) {
+                [options, evaluation = evaluation_, known = models_, cache = cache_](
+                    Progress& progress, const auto&) {
                   job::EvalCaseOptions all = options;
                   all.folder = demo::traces_folder(cache) / "cases";
                   all.model = model_folder(*evaluation, known, progress);
@@ -157,9 +144,7 @@ void CauseCard::choose(const PanelContext& c, int run) {
                   found.full = std::make_shared<const Trace>(traces.full);
                   if (!traces.closed.empty())
                     found.closed = std::make_shared<const Trace>(traces.closed);
-                  Progress part(progress, 0);
                   found.follows = !segment_range(found.full->tokens(), "needle").empty();
-                  if (found.follows) found.reader = first_reader(*found.full, *replays, part);
                   return found;
                 });
 }
@@ -183,8 +168,16 @@ void CauseCard::draw_forecast(const PanelContext& c) {
     wrapped_text(c.colours().secondary, "The traces of the first of them are in the cache folder.");
     return;
   }
-  const std::string time = each.seconds
-                               ? duration_text(known->traces * *each.seconds)
+  // What runs of this length took when they were evaluated says more than the last capture.
+  const EvaluationRun& run = evaluation_->runs[static_cast<std::size_t>(first_)];
+  double seconds = each.seconds.value_or(0.0), measured = 0.0;
+  for (const EvaluationRun& other : evaluation_->runs) {
+    if (other.tokens == run.tokens && other.seconds > measured) measured = other.seconds;
+  }
+  if (measured > 0.0) seconds = measured;
+  const std::string time = seconds > 0.0
+                               ? duration_text(known->traces * seconds) +
+                                     (measured > 0.0 ? ", as long as these runs took before" : "")
                                : "a time that is known after the first run of this model here";
   wrapped_text(c.colours().secondary,
                fmt::format("“Why?” makes {} in the cache folder: {} ({}), {}",
@@ -219,7 +212,7 @@ void CauseCard::show(const PanelContext& c, const Case& found) {
   state.tiles.resize(std::max<std::size_t>(state.tiles.size(), 2));
   state.tiles[static_cast<std::size_t>(beside)] = TileState{.view = "follow"};
   state.tile_count = std::max(state.tile_count, 2);
-  c.ask(ShowTrace{found.full, found.reader});
+  c.ask(ShowTrace{found.full});
 }
 
 void CauseCard::draw_runs(const PanelContext& c) {
@@ -256,7 +249,7 @@ void CauseCard::draw_runs(const PanelContext& c) {
     ImGui::SameLine(c.px(kWidth - 96));
     const bool this_one = chosen_ == static_cast<int>(i);
     if (ImGui::SmallButton(this_one ? "Shown" : found ? "Open" : "Why?") && !this_one)
-      choose(c, static_cast<int>(i));
+      choose(static_cast<int>(i));
     help_tooltip(c.fonts,
                  "Runs this prompt again with the full cache and with the policy, and follows the "
                  "needle through every head");
@@ -302,14 +295,20 @@ void CauseCard::draw_rescue(const PanelContext& c, const Case& found) {
     help_tooltip(c.fonts, "Keeps the runs made so far; the search continues from there");
     return;
   }
-  if (is_found()) {
-    if (rescue_shown_) return;
+  if (is_found() && !rescue_shown_) {
     rescue_shown_ = true;
     c.state.tiles.resize(std::max<std::size_t>(c.state.tiles.size(), 3));
     c.state.tile_count = std::max(c.state.tile_count, 3);
     c.state.active_tile = 2;
     c.ask(OpenFile{options.output});
     return;
+  }
+  const EvaluationPointer last = is_found() ? c.results.rescue() : nullptr;
+  const bool stopped = last && last->path == options.output && last->rescue->stopped;
+  if (is_found() && !stopped) return;
+  if (stopped) {
+    ImGui::TextWrapped(
+        "So no set of heads was looked for. Only the heads named here were run alone.");
   }
   if (const std::string error = rescue_.error(); !error.empty()) {
     wrapped_text(c.colours().error, error);
@@ -322,7 +321,8 @@ void CauseCard::draw_rescue(const PanelContext& c, const Case& found) {
                     known->each.seconds ? ", " + duration_text(*known->each.seconds) + " each"
                                         : std::string()));
   }
-  if (ImGui::Button("Search for a rescue", {-1, 0})) {
+  if (ImGui::Button(stopped ? "Run other heads alone, too" : "Search for a rescue", {-1, 0})) {
+    options.all = stopped;
     rescue_shown_ = false;
     rescue_.clear();
     rescue_.request(queue_, options, [options](Progress& progress, const auto& publish) {
@@ -334,8 +334,10 @@ void CauseCard::draw_rescue(const PanelContext& c, const Case& found) {
   }
   help_tooltip(
       c.fonts,
-      "Runs the model with the needle kept in all heads, in some layers, in some heads, and "
-      "looks for a small set of heads that restores the answer");
+      stopped ? "Looks for heads whose loss breaks the full cache's answer, and for those where to "
+                "keep the needle brings the right answer nearest"
+              : "Runs the model with the needle kept in all heads, and in the heads named here. If "
+                "the first restores the answer, looks for a small set of heads that does");
 }
 
 void CauseCard::draw_case(const PanelContext& c) {
@@ -373,7 +375,13 @@ void CauseCard::draw_case(const PanelContext& c) {
   }
   if (found->follows) finding_.request(c, found->model);
   if (const auto finding = finding_.current()) {
-    for (const std::string& line : {finding->readers, finding->lost, finding->proof}) {
+    // The head that is blamed first is shown.
+    if (!pointed_ && !finding->heads.empty()) {
+      c.state.selection.layer = finding->heads.front().layer;
+      c.state.selection.head = finding->heads.front().head;
+    }
+    pointed_ = true;
+    for (const std::string& line : finding->sentences()) {
       ImGui::Dummy({0, c.px(2)});
       ImGui::TextWrapped("%s", line.c_str());
     }

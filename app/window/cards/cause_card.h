@@ -45,7 +45,6 @@ class CauseCard {
     TracePointer full, closed;
     std::string model;     // folder
     bool follows = false;  // the prompt says which tokens are the needle
-    HeadIndex reader;      // then the head that reads it most
   };
   struct Searched {
     job::RescueProgress made;
@@ -54,7 +53,7 @@ class CauseCard {
   /// The search for what would have saved the answer has come to its end.
   bool is_found() const;
   bool context_only(int run) const;
-  void choose(const PanelContext& context, int run);
+  void choose(int run);
   /// Asks for the forecast of a case of these runs, and shows it.
   void draw_forecast(const PanelContext& context);
   job::EvalCaseOptions options_of(int run) const;
@@ -73,6 +72,7 @@ class CauseCard {
   int chosen_ = -1;  // whose cause is looked for; −1: none yet
   bool shown_ = false;
   bool rescue_shown_ = false;
+  bool pointed_ = false;    // the head that the finding blames first was selected
   bool elsewhere_ = false;  // the window shows another trace
   FindingJob finding_;
   job::JobQueue queue_;

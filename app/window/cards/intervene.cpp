@@ -22,8 +22,8 @@ void intervene(const PanelContext& c, Intervention what, TokenRange tokens,
 }
 }  // namespace
 
-void follow_tokens(const PanelContext& c, TokenRange tokens) {
-  c.state.followed = ranges_text(tokens);
+void follow_tokens(const PanelContext& c, const std::string& tokens) {
+  c.state.followed = tokens;
   c.state.grid_measure = figure::kFollowedMeasure;
   for (TileState& tile : c.state.tiles) {
     const figure::FigureInfo* view = find_view(tile.view);
@@ -43,7 +43,7 @@ void draw_token_actions(const PanelContext& c, TokenRange tokens) {
       " If policy A already has such a modifier, one modifier names the tokens and the heads of "
       "both, and holds for all these tokens in all these heads.";
   if (ImGui::SmallButton("Follow")) {
-    follow_tokens(c, tokens);
+    follow_tokens(c, ranges_text(tokens));
   }
   help_tooltip(c.fonts, "The grid shows what becomes of " + these + " in every head");
   ImGui::SameLine();

@@ -9,6 +9,7 @@
 #include "analysis/replay/follow.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/plot/printable.h"
+#include "app/session/interventions.h"
 #include "app/window/cards/intervene.h"
 #include "app/window/panels/panels.h"
 #include "app/window/widgets/marks.h"
@@ -224,7 +225,7 @@ void follow_hit(const PanelContext& c, const TextSearch& search) {
   const TextHit* hit = search.hit();
   if (hit == nullptr) return;
   c.state.selection.token = hit->first;
-  follow_tokens(c, hit->tokens());
+  follow_tokens(c, ranges_text(hit->tokens()));
 }
 
 /// The field that finds text, and the place among the hits.
@@ -361,6 +362,10 @@ void draw_token_lines(const PanelContext& c, TextPanel& panel) {
        .search = panel.search.is_open() ? &panel.search : nullptr,
        .at_step = c.shown.blocks()[static_cast<std::size_t>(c.shown.step())].first});
   if (out.hovered >= 0) c.hover.token = out.hovered;
+  if (!out.segment.empty()) {
+    help_tooltip(c.fonts, "Click to follow this segment through every head");
+    if (ImGui::IsMouseClicked(0)) follow_tokens(c, out.segment);
+  }
   if (out.clicked >= 0) {
     c.state.selection.token = out.clicked;
     c.ask(ExplainToken{ImGui::GetIO().MousePos});

@@ -274,7 +274,7 @@ std::span<const CommandRow> Workspace::commands() {
         [](const W& w) { return w.results.evaluation(Evaluation::Task::study) != nullptr; }, nullptr,
         "Open the results of a study first."}},
       {Command::copy_finding, "Ctrl Shift C",
-       "copy the finding: which heads read the followed tokens, and which lost them",
+       "copy the finding: which heads' loss of the followed tokens matters most",
        "File", key(GLFW_KEY_C, kControl | kShift), Needs::trace,
        [](W& w) { w.finding_wanted_ = true; }, {Menu::edit, 2, "Copy finding"}},
       {Command::new_capture, "Ctrl N", "capture a new trace", "File",

@@ -4,7 +4,7 @@
 
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
-#include "analysis/replay/follow.h"
+#include "analysis/replay/follow_json.h"
 #include "app/window/state/panel_context.h"
 
 namespace kvloupe::window {
@@ -12,8 +12,8 @@ namespace kvloupe::window {
 void FindingJob::request(const PanelContext& c, const std::string& model) {
   const TracePointer trace = c.results.trace();
   if (!trace) return finding_.clear();
-  Key key{c.results.trace_key(), {}, model, c.state.policy_a,   c.state.budget, {},
-          c.state.block,         c.state.compression};
+  Key key{c.results.trace_key(), {}, model,         c.state.policy_a,
+          c.state.budget,        {}, c.state.block, c.state.compression};
   const int entries = key.budget.resolve(trace->run().prompt_length);
   try {
     key.tokens = named_tokens(*trace, c.state.followed);
@@ -22,30 +22,35 @@ void FindingJob::request(const PanelContext& c, const std::string& model) {
   }
   // An open rescue counts only if it is for these tokens, this policy and this budget.
   EvaluationPointer rescue = c.results.rescue();
-  if (rescue && (rescue->rescue->tokens != key.tokens || rescue->rescue->policy != key.policy.text() ||
-                 rescue->rescue->budget != entries)) {
+  if (rescue &&
+      (rescue->rescue->tokens != key.tokens || rescue->rescue->policy != key.policy.text() ||
+       rescue->rescue->budget != entries)) {
     rescue = nullptr;
   }
   if (rescue) key.rescue = rescue->path.string() + rescue->identity;
-  finding_.request(
-      c.results.comparing(), key,
-      [trace, key, entries, rescue, replays = c.results.replays()](Progress& progress,
-                                                                           const auto&) {
-        ReplayRequest wanted;
-        wanted.policy = key.policy;
-        wanted.budget = entries;
-        wanted.block = key.block;
-        wanted.compression = key.compression;
-        wanted.metrics = false;
-        wanted.followed = key.tokens;
-        wanted.background = true;
-        const auto reads = replays->reads(*trace, key.tokens, true, progress);
-        const auto replay = replays->get(*trace, wanted, progress);
-        const std::vector<FollowedHead> heads = follow(*replay, *reads, key.tokens);
-        const std::string text = key.policy.text(), budget = key.budget.text();
-        return finding({*trace, key.tokens, text, budget, entries, key.block, key.compression,
-                        heads, rescue ? &*rescue->rescue : nullptr, key.model});
-      });
+  finding_.request(c.results.comparing(), key,
+                   [trace, key, entries, rescue, replays = c.results.replays()](Progress& progress,
+                                                                                const auto&) {
+                     ReplayRequest wanted;
+                     wanted.policy = key.policy;
+                     wanted.budget = entries;
+                     wanted.block = key.block;
+                     wanted.compression = key.compression;
+                     wanted.metrics = false;
+                     wanted.followed = key.tokens;
+                     wanted.background = true;
+                     const auto reads = replays->reads(*trace, key.tokens, true, progress);
+                     const auto replay = replays->get(*trace, wanted, progress);
+                     const AskOptions asking{.background = true, .states = &replays->states()};
+                     Progress part(progress, 0);
+                     const std::vector<FollowedHead> heads =
+                         follow(*replay, *reads, key.tokens,
+                                restored_heads(*trace, *replay, key.tokens, asking, part));
+                     const std::string text = key.policy.text(), budget = key.budget.text();
+                     return finding({*trace, key.tokens, text, budget, entries, key.block,
+                                     key.compression, heads, restored_over(*trace, *replay),
+                                     rescue ? &*rescue->rescue : nullptr, key.model});
+                   });
 }
 
 void copy_finding(const PanelContext& c, const Finding& finding) {

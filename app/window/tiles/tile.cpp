@@ -11,6 +11,7 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/scene/style.h"
 #include "app/session/view_catalog.h"
+#include "app/window/cards/intervene.h"
 #include "app/window/state/layouts.h"
 #include "app/window/tiles/state_range.h"
 #include "app/window/widgets/marks.h"
@@ -109,6 +110,33 @@ const figure::Axes* axes_under(const figure::Scene& scene, figure::Point at) {
       scene.axes.begin(), scene.axes.end(),
       [&](const figure::Axes& axes) { return !is_colour_bar(axes) && axes.plot.contains(at); });
   return found == scene.axes.end() ? nullptr : &*found;
+}
+
+/// The segment whose name above a plot of tokens, or whose piece of the band there, is at this
+/// place; empty: none.
+std::string segment_at(const figure::Scene& scene, const TokenTable& table, figure::Point at) {
+  constexpr double kBand = 7.0;  // points
+  const figure::Axes* axes = main_axes(scene);
+  if (!axes || axes->x.meaning != figure::AxisMeaning::token || at.y >= axes->plot.y) return {};
+  const auto known = [&](const std::string& name) {
+    const auto& names = table.segment_names;
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  for (const figure::Item& item : scene.items) {
+    const auto* text = std::get_if<figure::Text>(&item);
+    if (text == nullptr || !text->bounds().contains(at)) continue;
+    // Neighbours have their names in one line: "question · answer".
+    const std::string between = " · ";
+    const std::size_t middle = text->text.find(between);
+    std::string name = text->text.substr(0, middle);
+    if (middle != std::string::npos && at.x > text->bounds().centre().x)
+      name = text->text.substr(middle + between.size());
+    if (known(name)) return name;
+  }
+  const auto token = static_cast<std::size_t>(std::max(0.0, axes->to_data(at).x));
+  const bool in_band = at.y > axes->plot.y - kBand && at.x >= axes->plot.x &&
+                       at.x < axes->plot.right() && token < table.segment.size();
+  return in_band ? table.segment_names[table.segment[token]] : std::string();
 }
 
 /// Whether two plots show the same tokens along x.
@@ -460,6 +488,13 @@ void Tile::interact(TileState& tile, const TileContext& context, const figure::S
   }
   if (!over || (ImGui::IsItemActive() && dragged_)) return;
 
+  if (const TracePointer trace = context.panel.results.trace()) {
+    if (const std::string name = segment_at(scene, trace->tokens(), at); !name.empty()) {
+      help_tooltip(context.panel.fonts, "Click to follow the segment " + name);
+      if (ImGui::IsItemDeactivated() && drag_ == Drag::pan)
+        return follow_tokens(context.panel, name);
+    }
+  }
   const auto target = scene.pick(at);
   if (target) {
     context.panel.hover.token = target->token;

@@ -357,6 +357,9 @@ void TokenText::draw_piece(const Frame& frame, const Piece& piece, ImVec2 corner
     draw_line(list, in.fonts, font, font->FontSize,
               {from.x + 6 * unit, top + std::floor((frame.line - font->FontSize) / 2)},
               in.colours.ink, names_[token]);
+    if (frame.over && ImGui::IsMouseHoveringRect(from, to)) {
+      out.segment = segment_of(in.table, piece.token);
+    }
   }
   if (const ImU32 fill = background(in, token)) list.AddRectFilled(low, high, fill);
   if (const auto [pattern, colour] = pattern_of(in, token); pattern != figure::Pattern::none) {

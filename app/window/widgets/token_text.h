@@ -43,6 +43,7 @@ class TokenText {
   struct Output {
     int hovered = -1;
     int clicked = -1;
+    std::string segment;  // whose name the pointer is on; empty: none
   };
   /// Fills the current ImGui window's content region. Scrolls to the last choice: a hit of the
   /// search, followed tokens, a range, a token or a step.
