@@ -77,6 +77,7 @@ std::vector<std::string> capture_command(const CaptureOptions& o, const std::str
       break;  // may begin with -
     case CaptureOptions::Prompt::trace:
       add("--from", o.from);
+      if (o.own_answer) words.emplace_back("--own-answer");
       break;
     case CaptureOptions::Prompt::results:
       add("--results", o.file);
@@ -123,11 +124,13 @@ void read_progress_line(const std::string& text, CaptureState& state) {
     const auto it = line.find("text");
     if (it != line.end() && it->is_string()) state.size = it->get<std::string>();
   } else if (event == "done") {
-    const auto it = line.find("trace");
-    if (it != line.end() && it->is_string()) state.trace = it->get<std::string>();
-    const auto model = line.find("model_fingerprint");
-    if (model != line.end() && model->is_string())
-      state.model_fingerprint = model->get<std::string>();
+    const auto take = [&](const char* field, std::string& into) {
+      const auto it = line.find(field);
+      if (it != line.end() && it->is_string()) into = it->get<std::string>();
+    };
+    take("trace", state.trace);
+    take("model_fingerprint", state.model_fingerprint);
+    take("own_answer", state.own_answer);
     state.done = state.total;
     state.seconds_left = 0.0;
   }

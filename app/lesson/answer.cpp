@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "analysis/trace/given_tokens.h"
+
 namespace kvloupe::lesson {
 
 namespace {
@@ -101,6 +103,9 @@ std::string answer_text(const TokenTable& tokens, int prompt_length,
 }
 
 std::string answer_text(const Trace& trace) {
+  const GivenTokens given = given_tokens(trace);
+  if (!given.own_ids.empty()) return first_words(given.own_text);
+  if (!given.range.empty() && !given.compared) return {};
   return answer_text(trace.tokens(), trace.run().prompt_length, trace.predictions(),
                      trace.vocabulary());
 }

@@ -148,7 +148,8 @@ void TokenCard::draw_expectations(const PanelContext& c, int token, float width)
   const auto expected = expected_.current();
   if (!expected) return;
   ImGui::PushTextWrapPos(ImGui::GetCursorPosX() + width);
-  for (const std::string& line : {likelihood_text(*expected, token), next_text(*expected, token)}) {
+  for (const std::string& line : {origin_text(*expected, token), likelihood_text(*expected, token),
+                                  next_text(*expected, token)}) {
     if (!line.empty()) show_text(c.fonts, line);
   }
   ImGui::PopTextWrapPos();
@@ -180,9 +181,8 @@ void TokenCard::draw(const PanelContext& c) {
   const float inner = ImGui::GetContentRegionAvail().x;
   std::string where =
       fmt::format("layer {}, head {}", c.state.selection.layer, c.state.selection.head);
-  if (at < table.segment.size() && table.segment[at] < table.segment_names.size()) {
-    where += " · " + table.segment_names[table.segment[at]];
-  }
+  if (const std::string part = part_name(*trace, c.results.given(), token); !part.empty())
+    where += " · " + part;
   ImGui::TextDisabled("%s", where.c_str());
   draw_expectations(c, token, inner);
   ImGui::Dummy({0, c.px(4)});
