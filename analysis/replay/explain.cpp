@@ -64,11 +64,11 @@ std::string digits(double value) {
 
 std::string ranked(const StepReason& reason) {
   if (reason.rank == 0) return "";
-  std::string text = fmt::format("score {}, rank {} of {}", digits(reason.score), reason.rank,
-                                 reason.cache_size);
+  std::string text =
+      fmt::format("score {}, rank {} of {}", digits(reason.score), reason.rank, reason.cache_size);
   if (!std::isnan(reason.margin)) {
-    text += fmt::format(", threshold {}, margin {}", digits(reason.threshold),
-                        digits(reason.margin));
+    text +=
+        fmt::format(", threshold {}, margin {}", digits(reason.threshold), digits(reason.margin));
     if (reason.margin == 0.0 && reason.ties > 1) {
       text += fmt::format(", one of {} ties: later tokens are kept", reason.ties);
     }

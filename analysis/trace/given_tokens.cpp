@@ -48,8 +48,8 @@ std::vector<std::int32_t> own_answer(const Trace& trace) {
   const TraceDatasets& file = trace.file();
   if (!hdf5::exists(file.file(), layout::kOwnAnswer)) return {};
   const TraceDatasets::Shape shape{file.dataset(layout::kOwnAnswer).elements()};
-  std::vector<std::int32_t> ids = file.read_all<std::int32_t>(
-      layout::kOwnAnswer, Kind::integer, shape, H5T_NATIVE_INT32);
+  std::vector<std::int32_t> ids =
+      file.read_all<std::int32_t>(layout::kOwnAnswer, Kind::integer, shape, H5T_NATIVE_INT32);
   const auto is_known = [&](std::int32_t id) { return id >= 0 && id < trace.model().vocab_size; };
   if (!std::all_of(ids.begin(), ids.end(), is_known))
     throw hdf5::Failure(fmt::format("{} has an id outside the vocabulary", layout::kOwnAnswer));

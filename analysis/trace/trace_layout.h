@@ -42,8 +42,8 @@ inline constexpr const char* kSharedWeights = "shared_weights";
 inline constexpr const char* kWeightsFormat = "kvloupe-weights";
 inline constexpr int kWeightsVersion = 1;
 
-/// Which tokens after the prompt were given (given_tokens.h): an attribute of /run, how many; and the
-/// ids that the model wrote itself.
+/// Which tokens after the prompt were given (given_tokens.h): an attribute of /run, how many; and
+/// the ids that the model wrote itself.
 inline constexpr const char* kGiven = "given";
 inline constexpr const char* kOwnAnswer = "/run/own_answer";
 

@@ -689,7 +689,8 @@ void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
   }
   require(!bounds.empty() && bounds.back() == count, "steps that do not cover the tokens");
   require(loss.empty() || loss.size() == hdf5::extent(count), "losses are missing");
-  require(impl_->given >= 0 && impl_->given <= run.generated, "more tokens are given than there are");
+  require(impl_->given >= 0 && impl_->given <= run.generated,
+          "more tokens are given than there are");
 
   impl_->guarded([&] {
     impl_->cut_to(count);

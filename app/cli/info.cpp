@@ -65,7 +65,8 @@ std::string text_at(const Trace& trace, int token) {
                                          : fmt::format("#{}", trace.tokens().ids[at]);
 }
 
-/// "token 478 “32” (the model: “69”)" of the first tokens in whose place it would have chosen others.
+/// "token 478 “32” (the model: “69”)" of the first tokens in whose place it would have chosen
+/// others.
 std::string others_text(const Trace& trace, const GivenTokens& given) {
   constexpr std::size_t kShown = 5;
   std::string text;
@@ -304,12 +305,11 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
   out += "\nrun\n";
   const GivenTokens given = given_tokens(trace);
   const int count = given.range.end - given.range.first;
-  field("tokens",
-        fmt::format("{} = {} prompt{}{}", trace.length(), run.prompt_length,
-                    count > 0 ? fmt::format(" + {} given", count) : "",
-                    count > 0 && count == run.generated
-                        ? ""
-                        : fmt::format(" + {} generated", run.generated - count)));
+  field("tokens", fmt::format("{} = {} prompt{}{}", trace.length(), run.prompt_length,
+                              count > 0 ? fmt::format(" + {} given", count) : "",
+                              count > 0 && count == run.generated
+                                  ? ""
+                                  : fmt::format(" + {} generated", run.generated - count)));
   if (count > 0) field("answer", own_answer_note(given));
   if (!given.others.empty()) {
     field("", fmt::format("in place of {} of the {} tokens it would have chosen another: {}",

@@ -1,6 +1,10 @@
 #include "app/figure/segment_band.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "app/plot/ticks.h"
 
 namespace kvloupe::figure {
 
@@ -144,7 +148,8 @@ std::vector<SegmentBand::Name> SegmentBand::lower_row(const Style& style, const 
 }
 
 /// Adds the names that no segment has in the lower row: each once, those of neighbours together
-/// ("question · answer"), also where the first goes on behind tokens too few to be seen. Returns the places in the lower row whose names are in the way.
+/// ("question · answer"), also where the first goes on behind tokens too few to be seen. Returns
+/// the places in the lower row whose names are in the way.
 std::set<std::size_t> SegmentBand::add_upper_row(const Style& style, const Axes& axes,
                                                  const std::vector<Place>& places,
                                                  std::vector<Name>& names) {
@@ -181,13 +186,25 @@ std::set<std::size_t> SegmentBand::add_upper_row(const Style& style, const Axes&
     if (!is_new(one)) continue;
     auto next = std::find_if(places.begin() + static_cast<std::ptrdiff_t>(i), places.end(),
                              [&](const Place& other) { return other.name != one.name; });
-    if (next != places.end() && is_new(*next) && add(one.name + " · " + next->name, {one.middle(), next->middle()})) {
+    if (next != places.end() && is_new(*next) &&
+        add(one.name + " · " + next->name, {one.middle(), next->middle()})) {
       named.insert({one.name, next->name});
     } else if (add(one.name, {one.middle()})) {
       named.insert(one.name);
     }
   }
   return in_the_way;
+}
+
+std::string given_sentence(const GivenTokens& given, const std::string& marks) {
+  if (given.range.empty()) return "";
+  std::string text = fmt::format(" The answer ({}) was given to the model",
+                                 format_tokens(given.range.first, given.range.end - 1));
+  if (given.compared && given.others.empty()) text += ", which would have chosen the same";
+  if (!given.others.empty())
+    text += fmt::format("; {}: tokens in whose place it would have chosen another ({})", marks,
+                        given.others.size());
+  return text + ".";
 }
 
 }  // namespace kvloupe::figure

@@ -63,4 +63,8 @@ class SegmentBand {
   std::vector<int> others_;  // tokens
 };
 
+/// A sentence for a caption: that the answer was given to the model, and what is marked how
+/// ("ticks at the top"). Empty where nothing was given.
+std::string given_sentence(const GivenTokens& given, const std::string& marks);
+
 }  // namespace kvloupe::figure

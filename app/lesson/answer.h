@@ -20,9 +20,9 @@ std::string needle_number(const TokenTable& tokens);
 int needle_token(const TokenTable& tokens);
 
 /// The model's own answer after the prompt. If the model generated the following tokens, their
-/// text; if they were given to it, its own answer where the trace has that, else the given tokens as
-/// far as it gave them the highest probability, and the first of its own that differs, with "…". Up to the
-/// first full stop or line end, at most 16 words; empty if neither is known.
+/// text; if they were given to it, its own answer where the trace has that, else the given tokens
+/// as far as it gave them the highest probability, and the first of its own that differs, with "…".
+/// Up to the first full stop or line end, at most 16 words; empty if neither is known.
 std::string answer_text(const TokenTable& tokens, int prompt_length,
                         const std::optional<Trace::Predictions>& predicted,
                         const std::optional<std::vector<std::string>>& vocabulary);

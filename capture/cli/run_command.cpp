@@ -208,9 +208,10 @@ void add(CLI::App& app, Action& action) {
       "--results", options->from.results,
       "Results of kvloupe-capture eval --task needle or of a study: the prompt of one of its runs "
       "(--row)");
-  prompt->add_option("--from", options->trace,
-                     "A trace: its tokens with their segments, in its blocks and its precision; "
-                     "what follows the prompt is given to the model, too, unless --generate is there");
+  prompt->add_option(
+      "--from", options->trace,
+      "A trace: its tokens with their segments, in its blocks and its precision; "
+      "what follows the prompt is given to the model, too, unless --generate is there");
   CLI::Option* set = prompt->add_option(
       "--prompt-set", options->set,
       "Many prompts: a folder of text files (*.txt), or JSON lines (*.jsonl) in the layout of "
@@ -235,9 +236,10 @@ void add(CLI::App& app, Action& action) {
                               ->check(CLI::Range(0, 1 << 30))
                               ->excludes(prompt_length)
                               ->capture_default_str();
-  verb->add_flag("--own-answer", request.own_answer,
-                 "Where tokens are given after the prompt (--from, --prompt-length): run the prompt "
-                 "once more, let the model write its own answer, and store this answer beside them")
+  verb->add_flag(
+          "--own-answer", request.own_answer,
+          "Where tokens are given after the prompt (--from, --prompt-length): run the prompt "
+          "once more, let the model write its own answer, and store this answer beside them")
       ->excludes(generate)
       ->excludes(set);
   verb->add_option(

@@ -273,7 +273,7 @@ class Run {
     const at::Tensor key = dense(as_stored(of.states.key[0], request_.storage));
     const at::Tensor norm = dense(of.input_norm);
     writer_->write_probe_states(of.layer, of.first, static_cast<int>(norm.numel()), span(query),
-                               span(key), span(norm));
+                                span(key), span(norm));
   }
 
   const Transformer& model_;
@@ -527,8 +527,7 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   }
   const auto answer_start = std::chrono::steady_clock::now();
   std::vector<std::int32_t> answer;
-  if (request.own_answer)
-    answer = own_answer(as_chosen, model, request, made, progress, observer);
+  if (request.own_answer) answer = own_answer(as_chosen, model, request, made, progress, observer);
   const double answer_seconds = seconds_since(answer_start);
   writer.write_given(made.forced, answer);
   writer.finish(run, token_table(tokens, input.tokenizer.get()), blocks, losses);
@@ -556,13 +555,13 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   // that takes hardly any.
   constexpr double kLeastSeconds = 0.05;
   if (loaded == nullptr && !made.fingerprint.empty() && summary.prompt_seconds > kLeastSeconds) {
-    remember_rate(made.rate, {prompt_work(config, made.run) / summary.prompt_seconds,
-                              run.generated > 0 && summary.generate_seconds > 0.0
-                                  ? run.generated / summary.generate_seconds
-                                  : 0.0,
-                              std::max(0.0, summary.seconds - answer_seconds -
-                                                summary.prompt_seconds -
-                                                summary.generate_seconds)});
+    remember_rate(made.rate,
+                  {prompt_work(config, made.run) / summary.prompt_seconds,
+                   run.generated > 0 && summary.generate_seconds > 0.0
+                       ? run.generated / summary.generate_seconds
+                       : 0.0,
+                   std::max(0.0, summary.seconds - answer_seconds - summary.prompt_seconds -
+                                     summary.generate_seconds)});
   }
   return summary;
 }

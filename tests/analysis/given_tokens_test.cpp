@@ -87,7 +87,8 @@ TEST_F(Given, NothingIsSaidWhereTheModelChose) {
   EXPECT_EQ(own_answer_note(chosen), "");
   trace_.reset();
   test::mark_segment(path_, "answer", 10, 20);
-  EXPECT_EQ(part_name(Trace(path_), chosen, 15), "answer · given") << "a prompt's is not the model's";
+  EXPECT_EQ(part_name(Trace(path_), chosen, 15), "answer · given")
+      << "a prompt's is not the model's";
 }
 
 TEST_F(Given, AnOlderTraceIsJudgedByItsTokens) {

@@ -179,9 +179,7 @@ TEST_F(FilmstripNames, NeighboursOfOneNameCountOnce) {
   TokenTable tokens;
   tokens.segment_names = {"context", "question", "special", "answer"};
   for (int token = 0; token < 400; ++token)
-    tokens.segment.push_back(token < 380                   ? 0
-                             : token == 386                ? 2
-                             : token < 392 ? 1 : 3);
+    tokens.segment.push_back(token < 380 ? 0 : token == 386 ? 2 : token < 392 ? 1 : 3);
   const SegmentBand band(tokens);
   const Style style = make_style(fonts_);
   Axes axes;
@@ -212,7 +210,8 @@ TEST_F(FilmstripNames, AGivenAnswerIsNotShownAsTheModels) {
   int named = 0;
   std::size_t ticks = 0;
   for (const Item& item : scene.items) {
-    if (const Text* text = std::get_if<Text>(&item)) named += text->text == "answer · given" ? 1 : 0;
+    if (const Text* text = std::get_if<Text>(&item))
+      named += text->text == "answer · given" ? 1 : 0;
     const Path* path = std::get_if<Path>(&item);
     if (path == nullptr || path->points.empty() || path->fill) continue;
     const Rect plot = scene.axes.front().plot;

@@ -137,7 +137,8 @@ class Filmstrip final : public Figure {
             (prompt_weight() > 1.0
                  ? fmt::format(" Rows of the prompt, above the line, are {} times as high.",
                                fmt::format("{:.2g}", prompt_weight()))
-                 : ""));
+                 : "") +
+            given_sentence(given, "ticks at the top"));
   }
 
  private:

@@ -255,8 +255,7 @@ void draw_loop_badge(const PanelContext& c) {
   }
   ImGui::SetCursorScreenPos({at.x + c.px(12), at.y});
   const double room = static_cast<double>(ImGui::GetContentRegionAvail().x / c.fonts.scale());
-  ImGui::TextDisabled(
-      "%s", c.metrics.fit(badge.text, figure::Font::regular, 13.0, room).c_str());
+  ImGui::TextDisabled("%s", c.metrics.fit(badge.text, figure::Font::regular, 13.0, room).c_str());
   help_tooltip(c.fonts, badge.help);
 }
 
@@ -448,15 +447,16 @@ LoopBadge loop_badge(const PanelContext& c) {
   const RunInfo& run = trace.run();
   if (run.closed_loop()) {
     const Replay* replay = c.shown.replay(0);
-    const bool own = replay != nullptr ? is_same_policy(*replay, trace)
-                                       : c.state.policy_a.text() == run.policy;
+    const bool own =
+        replay != nullptr ? is_same_policy(*replay, trace) : c.state.policy_a.text() == run.policy;
     const std::string ran = fmt::format("The model ran with {}, N = {}, in its cache.", run.policy,
                                         count_text(run.budget));
     if (own) return {"closed loop", ran, true};
     return {fmt::format("states of {}'s run", run.policy),
-            ran + " Policy A here has another name, budget or block: it is replayed on the states "
-                  "of that run, and no model ran with it. Open the trace with the full cache and "
-                  "choose File, Run policy A in the model (Ctrl R).",
+            ran +
+                " Policy A here has another name, budget or block: it is replayed on the states "
+                "of that run, and no model ran with it. Open the trace with the full cache and "
+                "choose File, Run policy A in the model (Ctrl R).",
             false};
   }
   const std::string help =
@@ -470,11 +470,12 @@ LoopBadge loop_badge(const PanelContext& c) {
   const auto agreement = c.results.agreement();
   const std::string known =
       !agreement ? ""
-                 : fmt::format(" The replay of this trace is open loop, too: the tokens that the "
-                               "closed-loop run and the replay retain in this layer have a Jaccard "
-                               "index of {:.3f}, mean over heads and steps from the first eviction "
-                               "on. The view Open against closed loop shows all layers.",
-                               *agreement);
+                 : fmt::format(
+                       " The replay of this trace is open loop, too: the tokens that the "
+                       "closed-loop run and the replay retain in this layer have a Jaccard "
+                       "index of {:.3f}, mean over heads and steps from the first eviction "
+                       "on. The view Open against closed loop shows all layers.",
+                       *agreement);
   return {exact       ? "open loop: exact here"
           : agreement ? fmt::format("open loop: Jaccard {:.2f} to closed", *agreement)
                       : fmt::format("open loop: exact for layer {}", first_cache),

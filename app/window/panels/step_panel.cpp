@@ -339,8 +339,9 @@ void draw_token_lines(const PanelContext& c, TextPanel& panel) {
   if (const std::string own = own_answer_note(c.results.given()); !own.empty()) {
     const float room = ImGui::GetContentRegionAvail().x / c.fonts.scale();
     show_text(c.fonts, c.metrics.fit(own, figure::Font::regular, 13.0, room));
-    help_tooltip(c.fonts, own + "\nIn the text, dots below a token mark those in whose place the "
-                                "model would have chosen another; click one to see which.");
+    help_tooltip(c.fonts, own +
+                              "\nIn the text, dots below a token mark those in whose place the "
+                              "model would have chosen another; click one to see which.");
   }
   ImGui::PopFont();
 

@@ -83,8 +83,8 @@ void draw_facts(const PanelContext& c, const Trace& trace) {
           "Heads of the layers that have a cache: " + layer_shapes_text(trace));
     }
     row(c, "tokens",
-        after_prompt(run.generated, c.results.given().range).insert(
-            0, count_text(run.prompt_length)));
+        after_prompt(run.generated, c.results.given().range)
+            .insert(0, count_text(run.prompt_length)));
     row(c, "block", count_text(run.block_size), "Prompt tokens that are run at once, B");
     if (!trace.narrowest_reach().all()) {
       row(c, "reach", window_text(trace),

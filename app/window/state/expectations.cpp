@@ -65,7 +65,8 @@ std::string origin_text(const Expectations& expected, int token) {
   if (!given.compared) return "Given to the model, not chosen by it.";
   const GivenTokens::Other* other = given.other(token);
   if (other == nullptr) return "Given to the model, which would have chosen it, too.";
-  return fmt::format("Given to the model, which would have chosen {}.", quoted(expected, other->id));
+  return fmt::format("Given to the model, which would have chosen {}.",
+                     quoted(expected, other->id));
 }
 
 std::string likelihood_text(const Expectations& expected, int token) {

@@ -128,7 +128,8 @@ void Results::follow_trace() {
   const TracePointer open = trace();
   if (open && (at_hand_.empty() || at_hand_.back() != open)) keep(open);
   if (!open) return;
-  given_.request(quick_, trace_key(), [open](Progress&, const auto&) { return given_tokens(*open); });
+  given_.request(quick_, trace_key(),
+                 [open](Progress&, const auto&) { return given_tokens(*open); });
   given_now_ = given_.current();
 }
 

@@ -348,9 +348,9 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
   };
 
   HeaderNeed need;
-  need.title = static_cast<double>(
-      title_width(whose_head(tile, view, context.panel.state) + title_of(view, context.panel.results),
-                  context.panel.fonts));
+  need.title = static_cast<double>(title_width(
+      whose_head(tile, view, context.panel.state) + title_of(view, context.panel.results),
+      context.panel.fonts));
   ImGui::PushFont(context.panel.fonts.secondary);
   if (const std::string first = first_control(tile, view, context); !first.empty())
     need.side = static_cast<double>(first_control_width(first) + spacing);

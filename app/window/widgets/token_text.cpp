@@ -442,8 +442,8 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
   column_pitch_ = std::floor((width + between) / static_cast<float>(columns_));
   const float gutter = std::floor(kGutter * unit);
   const std::string key = trace_key + "|" + std::to_string(column_pitch_) + "|" +
-                          std::to_string(in.fonts.mono->FontSize) + "|" + std::to_string(in.prompt) +
-                          "|" + std::to_string(in.given.range.end);
+                          std::to_string(in.fonts.mono->FontSize) + "|" +
+                          std::to_string(in.prompt) + "|" + std::to_string(in.given.range.end);
   const bool other_trace = trace_key != trace_;
   const bool laid_out = key != key_;
   if (laid_out) {

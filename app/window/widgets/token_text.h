@@ -25,9 +25,9 @@ class TokenText {
   struct Input {
     const Fonts& fonts;
     const WindowColours& colours;
-    const TokenTable& table;  // without texts: indices are shown
-    int count = 0;            // T
-    int prompt = 0;           // tokens from this one on follow the prompt
+    const TokenTable& table;   // without texts: indices are shown
+    int count = 0;             // T
+    int prompt = 0;            // tokens from this one on follow the prompt
     const GivenTokens& given;  // those of them that the model did not choose
     const StepTokens* tokens = nullptr;
     Colour colour = Colour::fate;
