@@ -96,20 +96,23 @@ GivenTokens given_tokens(const Trace& trace) {
   given.range = {prompt, prompt + *count};
   if (given.range.empty()) return {};
 
-  const bool asks_for_texts = !given.others.empty() || !given.own_ids.empty();
-  const auto vocabulary = asks_for_texts ? trace.vocabulary() : std::nullopt;
-  const auto text_of = [&](std::int32_t id) {
+  const bool needs_texts = !given.others.empty() || !given.own_ids.empty();
+  const auto vocabulary = needs_texts ? trace.vocabulary() : std::nullopt;
+  const auto piece = [&](std::int32_t id) {
     const auto at = static_cast<std::size_t>(id);
-    const bool known = vocabulary && at < vocabulary->size() && !(*vocabulary)[at].empty();
-    return known ? (*vocabulary)[at] : fmt::format("#{}", id);
+    return vocabulary && at < vocabulary->size() ? (*vocabulary)[at] : std::string();
   };
-  for (GivenTokens::Other& one : given.others) one.text = text_of(one.id);
-  for (const std::int32_t id : given.own_ids) given.own_text += text_of(id);
+  for (GivenTokens::Other& one : given.others) {
+    one.text = piece(one.id);
+    if (one.text.empty()) one.text = fmt::format("#{}", one.id);
+  }
+  if ((needs_texts && !vocabulary) || tokens.text.empty()) return given;
+  for (const std::int32_t id : given.own_ids) given.own_text += piece(id);
   if (!given.own_ids.empty() || !given.compared) return given;
   const int same = given.others.empty() ? given.range.end : given.others.front().token;
-  for (int token = prompt; token < same && !tokens.text.empty(); ++token)
+  for (int token = prompt; token < same; ++token)
     given.own_text += tokens.text[static_cast<std::size_t>(token)];
-  if (!given.others.empty()) given.own_text += given.others.front().text + " …";
+  if (!given.others.empty()) given.own_text += piece(given.others.front().id) + " …";
   return given;
 }
 
@@ -129,6 +132,14 @@ std::string part_text(const Trace& trace, const GivenTokens& given, int token) {
   const GivenTokens::Other* other = given.other(token);
   if (other == nullptr) return name + " · the model would have chosen the same";
   return fmt::format("{} · the model would have chosen “{}”", name, shown(other->text, 40));
+}
+
+std::string count_after_prompt(const RunInfo& run, const GivenTokens& given) {
+  const int count = given.range.end - given.range.first;
+  std::string text;
+  if (count > 0) text += fmt::format(" + {} given", count);
+  if (run.generated > count) text += fmt::format(" + {} generated", run.generated - count);
+  return text;
 }
 
 std::string own_answer_note(const GivenTokens& given) {

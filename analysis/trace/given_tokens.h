@@ -46,6 +46,9 @@ std::string part_name(const Trace& trace, const GivenTokens& given, int token);
 /// given · the model would have chosen “69”".
 std::string part_text(const Trace& trace, const GivenTokens& given, int token);
 
+/// " + 16 given + 4 generated": how many tokens follow the prompt.
+std::string count_after_prompt(const RunInfo& run, const GivenTokens& given);
+
 /// One sentence or two about an answer that was given: what the model wrote itself, or would have.
 /// Empty where nothing was given.
 std::string own_answer_note(const GivenTokens& given);

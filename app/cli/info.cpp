@@ -65,19 +65,6 @@ std::string text_at(const Trace& trace, int token) {
                                          : fmt::format("#{}", trace.tokens().ids[at]);
 }
 
-/// "token 478 “32” (the model: “69”)" of the first tokens in whose place it would have chosen
-/// others.
-std::string others_text(const Trace& trace, const GivenTokens& given) {
-  constexpr std::size_t kShown = 5;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(given.others.size(), kShown); ++i) {
-    const GivenTokens::Other& one = given.others[i];
-    text += fmt::format("{}token {} “{}” (the model: “{}”)", i > 0 ? ", " : "", one.token,
-                        figure::printable(text_at(trace, one.token)), figure::printable(one.text));
-  }
-  return given.others.size() > kShown ? text + ", …" : text;
-}
-
 /// Loops in the text after the prompt.
 Loops loops_of(const Trace& trace) {
   return find_loops(trace.tokens().ids, trace.run().prompt_length);
@@ -304,17 +291,18 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
 
   out += "\nrun\n";
   const GivenTokens given = given_tokens(trace);
-  const int count = given.range.end - given.range.first;
-  field("tokens", fmt::format("{} = {} prompt{}{}", trace.length(), run.prompt_length,
-                              count > 0 ? fmt::format(" + {} given", count) : "",
-                              count > 0 && count == run.generated
-                                  ? ""
-                                  : fmt::format(" + {} generated", run.generated - count)));
-  if (count > 0) field("answer", own_answer_note(given));
-  if (!given.others.empty()) {
-    field("", fmt::format("in place of {} of the {} tokens it would have chosen another: {}",
-                          given.others.size(), count, others_text(trace, given)));
+  field("tokens", fmt::format("{} = {} prompt{}", trace.length(), run.prompt_length,
+                              count_after_prompt(run, given)));
+  if (!given.range.empty()) field("answer", own_answer_note(given));
+  constexpr std::size_t kShown = 5;
+  for (std::size_t i = 0; i < std::min(given.others.size(), kShown); ++i) {
+    const int token = given.others[i].token;
+    field(i == 0 ? "not its own" : "",
+          fmt::format("token {} “{}” · {}", token, figure::printable(text_at(trace, token)),
+                      part_text(trace, given, token)));
   }
+  if (given.others.size() > kShown)
+    field("", fmt::format("and {} more (--json)", given.others.size() - kShown));
   field("steps", fmt::format("{}, prompt in blocks of {}", trace.blocks().size(),
                              trace.blocks().front().size()));
   field("policy",

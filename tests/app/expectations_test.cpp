@@ -45,18 +45,6 @@ TEST(Expectations, SayHowLikelyATokenWas) {
   EXPECT_EQ(likelihood_text(cut, 1), "With eviction the model gave it 97 %.");
 }
 
-TEST(Expectations, SayThatATokenWasGiven) {
-  Expectations expected = three_tokens();
-  EXPECT_EQ(origin_text(expected, 2), "") << "chosen by the model";
-  expected.given.range = {1, 3};
-  EXPECT_EQ(origin_text(expected, 2), "Given to the model, not chosen by it.");
-  expected.given.compared = true;
-  expected.given.others = {{2, 6, ""}};
-  EXPECT_EQ(origin_text(expected, 0), "") << "of the prompt";
-  EXPECT_EQ(origin_text(expected, 1), "Given to the model, which would have chosen it, too.");
-  EXPECT_EQ(origin_text(expected, 2), "Given to the model, which would have chosen #6.");
-}
-
 TEST(Expectations, SayWhatIsExpectedNext) {
   const Expectations expected = three_tokens();
   EXPECT_EQ(next_text(expected, 0), "Next it expects “ cat” 97 %, “↵” 2.6 %.");

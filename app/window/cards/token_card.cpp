@@ -148,8 +148,7 @@ void TokenCard::draw_expectations(const PanelContext& c, int token, float width)
   const auto expected = expected_.current();
   if (!expected) return;
   ImGui::PushTextWrapPos(ImGui::GetCursorPosX() + width);
-  for (const std::string& line : {origin_text(*expected, token), likelihood_text(*expected, token),
-                                  next_text(*expected, token)}) {
+  for (const std::string& line : {likelihood_text(*expected, token), next_text(*expected, token)}) {
     if (!line.empty()) show_text(c.fonts, line);
   }
   ImGui::PopTextWrapPos();
@@ -181,9 +180,9 @@ void TokenCard::draw(const PanelContext& c) {
   const float inner = ImGui::GetContentRegionAvail().x;
   std::string where =
       fmt::format("layer {}, head {}", c.state.selection.layer, c.state.selection.head);
-  if (const std::string part = part_name(*trace, c.results.given(), token); !part.empty())
+  if (const std::string part = part_text(*trace, c.results.given(), token); !part.empty())
     where += " · " + part;
-  ImGui::TextDisabled("%s", where.c_str());
+  wrapped_text(c.colours().secondary, where);
   draw_expectations(c, token, inner);
   ImGui::Dummy({0, c.px(4)});
   draw_life(c, lives_[0], "A", c.colours().retained, inner);

@@ -47,15 +47,6 @@ const std::string& stored_precision(const Trace& trace) {
   return precision;
 }
 
-/// " + 16 given + 4 generated".
-std::string after_prompt(int tokens, const TokenRange& given) {
-  const int count = given.end - given.first;
-  std::string text;
-  if (count > 0) text += fmt::format(" + {} given", count_text(count));
-  if (tokens > count) text += fmt::format(" + {} generated", count_text(tokens - count));
-  return text;
-}
-
 void draw_facts(const PanelContext& c, const Trace& trace) {
   const ModelInfo& model = trace.model();
   const RunInfo& run = trace.run();
@@ -83,8 +74,7 @@ void draw_facts(const PanelContext& c, const Trace& trace) {
           "Heads of the layers that have a cache: " + layer_shapes_text(trace));
     }
     row(c, "tokens",
-        after_prompt(run.generated, c.results.given().range)
-            .insert(0, count_text(run.prompt_length)));
+        count_text(run.prompt_length) + count_after_prompt(run, c.results.given()));
     row(c, "block", count_text(run.block_size), "Prompt tokens that are run at once, B");
     if (!trace.narrowest_reach().all()) {
       row(c, "reach", window_text(trace),

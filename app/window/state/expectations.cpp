@@ -42,7 +42,6 @@ Expectations read_expectations(const Trace& trace) {
   Expectations expected;
   expected.predicted = trace.predictions().value_or(Trace::Predictions());
   expected.cut = trace.run().closed_loop();
-  expected.given = given_tokens(trace);
   expected.ids = trace.tokens().ids;
   const TokenTable& tokens = trace.tokens();
   for (std::size_t i = 0; i < std::min(tokens.ids.size(), tokens.text.size()); ++i) {
@@ -57,16 +56,6 @@ Expectations read_expectations(const Trace& trace) {
     expected.texts.emplace(id, (*vocabulary)[index]);
   }
   return expected;
-}
-
-std::string origin_text(const Expectations& expected, int token) {
-  const GivenTokens& given = expected.given;
-  if (!given.range.contains(token)) return {};
-  if (!given.compared) return "Given to the model, not chosen by it.";
-  const GivenTokens::Other* other = given.other(token);
-  if (other == nullptr) return "Given to the model, which would have chosen it, too.";
-  return fmt::format("Given to the model, which would have chosen {}.",
-                     quoted(expected, other->id));
 }
 
 std::string likelihood_text(const Expectations& expected, int token) {

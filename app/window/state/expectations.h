@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "analysis/trace/given_tokens.h"
+#include "analysis/trace/trace.h"
 
 namespace kvloupe::window {
 
@@ -14,16 +14,11 @@ struct Expectations {
   Trace::Predictions predicted;
   std::vector<std::int32_t> ids;                        // [T] of the sequence
   std::unordered_map<std::int32_t, std::string> texts;  // of the ids above, where known
-  GivenTokens given;
   bool cut = false;  // by a model with a policy in its cache
 };
 
 /// Reads the file: for a background job. Without predictions both lines below are empty.
 Expectations read_expectations(const Trace& trace);
-
-/// That the token was given, and what the model would have chosen: "Given to the model, which would
-/// have chosen “69”.". Empty for other tokens.
-std::string origin_text(const Expectations& expected, int token);
 
 /// The probability that the model gave this token after those before it: "The model gave it 97 %,
 /// its first choice.". Empty for the first token, or if not known.
