@@ -52,12 +52,23 @@ StepReason reason_at(const Replay& replay, const HeadReplay& head, int token, in
   return reason;
 }
 
+/// Three significant digits, or all before the point of a number that counts tokens; with a real
+/// minus.
+std::string digits(double value) {
+  const double size = std::abs(value);
+  std::string text = fmt::format("{:.{}g}", value, size >= 1000.0 && size < 1e6 ? 6 : 3);
+  for (std::size_t at = text.find('-'); at != std::string::npos; at = text.find('-', at))
+    text.replace(at, 1, "−");
+  return text;
+}
+
 std::string ranked(const StepReason& reason) {
   if (reason.rank == 0) return "";
   std::string text =
-      fmt::format("score {:.6g}, rank {} of {}", reason.score, reason.rank, reason.cache_size);
+      fmt::format("score {}, rank {} of {}", digits(reason.score), reason.rank, reason.cache_size);
   if (!std::isnan(reason.margin)) {
-    text += fmt::format(", threshold {:.6g}, margin {:.3g}", reason.threshold, reason.margin);
+    text +=
+        fmt::format(", threshold {}, margin {}", digits(reason.threshold), digits(reason.margin));
     if (reason.margin == 0.0 && reason.ties > 1) {
       text += fmt::format(", one of {} ties: later tokens are kept", reason.ties);
     }
@@ -108,7 +119,8 @@ std::string refit_text(const std::optional<Refit>& refit) {
   if (!refit) return "";
   const double bias = static_cast<double>(refit->log_bias);
   std::string text =
-      fmt::format("; now synthetic: log-bias {:+.3g}, as of {:.3g} entries", bias, std::exp(bias));
+      fmt::format("; now synthetic: log-bias {}{}, as of {} entries", bias < 0.0 ? "" : "+",
+                  digits(bias), digits(std::exp(bias)));
   if (refit->value_change > 0.0F) {
     text += fmt::format("; its value was refitted: {:.3g} of its length away",
                         static_cast<double>(refit->value_change));

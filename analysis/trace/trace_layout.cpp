@@ -6,7 +6,8 @@
 namespace kvloupe::layout {
 
 bool is_read(std::string_view path) {
-  constexpr std::array<std::string_view, 18> kElsewhere = {"/run/blocks",
+  constexpr std::array<std::string_view, 19> kElsewhere = {"/run/blocks",
+                                                           kOwnAnswer,
                                                            "/tokens/ids",
                                                            "/tokens/text",
                                                            "/tokens/segment",

@@ -42,6 +42,11 @@ inline constexpr const char* kSharedWeights = "shared_weights";
 inline constexpr const char* kWeightsFormat = "kvloupe-weights";
 inline constexpr int kWeightsVersion = 1;
 
+/// Which tokens after the prompt were given (given_tokens.h): an attribute of /run, how many; and
+/// the ids that the model wrote itself.
+inline constexpr const char* kGiven = "given";
+inline constexpr const char* kOwnAnswer = "/run/own_answer";
+
 /// Attribute of the texts of tokens and of the vocabulary: 1 where they are written by
 /// spell_bytes() (byte_spelling.h). Without it a backslash may be one of the text's own.
 inline constexpr const char* kSpelled = "spelled";

@@ -69,6 +69,7 @@ struct TraceWriter::Impl {
   int tokens = 0;  // the most there can be
   int predicted = 0, hidden_rows = 0, rms_rows = 0;
   int probe_tokens = 0;  // 0: no probe
+  int given = 0;         // tokens after the prompt
   bool finished = false;
   const std::uint64_t failed_closings = hdf5::failed_closings();  // before the first of this file
   Handle file, half;
@@ -665,6 +666,15 @@ void TraceWriter::Impl::write_tokens(const TokenTable& table, int count) {
   }
 }
 
+void TraceWriter::write_given(int count, std::span<const std::int32_t> own_answer) {
+  impl_->given = count;
+  if (own_answer.empty()) return;
+  impl_->guarded([&] {
+    impl_->write_array(layout::kOwnAnswer, H5T_STD_I32LE, H5T_NATIVE_INT32, {own_answer.size()},
+                       own_answer.data());
+  });
+}
+
 void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
                          const std::vector<Block>& blocks, std::span<const float> loss) {
   require(!impl_->finished, "finished twice");
@@ -679,11 +689,15 @@ void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
   }
   require(!bounds.empty() && bounds.back() == count, "steps that do not cover the tokens");
   require(loss.empty() || loss.size() == hdf5::extent(count), "losses are missing");
+  require(impl_->given >= 0 && impl_->given <= run.generated,
+          "more tokens are given than there are");
 
   impl_->guarded([&] {
     impl_->cut_to(count);
     impl_->write_tokens(tokens, count);
-    write_run_attributes(hdf5::open_group(impl_->file, "/run"), run);
+    const Handle of_run = hdf5::open_group(impl_->file, "/run");
+    write_run_attributes(of_run, run);
+    hdf5::write_attribute(of_run, layout::kGiven, std::int64_t{impl_->given});
     impl_->write_array("/run/blocks", H5T_STD_I32LE, H5T_NATIVE_INT32, {blocks.size(), 2},
                        bounds.data());
     if (!loss.empty()) {

@@ -99,6 +99,10 @@ class TraceWriter {
   /// Closed-loop traces with merging: once per layer that merged, in the order of the steps.
   void write_merges(int layer, std::span<const MergedEntry> merges);
 
+  /// The first `count` tokens after the prompt were given, not chosen by the model; without this
+  /// call it chose all. `own_answer`: ids that it wrote when nothing was given to it; may be empty.
+  void write_given(int count, std::span<const std::int32_t> own_answer);
+
   /// Writes tokens, blocks, losses [T] (NaN at the last) and the final run attributes, then
   /// fsyncs and renames onto the target. `run.generated` and `blocks` are the true ones.
   void finish(const RunInfo& run, const TokenTable& tokens, const std::vector<Block>& blocks,

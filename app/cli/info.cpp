@@ -13,6 +13,7 @@
 #include "analysis/one_line.h"
 #include "analysis/output_file.h"
 #include "analysis/trace/cache_bytes.h"
+#include "analysis/trace/given_tokens.h"
 #include "analysis/trace/layer_kinds_text.h"
 #include "analysis/trace/loops.h"
 #include "analysis/trace/model_fingerprint.h"
@@ -22,6 +23,7 @@
 #include "analysis/trace/trace_probe.h"
 #include "analysis/trace/window_text.h"
 #include "app/cli/commands.h"
+#include "app/plot/printable.h"
 
 namespace kvloupe::cli::info_verb {
 
@@ -41,18 +43,27 @@ struct Segment {
   int first = 0, end = 0;
 };
 
-std::vector<Segment> segments_of(const TokenTable& tokens) {
+/// As the trace names them, or, with `given`, as they are shown.
+std::vector<Segment> segments_of(const Trace& trace, const GivenTokens* given) {
+  const TokenTable& table = trace.tokens();
   std::vector<Segment> segments;
-  for (std::size_t i = 0; i < tokens.segment.size(); ++i) {
-    if (i == 0 || tokens.segment[i] != tokens.segment[i - 1]) {
-      segments.push_back({tokens.segment_names[tokens.segment[i]], static_cast<int>(i), 0});
-    }
-    segments.back().end = static_cast<int>(i) + 1;
+  for (int i = 0; i < static_cast<int>(table.segment.size()); ++i) {
+    const std::string name = given != nullptr
+                                 ? part_name(trace, *given, i)
+                                 : table.segment_names[table.segment[static_cast<std::size_t>(i)]];
+    if (segments.empty() || segments.back().name != name) segments.push_back({name, i, 0});
+    segments.back().end = i + 1;
   }
   return segments;
 }
 
-/// Loops in the generated text.
+std::string text_at(const Trace& trace, int token) {
+  const auto at = static_cast<std::size_t>(token);
+  return at < trace.tokens().text.size() ? trace.tokens().text[at]
+                                         : fmt::format("#{}", trace.tokens().ids[at]);
+}
+
+/// Loops in the text after the prompt.
 Loops loops_of(const Trace& trace) {
   return find_loops(trace.tokens().ids, trace.run().prompt_length);
 }
@@ -277,8 +288,19 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
   }
 
   out += "\nrun\n";
-  field("tokens", fmt::format("{} = {} prompt + {} generated", trace.length(), run.prompt_length,
-                              run.generated));
+  const GivenTokens given = given_tokens(trace);
+  field("tokens", fmt::format("{} = {} prompt{}", trace.length(), run.prompt_length,
+                              count_after_prompt(run, given)));
+  if (!given.range.empty()) field("answer", own_answer_note(given));
+  constexpr std::size_t kShown = 5;
+  for (std::size_t i = 0; i < std::min(given.others.size(), kShown); ++i) {
+    const int token = given.others[i].token;
+    field(i == 0 ? "not its own" : "",
+          fmt::format("token {} “{}” · {}", token, figure::printable(text_at(trace, token)),
+                      part_text(trace, given, token)));
+  }
+  if (given.others.size() > kShown)
+    field("", fmt::format("and {} more (--json)", given.others.size() - kShown));
   field("steps", fmt::format("{}, prompt in blocks of {}", trace.blocks().size(),
                              trace.blocks().front().size()));
   field("policy",
@@ -292,7 +314,7 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
     field("computed", computed);
   field("seed", std::to_string(run.seed));
 
-  const std::vector<Segment> segments = segments_of(trace.tokens());
+  const std::vector<Segment> segments = segments_of(trace, &given);
   if (!segments.empty()) out += "\nsegments\n";
   for (const Segment& segment : segments) {
     field(segment.name, fmt::format("tokens {} to {}", segment.first, segment.end - 1));
@@ -300,7 +322,7 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
 
   const Loops loops = loops_of(trace);
   if (!loops.spans.empty()) {
-    out += fmt::format("\nloops: {} of {} generated tokens ({:.0f} %) repeat themselves\n",
+    out += fmt::format("\nloops: {} of {} tokens after the prompt ({:.0f} %) repeat themselves\n",
                        loops.tokens, loops.of, 100.0 * loops.share());
   }
   for (const Loop& loop : loops.spans) {
@@ -375,9 +397,11 @@ std::string as_json(const Trace& trace, std::size_t bytes) {
                   {"attention", attention_text(trace)},
                   {"fingerprint", stored_model_fingerprint(trace.path())}};
   if (!layer_kinds_text(trace).empty()) out["layers"] = layers_json(trace);
+  const GivenTokens given = given_tokens(trace);
   out["run"] = {{"tokens", trace.length()},
                 {"prompt_length", run.prompt_length},
                 {"generated", run.generated},
+                {"given", given.range.end - given.range.first},
                 {"steps", trace.blocks().size()},
                 {"block_size", run.block_size},
                 {"policy", run.policy},
@@ -390,8 +414,22 @@ std::string as_json(const Trace& trace, std::size_t bytes) {
                 {"threads", run.threads},
                 {"seed", run.seed},
                 {"seconds", run.seconds}};
+  if (!given.range.empty()) {
+    json& answer = out["given"];
+    answer = {{"first", given.range.first},
+              {"end", given.range.end},
+              {"compared", given.compared},
+              {"others", json::array()},
+              {"own_answer", {{"ids", given.own_ids}, {"text", given.own_text}}}};
+    for (const GivenTokens::Other& one : given.others) {
+      answer["others"].push_back({{"token", one.token},
+                                  {"text", text_at(trace, one.token)},
+                                  {"choice", one.id},
+                                  {"choice_text", one.text}});
+    }
+  }
   out["segments"] = json::array();
-  for (const Segment& segment : segments_of(trace.tokens())) {
+  for (const Segment& segment : segments_of(trace, nullptr)) {
     out["segments"].push_back(
         {{"name", segment.name}, {"first", segment.first}, {"end", segment.end}});
   }

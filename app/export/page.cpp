@@ -183,14 +183,12 @@ class PageWriter {
       steps.push_back(block.first);
       steps.push_back(block.end);
     }
-    Json segments = Json::array();  // first token and name of each run
-    for (std::size_t t = 0; t < names->segment.size(); ++t) {
-      if (t > 0 && names->segment[t] == names->segment[t - 1]) continue;
-      const std::size_t s = names->segment[t];
-      segments.push_back(t);
-      segments.push_back(s < names->segment_names.size() ? names->segment_names[s] : "");
+    Json parts = Json::array();
+    for (const auto& [first, text] : names->parts) {
+      parts.push_back(first);
+      parts.push_back(text);
     }
-    Json json = {{"tokens", names->tokens}, {"steps", steps}, {"segments", segments}};
+    Json json = {{"tokens", names->tokens}, {"steps", steps}, {"segments", parts}};
     const auto found = std::find(names_.begin(), names_.end(), json);
     const auto at = static_cast<int>(found - names_.begin());
     if (found == names_.end()) names_.push_back(std::move(json));
@@ -322,8 +320,12 @@ std::shared_ptr<const Names> names_of(const MadeFigure& made) {
   }
   auto names = std::make_shared<Names>();
   if (!table.text.empty()) names->tokens = token_text(table, table.ids.size()).text;
-  names->segment = table.segment;
-  names->segment_names = table.segment_names;
+  const GivenTokens given = given_tokens(trace);
+  for (int token = 0; token < trace.length(); ++token) {
+    std::string text = part_text(trace, given, token);
+    if (names->parts.empty() || names->parts.back().second != text)
+      names->parts.emplace_back(token, std::move(text));
+  }
   names->steps = made.steps;
   return names;
 }

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "analysis/error.h"
-#include "analysis/trace/model_info.h"
+#include "analysis/trace/given_tokens.h"
 #include "app/export/figure_file.h"
 #include "app/figure/figure.h"
 #include "app/scene/scene.h"
@@ -43,10 +43,10 @@ struct Picture {
 
 /// The names of tokens and steps.
 struct Names {
-  std::vector<std::string> tokens;         // [T] as shown; may be empty
-  std::vector<std::uint8_t> segment;       // [T], or empty
-  std::vector<std::string> segment_names;  // of the numbers above
-  std::vector<Block> steps;                // tokens of each step; may be empty
+  std::vector<std::string> tokens;  // [T] as shown; may be empty
+  /// What is said of the tokens from one token on, up to the next of these.
+  std::vector<std::pair<int, std::string>> parts;
+  std::vector<Block> steps;  // tokens of each step; may be empty
 };
 
 struct PageFigure {

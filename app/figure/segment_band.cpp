@@ -1,6 +1,10 @@
 #include "app/figure/segment_band.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "app/plot/ticks.h"
 
 namespace kvloupe::figure {
 
@@ -23,14 +27,21 @@ double width_of(const Style& style, const std::string& text) {
 SegmentBand::SegmentBand(const TokenTable& tokens) {
   for (std::size_t t = 0; t < tokens.segment.size(); ++t) {
     const std::uint8_t id = tokens.segment[t];
-    const std::string name =
-        id < tokens.segment_names.size() ? tokens.segment_names[id] : std::string();
-    if (segments_.empty() || segments_.back().name != name) {
-      segments_.push_back({name, static_cast<int>(t), static_cast<int>(t) + 1});
-    } else {
-      segments_.back().end = static_cast<int>(t) + 1;
-    }
+    add(id < tokens.segment_names.size() ? tokens.segment_names[id] : std::string(),
+        static_cast<int>(t));
   }
+}
+
+SegmentBand::SegmentBand(const Trace& trace, const GivenTokens& given) {
+  const bool named = !trace.tokens().segment.empty() || !given.range.empty();
+  for (int token = 0; named && token < trace.length(); ++token)
+    add(part_name(trace, given, token), token);
+  for (const GivenTokens::Other& other : given.others) others_.push_back(other.token);
+}
+
+void SegmentBand::add(const std::string& name, int token) {
+  if (segments_.empty() || segments_.back().name != name) segments_.push_back({name, token, token});
+  segments_.back().end = token + 1;
 }
 
 double SegmentBand::height(const Style& style, bool two_rows) const {
@@ -53,6 +64,16 @@ void SegmentBand::draw(Scene& scene, const Style& style, const Axes& axes, bool 
     path.rect({a, top, b - a, band_height});
     path.fill = dark ? style.colours.neither : style.colours.both;
     scene.add(std::move(path));
+  }
+  Path marks;
+  for (const int token : others_) {
+    const double x = axes.to_page(token + 0.5, axes.y.first).x;
+    if (x < axes.plot.x || x > axes.plot.right()) continue;
+    marks.move({x, top - 0.5}).line({x, axes.plot.y});
+  }
+  if (!marks.verbs.empty()) {
+    marks.stroke = Stroke{style.colours.evicted, 1.0, {}, Cap::butt};
+    scene.add(std::move(marks));
   }
   for (const Name& one : names(style, axes, two_rows)) {
     const double foot = top - band_height - (one.lines.empty() ? 0.0 : row_height(style));
@@ -127,7 +148,8 @@ std::vector<SegmentBand::Name> SegmentBand::lower_row(const Style& style, const 
 }
 
 /// Adds the names that no segment has in the lower row: each once, those of neighbours together
-/// ("question · answer"). Returns the places in the lower row whose names are in the way.
+/// ("question · answer"), also where the first goes on behind tokens too few to be seen. Returns
+/// the places in the lower row whose names are in the way.
 std::set<std::size_t> SegmentBand::add_upper_row(const Style& style, const Axes& axes,
                                                  const std::vector<Place>& places,
                                                  std::vector<Name>& names) {
@@ -162,14 +184,27 @@ std::set<std::size_t> SegmentBand::add_upper_row(const Style& style, const Axes&
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Place& one = places[i];
     if (!is_new(one)) continue;
-    const Place* next = i + 1 < places.size() && is_new(places[i + 1]) ? &places[i + 1] : nullptr;
-    if (next != nullptr && add(one.name + " · " + next->name, {one.middle(), next->middle()})) {
+    auto next = std::find_if(places.begin() + static_cast<std::ptrdiff_t>(i), places.end(),
+                             [&](const Place& other) { return other.name != one.name; });
+    if (next != places.end() && is_new(*next) &&
+        add(one.name + " · " + next->name, {one.middle(), next->middle()})) {
       named.insert({one.name, next->name});
     } else if (add(one.name, {one.middle()})) {
       named.insert(one.name);
     }
   }
   return in_the_way;
+}
+
+std::string given_sentence(const GivenTokens& given, const std::string& marks) {
+  if (given.range.empty()) return "";
+  std::string text = fmt::format(" The answer ({}) was given to the model",
+                                 format_tokens(given.range.first, given.range.end - 1));
+  if (given.compared && given.others.empty()) text += ", which would have chosen the same";
+  if (!given.others.empty())
+    text += fmt::format("; {}: tokens in whose place it would have chosen another ({})", marks,
+                        given.others.size());
+  return text + ".";
 }
 
 }  // namespace kvloupe::figure

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/trace/model_info.h"
+#include "analysis/trace/given_tokens.h"
 #include "app/plot/frame.h"
 
 namespace kvloupe::figure {
@@ -15,6 +15,9 @@ class SegmentBand {
  public:
   SegmentBand() = default;
   explicit SegmentBand(const TokenTable& tokens);
+  /// Of a whole trace: the name of an answer says what of it was given, and given tokens in whose
+  /// place the model would have chosen others are marked.
+  SegmentBand(const Trace& trace, const GivenTokens& given);
 
   /// Room above the plot, points: for the band and one row of names, or two; 0 without segments.
   double height(const Style& style, bool two_rows) const;
@@ -54,7 +57,14 @@ class SegmentBand {
                                              const std::vector<Place>& places,
                                              std::vector<Name>& names);
 
+  void add(const std::string& name, int token);
+
   std::vector<Segment> segments_;
+  std::vector<int> others_;  // tokens
 };
+
+/// A sentence for a caption: that the answer was given to the model, and what is marked how
+/// ("ticks at the top"). Empty where nothing was given.
+std::string given_sentence(const GivenTokens& given, const std::string& marks);
 
 }  // namespace kvloupe::figure

@@ -18,6 +18,14 @@ int whole(const nlohmann::json& line, const char* field, int now) {
   const auto it = line.find(field);
   return it != line.end() && it->is_number_integer() ? it->get<int>() : now;
 }
+double number(const nlohmann::json& line, const char* field, double otherwise) {
+  const auto it = line.find(field);
+  return it != line.end() && it->is_number() ? it->get<double>() : otherwise;
+}
+std::string word(const nlohmann::json& line, const char* field, const std::string& now = {}) {
+  const auto it = line.find(field);
+  return it != line.end() && it->is_string() ? it->get<std::string>() : now;
+}
 
 }  // namespace
 
@@ -77,6 +85,7 @@ std::vector<std::string> capture_command(const CaptureOptions& o, const std::str
       break;  // may begin with -
     case CaptureOptions::Prompt::trace:
       add("--from", o.from);
+      if (o.own_answer) words.emplace_back("--own-answer");
       break;
     case CaptureOptions::Prompt::results:
       add("--results", o.file);
@@ -103,31 +112,21 @@ std::vector<std::string> capture_command(const CaptureOptions& o, const std::str
 void read_progress_line(const std::string& text, CaptureState& state) {
   const nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
   if (!line.is_object()) return;
-  const std::string event = line.value("event", nlohmann::json()).is_string()
-                                ? line["event"].get<std::string>()
-                                : std::string();
+  const std::string event = word(line, "event");
   if (event == "tokens") {
     state.done = whole(line, "done", state.done);
     state.prompt_length = whole(line, "prompt_length", state.prompt_length);
     state.total = whole(line, "total", state.total);
-    const auto number = [&](const char* field, double otherwise) {
-      const auto it = line.find(field);
-      return it != line.end() && it->is_number() ? it->get<double>() : otherwise;
-    };
-    state.tokens_per_second = number("tokens_per_second", 0.0);
-    state.seconds_left = number("seconds_left", -1.0);
+    state.tokens_per_second = number(line, "tokens_per_second", 0.0);
+    state.seconds_left = number(line, "seconds_left", -1.0);
   } else if (event == "note") {
-    const auto it = line.find("text");
-    if (it != line.end() && it->is_string()) state.notes.push_back(it->get<std::string>());
+    if (const std::string text = word(line, "text"); !text.empty()) state.notes.push_back(text);
   } else if (event == "size") {
-    const auto it = line.find("text");
-    if (it != line.end() && it->is_string()) state.size = it->get<std::string>();
+    state.size = word(line, "text", state.size);
   } else if (event == "done") {
-    const auto it = line.find("trace");
-    if (it != line.end() && it->is_string()) state.trace = it->get<std::string>();
-    const auto model = line.find("model_fingerprint");
-    if (model != line.end() && model->is_string())
-      state.model_fingerprint = model->get<std::string>();
+    state.trace = word(line, "trace", state.trace);
+    state.model_fingerprint = word(line, "model_fingerprint", state.model_fingerprint);
+    state.own_answer = word(line, "own_answer", state.own_answer);
     state.done = state.total;
     state.seconds_left = 0.0;
   }
@@ -141,20 +140,16 @@ CaptureForecast foresee_capture(const CaptureOptions& options, Progress& progres
   CaptureForecast forecast;
   job::run_own_program(words, progress, [&](const std::string& text) {
     const nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
-    if (!line.is_object() || line.value("event", nlohmann::json()) != "forecast") return;
-    const auto word = [&](const char* field) {
-      const auto it = line.find(field);
-      return it != line.end() && it->is_string() ? it->get<std::string>() : std::string();
-    };
+    if (!line.is_object() || word(line, "event") != "forecast") return;
     const auto bytes = line.find("bytes");
     if (bytes != line.end() && bytes->is_number_unsigned())
       forecast.bytes = bytes->get<std::uint64_t>();
-    const auto seconds = line.find("seconds");
-    if (seconds != line.end() && seconds->is_number()) forecast.seconds = seconds->get<double>();
-    forecast.size = word("text");
-    forecast.time = word("time");
-    forecast.dtype = word("dtype");
-    forecast.store = word("store");
+    if (const double seconds = number(line, "seconds", -1.0); seconds >= 0.0)
+      forecast.seconds = seconds;
+    forecast.size = word(line, "text");
+    forecast.time = word(line, "time");
+    forecast.dtype = word(line, "dtype");
+    forecast.store = word(line, "store");
   });
   return forecast;
 }

@@ -20,7 +20,8 @@ struct CaptureOptions {
   int row = 0;                      // of Prompt::results: which of its runs
   std::string text;                 // of Prompt::text
   std::string from;                 // of Prompt::trace: its tokens with their segments, all of
-                                    // them forced, so that two runs read the same
+                                    // them given, so that two runs read the same
+  bool own_answer = false;          // beside them, the model writes its own
   int block = 128;                  // 0, of Prompt::results: the evaluation's
   bool context_only = false;        // of a closed loop: the policy stops at the question
   int generate = 0;                 // 0, of Prompt::results: the length of its answers
@@ -46,6 +47,7 @@ struct CaptureState {
   std::vector<std::string> notes;
   std::string trace;              // written; empty until then
   std::string model_fingerprint;  // told with the trace
+  std::string own_answer;         // of the model, where another one was given to it; the same
   double fraction() const { return total > 0 ? static_cast<double>(done) / total : 0.0; }
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "analysis/trace/given_tokens.h"
+
 namespace kvloupe::lesson {
 
 namespace {
@@ -22,25 +24,6 @@ std::pair<std::size_t, std::size_t> last_digits(const std::string& text) {
   const auto begin = std::find_if_not(end, text.rend(), is_digit);
   return {static_cast<std::size_t>(begin.base() - text.begin()),
           static_cast<std::size_t>(end.base() - text.begin())};
-}
-
-/// Whether a text has a full stop or a line's end after its first word.
-bool has_ended(const std::string& text) {
-  return text.find_first_of(".\n", text.find_first_not_of(" \n")) != std::string::npos;
-}
-
-/// Up to a full stop or the line's end, and no more words than a page has room for.
-std::string first_words(const std::string& text) {
-  constexpr int kMostWords = 16;
-  const std::size_t from = std::min(text.find_first_not_of(" \n"), text.size());
-  const std::string sentence =
-      text.substr(from, std::min(text.find_first_of(".\n", from), text.size()) - from);
-  std::size_t end = 0;
-  for (int words = 0; words < kMostWords; ++words) {
-    end = sentence.find(' ', end + 1);
-    if (end == std::string::npos) return sentence;
-  }
-  return sentence.substr(0, end) + " …";
 }
 
 }  // namespace
@@ -75,34 +58,23 @@ int needle_token(const TokenTable& tokens) {
   return -1;
 }
 
-std::string answer_text(const TokenTable& tokens, int prompt_length,
-                        const std::optional<Trace::Predictions>& predicted,
-                        const std::optional<std::vector<std::string>>& vocabulary) {
-  const int length = static_cast<int>(tokens.text.size());
-  const std::string written = first_words(text_of(tokens, prompt_length, length - 1));
-  if (prompt_length < 1 || !predicted || predicted->k < 1) return written;
-  // As far as the model's own most probable tokens are those that stand here, it would have written
-  // them itself.
-  for (int token = prompt_length; token < length; ++token) {
-    const auto t = static_cast<std::size_t>(token);
-    const std::size_t at = (t - 1) * static_cast<std::size_t>(predicted->k);
-    if (at >= predicted->token_ids.size() || t >= tokens.ids.size()) return written;
-    const std::int32_t own = predicted->token_ids[at];
-    if (own == tokens.ids[t]) continue;
-    const std::string same = text_of(tokens, prompt_length, token - 1);
-    if (has_ended(same)) return first_words(same);
-    if (!vocabulary || own < 0 || static_cast<std::size_t>(own) >= vocabulary->size()) return {};
-    // It is not known what would have followed.
-    std::string differs = first_words(same + (*vocabulary)[static_cast<std::size_t>(own)]);
-    if (!differs.ends_with("…")) differs += " …";
-    return differs;
+std::string first_sentence(const std::string& text) {
+  constexpr int kMostWords = 16;
+  const std::size_t from = std::min(text.find_first_not_of(" \n"), text.size());
+  const std::string sentence =
+      text.substr(from, std::min(text.find_first_of(".\n", from), text.size()) - from);
+  std::size_t end = 0;
+  for (int words = 0; words < kMostWords; ++words) {
+    end = sentence.find(' ', end + 1);
+    if (end == std::string::npos) return sentence;
   }
-  return written;
+  return sentence.substr(0, end) + " …";
 }
 
 std::string answer_text(const Trace& trace) {
-  return answer_text(trace.tokens(), trace.run().prompt_length, trace.predictions(),
-                     trace.vocabulary());
+  const GivenTokens given = given_tokens(trace);
+  if (!given.range.empty()) return first_sentence(given.own_text);
+  return first_sentence(text_of(trace.tokens(), trace.run().prompt_length, trace.length() - 1));
 }
 
 std::optional<bool> is_right(const std::string& answer, const std::string& number) {

@@ -19,13 +19,11 @@ std::string needle_number(const TokenTable& tokens);
 /// The token in which that number begins; −1 where there is none.
 int needle_token(const TokenTable& tokens);
 
-/// The model's own answer after the prompt. If the model generated the following tokens, their
-/// text; if they were forced (from another run), as far as they are those that the model gave the
-/// highest probability, and the first one of its own that differs, with "…" after it. Up to the
-/// first full stop or line end, at most 16 words; empty if neither is known.
-std::string answer_text(const TokenTable& tokens, int prompt_length,
-                        const std::optional<Trace::Predictions>& predicted,
-                        const std::optional<std::vector<std::string>>& vocabulary);
+/// Up to a full stop or the line's end, and no more words than a page has room for (16).
+std::string first_sentence(const std::string& text);
+
+/// The first sentence of the model's own answer after the prompt: of its text, or, where another
+/// answer was given to it, of what it wrote or would have written itself. Empty: not known.
 std::string answer_text(const Trace& trace);
 
 /// Whether the first number of an answer is the needle's; nothing if either is empty.

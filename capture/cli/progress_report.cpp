@@ -114,11 +114,17 @@ class BarReport : public ProgressReport {
     clear();
     std::string text =
         fmt::format("{}: {} tokens of prompt", trace.string(), summary.prompt_length);
-    if (summary.generated > 0) text += fmt::format(" and {} generated", summary.generated);
+    const int chosen = summary.generated - summary.given;
+    if (summary.given > 0) text += fmt::format(" and {} given after it", summary.given);
+    if (chosen > 0) text += fmt::format(" and {} generated", chosen);
     text += fmt::format(" in {:.1f} s ({:.0f} tokens/s in the prompt)\n", summary.seconds,
                         prompt_rate(summary));
-    if (!summary.generated_text.empty())
-      text += "continuation: " + json_line(nlohmann::json(summary.generated_text));
+    const auto add = [&](const char* what, const std::string& said) {
+      if (!said.empty()) text += what + json_line(nlohmann::json(said));
+    };
+    add(summary.given > 0 ? "given continuation, not the model's: " : "continuation: ",
+        summary.generated_text);
+    add("the model's own answer: ", summary.own_answer);
     std::fputs(text.c_str(), stdout);
   }
   bool prints_results() const override { return true; }
@@ -176,9 +182,11 @@ class JsonReport : public ProgressReport {
            {"model_fingerprint", summary.fingerprint},
            {"prompt_length", summary.prompt_length},
            {"generated", summary.generated},
+           {"given", summary.given},
            {"seconds", summary.seconds},
            {"prompt_tokens_per_second", prompt_rate(summary)},
-           {"generated_text", summary.generated_text}});
+           {"generated_text", summary.generated_text},
+           {"own_answer", summary.own_answer}});
   }
 
  private:

@@ -36,8 +36,8 @@ class ProgressReport : public CaptureObserver {
 ///       tokens_per_second is of the present phase (prompt or generation); seconds_left is null
 ///       until it can be told. At most ten a second, and at the end of the prompt and of the run.
 ///   {"event":"note","text":"..."}
-///   {"event":"done","trace":"demo.h5","prompt_length":500,"generated":32,"seconds":1.2,
-///    "prompt_tokens_per_second":4100.0,"generated_text":"..."}
+///   {"event":"done","trace":"demo.h5","prompt_length":500,"generated":32,"given":0,
+///    "seconds":1.2,"prompt_tokens_per_second":4100.0,"generated_text":"...","own_answer":""}
 ///       the last line of a run that succeeded; one that failed has none.
 ///   {"event":"run", ...}
 ///       a run of an evaluation: "done", "total", "run" as its results have it; of a search:

@@ -141,11 +141,12 @@ int foresee(const RunOptions& options, const CaptureRequest& request) {
   const std::string space = forecast.free
                                 ? fmt::format(", where {} are free", bytes_text(*forecast.free))
                                 : std::string();
-  const std::string tokens =
-      forecast.generated > 0
-          ? fmt::format("{} tokens of prompt, {}{} generated", forecast.prompt_length,
-                        request.generate > 0 ? "at most " : "", forecast.generated)
-          : fmt::format("{} tokens of prompt", forecast.prompt_length);
+  std::string tokens = fmt::format("{} tokens of prompt", forecast.prompt_length);
+  if (request.generate > 0) {
+    tokens += fmt::format(", at most {} generated", forecast.generated);
+  } else if (forecast.generated > 0) {
+    tokens += fmt::format(", {} given after it", forecast.generated);
+  }
   OutputFile out("-");
   if (options.progress == "json") {
     const nlohmann::ordered_json line = {
@@ -208,9 +209,10 @@ void add(CLI::App& app, Action& action) {
       "--results", options->from.results,
       "Results of kvloupe-capture eval --task needle or of a study: the prompt of one of its runs "
       "(--row)");
-  prompt->add_option("--from", options->trace,
-                     "A trace: its tokens with their segments, in its blocks and its precision; "
-                     "its generated tokens are forced, unless --generate is given");
+  prompt->add_option(
+      "--from", options->trace,
+      "A trace: its tokens with their segments, in its blocks and its precision; "
+      "what follows the prompt is given to the model, too, unless --generate is there");
   CLI::Option* set = prompt->add_option(
       "--prompt-set", options->set,
       "Many prompts: a folder of text files (*.txt), or JSON lines (*.jsonl) in the layout of "
@@ -219,7 +221,7 @@ void add(CLI::App& app, Action& action) {
   add_case_options(*verb, results, options->from);
   CLI::Option* prompt_length = verb->add_option("--prompt-length", request.prompt_length,
                                                 "With --ids: the first N ids are the prompt, the "
-                                                "others are forced as generated tokens")
+                                                "others are given to the model after it")
                                    ->needs(ids)
                                    ->check(CLI::Range(1, 1 << 30));
   verb->add_option("--question", request.question,
@@ -235,6 +237,12 @@ void add(CLI::App& app, Action& action) {
                               ->check(CLI::Range(0, 1 << 30))
                               ->excludes(prompt_length)
                               ->capture_default_str();
+  verb->add_flag(
+          "--own-answer", request.own_answer,
+          "Where tokens are given after the prompt (--from, --prompt-length): run the prompt "
+          "once more, let the model write its own answer, and store this answer beside them")
+      ->excludes(generate)
+      ->excludes(set);
   verb->add_option(
           "--policy", options->policy,
           "Evict in every layer's cache after each block with this policy (kvloupe policies)")

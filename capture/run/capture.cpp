@@ -40,33 +40,116 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+/// Everything about a run that is known before the model is loaded.
+struct Preparation {
+  ModelConfig config;
+  CaptureInput input;
+  ModelInfo info;
+  at::Device device = at::kCPU;
+  at::ScalarType type = at::kFloat;
+  RunInfo run;
+  int forced = 0;
+  int acts_until = 0;
+  std::optional<ProbeInfo> probe;
+  TracePlan plan;
+  std::string fingerprint;
+  std::string rate;  // its key
+};
+
+/// `writes`: the run is written to a trace.
+BlockRunner::Options runner_options(const CaptureRequest& request, const Preparation& made,
+                                    bool writes) {
+  const RunInfo& run = made.run;
+  BlockRunner::Options options;
+  options.most_tokens = run.tokens();
+  // Tokens that may never be generated take no memory: a cache grows.
+  constexpr int kRoomToGenerate = 1024;
+  options.capacity = std::min(run.tokens(), run.prompt_length + made.forced + kRoomToGenerate);
+  if (request.policy) {
+    options.capacity = static_cast<int>(std::min<std::int64_t>(
+        run.tokens(), std::int64_t{run.budget} + std::min(request.block, run.tokens())));
+  }
+  options.storage = request.storage;
+  options.keep_rows = writes && made.plan.options.store_attention;
+  options.positions = request.positions;
+  return options;
+}
+
+void write_cuts(const CachePolicy& policy, int layers, TraceWriter& writer) {
+  for (int layer = 0; layer < layers; ++layer) {
+    std::vector<std::int32_t> all;
+    for (const std::vector<std::int32_t>& head : policy.evicted_at(layer)) {
+      all.insert(all.end(), head.begin(), head.end());
+    }
+    writer.write_evicted_at(layer, all);
+    if (!policy.merges(layer).empty()) writer.write_merges(layer, policy.merges(layer));
+  }
+}
+
 /// One run in the making: the sequence as it grows and everything it is written to.
 class Run {
  public:
-  /// `policy`: null for the full cache. `weights`: the trace holds W_O. `probe`: null without a
-  /// second reading of the context.
-  Run(const Transformer& model, const CaptureInput& input, const BlockRunner::Options& options,
-      CachePolicy* policy, ModelProbe* probe, int acts_until, bool weights, TraceWriter& writer,
-      Progress& progress, CaptureObserver& observer)
+  /// `tokens`: the prompt and what is given after it. Without a writer only the model's choices
+  /// after the prompt are computed.
+  Run(const Transformer& model, const CaptureRequest& request, const Preparation& made,
+      TokenSequence tokens, TraceWriter* writer, Progress& progress, CaptureObserver& observer)
       : model_(model),
-        storage_(options.storage),
-        layers_(model, options.storage, policy != nullptr, writer),
-        runner_(model, options),
-        changes_(static_cast<int>(model.config().num_layers)),
-        policy_(policy),
-        probe_(probe),
-        acts_until_(acts_until),
+        request_(request),
+        made_(made),
+        runner_(model, runner_options(request, made, writer != nullptr)),
+        changes_(made.info.num_layers),
         writer_(writer),
         progress_(progress),
         observer_(observer),
-        tokens_(input.tokens),
-        prompt_length_(input.prompt_length),
-        most_tokens_(options.most_tokens) {
-    const auto layer_count = static_cast<int>(model.config().num_layers);
-    for (int layer = 0; weights && layer < layer_count; ++layer) {
-      progress.check();
-      layers_.write_output_weight(layer);
+        tokens_(std::move(tokens)),
+        prompt_length_(made.input.prompt_length) {
+    if (made.probe) {
+      probe_.emplace(model, made.info, *made.probe, request.storage);
+      twice_.emplace(*probe_, &progress);
     }
+    if (request.policy) {
+      if (made.input.tokenizer) structure_.emplace(tokens_, *made.input.tokenizer);
+      policy_.emplace(model, made.info,
+                      ClosedLoop{*request.policy, made.run.budget, request.positions,
+                                 twice_ ? &*twice_ : nullptr, prompt_length_,
+                                 structure_ ? &structure_->flags() : nullptr},
+                      request.storage);
+    }
+    if (writer == nullptr) return;
+    layers_.emplace(model, request.storage, policy_.has_value(), *writer);
+    for (int layer = 0; !made.plan.weights && layer < made.info.num_layers; ++layer) {
+      progress.check();
+      layers_->write_output_weight(layer);
+    }
+  }
+
+  /// Seconds that the two parts of a run took.
+  struct Times {
+    double prompt = 0.0, after = 0.0;
+  };
+  /// Runs the prompt in blocks, then the given tokens, then up to `generate` of the model's own.
+  Times run(int generate) {
+    const int known = length();
+    const auto is_last = [&](int end) { return generate == 0 && end == known; };
+    const int border = made_.acts_until < prompt_length_ ? made_.acts_until : 0;
+    const auto start = std::chrono::steady_clock::now();
+    std::int32_t choice = 0;
+    for (const Block& block : make_blocks(prompt_length_, 0, request_.block, border)) {
+      choice = step(block.end, is_last(block.end));
+    }
+    const double prompt = seconds_since(start);
+    for (int end = prompt_length_ + 1; end <= known; ++end) {
+      as_chosen_ = as_chosen_ && choice == tokens_.ids[static_cast<std::size_t>(end) - 1];
+      choice = step(end, is_last(end));
+    }
+    for (int chosen = 1; chosen <= generate; ++chosen) {
+      const bool last = ends_text(choice, made_.config, made_.input.tokenizer.get());
+      append(choice, last);
+      if (structure_) structure_->extend(tokens_);
+      choice = step(length(), last || chosen == generate);
+      if (last) break;
+    }
+    return {prompt, seconds_since(start) - prompt};
   }
 
   /// Runs the tokens up to `end` as one step; `last`: none will follow. Returns the model's choice
@@ -74,24 +157,24 @@ class Run {
   std::int32_t step(int end, bool last) {
     const int first = runner_.length();
     const std::span<const std::int32_t> ids = tokens_.ids;
-    const bool probes = probe_ != nullptr && !probed_ && end >= probe_->info()->context_end;
+    const bool probes = probe_ && !probed_ && end >= probe_->info()->context_end;
     std::vector<StateTensors> held;  // of a step after which the probe runs before the policy acts
     const at::Tensor hidden = runner_.run(
         ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first)),
         [&](const LayerStep& at_layer) {
-          layers_.write(at_layer);
-          if (policy_ == nullptr) return;
+          if (layers_) layers_->write(at_layer);
+          if (!policy_) return;
           if (probes) {
             held.push_back(at_layer.states);
           } else {
-            policy_->cut(at_layer, last, end <= acts_until_);
+            policy_->cut(at_layer, last, end <= made_.acts_until);
           }
         },
         progress_,
         [&](int layer, const at::Tensor& left) {
           const std::vector<float> changes = changes_.add(layer, left);
-          writer_.write_residual_change(layer, first, end - first, changes);
-          if (policy_ != nullptr && policy_->reads_residual()) policy_->add_changes(layer, changes);
+          if (writer_) writer_->write_residual_change(layer, first, end - first, changes);
+          if (policy_ && policy_->reads_residual()) policy_->add_changes(layer, changes);
         });
     if (probes) {
       run_probe();
@@ -103,26 +186,28 @@ class Run {
                       held[static_cast<std::size_t>(layer)],
                       none,
                       runner_.cache(layer)},
-                     last, end <= acts_until_);
+                     last, end <= made_.acts_until);
       }
     }
-    if (policy_ != nullptr) policy_->end_pass();
+    if (policy_) policy_->end_pass();
+    blocks_.push_back({first, end});
+    if (writer_ == nullptr && end < prompt_length_) return 0;
     const int k =
         static_cast<int>(std::min<std::int64_t>(kTopPredictions, model_.config().vocab_size));
     const Predictions predictions =
         predict(model_, hidden, first, k, ids.subspan(static_cast<std::size_t>(first) + 1));
-    writer_.write_predictions(first, end - first, predictions.ids, predictions.logprobs);
-    const at::Tensor normed = model_.last_norm(hidden)[0].to(at::kCPU, at::kFloat).contiguous();
-    writer_.write_final_hidden(
-        first, end - first, {normed.data_ptr<float>(), static_cast<std::size_t>(normed.numel())});
-    if (model_.config().has_plain_residual()) {
-      writer_.write_final_rms(first, end - first, final_rms(hidden));
-    }
-    loss_.insert(loss_.end(), predictions.loss.begin(), predictions.loss.end());
-    blocks_.push_back({first, end});
-    observer_.on_tokens(end, prompt_length_, most_tokens_);
     const std::size_t best = predictions.ids.size() - static_cast<std::size_t>(k);
     choice_loss_ = -predictions.logprobs[best];
+    if (writer_ == nullptr) return predictions.ids[best];
+    writer_->write_predictions(first, end - first, predictions.ids, predictions.logprobs);
+    const at::Tensor normed = model_.last_norm(hidden)[0].to(at::kCPU, at::kFloat).contiguous();
+    writer_->write_final_hidden(
+        first, end - first, {normed.data_ptr<float>(), static_cast<std::size_t>(normed.numel())});
+    if (model_.config().has_plain_residual()) {
+      writer_->write_final_rms(first, end - first, final_rms(hidden));
+    }
+    loss_.insert(loss_.end(), predictions.loss.begin(), predictions.loss.end());
+    observer_.on_tokens(end, prompt_length_, made_.run.tokens());
     return predictions.ids[best];
   }
 
@@ -140,9 +225,14 @@ class Run {
     loss_.push_back(choice_loss_);
   }
 
-  /// After the last step.
-  void finish() { layers_.finish(); }
+  /// After the last step: what the layers and the policy leave to write.
+  void finish() {
+    layers_->finish();
+    if (policy_) write_cuts(*policy_, made_.info.num_layers, *writer_);
+  }
 
+  /// Whether the model would have chosen every token that it was given.
+  bool as_chosen() const { return as_chosen_; }
   int length() const { return static_cast<int>(tokens_.ids.size()); }
   const TokenSequence& tokens() const { return tokens_; }
   const std::vector<Block>& blocks() const { return blocks_; }
@@ -158,18 +248,20 @@ class Run {
   void run_probe() {
     probed_ = true;
     const ProbeInfo& probe = *probe_->info();
-    observer_.on_note(fmt::format(
-        "probe: the model reads the {} tokens of the context a second time ({} tokens, {})",
-        probe.context_end, probe.tokens(), probe.kind));
-    writer_.write_probe(probe);
-    if (policy_ != nullptr) {
+    if (writer_) {
+      observer_.on_note(fmt::format(
+          "probe: the model reads the {} tokens of the context a second time ({} tokens, {})",
+          probe.context_end, probe.tokens(), probe.kind));
+      writer_->write_probe(probe);
+    }
+    if (policy_) {
       for (int layer = 0; layer < static_cast<int>(model_.config().num_layers); ++layer) {
         probe_->take_context(layer, runner_.cache(layer));
       }
     }
     kvloupe::run_probe(runner_, probe, progress_, [&](const ProbeStates& states) {
-      write_probe(states);
-      if (policy_ != nullptr) probe_->take(states);
+      if (writer_) write_probe(states);
+      if (policy_) probe_->take(states);
     });
   }
   void write_probe(const ProbeStates& of) {
@@ -177,32 +269,55 @@ class Run {
     const auto span = [](const at::Tensor& x) {
       return std::span<const float>(x.data_ptr<float>(), static_cast<std::size_t>(x.numel()));
     };
-    const at::Tensor query = dense(as_stored(of.states.query[0], storage_));
-    const at::Tensor key = dense(as_stored(of.states.key[0], storage_));
+    const at::Tensor query = dense(as_stored(of.states.query[0], request_.storage));
+    const at::Tensor key = dense(as_stored(of.states.key[0], request_.storage));
     const at::Tensor norm = dense(of.input_norm);
-    writer_.write_probe_states(of.layer, of.first, static_cast<int>(norm.numel()), span(query),
-                               span(key), span(norm));
+    writer_->write_probe_states(of.layer, of.first, static_cast<int>(norm.numel()), span(query),
+                                span(key), span(norm));
   }
 
   const Transformer& model_;
-  Storage storage_;
-  LayerWriter layers_;
+  const CaptureRequest& request_;
+  const Preparation& made_;
   BlockRunner runner_;
   ResidualChanges changes_;
-  CachePolicy* policy_;
-  ModelProbe* probe_;
-  bool probed_ = false;
-  int acts_until_;  // the policy acts at the steps that end at this token or before
-  TraceWriter& writer_;
+  TraceWriter* writer_;
   Progress& progress_;
   CaptureObserver& observer_;
   TokenSequence tokens_;
   int prompt_length_;
-  int most_tokens_;
+  std::optional<ModelProbe> probe_;  // a second reading of the context
+  std::optional<SequenceTables> twice_;
+  std::optional<StructuralSequence> structure_;
+  std::optional<CachePolicy> policy_;  // none: the full cache
+  std::optional<LayerWriter> layers_;
+  bool probed_ = false;
   std::vector<Block> blocks_;
   std::vector<float> loss_;
   float choice_loss_ = 0.0F;
+  bool as_chosen_ = true;
 };
+
+/// The ids that the model writes after the prompt, at most as many as it was given there; these
+/// where it would have chosen each (`as_chosen`).
+std::vector<std::int32_t> own_answer(bool as_chosen, const Transformer& model,
+                                     const CaptureRequest& request, const Preparation& made,
+                                     Progress& progress, CaptureObserver& observer) {
+  const auto after = [&](const std::vector<std::int32_t>& ids) {
+    auto end = std::find_if(ids.begin() + made.input.prompt_length, ids.end(), [&](auto id) {
+      return ends_text(id, made.config, made.input.tokenizer.get());
+    });
+    return std::vector(ids.begin() + made.input.prompt_length, end == ids.end() ? end : end + 1);
+  };
+  if (as_chosen) return after(made.input.tokens.ids);
+  observer.on_note("the model reads the prompt once more and writes its own answer");
+  TokenSequence prompt = made.input.tokens;
+  prompt.ids.resize(static_cast<std::size_t>(made.input.prompt_length));
+  prompt.segment.resize(prompt.ids.size());
+  Run alone(model, request, made, std::move(prompt), nullptr, progress, observer);
+  alone.run(made.forced);
+  return after(alone.tokens().ids);
+}
 
 /// The probe that the request or its policy asks for. Throws UsageError where a policy would evict
 /// a part of the context before it is read again.
@@ -222,17 +337,6 @@ std::optional<ProbeInfo> probe_of(const CaptureRequest& request, const CaptureIn
                  input.tokenizer.get());
   check_vocabulary(probe.ids, config, request.model.path);
   return probe;
-}
-
-void write_cuts(const CachePolicy& policy, int layers, TraceWriter& writer) {
-  for (int layer = 0; layer < layers; ++layer) {
-    std::vector<std::int32_t> all;
-    for (const std::vector<std::int32_t>& head : policy.evicted_at(layer)) {
-      all.insert(all.end(), head.begin(), head.end());
-    }
-    writer.write_evicted_at(layer, all);
-    if (!policy.merges(layer).empty()) writer.write_merges(layer, policy.merges(layer));
-  }
 }
 
 void write_lm_head(const Transformer& model, TraceWriter& writer) {
@@ -270,22 +374,6 @@ void write_vocabulary(const Tokenizer& tokenizer, const ModelInfo& model, TraceW
   writer.write_vocabulary(texts);
 }
 
-/// Everything about a run that is known before the model is loaded.
-struct Preparation {
-  ModelConfig config;
-  CaptureInput input;
-  ModelInfo info;
-  at::Device device = at::kCPU;
-  at::ScalarType type = at::kFloat;
-  RunInfo run;
-  int forced = 0;
-  int acts_until = 0;
-  std::optional<ProbeInfo> probe;
-  TracePlan plan;
-  std::string fingerprint;
-  std::string rate;  // its key
-};
-
 Preparation prepare(const CaptureRequest& request, Progress& progress, CaptureObserver& observer) {
   Preparation made;
   made.config = read_model_config(request.model.path);
@@ -304,6 +392,11 @@ Preparation prepare(const CaptureRequest& request, Progress& progress, CaptureOb
   run.block_size = request.block == kWholePrompt ? input.prompt_length : request.block;
   run.prompt_length = input.prompt_length;
   made.forced = static_cast<int>(input.tokens.ids.size()) - input.prompt_length;
+  if (request.own_answer && made.forced == 0) {
+    throw UsageError(
+        "--own-answer: no token is given after the prompt, so the answer is the model's own in any "
+        "case; leave the option out");
+  }
   run.generated = made.forced + request.generate;  // at most
   if (request.policy) {
     check_closed_loop(*request.policy, true, input.tokenizer != nullptr);
@@ -352,7 +445,10 @@ CaptureForecast forecast_of(const CaptureRequest& request, const Preparation& ma
   forecast.storage = request.storage;
   forecast.prompt_length = made.run.prompt_length;
   forecast.generated = made.run.generated;
-  const auto time = foreseen_time(remembered_rate(made.rate), made.config, made.run);
+  const auto rate = remembered_rate(made.rate);
+  auto time = foreseen_time(rate, made.config, made.run);
+  // The same number of tokens once more, at most, and without a trace.
+  if (time && request.own_answer) time->seconds += time->seconds - rate->beside;
   if (time && !time->at_least) forecast.seconds = time->seconds;
   forecast.time_text = foreseen_text(time);
   return forecast;
@@ -375,8 +471,6 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   const CaptureInput& input = made.input;
   const ModelInfo& info = made.info;
   const TracePlan& plan = made.plan;
-  const std::optional<ProbeInfo>& probe_info = made.probe;
-  const int forced = made.forced, acts_until = made.acts_until;
   RunInfo run = made.run;
   check_space(request, plan);
   TraceWriterOptions options = plan.options;
@@ -413,92 +507,61 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
         {last_norm.data_ptr<float>(), static_cast<std::size_t>(last_norm.numel())});
   }
   if (input.tokenizer) write_vocabulary(*input.tokenizer, info, writer);
-  BlockRunner::Options running;
-  running.most_tokens = run.tokens();
-  // Tokens that may never be generated take no memory: a cache grows.
-  constexpr int kRoomToGenerate = 1024;
-  running.capacity = std::min(run.tokens(), input.prompt_length + forced + kRoomToGenerate);
-  running.storage = request.storage;
-  running.keep_rows = options.store_attention;
-  running.positions = request.positions;
-  std::optional<ModelProbe> probe;
-  std::optional<SequenceTables> twice;
-  if (probe_info) {
-    probe.emplace(model, info, *probe_info, request.storage);
-    twice.emplace(*probe, &progress);
-  }
-  std::optional<CachePolicy> policy;
-  std::optional<StructuralSequence> structure;
-  if (request.policy) {
-    if (input.tokenizer) structure.emplace(input.tokens, *input.tokenizer);
-    policy.emplace(
-        model, info,
-        ClosedLoop{*request.policy, run.budget, request.positions, twice ? &*twice : nullptr,
-                   input.prompt_length, structure ? &structure->flags() : nullptr},
-        request.storage);
-    running.capacity = static_cast<int>(std::min<std::int64_t>(
-        run.tokens(), std::int64_t{run.budget} + std::min(request.block, run.tokens())));
-  }
-  Run at_work(model, input, running, policy ? &*policy : nullptr, probe ? &*probe : nullptr,
-              acts_until, !plan.weights, writer, progress, observer);
+  std::optional<Run> at_work(std::in_place, model, request, made, input.tokens, &writer, progress,
+                             observer);
   CaptureSummary summary;
   const auto run_start = std::chrono::steady_clock::now();
-  std::int32_t choice = 0;
-  const int known = input.prompt_length + forced;
-  const auto is_last = [&](int end) { return request.generate == 0 && end == known; };
-  const int border = acts_until < input.prompt_length ? acts_until : 0;
-  for (const Block& block : make_blocks(input.prompt_length, 0, request.block, border)) {
-    choice = at_work.step(block.end, is_last(block.end));
-  }
-  summary.prompt_seconds = seconds_since(run_start);
-  const auto generate_start = std::chrono::steady_clock::now();
-  for (int end = input.prompt_length + 1; end <= known; ++end) {
-    choice = at_work.step(end, is_last(end));
-  }
-  int chosen = 0;
-  while (chosen < request.generate) {
-    const bool last = ends_text(choice, config, input.tokenizer.get());
-    at_work.append(choice, last);
-    if (structure) structure->extend(at_work.tokens());
-    ++chosen;
-    choice = at_work.step(at_work.length(), last || chosen == request.generate);
-    if (last) break;
-  }
-  summary.generate_seconds = seconds_since(generate_start);
-
-  run.generated = forced + chosen;
+  const Run::Times times = at_work->run(request.generate);
+  summary.prompt_seconds = times.prompt;
+  summary.generate_seconds = times.after;
+  run.generated = at_work->length() - run.prompt_length;
   run.seconds = seconds_since(run_start);
-  at_work.finish();
-  if (policy) write_cuts(*policy, info.num_layers, writer);
+  at_work->finish();
+  const TokenSequence tokens = at_work->tokens();
+  const std::vector<Block> blocks = at_work->blocks();
+  const std::vector<float> losses = at_work->losses();
+  const bool as_chosen = at_work->as_chosen();
+  at_work.reset();  // makes room for the second run
   if (plan.contents.lm_head_rows > 0) {
-    write_lm_head_rows(model, at_work.tokens().ids, writer);
+    write_lm_head_rows(model, tokens.ids, writer);
   }
-  writer.finish(run, token_table(at_work.tokens(), input.tokenizer.get()), at_work.blocks(),
-                at_work.losses());
+  const auto answer_start = std::chrono::steady_clock::now();
+  std::vector<std::int32_t> answer;
+  if (request.own_answer) answer = own_answer(as_chosen, model, request, made, progress, observer);
+  const double answer_seconds = seconds_since(answer_start);
+  writer.write_given(made.forced, answer);
+  writer.finish(run, token_table(tokens, input.tokenizer.get()), blocks, losses);
   for (const std::string& note : writer.notes()) observer.on_note(note);
 
   summary.fingerprint = options.fingerprint;
   summary.prompt_length = run.prompt_length;
   summary.generated = run.generated;
+  summary.given = made.forced;
   if (input.tokenizer) {
     // The continuation as it reads after the prompt: a piece's leading space belongs to it.
-    const std::vector<std::int32_t>& ids = at_work.tokens().ids;
-    const std::string before =
-        input.tokenizer->decode({ids.begin(), ids.begin() + run.prompt_length});
-    const std::string whole = input.tokenizer->decode(ids);
-    summary.generated_text = whole.substr(std::min(before.size(), whole.size()));
+    const std::vector<std::int32_t> prompt(tokens.ids.begin(),
+                                           tokens.ids.begin() + run.prompt_length);
+    const std::string before = input.tokenizer->decode(prompt);
+    const auto text = [&](const std::vector<std::int32_t>& ids) {
+      const std::string whole = input.tokenizer->decode(ids);
+      return whole.substr(std::min(before.size(), whole.size()));
+    };
+    summary.generated_text = text(tokens.ids);
+    answer.insert(answer.begin(), prompt.begin(), prompt.end());
+    summary.own_answer = text(answer);
   }
   summary.seconds = seconds_since(start);
   // A model that was loaded for another run says nothing of the next one's time, nor does a prompt
   // that takes hardly any.
   constexpr double kLeastSeconds = 0.05;
   if (loaded == nullptr && !made.fingerprint.empty() && summary.prompt_seconds > kLeastSeconds) {
-    remember_rate(made.rate, {prompt_work(config, made.run) / summary.prompt_seconds,
-                              run.generated > 0 && summary.generate_seconds > 0.0
-                                  ? run.generated / summary.generate_seconds
-                                  : 0.0,
-                              std::max(0.0, summary.seconds - summary.prompt_seconds -
-                                                summary.generate_seconds)});
+    remember_rate(made.rate,
+                  {prompt_work(config, made.run) / summary.prompt_seconds,
+                   run.generated > 0 && summary.generate_seconds > 0.0
+                       ? run.generated / summary.generate_seconds
+                       : 0.0,
+                   std::max(0.0, summary.seconds - answer_seconds - summary.prompt_seconds -
+                                     summary.generate_seconds)});
   }
   return summary;
 }

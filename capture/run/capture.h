@@ -39,6 +39,9 @@ struct CaptureRequest {
   std::optional<int> question;          // with ids: where the segment "question" begins
   int block = 128;                      // B; kWholePrompt: the prompt as one block
   int generate = 0;                     // most tokens to generate
+  /// Of tokens given after the prompt: the model also writes its own answer, in a second run of the
+  /// prompt that is not written, and the trace holds the ids.
+  bool own_answer = false;
   AttentionStorage attention = AttentionStorage::none;
   std::string dtype = "auto";
   Storage storage = Storage::float16;
@@ -98,11 +101,13 @@ CaptureForecast forecast_capture(const CaptureRequest& request, Progress& progre
 struct CaptureSummary {
   std::string fingerprint;  // of the model
   int prompt_length = 0;
-  int generated = 0;
+  int generated = 0;              // tokens after the prompt
+  int given = 0;                  // the first of them: not chosen by the model
   double prompt_seconds = 0.0;    // running the prompt, writing included
   double generate_seconds = 0.0;  // running the generated tokens
   double seconds = 0.0;           // all, loading and finishing the file included
-  std::string generated_text;     // empty without a tokenizer
+  std::string generated_text;     // after the prompt; empty without a tokenizer
+  std::string own_answer;         // what the model wrote by itself; the same
 };
 
 /// Loads the model, runs the prompt in blocks and the generated tokens one by one, and writes the

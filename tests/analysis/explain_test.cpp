@@ -99,7 +99,7 @@ TEST_F(ExplainTest, SaysWhatHappened) {
     return reason_text(explanation, explanation.steps.front());
   };
   EXPECT_THAT(at(0), HasSubstr("protected as one of the first tokens"));
-  EXPECT_EQ(at(23), "evicted: score 23, rank 9 of 32, threshold 24, margin -1");
+  EXPECT_EQ(at(23), "evicted: score 23, rank 9 of 32, threshold 24, margin −1");
   EXPECT_EQ(at(24), "kept by its score: score 24, rank 8 of 32, threshold 24, margin 0");
   const Replay merging = run("random+kvmerger(auto,recent=0,heavy=0)", 10);
   const HeadReplay& merged = *merging.find(0, 1);

@@ -88,18 +88,21 @@ TEST_F(CaptureJob, SaysWhatARunTakesBeforeItStarts) {
 TEST_F(CaptureJob, AClosedLoopForcesTheTokensOfTheTraceWithTheirSegments) {
   options_.prompt = CaptureOptions::Prompt::trace;
   options_.from = "/a/full.h5";
+  options_.own_answer = true;
   options_.generate = 7;
   options_.policy = "h2o+recent(50%)";
   options_.budget = "25%";
   EXPECT_THAT(capture_command(options_, "c"),
-              ElementsAre("c", "run", "--model", options_.model, "--from", "/a/full.h5", "--block",
-                          "128", "--policy", "h2o+recent(50%)", "--budget", "25%", "--output",
+              ElementsAre("c", "run", "--model", options_.model, "--from", "/a/full.h5",
+                          "--own-answer", "--block", "128", "--policy", "h2o+recent(50%)", "--budget", "25%", "--output",
                           options_.output, "--progress", "json"));
 }
 
 TEST(CaptureProgress, TheEndNamesTheTraceAndItsModel) {
   CaptureState state;
-  read_progress_line(R"({"event":"done","trace":"/t.h5","model_fingerprint":"v1:ab"})", state);
+  read_progress_line(
+      R"({"event":"done","trace":"/t.h5","model_fingerprint":"v1:ab","own_answer":" 47."})", state);
+  EXPECT_EQ(state.own_answer, " 47.");
   EXPECT_EQ(state.trace, "/t.h5");
   EXPECT_EQ(state.model_fingerprint, "v1:ab");
   read_progress_line(R"({"event":"done","trace":"/t.h5","model_fingerprint":7})", state);

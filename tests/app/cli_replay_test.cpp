@@ -13,6 +13,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/index_list.h"
 #include "tests/app/cli_call.h"
+#include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -51,6 +52,26 @@ TEST_F(CliReplay, PoliciesListsTheCatalogue) {
     EXPECT_THAT(table.out, HasSubstr("\n" + policy_catalog()[i].name + " "));
   }
   EXPECT_EQ(document["policies"][1]["parameters"][0]["default"], 4);
+}
+
+TEST_F(CliReplay, InfoSaysWhatWasGivenToTheModel) {
+  test::SyntheticTraceOptions options;
+  options.vocabulary = true;
+  test::write_synthetic_trace(path("given.h5"), options);
+  test::write_given(path("given.h5"), 8, {4, 5});
+  const test::Called text = call({"info", path("given.h5")});
+  EXPECT_THAT(text.out, HasSubstr("104 = 96 prompt + 8 given\n"));
+  EXPECT_THAT(text.out, HasSubstr("The model's own answer: “ wörd4 wörd5”"));
+  EXPECT_THAT(text.out, HasSubstr("token 96 “ w96” · answer · given · the model would have chosen"));
+  EXPECT_THAT(text.out, HasSubstr("  answer · given  tokens 96 to 103\n"));
+  const auto json = nlohmann::json::parse(call({"info", path("given.h5"), "--json"}).out);
+  EXPECT_EQ(json["run"]["given"], 8);
+  EXPECT_EQ(json["given"]["others"][0]["token"], 96);
+  EXPECT_EQ(json["given"]["own_answer"]["ids"], nlohmann::json({4, 5}));
+  EXPECT_EQ(json["segments"][1]["name"], "answer");
+  const test::Called chosen = call({"info", path("trace.h5")});
+  EXPECT_THAT(chosen.out, HasSubstr("96 prompt + 8 generated"));
+  EXPECT_THAT(chosen.out, testing::Not(HasSubstr("given")));
 }
 
 TEST_F(CliReplay, MeasuresListsTheCatalogueUnderItsGroupsWithSentences) {
@@ -130,7 +151,7 @@ TEST_F(CliReplay, ExplainsWhyATokenStaysOrLeaves) {
       replay({"--policy", "sink(2)", "--budget", "10", "--explain", "23", "--layers", "1"});
   ASSERT_EQ(text.code, 0) << text.error;
   EXPECT_THAT(text.out, HasSubstr("layer 1, head 0: entered at step 0, evicted at step 0"));
-  EXPECT_THAT(text.out, HasSubstr("evicted: score 23, rank 9 of 32, threshold 24, margin -1"));
+  EXPECT_THAT(text.out, HasSubstr("evicted: score 23, rank 9 of 32, threshold 24, margin −1"));
   const test::Called json = replay({"--policy", "sink(2)", "--budget", "10", "--explain", "0",
                                     "--heads", "1", "--steps", "last", "--json", "-"});
   ASSERT_EQ(json.code, 0) << json.error;

@@ -18,6 +18,7 @@
 
 #include "analysis/child_process.h"
 #include "analysis/trace/model_fingerprint.h"
+#include "app/window/panels/panels.h"
 #include "app/window/state/demo_job.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
@@ -114,7 +115,11 @@ TEST_F(ClosedLoopSheet, RunsTheDemoModelAgainWithoutTyping) {
   ASSERT_NE(w().results.trace(), nullptr);
   EXPECT_EQ(w().results.trace()->run().policy, "h2o");
   EXPECT_EQ(w().results.trace()->run().budget, 6);
-  EXPECT_EQ(w().results.trace()->tokens().ids, ids) << "the tokens are forced";
+  EXPECT_EQ(w().results.trace()->tokens().ids, ids) << "the tokens are given";
+  const GivenTokens& given = w().results.given();
+  EXPECT_EQ(given.range.end - given.range.first, 4);
+  EXPECT_FALSE(given.own_ids.empty()) << "and the model writes its own answer";
+  EXPECT_THAT(w().notice, HasSubstr("The model's own answer: "));
   EXPECT_THAT(w().models.folders_of(stored_model_fingerprint(w().results.trace()->path())),
               testing::ElementsAre(demo.string()))
       << "and the folder is remembered";
@@ -189,6 +194,48 @@ TEST_F(ClosedLoopSheet, ButtonsStayWhileTheSheetFindsOutWhatARunTakes) {
     EXPECT_EQ(height(), before) << sheet().forecast();
     sheet().close();
   }
+}
+
+TEST_F(ClosedLoopSheet, AClosedLoopTraceIsShownWithItsPolicy) {
+  write_synthetic_closed_loop(folder_ / "closed.h5", {}, "h2o", 40);
+  window::WorkspaceState other = w().state;
+  open(folder_ / "closed.h5");
+  const auto prompt = w().results.trace()->run().prompt_length;
+  EXPECT_EQ(w().state.policy_a.text(), "h2o");
+  EXPECT_EQ(w().state.budget.resolve(prompt), 40);
+  EXPECT_EQ(window::loop_badge(w().context()).text, "closed loop");
+  EXPECT_TRUE(window::loop_badge(w().context()).exact);
+  w().state.budget = parse_budget("41");
+  driver_->settle();
+  EXPECT_EQ(window::loop_badge(w().context()).text, "states of h2o's run");
+  EXPECT_FALSE(window::loop_badge(w().context()).exact);
+  other.policy_a = parse_policy("sink");
+  w().restore(other, w().results.trace());
+  driver_->settle();
+  EXPECT_EQ(w().state.policy_a.text(), "sink") << "a session has its own";
+  EXPECT_EQ(window::loop_badge(w().context()).text, "states of h2o's run");
+}
+
+TEST_F(ClosedLoopSheet, QuittingSaysFirstWhatWouldEnd) {
+  const fs::path slow = folder_ / "slow";
+  std::ofstream(slow) << "#!/bin/sh\nexec sleep 60\n";
+  fs::permissions(slow, fs::perms::owner_all);
+  driver_->settle();
+  sheet().options.program = slow.string();
+  sheet().options.model = make_model("mine", "mine").string();
+  sheet().options.prompt = window::CaptureOptions::Prompt::text;
+  sheet().options.text = "words";
+  sheet().options.output = folder_ / "made.h5";
+  sheet().start();
+  driver_->frames(2);
+  ASSERT_TRUE(sheet().running());
+  driver_->key(GLFW_KEY_Q, true);
+  EXPECT_FALSE(driver_->asked_to_close);
+  EXPECT_THAT(w().notice, HasSubstr("again ends the capture that runs"));
+  driver_->key(GLFW_KEY_Q, true);
+  EXPECT_TRUE(driver_->asked_to_close);
+  sheet().cancel();
+  EXPECT_TRUE(w().may_quit()) << "nothing runs any more";
 }
 
 TEST_F(ClosedLoopSheet, ANewCaptureBeginsWithTheDemoModel) {

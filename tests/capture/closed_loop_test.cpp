@@ -17,6 +17,7 @@
 #include "analysis/replay/budget_entries.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/replay.h"
+#include "analysis/trace/given_tokens.h"
 #include "capture/eval/eval_run.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/cache_policy.h"
@@ -374,18 +375,38 @@ TEST_F(ClosedLoopTest, GeneratesWithTheCutCache) {
   const Trace trace = run(wanted, "tova", "25%");
   EXPECT_EQ(trace.run().budget, kLoopTokens / 4);
   EXPECT_EQ(trace.length(), kLoopTokens + 15);
-  // The same tokens, forced, give the same trace.
-  std::string text;
-  for (const std::int32_t id : trace.tokens().ids) text += std::to_string(id) + " ";
-  write_file(folder_ / "ids.txt", text);
+  EXPECT_TRUE(given_tokens(trace).range.empty());
+  // The same tokens, given to the model, make the same trace.
+  std::vector<std::int32_t> ids = trace.tokens().ids;
+  const std::vector<std::int32_t> answer(ids.begin() + kLoopTokens, ids.end());
   CaptureRequest forced = request(16);
   forced.prompt_length = kLoopTokens;
-  forced.target = folder_ / "forced.h5";
-  const Trace again = run(forced, "tova", "25%");
+  forced.own_answer = true;
+  const auto run_again = [&](const char* name) {
+    std::string text;
+    for (const std::int32_t id : ids) text += std::to_string(id) + " ";
+    write_file(folder_ / "ids.txt", text);
+    forced.target = folder_ / name;
+    return run(forced, "tova", "25%");
+  };
+  const Trace again = run_again("forced.h5");
+  const GivenTokens same = given_tokens(again);
+  EXPECT_EQ(same.range, (TokenRange{kLoopTokens, kLoopTokens + 15}));
+  EXPECT_TRUE(same.compared && same.others.empty());
+  EXPECT_EQ(same.own_ids, answer);
   EXPECT_EQ(again.predictions()->logprob, trace.predictions()->logprob);
   for (int layer = 0; layer < tiny_.layers; ++layer) {
     EXPECT_EQ(again.evicted_at(layer, 1), trace.evicted_at(layer, 1));
   }
+  // Given other words, it still writes its own.
+  ids[kLoopTokens + 4] = (ids[kLoopTokens + 4] + 1) % tiny_.vocab_size;
+  const GivenTokens other = given_tokens(run_again("other.h5"));
+  ASSERT_FALSE(other.others.empty());
+  EXPECT_EQ(other.others.front().token, kLoopTokens + 4);
+  EXPECT_EQ(other.others.front().id, answer[4]);
+  EXPECT_EQ(other.own_ids, answer);
+  forced.prompt_length.reset();
+  EXPECT_THROW(run(forced, "tova", "25%"), UsageError) << "nothing is given";
 }
 
 TEST_F(ClosedLoopTest, ABudgetInBytesIsAsManyEntriesAsInAReplay) {

@@ -10,10 +10,12 @@
 #include <utility>
 
 #include "app/export/figure_file.h"
+#include "app/export/page.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/segment_band.h"
 #include "app/request/figure_service.h"
 #include "tests/figure/text_dump.h"
+#include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -170,6 +172,59 @@ TEST_F(FilmstripNames, ThousandsOfSegmentsOfManyKindsKeepTheirNamesApart) {
     band.draw(scene, style, axes, two_rows);
     EXPECT_THAT(scene_problems(scene), testing::IsEmpty()) << end;
   }
+}
+
+/// As of a chat: the question goes on behind a token that is not a part of it.
+TEST_F(FilmstripNames, NeighboursOfOneNameCountOnce) {
+  TokenTable tokens;
+  tokens.segment_names = {"context", "question", "special", "answer"};
+  for (int token = 0; token < 400; ++token)
+    tokens.segment.push_back(token < 380 ? 0 : token == 386 ? 2 : token < 392 ? 1 : 3);
+  const SegmentBand band(tokens);
+  const Style style = make_style(fonts_);
+  Axes axes;
+  axes.x = {AxisMeaning::token, AxisScale::linear, 0, 400, "Token"};
+  axes.y = {AxisMeaning::step, AxisScale::linear, 0, 1, ""};
+  int joined = 0;
+  for (double width = 220.0; width <= 900.0; width *= 1.05) {
+    axes.plot = {10, 40, width, 100};
+    Scene scene = make_scene(style, width + 20, 150);
+    band.draw(scene, style, axes, true);
+    for (const Item& item : scene.items) {
+      const Text* text = std::get_if<Text>(&item);
+      joined += text != nullptr && text->text == "question · answer" ? 1 : 0;
+      EXPECT_FALSE(text != nullptr && text->text == "question · question") << width;
+    }
+  }
+  EXPECT_GT(joined, 0);
+}
+
+TEST_F(FilmstripNames, AGivenAnswerIsNotShownAsTheModels) {
+  test::write_given(folder_ / "trace.h5", 12);
+  Progress progress;
+  const auto trace = std::make_shared<const Trace>(folder_ / "trace.h5");
+  made_ = request::FigureMaker(trace).make(find_figure("filmstrip"), {}, progress);
+  FileOptions options;
+  options.size = PageSize{2000.0, 200.0};
+  const Scene scene = page_of(find_figure("filmstrip"), made_, options, fonts_);
+  int named = 0;
+  std::size_t ticks = 0;
+  for (const Item& item : scene.items) {
+    if (const Text* text = std::get_if<Text>(&item))
+      named += text->text == "answer · given" ? 1 : 0;
+    const Path* path = std::get_if<Path>(&item);
+    if (path == nullptr || path->points.empty() || path->fill) continue;
+    const Rect plot = scene.axes.front().plot;
+    if (path->points.front().y < plot.y - 4.0 && path->points.back().y == plot.y)
+      ticks = path->points.size() / 2;
+  }
+  EXPECT_EQ(named, 1);
+  EXPECT_EQ(ticks, given_tokens(*trace).others.size());
+  EXPECT_THAT(scene.caption, testing::HasSubstr("The answer (tokens 300"));
+  const auto names = html::page_figure(find_figure("filmstrip"), made_, options, fonts_).names;
+  EXPECT_THAT(names->parts,
+              testing::Contains(testing::Pair(
+                  300, testing::StartsWith("answer · given · the model would have chosen"))));
 }
 
 TEST_F(FilmstripNames, ALowStripHasNoSecondRow) {

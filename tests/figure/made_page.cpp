@@ -150,9 +150,7 @@ std::shared_ptr<const Names> hostile_names() {
   names->tokens[4] = std::string("\x01\x7f\0", 3);
   names->tokens[5] = "\xff\xfe";
   names->tokens[6] = "\u2028<!--";
-  names->segment.assign(kTokens, 0);
-  for (int t = 8; t < 12; ++t) names->segment[static_cast<std::size_t>(t)] = 1;
-  names->segment_names = {"context", "<b>needle</b>"};
+  names->parts = {{0, "context"}, {8, "<b>needle</b>"}, {12, "context"}};
   names->steps = make_blocks(16, 4, 16);
   return names;
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "analysis/trace/hdf5.h"
+#include "analysis/trace/hdf5_output.h"
 
 namespace kvloupe::test {
 
@@ -15,6 +16,19 @@ void write_model_attribute(const std::filesystem::path& trace, const std::string
   const hdf5::Handle model = hdf5::open_group(file, group);
   if (H5Aexists(model, name.c_str()) > 0) H5Adelete(model, name.c_str());
   hdf5::write_attribute(model, name.c_str(), text);
+}
+
+void write_given(const std::filesystem::path& trace, std::optional<int> given,
+                 const std::vector<std::int32_t>& own_answer) {
+  const hdf5::Lock lock;
+  const hdf5::Handle file = hdf5::change_file(trace);
+  const hdf5::Handle run = hdf5::open_group(file, "/run");
+  if (H5Aexists(run, "given") > 0) H5Adelete(run, "given");
+  if (given) hdf5::write_attribute(run, "given", std::int64_t{*given});
+  if (hdf5::exists(file, "/run/own_answer")) H5Ldelete(file, "/run/own_answer", H5P_DEFAULT);
+  if (own_answer.empty()) return;
+  hdf5::write_array(file, "/run/own_answer", H5T_STD_I32LE, H5T_NATIVE_INT32, {own_answer.size()},
+                    own_answer.data());
 }
 
 void repeat_layer(const std::filesystem::path& trace, int layers) {

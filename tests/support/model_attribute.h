@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,5 +26,10 @@ void make_loop(const std::filesystem::path& trace, int first, int length);
 
 /// Makes tokens `first` to `last` of a finished trace with segments a segment of this name.
 void mark_segment(const std::filesystem::path& trace, const std::string& name, int first, int last);
+
+/// Lets a finished trace say that so many tokens after the prompt were given, and which ids the
+/// model wrote itself. Nothing: as a trace of an older version, which does not say.
+void write_given(const std::filesystem::path& trace, std::optional<int> given,
+                 const std::vector<std::int32_t>& own_answer = {});
 
 }  // namespace kvloupe::test

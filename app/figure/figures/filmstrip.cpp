@@ -33,6 +33,7 @@ class Filmstrip final : public Figure {
   std::vector<TokenState> cells;  // [S,T]
   std::vector<std::uint8_t>
       ranks;  // [S,T] share of the score's place, 255 the highest; 255 without scores
+  GivenTokens given;
   SegmentBand segments;
   bool scored = false;
   bool any_shield = false;
@@ -136,7 +137,8 @@ class Filmstrip final : public Figure {
             (prompt_weight() > 1.0
                  ? fmt::format(" Rows of the prompt, above the line, are {} times as high.",
                                fmt::format("{:.2g}", prompt_weight()))
-                 : ""));
+                 : "") +
+            given_sentence(given, "ticks at the top"));
   }
 
  private:
@@ -468,7 +470,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->prompt_steps = static_cast<int>(
       std::count_if(replay.blocks.begin(), replay.blocks.end(),
                     [&](const Block& block) { return block.first < prompt_length; }));
-  figure->segments = SegmentBand(input.trace->tokens());
+  figure->given = given_tokens(*input.trace);
+  figure->segments = SegmentBand(*input.trace, figure->given);
   const auto size =
       static_cast<std::size_t>(figure->steps) * static_cast<std::size_t>(figure->tokens);
   if (size > kMostCells) {

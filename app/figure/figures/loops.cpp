@@ -12,6 +12,7 @@
 
 #include "analysis/one_line.h"
 #include "analysis/policy/kit/value_range.h"
+#include "analysis/trace/given_tokens.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/blended_cells.h"
@@ -90,6 +91,7 @@ class LoopsFigure final : public Figure {
  public:
   int first = 0, last = 0;  // generated tokens, both included
   int over = 1;             // tokens of a mean
+  bool given = false;       // to the model, which did not choose them
   bool same_heads = true;   // all layers have a cache with as many heads
   std::string policy;
   Loops loops;
@@ -107,7 +109,7 @@ class LoopsFigure final : public Figure {
     Scene scene = make_scene(style, request.width, request.height);
     MapPlot plot;
     plot.x = {AxisMeaning::token, AxisScale::linear, static_cast<double>(first), last + 1.0,
-              "Generated token"};
+              given ? "Token given after the prompt" : "Generated token"};
     if (request.x_range) plot.x.show(*request.x_range);
     const auto count = static_cast<double>(rows.size());
     if (same_heads) {
@@ -283,6 +285,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   auto figure = std::make_unique<LoopsFigure>();
   figure->over = static_cast<int>(std::lround(chosen_number(input, "over")));
   figure->first = trace.run().prompt_length;
+  figure->given = !given_tokens(trace).range.empty();
   figure->last = trace.length() - 1;
   figure->policy = fmt::format("{}, N = {}", replay.policy, format_count(replay.budget));
   figure->same_heads = trace.model().cache_heads.empty();

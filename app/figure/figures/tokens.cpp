@@ -7,6 +7,7 @@
 
 #include "analysis/error.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/segment_band.h"
 #include "app/figure/token_state.h"
 #include "app/plot/frame.h"
 #include "app/plot/text_flow.h"
@@ -25,6 +26,7 @@ class Tokens final : public Figure {
   std::vector<float> ranks;   // NaN: no score
   std::vector<float> scores;  // NaN: no score
   std::vector<std::int32_t> evicted_at;
+  GivenTokens given;
 
   double natural_height(const DrawRequest& request) const override {
     Scene scratch = make_scene(request.style, request.width, 100.0);
@@ -43,6 +45,10 @@ class Tokens final : public Figure {
           look.ground = ground_of(style, t);
           look.struck = states[t] == TokenState::evicted || states[t] == TokenState::merged;
           if (states[t] == TokenState::protected_) look.underline = style.colours.protected_;
+          if (given.other(static_cast<int>(t)) != nullptr) {
+            look.underline = style.colours.evicted;
+            look.dashed = true;
+          }
           look.faint = look.struck || is_out_of_play(states[t]);
           if (style.patterns && states[t] != TokenState::evicted) {  // these are struck
             look.pattern = state_pattern(states[t]);
@@ -77,11 +83,12 @@ class Tokens final : public Figure {
     std::string which = format_tokens(selection.first_token, selection.last_token);
     which.front() = 'T';
     return fmt::format(
-        "{} after step {} in layer {}, head {} under {}; {}{}.", which, selection.step,
+        "{} after step {} in layer {}, head {} under {}; {}{}.{}", which, selection.step,
         selection.layer, selection.head, policy,
         by_score ? "the stronger the background, the higher the score"
                  : "evicted tokens are struck through",
-        any(TokenState::beyond_window) ? ", those beyond the model's window are faint" : "");
+        any(TokenState::beyond_window) ? ", those beyond the model's window are faint" : "",
+        given_sentence(given, "dashes below"));
   }
 
  private:
@@ -177,6 +184,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       figure->scores[static_cast<std::size_t>(present[i])] = head->scores[at][i];
     }
   }
+  figure->given = given_tokens(*input.trace);
   figure->tokens = token_text(input.trace->tokens(), count);
   return figure;
 }

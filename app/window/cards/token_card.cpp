@@ -180,10 +180,9 @@ void TokenCard::draw(const PanelContext& c) {
   const float inner = ImGui::GetContentRegionAvail().x;
   std::string where =
       fmt::format("layer {}, head {}", c.state.selection.layer, c.state.selection.head);
-  if (at < table.segment.size() && table.segment[at] < table.segment_names.size()) {
-    where += " · " + table.segment_names[table.segment[at]];
-  }
-  ImGui::TextDisabled("%s", where.c_str());
+  if (const std::string part = part_text(*trace, c.results.given(), token); !part.empty())
+    where += " · " + part;
+  wrapped_text(c.colours().secondary, where);
   draw_expectations(c, token, inner);
   ImGui::Dummy({0, c.px(4)});
   draw_life(c, lives_[0], "A", c.colours().retained, inner);

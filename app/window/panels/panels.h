@@ -24,6 +24,13 @@ struct PolicyEditors {
 };
 void draw_policy_panel(const PanelContext& context, PolicyEditors& editors);
 
+/// Whose run the numbers below the policies are of, and whether they are exact.
+struct LoopBadge {
+  std::string text, help;
+  bool exact = false;
+};
+LoopBadge loop_badge(const PanelContext& context);
+
 void draw_step_panel(const PanelContext& context, TextPanel& panel);
 /// Its parts: one line with the steps to scrub through, which leaves `kept_right` pixels free at
 /// its right end; and the tokens below, with the field that finds text in them.

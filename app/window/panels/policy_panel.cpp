@@ -15,6 +15,7 @@
 #include "analysis/policy/kit/spec.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/compresses_at_once.h"
+#include "analysis/replay/drift.h"
 #include "analysis/replay/held_bytes.h"
 #include "analysis/trace/cache_bytes.h"
 #include "analysis/trace/window_text.h"
@@ -240,50 +241,22 @@ struct Column {
   }
 };
 
-/// Whether the numbers are exact: a replay above the first layer with a cache is an approximation.
 void draw_loop_badge(const PanelContext& c) {
-  const RunInfo& run = c.results.trace()->run();
-  const bool closed = run.closed_loop();
-  const int first_cache = c.results.trace()->storing_layers().front();
-  const bool exact = closed || c.state.selection.layer == first_cache;
-  // If the policy has also run in the model, the agreement of replay and run in this layer.
-  const auto agreement = closed ? nullptr : c.results.agreement();
-  const std::string text = closed  ? "closed loop"
-                           : exact ? "open loop: exact here"
-                           : agreement
-                               ? fmt::format("open loop: Jaccard {:.2f} to closed", *agreement)
-                               : fmt::format("open loop: exact for layer {}", first_cache);
+  const LoopBadge badge = loop_badge(c);
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const float radius = c.px(3);
   const ImVec2 centre{at.x + radius, at.y + c.fonts.secondary->FontSize / 2};
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  const ImU32 ink = exact ? c.colours().protection : c.colours().selection;
-  if (exact) {
+  const ImU32 ink = badge.exact ? c.colours().protection : c.colours().selection;
+  if (badge.exact) {
     list.AddCircleFilled(centre, radius, ink, 12);
   } else {
     list.AddCircle(centre, radius, ink, 12, c.px(1.5F));
   }
   ImGui::SetCursorScreenPos({at.x + c.px(12), at.y});
-  ImGui::TextDisabled("%s", text.c_str());
-  const std::string known =
-      agreement
-          ? fmt::format(
-                " The replay of this trace is open loop, too: the tokens that the closed-loop "
-                "run and the replay retain in this layer have a Jaccard index of {:.3f}, mean "
-                "over heads and steps from the first eviction on. The view Open against "
-                "closed loop shows all layers.",
-                *agreement)
-          : "";
-  help_tooltip(
-      c.fonts,
-      closed
-          ? "The model ran with " + run.policy +
-                " in its cache. A replay of another policy uses the states of that run."
-          : std::string("The policy is replayed on states captured with the full cache. "
-                        "Layer 0 does not depend on earlier evictions. In a model that "
-                        "runs with the policy, the layers above would have other states. "
-                        "To see these states, choose File, Run policy A in the model (Ctrl R).") +
-                known);
+  const double room = static_cast<double>(ImGui::GetContentRegionAvail().x / c.fonts.scale());
+  ImGui::TextDisabled("%s", c.metrics.fit(badge.text, figure::Font::regular, 13.0, room).c_str());
+  help_tooltip(c.fonts, badge.help);
 }
 
 /// Warns if a policy chose by the same queries that the numbers below use: they flatter it.
@@ -468,6 +441,46 @@ void draw_editor(const PanelContext& c, PolicyEditor& editor, PolicySide side) {
 }
 
 }  // namespace
+
+LoopBadge loop_badge(const PanelContext& c) {
+  const Trace& trace = *c.results.trace();
+  const RunInfo& run = trace.run();
+  if (run.closed_loop()) {
+    const Replay* replay = c.shown.replay(0);
+    const bool own =
+        replay != nullptr ? is_same_policy(*replay, trace) : c.state.policy_a.text() == run.policy;
+    const std::string ran = fmt::format("The model ran with {}, N = {}, in its cache.", run.policy,
+                                        count_text(run.budget));
+    if (own) return {"closed loop", ran, true};
+    return {fmt::format("states of {}'s run", run.policy),
+            ran +
+                " Policy A here has another name, budget or block: it is replayed on the states "
+                "of that run, and no model ran with it. Open the trace with the full cache and "
+                "choose File, Run policy A in the model (Ctrl R).",
+            false};
+  }
+  const std::string help =
+      "The policy is replayed on states captured with the full cache. Layer 0 does not depend on "
+      "earlier evictions. In a model that runs with the policy, the layers above would have other "
+      "states. To see these states, choose File, Run policy A in the model (Ctrl R).";
+  // A replay above the first layer with a cache is an approximation.
+  const int first_cache = trace.storing_layers().front();
+  const bool exact = c.state.selection.layer == first_cache;
+  // If the policy has also run in the model, the agreement of replay and run in this layer.
+  const auto agreement = c.results.agreement();
+  const std::string known =
+      !agreement ? ""
+                 : fmt::format(
+                       " The replay of this trace is open loop, too: the tokens that the "
+                       "closed-loop run and the replay retain in this layer have a Jaccard "
+                       "index of {:.3f}, mean over heads and steps from the first eviction "
+                       "on. The view Open against closed loop shows all layers.",
+                       *agreement);
+  return {exact       ? "open loop: exact here"
+          : agreement ? fmt::format("open loop: Jaccard {:.2f} to closed", *agreement)
+                      : fmt::format("open loop: exact for layer {}", first_cache),
+          help + known, exact};
+}
 
 void draw_policy_panel(const PanelContext& c, PolicyEditors& editors) {
   const TracePointer trace = c.results.trace();

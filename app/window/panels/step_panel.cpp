@@ -107,10 +107,13 @@ void draw_scrubber(const PanelContext& c, float width) {
 std::string step_line(const PanelContext& c) {
   const int step = c.shown.step();
   const Block block = c.shown.blocks()[static_cast<std::size_t>(step)];
-  const bool generated = block.first >= c.results.trace()->run().prompt_length;
   std::string line = fmt::format("Step {} of {} · ", step, c.shown.step_count() - 1);
   line += tokens_text(block.first, block.end - 1);
-  if (generated) line += " (generated)";
+  if (c.results.given().range.contains(block.first)) {
+    line += " (given)";
+  } else if (block.first >= c.results.trace()->run().prompt_length) {
+    line += " (generated)";
+  }
   if (const HeadReplay* head = c.shown.head(0);
       head && static_cast<std::size_t>(step) < head->steps.size()) {
     const StepRecord& record = head->steps[static_cast<std::size_t>(step)];
@@ -125,10 +128,10 @@ std::string token_line(const PanelContext& c, int token) {
   const auto at = static_cast<std::size_t>(token);
   std::string line = fmt::format("Token {}", count_text(token));
   if (at < table.text.size()) line += fmt::format(" “{}”", figure::printable(table.text[at]));
-  if (at < table.segment.size() && table.segment[at] < table.segment_names.size()) {
-    line += " · " + table.segment_names[table.segment[at]];
-  }
-  if (token >= c.results.trace()->run().prompt_length) line += " · generated";
+  const Trace& trace = *c.results.trace();
+  const GivenTokens& given = c.results.given();
+  if (const std::string part = part_text(trace, given, token); !part.empty()) line += " · " + part;
+  if (token >= trace.run().prompt_length && !given.range.contains(token)) line += " · generated";
   if (const StepTokens* tokens = c.shown.tokens_a(); tokens && at < tokens->states.size()) {
     line += " · " + state_text(*tokens, at);
     const HeadReplay* head = c.shown.head(0);
@@ -334,6 +337,13 @@ void draw_token_lines(const PanelContext& c, TextPanel& panel) {
                                         "why it was kept or evicted.");
   }
   if (panel.search.is_open()) draw_search(c, panel, trace->tokens(), trace->length());
+  if (const std::string own = own_answer_note(c.results.given()); !own.empty()) {
+    const float room = ImGui::GetContentRegionAvail().x / c.fonts.scale();
+    show_text(c.fonts, c.metrics.fit(own, figure::Font::regular, 13.0, room));
+    help_tooltip(c.fonts, own +
+                              "\nIn the text, dots below a token mark those in whose place the "
+                              "model would have chosen another; click one to see which.");
+  }
   ImGui::PopFont();
 
   const auto colour = c.state.token_colour == "score"   ? TokenText::Colour::score
@@ -350,6 +360,7 @@ void draw_token_lines(const PanelContext& c, TextPanel& panel) {
        .table = trace->tokens(),
        .count = trace->length(),
        .prompt = trace->run().prompt_length,
+       .given = c.results.given(),
        .tokens = c.state.token_colour == "none" ? nullptr : c.shown.tokens_a(),
        .colour = colour,
        .in_heads = colour == TokenText::Colour::heads ? c.shown.in_heads() : nullptr,

@@ -10,6 +10,7 @@
 
 #include "analysis/error.h"
 #include "analysis/file_word.h"
+#include "analysis/one_line.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/model_fingerprint.h"
@@ -95,7 +96,8 @@ void CapturePanel::use_trace(const PanelContext& c) {
   options.prompt = CaptureOptions::Prompt::trace;
   options.from = trace->path().string();
   prompt_tokens_ = trace->run().prompt_length;
-  generated_tokens_ = trace->length() - prompt_tokens_;
+  given_tokens_ = trace->length() - prompt_tokens_;
+  options.own_answer = given_tokens_ > 0;
   const ModelInfo& model = trace->model();
   made_by_ = model.name.empty() ? model.architecture : model.name;
   trace_ = trace->path().string();
@@ -191,8 +193,11 @@ void CapturePanel::follow(const PanelContext& c) {
     open_ = false;
     models_.add(state->model_fingerprint, run_model_);
     c.ask(OpenFile{state->trace});
-    c.tell(fmt::format("Captured {}{}", state->trace,
-                       state->notes.empty() ? "" : ": " + state->notes.back()));
+    const std::string said =
+        state->own_answer.empty()
+            ? state->notes.empty() ? "" : ": " + state->notes.back()
+            : fmt::format(". The model's own answer: “{}”", in_one_line(state->own_answer, 120));
+    c.tell("Captured " + state->trace + said);
   }
 }
 
@@ -215,8 +220,9 @@ void CapturePanel::draw_prompt(const PanelContext& c) {
     if (!stay_on_line(needs, style.ItemSpacing.x)) ImGui::SetCursorPosX(c.px(kFormNames));
     if (radio_button(title, options.prompt == Prompt::trace, c.colours())) use_trace(c);
     help_tooltip(c.fonts,
-                 "Run the same tokens; generated tokens are taken from the trace too, so that the "
-                 "two runs can be compared");
+                 "Run the same tokens. Those after the prompt are given to the model, too, so that "
+                 "the two runs can be compared; in a second run of the prompt it writes its own "
+                 "answer, which the trace holds beside them");
   }
   const float browse = c.px(80);
   if (options.prompt == Prompt::file) {
@@ -231,8 +237,8 @@ void CapturePanel::draw_prompt(const PanelContext& c) {
     ImGui::InputTextMultiline("##text", &options.text, {-1, c.px(96)});
   } else {
     form_field(c, "");
-    ImGui::TextUnformatted(fmt::format("{} + {} generated, from {}", count_text(prompt_tokens_),
-                                       count_text(generated_tokens_),
+    ImGui::TextUnformatted(fmt::format("{} + {} given after them, from {}",
+                                       count_text(prompt_tokens_), count_text(given_tokens_),
                                        fs::path(options.from).filename().string())
                                .c_str());
   }

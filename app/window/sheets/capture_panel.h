@@ -83,8 +83,8 @@ class CapturePanel {
   std::string told_;
   std::string problem_;
   FilePanel files_;
-  std::string trace_;  // whose tokens are forced: so many of its prompt, and generated
-  int prompt_tokens_ = 0, generated_tokens_ = 0;
+  std::string trace_;  // whose tokens are run: so many of its prompt, and given after it
+  int prompt_tokens_ = 0, given_tokens_ = 0;
   std::string fingerprint_;    // of the model that made them; empty: not known, or not yet
   std::string made_by_;        // its name, for a line
   bool model_chosen_ = false;  // by the user, since the sheet opened

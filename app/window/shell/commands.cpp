@@ -296,7 +296,7 @@ std::span<const CommandRow> Workspace::commands() {
        key(GLFW_KEY_K, kControl | kShift), Needs::nothing,
        [](W& w) { w.sheets.cache.open(); }, {Menu::file, 2, "Cache folder…"}},
       {Command::quit, "Ctrl Q", "quit", "File", key(GLFW_KEY_Q, kControl),
-       Needs::nothing, [](W& w) { w.host_.close(); }, {Menu::file, 3, "Quit"}},
+       Needs::nothing, [](W& w) { if (w.may_quit()) w.host_.close(); }, {Menu::file, 3, "Quit"}},
 
       {Command::palette, "Ctrl K", "find anything: type part of its name", "Window",
        key(GLFW_KEY_K, kControl), Needs::nothing,

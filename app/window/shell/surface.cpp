@@ -201,6 +201,8 @@ Surface::~Surface() {
 bool Surface::closing() const { return glfwWindowShouldClose(impl_->window) != 0; }
 void Surface::close() { glfwSetWindowShouldClose(impl_->window, GLFW_TRUE); }
 
+void Surface::stay_open() { glfwSetWindowShouldClose(impl_->window, GLFW_FALSE); }
+
 void Surface::wait(double seconds) {
   if (seconds > 0.0) {
     glfwWaitEventsTimeout(seconds);

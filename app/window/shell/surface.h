@@ -35,6 +35,8 @@ class Surface {
 
   bool closing() const;
   void close();
+  /// Takes back that it is closing.
+  void stay_open();
   /// Handles input; sleeps up to `seconds` when there is none.
   void wait(double seconds);
   /// Whether keys wait for frames to come: then draw on.

@@ -120,7 +120,8 @@ int take_screenshot(Surface& surface, Workspace& workspace, const std::string& p
 
 void show_until_closed(Surface& surface, Workspace& workspace) {
   int frames_left = kFramesPerEvent;
-  while (!surface.closing()) {
+  while (!surface.closing() || !workspace.may_quit()) {
+    surface.stay_open();
     if (frames_left > 0 || surface.has_input() || workspace.wants_frame()) {
       surface.wait(0.0);
       --frames_left;

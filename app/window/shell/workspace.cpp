@@ -99,6 +99,7 @@ void Workspace::open(const std::string& path) {
     return;
   }
   first_head_.reset();
+  keeps_policy_ = false;
   // The session whose trace has moved is taken over with the trace opened next.
   if (results.open_error().empty()) session_.reset();
   state.trace = path;
@@ -227,6 +228,7 @@ void Workspace::follow_new_trace(const Trace& trace) {
       return std::find(names.begin(), names.end(), text) != names.end();
     };
     if (!names_tokens(state.followed)) state.followed = "auto";
+    take_policy_of(trace.run());
     const HeadIndex first = first_head_.value_or(
         HeadIndex{.layer = figure::nearest_layer(trace, trace.model().num_layers / 2)});
     state.selection.layer = first.layer;
@@ -241,10 +243,40 @@ void Workspace::follow_new_trace(const Trace& trace) {
     }
   }
   first_head_.reset();
+  keeps_policy_ = false;
   state.trace = trace.path().string();
   recent_.add(trace.path());
   host_.set_title(trace.path().filename().string() + " – kvloupe");
   frames_wanted_ = 2;
+}
+
+/// A closed-loop trace is of one policy: the window shows that one, unless another was asked for.
+void Workspace::take_policy_of(const RunInfo& run) {
+  if (!run.closed_loop() || keeps_policy_) return;
+  try {
+    state.policy_a = parse_policy(run.policy);
+    state.budget = Budget{static_cast<long>(run.budget)};
+  } catch (const UsageError&) {  // of a plugin that is not there: the badge names it
+  }
+}
+
+/// What quitting would end; empty: nothing that takes long.
+std::string Workspace::ended_by_quitting() const {
+  const std::string again = std::string(keys_of(Command::quit)) + " again ends ";
+  if (sheets.study_panel.running())
+    return again + "the study that runs. The results so far are kept in " +
+           sheets.study_panel.options.results + ", and the same study goes on from there.";
+  if (sheets.capture_panel.running())
+    return again + "the capture that runs; its unfinished trace is then lost.";
+  return sheets.cause_card.busy() ? again + "the model's runs for the cause of an answer." : "";
+}
+
+bool Workspace::may_quit() {
+  const std::string ends = ended_by_quitting();
+  if (ends.empty() || notice == ends) return true;
+  tell(ends);
+  frames_wanted_ = 2;
+  return false;
 }
 
 void Workspace::follow_results() {
@@ -432,6 +464,7 @@ void Workspace::explain(const ExplainRun& asked) {
   const HeadIndex head{.layer = state.selection.layer, .head = state.selection.head};
   open(path.string());
   first_head_ = head;
+  keeps_policy_ = true;
 }
 
 void Workspace::do_what_was_asked() {

@@ -129,6 +129,10 @@ class Workspace {
   std::string notice;           // one line about what just failed or was done; empty: none
   bool notice_is_error = false;
 
+  /// Whether the window may close: the first time it is asked while something runs that takes
+  /// long, it says what would end, and the second time it may.
+  bool may_quit();
+
   void fail(const std::string& line);
   void tell(const std::string& line);
 
@@ -155,6 +159,8 @@ class Workspace {
   std::vector<Sheet> all_sheets();
   void follow_results();
   void follow_new_trace(const Trace& trace);
+  void take_policy_of(const RunInfo& run);
+  std::string ended_by_quitting() const;
   void follow_evaluation();
   void follow_preferences();
   bool is_possible(const CommandRow& row) const;
@@ -221,6 +227,7 @@ class Workspace {
   TracePointer fonts_for_;
   std::optional<WorkspaceState> session_;  // to take over when its trace is there
   std::optional<HeadIndex> first_head_;  // to select when the trace asked for is there
+  bool keeps_policy_ = false;            // and the policy stays, whatever that trace ran with
 };
 
 }  // namespace kvloupe::window

@@ -127,6 +127,15 @@ EvaluationPointer Results::evaluation(Evaluation::Task task) const {
 void Results::follow_trace() {
   const TracePointer open = trace();
   if (open && (at_hand_.empty() || at_hand_.back() != open)) keep(open);
+  if (!open) return;
+  given_.request(quick_, trace_key(),
+                 [open](Progress&, const auto&) { return given_tokens(*open); });
+  given_now_ = given_.current();
+}
+
+const GivenTokens& Results::given() const {
+  static const GivenTokens none;
+  return given_now_ ? *given_now_ : none;
 }
 
 request::FigureInputs Results::inputs(const figure::FigureInfo& info) const {

@@ -10,7 +10,7 @@
 
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/replay/replay.h"
-#include "analysis/trace/trace.h"
+#include "analysis/trace/given_tokens.h"
 #include "app/job/computed.h"
 #include "app/job/job_queue.h"
 #include "app/request/figure_service.h"
@@ -70,6 +70,9 @@ class Results {
   }
   std::string evaluation_error() const { return evaluation_.error(); }
 
+  /// What of the open trace was given to the model after the prompt; nothing until that is read.
+  const GivenTokens& given() const;
+
   /// Remembers the trace that is shown. Call once per frame.
   void follow_trace();
   /// Takes policy A's replay in the selected layer, once it is known, to find its closed loop.
@@ -114,6 +117,8 @@ class Results {
   std::vector<EvaluationPointer> evaluations_;              // the last one of each task
   using Loops = std::pair<figure::ReplayKey, std::string>;  // a replay, and the closed-loop trace
   job::Computed<double, Loops> agreement_;
+  job::Computed<GivenTokens> given_;
+  std::shared_ptr<const GivenTokens> given_now_;  // of this frame
   job::JobQueue quick_;
   job::JobQueue all_layers_;
   job::JobQueue comparing_;

@@ -15,6 +15,7 @@
 #include "app/window/state/layouts.h"
 #include "app/window/tiles/tile.h"
 #include "app/window/widgets/marks.h"
+#include "app/window/widgets/numbers.h"
 
 namespace kvloupe::window {
 
@@ -41,6 +42,14 @@ std::string whose_head(const TileState& tile, const figure::FigureInfo& view,
   if (tile.pinned) return fmt::format("Pinned {}.{}: ", tile.pinned->layer, tile.pinned->head);
   return fmt::format("Selected {}.{}: ", state.selection.layer, state.selection.head);
 }
+
+/// The view's title, with the policy of a run with which it compares a replay.
+std::string title_of(const figure::FigureInfo& view, const Results& results) {
+  const TracePointer other = view.needs.both_loops ? results.other_loop() : nullptr;
+  if (!other) return view.title;
+  const RunInfo& run = (other->run().closed_loop() ? other : results.trace())->run();
+  return fmt::format("{}: {}, N = {}", view.title, run.policy, count_text(run.budget));
+}
 }  // namespace
 
 void Tile::draw_title(const TileState& tile, const TileContext& context, float width, bool active) {
@@ -50,7 +59,7 @@ void Tile::draw_title(const TileState& tile, const TileContext& context, float w
   const figure::FigureInfo& current = *find_view(tile.view);
   const float padding = ImGui::GetStyle().FramePadding.x;
   const std::string whose = whose_head(tile, current, context.panel.state);
-  const std::string whole = whose + current.title;
+  const std::string whole = whose + title_of(current, context.panel.results);
   const bool cut = width < title_width(whole, context.panel.fonts);
   constexpr double kTextSize = 15.0;
   const std::string title =
@@ -339,8 +348,9 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
   };
 
   HeaderNeed need;
-  need.title = static_cast<double>(
-      title_width(whose_head(tile, view, context.panel.state) + view.title, context.panel.fonts));
+  need.title = static_cast<double>(title_width(
+      whose_head(tile, view, context.panel.state) + title_of(view, context.panel.results),
+      context.panel.fonts));
   ImGui::PushFont(context.panel.fonts.secondary);
   if (const std::string first = first_control(tile, view, context); !first.empty())
     need.side = static_cast<double>(first_control_width(first) + spacing);

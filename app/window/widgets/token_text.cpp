@@ -23,7 +23,6 @@ constexpr int kMostColumns = 4;
 constexpr float kBetween = 24.0F;  // columns
 constexpr float kGutter = 12.0F;   // left of a column: what its lines belong to
 constexpr std::string_view kLineEnd = "↵";
-constexpr const char* kGenerated = "generated";
 
 bool is_there(const StepTokens& tokens, std::size_t token) {
   return figure::is_kept(tokens.states[token]);
@@ -157,8 +156,10 @@ const std::vector<std::string>& TokenText::shown(const std::string& trace_key,
 /// The name of the segment that begins at a token; empty where none does.
 std::string TokenText::name_at(const Input& in, int token) const {
   const std::string here = segment_of(in.table, token);
-  if (token == in.prompt)
-    return here.empty() || here == kGenerated ? kGenerated : here + " · " + kGenerated;
+  if (token == in.prompt || (token == in.given.range.end && !in.given.range.empty())) {
+    const std::string origin = in.given.range.contains(token) ? "given" : "generated";
+    return here.empty() || here == origin ? origin : here + " · " + origin;
+  }
   if (here.empty()) return "";
   for (int before = token - 1; before >= 0; --before) {
     if (const std::string name = segment_of(in.table, before); !name.empty())
@@ -273,15 +274,16 @@ TokenText::Place TokenText::place_of(int token) const {
 }
 
 /// Marks the part of a line's text at its left: a thin line for the prompt, a thick one for a named
-/// part of it, two lines for generated text.
+/// part of it, two lines for generated text, the second of them faint where the text was given.
 void TokenText::draw_gutter(const Frame& frame, int line, ImVec2 corner) const {
   const Input& in = frame.in;
   const auto at = static_cast<std::size_t>(line);
-  bool generated = false, named = false, any = false;
+  bool generated = false, given = false, named = false, any = false;
   for (std::size_t i = first_piece_of_line_[at]; i < first_piece_of_line_[at + 1]; ++i) {
     const int token = pieces_[i].token;
     const std::string name = segment_of(in.table, token);
     generated |= token >= in.prompt;
+    given |= in.given.range.contains(token);
     named |= !name.empty() && name != "context";
     any |= !name.empty();
   }
@@ -294,7 +296,7 @@ void TokenText::draw_gutter(const Frame& frame, int line, ImVec2 corner) const {
   };
   if (generated) {
     bar(0.0F, 1.5F, in.colours.ink);
-    bar(3.0F, 1.5F, in.colours.ink);
+    bar(3.0F, 1.5F, given ? in.colours.faint : in.colours.ink);
   } else if (named) {
     bar(0.0F, 3.0F, in.colours.secondary);
   } else if (any) {
@@ -402,6 +404,10 @@ void TokenText::draw_piece(const Frame& frame, const Piece& piece, ImVec2 corner
   if (in.colour == Colour::fate && !in.other && state == figure::TokenState::protected_) {
     list.AddLine({low.x, high.y - 0.5F}, {high.x, high.y - 0.5F}, in.colours.protection);
   }
+  if (in.given.other(piece.token) != nullptr) {  // dots: the model would not have written this
+    for (float x = low.x + unit; x < high.x; x += 4 * unit)
+      list.AddRectFilled({x, high.y - 2 * unit}, {x + 2 * unit, high.y}, in.colours.evicted);
+  }
   // Followed: a bar below with an end at each side. A chosen range: the same above, thinner.
   const auto bracket = [&](float y, float end, float thick, bool begins, bool closes,
                            ImU32 colour) {
@@ -439,7 +445,8 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
   column_pitch_ = std::floor((width + between) / static_cast<float>(columns_));
   const float gutter = std::floor(kGutter * unit);
   const std::string key = trace_key + "|" + std::to_string(column_pitch_) + "|" +
-                          std::to_string(in.fonts.mono->FontSize) + "|" + std::to_string(in.prompt);
+                          std::to_string(in.fonts.mono->FontSize) + "|" +
+                          std::to_string(in.prompt) + "|" + std::to_string(in.given.range.end);
   const bool other_trace = trace_key != trace_;
   const bool laid_out = key != key_;
   if (laid_out) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/trace/model_info.h"
+#include "analysis/trace/given_tokens.h"
 #include "analysis/trace/segments.h"
 #include "app/session/state.h"
 #include "app/window/state/step_tokens.h"
@@ -25,9 +25,10 @@ class TokenText {
   struct Input {
     const Fonts& fonts;
     const WindowColours& colours;
-    const TokenTable& table;  // without texts: indices are shown
-    int count = 0;            // T
-    int prompt = 0;           // tokens from this one on were generated
+    const TokenTable& table;   // without texts: indices are shown
+    int count = 0;             // T
+    int prompt = 0;            // tokens from this one on follow the prompt
+    const GivenTokens& given;  // those of them that the model did not choose
     const StepTokens* tokens = nullptr;
     Colour colour = Colour::fate;
     const std::vector<float>* in_heads = nullptr;  // [T] share of the heads that have the token

@@ -246,7 +246,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
             writer.finish(
                 np.array(ids), None if pieces is None else [pieces[token] for token in ids],
                 [names.index(segment) for segment in segments], blocks,
-                {"block_size": block, "prompt_length": prompt_length, "generated": len(ids) - prompt_length,
+                {"block_size": block, "prompt_length": prompt_length, "generated": len(ids) - prompt_length, "given": 0,
                  "attention_scale": scale, "dtype": DTYPES.get(str(dtype()), str(dtype())),
                  "device": str(device), "threads": torch.get_num_threads(), "seed": 0,
                  "seconds": time.monotonic() - start}, names, spelled=True)

@@ -165,7 +165,7 @@ def _written(model: Any, tokenizer: Any, ids: list[int], segments: list[str], ca
                 np.array(ids), None if pieces is None else [pieces[token] for token in ids],
                 [names.index(segment) for segment in segments], cache.blocks,
                 {"block_size": min(cache.block, prompt_length), "prompt_length": prompt_length,
-                 "generated": len(ids) - prompt_length, "attention_scale": usual_scale(writer.layers),
+                 "generated": len(ids) - prompt_length, "given": 0, "attention_scale": usual_scale(writer.layers),
                  "dtype": DTYPES.get(str(kind), str(kind)), "device": str(device), "threads": torch.get_num_threads(), "seed": 0,
                  "seconds": time.monotonic() - start, **cache.attributes()}, names, spelled=True)
         finally:

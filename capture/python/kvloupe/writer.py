@@ -379,7 +379,8 @@ class TraceWriter:
 
         ids: the tokens [T]. texts: the text of each token, as text or bytes, or with `spelled` as shown() gives it.
         segments: for each token the place of its segment in `names`. blocks: first and one-past-last token of each
-        step. run: attributes of `/run`, such as prompt_length (default: all tokens) and block_size (128).
+        step. run: attributes of `/run`, such as prompt_length (default: all tokens), block_size (128), and given: how
+        many tokens after the prompt the model was given and did not choose.
         """
         ids = np.asarray(ids, np.int64).reshape(-1)
         if len(ids) != self.tokens:
@@ -395,6 +396,8 @@ class TraceWriter:
         if not 1 <= prompt <= self.tokens:
             raise KvloupeError(f"prompt_length {prompt}: the trace has {self.tokens} tokens")
         run.setdefault("generated", self.tokens - prompt)
+        if not 0 <= int(run.get("given", 0)) <= self.tokens - prompt:
+            raise KvloupeError(f"given {run['given']}: {self.tokens - prompt} tokens follow the prompt")
         self._fill_scales(run.get("attention_scale"))
         scale = run.setdefault("attention_scale", usual_scale(self.layers))
         self._complete(run.get("policy", "full") != "full")

@@ -185,6 +185,8 @@ def test_what_is_refused(tmp_path: Path) -> None:
         "3 texts for 30 tokens": lambda trace: [full(trace), trace.finish(range(T), texts=["a"] * 3)],
         "prompt_length 31: the trace has 30 tokens": lambda trace: [full(trace), trace.finish(
             range(T), run={"prompt_length": 31})],
+        "given 6: 5 tokens follow the prompt": lambda trace: [full(trace), trace.finish(
+            range(T), run={"prompt_length": 25, "given": 6})],
     }.items():
         refused(why, tmp_path, act)
     plain = kvloupe.Layer
