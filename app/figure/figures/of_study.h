@@ -2,6 +2,7 @@
 // The common part of the figures made from the results of a study: the measure, policy, budget and
 // block size of the file that they show, and the names of these.
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -68,6 +69,14 @@ std::string why_no_heads(const Evaluation& evaluation);
 std::vector<std::string> names_in_study(const FigureInfo& info, const Choices& choices,
                                         const std::shared_ptr<const Evaluation>& evaluation,
                                         const ChoiceInfo& choice);
+
+/// What the names chosen in a figure stand for, by choice: "first" and "second" as the file has
+/// them, any other as it is.
+std::map<std::string, std::string> names_meant(const FigureInfo& info, const Choices& choices,
+                                               const std::shared_ptr<const Evaluation>& evaluation);
+
+/// The results in one line: "needles.sqlite · SmolLM2.gguf · 3 prompts".
+std::string results_text(const Evaluation& evaluation);
 
 /// A budget for a title: "20%", "128 entries".
 std::string budget_text(const std::string& budget);
