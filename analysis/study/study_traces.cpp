@@ -7,10 +7,25 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/study/study_measures.h"
+#include "analysis/trace/model_place.h"
 
 namespace kvloupe {
 
 namespace {
+/// The first place of `name`, from the folder of the results or of a study file, that fits.
+template <typename Fits>
+std::filesystem::path find_beside(const StudyTable& table, StudyResults& results,
+                                  const std::string& name, const Fits& fits) {
+  const std::filesystem::path own = table.path.parent_path();
+  std::vector<std::filesystem::path> folders{own};
+  for (const std::string& folder : results.study_folders()) folders.push_back(own / folder);
+  for (const std::filesystem::path& folder : folders) {
+    const std::filesystem::path path = folder / name;
+    if (fits(path)) return path.lexically_normal();
+  }
+  return {};
+}
+
 /// The heads of one prompt in words: "3 layers with 6 heads".
 std::string shape_text(const HeadMeasureTable& heads, std::size_t prompt, std::size_t prompts) {
   std::set<int> layers;
@@ -26,17 +41,19 @@ std::string shape_text(const HeadMeasureTable& heads, std::size_t prompt, std::s
 }  // namespace
 
 std::filesystem::path find_study_trace(const StudyTable& table, const std::string& name) {
-  const std::filesystem::path own = table.path.parent_path();
-  std::vector<std::filesystem::path> folders{own};
-  for (const std::string& folder :
-       StudyResults(table.path, StudyResults::Checked{}).study_folders())
-    folders.push_back(own / folder);
-  std::error_code error;
-  for (const std::filesystem::path& folder : folders) {
-    const std::filesystem::path path = folder / name;
-    if (std::filesystem::is_regular_file(path, error)) return path.lexically_normal();
-  }
-  return {};
+  StudyResults results(table.path, StudyResults::Checked{});
+  return find_beside(table, results, name, [](const std::filesystem::path& path) {
+    std::error_code error;
+    return std::filesystem::is_regular_file(path, error);
+  });
+}
+
+std::filesystem::path find_study_model(const StudyTable& table) {
+  StudyResults results(table.path, StudyResults::Checked{});
+  const std::string model = results.setting("model");
+  if (model.empty()) return {};
+  return find_beside(table, results, model,
+                     [](const std::filesystem::path& path) { return holds_model(path); });
 }
 
 void require_one_model(const StudyTable& table, const MeasureTable& of,

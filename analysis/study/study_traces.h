@@ -11,6 +11,9 @@ namespace kvloupe {
 /// file. Empty where neither has it.
 std::filesystem::path find_study_trace(const StudyTable& table, const std::string& name);
 
+/// The model of a study's runs, found in the same way. Empty where the study has no runs, too.
+std::filesystem::path find_study_model(const StudyTable& table);
+
 /// Throws WorkError, with what each has, where the prompts of a table have other heads, or where
 /// the traces of a study's replays were made by several models: a head is then no longer the same
 /// head.

@@ -1,6 +1,7 @@
 #include "app/job/capture_job.h"
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -44,6 +45,21 @@ std::string forecast_text(const CaptureForecast& f) {
     if (!part.empty()) text += (text.empty() ? "" : "; ") + part;
   }
   return text;
+}
+
+bool asks_a_question(const CaptureOptions& o) {
+  constexpr std::size_t kMost = 4U << 20U;
+  std::string text = o.prompt == CaptureOptions::Prompt::text ? o.text : std::string();
+  std::error_code error;
+  if (o.prompt == CaptureOptions::Prompt::file && fs::is_regular_file(o.file, error)) {
+    text.resize(kMost);
+    std::ifstream file(o.file, std::ios::binary);
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(file.gcount()));
+  }
+  const std::size_t last = text.find_last_not_of(" \t\r\n");
+  return ("\n" + text).find("\n@@question") != std::string::npos ||
+         (last != std::string::npos && text[last] == '?');
 }
 
 std::string capture_problem(const CaptureOptions& o) {

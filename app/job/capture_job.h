@@ -66,6 +66,10 @@ std::string forecast_text(const CaptureForecast& forecast);
 /// "bf16, stored as float16", from the words of a forecast or a trace. Each may be empty.
 std::string precision_text(const std::string& dtype, const std::string& store);
 
+/// Whether the prompt asks: a line @@question, or a last line that ends with a question mark. Reads
+/// the first 4 MB of a prompt file.
+bool asks_a_question(const CaptureOptions& options);
+
 /// One line that says why a run cannot start; empty if no problem is known.
 std::string capture_problem(const CaptureOptions& options);
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <system_error>
@@ -12,6 +13,7 @@
 #include "analysis/file_word.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/trace/kept_files.h"
+#include "analysis/trace/sha256.h"
 #include "analysis/trace/shared_weights.h"
 #include "analysis/trace/trace.h"
 #include "app/job/capture_job.h"
@@ -36,18 +38,12 @@ bool is_readable_trace(const fs::path& path) {
 
 /// The options of the capture that makes a run's trace, with the trace's path.
 window::CaptureOptions options_of(const EvalCaseOptions& o, const std::string& policy) {
-  const std::string key =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}{}", o.results.string(), o.results_identity, o.row, policy,
-                  o.budget, o.compact, o.model, policy_files(parse_policy(policy)));
   window::CaptureOptions options;
   options.model = o.model;
   options.policy = policy;
   options.program = o.program;
   options.shared_weights = true;
-  options.output =
-      (o.folder / fmt::format("{}-{}-{}-{:016x}.h5", file_word(o.results.stem().string()), o.row,
-                              file_word(policy), std::hash<std::string>()(key)))
-          .string();
+  options.output = case_trace(o, policy).string();
   return options;
 }
 
@@ -73,6 +69,22 @@ window::CaptureOptions full_options(const EvalCaseOptions& options) {
   return full;
 }
 }  // namespace
+
+fs::path case_trace(const EvalCaseOptions& o, const std::string& policy) {
+  std::vector<std::string> parts = {o.prompt, o.compact ? "compact" : "original", policy};
+  if (policy != kFullCache) {
+    parts.insert(parts.end(), {o.budget, o.context_only ? "context-only" : "regular",
+                               policy_files(parse_policy(policy))});
+  }
+  Sha256 key;
+  for (const std::string& part : parts) {
+    key.add(static_cast<std::uint64_t>(part.size()));
+    key.add(part);
+  }
+  constexpr std::size_t kDigits = 16;
+  return o.folder / fmt::format("{}-{}-{}.h5", file_word(fs::path(o.model).stem().string()),
+                                file_word(policy), key.hex().substr(0, kDigits));
+}
 
 EvalCaseForecast foresee_eval_case(const EvalCaseOptions& options, Progress& progress) {
   const window::CaptureOptions full = full_options(options);

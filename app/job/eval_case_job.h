@@ -14,8 +14,9 @@ namespace kvloupe::job {
 
 struct EvalCaseOptions {
   std::filesystem::path results;
-  std::string results_identity;  // Evaluation::identity: another content is another case
+  std::string results_identity;  // Evaluation::identity: rows of another content are others
   int row = 0;                   // of its runs
+  std::string prompt;            // model, prompt, block and answer length of the row, in a text
   std::string policy;            // "full": that is all
   std::string budget;
   bool compact = false;          // positions
@@ -32,6 +33,10 @@ struct EvalCaseOptions {
 struct EvalCaseTraces {
   std::filesystem::path full, closed;
 };
+
+/// Where the trace of a case under a policy is kept, "full" for the full cache. The name follows
+/// from the model, the prompt and what was run: all policies of a prompt share its full run.
+std::filesystem::path case_trace(const EvalCaseOptions& options, const std::string& policy);
 
 /// The forecast of a case: the size and time of each trace, and the number of traces still to make.
 struct EvalCaseForecast {

@@ -3,17 +3,25 @@
 #include <fmt/format.h>
 #include <glob.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 #include <system_error>
+#include <tuple>
+#include <utility>
 
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/study/study.h"
+#include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/model_place.h"
+#include "analysis/trace/trace.h"
+#include "analysis/utf8.h"
 #include "app/job/capture_program.h"
 
 namespace kvloupe::job {
@@ -49,20 +57,78 @@ std::string content_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+/// The texts of a folder, by name; none where it is not a folder.
+std::vector<fs::path> texts_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const fs::path& file = at->path();
+    std::error_code other;
+    if ((file.extension() == ".txt" || file.extension() == ".md") && at->is_regular_file(other) &&
+        !file.filename().string().starts_with('.'))
+      files.push_back(file);
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// The name on a line @@name, which starts a segment of a prompt; empty on other lines.
+std::string segment_on(const std::string& text) {
+  const std::string line = text.substr(0, text.find_last_not_of(" \t") + 1);
+  const auto is_of_name = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  };
+  const bool begins = line.starts_with("@@") && line.size() > 2 && line[2] >= 'a' && line[2] <= 'z';
+  if (!begins || !std::all_of(line.begin() + 2, line.end(), is_of_name)) return {};
+  return line.substr(2);
+}
+
+std::string without_line_ends(const std::string& text) {
+  return text.substr(0, text.find_last_not_of('\n') + 1);
+}
+
+/// The file of prompts: beside the results where a folder of texts was given.
+std::string prompts_file(const StudyOptions& o) {
+  std::error_code error;
+  if (!fs::is_directory(o.prompts, error)) return o.prompts;
+  return fs::path(o.results).replace_extension().string() + "-prompts.jsonl";
+}
+
+/// Files and patterns; a name with a comma in it is one.
+std::vector<std::string> traces_of(const StudyOptions& o) {
+  std::error_code error;
+  if (fs::exists(o.traces, error)) return {o.traces};
+  return parts_of(o.traces);
+}
+
+/// Whether a trace may stand beside another in a mean: of the same model in the same precision,
+/// with the full cache.
+bool is_alike(const Trace& a, const Trace& b) {
+  if (a.run().closed_loop() || a.run().dtype != b.run().dtype) return false;
+  const std::string of_a = stored_model_fingerprint(a.path());
+  const std::string of_b = stored_model_fingerprint(b.path());
+  if (!of_a.empty() && !of_b.empty()) return of_a == of_b;
+  const auto shape = [](const ModelInfo& m) {
+    return std::tie(m.name, m.architecture, m.num_layers, m.num_heads, m.num_kv_heads, m.head_dim,
+                    m.hidden_size);
+  };
+  return shape(a.model()) == shape(b.model());
+}
+
 }  // namespace
 
 std::string study_problem(const StudyOptions& o) {
   std::error_code error;
+  if (!o.replays && !o.in_model) return "Choose what to measure: replays, answers, or both.";
+  if (o.replays && o.traces.empty())
+    return "Choose traces: a file, or a pattern such as traces/*.h5.";
   if (o.in_model) {
     if (o.model.empty()) return "Choose a model: a GGUF file, or a folder with config.json.";
     if (!holds_model(o.model))
       return o.model + ": is neither a GGUF file nor a folder with config.json; choose a model";
-    if (!fs::is_regular_file(o.prompts, error)) {
-      return o.prompts.empty() ? "Choose a file of prompts with their answers."
-                               : o.prompts + ": no such file of prompts";
-    }
-  } else if (o.traces.empty()) {
-    return "Choose traces: a file, or a pattern such as traces/*.h5.";
+    if (o.prompts.empty()) return "Choose prompts with their answers.";
+    if (!fs::is_regular_file(o.prompts, error) && texts_in(o.prompts).empty())
+      return o.prompts + ": no such file of prompts, and no folder of texts (*.txt)";
   }
   try {
     if (o.policies.empty()) return "Write policies, separated by commas.";
@@ -73,10 +139,14 @@ std::string study_problem(const StudyOptions& o) {
   } catch (const UsageError& wrong) {
     return wrong.what();
   }
-  const bool number = !o.block.empty() && o.block.size() < 8 && o.block.front() != '0' &&
-                      o.block.find_first_not_of("0123456789") == std::string::npos;
-  if (!number && o.block != "all" && o.block != "capture")
-    return "block: write a number of tokens, all, or capture";
+  const std::vector<std::string> blocks = parts_of(o.block);
+  const auto is_block = [](const std::string& block) {
+    return block == "all" || (block.size() < 8 && block.front() != '0' &&
+                              block.find_first_not_of("0123456789") == std::string::npos);
+  };
+  if (o.block != "capture" &&
+      (blocks.empty() || !std::all_of(blocks.begin(), blocks.end(), is_block)))
+    return "blocks: write numbers of tokens or all, separated by commas, or only capture";
   if (o.results.empty()) return "Choose a results file, such as study.sqlite.";
   if (!o.results.ends_with(".sqlite")) return o.results + ": give a name that ends with .sqlite";
   return {};
@@ -94,49 +164,142 @@ std::string study_text(const StudyOptions& o) {
     study["tasks"] = nlohmann::ordered_json::array(
         {{{"task", "answer"},
           {"tokens", o.answer_tokens},
-          {"prompts", nlohmann::ordered_json::array({from_folder_of(file, o.prompts)})}}});
-  } else {
-    study["traces"] = {from_folder_of(file, o.traces)};
+          {"prompts", nlohmann::ordered_json::array({from_folder_of(file, prompts_file(o))})}}});
+  }
+  if (o.replays) {
+    for (const std::string& traces : traces_of(o))
+      study["traces"].push_back(from_folder_of(file, traces));
     study["measures"] = default_measures();
   }
   for (const PolicySpec& policy : parse_policy_list(o.policies))
     study["policies"].push_back(policy.text());
   for (const std::string& budget : parts_of(o.budgets))
     study["budgets"].push_back(parse_budget(budget).text());
-  if (o.block == "all") {
-    study["blocks"] = {"all"};
-  } else if (o.block != "capture") {
-    study["blocks"] = {std::stoi(o.block)};
+  for (const std::string& block : parts_of(o.block)) {
+    if (block == "capture") continue;
+    nlohmann::ordered_json value = block;
+    if (block != "all") value = std::stoi(block);
+    study["blocks"].push_back(value);
   }
   return study.dump(2) + "\n";
 }
 
 std::string study_size(const StudyOptions& o) {
-  std::size_t inputs = 0;
-  if (o.in_model) {
-    std::ifstream file(o.prompts);
-    for (std::string line; std::getline(file, line);)
-      inputs += line.find_first_not_of(" \t\r") != std::string::npos ? 1 : 0;
-  } else {
-    glob_t found = {};
-    if (glob(o.traces.c_str(), GLOB_NOSORT, nullptr, &found) == 0) inputs = found.gl_pathc;
-    globfree(&found);
-  }
-  const char* what = o.in_model ? "prompt" : "trace";
-  if (inputs == 0) return (o.in_model ? o.prompts : o.traces) + ": no " + what + " there";
   const auto counted = [](std::size_t count, const char* one, const char* many) {
     return fmt::format("{} {}", count, count == 1 ? one : many);
   };
-  return fmt::format("{} × {} × {}", counted(inputs, what, o.in_model ? "prompts" : "traces"),
+  std::string size;
+  if (o.replays) {
+    std::set<std::string> traces;
+    for (const std::string& pattern : traces_of(o)) {
+      glob_t found = {};
+      if (glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found) == 0)
+        traces.insert(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+      globfree(&found);
+    }
+    if (traces.empty()) return o.traces + ": no trace there";
+    size = counted(traces.size(), "trace", "traces");
+  }
+  if (o.in_model) {
+    std::size_t prompts = texts_in(o.prompts).size();
+    std::ifstream file(o.prompts);
+    for (std::string line; std::getline(file, line);)
+      prompts += line.find_first_not_of(" \t\r") != std::string::npos ? 1 : 0;
+    if (prompts == 0) return o.prompts + ": no prompt there";
+    size = size.empty() ? counted(prompts, "prompt", "prompts")
+                        : fmt::format("({} + {})", size, counted(prompts, "prompt", "prompts"));
+  }
+  const std::size_t blocks = parts_of(o.block).size();
+  return fmt::format("{} × {} × {}{}", size,
                      counted(parse_policy_list(o.policies).size(), "policy", "policies"),
-                     counted(parts_of(o.budgets).size(), "budget", "budgets"));
+                     counted(parts_of(o.budgets).size(), "budget", "budgets"),
+                     blocks > 1 ? fmt::format(" × {} blocks", blocks) : "");
 }
 
-std::vector<std::string> study_command(const StudyOptions& o, const std::string& program) {
+std::vector<std::string> study_command(const StudyOptions& o, bool in_model,
+                                       const std::string& program) {
   std::vector<std::string> words = {program, "study"};
-  if (!o.in_model) words.emplace_back("run");
+  if (!in_model) words.emplace_back("run");
   words.insert(words.end(), {study_file(o), "--output", o.results, "--progress", "json"});
   return words;
+}
+
+std::string prompt_lines(const fs::path& folder) {
+  std::string lines;
+  for (const fs::path& file : texts_in(folder)) {
+    const std::string text = content_of(file.string());
+    if (escape_invalid_utf8(text) != text) throw WorkError(file.string() + ": is not UTF-8");
+    std::string context, question, answer, needle;
+    std::vector<std::string> needles;
+    std::string* part = &context;
+    const auto end_part = [&] {
+      if (part == &needle && !needle.empty()) needles.push_back(without_line_ends(needle));
+      needle.clear();
+    };
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) {
+      if (line.ends_with('\r')) line.pop_back();
+      const std::string name = segment_on(line);
+      if (name.empty()) {
+        if (line.starts_with("\\@@")) line.erase(0, 1);
+        *part += line + "\n";
+        if (part == &needle) context += line + "\n";
+        continue;
+      }
+      end_part();
+      const bool asked = part == &question || part == &answer;
+      if (asked && (name == "context" || name == "needle"))
+        throw WorkError(file.string() + ": has a line @@" + name +
+                        " behind its question; put it before");
+      // What else stands behind a question ends it, such as a template's last words.
+      part = name == "answer"              ? &answer
+             : name == "question" || asked ? &question
+             : name == "needle"            ? &needle
+                                           : &context;
+    }
+    end_part();
+    std::vector<std::string> answers;
+    std::istringstream right(answer);
+    for (std::string line; std::getline(right, line);) {
+      if (!line.empty()) answers.push_back(line);
+    }
+    if (answers.empty())
+      throw WorkError(file.string() +
+                      ": has no answer; write a line @@answer and the answer below");
+    lines += nlohmann::ordered_json{{"id", file.filename().string()},
+                                    {"context", without_line_ends(context)},
+                                    {"question", without_line_ends(question)},
+                                    {"needle", needles},
+                                    {"answers", answers}}
+                 .dump() +
+             "\n";
+  }
+  return lines;
+}
+
+std::string traces_alike(const fs::path& path, Progress& progress) {
+  constexpr std::size_t kMost = 500;
+  const Trace trace(path);
+  std::vector<fs::path> beside;
+  std::error_code error;
+  for (fs::directory_iterator at(path.parent_path(), error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->path().extension() == ".h5" && beside.size() < kMost) beside.push_back(at->path());
+  }
+  std::sort(beside.begin(), beside.end());
+  std::string alike;
+  bool all = path.extension() == ".h5" && !beside.empty();
+  for (const fs::path& file : beside) {
+    progress.check();
+    bool fits = false;
+    try {
+      fits = is_alike(Trace(file), trace);
+    } catch (const FileError&) {  // a broken file
+    }
+    if (fits) alike += (alike.empty() ? "" : ", ") + file.string();
+    all = all && fits;
+  }
+  return all ? (path.parent_path() / "*.h5").string() : alike;
 }
 
 void read_study_line(const std::string& text, StudyProgress& progress) {
@@ -157,7 +320,6 @@ void read_study_line(const std::string& text, StudyProgress& progress) {
 StudyProgress run_study_program(const StudyOptions& o, Progress& progress,
                                 const std::function<void(const StudyProgress&)>& publish) {
   if (const std::string problem = study_problem(o); !problem.empty()) throw WorkError(problem);
-  const std::string program = own_program(o.program, o.in_model ? "kvloupe-capture" : "kvloupe");
   const std::string file = study_file(o), text = study_text(o);
   std::error_code error;
   const std::uintmax_t size = fs::file_size(file, error);
@@ -166,11 +328,34 @@ StudyProgress run_study_program(const StudyOptions& o, Progress& progress,
   } else if (size != text.size() || content_of(file) != text) {
     throw WorkError(file + ": says another study already; give the results another name");
   }
+  if (o.in_model && prompts_file(o) != o.prompts)
+    write_whole_file(prompts_file(o), prompt_lines(o.prompts));
   StudyProgress state;
-  run_own_program(study_command(o, program), progress, [&](const std::string& line) {
-    read_study_line(line, state);
-    publish(state);
-  });
+  state.parts = (o.replays ? 1 : 0) + (o.in_model ? 1 : 0);
+  int part = 0, done = 0;
+  std::string failed;  // replays that fail do not keep the runs from being made
+  for (const bool in_model : {false, true}) {
+    if (!(in_model ? o.in_model : o.replays)) continue;
+    const int parts = state.parts;
+    state = {};
+    state.part = part++;
+    state.parts = parts;
+    state.began = std::chrono::steady_clock::now();
+    try {
+      run_own_program(
+          study_command(o, in_model,
+                        own_program(o.program, in_model ? "kvloupe-capture" : "kvloupe")),
+          progress, [&](const std::string& line) {
+            read_study_line(line, state);
+            publish(state);
+          });
+    } catch (const WorkError& problem) {
+      failed += (failed.empty() ? "" : "\n") + std::string(problem.what());
+    }
+    done += state.done;
+  }
+  if (!failed.empty()) throw WorkError(failed);
+  state.done = done;
   return state;
 }
 

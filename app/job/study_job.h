@@ -1,6 +1,8 @@
 #pragma once
 // A study that is made in the window and run by a child process.
 
+#include <chrono>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -11,14 +13,15 @@ namespace kvloupe::job {
 
 /// Which policies, at which budgets, on which traces or prompts.
 struct StudyOptions {
-  bool in_model = false;      // runs in the model, on prompts; else replays of traces
-  std::string traces;         // of replays: a file, or a pattern such as traces/*.h5
-  std::string model;          // of runs: a folder or GGUF file
-  std::string prompts;        // of runs: prompts with their answers (docs/studies.md)
-  int answer_tokens = 16;     // of runs: the most that the model says
-  std::string policies;       // specs, separated by commas
-  std::string budgets;        // separated by commas
-  std::string block = "128";  // tokens, "all", or "capture": each trace's own
+  bool replays = true;     // replays of traces
+  bool in_model = false;   // runs in the model, on prompts
+  std::string traces;      // of replays: files or patterns such as traces/*.h5, between commas
+  std::string model;       // of runs: a folder or GGUF file
+  std::string prompts;     // of runs: a file, or a folder of texts with answers (docs/studies.md)
+  int answer_tokens = 16;  // of runs: the most that the model says
+  std::string policies;    // specs, separated by commas
+  std::string budgets;     // separated by commas
+  std::string block = "128";  // tokens or "all", between commas; or "capture": each trace's own
   std::string results;        // the results file; the study file stands beside it
   std::string program;        // empty: beside this program, else in $PATH
   bool operator==(const StudyOptions&) const = default;
@@ -33,16 +36,28 @@ std::string study_text(const StudyOptions& options);
 /// "24 traces × 5 policies × 3 budgets", with the present matches of the patterns; says so if
 /// nothing matches. Looks at the disk.
 std::string study_size(const StudyOptions& options);
-/// The words of the command line.
-std::vector<std::string> study_command(const StudyOptions& options, const std::string& program);
+/// The words of the command line for the replays, or for the runs in the model.
+std::vector<std::string> study_command(const StudyOptions& options, bool in_model,
+                                       const std::string& program);
+/// The texts of a folder (*.txt, *.md) as JSON lines of prompts with answers: a line @@needle,
+/// @@question or @@answer starts that part, and each line of the answer is right. Throws WorkError
+/// for a text without an answer, or that is not UTF-8.
+std::string prompt_lines(const std::filesystem::path& folder);
+/// As StudyOptions::traces: the traces beside this one, itself among them, that a mean may take
+/// together: of the same model in the same precision, with the full cache. Opens them all.
+std::string traces_alike(const std::filesystem::path& trace, Progress& progress);
 
-/// How far a study is.
+/// How far a study is: its replays, then its runs.
 struct StudyProgress {
-  int done = 0, failed = 0;  // items, those of earlier runs among them
-  int items = 0;             // 0: not known yet
-  int done_before = -1;      // when this run began
-  std::string line;          // what became of the last item
-  double fraction() const { return items > 0 ? static_cast<double>(done + failed) / items : 0.0; }
+  int done = 0, failed = 0;                     // items, those of earlier runs among them
+  int items = 0;                                // 0: not known yet
+  int done_before = -1;                         // when this run began
+  int part = 0, parts = 1;                      // replays and runs
+  std::chrono::steady_clock::time_point began;  // this part
+  std::string line;                             // what became of the last item
+  double fraction() const {
+    return (part + (items > 0 ? static_cast<double>(done + failed) / items : 0.0)) / parts;
+  }
 };
 
 /// Applies one line of `--progress json`. Other lines are ignored.

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cmath>
 #include <exception>
+#include <filesystem>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -271,6 +273,47 @@ std::optional<double> percent_of(const std::string& budget) {
   if (error != std::errc() || rest + 1 != end || *rest != '%' || !(value > 0.0))
     return std::nullopt;
   return value;
+}
+
+std::map<std::string, std::string> names_meant(
+    const FigureInfo& info, const Choices& choices,
+    const std::shared_ptr<const Evaluation>& evaluation) {
+  std::map<std::string, std::string> meant;
+  for (const ChoiceInfo& choice : info.choices) {
+    if (choice.kind != ChoiceKind::name) continue;
+    std::string& name = meant[choice.name];
+    name = figure::choice(info, choices, choice.name);
+    if (name != kFirst && name != kSecond) continue;
+    const std::vector<std::string> names = names_in_study(info, choices, evaluation, choice);
+    const std::size_t place = name == kSecond ? 2 : 1;  // behind the default
+    if (choice.name == "measure" && !is_of_heads(info)) {
+      name = first_measure(*evaluation->study).name;
+    } else if (names.size() > 1) {
+      name = names[std::min(place, names.size() - 1)];
+    }
+  }
+  return meant;
+}
+
+std::string results_text(const Evaluation& evaluation) {
+  std::string text = evaluation.path.filename().string();
+  const auto add = [&](std::size_t count, const char* noun) {
+    if (count > 0)
+      text += fmt::format(" · {} {}{}", format_count(static_cast<long>(count)), noun,
+                          count == 1 ? "" : "s");
+  };
+  if (!evaluation.model.empty())
+    text += " · " + std::filesystem::path(evaluation.model).filename().string();
+  if (!evaluation.study) {
+    add(evaluation.runs.size(), "run");
+    return text;
+  }
+  std::set<std::string> traces, prompts;
+  for (const StudyResults::Item& item : evaluation.study->items)
+    (item.task == kReplayTask ? traces : prompts).insert(item.trace);
+  add(traces.size(), "trace");
+  add(prompts.size(), "prompt");
+  return text;
 }
 
 std::string budget_text(const std::string& budget) {

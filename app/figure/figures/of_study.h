@@ -2,6 +2,7 @@
 // The common part of the figures made from the results of a study: the measure, policy, budget and
 // block size of the file that they show, and the names of these.
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -86,6 +87,14 @@ class Lanes {
 
 /// The number in "25%"; nothing for another budget.
 std::optional<double> percent_of(const std::string& budget);
+/// What the names chosen in a figure stand for, by choice: "first" and "second" as the file has
+/// them, any other as it is.
+std::map<std::string, std::string> names_meant(const FigureInfo& info, const Choices& choices,
+                                               const std::shared_ptr<const Evaluation>& evaluation);
+
+/// The results in one line: "needles.sqlite · SmolLM2.gguf · 3 prompts".
+std::string results_text(const Evaluation& evaluation);
+
 /// A budget for a title: "20%", "128 entries".
 std::string budget_text(const std::string& budget);
 /// "12 traces" of a study of replays, "12 prompts" of a task.

@@ -10,9 +10,12 @@
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/evaluation/study_runs.h"
 #include "analysis/file_word.h"
+#include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/budget_entries.h"
 #include "analysis/replay/follow.h"
+#include "analysis/study/study_results.h"
 #include "analysis/study/study_table.h"
+#include "analysis/study/study_traces.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/segments.h"
 #include "analysis/trace/trace_size.h"
@@ -47,7 +50,11 @@ std::string quoted(const std::string& text) {
 /// The folder of the model that was evaluated. Throws WorkError where none is known.
 std::string model_folder(const Evaluation& evaluation, const KnownModels& known,
                          Progress& progress) {
-  const std::vector<std::string> offered = offered_models(known, evaluation.fingerprint, {});
+  // First where the study itself found the model.
+  const std::string own =
+      evaluation.study ? find_study_model(*evaluation.study).string() : std::string();
+  std::vector<std::string> offered = offered_models(known, evaluation.fingerprint, {});
+  if (!own.empty()) offered.insert(offered.begin(), own);
   for (const std::string& folder : offered) {
     progress.check();
     const bool same = evaluation.fingerprint.empty()
@@ -57,6 +64,30 @@ std::string model_folder(const Evaluation& evaluation, const KnownModels& known,
   }
   throw WorkError("the folder of model " + evaluation.model +
                   " is not known: capture a trace with that model once (Ctrl N), then click again");
+}
+
+/// What EvalCaseOptions::prompt holds: the same text for all policies of a prompt.
+std::string case_prompt(const Evaluation& evaluation, int row) {
+  const EvaluationRun& run = evaluation.runs[static_cast<std::size_t>(row)];
+  std::string prompt, dtype = evaluation.dtype, block = std::to_string(evaluation.block);
+  bool reads_again = !run.probe.empty();
+  if (evaluation.study) {
+    StudyResults results(evaluation.path);
+    const auto& item = evaluation.study->items[static_cast<std::size_t>(row)];
+    prompt = results.prompt(item.number).stored;
+    dtype = results.setting("dtype");
+    block = item.block_word + " " + std::to_string(item.block);
+    reads_again =
+        run.policy != kFullCache && has_trait(parse_policy(run.policy), &PolicyTraits::reads_probe);
+  } else if (run.prompt >= 0 && run.prompt < static_cast<int>(evaluation.prompts.size())) {
+    prompt = evaluation.prompts[static_cast<std::size_t>(run.prompt)];
+  } else {  // of an earlier version: made again from the row
+    prompt = fmt::format("{}: {} tokens, depth {}, sample {}", evaluation.path.string(), run.length,
+                         run.depth, run.sample);
+  }
+  return fmt::format("{}\n{}\n{}\n{}\n{}",
+                     evaluation.fingerprint.empty() ? evaluation.model : evaluation.fingerprint,
+                     dtype, block, reads_again ? "read again" : "read once", prompt);
 }
 
 /// The text generated after the prompt.
@@ -138,6 +169,7 @@ void CauseCard::choose(int run) {
                   job::EvalCaseOptions all = options;
                   all.folder = demo::traces_folder(cache) / "cases";
                   all.model = model_folder(*evaluation, known, progress);
+                  all.prompt = case_prompt(*evaluation, all.row);
                   const job::EvalCaseTraces traces = job::capture_eval_case(all, progress);
                   Case found;
                   found.model = all.model;
@@ -159,6 +191,7 @@ void CauseCard::draw_forecast(const PanelContext& c) {
                       job::EvalCaseOptions all = options;
                       all.folder = demo::traces_folder(cache) / "cases";
                       all.model = model_folder(*evaluation, known, progress);
+                      all.prompt = case_prompt(*evaluation, all.row);
                       return job::foresee_eval_case(all, progress);
                     });
   const auto known = forecast_.current();
@@ -247,7 +280,7 @@ void CauseCard::draw_runs(const PanelContext& c) {
       break;
     }
     ImGui::SameLine(c.px(kWidth - 96));
-    const bool this_one = chosen_ == static_cast<int>(i);
+    const bool this_one = chosen_ == static_cast<int>(i) && case_.error().empty();
     if (ImGui::SmallButton(this_one ? "Shown" : found ? "Open" : "Why?") && !this_one)
       choose(static_cast<int>(i));
     help_tooltip(c.fonts,
@@ -383,7 +416,7 @@ void CauseCard::draw_case(const PanelContext& c) {
     pointed_ = true;
     for (const std::string& line : finding->sentences()) {
       ImGui::Dummy({0, c.px(2)});
-      ImGui::TextWrapped("%s", line.c_str());
+      wrapped_text(line);
     }
   } else if (found->follows) {
     ImGui::TextDisabled("Following the needle…");

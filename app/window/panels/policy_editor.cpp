@@ -11,6 +11,7 @@
 #include "analysis/policy/outside_parts.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/published.h"
+#include "app/window/widgets/key_input.h"
 #include "app/window/widgets/marks.h"
 
 namespace kvloupe::window {
@@ -84,7 +85,7 @@ bool draw_value(const ParameterInfo& parameter, SpecValue& value, const WindowCo
       bool changed = false;
       if (ImGui::BeginCombo("##value", now.c_str())) {
         for (const std::string& word : parameter.words) {
-          if (ImGui::Selectable(word.c_str(), word == now) && word != now) {
+          if (list_line(word.c_str(), word == now) && word != now) {
             value = word;
             changed = true;
           }
@@ -197,7 +198,7 @@ bool PolicyEditor::draw_score(const Fonts& fonts, PolicySpec& policy, PolicySpec
     ImGui::TextDisabled("as their authors ran them");
     for (const PublishedPolicy& published : published_policies()) {
       const PolicySpec wanted = parse_policy(published.spec);
-      if (ImGui::Selectable(published.method.c_str(), wanted == policy) && !(wanted == policy)) {
+      if (list_line(published.method.c_str(), wanted == policy) && !(wanted == policy)) {
         policy = wanted;
         changed = apply(policy, spec);
       }
@@ -207,7 +208,7 @@ bool PolicyEditor::draw_score(const Fonts& fonts, PolicySpec& policy, PolicySpec
     ImGui::TextDisabled("plain scores");
     for (const PolicyEntry& entry : policy_catalog()) {
       if (entry.kind() != PartKind::score) continue;
-      if (ImGui::Selectable(entry.name.c_str(), entry.name == now) && entry.name != now) {
+      if (list_line(entry.name.c_str(), entry.name == now) && entry.name != now) {
         try {
           policy.parts.front() = default_part(entry);
           changed = apply(policy, spec);

@@ -23,6 +23,7 @@
 #include "app/window/state/panel_context.h"
 #include "app/window/state/policy_variants.h"
 #include "app/window/tiles/state_range.h"
+#include "app/window/widgets/key_input.h"
 #include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"
 
@@ -69,7 +70,7 @@ void draw_compression(const PanelContext& c) {
     for (const Compression one : {Compression::regular, Compression::context_only}) {
       const bool possible = accepts_compression(*trace, one);
       const auto flags = possible ? ImGuiSelectableFlags_None : ImGuiSelectableFlags_Disabled;
-      const bool chosen = ImGui::Selectable(name(one), one == now, flags);
+      const bool chosen = list_line(name(one), one == now, flags);
       if (!possible) help_tooltip(c.fonts, "The prompt begins with its question");
       if (!chosen) continue;
       c.state.compression.reset();
@@ -109,7 +110,7 @@ void draw_budget(const PanelContext& c, int prompt_length, int captured_block) {
     if (percent) {
       const double step = wanted < 2 ? 0.05 : wanted < 10 ? 0.5 : 1.0;
       const double rounded = std::max(step, std::round(wanted / step) * step);
-      c.state.budget = parse_budget(fmt::format("{:.4g}%", rounded));
+      c.state.budget = share_budget(rounded);
     } else {
       c.state.budget = Budget{std::max(1L, std::lround(wanted / 100.0 * prompt_length))};
     }
@@ -157,7 +158,7 @@ void draw_variants(const PanelContext& c) {
     for (const PolicyVariant& variant : variants) {
       const std::string title = variant.part + " · " + variant.where;
       const bool on = c.state.policy_b_on && c.state.policy_b.text() == variant.spec;
-      if (ImGui::Selectable(title.c_str(), on)) {
+      if (list_line(title.c_str(), on)) {
         c.state.policy_b = parse_policy(variant.spec);
         c.state.policy_b_on = true;
         c.state.token_colour = "difference";
@@ -200,7 +201,7 @@ void draw_terms(const PanelContext& c, const PolicySpec& policy, const Replay* r
   ImGui::PushFont(c.fonts.secondary);
   ImGui::PushStyleColor(ImGuiCol_Text, c.colours().secondary);
   const float top = ImGui::GetCursorPosY();
-  ImGui::TextWrapped("%s", terms_line(terms).c_str());
+  wrapped_text(terms_line(terms));
   ImGui::PopStyleColor();
   help_tooltip(c.fonts, help);
   // Two lines high, if there is room, so that the controls below do not move as the policy changes.

@@ -243,6 +243,8 @@ void draw_search(const PanelContext& c, TextPanel& panel, const TokenTable& tabl
       "##find", table.text.empty() ? "this trace has no text" : "text of the prompt or the answer",
       &search.query, ImGuiInputTextFlags_EnterReturnsTrue);
   search.keyboard_is_here(ImGui::IsItemActive());
+  if (search.selects_all(ImGui::IsItemActive()))
+    ImGui::GetInputTextState(ImGui::GetItemID())->SelectAll();
   help_tooltip(
       c.fonts,
       "Finds text in the prompt and in what was generated, in upper or lower case. A space "

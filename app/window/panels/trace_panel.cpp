@@ -14,6 +14,7 @@
 #include "app/window/panels/panels.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/tiles/tile.h"
+#include "app/window/widgets/key_input.h"
 #include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"
 
@@ -159,7 +160,7 @@ void draw_scale_choice(const PanelContext& c) {
     return;
   }
   for (const std::string& value : choice->values) {
-    if (ImGui::Selectable(value.c_str(), value == c.state.grid_scale)) c.state.grid_scale = value;
+    if (list_line(value.c_str(), value == c.state.grid_scale)) c.state.grid_scale = value;
   }
   ImGui::EndCombo();
 }
@@ -184,9 +185,9 @@ void draw_query_head(const PanelContext& c, const ModelInfo& model) {
   ImGui::SetNextItemWidth(-1);
   const std::string now = at.query_head < 0 ? "group mean" : std::to_string(at.query_head);
   if (ImGui::BeginCombo("##query", now.c_str())) {
-    if (ImGui::Selectable("group mean", at.query_head < 0)) at.query_head = -1;
+    if (list_line("group mean", at.query_head < 0)) at.query_head = -1;
     for (int q = at.head * group; q < (at.head + 1) * group; ++q) {
-      if (ImGui::Selectable(std::to_string(q).c_str(), q == at.query_head)) at.query_head = q;
+      if (list_line(std::to_string(q).c_str(), q == at.query_head)) at.query_head = q;
     }
     ImGui::EndCombo();
   }

@@ -45,11 +45,6 @@ bool stay_on_line(float width, float gap) {
   return false;
 }
 
-std::string in_folder(const fs::path& folder, const std::string& file) {
-  std::error_code error;
-  return ((folder.empty() ? fs::current_path(error) : folder) / file).string();
-}
-
 }  // namespace
 
 void CapturePanel::open_new(const PanelContext& c) {
@@ -62,8 +57,13 @@ void CapturePanel::open_new(const PanelContext& c) {
   search_.clear();
   fingerprint_.clear();
   if (options.model.empty()) options.model = last_model_;
-  if (options.model.empty()) options.model = demo_model_folder();
-  options.output = in_folder(fs::path(c.state.trace).parent_path(), "capture.h5");
+  options.output = proposed_place(c.state.trace, cache_, "capture.h5");
+  if (const TracePointer trace = c.results.trace()) {
+    trace_ = trace->path().string();
+    search();
+  } else if (options.model.empty()) {
+    options.model = demo_model_folder();
+  }
 }
 
 void CapturePanel::open_model(const PanelContext& c, const std::string& model) {
@@ -84,9 +84,9 @@ void CapturePanel::open_closed_loop(const PanelContext& c) {
       replay_compression(*trace, c.state.compression) == Compression::context_only;
   options.policy = c.state.policy_a.text();
   options.budget = std::to_string(c.state.budget.resolve(trace->run().prompt_length));
-  options.output = in_folder(trace->path().parent_path(), trace->path().stem().string() + "-" +
-                                                              file_word(options.policy) + "-" +
-                                                              options.budget + ".h5");
+  options.output = proposed_place(trace->path().string(), cache_,
+                                  trace->path().stem().string() + "-" + file_word(options.policy) +
+                                      "-" + options.budget + ".h5");
 }
 
 /// The open trace's tokens, and the known facts of their model.
@@ -127,8 +127,11 @@ void CapturePanel::follow_model() {
   if (const auto found = search_.current(); found && search_taken_ != search_.key()) {
     search_taken_ = search_.key();
     fingerprint_ = found->fingerprint;
-    // A trace that does not say which model made it leaves the folder of the last capture there.
-    if (!model_chosen_ && !fingerprint_.empty()) options.model = found->folder;
+    // A trace that does not say which model made it leaves the folder of the last capture there. A
+    // new prompt does, too, where the trace's model is not known.
+    const bool forced = options.prompt == CaptureOptions::Prompt::trace;
+    if (!model_chosen_ && !fingerprint_.empty() && (forced || !found->folder.empty()))
+      options.model = found->folder;
     if (!found->folder.empty()) models_.add(fingerprint_, found->folder);
   }
   const bool forced = options.prompt == CaptureOptions::Prompt::trace && !fingerprint_.empty();
@@ -166,6 +169,18 @@ std::string CapturePanel::forecast() const {
 double CapturePanel::fraction() const {
   const auto state = run_.current();
   return state ? state->fraction() : 0.0;
+}
+
+void CapturePanel::propose_length() {
+  constexpr int kAnswer = 16;
+  const std::string prompt =
+      fmt::format("{}\n{}", static_cast<int>(options.prompt),
+                  options.prompt == CaptureOptions::Prompt::text ? options.text : options.file);
+  if (asked_of_ == prompt) return;
+  asked_of_ = prompt;
+  const int length = asks_a_question(options) ? kAnswer : 0;
+  if (options.generate == proposed_length_) options.generate = length;
+  proposed_length_ = length;
 }
 
 void CapturePanel::start() {
@@ -286,7 +301,7 @@ void CapturePanel::draw_model(const PanelContext& c) {
     const std::string last = options.model.empty() ? last_model_ : options.model;
     for (const std::string& folder : offered_models(models_, fingerprint_, last)) {
       ImGui::PushID(folder.c_str());
-      if (ImGui::Selectable(model_title(folder).c_str(), folder == options.model)) {
+      if (list_line(model_title(folder).c_str(), folder == options.model)) {
         options.model = folder;
         model_chosen_ = true;
       }
@@ -359,8 +374,8 @@ void CapturePanel::draw_run(const PanelContext& c) {
   ImGui::ProgressBar(static_cast<float>(fraction()), {-1, c.px(8)}, "");
   ImGui::PopStyleColor();
   if (state) {
-    if (!state->size.empty()) ImGui::TextWrapped("%s", state->size.c_str());
-    for (const std::string& note : state->notes) ImGui::TextWrapped("%s", note.c_str());
+    if (!state->size.empty()) wrapped_text(state->size);
+    for (const std::string& note : state->notes) wrapped_text(note);
   }
 }
 
@@ -388,6 +403,7 @@ void CapturePanel::draw(const PanelContext& c) {
   follow(c);
   if (open_) {
     follow_model();
+    propose_length();
     foresee();
   }
   if (files_.draw(c.fonts, c.colours())) {

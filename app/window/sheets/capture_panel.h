@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <utility>
@@ -17,15 +18,16 @@ struct PanelContext;
 /// the trace opens when it is ready.
 class CapturePanel {
  public:
-  /// `models`, which folder holds which model, outlives this.
-  CapturePanel(const std::function<void()>& wake, KnownModels& models)
+  /// `models`, which folder holds which model, outlives this; `cache`: no traces go there.
+  CapturePanel(const std::function<void()>& wake, KnownModels& models, std::filesystem::path cache)
       : models_(models),
+        cache_(std::move(cache)),
         files_(wake),
         queue_(1, wake),
         model_queue_(1, wake),
         forecast_queue_(1, wake) {}
 
-  /// A new capture, with the full cache.
+  /// A new capture, with the full cache; of the open trace's model where that is known.
   void open_new(const PanelContext& context);
   /// The same, of this model.
   void open_model(const PanelContext& context, const std::string& model);
@@ -73,7 +75,13 @@ class CapturePanel {
   /// The line above the buttons while no capture runs, and whether it is an error.
   std::pair<std::string, bool> state_line() const;
 
+  /// An answer's length where the prompt asks, unless the user has chosen one.
+  void propose_length();
+
   KnownModels& models_;
+  std::filesystem::path cache_;
+  std::string asked_of_;  // the prompt that propose_length() looked at
+  int proposed_length_ = 0;
   bool open_ = false;
   bool appeared_ = false;
   bool cancelled_ = false;

@@ -15,6 +15,7 @@
 #include "app/window/state/panel_context.h"
 #include "app/window/state/preferences.h"
 #include "app/window/tiles/state_range.h"
+#include "app/window/widgets/key_input.h"
 #include "app/window/widgets/marks.h"
 
 namespace kvloupe::window {
@@ -137,11 +138,10 @@ void ExportPanel::write(const PanelContext& c, const Tile& tile) {
   open_ = false;
   const figure::FileOptions options = file_options(c);
   const figure::TextMetrics* fonts = &c.metrics;
-  written_.request(
-      c.results.quick(), fmt::format("{}#{}", path, ++exports_), [=](Progress&, const auto&) {
-        write_whole_file(path, figure::file_of(*info, *figure, format, options, *fonts));
-        return path;
-      });
+  written_.start(c.results.quick(), [=](Progress&) {
+    write_whole_file(path, figure::file_of(*info, *figure, format, options, *fonts));
+    return "Written: " + path;
+  });
 }
 
 void ExportPanel::copy_command(const PanelContext& c, const Tile& tile) {
@@ -163,7 +163,7 @@ void ExportPanel::draw_look(const PanelContext& c) {
   ImGui::SetNextItemWidth(-1);
   if (ImGui::BeginCombo("##size", kSizes[static_cast<std::size_t>(size_)].name)) {
     for (int i = 0; i < static_cast<int>(kSizes.size()); ++i) {
-      if (ImGui::Selectable(kSizes[static_cast<std::size_t>(i)].name, size_ == i)) size_ = i;
+      if (list_line(kSizes[static_cast<std::size_t>(i)].name, size_ == i)) size_ = i;
     }
     ImGui::EndCombo();
   }
@@ -187,8 +187,7 @@ void ExportPanel::draw_look(const PanelContext& c) {
   ImGui::SetNextItemWidth(c.px(112));
   if (ImGui::BeginCombo("##colours", std::string(amount_map_name(amounts_)).c_str())) {
     for (const figure::AmountMap map : kColours) {
-      if (ImGui::Selectable(std::string(amount_map_name(map)).c_str(), map == amounts_))
-        amounts_ = map;
+      if (list_line(std::string(amount_map_name(map)).c_str(), map == amounts_)) amounts_ = map;
     }
     ImGui::EndCombo();
   }
@@ -275,14 +274,7 @@ void ExportPanel::draw_preview(const PanelContext& c) {
 }
 
 void ExportPanel::draw(const PanelContext& c, const Tile& tile) {
-  if (const auto path = written_.current(); path && told_ != written_.key()) {
-    told_ = written_.key();
-    c.tell("Written: " + *path);
-  }
-  if (const std::string error = written_.error(); !error.empty() && told_ != written_.key()) {
-    told_ = written_.key();
-    c.fail(error);
-  }
+  written_.follow(c);
   if (!open_) return;
   request_preview(c, tile);
   const ImVec2 screen = ImGui::GetIO().DisplaySize;

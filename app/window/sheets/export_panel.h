@@ -4,6 +4,7 @@
 
 #include "app/export/figure_file.h"
 #include "app/job/computed.h"
+#include "app/window/state/written_files.h"
 #include "app/window/tiles/tile.h"
 
 namespace kvloupe::window {
@@ -49,15 +50,13 @@ class ExportPanel {
   bool legend_ = true;
   bool caption_ = false;
   std::string path_;
-  long exports_ = 0;
-  job::Computed<std::string> written_;
+  WrittenFiles written_;
   struct PreviewKey {
     request::FigureRequest figure;
     figure::FileOptions options;
     bool operator==(const PreviewKey&) const = default;
   };
   job::Computed<figure::Scene, PreviewKey> preview_;
-  std::string told_;
 };
 
 }  // namespace kvloupe::window

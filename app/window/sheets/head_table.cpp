@@ -15,6 +15,7 @@
 #include "app/session/view_catalog.h"
 #include "app/window/sheets/sheet_form.h"
 #include "app/window/state/panel_context.h"
+#include "app/window/widgets/key_input.h"
 #include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"
 
@@ -189,10 +190,10 @@ void HeadTable::draw_limit(const PanelContext& c) {
       limit.column < 0 ? "(all heads)"
                        : title_of(*columns_[static_cast<std::size_t>(limit.column)]->measure);
   if (ImGui::BeginCombo("##limited", now.c_str())) {
-    if (ImGui::Selectable("(all heads)", limit.column < 0)) limit.column = -1;
+    if (list_line("(all heads)", limit.column < 0)) limit.column = -1;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       const auto index = static_cast<int>(i);
-      if (ImGui::Selectable(title_of(*columns_[i]->measure).c_str(), index == limit.column))
+      if (list_line(title_of(*columns_[i]->measure).c_str(), index == limit.column))
         limit.column = index;
     }
     ImGui::EndCombo();
@@ -218,9 +219,9 @@ void HeadTable::draw_tools(const PanelContext& c) {
       const std::vector<std::string> shown = measures();
       const bool is_shown = std::find(shown.begin(), shown.end(), measure.name) != shown.end();
       const bool possible = is_shown || columns_.size() < kMostColumns;
-      if (ImGui::Selectable((title_of(measure) + "##" + measure.name).c_str(), is_shown,
-                            ImGuiSelectableFlags_DontClosePopups |
-                                (possible ? 0 : ImGuiSelectableFlags_Disabled)))
+      if (list_line((title_of(measure) + "##" + measure.name).c_str(), is_shown,
+                    ImGuiSelectableFlags_DontClosePopups |
+                        (possible ? 0 : ImGuiSelectableFlags_Disabled)))
         toggle_measure(measure.name);
       help_tooltip(c.fonts,
                    measure.help + (possible ? std::string()

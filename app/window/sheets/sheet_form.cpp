@@ -3,16 +3,30 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <system_error>
 
+#include "analysis/trace/kept_files.h"
 #include "app/window/widgets/marks.h"
 
 namespace kvloupe::window {
+
+namespace fs = std::filesystem;
 
 void form_field(const PanelContext& c, const char* text, float button) {
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("%s", text);
   ImGui::SameLine(c.px(kFormNames));
   ImGui::SetNextItemWidth(button > 0.0F ? -button - ImGui::GetStyle().ItemSpacing.x : -1.0F);
+}
+
+std::string proposed_place(const std::string& trace, const fs::path& cache,
+                           const std::string& file) {
+  std::error_code error;
+  const fs::path folder = fs::path(trace).parent_path();
+  const fs::path kept = fs::weakly_canonical(cache.empty() ? cache_folder() : cache, error);
+  const fs::path inside = fs::weakly_canonical(folder, error).lexically_relative(kept);
+  const bool hidden = !kept.empty() && !inside.empty() && *inside.begin() != "..";
+  return ((folder.empty() || hidden ? fs::current_path(error) : folder) / file).string();
 }
 
 void begin_sheet(const PanelContext& c, const char* id, const char* heading, float height,

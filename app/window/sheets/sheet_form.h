@@ -2,6 +2,7 @@
 // The common parts of sheets with a form: their place on the screen, and rows of a name and a
 // control.
 
+#include <filesystem>
 #include <initializer_list>
 #include <string>
 
@@ -13,6 +14,11 @@ inline constexpr float kFormNames = 96.0F;  // where controls begin
 
 /// A line's name, and its control to follow as wide as is left less `button` pixels.
 void form_field(const PanelContext& c, const char* text, float button = 0.0F);
+
+/// Where a new file of this name goes: beside the open trace, or into the current folder where that
+/// trace lies in the folder of kept files, which nobody looks into. `cache`: as of DemoPlaces.
+std::string proposed_place(const std::string& trace, const std::filesystem::path& cache,
+                           const std::string& file);
 
 /// Begins a sheet in the middle, with this heading; one that was `height` pixels high and would
 /// leave the screen begins higher, and scrolls where even that is not enough. `focus`: comes to the

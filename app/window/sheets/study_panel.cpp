@@ -6,6 +6,8 @@
 
 #include <filesystem>
 
+#include "analysis/policy/published.h"
+#include "analysis/trace/model_fingerprint.h"
 #include "app/window/sheets/sheet_form.h"
 #include "app/window/state/demo_job.h"
 #include "app/window/state/panel_context.h"
@@ -18,37 +20,72 @@ namespace kvloupe::window {
 namespace fs = std::filesystem;
 
 namespace {
-constexpr const char* kUsualPolicies = "keydiff, snapkv, h2o, tova, sink";
 // Texts as long as the usual ones above the buttons: their size is the room that is kept.
 constexpr const char* kLongSize =
     "100 traces × 10 policies × 10 budgets. Results that are there already are kept.";
 constexpr const char* kLongRun = "keydiff at 50%, document.h5: loss 0.0123";
 
-std::string in_folder(const fs::path& folder, const char* file) {
-  std::error_code error;
-  return ((folder.empty() ? fs::current_path(error) : folder) / file).string();
+/// The usual policies as their authors ran them, behind those in hand that are not among them.
+std::string usual_policies(const WorkspaceState& state) {
+  std::string policies;
+  const auto add = [&](const std::string& policy) {
+    if ((", " + policies + ",").find(", " + policy + ",") == std::string::npos)
+      policies += (policies.empty() ? "" : ", ") + policy;
+  };
+  add(state.policy_a.text());
+  if (state.policy_b_on) add(state.policy_b.text());
+  for (const char* part : {"keydiff", "snapkv", "h2o", "tova", "sink"}) add(published_spec(part));
+  return policies;
 }
 }  // namespace
 
-void StudyPanel::open_new(const PanelContext& c) {
+void StudyPanel::propose(std::string job::StudyOptions::*field, const std::string& value) {
+  if (options.*field == proposed_.*field) options.*field = value;
+  proposed_.*field = value;
+}
+
+void StudyPanel::open_new(const PanelContext& c, const std::string& last_model) {
   open_ = appeared_ = true;
   if (running()) return;
   problem_.clear();
   stopped_.clear();
-  const fs::path folder = fs::path(c.state.trace).parent_path();
-  if (options.traces.empty() && !c.state.trace.empty()) options.traces = in_folder(folder, "*.h5");
-  if (options.model.empty()) options.model = demo_model_folder();
-  if (options.results.empty()) options.results = in_folder(folder, "study.sqlite");
-  if (options.budgets.empty()) options.budgets = "10%, 25%, 50%";
-  if (!options.policies.empty()) return;
-  options.policies = kUsualPolicies;
-  // The policies in hand stand first, unless they are among the usual ones.
-  for (const std::string& own :
-       {c.state.policy_b_on ? c.state.policy_b.text() : std::string(), c.state.policy_a.text()}) {
-    const std::string all = ", " + options.policies + ",";
-    if (!own.empty() && all.find(", " + own + ",") == std::string::npos)
-      options.policies = own + ", " + options.policies;
+  const TracePointer trace = c.results.trace();
+  propose(&job::StudyOptions::results, proposed_place(c.state.trace, cache_, "study.sqlite"));
+  propose(&job::StudyOptions::budgets, "10%, 25%, 50%");
+  propose(&job::StudyOptions::policies, usual_policies(c.state));
+  propose(&job::StudyOptions::block, trace ? std::to_string(trace->run().block_size) : "128");
+  if (!trace) {
+    propose(&job::StudyOptions::model, last_model.empty() ? demo_model_folder() : last_model);
+    return;
   }
+  const std::string path = trace->path().string();
+  find_alike(path);
+  search_.request(model_queue_, fmt::format("{}#{}", path, ++searches_),
+                  [path, known = models_, last_model](Progress& progress, const auto&) {
+                    return find_model_of(path, known, last_model, progress);
+                  });
+}
+
+/// Looks for the traces that a study of this one can take.
+void StudyPanel::find_alike(const std::string& trace) {
+  alike_.request(
+      size_queue_, fmt::format("{}#{}", trace, ++searches_),
+      [trace](Progress& progress, const auto&) { return job::traces_alike(trace, progress); });
+}
+
+void StudyPanel::follow_search() {
+  if (const auto alike = alike_.current(); alike && alike_taken_ != alike_.key()) {
+    alike_taken_ = alike_.key();
+    propose(&job::StudyOptions::traces, *alike);
+  }
+  if (const auto found = search_.current(); found && taken_ != search_.key()) {
+    taken_ = search_.key();
+    // Not the demo model: prompts of another model would be answered by it without a word.
+    propose(&job::StudyOptions::model, found->folder);
+    if (!found->folder.empty()) models_.add(found->fingerprint, found->folder);
+  }
+  if (const auto made = fingerprint_.current(); made && !run_model_.empty())
+    models_.add(*made, std::exchange(run_model_, {}));
 }
 
 double StudyPanel::fraction() const {
@@ -59,7 +96,13 @@ double StudyPanel::fraction() const {
 void StudyPanel::start() {
   problem_.clear();
   stopped_.clear();
-  started_ = std::chrono::steady_clock::now();
+  if (options.in_model) {
+    run_model_ = options.model;
+    fingerprint_.request(model_queue_, fmt::format("{}#{}", run_model_, ++searches_),
+                         [folder = run_model_](Progress& progress, const auto&) {
+                           return model_fingerprint(folder, progress);
+                         });
+  }
   run_.request(queue_, fmt::format("{}#{}", options.results, ++runs_),
                [options = options](Progress& progress, const auto& publish) {
                  return job::run_study_program(options, progress, publish);
@@ -93,8 +136,8 @@ void StudyPanel::measure() {
   if (!study_problem(options).empty()) return size_.clear();
   size_.request(
       size_queue_,
-      fmt::format("{}\n{}\n{}\n{}\n{}", options.in_model, options.traces, options.prompts,
-                  options.policies, options.budgets),
+      fmt::format("{}{}\n{}\n{}\n{}\n{}\n{}", options.replays, options.in_model, options.traces,
+                  options.prompts, options.policies, options.budgets, options.block),
       [options = options](Progress&, const auto&) { return job::study_size(options); },
       std::chrono::milliseconds(400));
 }
@@ -102,7 +145,7 @@ void StudyPanel::measure() {
 std::string StudyPanel::time_left() const {
   const auto state = run_.current();
   if (!state || state->done <= state->done_before) return {};
-  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started_;
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - state->began;
   const double each = passed.count() / (state->done - state->done_before);
   const double left = each * (state->items - state->done - state->failed);
   return left < 90 ? fmt::format(" · about {:.0f} s left", left)
@@ -112,33 +155,41 @@ std::string StudyPanel::time_left() const {
 void StudyPanel::draw_form(const PanelContext& c) {
   const float browse = c.px(80);
   const auto place = [&](const char* name, const char* hint, std::string& text,
-                         FilePanel::Purpose purpose) {
+                         FilePanel::Purpose purpose, const char* help = "") {
     ImGui::PushID(name);
     form_field(c, name, browse);
     ImGui::InputTextWithHint("##place", hint, &text);
+    help_tooltip(c.fonts, help);
     ImGui::SameLine();
     if (ImGui::Button("Browse…", {browse, 0})) files_.open(purpose, text);
     ImGui::PopID();
   };
   form_field(c, "measure");
-  if (radio_button("replays of traces", !options.in_model, c.colours())) options.in_model = false;
+  checkbox("replays of traces", options.replays, c.colours());
   help_tooltip(
       c.fonts,
       "Each policy is replayed on each trace: how far it moves the model's output, by head. "
       "Seconds for each");
   ImGui::SameLine();
-  if (radio_button("answers of the model", options.in_model, c.colours())) options.in_model = true;
+  checkbox("answers of the model", options.in_model, c.colours());
   help_tooltip(c.fonts,
                "The model answers each prompt with each policy in its cache, in at most 16 tokens: "
                "whether the answer is right. Slower, and closer to what matters");
+  if (options.replays) {
+    place("traces",
+          search_.computing() || alike_.computing() ? "looking for traces like the open one …"
+                                                    : "files, or a pattern such as traces/*.h5",
+          options.traces, FilePanel::Purpose::open_trace);
+  }
   if (options.in_model) {
-    place("model", "GGUF file, or folder with config.json", options.model,
-          FilePanel::Purpose::open_model);
-    place("prompts", "JSON lines: input, and outputs that are right", options.prompts,
-          FilePanel::Purpose::open_prompts);
-  } else {
-    place("traces", "a file, or a pattern such as traces/*.h5", options.traces,
-          FilePanel::Purpose::open_trace);
+    place("model",
+          search_.computing() ? "looking for the model that made the open trace …"
+                              : "GGUF file, or folder with config.json",
+          options.model, FilePanel::Purpose::open_model);
+    place("prompts", "JSON lines: input, and outputs that are right; or a folder of texts",
+          options.prompts, FilePanel::Purpose::open_prompts,
+          "In each text of a folder a line @@needle, @@question or @@answer starts that part; each "
+          "line of the answer is right");
   }
   form_field(c, "policies");
   ImGui::PushFont(c.fonts.mono);
@@ -148,12 +199,13 @@ void StudyPanel::draw_form(const PanelContext& c) {
   form_field(c, "budgets");
   ImGui::InputText("##budgets", &options.budgets);
   help_tooltip(c.fonts, "Shares of the prompt, or entries, separated by commas");
-  form_field(c, "block");
+  form_field(c, "blocks");
   ImGui::SetNextItemWidth(c.px(128));
   ImGui::InputText("##block", &options.block);
-  help_tooltip(c.fonts,
-               "Prompt tokens between two evictions; all: one eviction after the prompt; "
-               "capture: as each trace was captured");
+  help_tooltip(
+      c.fonts,
+      "Prompt tokens between two evictions, one or several sizes separated by commas; all: "
+      "one eviction after the prompt; capture: as each trace was captured");
   form_field(c, "results");
   ImGui::InputText("##results", &options.results);
   help_tooltip(c.fonts,
@@ -211,9 +263,11 @@ void StudyPanel::draw_buttons(const PanelContext& c) {
 
 void StudyPanel::draw(const PanelContext& c) {
   follow(c);
+  follow_search();
   if (files_.draw(c.fonts, c.colours())) {
-    if (files_.purpose() == FilePanel::Purpose::open_trace) {  // a study is of many: all beside it
-      options.traces = (fs::path(files_.chosen()).parent_path() / "*.h5").string();
+    if (files_.purpose() == FilePanel::Purpose::open_trace) {  // a study is of many: all alike
+      options.traces = proposed_.traces;
+      find_alike(files_.chosen());
     } else if (files_.purpose() == FilePanel::Purpose::open_model) {
       const fs::path chosen = files_.chosen();
       options.model = (chosen.filename() == "config.json" ? chosen.parent_path() : chosen).string();

@@ -1,12 +1,14 @@
 #pragma once
 
-#include <chrono>
+#include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "app/job/computed.h"
 #include "app/job/study_job.h"
 #include "app/window/sheets/file_panel.h"
+#include "app/window/state/known_models.h"
 
 namespace kvloupe::window {
 
@@ -17,11 +19,18 @@ struct PanelContext;
 /// The results open when it is done; the same sheet goes on with a study that was stopped.
 class StudyPanel {
  public:
-  explicit StudyPanel(const std::function<void()>& wake)
-      : files_(wake), queue_(1, wake), size_queue_(1, wake) {}
+  /// `models`, which folder holds which model, outlives this; `cache`: no results go there.
+  StudyPanel(const std::function<void()>& wake, KnownModels& models, std::filesystem::path cache)
+      : models_(models),
+        cache_(std::move(cache)),
+        files_(wake),
+        queue_(1, wake),
+        model_queue_(1, wake),
+        size_queue_(1, wake) {}
 
-  /// Begins with the open trace's folder, and the policies in hand.
-  void open_new(const PanelContext& context);
+  /// Begins with the traces beside the open one that are like it, with its model, and with the
+  /// policies in hand; without a trace with the model used last. What the user has changed stays.
+  void open_new(const PanelContext& context, const std::string& last_model);
   bool is_open() const { return open_; }
   void close() { open_ = false; }
   /// Draws the sheet if it is open, and opens the results when they are written.
@@ -31,7 +40,9 @@ class StudyPanel {
   /// 0 to 1 while running.
   double fraction() const;
   /// Whether what the sheet says is still being worked out. A run is not: it may take hours.
-  bool busy() const { return open_ && ((!running() && size_.computing()) || files_.listing()); }
+  bool busy() const {
+    return open_ && (looking() || (!running() && size_.computing()) || files_.listing());
+  }
   void start();
   void cancel();
 
@@ -43,21 +54,33 @@ class StudyPanel {
   void draw_buttons(const PanelContext& context);
   void follow(const PanelContext& context);
   void measure();
+  bool looking() const { return alike_.computing() || search_.computing(); }
+  /// Takes a value into a field that the user has not changed.
+  void propose(std::string job::StudyOptions::*field, const std::string& value);
+  void find_alike(const std::string& trace);
+  void follow_search();
   std::string time_left() const;
 
   bool open_ = false;
   bool appeared_ = false;
   float height_ = 0.0F;  // of the sheet, when it was drawn last
-  long runs_ = 0;
-  std::string told_;     // the run whose end was told
-  std::string problem_;  // of the last run
-  std::string stopped_;  // what a cancelled run had done
-  std::chrono::steady_clock::time_point started_;
+  KnownModels& models_;
+  std::filesystem::path cache_;
+  long runs_ = 0, searches_ = 0;
+  job::StudyOptions proposed_;       // what the sheet has filled in
+  std::string taken_, alike_taken_;  // keys of the searches whose results were taken
+  std::string run_model_;            // of the last run
+  std::string told_;                 // the run whose end was told
+  std::string problem_;              // of the last run
+  std::string stopped_;              // what a cancelled run had done
   FilePanel files_;
   job::JobQueue queue_;
   job::Computed<job::StudyProgress> run_;
-  job::JobQueue size_queue_;         // separate, because a run may take long
-  job::Computed<std::string> size_;  // how many traces or prompts there are
+  job::JobQueue model_queue_, size_queue_;  // separate, because a run may take long
+  job::Computed<std::string> alike_;        // traces like the one chosen
+  job::Computed<ModelFound> search_;        // the model of the open trace
+  job::Computed<std::string> fingerprint_;  // of the last run's model
+  job::Computed<std::string> size_;         // how many traces or prompts there are
 };
 
 }  // namespace kvloupe::window

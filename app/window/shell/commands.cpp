@@ -61,12 +61,17 @@ constexpr KeyPress key(int code, unsigned modifiers = 0) {
           .shift = (modifiers & kShift) != 0,
           .repeats = (modifiers & kRepeats) != 0};
 }
-/// A character, on whatever key the layout has it. The system repeats it while held.
 /// The same, on the keypad too.
 constexpr KeyPress also(KeyPress press, int keypad) {
   press.also_key = keypad;
   return press;
 }
+/// The same, with Shift or without.
+constexpr KeyPress with_any_shift(KeyPress press) {
+  press.any_shift = true;
+  return press;
+}
+/// A character, on whatever key the layout has it. The system repeats it while held.
 constexpr KeyPress typed(char character) { return {.character = character}; }
 
 }  // namespace
@@ -246,9 +251,9 @@ std::span<const CommandRow> Workspace::commands() {
       {Command::lesson_close, "", "", "Lessons", {}, Needs::lesson,
        [](W& w) { w.lessons.close(); }, {Menu::lessons, 1, "Close the lesson"}},
 
-      {Command::open, "Ctrl O", "open a trace", "File", key(GLFW_KEY_O, kControl),
+      {Command::open, "Ctrl O", "open a trace, or results", "File", key(GLFW_KEY_O, kControl),
        Needs::nothing, [](W& w) { w.choose_file(FilePanel::Purpose::open_trace); },
-       {Menu::file, 0, "Open trace…"}},
+       {Menu::file, 0, "Open trace or results…"}},
       {Command::open_session, "Ctrl Shift O", "open a session", "File",
        key(GLFW_KEY_O, kControl | kShift), Needs::nothing,
        [](W& w) { w.choose_file(FilePanel::Purpose::open_session); },
@@ -283,7 +288,9 @@ std::span<const CommandRow> Workspace::commands() {
        {Menu::file, 0, "New capture…"}},
       {Command::new_study, "Ctrl Shift N", "compare policies on many traces or prompts", "File",
        key(GLFW_KEY_N, kControl | kShift), Needs::nothing,
-       [](W& w) { w.sheets.study_panel.open_new(w.context()); },
+       [](W& w) {
+         w.sheets.study_panel.open_new(w.context(), w.sheets.capture_panel.options.model);
+       },
        {Menu::file, 0, "New study…"}},
       {Command::demo, "Ctrl D", "open the demo", "File", key(GLFW_KEY_D, kControl),
        Needs::nothing, [](W& w) { w.start_page.open_demo(); },
@@ -358,7 +365,8 @@ std::span<const CommandRow> Workspace::commands() {
        {Menu::view, 4, "Colours", "", nullptr, nullptr,
         [](const W& w) { return ": " + std::string(amount_map_name(w.state.amounts)); }}},
       {Command::scale_up, "Ctrl +", "larger", "Window",
-       also(key(GLFW_KEY_EQUAL, kControl | kRepeats), GLFW_KEY_KP_ADD), Needs::nothing,
+       with_any_shift(also(key(GLFW_KEY_EQUAL, kControl | kRepeats), GLFW_KEY_KP_ADD)),
+       Needs::nothing,
        [](W& w) { scale_and_tell(w, kSizeStep); }, {Menu::view, 4, "Larger"}},
       {Command::scale_down, "Ctrl −", "smaller", "Window",
        also(key(GLFW_KEY_MINUS, kControl | kRepeats), GLFW_KEY_KP_SUBTRACT), Needs::nothing,
@@ -369,6 +377,9 @@ std::span<const CommandRow> Workspace::commands() {
       {Command::help, "F1", "show this sheet (or ?)", "Window",
        {.key = GLFW_KEY_F1, .also = '?'}, Needs::nothing,
        [](W& w) { w.sheets.help.toggle(); }, {Menu::help, 0, "Keys and mouse"}},
+      {Command::about, "", "", "Window", {}, Needs::nothing,
+       [](W& w) { w.tell_about(); },
+       {Menu::help, 1, "Version and documentation"}},
   };
   return kRows;
 }

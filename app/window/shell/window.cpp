@@ -20,6 +20,7 @@
 #include "app/window/shell/last_session.h"
 #include "app/window/shell/surface.h"
 #include "app/window/shell/workspace.h"
+#include "app/window/widgets/marks.h"
 
 namespace kvloupe::window {
 
@@ -55,15 +56,26 @@ struct Asked {
 Asked read_what_was_asked(const WindowOptions& options) {
   Asked asked;
   refuse_own_input(options.screenshot, {options.inputs.begin(), options.inputs.end()});
-  if (!options.session.empty()) asked.session = read_session(options.session);
+  std::string session;
+  const auto take = [](std::string& place, const std::string& input, const char* what) {
+    if (!place.empty())
+      throw UsageError(fmt::format("{} and {}: the window opens one {}; leave one of them out",
+                                   place, input, what));
+    place = input;
+  };
+  const auto take_session = [&](const std::string& input) {
+    take(session, input, "session");
+    asked.session = read_session(input);
+  };
+  if (!options.session.empty()) take_session(options.session);
   for (const std::string& input : options.inputs) {
     if (looks_like_evaluation(input)) {
+      take(asked.evaluation, input, "file of results");
       read_evaluation(input);  // throws where it is none after all
-      asked.evaluation = input;
     } else if (is_session_file(input)) {
-      asked.session = read_session(input);
+      take_session(input);
     } else if (holds_model(input)) {
-      asked.model = input;
+      take(asked.model, input, "model");
     } else {
       asked.traces.push_back(std::make_shared<const Trace>(input));
     }
@@ -126,9 +138,9 @@ void show_until_closed(Surface& surface, Workspace& workspace) {
       surface.wait(0.0);
       --frames_left;
     } else {
-      surface.wait(workspace.animating() ? kWhilePlaying
-                   : workspace.settled() ? kSleep
-                                         : kWhileComputing);
+      surface.wait(workspace.animating()                     ? kWhilePlaying
+                   : workspace.settled() && !tooltip_waits() ? kSleep
+                                                             : kWhileComputing);
       frames_left = kFramesPerEvent;
     }
     one_frame(surface, workspace);
@@ -151,8 +163,16 @@ int run_window(const WindowOptions& options) {
     host.set_title = [&surface](const std::string& title) { surface.set_title(title); };
   }
   Workspace workspace(host);
-  for (std::size_t i = 1; i < asked.traces.size(); ++i) workspace.results.keep(asked.traces[i]);
   const TracePointer first = asked.traces.empty() ? nullptr : asked.traces.front();
+  std::vector<std::string> aside;
+  for (std::size_t i = 1; i < asked.traces.size(); ++i) {
+    const Trace& other = *asked.traces[i];
+    workspace.results.keep(asked.traces[i]);
+    // The run of the shown tokens in the other loop is compared with it, and needs no word.
+    if (other.run().closed_loop() == first->run().closed_loop() ||
+        other.tokens().ids != first->tokens().ids)
+      aside.push_back(other.path().string());
+  }
   if (asked.session)
     workspace.restore(std::move(*asked.session), first);
   else if (first)
@@ -161,11 +181,14 @@ int run_window(const WindowOptions& options) {
   if (options.lesson) workspace.lessons.open(*options.lesson, options.lesson_traces);
   if (!asked.evaluation.empty()) workspace.results.open_evaluation(asked.evaluation);
   if (!asked.model.empty()) workspace.open(asked.model);
+  workspace.set_aside(aside);
   if (!options.problems.empty()) workspace.fail(in_all(options.problems));
   if (offscreen) return take_screenshot(surface, workspace, options.screenshot);
 
   surface.on_drop([&](const std::vector<std::string>& paths) {
-    if (!paths.empty()) workspace.open(paths.front());
+    if (paths.empty()) return;
+    workspace.open(paths.front());
+    workspace.set_aside({paths.begin() + 1, paths.end()});
   });
   try {
     show_until_closed(surface, workspace);

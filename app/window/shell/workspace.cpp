@@ -17,11 +17,13 @@
 #include "analysis/trace/shared_weights.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/overview_measures.h"
+#include "app/job/assets.h"
 #include "app/session/session.h"
 #include "app/window/panels/panels.h"
 #include "app/window/shell/presentation.h"
 #include "app/window/tiles/state_range.h"
 #include "app/window/widgets/key_input.h"
+#include "version.h"
 
 namespace kvloupe::window {
 
@@ -38,6 +40,13 @@ Workspace::Workspace(Host host)
       recent_(host_.recent_files) {
   fonts.metrics = &metrics;
   fonts.backend = &backend;
+  // What lists and tooltips show: formulas have letters that few fonts have.
+  for (const figure::OverviewMeasure& one : figure::overview_measures())
+    fonts.need(one.title() + one.help);
+  for (const figure::FigureInfo& one : figure::figure_catalog())
+    fonts.need(one.title + one.tooltip);
+  for (const PolicyEntry& one : policy_catalog())
+    fonts.need(one.summary + one.formula + one.source + one.differences);
   if (host_.preferences.empty()) return;
   preferences_ = read_preferences(host_.preferences);
   state.theme = preferences_.theme;
@@ -104,6 +113,27 @@ void Workspace::open(const std::string& path) {
   if (results.open_error().empty()) session_.reset();
   state.trace = path;
   results.open(path);
+}
+
+void Workspace::tell_about() {
+  const std::filesystem::path assets = job::assets_folder();
+  std::string docs = "kvloupe --help";
+  for (const auto& place : {assets / "../doc/kvloupe/docs", assets / "../docs"}) {
+    std::error_code error;
+    if (const auto found = std::filesystem::canonical(place, error); !error) docs = found.string();
+  }
+  ImGui::SetClipboardText(docs.c_str());
+  tell(fmt::format("kvloupe {}; documentation: {} (in the clipboard)", KVLOUPE_VERSION, docs));
+}
+
+void Workspace::set_aside(const std::vector<std::string>& paths) {
+  if (paths.empty()) return;
+  std::string names;
+  for (const std::string& path : paths) {
+    recent_.add(path);
+    names += (names.empty() ? "" : ", ") + std::filesystem::path(path).filename().string();
+  }
+  tell("The window shows one trace. Not shown, but in File, Open recent: " + names);
 }
 
 void Workspace::open_session(const std::string& path) { restore(read_session(path)); }
@@ -527,7 +557,7 @@ bool Workspace::sheet_has_keyboard() const {
 void Workspace::handle_keys() {
   for (Command command :
        pressed_commands({sheet_has_keyboard(), text_panel_.search.waits_for_keyboard(),
-                         stage_.keyboard_is_in_panel()})) {
+                         list_was_open_ || list_is_open(), stage_.keyboard_is_in_panel()})) {
     if (presenting_) command = find_command(command)->presenting.value_or(command);
     perform(command);
   }
@@ -632,6 +662,7 @@ void Workspace::frame() {
   history_.follow(state, ImGui::IsAnyItemActive());
   follow_preferences();
   backend.end_frame();
+  list_was_open_ = list_is_open();  // Esc closes a list before the next frame reads the keys
   if (!(state == before) || hover_ != hovered_ || text_panel_.search.waits_for_keyboard())
     frames_wanted_ = 2;
 }

@@ -24,8 +24,8 @@
 #include "app/window/sheets/help_sheet.h"
 #include "app/window/sheets/start_page.h"
 #include "app/window/sheets/study_panel.h"
-#include "app/window/state/layouts.h"
 #include "app/window/state/known_models.h"
+#include "app/window/state/layouts.h"
 #include "app/window/state/lesson_player.h"
 #include "app/window/state/policy_history.h"
 #include "app/window/state/preferences.h"
@@ -44,8 +44,8 @@ namespace kvloupe::window {
 struct Sheets {
   Sheets(const std::function<void()>& wake, KnownModels& models, const demo::DemoPlaces& demo)
       : file_panel(wake),
-        capture_panel(wake, models),
-        study_panel(wake),
+        capture_panel(wake, models, demo.cache),
+        study_panel(wake, models, demo.cache),
         cause_card(models, demo.cache, demo.program, wake),
         cache(demo.cache, wake) {}
 
@@ -83,6 +83,10 @@ class Workspace {
 
   /// Opens a trace (or, by its suffix .json, a session) in the background.
   void open(const std::string& path);
+  /// The version, and where the documentation is; that place goes into the clipboard, too.
+  void tell_about();
+  /// Puts files beside the one that is opened into the list of recent ones, and says so.
+  void set_aside(const std::vector<std::string>& paths);
   /// Throws FileError where the session cannot be read. The state stays as it was until the
   /// session's trace is there.
   void open_session(const std::string& path);
@@ -218,6 +222,7 @@ class Workspace {
   int frames_wanted_ = 2;
   FindingJob finding_;
   ReportJob report_;
+  bool list_was_open_ = false;   // in the frame before
   float notice_begin_ = 0.0F;    // pixels: behind the last menu
   bool jobs_wanted_ = false;     // the list of jobs opens with this frame
   bool finding_wanted_ = false;  // to copy it

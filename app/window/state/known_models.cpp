@@ -68,8 +68,6 @@ std::vector<std::string> KnownModels::folders_of(const std::string& fingerprint)
   return found;
 }
 
-namespace fs = std::filesystem;
-
 std::vector<std::string> offered_models(const KnownModels& known, const std::string& fingerprint,
                                         const std::string& last) {
   std::vector<std::string> folders;

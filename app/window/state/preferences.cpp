@@ -68,9 +68,10 @@ void take_shares(const Json& json, ChosenSizes& sizes) {
 void take(const Json& json, const char* field, ChosenSizes& sizes) {
   const auto it = json.find(field);
   if (it == json.end() || !it->is_object()) return;
-  take(*it, "left", sizes.left, 0.0, kMostChosenSize);
-  take(*it, "right", sizes.right, 0.0, kMostChosenSize);
-  take(*it, "bottom", sizes.bottom, 0.0, kMostChosenSize);
+  // Larger numbers are pixels of an earlier version.
+  take(*it, "left", sizes.left, 0.0, 1.0);
+  take(*it, "right", sizes.right, 0.0, 1.0);
+  take(*it, "bottom", sizes.bottom, 0.0, 1.0);
   take_shares(*it, sizes);
 }
 

@@ -39,8 +39,6 @@ void RecentFiles::add(const fs::path& file) {
   write_lines(list_, files_);
 }
 
-namespace fs = std::filesystem;
-
 std::vector<std::string> read_lines(const fs::path& file, std::uintmax_t most_bytes) {
   std::vector<std::string> lines;
   std::error_code error;

@@ -43,13 +43,11 @@ void ReportJob::start(const PanelContext& c, const std::string& path) {
   refuse_own_input(path, {results});
   report::ReportRequest request{asked_in_view(c.state), {path}};
   const figure::TextMetrics* fonts = &c.metrics;
-  written_.request(c.results.comparing(), fmt::format("{}#{}", path, ++reports_),
-                   [=](Progress& progress, const auto&) {
-                     write_whole_file(
-                         path, report::report_file(report::make_report(results, request, progress),
-                                                   path, *fonts));
-                     return "Written: " + path;
-                   });
+  written_.start(c.results.comparing(), [=](Progress& progress) {
+    write_whole_file(
+        path, report::report_file(report::make_report(results, request, progress), path, *fonts));
+    return "Written: " + path;
+  });
 }
 
 void ReportJob::start_table(const PanelContext& c, const std::string& path) {
@@ -61,33 +59,20 @@ void ReportJob::start_table(const PanelContext& c, const std::string& path) {
   HeadRequest request;
   request.budget = c.state.budget.text();
   const std::string own = c.state.policy_a.text();
-  written_.request(
-      c.results.comparing(), fmt::format("{}#{}", path, ++reports_),
-      [=](Progress&, const auto&) mutable {
-        require_one_model(results);
-        const StudyTable table = read_study_table(results);
-        const bool known = std::any_of(table.items.begin(), table.items.end(),
-                                       [&](const StudyResults::Item& item) {
-                                         return item.policy == own && item.task == kReplayTask;
-                                       });
-        if (known) request.policy = own;
-        const HeadAdvice advice = advise_heads(table, request);
-        write_whole_file(path, head_table_text(advice, path));
-        return path.ends_with(".json") ? "Written: " + path
-                                       : fmt::format("Written: {}. Use it with {}", path,
-                                                     head_table_spec(advice, path));
-      });
-}
-
-void ReportJob::follow(const PanelContext& c) {
-  if (told_ == written_.key()) return;
-  if (const auto said = written_.current()) {
-    told_ = written_.key();
-    c.tell(*said);
-  } else if (const std::string error = written_.error(); !error.empty()) {
-    told_ = written_.key();
-    c.fail(error);
-  }
+  written_.start(c.results.comparing(), [=](Progress&) mutable {
+    require_one_model(results);
+    const StudyTable table = read_study_table(results);
+    const bool known =
+        std::any_of(table.items.begin(), table.items.end(), [&](const StudyResults::Item& item) {
+          return item.policy == own && item.task == kReplayTask;
+        });
+    if (known) request.policy = own;
+    const HeadAdvice advice = advise_heads(table, request);
+    write_whole_file(path, head_table_text(advice, path));
+    return path.ends_with(".json")
+               ? "Written: " + path
+               : fmt::format("Written: {}. Use it with {}", path, head_table_spec(advice, path));
+  });
 }
 
 }  // namespace kvloupe::window

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "app/job/computed.h"
+#include "app/window/state/written_files.h"
 
 namespace kvloupe::window {
 
@@ -19,14 +19,12 @@ class ReportJob {
   /// Writes FILE.csv, .npy or .json: entries by head with the state's budget as their mean, for
   /// policy A where the study has it, else its first (kvloupe advise --heads). Throws as start().
   void start_table(const PanelContext& context, const std::string& path);
-  /// Says once that the file is written, or what went wrong. Call once per frame.
-  void follow(const PanelContext& context);
-  bool writing() const { return written_.computing(); }
+  /// Call once per frame.
+  void follow(const PanelContext& context) { written_.follow(context); }
+  bool writing() const { return written_.writing(); }
 
  private:
-  job::Computed<std::string> written_;  // what to say
-  std::string told_;                    // the key of what was said
-  long reports_ = 0;
+  WrittenFiles written_;
 };
 
 }  // namespace kvloupe::window

@@ -30,7 +30,8 @@ constexpr int kPanelFlags = ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoRes
 // Limits of the panels' sizes, in units or as a share of the window.
 constexpr float kLeastLeft = 160.0F, kLeastRight = 200.0F, kLeastBottom = 112.0F;
 constexpr float kMostOfWidth = 0.45F, kMostOfHeight = 0.8F;
-constexpr float kBorder = 6.0F;  // units: how near the pointer takes a border
+constexpr float kLow = 800.0F, kMostOfLow = 1.0F / 3;  // in a low window pictures come first
+constexpr float kBorder = 6.0F;                        // units: how near the pointer takes a border
 
 /// Sizes that leave enough room for the picture in a small window.
 StageSizes least_sizes(const PanelContext& c, float width, float height) {
@@ -97,16 +98,18 @@ StageSizes Stage::fitted_sizes(const PanelContext& c, std::span<const TileNeed> 
   sizes.bottom =
       std::max(sizes.bottom, std::min(sizes.bottom + std::floor(static_cast<double>(more)),
                                       std::floor(static_cast<double>(c.px(kMostUnasked)))));
-  const auto take = [&](double StageSizes::*size, double units, float low, float high) {
-    if (units <= 0.0) return;
-    const float wish = static_cast<float>(units) * c.fonts.scale();
+  const auto take = [&](double StageSizes::*size, double share, float low, float whole,
+                        float most) {
+    if (share <= 0.0) return;
+    const float wish = static_cast<float>(share) * whole, high = most * whole;
     sizes.*size =
         std::round(static_cast<double>(std::clamp(wish, c.px(low), std::max(c.px(low), high))));
     least.*size = std::min(least.*size, sizes.*size);
   };
-  take(&StageSizes::left, chosen.left, kLeastLeft, width * kMostOfWidth);
-  take(&StageSizes::right, chosen.right, kLeastRight, width * kMostOfWidth);
-  take(&StageSizes::bottom, chosen.bottom, kLeastBottom, height * kMostOfHeight);
+  take(&StageSizes::left, chosen.left, kLeastLeft, width, kMostOfWidth);
+  take(&StageSizes::right, chosen.right, kLeastRight, width, kMostOfWidth);
+  take(&StageSizes::bottom, chosen.bottom, kLeastBottom, height,
+       height < c.px(kLow) ? kMostOfLow : kMostOfHeight);
   // The one in hand gives way to the others.
   std::vector<double StageSizes::*> order = {&StageSizes::left, &StageSizes::right,
                                              &StageSizes::bottom};
@@ -122,7 +125,8 @@ StageSizes Stage::fitted_sizes(const PanelContext& c, std::span<const TileNeed> 
     const double size = dragged_.panel == Panel::left    ? sizes.left
                         : dragged_.panel == Panel::right ? sizes.right
                                                          : sizes.bottom;
-    chosen_size(chosen, dragged_.panel) = size / static_cast<double>(c.fonts.scale());
+    chosen_size(chosen, dragged_.panel) =
+        size / static_cast<double>(dragged_.panel == Panel::bottom ? height : width);
   }
   return sizes;
 }
@@ -143,7 +147,8 @@ void Stage::follow_drag(const PanelContext& c, float width, float top, float hei
   const float size = dragged_.panel == Panel::left    ? border
                      : dragged_.panel == Panel::right ? width - border
                                                       : top + height - border;
-  chosen_size(chosen, dragged_.panel) = static_cast<double>(std::max(1.0F, size) / c.fonts.scale());
+  chosen_size(chosen, dragged_.panel) = static_cast<double>(
+      std::clamp(size / (dragged_.panel == Panel::bottom ? height : width), 0.001F, 1.0F));
 }
 
 void Stage::draw_border(const PanelContext& c, Panel panel, const Area& area) {
@@ -190,7 +195,7 @@ void Stage::draw_border(const PanelContext& c, Panel panel, const Area& area) {
     dragged_ = {.panel = panel, .from = at, .offset = border - at};
     rows_ = drawn_rows_;
   } else if (pressed && !by_mouse) {
-    size_chosen = size_chosen > 0.0 ? 0.0 : kMostChosenSize;
+    size_chosen = size_chosen > 0.0 ? 0.0 : 1.0;
   }
 }
 

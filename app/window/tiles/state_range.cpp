@@ -1,8 +1,7 @@
 #include "app/window/tiles/state_range.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "analysis/error.h"
@@ -14,7 +13,12 @@ namespace kvloupe::window {
 
 Budget budget_of(int entries, int prompt_length, bool as_share) {
   if (!as_share) return Budget{static_cast<long>(entries)};
-  return parse_budget(fmt::format("{:.4g}%", 100.0 * entries / std::max(1, prompt_length)));
+  return share_budget(100.0 * entries / std::max(1, prompt_length));
+}
+
+Budget share_budget(double percent) {
+  const double scale = std::pow(10.0, 3.0 - std::floor(std::log10(percent)));
+  return Budget{Percent{std::round(percent * scale) / scale}};
 }
 
 bool accepts_compression(const Trace& trace, std::optional<Compression> compression) {

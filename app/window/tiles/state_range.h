@@ -18,6 +18,8 @@ struct StateRange {
 
 /// So many entries, as a share of the prompt to four digits or as a count.
 Budget budget_of(int entries, int prompt_length, bool as_share);
+/// A share of the prompt above 0, in percent, to four digits.
+Budget share_budget(double percent);
 
 /// Whether the trace can be replayed with this compression: a closed-loop trace only with its own,
 /// and none that stops at the question where the prompt begins with its question.

@@ -386,7 +386,7 @@ void Tile::take_picture(const PanelContext& context, const Look& look) {
     shown_ = scene_of_ = picture;
     return;
   }
-  // While one pans or zooms, the same.
+  // During a pan or a zoom only the drawing is repeated, with the same numbers.
   redrawn_.request(
       context.results.quick(), {picture, look},
       [picture, draw = draw_request(look, context.metrics)](Progress&, const auto&) {
@@ -402,9 +402,26 @@ void Tile::take_picture(const PanelContext& context, const Look& look) {
 }
 
 bool Tile::draw(TileState& tile, const TileContext& context, ImVec2 size, bool active) {
-  const float header = header_height(context.panel.fonts);
+  float header = header_height(context.panel.fonts);
   const ImVec2 corner = ImGui::GetCursorScreenPos();
+  follow_results(tile, context);
   draw_header(tile, context, size.x, active);
+  if (const auto shown = results_shown_.value(); shown && !results_shown_.key().empty()) {
+    // Which results: the panels beside may be of another model's trace.
+    constexpr double kTextSize = 13.0;
+    const PanelContext& c = context.panel;
+    const float padding = ImGui::GetStyle().FramePadding.x;
+    ImGui::SetCursorScreenPos({corner.x + padding, corner.y + header});
+    ImGui::PushFont(c.fonts.secondary);
+    ImGui::TextDisabled("%s",
+                        c.metrics
+                            .fit(shown->source, figure::Font::regular, kTextSize,
+                                 static_cast<double>((size.x - 2 * padding) / c.fonts.scale()))
+                            .c_str());
+    help_tooltip(c.fonts, shown->source);
+    ImGui::PopFont();
+    header += c.fonts.secondary->FontSize + c.px(4);
+  }
 
   ImGui::SetCursorScreenPos({corner.x, corner.y + header});
   draw_picture(tile, context, {size.x, size.y - header});
@@ -568,7 +585,7 @@ void Tile::go_on_dragging(TileState& tile, const TileContext& context, const fig
       break;
     case Drag::low_limit:
     case Drag::high_limit:
-      drag_limits(tile, scene, at);
+      drag_limits(tile, scene);
       break;
     case Drag::range: {
       const int to = token_at(*axes, at, context);
@@ -600,14 +617,13 @@ void Tile::choose_range(const TileContext& context, const figure::Scene& scene, 
   context.selection.last_token = std::max(range_from_, to);
 }
 
-void Tile::drag_limits(TileState& tile, const figure::Scene& scene, figure::Point at) {
+void Tile::drag_limits(TileState& tile, const figure::Scene& scene) {
   const figure::Axes* bar = colour_bar(scene);
   if (!bar || bar->plot.height <= 0) return;
   // The pointer carries the value that was under it: the bar is stretched, its other end stays.
   const figure::Axis& axis = bar->y;  // first at the top
   const double by = ImGui::GetIO().MouseDelta.y / scale_ / bar->plot.height;
   if (by == 0.0) return;
-  (void)at;
   double low = std::min(axis.first, axis.last);
   double high = std::max(axis.first, axis.last);
   const auto value = [&](double share) {  // 0: low, 1: high
@@ -662,11 +678,18 @@ void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scen
   list.AddLine(pixel(axes.plot.x, at.y), pixel(at.x, at.y), line);
 
   const figure::Point data = axes.to_data(at);
-  const auto text = [](const figure::Axis& axis, double value) {
+  const auto text = [](const figure::Axis& axis, double value) -> std::string {
+    using Meaning = figure::AxisMeaning;
     const auto cell = static_cast<std::size_t>(std::max(0.0, value));
     if (cell < axis.names.size()) return axis.names[cell];
-    return counts_cells(axis) ? count_text(static_cast<long>(std::floor(value)))
-                              : three_digits(value);
+    if (!counts_cells(axis)) return three_digits(value);
+    // Two bare numbers could be anything.
+    const char* what = axis.meaning == Meaning::token   ? "token "
+                       : axis.meaning == Meaning::step  ? "step "
+                       : axis.meaning == Meaning::layer ? "layer "
+                       : axis.meaning == Meaning::head  ? "head "
+                                                        : "";
+    return what + count_text(static_cast<long>(std::floor(value)));
   };
   std::string readout = text(axes.x, data.x) + ", " + text(axes.y, data.y);
   if (const auto target = scene.pick(at)) {

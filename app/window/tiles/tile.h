@@ -129,6 +129,7 @@ class Tile {
   /// The request that the state asks for; nullptr, and an error to show, if it is not possible.
   const request::FigureRequest* want(const TileState& tile, const TileContext& context,
                                      const request::FigureInputs& inputs);
+  void follow_results(const TileState& tile, const TileContext& context);
   void draw_header(TileState& tile, const TileContext& context, float width, bool active);
   /// Title and list of views.
   void draw_title(const TileState& tile, const TileContext& context, float width, bool active);
@@ -146,7 +147,7 @@ class Tile {
   void go_on_dragging(TileState& tile, const TileContext& context, const figure::Scene& scene,
                       figure::Point at);
   void choose_range(const TileContext& context, const figure::Scene& scene, figure::Point at);
-  void drag_limits(TileState& tile, const figure::Scene& scene, figure::Point at);
+  void drag_limits(TileState& tile, const figure::Scene& scene);
   void draw_marks(const TileContext& context, const figure::Scene& scene) const;
   void draw_cross_hair(const TileContext& context, const figure::Scene& scene, figure::Point at);
 
@@ -158,13 +159,19 @@ class Tile {
     bool operator==(const Redrawing&) const = default;
   };
   job::Computed<figure::Scene, Redrawing> redrawn_;
-  std::shared_ptr<const figure::Scene> scene_;  // shown
+  std::shared_ptr<const figure::Scene> scene_;   // shown
   std::shared_ptr<const DrawnFigure> scene_of_;  // what scene_ shows
   std::shared_ptr<const DrawnFigure> shown_;     // the same, where scene_ looks as it has to
   std::string error_;
   std::string readout_;
   std::string shown_view_;
   std::string shown_trace_;  // key of the trace that this shows; empty: of none
+  /// What the names chosen stand for in the results, and these in one line.
+  struct ResultsShown {
+    std::map<std::string, std::string> names;
+    std::string source;
+  };
+  job::Computed<ResultsShown> results_shown_;
   std::map<std::string, std::string> drafts_;  // choice → what is being typed, or is not a value
   std::vector<figure::Rect> header_items_;
   std::optional<figure::Rect> stop_button_;

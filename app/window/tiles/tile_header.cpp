@@ -14,6 +14,7 @@
 #include "app/figure/figures/of_study.h"
 #include "app/window/state/layouts.h"
 #include "app/window/tiles/tile.h"
+#include "app/window/widgets/key_input.h"
 #include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"
 
@@ -101,6 +102,8 @@ float choice_width(const figure::ChoiceInfo& choice) {
 
 /// Text of each choice that is being typed, or that is not a value. It stays until it is corrected.
 using Drafts = std::map<std::string, std::string>;
+/// What chosen names of things in the results stand for, as far as known.
+using Names = std::map<std::string, std::string>;
 
 /// One line about the error of a draft; empty without one.
 std::string fault(const figure::FigureInfo& view, const figure::ChoiceInfo& choice,
@@ -142,8 +145,11 @@ void draw_typed_choice(TileState& tile, const figure::FigureInfo& view,
 
 /// A name of something in the results: a list of those that the file has.
 void draw_name_choice(TileState& tile, const figure::FigureInfo& view,
-                      const figure::ChoiceInfo& choice, const TileContext& context) {
-  const std::string value = figure::choice(view, tile.choices, choice.name);
+                      const figure::ChoiceInfo& choice, const TileContext& context,
+                      const Names& names) {
+  const auto meant = names.find(choice.name);
+  const std::string value =
+      meant != names.end() ? meant->second : figure::choice(view, tile.choices, choice.name);
   ImGui::SetNextItemWidth(choice_width(choice));
   if (!ImGui::BeginCombo(("##" + choice.name).c_str(), value.c_str())) {
     help_tooltip(context.panel.fonts, value + "\n" + choice.tooltip);
@@ -151,7 +157,7 @@ void draw_name_choice(TileState& tile, const figure::FigureInfo& view,
   }
   const auto evaluation = context.panel.results.inputs(view).evaluation;
   for (const std::string& name : figure::names_in_study(view, tile.choices, evaluation, choice)) {
-    if (!ImGui::Selectable(name.c_str(), name == value)) continue;
+    if (!list_line(name.c_str(), name == value)) continue;
     tile.choices[choice.name] = name;
     tile.limits.reset();
   }
@@ -159,10 +165,10 @@ void draw_name_choice(TileState& tile, const figure::FigureInfo& view,
 }
 
 void draw_choice(TileState& tile, const figure::FigureInfo& view, const figure::ChoiceInfo& choice,
-                 const TileContext& context, Drafts& drafts) {
+                 const TileContext& context, Drafts& drafts, const Names& names) {
   const Fonts& fonts = context.panel.fonts;
   if (choice.kind == figure::ChoiceKind::name) {
-    draw_name_choice(tile, view, choice, context);
+    draw_name_choice(tile, view, choice, context, names);
     return;
   }
   if (figure::is_typed(choice)) {
@@ -173,7 +179,7 @@ void draw_choice(TileState& tile, const figure::FigureInfo& view, const figure::
   ImGui::SetNextItemWidth(choice_width(choice));
   if (ImGui::BeginCombo(("##" + choice.name).c_str(), value.c_str())) {
     for (const std::string& each : choice.values) {
-      if (ImGui::Selectable(each.c_str(), each == value)) {
+      if (list_line(each.c_str(), each == value)) {
         tile.choices[choice.name] = each;
         tile.limits.reset();
       }
@@ -217,7 +223,7 @@ void draw_evaluated_budget(const figure::FigureInfo& view, const TileContext& co
   ImGui::SetNextItemWidth(budget_width());
   if (ImGui::BeginCombo("##evaluated", ("budget " + now).c_str())) {
     for (const std::string& budget : evaluation->budgets()) {
-      if (!ImGui::Selectable(budget.c_str(), budget == now)) continue;
+      if (!list_line(budget.c_str(), budget == now)) continue;
       try {
         context.panel.state.budget = parse_entries_budget(budget);
       } catch (const UsageError& problem) {  // a results file may say anything
@@ -246,8 +252,7 @@ void draw_side(TileState& tile, const TileContext& context) {
   ImGui::PopStyleColor();
   if (open) {
     for (const PolicySide side : {PolicySide::both, PolicySide::a, PolicySide::b}) {
-      if (ImGui::Selectable(names[static_cast<std::size_t>(side)], side == tile.side))
-        tile.side = side;
+      if (list_line(names[static_cast<std::size_t>(side)], side == tile.side)) tile.side = side;
     }
     ImGui::EndCombo();
   } else {
@@ -295,7 +300,7 @@ struct Hidden {
 
 /// A button that opens it as a list, one control a line.
 void draw_more(TileState& tile, const figure::FigureInfo& view, const Hidden& hidden,
-               const TileContext& context, Drafts& drafts) {
+               const TileContext& context, Drafts& drafts, const Names& meant) {
   const WindowColours& colours = window_colours(context.panel.state.theme);
   const std::string first = first_control(tile, view, context);
   if (ImGui::Button("…")) ImGui::OpenPopup("##more");
@@ -326,13 +331,27 @@ void draw_more(TileState& tile, const figure::FigureInfo& view, const Hidden& hi
   for (const figure::ChoiceInfo& choice : hidden.choices) {
     draw_choice_title(choice, colours);
     begin_control();
-    draw_choice(tile, view, choice, context, drafts);
+    draw_choice(tile, view, choice, context, drafts, meant);
   }
   if (hidden.reset) draw_reset(tile, context.panel.fonts);
   ImGui::EndPopup();
 }
 
 }  // namespace
+
+void Tile::follow_results(const TileState& tile, const TileContext& context) {
+  const figure::FigureInfo* view = find_view(tile.view);
+  const auto evaluation =
+      view && view->needs.evaluation ? context.panel.results.inputs(*view).evaluation : nullptr;
+  if (!evaluation) return results_shown_.clear();
+  std::string key = evaluation->path.string() + "\n" + evaluation->identity + "\n" + tile.view;
+  for (const auto& [name, value] : tile.choices) key += "\n" + name + "=" + value;
+  results_shown_.request(context.panel.results.quick(), key,
+                         [view, evaluation, choices = tile.choices](Progress&, const auto&) {
+                           return ResultsShown{figure::names_meant(*view, choices, evaluation),
+                                               figure::results_text(*evaluation)};
+                         });
+}
 
 void Tile::draw_header(TileState& tile, const TileContext& context, float width, bool active) {
   const WindowColours& colours = window_colours(context.panel.state.theme);
@@ -346,6 +365,9 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
   const auto button = [&](const char* text) {
     return ImGui::CalcTextSize(text).x + 2 * ImGui::GetStyle().FramePadding.x + spacing;
   };
+
+  const auto shown = results_shown_.value();
+  const Names names = shown ? shown->names : Names();
 
   HeaderNeed need;
   need.title = static_cast<double>(title_width(
@@ -387,7 +409,7 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
     draw_choice_title(choice, colours);
     note_item();
     ImGui::SameLine();
-    draw_choice(tile, view, choice, context, drafts_);
+    draw_choice(tile, view, choice, context, drafts_, names);
     note_item();
   }
   if (layout.more) {
@@ -395,7 +417,7 @@ void Tile::draw_header(TileState& tile, const TileContext& context, float width,
     draw_more(tile, view,
               {need.side > 0.0 && !layout.side, need.reset > 0.0 && !layout.reset,
                choices.subspan(layout.choices)},
-              context, drafts_);
+              context, drafts_, names);
     note_item();
   }
   if (layout.reset) {

@@ -103,6 +103,7 @@ enum class Command {
   scale_down,
   scale_reset,
   help,
+  about,
 };
 
 /// A command works only when this is open. A picture belongs to a trace or an evaluation.
@@ -116,7 +117,8 @@ struct KeyPress {
   int also_key = 0;    // another GLFW code that does the same: on the keypad
   bool control = false;
   bool shift = false;
-  bool repeats = false;  // while held
+  bool any_shift = false;  // down or not: + is Shift = on many keyboards
+  bool repeats = false;    // while held
 };
 
 /// The menus of the bar in their order, and one inside another.

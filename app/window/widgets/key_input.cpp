@@ -1,9 +1,13 @@
 #include "app/window/widgets/key_input.h"
 
 #include <imgui.h>
+#include <imgui_internal.h>
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <string>
+#include <string_view>
 
 namespace kvloupe::window {
 
@@ -23,6 +27,7 @@ bool moves(int key) {
 
 /// Whether the keys of a command count with the present receiver of the keyboard.
 bool is_read(const CommandRow& row, const KeyTakers& takers, bool typing) {
+  if (takers.list && row.command != Command::help && row.command != Command::quit) return false;
   const bool cancels = row.command == Command::cancel;
   if (takers.sheet && !cancels && row.command != Command::help && row.command != Command::quit)
     return false;
@@ -35,13 +40,66 @@ bool is_read(const CommandRow& row, const KeyTakers& takers, bool typing) {
 
 }  // namespace
 
+bool list_is_open() {
+  return ImGui::IsPopupOpen("", ImGuiPopupFlags_AnyPopupId | ImGuiPopupFlags_AnyPopupLevel);
+}
+
+namespace {
+
+/// What was typed into the list that is open; one at a time is.
+struct TypedInList {
+  std::string text;
+  double at = 0.0;      // when its last letter came
+  int frame = 0;        // that has read the keyboard
+  bool wanted = false;  // a line that begins so has not been met since
+};
+
+bool begins_with(std::string_view label, std::string_view typed) {
+  const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
+  return label.size() >= typed.size() && std::equal(typed.begin(), typed.end(), label.begin(),
+                                                    [&](char b, char a) { return same(a, b); });
+}
+
+TypedInList& typed_in_list() {
+  static TypedInList typed;
+  constexpr double kPause = 1.0;  // seconds: then another word begins
+  if (typed.frame == ImGui::GetFrameCount()) return typed;
+  if (ImGui::IsWindowAppearing() || ImGui::GetTime() - typed.at > kPause) {
+    typed.text.clear();
+    typed.wanted = false;
+  }
+  typed.frame = ImGui::GetFrameCount();
+  for (const ImWchar character : ImGui::GetIO().InputQueueCharacters) {
+    if (character <= ' ' || character > '~') continue;
+    typed.text += static_cast<char>(std::tolower(character));
+    typed.at = ImGui::GetTime();
+    typed.wanted = true;
+  }
+  return typed;
+}
+
+}  // namespace
+
+bool list_line(const char* label, bool chosen, int flags) {
+  TypedInList& typed = typed_in_list();
+  const bool pressed = ImGui::Selectable(label, chosen, flags);
+  if (typed.wanted && (flags & ImGuiSelectableFlags_Disabled) == 0 &&
+      begins_with(label, typed.text)) {
+    typed.wanted = false;
+    ImGui::SetFocusID(ImGui::GetItemID(), ImGui::GetCurrentWindow());
+    ImGui::GetCurrentContext()->NavDisableHighlight = false;
+    ImGui::SetScrollHereY(0.5F);
+  }
+  return pressed;
+}
+
 bool went_down(int key, bool repeats) {
   return ImGui::IsKeyPressed(static_cast<ImGuiKey>(key), repeats);
 }
 
 std::vector<Command> pressed_commands(const KeyTakers& takers) {
   const ImGuiIO& io = ImGui::GetIO();
-  const bool typing = takers.field || io.WantTextInput || ImGui::IsAnyItemActive();
+  const bool typing = takers.field || takers.list || io.WantTextInput || ImGui::IsAnyItemActive();
   std::vector<Command> out;
   for (const CommandRow& row : commands()) {
     if (!is_read(row, takers, typing)) continue;
@@ -53,7 +111,8 @@ std::vector<Command> pressed_commands(const KeyTakers& takers) {
           out.push_back(row.command);
       }
     }
-    if (press.key != 0 && io.KeyCtrl == press.control && io.KeyShift == press.shift && !io.KeyAlt &&
+    const bool shift = io.KeyShift == press.shift || press.any_shift;
+    if (press.key != 0 && io.KeyCtrl == press.control && shift && !io.KeyAlt &&
         (went_down(press.key, press.repeats) ||
          (press.also_key != 0 && went_down(press.also_key, press.repeats)))) {
       out.push_back(row.command);

@@ -144,9 +144,31 @@ float control_column(const Fonts& fonts, float units) {
   return std::floor(std::min(units * fonts.scale(), 0.42F * ImGui::GetContentRegionMax().x));
 }
 
+std::string broken_at_spaces(const std::string& text, float width) {
+  const float space = ImGui::CalcTextSize(" ").x;
+  std::string lines;
+  float used = 0.0F;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find_first_of(" \n", at), text.size());
+    const float word = ImGui::CalcTextSize(text.c_str() + at, text.c_str() + end).x;
+    if (used > 0.0F && used + word > width && lines.back() == ' ') {
+      lines.back() = '\n';
+      used = 0.0F;
+    }
+    lines.append(text, at, end + 1 - at);
+    used = end < text.size() && text[end] == '\n' ? 0.0F : used + word + space;
+    at = end + 1;
+  }
+  return lines;
+}
+
+void wrapped_text(const std::string& text) {
+  ImGui::TextWrapped("%s", broken_at_spaces(text, ImGui::GetContentRegionAvail().x).c_str());
+}
+
 void wrapped_text(ImU32 colour, const std::string& text) {
   ImGui::PushStyleColor(ImGuiCol_Text, colour);
-  ImGui::TextWrapped("%s", text.c_str());
+  wrapped_text(text);
   ImGui::PopStyleColor();
 }
 
@@ -156,15 +178,56 @@ void text_in(ImFont* font, const std::string& text) {
   ImGui::PopFont();
 }
 
+namespace {
+
+constexpr double kTooltipRest = 0.4;  // seconds: a pointer on its way elsewhere opens none
+
+/// The control under the pointer.
+struct Pointed {
+  ImVec2 corner;
+  double since = 0.0;
+  int frame = -2;  // in which it was seen last
+  bool waits = false;
+} pointed;
+
+/// Below the control, where no neighbour on its line is covered; above where the screen ends.
+void place_tooltip(const std::string& lines, float width) {
+  const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
+  if (high.y - low.y > 3 * ImGui::GetFrameHeight()) return;  // a picture: at the pointer
+  const ImVec2 padding = ImGui::GetStyle().WindowPadding, screen = ImGui::GetIO().DisplaySize;
+  const ImVec2 text = ImGui::CalcTextSize(lines.c_str(), nullptr, false, width);
+  const ImVec2 size{text.x + 2 * padding.x, text.y + 2 * padding.y};
+  const float gap = padding.y / 2;
+  const bool below = high.y + gap + size.y <= screen.y;
+  const float x =
+      std::min(std::max(low.x, ImGui::GetIO().MousePos.x - size.x / 2), screen.x - size.x - gap);
+  ImGui::SetNextWindowPos(
+      {std::max(gap, x), below ? high.y + gap : std::max(gap, low.y - gap - size.y)});
+}
+
+}  // namespace
+
+bool tooltip_waits() { return pointed.waits && pointed.frame + 1 >= ImGui::GetFrameCount(); }
+
 void help_tooltip(const Fonts& fonts, const std::string& text) {
   if (text.empty() || !ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) return;
-  ImGui::BeginTooltip();
+  const ImVec2 corner = ImGui::GetItemRectMin();
+  const int frame = ImGui::GetFrameCount();
+  if (frame > pointed.frame + 1 || corner.x != pointed.corner.x || corner.y != pointed.corner.y)
+    pointed = {corner, ImGui::GetTime()};
+  pointed.frame = frame;
+  pointed.waits = ImGui::GetTime() - pointed.since < kTooltipRest;
+  if (pointed.waits) return;
   ImGui::PushFont(fonts.secondary);
-  ImGui::PushTextWrapPos(360.0F * fonts.scale());
-  ImGui::TextUnformatted(text.c_str());
+  const float width = 360.0F * fonts.scale();
+  const std::string lines = broken_at_spaces(text, width);
+  place_tooltip(lines, width + 1);
+  ImGui::BeginTooltip();
+  ImGui::PushTextWrapPos(ImGui::GetCursorPosX() + width + 1);  // a path longer than a line
+  ImGui::TextUnformatted(lines.c_str());
   ImGui::PopTextWrapPos();
-  ImGui::PopFont();
   ImGui::EndTooltip();
+  ImGui::PopFont();
 }
 
 }  // namespace kvloupe::window

@@ -52,12 +52,18 @@ bool radio_button(const char* label, bool on, const WindowColours& colours);
 /// narrow panel, so that the controls have room.
 float control_column(const Fonts& fonts, float units);
 
-/// Text of this colour, wrapped.
+/// The text with line ends in the place of spaces, so that no line is wider, in the present font.
+/// ImGui by itself also breaks a number behind its point.
+std::string broken_at_spaces(const std::string& text, float width);
+/// Text, wrapped; of this colour.
+void wrapped_text(const std::string& text);
 void wrapped_text(ImU32 colour, const std::string& text);
 /// A line in another font.
 void text_in(ImFont* font, const std::string& text);
 
-/// Shows `text`, wrapped, while the last item is hovered.
+/// Shows `text`, wrapped, while the pointer rests on the last item.
 void help_tooltip(const Fonts& fonts, const std::string& text);
+/// Whether one comes if the pointer stays where it is: a frame is needed soon.
+bool tooltip_waits();
 
 }  // namespace kvloupe::window

@@ -1,8 +1,10 @@
 #include "app/window/widgets/search_list.h"
 
+#include <imgui_internal.h>
 #include <imgui_stdlib.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <utility>
 
@@ -52,8 +54,11 @@ int place_of(const std::string& text, const std::string& word) {
 
 std::vector<int> search(std::span<const SearchItem> items, std::string_view query) {
   const std::vector<std::string> words = words_of(query);
-  std::vector<std::pair<int, int>> found;  // penalty, index
+  std::vector<std::array<int, 4>> found;  // group, cannot be chosen, penalty, index
+  int of_group = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
+    // Without a query the lines stand under the headings of their groups.
+    if (words.empty() && i > 0 && items[i].group != items[i - 1].group) ++of_group;
     const std::string title = lower(items[i].title);
     const std::string name = lower(items[i].name);
     const std::string group = lower(items[i].group);
@@ -66,13 +71,13 @@ std::vector<int> search(std::span<const SearchItem> items, std::string_view quer
                  : place_of(help, word) < kNowhere  ? 6
                                                     : kNowhere;
     }
-    if (penalty < kNowhere) found.emplace_back(penalty, static_cast<int>(i));
+    if (penalty < kNowhere)
+      found.push_back({of_group, items[i].why_not.empty() ? 0 : 1, penalty, static_cast<int>(i)});
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::sort(found.begin(), found.end());
   std::vector<int> order;
   order.reserve(found.size());
-  for (const auto& each : found) order.push_back(each.second);
+  for (const auto& each : found) order.push_back(each.back());
   return order;
 }
 
@@ -200,17 +205,25 @@ int SearchList::draw_lines(const Fonts& fonts, const WindowColours& colours,
     if (scroll_ && chosen_ == static_cast<int>(i) && !ImGui::IsItemVisible())
       ImGui::SetScrollHereY(0.5F);
     ImGui::SameLine(left + 16 * unit);
-    ImGui::TextUnformatted(item.title.c_str());
-    if (item.current) {
-      const ImVec2 low = ImGui::GetItemRectMin();
-      ImGui::GetWindowDrawList()->AddCircleFilled(
-          {low.x - 8 * unit, (low.y + ImGui::GetItemRectMax().y) / 2}, 3 * unit, colours.retained);
-    }
     const std::string right = item.keys.empty() && !query_.empty() ? item.group : item.keys;
+    ImGui::PushFont(fonts.secondary);
+    const float right_at =
+        ImGui::GetContentRegionMax().x - ImGui::CalcTextSize(right.c_str()).x - 8 * unit;
+    ImGui::PopFont();
+    const ImVec2 low = ImGui::GetCursorScreenPos();
+    const ImVec2 size = ImGui::CalcTextSize(item.title.c_str());
+    const float room = right_at - ImGui::GetCursorPosX() - 8 * unit;
+    const ImVec2 end{low.x + std::min(size.x, room), low.y + size.y};
+    ImGui::RenderTextEllipsis(ImGui::GetWindowDrawList(), low, end, end.x, end.x,
+                              item.title.c_str(), nullptr, nullptr);
+    ImGui::Dummy({end.x - low.x, size.y});
+    if (item.current) {
+      ImGui::GetWindowDrawList()->AddCircleFilled({low.x - 8 * unit, (low.y + end.y) / 2}, 3 * unit,
+                                                  colours.retained);
+    }
     if (!right.empty()) {
       ImGui::PushFont(fonts.secondary);
-      ImGui::SameLine(ImGui::GetContentRegionMax().x - ImGui::CalcTextSize(right.c_str()).x -
-                      8 * unit);
+      ImGui::SameLine(right_at);
       ImGui::TextDisabled("%s", right.c_str());
       ImGui::PopFont();
     }

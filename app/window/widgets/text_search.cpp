@@ -66,7 +66,7 @@ std::vector<TextHit> find_text(std::span<const std::string> texts, std::string_v
 }
 
 void TextSearch::open() {
-  open_ = true;
+  open_ = selects_ = true;
   take_keyboard();
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analysis/trace/segments.h"
@@ -29,7 +30,8 @@ std::vector<TextHit> find_text(std::span<const std::string> texts, std::string_v
 /// The search in the open text: the query, the hits, and the hit shown.
 class TextSearch {
  public:
-  /// Opens the field; an open one takes the keyboard again.
+  /// Opens the field; an open one takes the keyboard again. What stands in the field is selected:
+  /// the next text replaces it.
   void open();
   void close() { open_ = false; }
   bool is_open() const { return open_; }
@@ -38,6 +40,8 @@ class TextSearch {
   /// True once after that.
   bool takes_keyboard();
   void keyboard_is_here(bool here) { waits_ = waits_ && !here; }
+  /// True once after open(), when the field has the keyboard.
+  bool selects_all(bool here) { return here && std::exchange(selects_, false); }
   /// Whether typed characters already belong to the field, which gets the keyboard in a frame or
   /// two.
   bool waits_for_keyboard() const;
@@ -62,6 +66,7 @@ class TextSearch {
   bool open_ = false;
   bool focus_ = false;
   bool waits_ = false;
+  bool selects_ = false;
   int asked_in_ = 0;      // the frame
   std::string key_;       // of hits_
   std::string searched_;  // the query of hits_
