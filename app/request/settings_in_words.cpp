@@ -136,11 +136,12 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureI
       say("kept", reached_share(*input.policy_a) + " (set by the policy's threshold)");
     if (request.budget && !has_list(ChoiceKind::budgets) && (!own_budget || request.policy_b))
       say("budget", budget_in_words(trace, *request.budget, *request.policy_a));
-    if (needs.policies() && run.closed_loop() &&
-        (request.policy_a->text() != run.policy ||
+    if (needs.policies() && trace.run().closed_loop() &&
+        (request.policy_a->text() != trace.run().policy ||
          (request.budget &&
-          budget_entries(*request.budget, trace, *request.policy_a) != run.budget)))
-      say("states", fmt::format("of the run with {}, N = {}", run.policy, run.budget));
+          budget_entries(*request.budget, trace, *request.policy_a) != trace.run().budget)))
+      say("states",
+          fmt::format("of the run with {}, N = {}", trace.run().policy, trace.run().budget));
     if (needs.policies() && !figure::compresses_a_prefix(info)) {
       if (!has_list(ChoiceKind::blocks))
         say("block", std::to_string(replay_block(trace, request.block)));
