@@ -132,8 +132,8 @@ MeasureFamily asked_by(Asked asked) {
        .formula = "sum over all heads of all layers of their parts of the logit's change",
        .source = "ours, after CAOTE eq. 42",
        .better = Better::larger,
-       .one_value_for = OneValueFor::model,
        .any_origin = true,
+       .one_value_for = OneValueFor::model,
        .help = "First-order change of the next token's logit by the changes of all heads" + tail},
   };
   return family;

@@ -226,6 +226,7 @@ std::shared_ptr<const Replay> ReplayService::computed(const Trace& trace,
     return std::make_shared<const Replay>(kvloupe::replay(trace, rest, progress));
   std::set<int> layers;
   for (const HeadReplay& head : there) layers.insert(head.layer);
+  if (!there.empty()) rest.layers.clear();
   for (int layer = 0; !there.empty() && layer < trace.model().num_layers; ++layer) {
     if (!layers.contains(layer) && trace.attends(layer)) rest.layers.push_back(layer);
   }
