@@ -19,6 +19,14 @@ constexpr std::size_t kAnswers = 2;
 
 bool is_finite(double value) { return std::isfinite(value); }
 
+/// False for a measure of the full cache or of the trace alone.
+bool depends_on_policy(const std::string& measure) {
+  const Measure* known = find_measure(measure);
+  return known == nullptr ||
+         (known->family->scope != MeasureScope::trace && !known->family->of_full_cache &&
+          known->family->group != MeasureGroup::full_cache);
+}
+
 /// The smaller, the earlier.
 std::size_t rank_of(const StudyTable& study, std::size_t measure) {
   const std::string& name = study.measures[measure];
@@ -31,13 +39,6 @@ std::size_t rank_of(const StudyTable& study, std::size_t measure) {
   return kLast - (find_study_measure(name)->share ? 2 : 1);
 }
 }  // namespace
-
-bool depends_on_policy(std::string_view measure) {
-  const Measure* known = find_measure(measure);
-  return known == nullptr ||
-         (known->family->scope != MeasureScope::trace && !known->family->of_full_cache &&
-          known->family->group != MeasureGroup::full_cache);
-}
 
 bool compares_policies(const StudyTable& study, std::size_t measure) {
   const std::string& name = study.measures[measure];
