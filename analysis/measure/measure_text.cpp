@@ -60,12 +60,11 @@ std::string section(const MeasureFamily& family) {
 constexpr const char* kForetold = R"(
 ## Measures that foretell answers
 
-A replay does not run the model without the evicted entries. So how well do its measures foretell the answers of the running
-model? The table is from a study of SmolLM2-135M-Instruct (two kinds of prompts, eight policies at three budgets). It has
-Spearman's ρ, over policies and budgets, of a measure's mean and the share of answered prompts. The sign is chosen so that 1
-foretells perfectly; 0 is chance. Intervals and shares of pairs are in [results-real.md](results-real.md). Take measures of the
-answer's queries, and of the whole model first: means over heads of values that sinks dominate foretell little. To be certain, run the
-policy in the model.
+A replay does not run the model without the evicted entries. How well do its measures foretell the answers of the running
+model? The table has Spearman's ρ, over policies and budgets, of a measure's mean and the share of answered prompts, in a study
+of SmolLM2-135M-Instruct (two kinds of prompts, eight policies at three budgets). 1 foretells perfectly; 0 is chance. Intervals
+are in [results-real.md](results-real.md). Take measures of the answer's queries and of the whole model first. To be certain, run
+the policy in the model.
 )";
 
 std::string foretold_section() {

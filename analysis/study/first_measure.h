@@ -11,8 +11,8 @@ namespace kvloupe {
 /// The measures of the study that have values, in the order in which they tell most of the model's
 /// answers: answers found by runs in the model; `answer_residual_change` of replays; then the other
 /// measures that compare policies (compares_policies()), those of replays by how well they foretold
-/// a real model's answers (foretold_answers()), then shares, then the rest; at the end measures that
-/// compare no policies. Measures of the same place stand in the file's order.
+/// a real model's answers (foretold_answers()), then shares, then the rest; at the end measures
+/// that compare no policies. Measures of the same place stand in the file's order.
 std::vector<std::string> measures_in_order(const StudyTable& study);
 
 /// The first of measures_in_order(), and why, for a reader. Both empty: the study has no values.
