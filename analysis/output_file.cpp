@@ -130,10 +130,10 @@ void refuse_same_outputs(const std::vector<std::string>& outputs) {
   for (const std::string& output : outputs) {
     const std::optional<std::string> file = place_of_file(output);
     if (output.empty() || !file) continue;
-    std::error_code error;
-    const std::filesystem::path place = std::filesystem::weakly_canonical(*file, error);
-    const auto [found, fresh] =
-        places.emplace(error ? std::filesystem::path(*file) : place, output);
+    std::error_code error;  // a relative name of a file that is not there stays relative otherwise
+    const std::filesystem::path whole = std::filesystem::absolute(*file);
+    const std::filesystem::path place = std::filesystem::weakly_canonical(whole, error);
+    const auto [found, fresh] = places.emplace(error ? whole : place, output);
     if (fresh) continue;
     throw UsageError(fmt::format("{}: is given twice{}; give each output a file of its own", output,
                                  found->second == output ? "" : ", once as " + found->second));

@@ -42,8 +42,7 @@ MeasureFamily asked_by(Asked asked) {
       " Each query sees the entries that its head's cache holds when it comes, in an open loop: "
       "the entries kept so far and the tokens of its own block up to it. o and o' are the "
       "attention outputs of a query head for one query q, with the full cache and with these "
-      "entries. If a formula has a sum over a layer or the model, all its heads have the same "
-      "value, which is known only if the whole layer or model was replayed.";
+      "entries. A sum over a layer or the model is known only if all of it was replayed.";
   family.scope = MeasureScope::queries;
   family.on_request = true;
   family.asked = asked;
@@ -132,8 +131,8 @@ MeasureFamily asked_by(Asked asked) {
        .formula = "sum over all heads of all layers of their parts of the logit's change",
        .source = "ours, after CAOTE eq. 42",
        .better = Better::larger,
-       .one_value_for = OneValueFor::model,
        .any_origin = true,
+       .one_value_for = OneValueFor::model,
        .help = "First-order change of the next token's logit by the changes of all heads" + tail},
   };
   return family;

@@ -7,13 +7,6 @@
 
 namespace kvloupe {
 
-namespace {
-// Of single studies, too small for the list. In parentheses 95 % intervals.
-constexpr const char* kOfOtherModels =
-    " On Qwen2.5-Coder-0.5B: 0.77 (0.41 to 0.91; 8 prompts). On Gemma 3 270M it did no better than "
-    "chance: 0.02 (−0.36 to 0.51).";
-}  // namespace
-
 std::string foretold_text(std::string_view measure) {
   const std::vector<ForetoldAnswers>& all = foretold_answers();
   const auto found = std::find_if(
@@ -30,7 +23,7 @@ std::string foretold_text(std::string_view measure) {
       "How well it foretold the answers of SmolLM2-135M-Instruct, over {} policies and budgets: "
       "rank correlation{}{}{}; 1 would be perfect, 0 is chance (docs/results-real.md).",
       study.settings, needles, needles.empty() || things.empty() ? "" : ",", things);
-  if (measure == "answer_residual_change") text += kOfOtherModels;
+  if (measure == "answer_residual_change") text += kForetoldOnOtherModels;
   return text;
 }
 

@@ -50,7 +50,7 @@ enum class Summary { mean, last };
 
 /// Whether each head has a value of its own, or the heads of a layer, or all heads, have the same
 /// one. Only measures of single heads can rank heads.
-enum class OneValueFor { head, layer, model };
+enum class OneValueFor : unsigned char { head, layer, model };
 
 /// The description of one measure, and where its value is stored.
 struct MeasureInfo {
@@ -62,9 +62,9 @@ struct MeasureInfo {
   Better better = Better::neither;
   Summary summary = Summary::mean;
   bool share = false;  // lies between 0 and 1
-  OneValueFor one_value_for = OneValueFor::head;
   /// 0 means nothing: colour limits follow the values alone.
   bool any_origin = false;
+  OneValueFor one_value_for = OneValueFor::head;
   /// A measure that stands in brackets beside its value in the window's readouts. "": none.
   std::string beside = {};
   /// A share of the measure of this name: if the whole is known and this share is not, the whole is

@@ -111,8 +111,8 @@ MeasureFamily explained(MeasureFamily family) {
   for (MeasureInfo& info : family.measures) {
     if (info.one_value_for == OneValueFor::head) continue;
     info.help += info.one_value_for == OneValueFor::model
-                     ? " The same for all heads, so it ranks no heads."
-                     : " The same for all heads of the layer, so it ranks no heads.";
+                     ? " The same for all heads: it ranks none."
+                     : " The same for all heads of the layer: it ranks none.";
   }
   return family;
 }
@@ -132,34 +132,16 @@ const std::vector<MeasureFamily>& measure_catalog() { return catalog().read(); }
 void add_measures(MeasureFamily family) { catalog().add(explained(std::move(family))); }
 
 const char* group_title(MeasureGroup group) {
-  switch (group) {
-    case MeasureGroup::later:
-      return "What eviction changes for later queries";
-    case MeasureGroup::step:
-      return "What eviction changes for the step's last query";
-    case MeasureGroup::kept:
-      return "What is kept";
-    case MeasureGroup::scores:
-      return "Scores, keys and attention";
-    case MeasureGroup::full_cache:
-      break;
-  }
-  return "The head with the full cache";
+  constexpr const char* kTitles[] = {
+      "What eviction changes for later queries", "What eviction changes for the step's last query",
+      "What is kept", "Scores, keys and attention", "The head with the full cache"};
+  return kTitles[static_cast<int>(group)];
 }
 
 const char* scope_name(MeasureScope scope) {
-  switch (scope) {
-    case MeasureScope::query_head:
-      return "query head and step";
-    case MeasureScope::step:
-      return "head and step";
-    case MeasureScope::replay:
-    case MeasureScope::queries:
-      return "head and replay";
-    case MeasureScope::trace:
-      break;
-  }
-  return "head of the trace";
+  constexpr const char* kNames[] = {"query head and step", "head and step", "head and replay",
+                                    "head and replay", "head of the trace"};
+  return kNames[static_cast<int>(scope)];
 }
 
 const std::vector<Measure>& all_measures() {

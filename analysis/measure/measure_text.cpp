@@ -10,15 +10,7 @@
 namespace kvloupe {
 
 std::string better_text(Better better) {
-  switch (better) {
-    case Better::smaller:
-      return "smaller";
-    case Better::larger:
-      return "larger";
-    case Better::neither:
-      break;
-  }
-  return "";
+  return better == Better::smaller ? "smaller" : better == Better::larger ? "larger" : "";
 }
 
 namespace {
@@ -32,8 +24,7 @@ of `kvloupe replay --json`, its column in the CSV of `kvloupe sweep`, and its va
 
 The column of a sweep holds one number per head. For a measure with a value per step it is the mean over the
 steps from the first eviction on (without an eviction: the last step), or, if the last column says so, the
-value at the last step. For a measure with a value per query head it is the mean over the query heads. A measure that is not
-*by head* has one value for all heads of a layer or of the model, so it ranks no heads. Unknown
+value at the last step. For a measure with a value per query head it is the mean over the query heads. Unknown
 values do not count in these means. An unknown value is `null` in JSON and empty in CSV.
 
 Notation: A is the softmax row of one query over the whole captured prefix, A' the same over the retained
@@ -51,15 +42,14 @@ std::string section(const MeasureFamily& family) {
   }
   if (family.on_request) text += " Computed only on request.";
   if (!family.remark.empty()) text += " " + family.remark;
-  text += "\n\n| name | what it says | unit | formula | source | better | by head | in a sweep |\n";
-  text += "| --- | --- | --- | --- | --- | --- | --- | --- |\n";
+  text += "\n\n| name | what it says | unit | formula | source | better | in a sweep |\n";
+  text += "| --- | --- | --- | --- | --- | --- | --- |\n";
   for (const MeasureInfo& info : family.measures) {
     const bool of_step =
         family.scope == MeasureScope::query_head || family.scope == MeasureScope::step;
-    text += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} | {} |\n", info.name,
+    text += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} |\n", info.name,
                         table_cell("**" + info.title + ".** " + info.help), info.unit,
                         table_cell(info.formula), table_cell(info.source), better_text(info.better),
-                        info.one_value_for == OneValueFor::head ? "yes" : "no",
                         !of_step                        ? ""
                         : info.summary == Summary::last ? "last step"
                                                         : "mean");
@@ -70,12 +60,11 @@ std::string section(const MeasureFamily& family) {
 constexpr const char* kForetold = R"(
 ## Measures that foretell answers
 
-A replay does not run the model without the evicted entries. So how well do its measures foretell the answers of the running
-model? The table is from a study of SmolLM2-135M-Instruct (two kinds of prompts, eight policies at three budgets). It has
-Spearman's ρ, over policies and budgets, of a measure's mean and the share of answered prompts. The sign is chosen so that 1
-foretells perfectly; 0 is chance. Intervals and shares of pairs are in [results-real.md](results-real.md). Take measures of the
-answer's queries, and of the whole model first: means over heads of values that sinks dominate foretell little. To be certain, run the
-policy in the model.
+A replay does not run the model without the evicted entries. How well do its measures foretell the answers of the running
+model? The table has Spearman's ρ, over policies and budgets, of a measure's mean and the share of answered prompts, in a study
+of SmolLM2-135M-Instruct (two kinds of prompts, eight policies at three budgets). 1 foretells perfectly; 0 is chance. Intervals
+are in [results-real.md](results-real.md). Take measures of the answer's queries and of the whole model first. To be certain, run
+the policy in the model.
 )";
 
 std::string foretold_section() {
@@ -91,7 +80,7 @@ std::string foretold_section() {
     text +=
         fmt::format("| `{}` | {} | {} |\n", one.measure, number(one.needles), number(one.things));
   }
-  return text;
+  return text + "\n`answer_residual_change` on other models." + kForetoldOnOtherModels + "\n";
 }
 }  // namespace
 

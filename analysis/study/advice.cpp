@@ -32,13 +32,6 @@ struct LossOf {
   }
 };
 
-std::string names_of(const StudyTable& study) {
-  std::string names;
-  for (const std::string& name : study.measures)
-    names += (names.empty() ? "" : ", ") + in_one_line(name);
-  return names;
-}
-
 LossOf loss_of(const AdviceRequest& request) {
   const auto measure = find_study_measure(request.measure);
   if (!measure || measure->better == Better::neither) {
@@ -131,11 +124,7 @@ PolicyAdvice advise_policy(const MeasureTable& table, std::size_t policy,
     one.entries = entries[order[static_cast<std::size_t>(b)]];
     one.mean = std::accumulate(own.begin(), own.end(), 0.0) / static_cast<double>(own.size()) *
                loss.largest;
-    const bool counted = loss.share && std::all_of(own.begin(), own.end(), [](double value) {
-                           return value == 0.0 || value == 1.0;
-                         });
-    const MeanInterval interval =
-        counted ? mean_interval(own) : MeanInterval{0, kUnknown, kUnknown};
+    const MeanInterval interval = counted_share(own, loss.share);
     one.low = interval.low;
     one.high = interval.high;
     one.bound = mean_upper_bound(own, risk) * loss.largest;
@@ -176,20 +165,16 @@ Advice advise(const StudyTable& study, const AdviceRequest& request) {
   const int measure = study.measure(request.measure);
   if (measure < 0) {
     throw UsageError("advise: the study has no measure " + in_one_line(request.measure) +
-                     "; it has " + names_of(study));
+                     "; it has " +
+                     in_one_line(fmt::format("{}", fmt::join(study.measures, ", ")), 400));
   }
   const LossOf loss = loss_of(request);
   check_numbers(request, loss);
-  const std::vector<std::string> blocks = blocks_of(study, measure);
-  if (blocks.empty()) throw UsageError("advise: no value of " + request.measure + " is there yet");
-  if (!request.block.empty() &&
-      std::find(blocks.begin(), blocks.end(), request.block) == blocks.end()) {
-    throw UsageError(fmt::format("advise: the study has no block {}; it has {}",
-                                 in_one_line(request.block), fmt::join(blocks, ", ")));
-  }
+  if (blocks_of(study, measure).empty())
+    throw UsageError("advise: no value of " + request.measure + " is there yet");
   Advice advice;
   advice.measure = request.measure;
-  advice.block = request.block.empty() ? blocks.front() : request.block;
+  advice.block = block_of(study, measure, request.block);
   advice.loss = (loss.less_from_one ? "1 − " : "") + request.measure;
   if (loss.over_full) advice.loss += " less that of the full cache, at least 0";
   const MeasureTable table = measure_table(study, measure, advice.block);
@@ -211,23 +196,24 @@ Advice advise(const StudyTable& study, const AdviceRequest& request) {
   return advice;
 }
 
+MeanInterval counted_share(std::span<const double> values, bool share) {
+  const long hits = std::count(values.begin(), values.end(), 1.0);
+  const auto all = std::ssize(values);
+  if (share && all > 0 && hits + std::count(values.begin(), values.end(), 0.0) == all)
+    return wilson_share(hits, all);
+  return {std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(all), kUnknown,
+          kUnknown};
+}
+
 std::string left_out_text(const Advice& advice) {
-  constexpr std::size_t kMostNames = 4;
-  std::vector<std::string> policies;
-  for (const PolicyAdvice& one : advice.policies) {
-    if (one.prompts < advice.studied)
-      policies.push_back(
-          fmt::format("{} ({})", in_one_line(one.policy, 60), advice.studied - one.prompts));
-  }
-  if (policies.empty()) return {};
-  const std::size_t named = std::min(policies.size(), kMostNames);
+  long most = 0;
+  for (const PolicyAdvice& one : advice.policies)
+    most = std::max(most, advice.studied - one.prompts);
+  if (most == 0) return {};
   return fmt::format(
-      "Of the study's {} prompts, those without a value at every budget are left out: {}{}. Their "
-      "runs failed, are missing or have no value. If these prompts lose more than the others, a "
-      "promise may not hold.",
-      advice.studied,
-      fmt::join(policies.begin(), policies.begin() + static_cast<long>(named), ", "),
-      policies.size() > named ? fmt::format(" and {} more policies", policies.size() - named) : "");
+      "Up to {} of {} prompts are left out, because a run failed, is missing or has no value. If "
+      "these lose more than the others, a promise may not hold.",
+      most, advice.studied);
 }
 
 void require_enough_prompts(const Advice& advice, const AdviceRequest& request) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
+#include "analysis/study/intervals.h"
 #include "analysis/study/study_table.h"
 
 namespace kvloupe {
@@ -59,6 +61,10 @@ Advice advise(const StudyTable& study, const AdviceRequest& request);
 
 /// Throws UsageError where the prompts are too few for any promise, with how many it takes.
 void require_enough_prompts(const Advice& advice, const AdviceRequest& request);
+
+/// The mean, with Wilson's interval where it is a share and all values are 0 or 1; else an interval
+/// of NaN.
+MeanInterval counted_share(std::span<const double> values, bool share);
 
 /// How many prompts are left out, as runs that failed are, and why that matters; "": none.
 std::string left_out_text(const Advice& advice);

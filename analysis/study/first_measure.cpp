@@ -1,45 +1,44 @@
 #include "analysis/study/first_measure.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 
 #include "analysis/measure/foretold_answers.h"
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/one_line.h"
 #include "analysis/study/study_measures.h"
 
 namespace kvloupe {
 
 namespace {
-constexpr std::string_view kAnswers[] = {"answer_found", "needle_found"};
-constexpr std::string_view kBestOfReplays = "answer_residual_change";
+// Before all others: the answers, then the number of replays that foretold answers best.
+constexpr std::string_view kFirst[] = {"answer_found", "needle_found", "answer_residual_change"};
+constexpr std::size_t kAnswers = 2;
 
 bool is_finite(double value) { return std::isfinite(value); }
+
+/// False for a measure of the full cache or of the trace alone.
+bool depends_on_policy(const std::string& measure) {
+  const Measure* known = find_measure(measure);
+  return known == nullptr ||
+         (known->family->scope != MeasureScope::trace && !known->family->of_full_cache &&
+          known->family->group != MeasureGroup::full_cache);
+}
 
 /// The smaller, the earlier.
 std::size_t rank_of(const StudyTable& study, std::size_t measure) {
   const std::string& name = study.measures[measure];
   constexpr std::size_t kLast = 1'000'000;
   if (!compares_policies(study, measure)) return kLast;
-  const auto* const answers = std::find(std::begin(kAnswers), std::end(kAnswers), name);
-  if (answers != std::end(kAnswers)) return static_cast<std::size_t>(answers - kAnswers);
-  if (name == kBestOfReplays) return std::size(kAnswers);
-  const std::vector<ForetoldAnswers>& foretold = foretold_answers();
-  const auto found = std::find_if(foretold.begin(), foretold.end(),
-                                  [&](const ForetoldAnswers& one) { return one.measure == name; });
-  if (found != foretold.end())
-    return std::size(kAnswers) + 1 + static_cast<std::size_t>(found - foretold.begin());
+  std::vector<std::string_view> order(std::begin(kFirst), std::end(kFirst));
+  for (const ForetoldAnswers& one : foretold_answers()) order.push_back(one.measure);
+  const auto found = std::find(order.begin(), order.end(), name);
+  if (found != order.end()) return static_cast<std::size_t>(found - order.begin());
   return kLast - (find_study_measure(name)->share ? 2 : 1);
 }
 }  // namespace
-
-bool depends_on_policy(std::string_view measure) {
-  const Measure* known = find_measure(measure);
-  return known == nullptr ||
-         (known->family->scope != MeasureScope::trace && !known->family->of_full_cache &&
-          known->family->group != MeasureGroup::full_cache);
-}
 
 bool compares_policies(const StudyTable& study, std::size_t measure) {
   const std::string& name = study.measures[measure];
@@ -72,14 +71,14 @@ FirstMeasure first_measure(const StudyTable& study) {
   const std::vector<std::string> names = measures_in_order(study);
   if (names.empty()) return {};
   const std::string& name = names.front();
-  if (std::find(std::begin(kAnswers), std::end(kAnswers), name) != std::end(kAnswers))
+  if (std::find(kFirst, kFirst + kAnswers, name) != kFirst + kAnswers)
     return {name, "It counts the model's own answers with each policy in the cache."};
-  std::string why = "The study does not have the model's answers under every policy";
-  if (name != kBestOfReplays) why += ", nor answer_residual_change";
   const std::string foretold = foretold_text(name);
-  why += foretold.empty() ? ". Whether " + in_one_line(name) + " foretells answers is not known."
-                          : ". " + foretold;
-  return {name, why};
+  return {name,
+          fmt::format("The study does not have the model's answers under every policy{}. {}",
+                      name == kFirst[kAnswers] ? "" : ", nor answer_residual_change",
+                      foretold.empty() ? "Whether this measure foretells answers is not known."
+                                       : foretold)};
 }
 
 }  // namespace kvloupe

@@ -2,7 +2,6 @@
 // Which measure of a study a reader sees where nobody chose one.
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "analysis/study/study_table.h"
@@ -16,8 +15,7 @@ namespace kvloupe {
 /// that compare no policies. Measures of the same place stand in the file's order.
 std::vector<std::string> measures_in_order(const StudyTable& study);
 
-/// The first of measures_in_order(), and in one sentence or more why it is the first; for a reader.
-/// Both empty: the study has no values.
+/// The first of measures_in_order(), and why, for a reader. Both empty: the study has no values.
 struct FirstMeasure {
   std::string name, why;
 };
@@ -26,8 +24,5 @@ FirstMeasure first_measure(const StudyTable& study);
 /// Whether more or less of a measure is better, the policy changes it, and every policy with items
 /// of it has a value. `measure`: its place in study.measures.
 bool compares_policies(const StudyTable& study, std::size_t measure);
-
-/// Whether the policy changes a measure; false for one of the full cache or of the trace alone.
-bool depends_on_policy(std::string_view measure);
 
 }  // namespace kvloupe

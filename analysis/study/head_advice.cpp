@@ -371,13 +371,7 @@ MeasureTable table_of(const StudyTable& study, const HeadRequest& request) {
         "advise --heads: {} is no loss of a head in a replay; losses by head in the study: {}",
         in_one_line(request.measure), measures_by_head(study)));
   }
-  const std::vector<std::string> blocks = blocks_of(study, measure);
-  if (!request.block.empty() &&
-      std::find(blocks.begin(), blocks.end(), request.block) == blocks.end()) {
-    throw UsageError(fmt::format("advise: the study has no block {}; it has {}",
-                                 in_one_line(request.block), fmt::join(blocks, ", ")));
-  }
-  return measure_table(study, measure, request.block.empty() ? blocks.front() : request.block);
+  return measure_table(study, measure, block_of(study, measure, request.block));
 }
 
 /// The budget in entries per head, the mean over the prompts.

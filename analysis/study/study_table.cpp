@@ -1,5 +1,8 @@
 #include "analysis/study/study_table.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -112,6 +115,15 @@ std::vector<std::string> blocks_of(const StudyTable& table, int measure) {
     if (has[i] != 0) places.of(table.items[i].block_word);
   }
   return blocks;
+}
+
+std::string block_of(const StudyTable& table, int measure, const std::string& asked) {
+  const std::vector<std::string> blocks = blocks_of(table, measure);
+  if (!asked.empty() && std::find(blocks.begin(), blocks.end(), asked) == blocks.end()) {
+    throw UsageError(fmt::format("the study has no block {}; it has {}", in_one_line(asked),
+                                 fmt::join(blocks, ", ")));
+  }
+  return asked.empty() ? blocks.front() : asked;
 }
 
 long prompts_of_task(const StudyTable& table, std::string_view task, const std::string& block) {

@@ -60,6 +60,8 @@ struct MeasureTable {
 
 /// The block sizes at which the study has items with this measure, as written.
 std::vector<std::string> blocks_of(const StudyTable& table, int measure);
+/// The one asked for, or the first where `asked` is empty. Throws UsageError for another one.
+std::string block_of(const StudyTable& table, int measure, const std::string& asked);
 MeasureTable measure_table(const StudyTable& table, int measure, const std::string& block);
 
 /// How many prompts have items of the task at this block size, done or not.

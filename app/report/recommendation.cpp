@@ -16,11 +16,7 @@ namespace {
 
 std::string name_of(const PolicyAdvice& one) { return in_one_line(one.policy, 200); }
 
-/// "0.333 [0.0615, 0.792]" of a share out of so many prompts, else "0.333".
-std::string mean_words(const BudgetRisk& at) {
-  return std::isfinite(at.low) ? fmt::format("{:.3g} [{:.3g}, {:.3g}]", at.mean, at.low, at.high)
-                               : fmt::format("{:.3g}", at.mean);
-}
+std::string mean_words(const BudgetRisk& at) { return with_interval({at.mean, at.low, at.high}); }
 
 std::string budget_words(const BudgetRisk& at) {
   const std::string budget = in_one_line(at.budget);
@@ -92,23 +88,21 @@ std::string least_promise(const Advice& advice, double largest) {
 std::vector<std::string> promised(const Advice& advice, const AdviceRequest& request, int place) {
   const PolicyAdvice& one = advice.policies[static_cast<std::size_t>(place)];
   const BudgetRisk& at = promised_at(one);
-  std::vector<std::string> names{name_of(one)}, others;  // that are promised the same budget
+  std::vector<std::string> ties{name_of(one)}, others;  // promised the same budget
   for (const PolicyAdvice& other : advice.policies) {
     if (&other == &one || other.promised < 0 || promised_at(other).budget != at.budget) continue;
-    names.push_back(name_of(other));
-    others.push_back(fmt::format("{} for {}", mean_words(promised_at(other)), names.back()));
+    (promised_at(other).bound == at.bound ? ties : others).push_back(name_of(other));
   }
+  const bool tie = ties.size() > 1;
   const std::string decision = fmt::format(
       "Use {} with a budget of {}: the expected loss ({}) on new prompts is then at most {:g}, and "
       "the risk that any promise of this report is wrong is at most {}.",
-      names.size() == 1
-          ? names.front()
-          : fmt::format("any of {} (they tie: each is promised this budget)", short_list(names, 4)),
-      budget_words(at), advice.loss, request.at_most, risk_words(advice, request));
+      tie ? "any of " + short_list(ties, 4) + " (they tie)" : ties.front(), budget_words(at),
+      advice.loss, request.at_most, risk_words(advice, request));
   std::string evidence = fmt::format(
-      "On the {} prompts with values at all budgets the mean loss {}is {}, and the bound of the "
+      "On the {} prompts with values at all budgets {} mean loss is {}, and the bound of the "
       "expected loss is {:.3g}; ",
-      one.prompts, names.size() == 1 ? "" : "of " + names.front() + " ", mean_words(at), at.bound);
+      one.prompts, tie ? "their" : "its", mean_words(at), at.bound);
   if (one.promised == 0) {
     evidence += "smaller budgets were not tested";
   } else {
@@ -117,9 +111,10 @@ std::vector<std::string> promised(const Advice& advice, const AdviceRequest& req
                             short_budget(below), below.bound);
   }
   if (!others.empty()) {
-    evidence +=
-        fmt::format("; the mean loss is {}, and this study does not say which of them is best",
-                    short_list(others, 3));
+    evidence += fmt::format(
+        "; the same budget is promised with {} as well, and this study does not say which of them "
+        "is best",
+        short_list(others, 3));
   }
   return {decision, evidence + "."};
 }

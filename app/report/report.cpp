@@ -45,26 +45,13 @@ constexpr std::size_t kMostForetelling = 4;  // measures of replays
 constexpr const char* kHeadLosses[] = {"answer_logit_part", "answer_residual_part"};
 constexpr std::size_t kLongestName = 60;  // bytes of a policy in a table
 
-/// "0.667 [0.208, 0.939]"; the mean alone where nothing is known of its interval.
-std::string with_interval(const MeanInterval& one) {
-  if (!std::isfinite(one.low)) return format_number(one.mean);
-  return fmt::format("{} [{}, {}]", format_number(one.mean), format_number(one.low),
-                     format_number(one.high));
-}
-
-/// The finite values, and their mean with Wilson's interval where it is a share out of so many.
-struct Known {
-  std::vector<double> values;
-  MeanInterval mean;
+/// The known values' mean, with an interval if it is a share out of so many.
+struct Known : MeanInterval {
+  long count = 0;
 };
-Known known_of(std::vector<double> values, bool share) {
+Known known_mean(std::vector<double> values, bool share) {
   std::erase_if(values, [](double one) { return !std::isfinite(one); });
-  Known known{std::move(values), {}};
-  if (known.values.empty()) return known;
-  const bool counted = share && std::all_of(known.values.begin(), known.values.end(),
-                                            [](double one) { return one == 0.0 || one == 1.0; });
-  known.mean = counted ? mean_interval(known.values) : student_mean(known.values);
-  return known;
+  return {counted_share(values, share), std::ssize(values)};
 }
 
 void require_fit(const StudyTable& study) {
@@ -129,9 +116,9 @@ class Maker {
     const bool has_limit = asked().at_most > 0.0;
     const bool bounded = measure_.better != Better::neither &&
                          (measure_.share || measure_.better == Better::smaller);
-    if ((own_measure && !bounded) || (!measure_.share && !has_limit)) return;  // curves alone
-    if (!has_limit) {
-      asked().at_most = kUsualLimit;
+    const bool promises = (bounded || !own_measure) && (measure_.share || has_limit);
+    if (!has_limit) asked().at_most = kUsualLimit;
+    if (!has_limit && promises) {
       report_.cautions.push_back(fmt::format(
           "The limit was not chosen: the report takes {:g}. --at-most names the loss that you can "
           "accept.",
@@ -139,20 +126,18 @@ class Maker {
     }
     try {
       advice_ = advise(study(), asked());
+      no_promise_ = "give --at-most as well, the loss that you can accept";
     } catch (const UsageError& error) {
       constexpr std::string_view kPrefix = "advise: ";
-      std::string said = error.what();
-      if (said.starts_with(kPrefix)) said.erase(0, kPrefix.size());
-      throw UsageError("report: " + said);
+      no_promise_ = error.what();
+      if (no_promise_.starts_with(kPrefix)) no_promise_.erase(0, kPrefix.size());
+      if (promises) throw UsageError("report: " + no_promise_);
     }
+    if (!promises) advice_.reset();
   }
 
   void choose_block(const std::vector<std::string>& blocks) {
-    block_ = asked().block.empty() ? blocks.front() : asked().block;
-    if (std::find(blocks.begin(), blocks.end(), block_) == blocks.end()) {
-      throw UsageError(fmt::format("report: the study has no block {}; it has {}",
-                                   in_one_line(block_), fmt::join(blocks, ", ")));
-    }
+    block_ = block_of(study(), study().measure(asked().measure), asked().block);
     if (asked().block.empty() && blocks.size() > 1) {
       report_.cautions.push_back(
           fmt::format("The study has several block sizes ({}); this report shows the first. "
@@ -231,20 +216,7 @@ class Maker {
 
   /// Curves alone: there is no limit, or the measure has no direction.
   void recommend_nothing(bool replays) {
-    const std::string name = in_one_line(asked().measure);
-    std::string why;
-    if (measure_.better == Better::neither) {
-      why = fmt::format("nobody said which values of {} are better; --loss gives another measure",
-                        name);
-    } else if (measure_.better == Better::larger) {
-      why = fmt::format("{} has no largest value to lose from; --loss gives another measure", name);
-    } else {
-      why = fmt::format(
-          "{} has no upper limit, and a promise needs one; give --largest (larger losses count as "
-          "that) and --at-most (the loss that you can accept)",
-          name);
-    }
-    report_.recommendation.push_back("This report recommends no budget, because " + why + ".");
+    report_.recommendation.push_back("This report recommends no budget: " + no_promise_ + ".");
     if (const auto best = best_mean(); !best.empty()) report_.recommendation.push_back(best);
     report_.recommendation.push_back(fmt::format(
         "All numbers are for prompts drawn like these ({}), for this model{}, and not for other "
@@ -258,7 +230,7 @@ class Maker {
   /// A policy and a budget of a table, by their places.
   struct Setting {
     std::size_t policy = 0, budget = 0;
-    Known known;
+    Known mean;
   };
   /// Those with the best mean, several where they tie; none where the measure has no direction, or
   /// no value is known.
@@ -268,12 +240,11 @@ class Maker {
     const double sign = measure_.better == Better::larger ? 1.0 : -1.0;
     for (std::size_t p = 0; p < table_.policies.size(); ++p) {
       for (std::size_t b = 0; b < table_.budgets.size(); ++b) {
-        Known known = known_of(table_.row(p, b), measure_.share);
-        if (known.values.empty()) continue;
-        const double more =
-            best.empty() ? 1.0 : sign * (known.mean.mean - best.front().known.mean.mean);
+        const Known mean = known_mean(table_.row(p, b), measure_.share);
+        if (mean.count == 0) continue;
+        const double more = best.empty() ? 1.0 : sign * (mean.mean - best.front().mean.mean);
         if (more > 0.0) best.clear();
-        if (more >= 0.0) best.push_back({p, b, std::move(known)});
+        if (more >= 0.0) best.push_back({p, b, mean});
       }
     }
     return best;
@@ -286,11 +257,11 @@ class Maker {
     for (const Setting& one : best)
       names.push_back(fmt::format("{} at {}", in_one_line(table_.policies[one.policy], 200),
                                   figure::budget_text(in_one_line(table_.budgets[one.budget]))));
-    const Known& known = best.front().known;
+    const Known& mean = best.front().mean;
     return fmt::format("The {} mean of {} is {}, on {}, with {}{}.",
                        measure_.better == Better::larger ? "largest" : "smallest",
-                       in_one_line(asked().measure), with_interval(known.mean),
-                       figure::prompts_text(table_, std::ssize(known.values)), short_list(names, 3),
+                       in_one_line(asked().measure), with_interval(mean),
+                       figure::prompts_text(table_, mean.count), short_list(names, 3),
                        best.size() > 1 ? ", which tie" : "");
   }
 
@@ -299,18 +270,17 @@ class Maker {
     std::vector<double> losses = table_.full;
     if (measure_.better == Better::larger)
       for (double& one : losses) one = 1.0 - one;
-    const Known full = known_of(std::move(losses), measure_.share);
-    if (full.values.empty()) return;
-    const double loss = full.mean.mean;
-    full_loss_ = loss;
-    if (loss < 0.5 * asked().at_most) return;
+    const Known full = known_mean(std::move(losses), measure_.share);
+    if (full.count == 0) return;
+    full_loss_ = full;
+    if (full.mean < 0.5 * asked().at_most) return;
     report_.cautions.push_back(fmt::format(
         "The full cache itself has a mean loss of {} on {}{}. --over-full counts "
         "only what a prompt loses beside the full cache.",
-        with_interval(full.mean), figure::prompts_text(table_, std::ssize(full.values)),
-        loss >= asked().at_most - 1e-9 ? ", so no policy that does as well can stay within "
-                                         "the limit"
-                                       : ""));
+        with_interval(full), figure::prompts_text(table_, full.count),
+        full.mean >= asked().at_most - 1e-9 ? ", so no policy that does as well can stay within "
+                                              "the limit"
+                                            : ""));
   }
 
   // --- parts
@@ -460,86 +430,62 @@ class Maker {
           "none: not with these prompts and budgets; the row's numbers are those "
           "of the largest budget.");
     if (full_loss_)
-      table.notes.push_back(fmt::format("Mean loss of the full cache: {:.3g}.", *full_loss_));
+      table.notes.push_back("Mean loss of the full cache: " + with_interval(*full_loss_) + ".");
     return table;
   }
 
   /// How well the replays foretold these very answers, where the study has both.
   void add_foretelling() {
-    if (!facts_.has_replays || !facts_.has_runs) return;
-    std::string outcome = asked().measure;
-    if (measure_.task == kReplayTask) {
-      const std::vector<std::string> all = measures_in_order(study());
-      const auto run = std::find_if(all.begin(), all.end(), [](const std::string& name) {
-        return figure::described(name).task != kReplayTask;
-      });
-      if (run == all.end()) return;
-      outcome = *run;
-    }
-    std::vector<Foretelling> rows;
+    std::vector<std::string> runs = measures_in_order(study());
+    std::erase_if(runs, [](const auto& one) { return figure::described(one).task == kReplayTask; });
+    if (runs.empty() || !facts_.has_replays) return;
+    const std::string outcome = measure_.task != kReplayTask ? asked().measure : runs.front();
+    ReportTable table{
+        {"measure of the replays", "rank correlation [95 %]", "pairs in order [95 %]"},
+        {false, true, true},
+        {}};
     try {
-      rows = foretell(study(), outcome);
+      for (const Foretelling& row : foretell(study(), outcome)) {
+        if (table.rows.size() == kMostForetelling || !std::isfinite(row.settings.value)) break;
+        const auto cell = [](const Foretold& one) {
+          return fmt::format("{:.2f} [{:.2f}, {:.2f}]", one.value, one.low, one.high);
+        };
+        table.rows.push_back({row.measure, cell(row.settings), cell(row.pairs)});
+        table.notes = {
+            fmt::format("Beside {}, on {} prompts that the full cache answers, over {} policies "
+                        "and budgets. Rank "
+                        "correlation (Spearman’s ρ, of means over the prompts): 1 foretells, 0 is "
+                        "chance, and an "
+                        "interval with 0 tells nothing. Pairs of runs: 1 foretells, 0.5 is chance.",
+                        in_one_line(outcome), row.prompts, row.settings_count)};
+      }
     } catch (const UsageError&) {
       return;  // the replays are of other prompts
     }
-    ReportPart part{.title = "How well the replays foretold these runs"};
-    part.table = ReportTable{
-        {"measure of the replays", "rank correlation [95 %]", "right order of two runs"},
-        {false, true, true},
-        {}};
-    for (const Foretelling& row : rows) {
-      if (part.table->rows.size() == kMostForetelling) break;
-      if (!std::isfinite(row.settings.value)) continue;
-      const Foretold& pairs = row.pairs;
-      part.table->rows.push_back({row.measure,
-                                  fmt::format("{:.2f} [{:.2f}, {:.2f}]", row.settings.value,
-                                              row.settings.low, row.settings.high),
-                                  fmt::format("{:.0f} % [{:.0f}, {:.0f}]", 100 * pairs.value,
-                                              100 * pairs.low, 100 * pairs.high)});
-    }
-    if (part.table->rows.empty()) return;
-    part.table->notes.push_back(fmt::format(
-        "Of {}, over {} policies and budgets on {} prompts{}. Rank correlation (Spearman’s ρ): of "
-        "the "
-        "means over the prompts; 1 foretells, 0 is chance, an interval with 0 tells nothing. Right "
-        "order: 100 % foretells, 50 % is chance.",
-        in_one_line(outcome), rows.front().settings_count, rows.front().prompts,
-        rows.front().failed_prompts > 0
-            ? fmt::format(" ({} more, on which the full cache fails, do not count)",
-                          rows.front().failed_prompts)
-            : ""));
-    report_.parts.push_back(std::move(part));
+    if (!table.rows.empty())
+      report_.parts.push_back(
+          {.title = "How well the replays foretold these runs", .table = std::move(table)});
   }
 
   // --- heads
 
-  /// A measure by head that gives a head's loss: the one that found proofs best.
-  struct HeadMeasure {
-    std::string name, why;
-  };
-  std::optional<HeadMeasure> head_measure() const {
+  /// The measure by head that found proofs best, and why it was taken; none: no name.
+  FirstMeasure head_measure() const {
     std::vector<std::string> names(std::begin(kHeadLosses), std::end(kHeadLosses));
-    const std::vector<std::string> others = measures_in_order(study());
-    names.insert(names.end(), others.begin(), others.end());
-    for (const std::string& name : names) {
-      const int m = study().measure(name);
+    for (std::string& name : measures_in_order(study())) names.push_back(std::move(name));
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const int m = study().measure(names[i]);
       if (m < 0 || study().by_head[static_cast<std::size_t>(m)] == 0 ||
-          !compares_policies(study(), static_cast<std::size_t>(m)) || !of_heads(name))
+          !compares_policies(study(), static_cast<std::size_t>(m)) || !of_heads(names[i]))
         continue;
-      std::string why = fmt::format("Heads are ranked by {}", in_one_line(name));
-      if (std::find(std::begin(kHeadLosses), std::end(kHeadLosses), name) !=
-          std::end(kHeadLosses)) {
-        why +=
-            ", as in kvloupe follow: of a replay's numbers, this kind found the heads behind wrong "
-            "answers best (docs/follow.md).";
-      } else {
-        const std::string foretold = foretold_text(name);
-        why += ", because the study lacks answer_residual_part. " +
-               (foretold.empty() ? "Whether it foretells answers is not known." : foretold);
-      }
-      return HeadMeasure{name, why};
+      std::string why =
+          ", as in kvloupe follow: of a replay's numbers, this kind found the heads "
+          "behind wrong answers best (docs/follow.md).";
+      if (i >= std::size(kHeadLosses))
+        why = ", because the study lacks answer_residual_part. " + foretold_text(names[i]);
+      return {names[i], fmt::format("Heads are ranked by {}{}", in_one_line(names[i]), why)};
     }
-    return std::nullopt;
+    return {};
   }
 
   /// Some measures have values of layers only.
@@ -560,19 +506,19 @@ class Maker {
 
   void add_heads() {
     ReportPart part{.title = "Heads that matter"};
-    const std::optional<HeadMeasure> chosen = head_measure();
-    if (!chosen) {
+    const FirstMeasure chosen = head_measure();
+    if (chosen.name.empty()) {
       part.paragraphs.emplace_back(
           "These results have no loss of each head. A study of replays keeps them with \"reduce\": "
           "\"steps\" and a measure by head, such as answer_residual_part.");
       report_.parts.push_back(std::move(part));
       return;
     }
-    const StudyMeasure measure = figure::described(chosen->name);
-    const MeasureTable table = first_table(chosen->name);
+    const StudyMeasure measure = figure::described(chosen.name);
+    const MeasureTable table = first_table(chosen.name);
     const auto [policy, budget] = setting_for_heads(table);
     const HeadMeasureTable heads = head_table(study(), table, policy, budget);
-    part.paragraphs.push_back(chosen->why +
+    part.paragraphs.push_back(chosen.why +
                               " A head that loses much need not be one that breaks an answer: "
                               "kvloupe-capture rescue tests that in the model.");
     part.table = head_rows(table, heads, measure);
@@ -585,12 +531,12 @@ class Maker {
                     figure::prompts_text(table, static_cast<long>(table.prompts.size()))));
     figure::Choices choices{{"policy", table.policies[policy]}, {"budget", table.budgets[budget]}};
     if (!asked().block.empty() && table.block == asked().block) choices["block"] = table.block;
-    if (const std::string other = other_head_measure(chosen->name); !other.empty()) {
+    if (const std::string other = other_head_measure(chosen.name); !other.empty()) {
       choices["x"] = other;
-      choices["y"] = chosen->name;
+      choices["y"] = chosen.name;
       add_figure(part, "head-scatter", std::move(choices), "heads");
     } else {
-      choices["measure"] = chosen->name;
+      choices["measure"] = chosen.name;
       choices["prompts"] = "mean";
       add_figure(part, "study-heads", std::move(choices), "heads");
     }
@@ -660,7 +606,11 @@ class Maker {
     for (std::size_t i = 0; i < std::min(kTopHeads, rows.size()); ++i) {
       const Row& row = rows[i];
       result.rows.push_back(
-          {fmt::format("{}.{}", row.head.layer, row.head.head), with_interval(row.mean)});
+          {fmt::format("{}.{}", row.head.layer, row.head.head),
+           row.mean.count > 1
+               ? fmt::format("{} [{}, {}]", format_number(row.mean.mean),
+                             format_number(row.mean.low), format_number(row.mean.high))
+               : format_number(row.mean.mean)});
     }
     if (!means.empty()) {
       std::sort(means.begin(), means.end());
@@ -714,7 +664,8 @@ class Maker {
   std::string block_;
   MeasureTable table_;  // of the loss
   std::optional<Advice> advice_;
-  std::optional<double> full_loss_;
+  std::string no_promise_;  // why there is none
+  std::optional<MeanInterval> full_loss_;
   StudyFacts facts_;
   std::vector<std::string> rises_;
   std::vector<std::string> commands_;

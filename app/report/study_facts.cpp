@@ -225,6 +225,12 @@ std::string block_words(const std::string& block) {
   return "blocks of " + in_one_line(block) + " tokens";
 }
 
+std::string with_interval(const MeanInterval& one) {
+  return std::isfinite(one.low)
+             ? fmt::format("{:.3g} [{:.3g}, {:.3g}]", one.mean, one.low, one.high)
+             : fmt::format("{:.3g}", one.mean);
+}
+
 std::string short_list(const std::vector<std::string>& names, std::size_t most) {
   if (names.size() <= most) return fmt::format("{}", fmt::join(names, ", "));
   const std::vector<std::string> shown(names.begin(),

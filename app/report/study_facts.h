@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/progress.h"
+#include "analysis/study/intervals.h"
 #include "analysis/study/study_table.h"
 
 namespace kvloupe::report {
@@ -26,6 +27,9 @@ StudyFacts study_facts(const StudyTable& study, const MeasureTable& table, Progr
 
 /// "128 tokens at a time", "the whole prompt at once".
 std::string block_words(const std::string& block);
+
+/// "0.333 [0.0615, 0.792]"; the mean alone where its interval is not known.
+std::string with_interval(const MeanInterval& one);
 
 /// A list of at most `most` names, and how many more there are.
 std::string short_list(const std::vector<std::string>& names, std::size_t most);

@@ -96,6 +96,7 @@ TEST(OutputFile, TwoOutputsAreNeverOneFile) {
                                   (folder / "no/../out").string(), (folder / "link").string()})
     EXPECT_THROW(refuse_same_outputs({place, other, same}), UsageError) << same;
   EXPECT_THROW(refuse_same_outputs({"-", "-"}), UsageError);
+  EXPECT_THROW(refuse_same_outputs({"none.csv", "./none.csv"}), UsageError);
   EXPECT_NO_THROW(refuse_same_outputs({place, "", other, "", "-", "/dev/null", "/dev/null"}));
 }
 

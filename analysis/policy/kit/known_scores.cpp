@@ -1,8 +1,8 @@
 #include "analysis/policy/kit/known_scores.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <functional>
+#include <limits>
 
 namespace kvloupe {
 
@@ -43,33 +43,34 @@ KnownScores::Places KnownScores::once(int kind, int end, int places, const Make&
 
 std::vector<std::vector<int>> KnownScores::places_of_heads(int end, int places) const {
   return once(0, end, places, [&] {
-    struct Entry {
-      float score;
-      std::int32_t token;
-      std::int32_t layer, head;
-    };
-    std::vector<Entry> entries;
-    std::size_t most = 0;
-    for (int layer = 0; layer < layers(); ++layer) {
-      most += static_cast<std::size_t>(places) * static_cast<std::size_t>(heads(layer));
-      for (int head = 0; head < heads(layer); ++head) {
-        for (int token = first_seen_later(layer, end); token < end; ++token) {
-          entries.push_back({at(layer, head, token), token, layer, head});
-        }
+    std::vector<float> scores;  // of all heads; which is whose is asked again below
+    std::size_t left = 0;       // places
+    const auto for_entries = [&](int token, const auto& body) {
+      for (int layer = 0; layer < layers(); ++layer) {
+        if (token < first_seen_later(layer, end)) continue;
+        for (int head = 0; head < heads(layer); ++head) body(layer, head, at(layer, head, token));
       }
-    }
-    if (most < entries.size()) {
-      std::nth_element(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(most),
-                       entries.end(), [](const Entry& a, const Entry& b) {
-                         if (a.score != b.score) return a.score > b.score;
-                         if (a.token != b.token) return a.token > b.token;
-                         return a.layer != b.layer ? a.layer < b.layer : a.head < b.head;
-                       });
-      entries.resize(most);
+    };
+    for (int layer = 0; layer < layers(); ++layer)
+      left += static_cast<std::size_t>(places) * static_cast<std::size_t>(heads(layer));
+    for (int token = 0; token < end; ++token)
+      for_entries(token, [&](int, int, float score) { scores.push_back(score); });
+    float least = -std::numeric_limits<float>::infinity();  // scores above stay, equal ones while
+                                                            // places are left
+    if (left < scores.size()) {
+      const auto last = scores.begin() + static_cast<std::ptrdiff_t>(left);
+      std::nth_element(scores.begin(), last, scores.end(), std::greater<>());
+      least = *last;
+      left -= static_cast<std::size_t>(
+          std::count_if(scores.begin(), last, [&](float score) { return score > least; }));
     }
     Places counts = no_places();
-    for (const Entry& entry : entries) {
-      ++counts[static_cast<std::size_t>(entry.layer)][static_cast<std::size_t>(entry.head)];
+    for (int token = end - 1; token >= 0; --token) {
+      for_entries(token, [&](int layer, int head, float score) {
+        if (score < least || (score == least && left == 0)) return;
+        if (score == least) --left;
+        ++counts[static_cast<std::size_t>(layer)][static_cast<std::size_t>(head)];
+      });
     }
     return counts;
   });
