@@ -135,6 +135,12 @@ TEST_F(StudyFigures, AMeasureOfTheFullCacheIsNotTheFirstThatComparesPolicies) {
                 HasSubstr(described("perturbation_l1").title))
         << "chosen, " << name;
   }
+  // The window shows the names in place of "first".
+  const auto study = std::make_shared<const Evaluation>(read_evaluation(path_));
+  EXPECT_EQ(names_meant(find_figure("study-prompts"), {{"budget", "25%"}}, study),
+            (std::map<std::string, std::string>{
+                {"measure", "retained_mass"}, {"budget", "25%"}, {"block", "capture"}}));
+  EXPECT_EQ(results_text(*study), "study.sqlite · 8 traces · 16 prompts");
   // Where no measure differs, the first is shown.
   change("UPDATE replay_values SET value = 0.5");
   EXPECT_THAT(make("study-budget").figure->caption(),

@@ -209,14 +209,14 @@ void place_tooltip(const std::string& lines, float width) {
 
 bool tooltip_waits() { return pointed.waits && pointed.frame + 1 >= ImGui::GetFrameCount(); }
 
-void help_tooltip(const Fonts& fonts, const std::string& text) {
+void help_tooltip(const Fonts& fonts, const std::string& text, bool at_once) {
   if (text.empty() || !ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) return;
   const ImVec2 corner = ImGui::GetItemRectMin();
   const int frame = ImGui::GetFrameCount();
   if (frame > pointed.frame + 1 || corner.x != pointed.corner.x || corner.y != pointed.corner.y)
     pointed = {corner, ImGui::GetTime()};
   pointed.frame = frame;
-  pointed.waits = ImGui::GetTime() - pointed.since < kTooltipRest;
+  pointed.waits = !at_once && ImGui::GetTime() - pointed.since < kTooltipRest;
   if (pointed.waits) return;
   ImGui::PushFont(fonts.secondary);
   const float width = 360.0F * fonts.scale();
