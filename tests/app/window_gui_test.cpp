@@ -338,6 +338,37 @@ TEST_F(Window, WhatIsTypedInAnOpenListChoosesItsLineAndNothingElse) {
   EXPECT_FALSE(w().sheets.capture_panel.is_open());
 }
 
+TEST_F(Window, TextToFindIsReplacedWhereTheFieldOpensAgain) {
+  open_trace();
+  for (const char* text : {"drawer", "mail"}) {
+    driver().key(GLFW_KEY_F, true);
+    driver().frames(4);
+    driver().type(text);
+    driver().frames(2);
+    EXPECT_EQ(w().text_panel().search.query, text);
+  }
+}
+
+TEST_F(Window, ATooltipWaitsForARestAndLeavesTheButtonsOfASheetInSight) {
+  open_trace();
+  driver().key(GLFW_KEY_N, true, true);
+  driver().settle();
+  ASSERT_TRUE(driver().point_at("##study", {"##results"}));
+  const auto tooltip = [] {
+    const ImGuiWindow* window = ImGui::FindWindowByName("##Tooltip_00");
+    return window != nullptr && window->WasActive ? window->Rect() : ImRect();
+  };
+  const float y = ImGui::GetIO().MousePos.y;
+  driver().move(2, 700);
+  driver().frames(2);
+  driver().move(640, y);
+  driver().frames(3);
+  EXPECT_EQ(tooltip().GetHeight(), 0);
+  driver().frames(40);
+  EXPECT_GT(tooltip().GetHeight(), 0);
+  EXPECT_LT(tooltip().Max.y, y) << "above: the buttons are below";
+}
+
 TEST_F(Window, EveryLetterOfTheListsIsInTheFonts) {
   driver().frame();
   std::string texts;
