@@ -133,6 +133,9 @@ TEST_F(Borders, AreWhereTheyWereInTheNextWindow) {
   driver().resize(1600, 1000);
   driver().settle();
   EXPECT_EQ(bottom(), bottom_before) << "and the wish is not forgotten";
+  driver().resize(1280, 720);
+  driver().settle();
+  EXPECT_LE(area("##bottom").GetHeight(), 720.0F / 3) << "pictures come first in a low window";
 }
 
 TEST_F(Borders, StopWhereAPanelWouldFoldOrAViewCouldNotBeRead) {

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string>
 
+#include "app/job/eval_case_job.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::window {
@@ -46,6 +47,43 @@ TEST_F(CaptureJob, SaysWhatIsMissingOneThingAtATime) {
   o = options_;
   o.output = folder_.path().string();
   EXPECT_THAT(capture_problem(o), HasSubstr("is a folder"));
+}
+
+TEST_F(CaptureJob, ALengthIsProposedWhereThePromptAsks) {
+  EXPECT_FALSE(asks_a_question(options_));
+  for (const char* text : {"Once. Who?\n", "A\n@@question\nName it.\n"}) {
+    std::ofstream(options_.file) << text;
+    EXPECT_TRUE(asks_a_question(options_)) << text;
+  }
+  options_.prompt = CaptureOptions::Prompt::text;
+  options_.text = "Who? Nobody.";
+  EXPECT_FALSE(asks_a_question(options_));
+  options_.text = "Who?";
+  EXPECT_TRUE(asks_a_question(options_));
+}
+
+TEST(CaseTrace, IsNamedByModelPromptAndRunAlone) {
+  job::EvalCaseOptions one;
+  one.results = "/a/needle.json";
+  one.row = 1;
+  one.prompt = "ids 1 2 3";
+  one.policy = "sink";
+  one.budget = "20%";
+  one.model = "/m/small.gguf";
+  one.folder = "/cache";
+  // The same in every build: cached traces are found again.
+  EXPECT_EQ(job::case_trace(one, kFullCache), "/cache/small-full-3df26a1890793162.h5");
+  job::EvalCaseOptions other = one;
+  other.results = "/b/needle.json";
+  other.results_identity = "2";
+  other.row = 5;
+  EXPECT_EQ(job::case_trace(other, "sink"), job::case_trace(one, "sink"));
+  other.policy = "h2o";
+  other.budget = "30%";
+  EXPECT_EQ(job::case_trace(other, kFullCache), job::case_trace(one, kFullCache)) << "one for all";
+  EXPECT_NE(job::case_trace(other, "sink"), job::case_trace(one, "sink")) << "another budget";
+  other.prompt += " 4";
+  EXPECT_NE(job::case_trace(other, kFullCache), job::case_trace(one, kFullCache));
 }
 
 TEST_F(CaptureJob, TheCommandSaysEverything) {

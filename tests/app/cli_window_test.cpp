@@ -60,6 +60,14 @@ TEST_F(WithoutDisplay, AGoodFileMissesTheDisplay) {
   EXPECT_THAT(error_, HasSubstr("no display"));
 }
 
+TEST_F(WithoutDisplay, NoFileIsDroppedWithoutAWord) {
+  for (const char* name : {"a.json", "b.json"})
+    std::ofstream(path(name)) << R"({"format":"kvloupe-session","format_version":1})";
+  EXPECT_EQ(call({path("a.json"), path("b.json")}), 2);
+  EXPECT_THAT(error_, HasSubstr("the window opens one session; leave one of them out"));
+  EXPECT_EQ(call({path("a.json"), "--session", path("b.json")}), 2);
+}
+
 TEST_F(WithoutDisplay, TheDemoNamesTheFolderThatCannotKeepIt) {
   std::ofstream(folder_.path() / "file") << "no folder";
   const char* before = std::getenv("XDG_CACHE_HOME");

@@ -31,7 +31,7 @@ TEST_F(PreferencesFile, WhatIsWrittenIsReadAndTheFolderIsMade) {
   p.plugins = {"/a/b.so", "/ä/c.so"};
   p.patterns = false;
   p.reduced_motion = true;
-  p.sizes = {.left = 300.5, .bottom = 420, .tiles = {{2, {0.25, 0.75}}, {4, {0, 0, 0.4, 0.6}}}};
+  p.sizes = {.left = 0.25, .bottom = 0.4, .tiles = {{2, {0.25, 0.75}}, {4, {0, 0, 0.4, 0.6}}}};
   const auto file = folder_.path() / "a" / "b" / "preferences.json";
   write_preferences(p, file);
   EXPECT_EQ(read_preferences(file), p);
@@ -52,6 +52,7 @@ TEST_F(PreferencesFile, WhatIsBrokenIsAsIfItWereNotThere) {
   EXPECT_EQ(read(R"({"patterns": "on", "reduced_motion": 1})"), Preferences{});
   for (const char* sizes :
        {"3", "[]", R"({"left": "wide", "right": -1, "bottom": 1e9, "tiles": []})",
+        R"({"left": 300.5, "bottom": 398})",  // pixels of an earlier version
         R"({"tiles": {"2": [0.5], "3": [0.2, "x", 0.3], "4": [0.1, 0.1, 0.1, 1.5], "9": [1]}})"}) {
     EXPECT_EQ(read(std::string("{\"sizes\": ") + sizes + "}"), Preferences{}) << sizes;
   }

@@ -49,6 +49,17 @@ TEST(ReportWindow, SavesTheReportOfTheOpenStudyAsItsViewAsks) {
   const std::string html{std::istreambuf_iterator<char>(file), {}};
   EXPECT_THAT(html, HasSubstr("(1 − retained_mass) on new prompts is then at most 0.75"));
 
+  // A second file does not end the first.
+  window::ReportJob both;
+  for (const char* name : {"two.html", "two.pdf"})
+    both.start(w.context(), (folder / name).string());
+  for (int i = 0; i < 20000 && both.writing(); ++i) {
+    driver.frame();
+    both.follow(w.context());
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder / "two.html"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "two.pdf"));
+
   // Another ending is refused before any work.
   choose_save_report();
   driver.key(GLFW_KEY_END);

@@ -38,6 +38,14 @@ TEST(Search, AFigureIsFoundByItsNameOnTheCommandLine) {
   EXPECT_THAT(search(views, "pca"), ElementsAre(1));
 }
 
+TEST(Search, WhatCannotBeChosenComesLastInItsGroup) {
+  std::vector<SearchItem> some = items();
+  some.insert(some.begin() + 1, {.title = "Map of keys", .group = "Keys"});
+  some[0].why_not = "Open a trace first.";
+  EXPECT_THAT(search(some, ""), ElementsAre(1, 0, 2, 3, 4));
+  EXPECT_THAT(search(some, "map"), ElementsAre(1, 3, 4, 0)) << "of the best places, too";
+}
+
 TEST(Search, AnyBytesAreSearchedFor) {
   EXPECT_THAT(search(items(), "\xff\xfe"), IsEmpty());
   EXPECT_THAT(search({}, "a"), IsEmpty());

@@ -16,6 +16,7 @@
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/evaluation/study_runs.h"
 #include "analysis/study/database.h"
+#include "analysis/study/first_measure.h"
 #include "analysis/study/intervals.h"
 #include "analysis/study/policy_ranks.h"
 #include "analysis/study/study_table.h"
@@ -193,6 +194,15 @@ TEST_F(StudyFigures, PromptsAreCalledByTheirShortNames) {
   EXPECT_EQ(prompts.axes.front().y.names.at(7), "t7");
   const Scene heads = page_of(find_figure("study-heads"), make("study-heads"), {}, fonts);
   EXPECT_EQ(heads.axes.front().x.names.at(7), "t7");
+}
+
+TEST_F(StudyFigures, NamesInPlaceOfFirst) {
+  const auto study = std::make_shared<const Evaluation>(read_evaluation(path_));
+  EXPECT_EQ(names_meant(find_figure("study-prompts"), {{"budget", "25%"}}, study),
+            (std::map<std::string, std::string>{{"measure", first_measure(*study->study).name},
+                                                {"budget", "25%"},
+                                                {"block", "capture"}}));
+  EXPECT_EQ(results_text(*study), "study.sqlite · 8 traces · 16 prompts");
 }
 
 TEST_F(StudyFigures, RanksNameTheirMeasureAndWhatTheFirstRankIs) {

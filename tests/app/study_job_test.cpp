@@ -65,19 +65,26 @@ TEST_F(StudyJob, TheFileSaysWhatTheFormSays) {
   EXPECT_EQ(study.budgets[0].text(), "30%");
   EXPECT_EQ(study.budgets[1].text(), "16");
   EXPECT_THAT(study.blocks, ElementsAre(0));
-  options_.block = "all";
-  EXPECT_EQ(nlohmann::json::parse(study_text(options_))["blocks"], nlohmann::json({"all"}));
+  options_.block = "64, all";
+  EXPECT_EQ(nlohmann::json::parse(study_text(options_))["blocks"], nlohmann::json({64, "all"}));
+  options_.traces = (folder_ / "t1.h5").string() + ", " + (folder_ / "t0.h5").string();
+  EXPECT_EQ(nlohmann::json::parse(study_text(options_))["traces"],
+            nlohmann::json({"t1.h5", "t0.h5"}));
 }
 
 TEST_F(StudyJob, AStudyOfRunsNamesModelAndPrompts) {
+  options_.replays = false;
   options_.in_model = true;
   options_.model = (folder_ / "model").string();
   options_.prompts = "/elsewhere/prompts.jsonl";
-  const auto study = nlohmann::json::parse(study_text(options_));
+  auto study = nlohmann::json::parse(study_text(options_));
   EXPECT_EQ(study["model"], "model");
   EXPECT_EQ(study["tasks"][0]["prompts"][0], "/elsewhere/prompts.jsonl");
   EXPECT_FALSE(study.contains("traces"));
-  EXPECT_THAT(study_command(options_, "kvloupe-capture"),
+  options_.replays = true;
+  study = nlohmann::json::parse(study_text(options_));
+  EXPECT_TRUE(study.contains("traces") && study.contains("tasks")) << "one file for both";
+  EXPECT_THAT(study_command(options_, true, "kvloupe-capture"),
               ElementsAre("kvloupe-capture", "study", study_file(options_), "--output",
                           options_.results, "--progress", "json"));
 }
@@ -93,7 +100,10 @@ TEST_F(StudyJob, SaysWhatIsMissing) {
   EXPECT_THAT(with([](auto& o) { o.policies.clear(); }), HasSubstr("policies"));
   EXPECT_THAT(with([](auto& o) { o.budgets = " , "; }), HasSubstr("budgets"));
   EXPECT_THAT(with([](auto& o) { o.budgets = "half"; }), HasSubstr("half"));
-  EXPECT_THAT(with([](auto& o) { o.block = "0"; }), HasSubstr("block"));
+  for (const char* blocks : {"0", "", "64, capture", "64, x"})
+    EXPECT_THAT(with([&](auto& o) { o.block = blocks; }), HasSubstr("blocks")) << blocks;
+  EXPECT_THAT(with([](auto& o) { o.block = "64, all"; }), IsEmpty());
+  EXPECT_THAT(with([](auto& o) { o.replays = false; }), HasSubstr("replays, answers, or both"));
   EXPECT_THAT(with([](auto& o) { o.results = "out.csv"; }), HasSubstr(".sqlite"));
   EXPECT_THAT(with([](auto& o) { o.traces.clear(); }), HasSubstr("traces"));
   EXPECT_THAT(with([](auto& o) { o.in_model = true; }), HasSubstr("model"));
@@ -105,8 +115,48 @@ TEST_F(StudyJob, SaysHowMuchItIsBeforeItStarts) {
   EXPECT_EQ(study_size(options_), "1 trace × 2 policies × 2 budgets");
   options_.in_model = true;
   options_.prompts = (folder_ / "p.jsonl").string();
+  options_.block = "64, all";
   std::ofstream(options_.prompts) << "{}\n\n{}\n";
+  EXPECT_EQ(study_size(options_), "(1 trace + 2 prompts) × 2 policies × 2 budgets × 2 blocks");
+  options_.replays = false;
+  options_.block = "64";
   EXPECT_EQ(study_size(options_), "2 prompts × 2 policies × 2 budgets");
+}
+
+TEST_F(StudyJob, AFolderOfTextsBecomesPromptsWithAnswers) {
+  std::ofstream(folder_ / "b.txt") << "@@context\r\nOnce.\n@@needle\nThe key is red.\n@@context\n"
+                                      "\\@@note\n@@question\nWhich key?\n@@special \nA:\n"
+                                      "@@answer\nred\n\ncrimson\n";
+  std::ofstream(folder_ / "a.md") << "Two.\n@@answer\n2";
+  const std::string lines = prompt_lines(folder_.path());
+  const auto second = nlohmann::json::parse(lines.substr(lines.find('\n')));
+  EXPECT_EQ(nlohmann::json::parse(lines.substr(0, lines.find('\n')))["id"], "a.md");
+  EXPECT_EQ(second["context"], "Once.\nThe key is red.\n@@note");
+  EXPECT_EQ(second["needle"], nlohmann::json({"The key is red."}));
+  EXPECT_EQ(second["question"], "Which key?\nA:") << "what ends a template stays behind it";
+  EXPECT_EQ(second["answers"], nlohmann::json({"red", "crimson"}));
+  std::ofstream(folder_ / "p.jsonl") << lines;
+  for (const PromptPlace& place : find_prompts(folder_ / "p.jsonl", "p.jsonl"))
+    EXPECT_FALSE(read_prompt_line(place).answers.empty());
+  for (const char* text :
+       {"Three.", "@@question\nA?\n@@context\nB\n@@answer\nC", "\xff@@answer\nC"}) {
+    std::ofstream(folder_ / "c.txt") << text;
+    EXPECT_THROW(prompt_lines(folder_.path()), WorkError) << text;
+  }
+}
+
+TEST_F(StudyJob, ProposesTracesOfTheSameModelWithTheFullCache) {
+  write_traces(2);
+  EXPECT_EQ(traces_alike(folder_ / "t1.h5", progress_), (folder_ / "*.h5").string());
+  test::SyntheticTraceOptions other;
+  other.layers = 2;  // another model
+  test::write_synthetic_trace(folder_ / "other.h5", other);
+  other.layers = 1;
+  test::write_synthetic_closed_loop(folder_ / "closed.h5", other, "h2o", 16);
+  std::ofstream(folder_ / "broken.h5") << "x";
+  const std::string both = (folder_ / "t0.h5").string() + ", " + (folder_ / "t1.h5").string();
+  EXPECT_EQ(traces_alike(folder_ / "t1.h5", progress_), both);
+  EXPECT_EQ(traces_alike(folder_ / "closed.h5", progress_), both) << "not the run of a policy";
 }
 
 TEST_F(StudyJob, RunsStopsAndGoesOn) {

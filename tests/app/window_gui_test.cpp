@@ -17,10 +17,15 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/sink.h"
 #include "analysis/policy/kit/spec.h"
+#include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/replay.h"
+#include "analysis/utf8.h"
 #include "app/figure/figures/figure_catalog.h"
+#include "app/figure/figures/overview_measures.h"
 #include "app/session/view_catalog.h"
 #include "app/window/sheets/command_palette.h"
+#include "app/window/widgets/key_input.h"
+#include "app/window/widgets/marks.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/figure/csv_rows.h"
@@ -298,10 +303,105 @@ TEST_F(Window, TheSizeIsChangedByTheKeypadTooAndSaidInPercent) {
   EXPECT_EQ(w().notice, "Size 110 %");
   driver().key(GLFW_KEY_EQUAL, true);
   EXPECT_DOUBLE_EQ(state().scale, 1.2);
+  driver().key(GLFW_KEY_EQUAL, true, true);  // where + is Shift =
+  EXPECT_DOUBLE_EQ(state().scale, 1.3);
   driver().key(GLFW_KEY_KP_SUBTRACT, true);
-  EXPECT_DOUBLE_EQ(state().scale, 1.1);
   driver().key(GLFW_KEY_KP_0, true);
   EXPECT_EQ(w().notice, "Size 100 %");
+}
+
+TEST_F(Window, WhatIsTypedInAnOpenListChoosesItsLineAndNothingElse) {
+  open_trace();
+  state().policy_a = parse_policy("keydiff");
+  driver().settle();
+  driver().press_on("##policies", {"A", "##score"});
+  driver().frames(3);
+  driver().type("snapkv");
+  driver().frames(3);
+  EXPECT_FALSE(w().reduced_motion) << "n is a key of the window";
+  EXPECT_EQ(state().patterns, std::nullopt);
+  EXPECT_FALSE(w().sheets.palette.is_open());
+  driver().key(GLFW_KEY_ENTER);
+  driver().settle();
+  EXPECT_EQ(state().policy_a.text(), "snapkv(pool=max,range=candidates)") << "the first so named";
+  // Esc closes the list alone.
+  driver().key(GLFW_KEY_N, true);
+  driver().settle();
+  driver().press_on("##capture", {"##models"});
+  driver().frames(3);
+  ASSERT_TRUE(window::list_is_open());
+  driver().key(GLFW_KEY_ESCAPE);
+  driver().frames(3);
+  EXPECT_FALSE(window::list_is_open());
+  EXPECT_TRUE(w().sheets.capture_panel.is_open());
+  driver().key(GLFW_KEY_ESCAPE);
+  EXPECT_FALSE(w().sheets.capture_panel.is_open());
+}
+
+TEST_F(Window, TextToFindIsReplacedWhereTheFieldOpensAgain) {
+  open_trace();
+  for (const char* text : {"drawer", "mail"}) {
+    driver().key(GLFW_KEY_F, true);
+    driver().frames(4);
+    driver().type(text);
+    driver().frames(2);
+    EXPECT_EQ(w().text_panel().search.query, text);
+  }
+}
+
+TEST_F(Window, ATooltipWaitsForARestAndLeavesTheButtonsOfASheetInSight) {
+  open_trace();
+  driver().key(GLFW_KEY_N, true, true);
+  driver().settle();
+  ASSERT_TRUE(driver().point_at("##study", {"##results"}));
+  const auto tooltip = [] {
+    const ImGuiWindow* window = ImGui::FindWindowByName("##Tooltip_00");
+    return window != nullptr && window->WasActive ? window->Rect() : ImRect();
+  };
+  const float y = ImGui::GetIO().MousePos.y;
+  driver().move(2, 700);
+  driver().frames(2);
+  driver().move(640, y);
+  driver().frames(3);
+  EXPECT_EQ(tooltip().GetHeight(), 0);
+  driver().frames(40);
+  EXPECT_GT(tooltip().GetHeight(), 0);
+  EXPECT_LT(tooltip().Max.y, y) << "above: the buttons are below";
+}
+
+TEST_F(Window, EveryLetterOfTheListsIsInTheFonts) {
+  driver().frame();
+  std::string texts;
+  for (const figure::OverviewMeasure& one : figure::overview_measures())
+    texts += one.title() + one.help;
+  for (const PolicyEntry& one : policy_catalog()) texts += one.summary + one.formula;
+  for (std::size_t at = 0; at < texts.size();) {
+    const char32_t character = first_character(std::string_view(texts).substr(at));
+    at += character_length(std::string_view(texts).substr(at));
+    if (character <= ' ') continue;
+    EXPECT_NE(w().fonts.text->FindGlyphNoFallback(static_cast<ImWchar>(character)), nullptr)
+        << "U+" << std::hex << static_cast<unsigned>(character);
+  }
+}
+
+TEST_F(Window, NumbersAreNotBrokenBehindTheirPoint) {
+  driver().frame();
+  driver().surface.begin_frame();
+  const std::string text = "a trace of 6.2 MB and 0.81, 12 more\nend ";
+  for (float width = 1; width < 400; width += 3) {
+    std::string lines = window::broken_at_spaces(text, width);
+    EXPECT_EQ(lines.find(".\n"), std::string::npos);
+    std::replace(lines.begin(), lines.end(), '\n', ' ');
+    EXPECT_EQ(lines, "a trace of 6.2 MB and 0.81, 12 more end ") << "nothing is lost";
+  }
+  EXPECT_EQ(window::broken_at_spaces(text, 1e6F), text);
+  driver().surface.drop_frame();
+}
+
+TEST_F(Window, ASecondTraceIsSaidToBeInTheListOfRecentOnes) {
+  open_trace();
+  w().set_aside({"/traces/b.h5", "/traces/c.h5"});
+  EXPECT_THAT(w().notice, testing::HasSubstr("Open recent: b.h5, c.h5"));
 }
 
 TEST_F(Window, AClosedLoopRunOpenedBesideTheFullOneShowsHowFarTheyAreApart) {
@@ -574,8 +674,9 @@ TEST_F(Window, TheStripAboveAnAttentionMapIsReadAndZoomed) {
   EXPECT_NEAR(w().hovered().token, 52, 2);
   EXPECT_EQ(w().hovered().other_token, -1);
   // The read-out stands beside the pointer.
+  EXPECT_THAT(w().tiles[0].readout(), testing::StartsWith("token 5")) << "not a bare number";
   const int left = static_cast<int>(x), top = static_cast<int>(y);
-  EXPECT_GT(WindowDriver::difference(before, driver().picture(), left + 4, top - 30, left + 120,
+  EXPECT_GT(WindowDriver::difference(before, driver().picture(), left - 120, top - 30, left - 4,
                                      top + 30),
             0.0);
   driver().wheel(x, y, 4);

@@ -285,11 +285,17 @@ std::map<std::string, std::string> names_meant(
     name = figure::choice(info, choices, choice.name);
     if (name != kFirst && name != kSecond) continue;
     const std::vector<std::string> names = names_in_study(info, choices, evaluation, choice);
-    const std::size_t place = name == kSecond ? 2 : 1;  // behind the default
-    if (choice.name == "measure" && !is_of_heads(info)) {
-      name = first_measure(*evaluation->study).name;
-    } else if (names.size() > 1) {
-      name = names[std::min(place, names.size() - 1)];
+    if (names.size() > 1)
+      name = names[std::min<std::size_t>(name == kSecond ? 2 : 1, names.size() - 1)];
+    if (choice.name != "measure" || names.size() < 2) continue;
+    FigureInput input;
+    input.info = &info;
+    input.evaluation = evaluation;
+    input.choices = choices;
+    try {
+      name = chosen_table(input, is_of_heads(info)).measure;
+    } catch (const std::exception&) {
+      // The picture shows the error of the other choices.
     }
   }
   return meant;

@@ -708,7 +708,7 @@ void Tile::draw_cross_hair(const TileContext& context, const figure::Scene& scen
   }
   readout_ = readout;
   if (ImGui::CalcTextSize(readout.c_str()).x > static_cast<float>(axes.plot.right()) * scale_)
-    return help_tooltip(context.panel.fonts, readout);  // no room left of the pointer
+    return help_tooltip(context.panel.fonts, readout, true);  // no room left of the pointer
   label(context.panel.fonts, list, pixel(at.x, at.y), readout, colours,
         pixel(axes.plot.right(), axes.plot.y));
 }

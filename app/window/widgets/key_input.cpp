@@ -82,13 +82,19 @@ TypedInList& typed_in_list() {
 
 bool list_line(const char* label, bool chosen, int flags) {
   TypedInList& typed = typed_in_list();
-  const bool pressed = ImGui::Selectable(label, chosen, flags);
+  bool pressed = ImGui::Selectable(label, chosen, flags);
   if (typed.wanted && (flags & ImGuiSelectableFlags_Disabled) == 0 &&
       begins_with(label, typed.text)) {
     typed.wanted = false;
     ImGui::SetFocusID(ImGui::GetItemID(), ImGui::GetCurrentWindow());
     ImGui::GetCurrentContext()->NavDisableHighlight = false;
     ImGui::SetScrollHereY(0.5F);
+  }
+  // ImGui by itself takes a line with Space alone.
+  if (!pressed && ImGui::IsItemFocused() &&
+      went_down(ImGui::GetIO().KeyMap[ImGuiKey_Enter], false)) {
+    pressed = true;
+    if ((flags & ImGuiSelectableFlags_DontClosePopups) == 0) ImGui::CloseCurrentPopup();
   }
   return pressed;
 }

@@ -1,5 +1,7 @@
 #include "app/window/widgets/marks.h"
 
+#include <imgui_internal.h>
+
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -190,7 +192,8 @@ struct Pointed {
   bool waits = false;
 } pointed;
 
-/// Below the control, where no neighbour on its line is covered; above where the screen ends.
+/// Beside a list; else below a control in the upper half of its window, above one in the lower
+/// half: neither its neighbours nor the buttons at a sheet's end are covered.
 void place_tooltip(const std::string& lines, float width) {
   const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
   if (high.y - low.y > 3 * ImGui::GetFrameHeight()) return;  // a picture: at the pointer
@@ -198,25 +201,32 @@ void place_tooltip(const std::string& lines, float width) {
   const ImVec2 text = ImGui::CalcTextSize(lines.c_str(), nullptr, false, width);
   const ImVec2 size{text.x + 2 * padding.x, text.y + 2 * padding.y};
   const float gap = padding.y / 2;
-  const bool below = high.y + gap + size.y <= screen.y;
-  const float x =
-      std::min(std::max(low.x, ImGui::GetIO().MousePos.x - size.x / 2), screen.x - size.x - gap);
-  ImGui::SetNextWindowPos(
-      {std::max(gap, x), below ? high.y + gap : std::max(gap, low.y - gap - size.y)});
+  const ImGuiWindow* const window = ImGui::GetCurrentWindow();
+  const bool of_list = (window->Flags & ImGuiWindowFlags_Popup) != 0;
+  const ImRect around = (of_list ? window : window->RootWindow)->Rect();
+  ImVec2 at{std::max(low.x, ImGui::GetIO().MousePos.x - size.x / 2), high.y + gap};
+  if (of_list) {
+    const bool right = around.Max.x + gap + size.x <= screen.x;
+    at = {right ? around.Max.x + gap : around.Min.x - gap - size.x, low.y};
+  } else if (low.y > around.GetCenter().y || at.y + size.y > screen.y) {
+    at.y = low.y - gap - size.y;
+  }
+  ImGui::SetNextWindowPos({std::max(gap, std::min(at.x, screen.x - size.x - gap)),
+                           std::max(gap, std::min(at.y, screen.y - size.y - gap))});
 }
 
 }  // namespace
 
 bool tooltip_waits() { return pointed.waits && pointed.frame + 1 >= ImGui::GetFrameCount(); }
 
-void help_tooltip(const Fonts& fonts, const std::string& text) {
+void help_tooltip(const Fonts& fonts, const std::string& text, bool at_once) {
   if (text.empty() || !ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) return;
   const ImVec2 corner = ImGui::GetItemRectMin();
   const int frame = ImGui::GetFrameCount();
   if (frame > pointed.frame + 1 || corner.x != pointed.corner.x || corner.y != pointed.corner.y)
     pointed = {corner, ImGui::GetTime()};
   pointed.frame = frame;
-  pointed.waits = ImGui::GetTime() - pointed.since < kTooltipRest;
+  pointed.waits = !at_once && ImGui::GetTime() - pointed.since < kTooltipRest;
   if (pointed.waits) return;
   ImGui::PushFont(fonts.secondary);
   const float width = 360.0F * fonts.scale();

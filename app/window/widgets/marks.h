@@ -61,8 +61,8 @@ void wrapped_text(ImU32 colour, const std::string& text);
 /// A line in another font.
 void text_in(ImFont* font, const std::string& text);
 
-/// Shows `text`, wrapped, while the pointer rests on the last item.
-void help_tooltip(const Fonts& fonts, const std::string& text);
+/// Shows `text`, wrapped, while the pointer rests on the last item, or is on it.
+void help_tooltip(const Fonts& fonts, const std::string& text, bool at_once = false);
 /// Whether one comes if the pointer stays where it is: a frame is needed soon.
 bool tooltip_waits();
 
