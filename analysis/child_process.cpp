@@ -9,14 +9,11 @@
 
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <optional>
 #include <sstream>
 #include <system_error>
-#include <utility>
 
 #include "analysis/descriptor.h"
 #include "analysis/error.h"

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdlib>  // says whether this is glibc
-
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "analysis/matrix.h"
 #include "analysis/metric/rope.h"

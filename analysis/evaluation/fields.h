@@ -2,9 +2,6 @@
 // One description of a results file's fields serves its reader and its writer. Reading is bounded
 // and defensive. Private to analysis/evaluation.
 
-#include <fmt/format.h>
-
-#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>

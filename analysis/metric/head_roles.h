@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <limits>
 #include <span>
-#include <vector>
 
 #include "analysis/matrix.h"
 #include "analysis/numeric/logit_rule.h"

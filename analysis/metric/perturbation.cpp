@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <vector>
 
 #include "analysis/numeric/float_rows.h"
 #include "analysis/unknown.h"

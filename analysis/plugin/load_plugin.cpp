@@ -11,9 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <filesystem>
 #include <fstream>
-#include <string>
 #include <utility>
 
 #include "analysis/error.h"

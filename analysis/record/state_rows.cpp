@@ -1,7 +1,6 @@
 #include "analysis/record/state_rows.h"
 
 #include <algorithm>
-#include <cstddef>
 
 #include "analysis/trace/trace_layout.h"
 

@@ -4,7 +4,6 @@
 
 #include <limits>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "analysis/measure/asked_change.h"

@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "analysis/cache/cache_attention.h"
 #include "analysis/cache/head_cache.h"

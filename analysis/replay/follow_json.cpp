@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstddef>
 #include <nlohmann/json.hpp>
-#include <string>
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"

@@ -1,7 +1,6 @@
 #include "analysis/replay/layer_replay.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <utility>
 

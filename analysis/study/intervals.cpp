@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numeric>
 #include <stdexcept>
-#include <vector>
 
 #include "analysis/numeric/distributions.h"
 #include "analysis/numeric/splitmix.h"

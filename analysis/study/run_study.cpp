@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"

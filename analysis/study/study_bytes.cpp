@@ -3,7 +3,6 @@
 
 #include <nlohmann/json.hpp>
 #include <tuple>
-#include <type_traits>
 
 #include "analysis/error.h"
 #include "analysis/study/study_work.h"

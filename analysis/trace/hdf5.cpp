@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "analysis/trace/model_info.h"

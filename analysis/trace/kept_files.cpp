@@ -13,11 +13,9 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <ctime>
 #include <exception>
 #include <fstream>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>

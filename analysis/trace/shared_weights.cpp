@@ -1,7 +1,6 @@
 #include "analysis/trace/shared_weights.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "analysis/error.h"
 #include "analysis/trace/hdf5.h"

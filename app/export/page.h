@@ -5,7 +5,6 @@
 // slider has one picture for each step of the slider.
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>

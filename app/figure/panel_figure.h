@@ -2,7 +2,6 @@
 // Common parts of figures of panels: a legend above all of them, and limits that two pictures
 // share.
 
-#include <optional>
 #include <span>
 #include <variant>
 #include <vector>

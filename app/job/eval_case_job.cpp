@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <system_error>
 
 #include "analysis/error.h"

@@ -2,7 +2,6 @@
 // Strips beside a map of tokens that make single columns visible at any size and length: above the
 // map one number of every key, left of it the columns of the sinks, enlarged.
 
-#include <optional>
 #include <vector>
 
 #include "analysis/trace/model_info.h"

@@ -1,7 +1,6 @@
 #pragma once
 // How the members of a comparison are told apart: by colour, and by a second cue for print in grey.
 
-#include <optional>
 #include <string>
 #include <vector>
 

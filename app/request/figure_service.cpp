@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <future>
-#include <utility>
 
 #include "analysis/error.h"
 #include "analysis/replay/budget_entries.h"

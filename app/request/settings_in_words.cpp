@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <set>
-#include <utility>
 
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/policy/comparison_terms.h"

@@ -13,7 +13,6 @@
 #include <memory>
 #include <numbers>
 #include <span>
-#include <vector>
 
 #include "analysis/error.h"
 #include "app/scene/miter.h"

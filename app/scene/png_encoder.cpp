@@ -6,7 +6,6 @@
 #include <cmath>
 #include <csetjmp>
 #include <cstdio>
-#include <utility>
 
 #include "analysis/error.h"
 

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdio>
 #include <optional>
-#include <string>
 
 #include "analysis/error.h"
 #include "analysis/one_line.h"

@@ -1,9 +1,7 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <optional>
-#include <string>
 
 #include "analysis/progress.h"
 #include "capture/model/transformer.h"

@@ -4,10 +4,8 @@
 
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "analysis/cache/evicting_layer.h"
 #include "analysis/evaluation/evaluation.h"

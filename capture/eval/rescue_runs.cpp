@@ -1,7 +1,5 @@
 #include "capture/eval/rescue_runs.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>

@@ -11,7 +11,6 @@
 #include <cstring>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"

@@ -3,14 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <string_view>
-#include <vector>
 
 #include "analysis/error.h"
 #include "analysis/metric/rope_scaling.h"

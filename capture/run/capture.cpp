@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <optional>
-#include <string>
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/sequence_tables.h"

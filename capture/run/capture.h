@@ -5,7 +5,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "analysis/cache/evicting_layer.h"
 #include "analysis/free_space.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
-#include <vector>
 
 #include "analysis/numeric/exponentials.h"
 #include "analysis/parallel_loop.h"

@@ -1,8 +1,6 @@
 #pragma once
 // The functions on UTF-8 and Unicode's characters that tokenizers need.
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
 

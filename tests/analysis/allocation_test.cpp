@@ -1,7 +1,6 @@
 // Shares of heads and layers on a few entries, with the arithmetic in a comment.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <numeric>
 

@@ -1,7 +1,6 @@
 // Attention Matching by hand, against a twin in double precision, and what holds for its replays.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>

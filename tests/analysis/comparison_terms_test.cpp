@@ -4,11 +4,9 @@
 #include "analysis/policy/comparison_terms.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <fstream>
-#include <numeric>
 #include <random>
 #include <set>
 #include <sstream>

@@ -1,7 +1,6 @@
 // Replays that stop evicting at the question.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,6 @@
 // shared and pages on a few entries, with the arithmetic in a comment.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <string>
 

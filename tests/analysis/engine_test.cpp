@@ -4,7 +4,6 @@
 #include "analysis/engine/kvloupe_engine.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>

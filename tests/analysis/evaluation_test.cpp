@@ -2,7 +2,6 @@
 #include "analysis/evaluation/evaluation.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>

@@ -3,7 +3,6 @@
 #include "analysis/replay/evidence.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>

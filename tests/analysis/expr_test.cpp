@@ -1,7 +1,6 @@
 // User formulas: their functions by hand, their errors by column, and policies written as formulas.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>

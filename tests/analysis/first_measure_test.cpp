@@ -3,7 +3,6 @@
 #include "analysis/study/first_measure.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 

@@ -3,7 +3,6 @@
 #include "analysis/study/foretell.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>

@@ -1,9 +1,7 @@
 #include "analysis/measure/foretold_answers.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <set>
 

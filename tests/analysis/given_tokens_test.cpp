@@ -2,7 +2,6 @@
 #include "analysis/trace/given_tokens.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <optional>
 #include <string>

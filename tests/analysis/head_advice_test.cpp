@@ -4,7 +4,6 @@
 #include "analysis/study/head_advice.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,6 @@
 // keep and drop: what a person takes into the policy's hand.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>

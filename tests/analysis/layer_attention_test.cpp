@@ -2,10 +2,8 @@
 // attention of every policy and its measures beside their naive twins: replay_naive_test.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "analysis/error.h"
 #include "analysis/metric/attention.h"

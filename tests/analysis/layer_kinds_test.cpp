@@ -5,7 +5,6 @@
 #include <hdf5.h>
 
 #include <cmath>
-#include <limits>
 #include <map>
 
 #include "analysis/error.h"

@@ -3,7 +3,6 @@
 #include "analysis/metric/logit_path.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <hdf5.h>
 
 #include <algorithm>

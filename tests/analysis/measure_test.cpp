@@ -1,7 +1,6 @@
 // The catalogue of measures, and the measures of CriticalKV and CAOTE beside their naive twins.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <fstream>

@@ -1,7 +1,6 @@
 // Merging by hand, and what holds for every replay with merges.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,5 @@
 // Each metric against a naive double-precision twin that reads like its formula.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <hdf5.h>
 
 #include <cmath>

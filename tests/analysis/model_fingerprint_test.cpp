@@ -4,7 +4,6 @@
 #include "analysis/trace/model_fingerprint.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <cstdint>

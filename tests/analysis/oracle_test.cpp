@@ -1,7 +1,6 @@
 // The oracle: on a few entries by hand, and against brute force.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>

@@ -3,7 +3,6 @@
 #include "analysis/study/paper_table.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,6 @@
 #include "analysis/parallel_loop.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <tbb/partitioner.h>
 #include <tbb/task_group.h>
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/pyramid_budget.h"

@@ -4,7 +4,6 @@
 #include "analysis/study/policy_ranks.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>

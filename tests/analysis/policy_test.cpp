@@ -1,7 +1,6 @@
 // Each policy on a few entries, with the arithmetic in a comment. Attention rows are given by hand.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>

@@ -1,7 +1,6 @@
 #include "analysis/policy/policy_text.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fstream>
 #include <set>

@@ -2,7 +2,6 @@
 // the places of all layers by their scores. Their twins are plain loops in double.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <memory>

@@ -2,7 +2,6 @@
 // naive twin, what must hold as bits and the residual grow, bytes, and what is refused.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>

@@ -3,7 +3,6 @@
 #include "analysis/policy/random_line.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fstream>
 #include <iterator>

@@ -3,7 +3,6 @@
 #include "analysis/replay/replay.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <fstream>

@@ -1,7 +1,6 @@
 // Requests that a small file must not make: docs/reliability.md, "Resources". The memory of readers
 // is counted in tests/fuzz/memory_test.cpp.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <fstream>

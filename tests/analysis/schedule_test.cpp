@@ -3,7 +3,6 @@
 // leave, and the naive twin.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <map>
 

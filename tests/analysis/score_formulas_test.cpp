@@ -2,7 +2,6 @@
 // than the first four. One step brings all entries; attention, where it is read, is given.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>

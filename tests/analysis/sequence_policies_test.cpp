@@ -2,7 +2,6 @@
 // a threshold instead of a budget. Their twins are plain loops in double over the same states.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <complex>

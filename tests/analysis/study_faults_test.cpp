@@ -2,7 +2,6 @@
 // computed later is as if nothing had happened.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

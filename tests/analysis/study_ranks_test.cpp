@@ -1,7 +1,6 @@
 // How many processes a launcher started, by what it says in the environment.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <map>
 #include <string>

@@ -3,7 +3,6 @@
 #include "analysis/replay/sweep.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <fstream>

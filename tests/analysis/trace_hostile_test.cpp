@@ -1,6 +1,5 @@
 // Traces that are broken, foreign, from the future, or lie.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <hdf5.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -1,7 +1,6 @@
 // The trace format as outside programs see it: Debian's h5py, and the examples in the
 // documentation.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <cstdio>

@@ -2,7 +2,6 @@
 #include "analysis/trace/trace.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <hdf5.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -12,7 +11,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
-#include <memory>
 
 #include "analysis/error.h"
 #include "analysis/trace/trace_probe.h"

@@ -3,7 +3,6 @@
 #include "analysis/policy/kit/value_aware_score.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>

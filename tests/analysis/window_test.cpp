@@ -3,7 +3,6 @@
 // replay_naive_test, policy_combinations_test.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <hdf5.h>
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 // The sheet of the cache folder, by mouse and keys.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <imgui.h>
 
 #include <cstdlib>

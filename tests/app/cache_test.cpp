@@ -1,7 +1,6 @@
 // kvloupe cache, as a person calls it.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>

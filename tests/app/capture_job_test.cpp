@@ -1,7 +1,6 @@
 #include "app/job/capture_job.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>

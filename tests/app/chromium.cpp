@@ -1,7 +1,6 @@
 #include "tests/app/chromium.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>

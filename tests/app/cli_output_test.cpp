@@ -1,7 +1,6 @@
 // An option that a verb does not have, where the name of a file to write belongs.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>

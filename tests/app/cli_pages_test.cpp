@@ -2,7 +2,6 @@
 // the shells themselves.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,7 +1,6 @@
 // kvloupe policies and kvloupe replay, as a person calls them.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>

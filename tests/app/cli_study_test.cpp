@@ -1,7 +1,6 @@
 // kvloupe study, as a person calls it.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>

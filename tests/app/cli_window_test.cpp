@@ -1,7 +1,6 @@
 // The messages of the window's command line without a display: a named file's problem comes first.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>

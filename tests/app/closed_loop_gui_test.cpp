@@ -2,7 +2,6 @@
 // cache, without a word being typed.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <imgui.h>
 #include <imgui_internal.h>
 

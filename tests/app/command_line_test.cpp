@@ -3,7 +3,6 @@
 #include "app/request/command_line.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fstream>
 

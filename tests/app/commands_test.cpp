@@ -1,12 +1,10 @@
 #include "app/window/widgets/commands.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <memory>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "app/session/view_catalog.h"
 #include "app/window/state/layouts.h"

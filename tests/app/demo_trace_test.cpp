@@ -1,7 +1,6 @@
 #include "app/demo/demo_trace.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstdlib>

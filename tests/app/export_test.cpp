@@ -1,7 +1,6 @@
 // kvloupe export and gallery as a person calls them: files, exit codes, one clear line.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>

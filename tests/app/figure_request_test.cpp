@@ -4,11 +4,9 @@
 #include "app/request/figure_request.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
 #include <fstream>
-#include <map>
 #include <unordered_set>
 
 #include "analysis/error.h"

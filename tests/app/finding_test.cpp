@@ -1,7 +1,6 @@
 #include "app/session/finding.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"

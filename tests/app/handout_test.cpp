@@ -3,7 +3,6 @@
 #include "app/lesson/handout.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <fstream>

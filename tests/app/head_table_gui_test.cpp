@@ -7,7 +7,6 @@
 #include <cmath>
 #include <memory>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 

@@ -3,9 +3,6 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <fstream>
 
 #include "analysis/output_file.h"
 #include "app/export/page.h"

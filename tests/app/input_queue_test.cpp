@@ -3,7 +3,6 @@
 #include "app/window/shell/input_queue.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #define GLFW_INCLUDE_NONE
 #include <GLFW/glfw3.h>

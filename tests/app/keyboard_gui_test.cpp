@@ -1,7 +1,6 @@
 // The window without a mouse: the arrows reach every control that the pointer finds.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <imgui.h>
 #include <imgui_internal.h>
 

@@ -1,11 +1,9 @@
 #include "app/window/state/known_models.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "analysis/trace/model_fingerprint.h"
 #include "app/window/state/demo_job.h"

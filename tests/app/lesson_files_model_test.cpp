@@ -2,7 +2,6 @@
 // it, every number is known, every condition can be computed.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,6 @@
 // Lessons in the window, driven by mouse and keys.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <imgui.h>
 
 #include <filesystem>

@@ -3,7 +3,6 @@
 #include "app/lesson/lesson.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fstream>
 #include <random>

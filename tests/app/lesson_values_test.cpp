@@ -3,7 +3,6 @@
 #include "app/lesson/values.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,6 @@
 #include "app/lesson/web_page.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "analysis/output_file.h"
 #include "app/cli/commands.h"

@@ -2,7 +2,6 @@
 // be done with the window's controls.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <imgui.h>
 
 #include <filesystem>

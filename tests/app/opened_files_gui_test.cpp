@@ -2,7 +2,6 @@
 // with is the trace it ends with.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <imgui.h>
 
 #include <chrono>

@@ -1,7 +1,6 @@
 #include "app/window/state/policy_variants.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <set>
 

@@ -2,7 +2,6 @@
 // as they come (xdotool), and seen by what it saves.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>

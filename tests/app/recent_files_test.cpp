@@ -1,9 +1,7 @@
 #include "app/window/state/recent_files.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
 
 #include "tests/support/temporary_folder.h"

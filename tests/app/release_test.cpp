@@ -1,7 +1,6 @@
 // Several files describe a release in the same way.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>

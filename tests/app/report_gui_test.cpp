@@ -1,7 +1,6 @@
 // The report of the open study, written from the window.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>

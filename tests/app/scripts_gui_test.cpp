@@ -2,7 +2,6 @@
 // own lines.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 

@@ -1,7 +1,6 @@
 #include "app/window/widgets/search_list.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace kvloupe::window {
 namespace {

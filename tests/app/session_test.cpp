@@ -1,7 +1,6 @@
 #include "app/session/session.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fstream>
 #include <string>

@@ -1,7 +1,6 @@
 // The window on small screens: what gives way, what stays in reach, and the presentation (F5).
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <imgui.h>
 #include <imgui_internal.h>
 

@@ -1,11 +1,8 @@
 // The window without a trace, driven by mouse and keys.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <imgui.h>
 
-#include <filesystem>
-#include <fstream>
 #include <memory>
 
 #define GLFW_INCLUDE_NONE

@@ -1,12 +1,10 @@
 // The numbers of the figures of a study, and how they refuse what the file does not have.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <string>
 #include <tuple>

@@ -2,7 +2,6 @@
 // results of an earlier layout.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,6 @@
 // of a head's profile opens its trace.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>

@@ -3,7 +3,6 @@
 #include "app/job/study_job.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>

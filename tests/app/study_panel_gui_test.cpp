@@ -2,12 +2,10 @@
 
 #include <GLFW/glfw3.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <string>
 
 #include "analysis/child_process.h"

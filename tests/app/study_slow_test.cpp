@@ -1,7 +1,6 @@
 // A study on several processes: equal results, and a rank that is killed on the way.
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,7 +13,6 @@
 #include <sstream>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "analysis/plugin/load_plugin.h"
 #include "analysis/study/run_study.h"

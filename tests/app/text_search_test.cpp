@@ -1,7 +1,6 @@
 #include "app/window/widgets/text_search.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <string>
 #include <vector>

@@ -1,7 +1,6 @@
 // The text in the window: what of it is in sight, what is found in it, and what it says.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <imgui.h>
 #include <imgui_internal.h>
 

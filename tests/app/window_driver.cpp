@@ -1,7 +1,6 @@
 #include "tests/app/window_driver.h"
 
 #include <gtest/gtest.h>
-#include <imgui.h>
 #include <imgui_internal.h>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 
 #include <imgui.h>
 
-#include <filesystem>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>

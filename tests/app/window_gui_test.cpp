@@ -1,13 +1,11 @@
 // The window driven for real: the workspace on an OpenGL surface, by mouse and keys.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <imgui.h>
 #include <imgui_internal.h>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <fstream>
 #include <memory>
 

@@ -9,7 +9,6 @@
 #include <initializer_list>
 #include <limits>
 #include <string>
-#include <vector>
 
 namespace kvloupe {
 namespace {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <filesystem>
-
 #include "analysis/trace/trace.h"
 #include "capture/run/capture.h"
 #include "tests/capture/naive_model.h"

@@ -2,7 +2,6 @@
 #include "capture/run/capture.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <fstream>

@@ -1,12 +1,8 @@
 // Models that run with a policy in their caches: against the replay, the full run and the naive
 // model.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <map>
-#include <set>
 #include <tuple>
 
 #include <c10/core/InferenceMode.h>

@@ -2,7 +2,6 @@
 #include "analysis/replay/drift.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>

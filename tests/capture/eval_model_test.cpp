@@ -2,10 +2,7 @@
 #include "capture/eval/evaluate.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <map>
 

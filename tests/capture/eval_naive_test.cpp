@@ -3,7 +3,6 @@
 // hold exactly.
 #include <c10/core/InferenceMode.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,6 @@
 // in safetensors, packed weights against expanded ones, and files that are split, hostile or
 // broken.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <bit>
 #include <cstring>

@@ -1,7 +1,6 @@
 #include "capture/file/mapped_file.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +11,6 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
-#include <memory>
 
 #include "analysis/error.h"
 #include "analysis/output_file.h"

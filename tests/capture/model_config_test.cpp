@@ -1,7 +1,6 @@
 #include "capture/model/model_config.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <random>

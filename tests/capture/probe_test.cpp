@@ -1,7 +1,6 @@
 // A second reading of the context, in the model: its states against the naive model, what it leaves
 // alone, and the policies that decide by it in the model's own cache.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>

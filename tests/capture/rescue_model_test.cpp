@@ -4,10 +4,8 @@
 #include "capture/eval/rescue.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fstream>
-#include <memory>
 #include <set>
 #include <string>
 

@@ -2,7 +2,6 @@
 #include "capture/run/run_rates.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>

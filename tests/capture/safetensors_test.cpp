@@ -1,7 +1,6 @@
 #include "capture/checkpoint/safetensors.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstring>
 #include <nlohmann/json.hpp>

@@ -2,7 +2,6 @@
 #include "capture/eval/set_search.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>

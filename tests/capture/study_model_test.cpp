@@ -1,13 +1,11 @@
 // Studies of runs in the model: the same numbers as an evaluation's and as two captures compared,
 // in the same results file as the replays.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>

@@ -2,9 +2,7 @@
 #include "analysis/trace/trace_size.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
 #include <functional>
 #include <optional>
 

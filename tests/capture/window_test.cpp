@@ -1,7 +1,6 @@
 // Models with a sliding window that run with a policy in their caches, longer than the window:
 // against the replay, the full run and the naive model.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>

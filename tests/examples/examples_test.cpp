@@ -1,7 +1,6 @@
 // The worked examples of docs/extending.md, added from outside: one line each.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fstream>
 #include <sstream>

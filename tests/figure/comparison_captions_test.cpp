@@ -2,7 +2,6 @@
 // prompt is compressed, which entries the budget counts.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <memory>
 #include <string>

@@ -1,7 +1,6 @@
 #include "tests/figure/dump_difference.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 

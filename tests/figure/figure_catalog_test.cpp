@@ -7,7 +7,6 @@
 #include "app/figure/figures/figure_catalog.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>

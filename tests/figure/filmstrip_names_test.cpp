@@ -1,11 +1,9 @@
 // The names of a prompt's segments above the film strip, on pages from narrow to wide.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 

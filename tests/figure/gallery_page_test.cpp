@@ -3,7 +3,6 @@
 #include "app/export/gallery_page.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 

@@ -3,7 +3,6 @@
 #include "app/scene/miter.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <png.h>
 
 #include <cstdint>

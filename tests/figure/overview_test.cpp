@@ -1,7 +1,6 @@
 // The figure overview beyond the catalogue's measures: what the window's grid shows, in parts too.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>

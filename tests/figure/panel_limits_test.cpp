@@ -3,7 +3,6 @@
 #include "app/figure/panel_figure.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <memory>
 #include <string>

@@ -3,7 +3,6 @@
 #include "app/figure/replay_service.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>

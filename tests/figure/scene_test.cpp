@@ -1,7 +1,6 @@
 #include "app/scene/scene.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>

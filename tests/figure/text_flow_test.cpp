@@ -3,7 +3,6 @@
 #include "app/plot/text_flow.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <map>
 #include <string>

@@ -4,7 +4,6 @@
 #include "app/scene/text_shaper.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
 #include <fstream>

@@ -3,7 +3,6 @@
 #include "tests/figure/texts_on_data.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "app/plot/frame.h"
 #include "app/plot/line_plot.h"

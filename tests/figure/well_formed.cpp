@@ -1,6 +1,5 @@
 #include "tests/figure/well_formed.h"
 
-#include <algorithm>
 #include <cctype>
 #include <set>
 #include <vector>

@@ -2,10 +2,7 @@
 // catalogue draws, and what lies beyond is nowhere counted as evicted or attended to.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <set>

@@ -2,7 +2,6 @@
 // Then on simple mutations of them, so that a reader that trusts its input fails here too.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>

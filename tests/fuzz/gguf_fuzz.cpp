@@ -1,6 +1,5 @@
 // A GGUF file: its values and tensors, the config that follows from them, and its tokenizer.
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 

@@ -1,6 +1,5 @@
 #include "tests/naive/naive_asked.h"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>

@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <limits>
 #include <sstream>
 #include <stdexcept>
-#include <utility>
 
 #include "tests/naive/scores/scores.h"
 

@@ -1,6 +1,5 @@
 #include "tests/naive/naive_roles.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace kvloupe::naive {

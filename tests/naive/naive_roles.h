@@ -1,7 +1,6 @@
 #pragma once
 // Roles of a head and reads of followed tokens in plain double loops that read like the formulas.
 
-#include <cstdint>
 #include <vector>
 
 #include "analysis/metric/head_roles.h"

@@ -2,7 +2,6 @@
 // installed tree alone, and used with the installed programs.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 
 #include <cstdlib>

@@ -2,15 +2,12 @@
 // again, and every way in which a plugin can be wrong.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "analysis/error.h"
 #include "analysis/metric/rope.h"

@@ -2,7 +2,6 @@
 // way in which a file or a function can be wrong.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

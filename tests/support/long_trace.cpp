@@ -1,11 +1,9 @@
 #include "tests/support/long_trace.h"
 
-#include <algorithm>
 #include <cmath>
 #include <random>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "analysis/matrix.h"

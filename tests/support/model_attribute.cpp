@@ -1,8 +1,5 @@
 #include "tests/support/model_attribute.h"
 
-#include <cstdint>
-#include <string>
-
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/hdf5_output.h"
 

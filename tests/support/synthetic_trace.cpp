@@ -6,7 +6,6 @@
 #include <random>
 #include <set>
 #include <span>
-#include <string>
 
 #include "analysis/policy/kit/spec.h"
 #include "analysis/replay/replay.h"

@@ -3,7 +3,6 @@
 // plain merge loop, random texts. Shares no code with capture/tokenizer.
 
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>

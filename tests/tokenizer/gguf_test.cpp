@@ -1,7 +1,6 @@
 // The tokenizer in a GGUF file, against the same tokenizer as tokenizer.json and as
 // tokenizer.model.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>

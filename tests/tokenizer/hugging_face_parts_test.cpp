@@ -1,13 +1,11 @@
 // The parts of a tokenizer.json one by one, each against pieces worked out by hand from its
 // definition, and the patterns against scanners written without regular expressions.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <utf8proc.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <set>

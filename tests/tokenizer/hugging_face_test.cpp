@@ -1,11 +1,9 @@
 // tokenizer.json as a whole: small files learnt here, against the plain merge loop and against the
 // SentencePiece library's ids; added tokens, BOS, and files that are hostile or broken.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <map>

@@ -1,6 +1,5 @@
 // Our reading of SentencePiece files against the library's own.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <numeric>
 #include <utility>
-#include <vector>
 
 #include "analysis/numeric/ranks.h"
 #include "analysis/policy/kit/formula_text.h"

@@ -5,7 +5,6 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "analysis/error.h"
 #include "analysis/json_depth.h"

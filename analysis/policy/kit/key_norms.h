@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cmath>
-#include <span>
 #include <vector>
 
 #include "analysis/numeric/float_rows.h"

@@ -1,7 +1,6 @@
 #include "analysis/policy/kit/probe_tables.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/sequence_tables.h"

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cmath>
-
 #include "analysis/matrix.h"
 #include "analysis/numeric/float_rows.h"
 

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <exception>
 #include <filesystem>
-#include <limits>
 #include <set>
 #include <utility>
 

@@ -1,6 +1,5 @@
 #include "app/window/panels/policy_editor.h"
 
-#include <imgui.h>
 #include <imgui_stdlib.h>
 
 #include <algorithm>

@@ -1,13 +1,10 @@
 #include "app/window/sheets/cache_sheet.h"
 
 #include <fmt/format.h>
-#include <imgui.h>
 #include <imgui_stdlib.h>
 
 #include <algorithm>
 #include <cctype>
-#include <optional>
-#include <utility>
 
 #include "analysis/error.h"
 #include "analysis/trace/trace_size.h"

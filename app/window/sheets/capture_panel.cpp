@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 
 #include "analysis/error.h"
 #include "analysis/file_word.h"

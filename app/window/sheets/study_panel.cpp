@@ -4,8 +4,6 @@
 #include <imgui.h>
 #include <imgui_stdlib.h>
 
-#include <filesystem>
-
 #include "analysis/policy/published.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "app/window/sheets/sheet_form.h"

@@ -8,7 +8,6 @@
 #include <deque>
 #include <functional>
 #include <variant>
-#include <vector>
 
 namespace kvloupe::window {
 

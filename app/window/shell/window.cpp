@@ -4,12 +4,8 @@
 
 #include <chrono>
 #include <cstdio>
-#include <memory>
-#include <optional>
-#include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"

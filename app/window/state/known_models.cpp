@@ -1,7 +1,6 @@
 #include "app/window/state/known_models.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <system_error>
 
 #include "analysis/trace/model_fingerprint.h"

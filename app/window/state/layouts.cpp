@@ -4,7 +4,6 @@
 #include <array>
 #include <initializer_list>
 #include <string>
-#include <vector>
 
 #include "app/figure/figures/overview_measures.h"
 #include "app/session/view_catalog.h"

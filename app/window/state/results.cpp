@@ -1,7 +1,5 @@
 #include "app/window/state/results.h"
 
-#include <utility>
-
 #include "analysis/error.h"
 #include "analysis/replay/drift.h"
 #include "analysis/trace/trace_check.h"

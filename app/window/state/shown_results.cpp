@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <utility>
 
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/ask.h"

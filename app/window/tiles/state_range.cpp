@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "analysis/error.h"
 #include "analysis/replay/replay.h"

@@ -3,7 +3,6 @@
 #include <imgui.h>
 
 #include <set>
-#include <string>
 #include <string_view>
 
 namespace kvloupe::figure {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <clocale>
 #include <cwctype>
-#include <utility>
 
 #include "analysis/utf8.h"
 #include "app/window/widgets/numbers.h"

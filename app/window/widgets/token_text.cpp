@@ -1,7 +1,6 @@
 #include "app/window/widgets/token_text.h"
 
 #include <fmt/format.h>
-#include <imgui.h>
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,6 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <new>
 
 #include "capture/tokenizer/unicode.h"
 

@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
-#include <fstream>
 #include <functional>
 #include <string>
 

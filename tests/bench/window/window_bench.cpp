@@ -9,10 +9,7 @@
 #include <gtest/gtest.h>
 #include <time.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>

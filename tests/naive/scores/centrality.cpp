@@ -1,4 +1,3 @@
-#include <cmath>
 
 #include "tests/naive/scores/scores.h"
 
