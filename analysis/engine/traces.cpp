@@ -201,11 +201,11 @@ void fill_measure(const kvloupe_engine_replay& own, const char* name, bool per_s
 SweepRequest settings_of(const kvloupe_engine_sweep_request& request) {
   allow_python_in(request.policies);
   require(request.budgets, "budgets");
-  SweepRequest wanted;
-  wanted.policies = parse_policy_list(request.policies);
-  wanted.budgets = parse_budgets(request.budgets);
-  wanted.blocks = request.blocks == nullptr ? std::vector<int>{0} : parse_blocks(request.blocks);
-  wanted.compression = compression_of(request.compression);
+  SweepRequest wanted{
+      .policies = parse_policy_list(request.policies),
+      .budgets = parse_budgets(request.budgets),
+      .blocks = request.blocks == nullptr ? std::vector<int>{0} : parse_blocks(request.blocks),
+      .compression = compression_of(request.compression)};
   return wanted;
 }
 

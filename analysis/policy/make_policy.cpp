@@ -251,9 +251,7 @@ std::vector<std::string> policy_notes(const PolicySpec& spec, const ModelInfo& m
   }
   const auto* score = entry_of(spec.score()).as<ScoreBuilder>();
   if (score == nullptr) return notes;
-  LayerContext context;
-  context.model = model;
-  context.budget = budget;
+  LayerContext context{.model = model, .budget = budget};
   const Protection protection =
       modifiers_protection(spec, context).with(score->make(spec.score(), context)->protection());
   if (protection.most() > budget) {

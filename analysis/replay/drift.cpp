@@ -441,12 +441,11 @@ Drift measure_drift(const Trace& full, const Trace& closed, Progress& progress) 
   drift.positions = closed.run().positions;
   drift.blocks = closed.blocks();
 
-  ReplayRequest request;
-  request.policy = parse_policy(closed.run().policy);
-  request.budget = closed.run().budget;
-  request.block = closed.run().block_size;
-  request.compression = closed.run().compression;
-  request.metrics = false;
+  ReplayRequest request{.policy = parse_policy(closed.run().policy),
+                        .budget = closed.run().budget,
+                        .block = closed.run().block_size,
+                        .compression = closed.run().compression,
+                        .metrics = false};
   // Approximate shares of the work. Tokens take long only with an output head.
   constexpr long kReplayWeight = 300, kLayersWeight = 600, kTokensWeight = 100;
   progress.set_total(kReplayWeight + kLayersWeight + kTokensWeight);

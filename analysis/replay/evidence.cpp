@@ -101,16 +101,15 @@ std::optional<Replay> uniform_replay(const Trace& trace, const Replay& own,
                                      const AskOptions& options, Progress& progress) {
   const PolicySpec policy = parse_policy(own.policy);
   if (!has_part(policy, PartKind::allocation)) return std::nullopt;
-  ReplayRequest request;
-  request.policy = without_allocation(policy);
-  request.budget = own.budget;
-  request.block = own.block;
-  request.compression = own.compression;
-  request.layers = replayed_layers(own);
-  request.metrics = false;
-  request.threads = options.threads;
-  request.background = options.background;
-  request.states = options.states;
+  ReplayRequest request{.policy = without_allocation(policy),
+                        .budget = own.budget,
+                        .block = own.block,
+                        .compression = own.compression,
+                        .layers = replayed_layers(own),
+                        .metrics = false,
+                        .threads = options.threads,
+                        .background = options.background,
+                        .states = options.states};
   return replay(trace, request, progress);
 }
 }  // namespace

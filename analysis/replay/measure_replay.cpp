@@ -132,16 +132,15 @@ bool needs_replay(const Measuring& what, const std::vector<HeadReplay>& heads) {
 
 void measure_layer(const Measuring& what, int layer, const MeasureRequest& request,
                    const HeadLoop& for_heads, std::vector<HeadReplay>& heads, Progress& progress) {
-  LayerContext context;
-  context.layer = layer;
-  context.model = what.trace.layer_model(layer);
-  context.attention = what.trace.attention(layer);
-  context.budget = what.replay.budget;
-  context.prompt_length = what.trace.run().prompt_length;
-  context.structural = what.structural.empty() ? nullptr : &what.structural;
-  context.for_heads = for_heads;
-  context.sequence = what.tables;
-  context.progress = &progress;
+  LayerContext context{.layer = layer,
+                       .model = what.trace.layer_model(layer),
+                       .attention = what.trace.attention(layer),
+                       .budget = what.replay.budget,
+                       .prompt_length = what.trace.run().prompt_length,
+                       .structural = what.structural.empty() ? nullptr : &what.structural,
+                       .for_heads = for_heads,
+                       .sequence = what.tables,
+                       .progress = &progress};
   if (!what.per_step && !what.of_trace) return;  // what is asked by later queries comes afterwards
   const StateParts parts = parts_read(what.choice, what.policy);
   if (needs_replay(what, heads)) {

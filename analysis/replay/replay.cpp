@@ -200,10 +200,8 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
   const std::vector<std::string> names =
       request.cheap ? request.measures : with_made_of(request.measures);
   const MeasureChoice measures{request.cheap, names, request.summary};
-  LayerContext common;
-  common.model = model;
-  common.budget = request.budget;
-  common.prompt_length = trace.run().prompt_length;
+  LayerContext common{
+      .model = model, .budget = request.budget, .prompt_length = trace.run().prompt_length};
   const std::vector<char> structural = structural_tokens(trace.tokens());
   if (!structural.empty()) common.structural = &structural;
   const SequenceTables tables(trace, known_end(trace, result.acts_until), &progress,

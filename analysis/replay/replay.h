@@ -18,17 +18,17 @@ class SharedPrefix;      // policy/kit/shared_prefix.h
 
 /// A replay to run.
 struct ReplayRequest {
-  PolicySpec policy;
+  PolicySpec policy = {};
   int budget = 0;  // resolved entries
   int block = 0;   // 0: the capture's own block size; kWholePrompt: one block
   /// Without a value: that of the capture, which is regular for the full cache.
   std::optional<Compression> compression = {};
-  std::vector<int> layers;  // to compute; empty: all
+  std::vector<int> layers = {};  // to compute; empty: all
   /// Whether anything is measured, at every step. For some measures at some steps of a replay that
   /// is there already: measure_replay.h.
   bool metrics = true;
   /// Measures beyond the cheap ones (measure/measure_catalog.h), by name; "all": every one.
-  std::vector<std::string> measures;
+  std::vector<std::string> measures = {};
   bool cheap = true;  // false: those measures and no others
   /// Only what measure_of() reads is measured; then measure_at() does not know every step.
   bool summary = false;

@@ -279,12 +279,11 @@ void run_sweep(const Trace& trace, const std::vector<SweepSetting>& settings,
     const bool known = table.has(trace, setting);
     if (report) report(i, settings.size(), setting, known);
     if (known) continue;
-    ReplayRequest request;
-    request.policy = setting.policy;
-    request.budget = setting.budget;
-    request.block = setting.block;
-    request.compression = setting.compression;
-    request.measures = measures;
+    ReplayRequest request{.policy = setting.policy,
+                          .budget = setting.budget,
+                          .block = setting.block,
+                          .compression = setting.compression,
+                          .measures = measures};
     request.summary = true;  // a row holds what measure_of() reads
     request.states = shared != nullptr ? &shared->states : &own_states;
     request.shared = shared != nullptr ? &shared->measures : &own_measures;

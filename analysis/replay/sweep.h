@@ -12,9 +12,9 @@ namespace kvloupe {
 
 /// Many replays of one trace: every policy at every budget and block size.
 struct SweepRequest {
-  std::vector<PolicySpec> policies;
-  std::vector<Budget> budgets;
-  std::vector<int> blocks;                      // tokens; 0: the capture's
+  std::vector<PolicySpec> policies = {};
+  std::vector<Budget> budgets = {};
+  std::vector<int> blocks = {};                 // tokens; 0: the capture's
   std::optional<Compression> compression = {};  // none: the capture's
 };
 

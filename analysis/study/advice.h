@@ -13,13 +13,13 @@ namespace kvloupe {
 struct AdviceRequest {
   /// A measure between 0 and 1; where larger is better, the loss is 1 less the measure. Or any
   /// other measure of which smaller is better and that is never below 0, with `largest`.
-  std::string measure;
+  std::string measure = {};
   double at_most = 0.0;    // in the unit of the loss
   double risk = 0.05;      // that a promise is wrong
   double largest = 0.0;    // losses above count as this; 0: the measure lies between 0 and 1
   bool over_full = false;  // of a task: what a prompt loses beside the full cache, at least 0
   bool together = false;   // the risk is that any policy's promise is wrong: risk / policies each
-  std::string block;       // as written in the study; empty: its first
+  std::string block = {};  // as written in the study; empty: its first
 };
 
 /// The losses of a policy at one budget. All numbers are in the unit of the loss.

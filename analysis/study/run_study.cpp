@@ -89,9 +89,7 @@ std::optional<StudyTask> StudyRun::next(int worker) {
   const std::optional<int> number = queue_->next(worker);
   if (!number) return std::nullopt;
   const StudyItem& item = plan_.items[static_cast<std::size_t>(*number)];
-  StudyTask task;
-  task.item = *number;
-  task.source = plan_.source(item);
+  StudyTask task{.item = *number, .source = plan_.source(item)};
   task.identity = task.source.identity;
   // Another process may have another current folder.
   const auto absolute = [](const std::filesystem::path& path) {

@@ -151,15 +151,15 @@ void plan_runs(const Study& study, StudyPlan& plan) {
       const int number = static_cast<int>(plan.sources.size());
       const auto add = [&](const std::string& policy, const std::string& budget, int block,
                            double cost) {
-        StudyItem item;
-        item.trace = number;
-        item.policy = policy;
-        item.budget = budget;
-        item.block_word = block_text(block);
-        item.block = block == 0 ? kRunBlock : block;
-        item.compression = compression_name(study.compression.value_or(Compression::regular));
-        item.first_measure = first_measure;
-        item.cost = cost;
+        StudyItem item{
+            .trace = number,
+            .policy = policy,
+            .budget = budget,
+            .block_word = block_text(block),
+            .block = block == 0 ? kRunBlock : block,
+            .first_measure = first_measure,
+            .compression = compression_name(study.compression.value_or(Compression::regular)),
+            .cost = cost};
         if (model.empty()) {
           item.problem = in_one_line(study.model_path.string(), 200) +
                          ": has no config.json or no weights that can be read";
@@ -214,12 +214,11 @@ StudyPlan plan_study(const Study& study) {
       const PolicySpec computed = study.computed(policy);
       for (const Budget& budget : study.budgets) {
         for (const int block : study.blocks) {
-          StudyItem item;
-          item.trace = t;
-          item.policy = policy.text();
-          item.budget = budget.text();
-          item.block_word = block_text(block);
-          item.problem = problem;
+          StudyItem item{.trace = t,
+                         .policy = policy.text(),
+                         .budget = budget.text(),
+                         .block_word = block_text(block),
+                         .problem = problem};
           try {
             if (trace) settle(item, *trace, computed, budget, block, study.compression);
           } catch (const UsageError& error) {

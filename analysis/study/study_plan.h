@@ -26,15 +26,15 @@ struct StudySource {
 
 /// One replay of a study, or one run in the model. Its place in the plan is its number.
 struct StudyItem {
-  int trace = 0;                   // index into StudyPlan::sources
-  std::string policy;              // canonical spec
-  std::string budget, block_word;  // as written; "capture": the capture's block
-  int entries = 0;                 // the budget; 0: known when the prompt is tokens
-  int block = 0;                   // tokens per step of the prompt
-  int first_measure = 0;           // of its task, among measures_of() the study
-  std::string compression;
-  double cost = 0.0;    // replay_cost(), to begin with the dearest
-  std::string problem;  // why the trace cannot be opened; empty: the item can be computed
+  int trace = 0;                             // index into StudyPlan::sources
+  std::string policy = {};                   // canonical spec
+  std::string budget = {}, block_word = {};  // as written; "capture": the capture's block
+  int entries = 0;                           // the budget; 0: known when the prompt is tokens
+  int block = 0;                             // tokens per step of the prompt
+  int first_measure = 0;                     // of its task, among measures_of() the study
+  std::string compression = {};
+  double cost = 0.0;         // replay_cost(), to begin with the dearest
+  std::string problem = {};  // why the trace cannot be opened; empty: the item can be computed
 };
 
 /// All replays of a study: traces × policies × budgets × blocks; then the runs of its tasks:

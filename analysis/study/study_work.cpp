@@ -102,19 +102,19 @@ void StudyWorker::open(const StudyTask& task) {
 std::vector<StudyValue> StudyWorker::values(const StudyTask& task) {
   open(task);
   Progress progress;
-  ReplayRequest request;
-  request.policy = parse_policy(task.policy);
-  request.budget = task.entries;
-  request.block = task.block;
-  request.compression = task.compression == compression_name(Compression::context_only)
-                            ? Compression::context_only
-                            : Compression::regular;
-  request.measures = task.measures;
-  request.threads = threads_;
-  request.states = &states_;
-  request.shared = shared_.get();
-  request.prefix = prefix_.get();
-  request.cheap = false;
+  ReplayRequest request{
+      .policy = parse_policy(task.policy),
+      .budget = task.entries,
+      .block = task.block,
+      .compression = task.compression == compression_name(Compression::context_only)
+                         ? Compression::context_only
+                         : Compression::regular,
+      .measures = task.measures,
+      .cheap = false,
+      .threads = threads_,
+      .states = &states_,
+      .shared = shared_.get(),
+      .prefix = prefix_.get()};
   // Whether the results keep values over all steps instead of values per step.
   request.summary = task.reduce == Reduce::all || task.reduce == Reduce::steps;
   // measure_replay() computes only the requested measures from a finished replay. With merged
@@ -123,12 +123,11 @@ std::vector<StudyValue> StudyWorker::values(const StudyTask& task) {
                     reads_scores({false, task.measures}, request.policy);
   Replay result = replay(*trace_, request, progress);
   if (!request.metrics) {
-    MeasureRequest measured;
-    measured.measures = task.measures;
-    measured.summary = request.summary;
-    measured.shared = shared_.get();
-    measured.states = &states_;
-    measured.threads = threads_;
+    MeasureRequest measured{.measures = task.measures,
+                            .summary = request.summary,
+                            .states = &states_,
+                            .shared = shared_.get(),
+                            .threads = threads_};
     result = measure_replay(*trace_, result, measured, progress);
   }
   std::vector<StudyValue> values;

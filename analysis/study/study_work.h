@@ -15,22 +15,22 @@ namespace kvloupe {
 
 /// One item, with all that a process needs to compute it.
 struct StudyTask {
-  int item = 0;          // its number in the plan
-  StudySource source;    // of a task: what is run
-  std::string trace;     // the trace of a replay, or the prompt's file
-  std::string identity;  // of a replay's trace
-  std::string model;     // of a task: the folder, and how it runs
+  int item = 0;               // its number in the plan
+  StudySource source = {};    // of a task: what is run
+  std::string trace = {};     // the trace of a replay, or the prompt's file
+  std::string identity = {};  // of a replay's trace
+  std::string model = {};     // of a task: the folder, and how it runs
   std::string dtype = "auto";
   bool compact = false;
   std::string probe = "repeat";
-  std::string budget;  // as written
-  std::string policy;
+  std::string budget = {};  // as written
+  std::string policy = {};
   int entries = 0;
   int block = 0;
-  std::string compression;
-  std::vector<std::string> measures;  // of the item's task
+  std::string compression = {};
+  std::vector<std::string> measures = {};  // of the item's task
   /// The largest budget of the task's other runs, as written: shared data of these.
-  std::string largest_budget;
+  std::string largest_budget = {};
   Reduce reduce = Reduce::steps;
 };
 

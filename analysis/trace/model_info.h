@@ -66,8 +66,8 @@ constexpr int first_unseeing(int token, const Reach& reach, int tokens) {
 
 /// `/model` of a trace; or of one of its layers (Trace::layer_model).
 struct ModelInfo {
-  std::string name;
-  std::string architecture;
+  std::string name = {};
+  std::string architecture = {};
   int num_layers = 0;  // L
   // In `/model`, the numbers of most layers. A layer without a cache has 0 heads.
   int num_heads = 0;     // Hq, query heads
@@ -77,7 +77,7 @@ struct ModelInfo {
   int hidden_size = 0;   // D
   int vocab_size = 0;
   double rope_theta = 10000.0;
-  std::string rope_scaling;  // JSON, "null" for none
+  std::string rope_scaling = {};  // JSON, "null" for none
   RopePairing rope_pairing = RopePairing::half;
   int rotary_dim = 0;    // coordinates of a head that RoPE rotates; 0: all
   int rotary_start = 0;  // the first of them
@@ -86,20 +86,20 @@ struct ModelInfo {
   int sliding_window = 0;
   /// The chunk size of one layer: a query sees the tokens of its own chunk; 0: without chunks.
   int chunk_size = 0;
-  int chunked_tokens = 0;  // T of a trace with chunks (Reach::tokens)
-  std::string config;      // the whole config.json
+  int chunked_tokens = 0;   // T of a trace with chunks (Reach::tokens)
+  std::string config = {};  // the whole config.json
   // How the file of the weights stores them, if this is informative: "GGUF", its most common type
   // such as "Q4_K", and the file's name. Else empty.
-  std::string weights_format, weights_type, weights_file;
+  std::string weights_format = {}, weights_type = {}, weights_file = {};
 
   /// Whether the heads of latent attention were captured one by one, which no cache holds.
   bool expanded_latent = false;
   /// Heads of each layer's own cache [L], 0 where it has none; empty: num_kv_heads in all layers.
-  std::vector<int> cache_heads;
+  std::vector<int> cache_heads = {};
   // Fields of one layer.
   LayerKind kind = LayerKind::attention;
-  std::string mixer;     // what a layer without a cache is, in words; may be empty
-  int shares_with = -1;  // of kind shared: the layer whose keys and values it reads
+  std::string mixer = {};  // what a layer without a cache is, in words; may be empty
+  int shares_with = -1;    // of kind shared: the layer whose keys and values it reads
   bool value_is_key_prefix = false;
   std::int64_t state_bytes = 0;  // of a state of fixed size beside or in place of the cache
 
@@ -180,12 +180,13 @@ struct MergedEntry {
 
 /// `/tokens` of a trace.
 struct TokenTable {
-  std::vector<std::int32_t> ids;  // [T]
+  std::vector<std::int32_t> ids = {};  // [T]
   /// [T], empty if the trace has none. As read: valid UTF-8 with the text's own line feeds and
   /// backslashes, in which \xNN is a byte that is not UTF-8. To a writer: any bytes.
-  std::vector<std::string> text;
-  std::vector<std::uint8_t> segment;  // [T] index into segment_names; empty if the trace has none
-  std::vector<std::string> segment_names;
+  std::vector<std::string> text = {};
+  /// [T] index into segment_names; empty if the trace has none.
+  std::vector<std::uint8_t> segment = {};
+  std::vector<std::string> segment_names = {};
 };
 
 /// The block size that stands for the whole prompt, however long it is.

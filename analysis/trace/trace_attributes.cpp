@@ -89,12 +89,11 @@ int check_format(const Attributes& root) {
 }
 
 ModelInfo read_model(const Attributes& attributes, int version) {
-  ModelInfo model;
-  model.name = attributes.text_or("name", "");
-  model.architecture = attributes.text_or("architecture", "");
-  model.num_layers = attributes.integer("num_layers", 1, kMostLayers);
-  model.num_heads = attributes.integer("num_heads", 1, kMostHeads);
-  model.num_kv_heads = attributes.integer("num_kv_heads", 1, kMostHeads);
+  ModelInfo model{.name = attributes.text_or("name", ""),
+                  .architecture = attributes.text_or("architecture", ""),
+                  .num_layers = attributes.integer("num_layers", 1, kMostLayers),
+                  .num_heads = attributes.integer("num_heads", 1, kMostHeads),
+                  .num_kv_heads = attributes.integer("num_kv_heads", 1, kMostHeads)};
   if (model.num_heads % model.num_kv_heads != 0) {
     throw hdf5::Failure(fmt::format("num_kv_heads {} does not divide num_heads {}",
                                     model.num_kv_heads, model.num_heads));
@@ -133,9 +132,8 @@ ModelInfo read_model(const Attributes& attributes, int version) {
 }
 
 RunInfo read_run(const Attributes& attributes) {
-  RunInfo run;
-  run.block_size = attributes.integer("block_size", 0, kMostTokens);
-  run.prompt_length = attributes.integer("prompt_length", 1, kMostTokens);
+  RunInfo run{.block_size = attributes.integer("block_size", 0, kMostTokens),
+              .prompt_length = attributes.integer("prompt_length", 1, kMostTokens)};
   run.generated = attributes.integer("generated", 0, kMostTokens - run.prompt_length);
   run.dtype = attributes.text_or("dtype", "");
   run.device = attributes.text_or("device", "");

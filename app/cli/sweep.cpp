@@ -61,9 +61,8 @@ int run(const Options& options) {
   for (const std::string& name : options.measures) {
     if (name != "all" && !none) require_measure(name);
   }
-  SweepRequest request;
-  request.policies = parse_policy_list(options.policies);
-  request.budgets = parse_budgets(options.budgets);
+  SweepRequest request{.policies = parse_policy_list(options.policies),
+                       .budgets = parse_budgets(options.budgets)};
   std::pair<std::string, double> limit;
   if (!options.limit.empty()) limit = parse_limit(options.limit);
   refuse_own_input(options.output, {options.trace});

@@ -101,14 +101,14 @@ std::shared_ptr<const Replay> make_replay(const FigureInput& input, const Wanted
                                           SharedMeasures* shared, SharedPrefix* prefix,
                                           Progress& progress) {
   const Trace& trace = *input.traces.at(wanted.trace);
-  ReplayRequest request;
-  request.policy = wanted.policy;
-  request.budget = budget_entries(wanted.budget.value_or(input.budget), trace, wanted.policy);
-  request.block = wanted.block.value_or(input.block);
-  request.compression = input.compression;
-  request.layers = wanted.layers;
-  request.metrics = false;
-  request.prefix = prefix;
+  ReplayRequest request{
+      .policy = wanted.policy,
+      .budget = budget_entries(wanted.budget.value_or(input.budget), trace, wanted.policy),
+      .block = wanted.block.value_or(input.block),
+      .compression = input.compression,
+      .layers = wanted.layers,
+      .metrics = false,
+      .prefix = prefix};
   if (wanted.scores) {
     request.scores_layer = input.selection.layer;
     request.scores_head = input.selection.head;

@@ -41,12 +41,11 @@ double kept_there(const LessonState& s, const std::string& segment, const Value&
                   Progress& progress) {
   const auto found = reader(s, segment, rank, progress);
   if (!found) return kNone;
-  ReplayRequest request;
-  request.policy = s.workspace.policy_a;
-  request.budget = s.workspace.budget.resolve(s.trace->run().prompt_length);
-  request.block = s.workspace.block;
-  request.compression = s.workspace.compression;
-  request.metrics = false;
+  ReplayRequest request{.policy = s.workspace.policy_a,
+                        .budget = s.workspace.budget.resolve(s.trace->run().prompt_length),
+                        .block = s.workspace.block,
+                        .compression = s.workspace.compression,
+                        .metrics = false};
   Progress part(progress, 0);
   const auto replay = s.store->replays().get(*s.trace, request, part);
   const HeadReplay* head = replay->find(found->layer, found->head);

@@ -19,11 +19,10 @@ std::shared_ptr<const Replay> replay_in(const LessonState& s, Side side, bool al
                                         bool metrics, const std::string& requested,
                                         Progress& progress) {
   if (side == Side::b && !s.workspace.policy_b_on) return nullptr;
-  ReplayRequest request;
-  request.policy = side == Side::a ? s.workspace.policy_a : s.workspace.policy_b;
-  request.budget = s.workspace.budget.resolve(s.trace->run().prompt_length);
-  request.block = s.workspace.block;
-  request.compression = s.workspace.compression;
+  ReplayRequest request{.policy = side == Side::a ? s.workspace.policy_a : s.workspace.policy_b,
+                        .budget = s.workspace.budget.resolve(s.trace->run().prompt_length),
+                        .block = s.workspace.block,
+                        .compression = s.workspace.compression};
   if (!all_layers) request.layers = {s.workspace.selection.layer};
   request.metrics = metrics;
   if (!requested.empty()) request.measures = {requested};

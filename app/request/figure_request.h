@@ -26,19 +26,19 @@ namespace kvloupe::request {
 
 /// The settings that a person chose. Absent ones have a default.
 struct FigureSettings {
-  std::optional<int> layer;                   // default: the middle one
-  std::optional<int> head;                    // default: that of query_head, else 0
-  std::optional<int> query_head;              // default: the mean over the head's group
-  std::optional<int> step;                    // default: the last of the prompt
-  std::optional<std::pair<int, int>> tokens;  // both included, -1: the last; default: all
-  std::optional<int> token;                   // default: the figure's own
+  std::optional<int> layer = {};                   // default: the middle one
+  std::optional<int> head = {};                    // default: that of query_head, else 0
+  std::optional<int> query_head = {};              // default: the mean over the head's group
+  std::optional<int> step = {};                    // default: the last of the prompt
+  std::optional<std::pair<int, int>> tokens = {};  // both included, -1: the last; default: all
+  std::optional<int> token = {};                   // default: the figure's own
   PolicySpec policy = parse_policy("keydiff");
-  std::optional<PolicySpec> policy_b;
+  std::optional<PolicySpec> policy_b = {};
   bool choose_policy_b = true;  // a figure that needs one takes h2o, or keydiff beside h2o
   Budget budget{Percent{25.0}};
-  int block = 0;                           // 0: the capture's own
-  std::optional<Compression> compression;  // none: the capture's own
-  figure::Choices choices;
+  int block = 0;                                // 0: the capture's own
+  std::optional<Compression> compression = {};  // none: the capture's own
+  figure::Choices choices = {};
   bool operator==(const FigureSettings&) const = default;
 };
 

@@ -174,11 +174,10 @@ class Making {
   void get(const PolicySpec& policy, Place place, bool last, Progress& progress, Progress& own) {
     const Trace& trace = *input_.trace;
     figure::ReplayService& replays = *input_.replays;
-    ReplayRequest wanted;
-    wanted.policy = policy;
-    wanted.budget = budget_entries(*request_.budget, trace, policy);
-    wanted.block = request_.block;
-    wanted.compression = request_.compression;
+    ReplayRequest wanted{.policy = policy,
+                         .budget = budget_entries(*request_.budget, trace, policy),
+                         .block = request_.block,
+                         .compression = request_.compression};
     wanted.metrics = false;  // measured where it is looked at
     if (!needs_.all_layers) {
       const figure::Selection& at = input_.selection;

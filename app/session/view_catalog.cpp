@@ -33,9 +33,7 @@ WorkspaceState first_state() {
 
 request::FigureSettings settings_of(const WorkspaceState& state, const TileState& tile) {
   const figure::Selection& at = state.selection;
-  request::FigureSettings settings;
-  settings.layer = at.layer;
-  settings.head = at.head;
+  request::FigureSettings settings{.layer = at.layer, .head = at.head};
   if (tile.pinned) {
     settings.layer = tile.pinned->layer;
     settings.head = tile.pinned->head;

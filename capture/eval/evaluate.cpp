@@ -207,12 +207,11 @@ class Evaluator {
     return run_json(run, request_.task).dump().size() + 2;
   }
   RunInfo run_of(const EvalSetting& setting, int length) const {
-    RunInfo run;
-    run.dtype = compute_type_name(type_);
-    run.device = device_.str();
-    run.threads = threads_;
-    run.block_size = request_.block;
-    run.prompt_length = length;
+    RunInfo run{.block_size = request_.block,
+                .prompt_length = length,
+                .dtype = compute_type_name(type_),
+                .device = device_.str(),
+                .threads = threads_};
     if (request_.task == Task::needle) run.generated = template_.answer_tokens;
     if (setting.budget) {
       run.policy = setting.policy.text();

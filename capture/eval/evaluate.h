@@ -19,23 +19,24 @@ namespace kvloupe {
 
 /// A request of `kvloupe-capture eval`. Every policy runs in the model's own cache.
 struct EvalRequest {
-  ModelChoice model;
-  std::string output;
+  ModelChoice model = {};
+  std::string output = {};
   Evaluation::Task task = Evaluation::Task::needle;  // or perplexity
-  std::vector<PolicySpec> policies;
-  std::vector<Budget> budgets;  // shares are of the prompt
-  std::vector<int> lengths;     // tokens of a prompt
-  std::vector<double> depths;   // percent; needles only
+  std::vector<PolicySpec> policies = {};
+  std::vector<Budget> budgets = {};  // shares are of the prompt
+  std::vector<int> lengths = {};     // tokens of a prompt
+  std::vector<double> depths = {};   // percent; needles only
   int needles = 1;
   int samples = 1;
   std::uint64_t seed = 1;
   Compression compression = Compression::regular;
   Positions positions = Positions::original;
-  std::optional<std::filesystem::path> needle_template;  // default: MODEL/needle.json, else general
-  std::optional<std::filesystem::path> filler;           // a prompt file, instead of the template's
+  /// Default: MODEL/needle.json, else general.
+  std::optional<std::filesystem::path> needle_template = {};
+  std::optional<std::filesystem::path> filler = {};  // a prompt file, instead of the template's
   int block = 128;
   /// How the context is read a second time for policies that need that (kvzip, kvcompose).
-  std::optional<ProbeKind> probe;  // without a value: repeat
+  std::optional<ProbeKind> probe = {};  // without a value: repeat
   std::string dtype = "auto";
   std::string device = "cpu";
   int threads = 0;

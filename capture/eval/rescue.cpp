@@ -210,13 +210,12 @@ RunsForecast forecast_rescue(const RescueRequest& request, Progress& progress,
   forecast.bytes = bytes_with(made, request, most);
   forecast.free = free_space(std::filesystem::path(request.output).parent_path());
   forecast.dtype = compute_type_name(made.type);
-  RunInfo full;
-  full.dtype = forecast.dtype;
-  full.device = made.device.str();
-  full.threads = made.threads;
-  full.block_size = request.block;
-  full.prompt_length = made.prompt.length();
-  full.generated = request.answer_tokens;
+  RunInfo full{.block_size = request.block,
+               .prompt_length = made.prompt.length(),
+               .generated = request.answer_tokens,
+               .dtype = forecast.dtype,
+               .device = made.device.str(),
+               .threads = made.threads};
   RunInfo evicting = full;
   evicting.policy = request.policy.text();
   evicting.budget = made.results.budget;

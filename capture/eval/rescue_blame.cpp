@@ -24,9 +24,7 @@ namespace {
 void capture_with_answer(const RescueRequest& request, const RescuePrompt& prompt,
                          const RescueResults& results, const std::string& target,
                          Progress& progress) {
-  CaptureRequest wanted;
-  wanted.model = request.model;
-  wanted.tokens = prompt.sequence;
+  CaptureRequest wanted{.model = request.model, .tokens = prompt.sequence};
   for (const std::int32_t id : results.expected_ids) wanted.tokens->add(id, "answer");
   wanted.target = target;
   wanted.block = request.block;
@@ -46,14 +44,13 @@ void capture_with_answer(const RescueRequest& request, const RescuePrompt& promp
 /// lower, at the last step at which the head had the token. NaN where the policy has no scores.
 double score_rank(const Trace& trace, const RescueRequest& request, int budget, const HeadIndex& at,
                   const std::vector<int>& tokens, Progress& progress) {
-  ReplayRequest replayed;
-  replayed.policy = request.policy;
-  replayed.budget = budget;
-  replayed.block = request.block;
-  replayed.metrics = false;
-  replayed.layers = {at.layer};
-  replayed.scores_layer = at.layer;
-  replayed.scores_head = at.head;
+  ReplayRequest replayed{.policy = request.policy,
+                         .budget = budget,
+                         .block = request.block,
+                         .layers = {at.layer},
+                         .metrics = false,
+                         .scores_layer = at.layer,
+                         .scores_head = at.head};
   const Replay made = replay(trace, replayed, progress);
   double sum = 0.0;
   int ranked = 0;
@@ -89,11 +86,8 @@ RescueBlame predict_rescue(const RescueRequest& request, const RescuePrompt& pro
   Progress own(progress, 0);
   const std::vector<TokenReads> read = token_reads(*trace, reads, own);
   const auto followed = [&](const PolicySpec& policy, int budget) {
-    ReplayRequest replayed;
-    replayed.policy = policy;
-    replayed.budget = budget;
-    replayed.block = request.block;
-    replayed.metrics = false;
+    ReplayRequest replayed{
+        .policy = policy, .budget = budget, .block = request.block, .metrics = false};
     FollowedReplay made_replay{replay(*trace, replayed, own), {}};
     made_replay.heads = follow(made_replay.replay, read, prompt.tokens,
                                restored_heads(*trace, made_replay.replay, prompt.tokens, {}, own));

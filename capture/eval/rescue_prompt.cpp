@@ -52,11 +52,10 @@ void take_trace_prompt(const RescueRequest& request, const ModelConfig& config,
 
 void take_text_prompt(const RescueRequest& request, const ModelConfig& config,
                       const RescueReport& report, RescuePrompt& prompt) {
-  CaptureRequest wanted;
-  wanted.model = request.model;
-  wanted.prompt = request.prompt;
-  wanted.tokens = request.sequence;
-  wanted.generate = request.answer_tokens;
+  CaptureRequest wanted{.model = request.model,
+                        .prompt = request.prompt,
+                        .tokens = request.sequence,
+                        .generate = request.answer_tokens};
   CaptureInput input = read_capture_input(wanted, config);
   for (const std::string& note : input.notes) {
     if (report.note) report.note(note);
@@ -65,10 +64,9 @@ void take_text_prompt(const RescueRequest& request, const ModelConfig& config,
   prompt.tokenizer = std::move(input.tokenizer);
   prompt.name = request.prompt ? request.prompt->string() : request.sequence_name;
   prompt.sequence = std::move(input.tokens);
-  TokenTable table;
-  table.ids = prompt.ids;
-  table.segment = prompt.sequence.segment;
-  table.segment_names = prompt.sequence.names;
+  TokenTable table{.ids = prompt.ids,
+                   .segment = prompt.sequence.segment,
+                   .segment_names = prompt.sequence.names};
   prompt.tokens = named_tokens(table, prompt.length(), request.tokens);
   if (!reads_probe(request)) return;
   RunInfo run;

@@ -62,17 +62,16 @@ CachePolicy::CachePolicy(const Transformer& model, const ModelInfo& info, const 
     for (int head = 0; with_weights && head < info.num_heads; ++head) {
       layer.output_weights.push_back(matrix_of(output_slice(model, index, head, storage)));
     }
-    LayerContext context;
-    context.layer = index;
-    context.model = layer_model(info, model.config(), index);
-    context.attention = layer_attention(model, index);
-    context.budget = loop.budget;
-    context.prompt_length = loop.prompt_length;
-    context.structural = loop.structural;
-    context.sequence = loop.twice;
-    context.pass = pass_.get();
-    context.output_weights = layer.output_weights;
-    context.for_heads = for_heads;
+    LayerContext context{.layer = index,
+                         .model = layer_model(info, model.config(), index),
+                         .attention = layer_attention(model, index),
+                         .budget = loop.budget,
+                         .prompt_length = loop.prompt_length,
+                         .structural = loop.structural,
+                         .output_weights = layer.output_weights,
+                         .for_heads = for_heads,
+                         .sequence = loop.twice,
+                         .pass = pass_.get()};
     layer.caches =
         std::make_unique<EvictingLayer>(loop.policy, context, PolicyOptions{}, loop.positions);
     layer.evicted_at.resize(static_cast<std::size_t>(info.num_kv_heads));

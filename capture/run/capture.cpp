@@ -354,10 +354,7 @@ void write_lm_head_rows(const Transformer& model, std::vector<std::int32_t> ids,
 }
 
 TokenTable token_table(const TokenSequence& tokens, const Tokenizer* tokenizer) {
-  TokenTable table;
-  table.ids = tokens.ids;
-  table.segment = tokens.segment;
-  table.segment_names = tokens.names;
+  TokenTable table{.ids = tokens.ids, .segment = tokens.segment, .segment_names = tokens.names};
   if (tokenizer == nullptr) return table;
   for (const std::int32_t id : tokens.ids) table.text.push_back(tokenizer->piece_bytes(id));
   return table;

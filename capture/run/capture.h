@@ -27,17 +27,17 @@ inline constexpr std::uint64_t kMostAutomaticAttention = 64'000'000;
 
 /// One run of `kvloupe-capture run`. Exactly one of prompt, text, ids and tokens is given.
 struct CaptureRequest {
-  ModelChoice model;
-  std::filesystem::path target;  // the trace
-  std::optional<std::filesystem::path> prompt;
-  std::optional<std::string> text;
-  std::optional<std::filesystem::path> ids;
-  std::optional<TokenSequence> tokens;  // ready, with their segments
-  std::filesystem::path tokens_of;      // the trace that they are of; empty: of none
-  std::optional<int> prompt_length;     // with ids and tokens: the rest is forced as generated
-  std::optional<int> question;          // with ids: where the segment "question" begins
-  int block = 128;                      // B; kWholePrompt: the prompt as one block
-  int generate = 0;                     // most tokens to generate
+  ModelChoice model = {};
+  std::filesystem::path target = {};  // the trace
+  std::optional<std::filesystem::path> prompt = {};
+  std::optional<std::string> text = {};
+  std::optional<std::filesystem::path> ids = {};
+  std::optional<TokenSequence> tokens = {};  // ready, with their segments
+  std::filesystem::path tokens_of = {};      // the trace that they are of; empty: of none
+  std::optional<int> prompt_length = {};     // with ids and tokens: the rest is forced as generated
+  std::optional<int> question = {};          // with ids: where the segment "question" begins
+  int block = 128;                           // B; kWholePrompt: the prompt as one block
+  int generate = 0;                          // most tokens to generate
   /// Of tokens given after the prompt: the model also writes its own answer, in a second run of the
   /// prompt that is not written, and the trace holds the ids.
   bool own_answer = false;
@@ -53,15 +53,15 @@ struct CaptureRequest {
   bool shared_weights = false;
   /// Closed loop: the policy evicts from every layer's cache after each block. Without a policy:
   /// the full cache. A share of the budget is a share of the prompt.
-  std::optional<PolicySpec> policy;
-  Budget budget;
+  std::optional<PolicySpec> policy = {};
+  Budget budget = {};
   Positions positions = Positions::original;
   /// With a policy: context_only stops before the segment "question", or at the prompt's end where
   /// there is none.
   Compression compression = Compression::regular;
   /// Reads the context a second time and stores the states of this reading; so does a policy that
   /// needs it. The context ends at the segment "question", or at the prompt's end.
-  std::optional<ProbeKind> probe;
+  std::optional<ProbeKind> probe = {};
   /// Free space for the trace, asked before the model is loaded.
   std::function<std::optional<std::uint64_t>(const std::filesystem::path&)> free_space =
       kvloupe::free_space;

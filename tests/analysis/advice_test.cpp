@@ -116,9 +116,7 @@ struct MadeStudy {
 };
 
 AdviceRequest answers_found(double at_most) {
-  AdviceRequest request;
-  request.measure = "answer_found";
-  request.at_most = at_most;
+  AdviceRequest request{.measure = "answer_found", .at_most = at_most};
   return request;
 }
 
@@ -195,9 +193,7 @@ TEST(Advice, LossesWithoutALimitNeedOne) {
   const MadeStudy made("perplexity_loss", 1, 100, [](int, int entries, int prompt) {
     return entries == 10 ? 3.0 : 0.01 * (prompt % 3);
   });
-  AdviceRequest request;
-  request.measure = "perplexity_loss";
-  request.at_most = 0.3;
+  AdviceRequest request{.measure = "perplexity_loss", .at_most = 0.3};
   EXPECT_THAT([&] { advise(made.table, request); },
               ::testing::ThrowsMessage<UsageError>(HasSubstr("--largest")));
   // Beside an infinite one every loss would be none.

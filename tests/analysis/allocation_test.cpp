@@ -159,9 +159,7 @@ TEST(Pyramid, ABudgetOfOneKeepsOneEntryPerHead) {
 }
 
 TEST(Pyramid, NotesWhatIsOutOfTheOrdinary) {
-  ModelInfo model;
-  model.num_heads = model.num_kv_heads = 2;
-  model.num_layers = 1;
+  ModelInfo model{.num_layers = 1, .num_heads = 2, .num_kv_heads = 2};
   const auto notes = [&](int budget) {
     return policy_notes(parse_policy("tova+pyramid"), model, budget);
   };

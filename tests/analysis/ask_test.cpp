@@ -52,12 +52,11 @@ class AskTest : public testing::Test {
     return *trace_;
   }
   Replay run(const std::string& spec, int budget, std::vector<std::string> measures = {}) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = budget;
-    request.metrics = !measures.empty();
-    request.cheap = false;
-    request.measures = std::move(measures);
+    ReplayRequest request{.policy = parse_policy(spec),
+                          .budget = budget,
+                          .metrics = !measures.empty(),
+                          .measures = std::move(measures),
+                          .cheap = false};
     return replay(trace(), request, progress_);
   }
   AskedReplay ask_all(const Replay& replay, Asked asked) {
@@ -152,10 +151,7 @@ TEST_F(AskTest, SeveralReplaysAreAskedAsEachAlone) {
   for (const char* spec : {"h2o", "tova", "h2o+kvmerger(auto)", "snapkv"}) {
     for (const int budget : {12, 30}) replays.push_back(run(spec, budget));
   }
-  ReplayRequest other;
-  other.policy = parse_policy("h2o");
-  other.budget = 12;
-  other.metrics = false;
+  ReplayRequest other{.policy = parse_policy("h2o"), .budget = 12, .metrics = false};
   other.block = 24;  // other steps, and so other entries at the same queries
   replays.push_back(replay(trace(), other, progress_));
   other.layers = {1};  // the whole model is not known

@@ -287,10 +287,7 @@ TEST(AttentionMatching, EqualAndUnseenEntriesDoNotSpoilTheFit) {
 }
 
 TEST(ReferenceQueriesOfALayer, HoldEverySecondFourthAndSoOn) {
-  ModelInfo model;
-  model.num_heads = 2;
-  model.num_kv_heads = 1;
-  model.head_dim = 1;
+  ModelInfo model{.num_heads = 2, .num_kv_heads = 1, .head_dim = 1};
   for (const int most : {1, 2, 3, 5, 8, 1000}) {
     ReferenceQueries held(model, 2 * most);
     Matrix first(1, 1), later(12, 1);

@@ -37,10 +37,9 @@ TEST(Reach, IsTheMaskOfTheFormula) {
   for (const int window : {0, 1, 9, 69, 70, 100}) {
     for (const int chunk : {0, 1, 16, 35, 69, 70, 100}) {
       if (window > 0 && chunk > 0) continue;
-      ModelInfo model;
-      model.sliding_window = window;
-      model.chunk_size = chunk;
-      model.chunked_tokens = chunk > 0 ? kChunkTokens : 0;
+      ModelInfo model{.sliding_window = window,
+                      .chunk_size = chunk,
+                      .chunked_tokens = chunk > 0 ? kChunkTokens : 0};
       for (int token = 0; token < kChunkTokens; ++token) {
         int end = token;
         for (int query = 0; query < kChunkTokens; ++query) {
@@ -193,12 +192,11 @@ TEST_P(OfChunks, MeansByDistanceAreOverThePairsThatSeeEachOther) {
 class ChunkedReplay : public testing::Test {
  protected:
   const Trace& trace(int chunk) {
-    test::SyntheticTraceOptions options;
-    options.head_dim = 8;
-    options.prompt_length = 60;
-    options.generated = kChunkTokens - 60;
-    options.block = 16;
-    options.chunk_size = chunk;
+    test::SyntheticTraceOptions options{.head_dim = 8,
+                                        .prompt_length = 60,
+                                        .generated = kChunkTokens - 60,
+                                        .block = 16,
+                                        .chunk_size = chunk};
     options.layer_attributes.resize(static_cast<std::size_t>(options.layers));
     const std::string name = "c" + std::to_string(chunk) + ".h5";
     if (!std::filesystem::exists(folder_ / name)) {
@@ -208,9 +206,7 @@ class ChunkedReplay : public testing::Test {
     return *open_;
   }
   static Replay run(const Trace& trace, const std::string& spec, int budget) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = budget;
+    ReplayRequest request{.policy = parse_policy(spec), .budget = budget};
     Progress progress;
     return replay(trace, request, progress);
   }

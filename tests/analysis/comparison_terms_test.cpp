@@ -138,13 +138,12 @@ class TermsAndDeeds : public testing::Test {
     const bool stops = compression == Compression::context_only;
     const std::vector<Block> blocks =
         make_blocks(kPrompt, kGenerated, at_once ? 0 : kBlock, stops ? kPrompt - kQuestion : 0);
-    LayerContext context;
-    context.layer = layer;
-    context.model = made_.model;
-    context.attention = made_.run.attention_scale;
-    context.output_weights = states.output_weights;
-    context.budget = kBudget;
-    context.prompt_length = kPrompt;
+    LayerContext context{.layer = layer,
+                         .model = made_.model,
+                         .attention = made_.run.attention_scale,
+                         .budget = kBudget,
+                         .prompt_length = kPrompt,
+                         .output_weights = states.output_weights};
     LayerReplayInput input = {states, blocks, policy, context};
     input.metrics = false;
     if (stops) input.acts_until = kPrompt - kQuestion;

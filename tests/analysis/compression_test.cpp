@@ -30,12 +30,11 @@ class CompressionTest : public testing::Test {
   }
   Replay run(const std::string& policy, int block, std::optional<Compression> compression,
              const std::vector<std::string>& measures = {}) const {
-    ReplayRequest request;
-    request.policy = parse_policy(policy);
-    request.budget = 20;
-    request.block = block;
-    request.compression = compression;
-    request.measures = measures;
+    ReplayRequest request{.policy = parse_policy(policy),
+                          .budget = 20,
+                          .block = block,
+                          .compression = compression,
+                          .measures = measures};
     Progress progress;
     return replay(*trace_, request, progress);
   }
@@ -112,12 +111,11 @@ TEST_F(CompressionTest, WithoutAQuestionThePolicyActsUpToThePromptsEnd) {
 TEST_F(CompressionTest, MeasuresOnRequestAreThoseOfTheReplay) {
   for (const std::string policy : {"h2o", "h2o+kvmerger"}) {
     const Replay whole = run(policy, 16, Compression::context_only);
-    ReplayRequest request;
-    request.policy = parse_policy(policy);
-    request.budget = 20;
-    request.block = 16;
-    request.compression = Compression::context_only;
-    request.metrics = false;
+    ReplayRequest request{.policy = parse_policy(policy),
+                          .budget = 20,
+                          .block = 16,
+                          .compression = Compression::context_only,
+                          .metrics = false};
     Progress progress;
     const Replay bare = replay(*trace_, request, progress);
     const Replay measured =
@@ -160,9 +158,7 @@ TEST_F(CompressionTest, JsonAndSweepsSayIt) {
 }
 
 TEST_F(CompressionTest, APromptThatBeginsWithItsQuestionIsRefused) {
-  TokenTable tokens;
-  tokens.segment = {1, 0, 0, 2};
-  tokens.segment_names = {"question", "special", "context"};
+  TokenTable tokens{.segment = {1, 0, 0, 2}, .segment_names = {"question", "special", "context"}};
   RunInfo run;
   run.prompt_length = 4;
   EXPECT_THROW(compression_end(tokens, run, Compression::context_only), UsageError);

@@ -48,13 +48,12 @@ class EvidenceTest : public testing::Test {
   }
   Replay run(const std::string& spec, int budget, std::vector<std::string> measures = {},
              std::vector<int> layers = {}) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = budget;
-    request.metrics = !measures.empty();
-    request.cheap = false;
-    request.measures = std::move(measures);
-    request.layers = std::move(layers);
+    ReplayRequest request{.policy = parse_policy(spec),
+                          .budget = budget,
+                          .layers = std::move(layers),
+                          .metrics = !measures.empty(),
+                          .measures = std::move(measures),
+                          .cheap = false};
     return replay(trace(), request, progress_);
   }
   EvidenceReplay evidence(const Replay& replay) {

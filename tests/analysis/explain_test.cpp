@@ -19,9 +19,7 @@ class ExplainTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new test::TemporaryFolder;
-    test::SyntheticTraceOptions options;
-    options.layers = 1;
-    options.clusters = 4;
+    test::SyntheticTraceOptions options{.layers = 1, .clusters = 4};
     test::write_synthetic_trace(*folder_ / "trace.h5", options);
     trace_ = new Trace(*folder_ / "trace.h5");
   }
@@ -30,11 +28,8 @@ class ExplainTest : public testing::Test {
     delete folder_;
   }
   static Replay run(const std::string& spec, int budget) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = budget;
-    request.scores_layer = 0;
-    request.scores_head = 1;
+    ReplayRequest request{
+        .policy = parse_policy(spec), .budget = budget, .scores_layer = 0, .scores_head = 1};
     Progress progress;
     return replay(*trace_, request, progress);
   }

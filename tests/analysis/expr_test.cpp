@@ -151,12 +151,12 @@ class ExprReplay : public testing::Test {
   }
   Replay run(const std::string& spec) {
     const Trace trace(folder_ / "t.h5");
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = 24;
-    request.block = 16;
-    request.metrics = false;
-    request.scores_layer = request.scores_head = 1;
+    ReplayRequest request{.policy = parse_policy(spec),
+                          .budget = 24,
+                          .block = 16,
+                          .metrics = false,
+                          .scores_layer = 1,
+                          .scores_head = 1};
     Progress progress;
     return replay(trace, request, progress);
   }

@@ -209,11 +209,10 @@ class Resting : public testing::TestWithParam<float> {
     result.budget = budget;
     result.block = block;
     result.blocks = make_blocks(options_.prompt_length, options_.generated, block);
-    LayerContext context;
-    context.model = made_.model;
-    context.output_weights = states_.output_weights;
-    context.attention = made_.run.attention_scale;
-    context.budget = budget;
+    LayerContext context{.model = made_.model,
+                         .attention = made_.run.attention_scale,
+                         .budget = budget,
+                         .output_weights = states_.output_weights};
     Progress progress;
     result.heads = replay_layer({states_, result.blocks, policy, context, true}, progress);
     return result;

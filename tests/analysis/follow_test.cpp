@@ -39,13 +39,12 @@ class Follow : public testing::TestWithParam<int> {  // the model's window
   }
   Replay replayed(const std::string& spec, const std::vector<int>& tokens, int scores_layer = -1,
                   int scores_head = -1) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = 30;
-    request.metrics = false;
-    request.followed = tokens;
-    request.scores_layer = scores_layer;
-    request.scores_head = scores_head;
+    ReplayRequest request{.policy = parse_policy(spec),
+                          .budget = 30,
+                          .metrics = false,
+                          .scores_layer = scores_layer,
+                          .scores_head = scores_head,
+                          .followed = tokens};
     return replay(*trace_, request, progress_);
   }
 

@@ -263,11 +263,10 @@ TEST(Foretell, TracesOfOneNameAreLeftOutUnlessTheirTokensTell) {
                                 replay ? opened.identity() : "x",
                                 replay ? kReplayTask : kAnswerTask});
         for (const double value : {0.0, 1.0}) {
-          StudyItem item;
-          item.trace = static_cast<int>(plan.sources.size()) - 1;
-          item.policy = value > 0.0 ? "h2o" : "keydiff";
-          item.budget = "20%";
-          item.block_word = "128";
+          StudyItem item{.trace = static_cast<int>(plan.sources.size()) - 1,
+                         .policy = value > 0.0 ? "h2o" : "keydiff",
+                         .budget = "20%",
+                         .block_word = "128"};
           StudyOutcome outcome;
           outcome.item = static_cast<int>(plan.items.size());
           // On b the measure says the opposite: only with the right prompt do all pairs agree.

@@ -44,10 +44,9 @@ std::span<const float> row_of(const Matrix& rows, Eigen::Index i) {
 std::vector<test::SyntheticStates> some_states() {
   std::vector<test::SyntheticStates> all;
   for (const int clusters : {0, 3}) {
-    test::SyntheticTraceOptions options;
-    options.clusters = clusters;
-    options.sink_logit = clusters == 0 ? 0.0F : 6.0F;
-    options.seed = static_cast<std::uint64_t>(5 + clusters);
+    test::SyntheticTraceOptions options{.seed = static_cast<std::uint64_t>(5 + clusters),
+                                        .clusters = clusters,
+                                        .sink_logit = clusters == 0 ? 0.0F : 6.0F};
     all.push_back(test::make_synthetic_states(options));
   }
   return all;
@@ -418,11 +417,8 @@ TEST(CostModel, OrdersOfTable4) {
 }
 
 ModelInfo rotary_model(int head_dim, RopePairing pairing) {
-  ModelInfo model;
-  model.head_dim = head_dim;
-  model.rope_theta = 10000.0;
-  model.rope_scaling = "null";
-  model.rope_pairing = pairing;
+  ModelInfo model{
+      .head_dim = head_dim, .rope_theta = 10000.0, .rope_scaling = "null", .rope_pairing = pairing};
   return model;
 }
 

@@ -22,10 +22,8 @@ class Given : public testing::Test {
   /// A trace of 96 tokens of prompt and 8 after it, of which some were given.
   GivenTokens with(std::optional<int> given, const std::vector<std::int32_t>& own = {},
                    bool predictions = true) {
-    test::SyntheticTraceOptions options;
-    options.layers = 1;
-    options.vocabulary = true;
-    options.predictions = predictions;
+    test::SyntheticTraceOptions options{
+        .layers = 1, .predictions = predictions, .vocabulary = true};
     test::write_synthetic_trace(path_, options);
     test::write_given(path_, given, own);
     trace_.emplace(path_);

@@ -249,9 +249,9 @@ TEST_F(HeadAdviceOfStudy, TheFloorHoldsAndAnotherPolicyIsTried) {
 
 TEST_F(HeadAdviceOfStudy, EveryFormatHoldsTheSameTable) {
   const HeadAdvice advice = advise(request());
-  ModelInfo model;
-  model.num_layers = test::kStudyLayers;
-  model.num_heads = model.num_kv_heads = test::kStudyHeads;
+  ModelInfo model{.num_layers = test::kStudyLayers,
+                  .num_heads = test::kStudyHeads,
+                  .num_kv_heads = test::kStudyHeads};
   const HeadTable csv = read_head_table(file("t.csv", head_table_csv(advice)), model);
   const HeadTable npy = read_head_table(file("t.npy", head_table_npy(advice)), model);
   const auto json = nlohmann::json::parse(head_table_json(advice));

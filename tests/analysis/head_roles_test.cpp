@@ -136,10 +136,8 @@ TEST(HeadRoles, WhatHasNoQueryIsUnknown) {
 
 TEST(HeadRoles, AgreesWithTheDoublePrecisionTwin) {
   for (const int window : {0, 24}) {
-    test::SyntheticTraceOptions options;
-    options.prompt_length = 150;
-    options.generated = 12;
-    options.sliding_window = window;
+    test::SyntheticTraceOptions options{
+        .prompt_length = 150, .generated = 12, .sliding_window = window};
     const test::SyntheticStates made = test::make_synthetic_states(options);
     std::vector<std::int32_t> ids;
     for (int i = 0; i < options.tokens(); ++i) ids.push_back((i * i + i / 7) % 13);
@@ -182,9 +180,8 @@ TEST(HeadRoles, StopsWhenAsked) {
 }
 
 TEST(SegmentRange, IsFromTheFirstToTheLastTokenOfThatName) {
-  TokenTable tokens;
-  tokens.segment_names = {"context", "needle", "question"};
-  tokens.segment = {0, 0, 1, 1, 0, 2};
+  TokenTable tokens{.segment = {0, 0, 1, 1, 0, 2},
+                    .segment_names = {"context", "needle", "question"}};
   EXPECT_EQ(segment_range(tokens, "needle").first, 2);
   EXPECT_EQ(segment_range(tokens, "needle").end, 4);
   EXPECT_EQ(segment_range(tokens, "context").end, 5);

@@ -32,9 +32,7 @@ class Intervention : public testing::Test {
     trace_ = std::make_unique<Trace>(folder_ / "t.h5");
   }
   Replay run(const std::string& spec, int budget = kBudget) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = budget;
+    ReplayRequest request{.policy = parse_policy(spec), .budget = budget};
     return replay(*trace_, request, progress_);
   }
   std::string problem(const std::string& spec, int budget = kBudget) {
@@ -183,10 +181,8 @@ TEST_F(Intervention, AgreesWithTheDoublePrecisionTwin) {
         EXPECT_THAT(problem(policy + rule), HasSubstr("does not know what is dropped"));
         continue;
       }
-      ReplayRequest request;
-      request.policy = parse_policy(policy + rule);
-      request.budget = kBudget;
-      request.layers = {0};
+      ReplayRequest request{
+          .policy = parse_policy(policy + rule), .budget = kBudget, .layers = {0}};
       const Replay cut = replay(*trace_, request, progress_);
       const naive::Comparison found =
           naive::compare(cut, 0, states, model, made_.run.attention_scale);

@@ -30,10 +30,7 @@ class KeyMeasuresTest : public ::testing::TestWithParam<Model> {
 
   Replay run(const std::string& policy, int budget) const {
     const Trace trace(folder_ / "trace.h5");
-    ReplayRequest request;
-    request.policy = parse_policy(policy);
-    request.budget = budget;
-    request.measures = {"all"};
+    ReplayRequest request{.policy = parse_policy(policy), .budget = budget, .measures = {"all"}};
     Progress progress;
     return replay(trace, request, progress);
   }

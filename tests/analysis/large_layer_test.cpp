@@ -54,10 +54,7 @@ class LargeLayer : public testing::Test {
     trace_ = std::make_unique<Trace>(folder_ / "trace.h5");
   }
   Replay run(const std::string& spec) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = 20;
-    request.metrics = false;
+    ReplayRequest request{.policy = parse_policy(spec), .budget = 20, .metrics = false};
     return replay(*trace_, request, progress_);
   }
 
@@ -75,12 +72,11 @@ TEST_F(LargeLayer, EveryPolicyDecidesBlockByBlockAsItDoesFromMemory) {
   for (const std::string& spec : specs()) {
     const PolicySpec policy = parse_policy(spec);
     if (has_trait(policy, &PolicyTraits::needs_future)) continue;
-    LayerContext context;
-    context.layer = 1;
-    context.model = trace_->model();
-    context.attention = trace_->attention(1);
-    context.budget = 20;
-    context.output_weights = states.output_weights;
+    LayerContext context{.layer = 1,
+                         .model = trace_->model(),
+                         .attention = trace_->attention(1),
+                         .budget = 20,
+                         .output_weights = states.output_weights};
     LayerReplayInput input{states, trace_->blocks(), policy, context, false, 1};
     const std::vector<HeadReplay> whole = replay_layer(input, progress_);
     StateRows rows(*trace_, 1, {}, 1);
@@ -140,11 +136,10 @@ TEST_F(LargeLayer, EveryMeasureReadsHeadByHeadWhatItReadsFromMemory) {
 TEST_F(LargeLayer, HeadByHeadNothingIsKept) {
   const Replay bare = run("keydiff");
   LayerStatesCache states(std::size_t{1} << 24U);
-  MeasureRequest request;
-  request.measures = {"perturbation_l1", "key_objective"};
-  request.steps = {4};
-  request.states = &states;
-  request.most_layer_bytes = kNothingFits;
+  MeasureRequest request{.measures = {"perturbation_l1", "key_objective"},
+                         .steps = {4},
+                         .states = &states,
+                         .most_layer_bytes = kNothingFits};
   measure_replay(*trace_, bare, request, progress_);
   EXPECT_EQ(states.bytes(), 0U);
   request.most_layer_bytes = kLargeLayer;
@@ -152,7 +147,8 @@ TEST_F(LargeLayer, HeadByHeadNothingIsKept) {
   EXPECT_GT(states.bytes(), 0U);
 }
 
-/// A trace is one open file: whoever puts another file in its place changes nothing for those who read.
+/// A trace is one open file: whoever puts another file in its place changes nothing for those who
+/// read.
 TEST_F(LargeLayer, AFileThatIsReplacedIsReadOnAsItWas) {
   StateRows before(*trace_, 1, {});
   const Matrix wanted = before.of({0, 16}).keys.front();

@@ -252,9 +252,7 @@ INSTANTIATE_TEST_SUITE_P(Models, LaterAttentionTest,
 
 TEST(DistanceKernel, OfStatesThatAreTheSameBeforeRopeIsWhatIsMeasured) {
   // One pair of coordinates, which turns by 1 per token: q = k = (2, 0), logits 0.5·4·cos Δ.
-  ModelInfo model;
-  model.num_layers = model.num_heads = model.num_kv_heads = 1;
-  model.head_dim = 2;
+  ModelInfo model{.num_layers = 1, .num_heads = 1, .num_kv_heads = 1, .head_dim = 2};
   Matrix states(6, 2);
   for (int t = 0; t < 6; ++t) {
     states(t, 0) = 2.0F * std::cos(static_cast<float>(t));

@@ -152,13 +152,12 @@ TEST(LayerAttention, MeasuresCountASinkAsAnEntryThatStays) {
 class LayerAttentionTrace : public testing::Test {
  protected:
   static test::SyntheticTraceOptions options() {
-    test::SyntheticTraceOptions options;
-    options.layers = 3;
-    options.head_dim = 8;
-    options.prompt_length = 60;
-    options.generated = 4;
-    options.block = 16;
-    options.logsumexp = false;
+    test::SyntheticTraceOptions options{.layers = 3,
+                                        .head_dim = 8,
+                                        .prompt_length = 60,
+                                        .generated = 4,
+                                        .block = 16,
+                                        .logsumexp = false};
     return options;
   }
   /// The states are the same whatever the layers say of themselves.
@@ -167,10 +166,7 @@ class LayerAttentionTrace : public testing::Test {
     return std::make_unique<Trace>(folder_ / name);
   }
   static Replay replayed(const Trace& trace, const std::string& policy) {
-    ReplayRequest request;
-    request.policy = parse_policy(policy);
-    request.budget = 8;
-    request.measures = {"all"};
+    ReplayRequest request{.policy = parse_policy(policy), .budget = 8, .measures = {"all"}};
     Progress progress;
     return replay(trace, request, progress);
   }
@@ -282,9 +278,7 @@ TEST_F(LayerAttentionTrace, ALayerWithoutRotationHasItsKeysBeforeRope) {
 }
 
 TEST(LayerAttentionRope, OnlyTheFirstCoordinatesTurn) {
-  ModelInfo model;
-  model.head_dim = 8;
-  model.rotary_dim = 4;
+  ModelInfo model{.head_dim = 8, .rotary_dim = 4};
   ModelInfo small = model;
   small.head_dim = 4;
   small.rotary_dim = 0;

@@ -106,9 +106,7 @@ TEST_F(LayerKinds, ALayerWithoutACacheIsRefusedByName) {
   };
   EXPECT_NE(message([&] { trace_->key(0, 0); }).find("layer 0"), std::string::npos);
   EXPECT_NE(message([&] { trace_->query(0, 0); }).find("Mamba-2"), std::string::npos);
-  ReplayRequest request;
-  request.layers = {0};
-  request.budget = 9;
+  ReplayRequest request{.budget = 9, .layers = {0}};
   Progress progress;
   EXPECT_NE(message([&] { replay(*trace_, request, progress); }).find("nothing to evict"),
             std::string::npos);
@@ -131,11 +129,7 @@ std::vector<PolicySpec> all_policies() {
 }
 
 Replay replayed(const Trace& trace, const PolicySpec& policy, int budget, bool metrics) {
-  ReplayRequest request;
-  request.policy = policy;
-  request.budget = budget;
-  request.block = 16;
-  request.metrics = metrics;
+  ReplayRequest request{.policy = policy, .budget = budget, .block = 16, .metrics = metrics};
   Progress progress;
   return replay(trace, request, progress);
 }
@@ -344,10 +338,7 @@ TEST_F(LayerKinds, WhatDoesNotFitIsRefusedWithLayerAndAttribute) {
 
 // What stays is counted in bytes over all layers, each with its own widths, a shared cache once.
 TEST_F(LayerKinds, BytesAreThoseOfEveryCacheOnce) {
-  ReplayRequest request;
-  request.policy = parse_policy("keydiff");
-  request.budget = 17;
-  request.metrics = false;
+  ReplayRequest request{.policy = parse_policy("keydiff"), .budget = 17, .metrics = false};
   Progress progress;
   const Replay all = replay(*trace_, request, progress);
   const auto bytes = held_bytes(*trace_, all);

@@ -59,10 +59,7 @@ TEST(LongLayer, ReplaysInMemoryThatItsLengthDoesNotSet) {
     const auto start = std::chrono::steady_clock::now();
     const double peak = peak_of([&] {
       const Trace trace(path);
-      ReplayRequest request;
-      request.policy = parse_policy(policy);
-      request.budget = kBudget;
-      request.metrics = false;
+      ReplayRequest request{.policy = parse_policy(policy), .budget = kBudget, .metrics = false};
       Progress progress;
       const Replay replayed = replay(trace, request, progress);
       if (replayed.heads.size() != 8 || replayed.heads[7].steps.back().retained != kBudget) {

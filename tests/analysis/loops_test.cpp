@@ -95,18 +95,14 @@ TEST(Loops, CoverWhatASearchOfAllSpansFinds) {
 // The measures, from the steps at which tokens left and the trace's values alone.
 TEST(LostValues, CompareWhatLeavesWithWhatWasThere) {
   const test::TemporaryFolder folder;
-  test::SyntheticTraceOptions options;
-  options.layers = 2;
-  options.prompt_length = 40;
-  options.generated = 12;
+  test::SyntheticTraceOptions options{.layers = 2, .prompt_length = 40, .generated = 12};
   test::write_synthetic_trace(folder / "t.h5", options);
   const Trace trace(folder / "t.h5");
   for (const char* spec : {"keydiff", "valuerange(0)", "h2o+every(4)"}) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = 10;
-    request.block = 16;
-    request.measures = {"lost_value_range", "largest_lost_value_range"};
+    ReplayRequest request{.policy = parse_policy(spec),
+                          .budget = 10,
+                          .block = 16,
+                          .measures = {"lost_value_range", "largest_lost_value_range"}};
     Progress progress;
     const Replay made = replay(trace, request, progress);
     int steps = 0;

@@ -62,10 +62,7 @@ class MeasureReplay : public testing::TestWithParam<int> {  // the model's windo
     trace_ = std::make_unique<Trace>(folder_ / "trace.h5");
   }
   Replay run(const std::string& spec, bool metrics) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = 20;
-    request.metrics = metrics;
+    ReplayRequest request{.policy = parse_policy(spec), .budget = 20, .metrics = metrics};
     if (metrics) request.measures = {"all"};
     return replay(*trace_, request, progress_);
   }
@@ -118,9 +115,7 @@ TEST_P(MeasureReplay, StepsThatAreChosenAreWhatAllStepsHave) {
   const LayerStates states = load_layer_states(*trace_, 1);
   for (const std::string& spec : specs()) {
     const PolicySpec policy = parse_policy(spec);
-    LayerContext context;
-    context.layer = 1;
-    context.model = trace_->model();
+    LayerContext context{.layer = 1, .model = trace_->model()};
     context.model.sliding_window = trace_->window(0);
     context.attention = trace_->run().attention_scale;
     context.budget = 20;
@@ -151,11 +146,8 @@ TEST_P(MeasureReplay, HeadsAndLayersCanBeChosen) {
   const Replay bare = run("tova", false);
   const Replay whole = run("tova", true);
   LayerStatesCache states(std::size_t{1} << 20U);
-  MeasureRequest request;
-  request.measures = {"perturbation_l1", "rank"};
-  request.layers = {1};
-  request.head = 1;
-  request.states = &states;
+  MeasureRequest request{
+      .measures = {"perturbation_l1", "rank"}, .layers = {1}, .head = 1, .states = &states};
   int layers = 0;
   const Replay of =
       measure_replay(*trace_, bare, request, progress_, [&](const std::vector<HeadReplay>& heads) {

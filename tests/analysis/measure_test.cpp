@@ -93,11 +93,10 @@ class MeasuresAgainstNaive : public testing::TestWithParam<Model> {
     result.heads.reserve(static_cast<std::size_t>(options_.heads));
     // Fates and scores are kept of one head at a time.
     for (int head = 0; head < options_.heads; ++head) {
-      LayerContext context;
-      context.model = made_.model;
-      context.output_weights = states_.output_weights;
-      context.attention = made_.run.attention_scale;
-      context.budget = budget;
+      LayerContext context{.model = made_.model,
+                           .attention = made_.run.attention_scale,
+                           .budget = budget,
+                           .output_weights = states_.output_weights};
       Progress progress;
       LayerReplayInput input = {states_, result.blocks, policy, context};
       input.scores_head = head;
@@ -371,9 +370,7 @@ TEST(MeasureJson, EveryMeasureThatAppliesIsWritten) {
   test::write_synthetic_trace(folder / "trace.h5");
   const Trace trace(folder / "trace.h5");
   for (const char* spec : {"snapkv(8)+critical", "keydiff"}) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = 20;
+    ReplayRequest request{.policy = parse_policy(spec), .budget = 20};
     Progress progress;
     const Replay made = replay(trace, request, progress);
     std::string text;

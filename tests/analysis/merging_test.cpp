@@ -134,10 +134,7 @@ struct HandMade {
 
   HeadReplay run(const std::string& spec, int budget) {
     policy_ = parse_policy(spec);
-    LayerContext context;
-    context.model = model;
-    context.attention = 1.0;
-    context.budget = budget;
+    LayerContext context{.model = model, .attention = 1.0, .budget = budget};
     Progress progress;
     return replay_layer({states, blocks, policy_, context, true, 0}, progress).front();
   }
@@ -384,21 +381,16 @@ struct Made {
   std::vector<Block> blocks;
 
   explicit Made(int block = 16, int clusters = 3) {
-    test::SyntheticTraceOptions options;
-    options.layers = 1;
-    options.prompt_length = 96;
-    options.generated = 6;
-    options.clusters = clusters;
+    test::SyntheticTraceOptions options{
+        .layers = 1, .prompt_length = 96, .generated = 6, .clusters = clusters};
     states = test::make_synthetic_states(options);
     layer = test::made_layer(states, 0);
     blocks = make_blocks(options.prompt_length, options.generated, block);
   }
   Replay run(const std::string& spec, int budget) const {
     const PolicySpec policy = parse_policy(spec);
-    LayerContext context;
-    context.model = states.model;
-    context.attention = states.run.attention_scale;
-    context.budget = budget;
+    LayerContext context{
+        .model = states.model, .attention = states.run.attention_scale, .budget = budget};
     Replay result;
     result.policy = policy.text();
     result.budget = budget;
@@ -643,10 +635,7 @@ TEST(Merging, ABudgetThatIsNotUsedIsNoted) {
   test::write_synthetic_trace(folder / "trace.h5", options);
   const Trace trace(folder / "trace.h5");
   const auto notes = [&](const std::string& spec) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = 30;
-    request.metrics = false;
+    ReplayRequest request{.policy = parse_policy(spec), .budget = 30, .metrics = false};
     Progress progress;
     const Replay result = replay(trace, request, progress);
     std::string all;

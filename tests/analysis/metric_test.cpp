@@ -318,9 +318,7 @@ TEST(PrincipalComponents, DegenerateKeysGiveNumbers) {
 }
 
 TEST(UndoRope, TakesBackTheRotationOfEitherPairing) {
-  ModelInfo model;
-  model.head_dim = 8;
-  model.rope_scaling = "null";
+  ModelInfo model{.head_dim = 8, .rope_scaling = "null"};
   const Matrix original = random_matrix(30, 8, 16);
   for (const RopePairing pairing : {RopePairing::half, RopePairing::interleaved}) {
     model.rope_pairing = pairing;
@@ -339,10 +337,9 @@ TEST(UndoRope, TakesBackTheRotationOfEitherPairing) {
 }
 
 TEST(UndoRope, KnowsLinearAndLlama3Scaling) {
-  ModelInfo model;
-  model.head_dim = 64;
-  model.rope_theta = 500000.0;
-  model.rope_scaling = R"({"type": "linear", "factor": 4.0})";
+  ModelInfo model{.head_dim = 64,
+                  .rope_theta = 500000.0,
+                  .rope_scaling = R"({"type": "linear", "factor": 4.0})"};
   for (std::size_t j = 0; j < 32; ++j) {
     EXPECT_NEAR(Rope(model).pair(j).frequency, std::pow(5e5, -2.0 * double(j) / 64) / 4, 1e-15);
   }
@@ -382,9 +379,7 @@ TEST(UndoRope, KnowsLinearAndLlama3Scaling) {
 TEST(UndoRope, KnowsYarn) {
   // Qwen 2.5's own numbers: d = 128, theta 10^6, 4 times 32 768 positions. Pairs that make more
   // than 32 turns in those stay, those that make less than one are divided, both to whole pairs.
-  ModelInfo model;
-  model.head_dim = 128;
-  model.rope_theta = 1e6;
+  ModelInfo model{.head_dim = 128, .rope_theta = 1e6};
   model.rope_scaling =
       R"({"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768})";
   const Rope rope(model);
@@ -411,9 +406,7 @@ TEST(UndoRope, KnowsYarn) {
 }
 
 TEST(UndoRope, RefusesWhatItCannotUndoByName) {
-  ModelInfo model;
-  model.head_dim = 8;
-  model.rope_scaling = R"({"rope_type": "longrope", "factor": 8})";
+  ModelInfo model{.head_dim = 8, .rope_scaling = R"({"rope_type": "longrope", "factor": 8})"};
   const Matrix keys = random_matrix(3, 8, 17);
   try {
     undo_rope(view(keys), model);

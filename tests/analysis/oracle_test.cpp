@@ -99,16 +99,15 @@ class OracleOfAWindow : public testing::TestWithParam<int> {};
 TEST_P(OracleOfAWindow, EqualsBruteForce) {
   const int window = GetParam();
   for (const int heads : {1, 2}) {
-    test::SyntheticTraceOptions options;
-    options.layers = 1;
-    options.query_heads = 2;
-    options.heads = heads;
-    options.head_dim = 6;
-    options.hidden_size = 8;
-    options.prompt_length = 24;
-    options.generated = 2;
-    options.seed = 5;
-    options.sliding_window = window;
+    test::SyntheticTraceOptions options{.layers = 1,
+                                        .query_heads = 2,
+                                        .heads = heads,
+                                        .head_dim = 6,
+                                        .hidden_size = 8,
+                                        .prompt_length = 24,
+                                        .generated = 2,
+                                        .sliding_window = window,
+                                        .seed = 5};
     const test::SyntheticStates made = test::make_synthetic_states(options);
     const LayerStates states = test::made_layer(made, 0);
     long decisions = 0;
@@ -121,10 +120,8 @@ TEST_P(OracleOfAWindow, EqualsBruteForce) {
           fast.budget = budget;
           fast.block = block;
           fast.blocks = make_blocks(options.prompt_length, options.generated, block);
-          LayerContext context;
-          context.model = made.model;
-          context.attention = made.run.attention_scale;
-          context.budget = budget;
+          LayerContext context{
+              .model = made.model, .attention = made.run.attention_scale, .budget = budget};
           Progress progress;
           fast.heads = replay_layer({states, fast.blocks, policy, context, false}, progress);
           const naive::Comparison found =

@@ -27,10 +27,9 @@ class PageSelection : public testing::TestWithParam<int> {  // the model's windo
 
   Replay run(const std::string& policy, int budget) const {
     const Trace trace(folder_ / "trace.h5");
-    ReplayRequest request;
-    request.policy = parse_policy(policy);
-    request.budget = budget;
-    request.measures = {"quest_mass", "best_mass", "retained_mass"};
+    ReplayRequest request{.policy = parse_policy(policy),
+                          .budget = budget,
+                          .measures = {"quest_mass", "best_mass", "retained_mass"}};
     Progress progress;
     return replay(trace, request, progress);
   }

@@ -54,14 +54,13 @@ class PaperTables : public testing::Test {
       source.task = task;
       plan.sources.push_back(source);
       const auto item = [&](const std::string& policy, const std::string& budget) {
-        StudyItem one;
-        one.trace = static_cast<int>(plan.sources.size()) - 1;
-        one.policy = policy;
-        one.budget = budget;
-        one.block_word = "128";
-        one.block = 128;
-        one.compression = "regular";
-        one.first_measure = first;
+        StudyItem one{.trace = static_cast<int>(plan.sources.size()) - 1,
+                      .policy = policy,
+                      .budget = budget,
+                      .block_word = "128",
+                      .block = 128,
+                      .first_measure = first,
+                      .compression = "regular"};
         plan.items.push_back(one);
       };
       item("full", "full");

@@ -196,10 +196,7 @@ class PassPolicies : public testing::TestWithParam<PassSetting> {
   }
   std::filesystem::path path() const { return folder_ / "trace.h5"; }
   Replay replayed(const std::string& spec, int budget, int block) const {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = budget;
-    request.block = block;
+    ReplayRequest request{.policy = parse_policy(spec), .budget = budget, .block = block};
     Progress progress;
     return replay(*trace_, request, progress);
   }

@@ -144,12 +144,11 @@ class Combinations {
 
   Replay run(const std::string& text, int budget) const {
     const PolicySpec policy = parse_policy(text);
-    LayerContext context;
-    context.layer = kLayer;
-    context.model = model_;
-    context.output_weights = states_.output_weights;
-    context.attention = made_.run.attention_scale;
-    context.budget = budget;
+    LayerContext context{.layer = kLayer,
+                         .model = model_,
+                         .attention = made_.run.attention_scale,
+                         .budget = budget,
+                         .output_weights = states_.output_weights};
     Replay result;
     result.policy = policy.text();
     result.budget = budget;

@@ -170,12 +170,11 @@ class ProbePolicies : public testing::TestWithParam<Setting> {
 
   Replay run(const std::string& spec, int budget, int block,
              std::optional<Compression> compression = {}) const {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = budget;
-    request.block = block;
-    request.compression = compression;
-    request.metrics = false;
+    ReplayRequest request{.policy = parse_policy(spec),
+                          .budget = budget,
+                          .block = block,
+                          .compression = compression,
+                          .metrics = false};
     Progress progress;
     return replay(*trace_, request, progress);
   }
@@ -318,9 +317,7 @@ TEST_F(ProbeRefusals, ATraceWithoutAProbeSaysHowToGetOne) {
   const Trace trace(folder / "plain.h5");
   for (const char* spec : {"kvzip", "kvzip(plus=1)+global", "kvcompose"}) {
     const std::string text = refusal([&] {
-      ReplayRequest request;
-      request.policy = parse_policy(spec);
-      request.budget = 10;
+      ReplayRequest request{.policy = parse_policy(spec), .budget = 10};
       Progress progress;
       replay(trace, request, progress);
     });

@@ -138,12 +138,11 @@ class QuantisedLayer {
 
   Replay run(const std::string& text, int budget,
              int acts_until = std::numeric_limits<int>::max()) const {
-    LayerContext context;
-    context.model = made_.model;
-    context.output_weights = states_.output_weights;
-    context.attention = made_.run.attention_scale;
-    context.budget = budget;
-    context.prompt_length = options_.prompt_length;
+    LayerContext context{.model = made_.model,
+                         .attention = made_.run.attention_scale,
+                         .budget = budget,
+                         .prompt_length = options_.prompt_length,
+                         .output_weights = states_.output_weights};
     Replay result;
     result.policy = parse_policy(text).text();
     result.budget = budget;
@@ -270,11 +269,8 @@ class QuantisedTrace : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new test::TemporaryFolder;
-    test::SyntheticTraceOptions options;
-    options.prompt_length = 64;
-    options.generated = 4;
-    options.block = 16;
-    options.clusters = 4;
+    test::SyntheticTraceOptions options{
+        .prompt_length = 64, .generated = 4, .block = 16, .clusters = 4};
     test::write_synthetic_trace(*folder_ / "trace.h5", options);
     trace_ = new Trace(*folder_ / "trace.h5");
   }
@@ -283,10 +279,7 @@ class QuantisedTrace : public testing::Test {
     delete folder_;
   }
   static Replay run(const std::string& spec, int budget, bool metrics = true) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = budget;
-    request.metrics = metrics;
+    ReplayRequest request{.policy = parse_policy(spec), .budget = budget, .metrics = metrics};
     Progress progress;
     return replay(*trace_, request, progress);
   }

@@ -82,18 +82,13 @@ TEST(RandomLine, NoPolicyIsAskedForByName) {
 
 TEST(RandomLine, ActsWhereThePolicyActs) {
   const test::TemporaryFolder folder;
-  test::SyntheticTraceOptions options;
-  options.layers = 1;
-  options.prompt_length = 40;
-  options.generated = 20;
-  options.block = 20;
+  test::SyntheticTraceOptions options{
+      .layers = 1, .prompt_length = 40, .generated = 20, .block = 20};
   test::write_synthetic_trace(folder / "trace.h5", options);
   const Trace trace(folder / "trace.h5");
   for (const char* spec : {"rkv(4)+every(6)", "h2o+protect_prompt(1)+slack(3)", "vase(4)+only"}) {
     const auto acts = [&](const PolicySpec& policy) {
-      ReplayRequest request;
-      request.policy = policy;
-      request.budget = 16;
+      ReplayRequest request{.policy = policy, .budget = 16};
       Progress progress;
       const Replay replayed = replay(trace, request, progress);
       std::vector<int> leave(replayed.blocks.size(), 0);

@@ -48,11 +48,8 @@ class CapturedReplay : public testing::TestWithParam<Capture> {
   int prompt() const { return trace_->run().prompt_length; }
 
   void compare(const std::string& spec, int budget, int block, bool metrics) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = budget;
-    request.block = block;
-    request.metrics = metrics;
+    ReplayRequest request{
+        .policy = parse_policy(spec), .budget = budget, .block = block, .metrics = metrics};
     Progress progress;
     const Replay fast = replay(*trace_, request, progress);
     for (int layer = 0; layer < trace_->model().num_layers; ++layer) {

@@ -206,18 +206,17 @@ class ReplayAgainstNaive : public testing::TestWithParam<Model> {};
 
 TEST_P(ReplayAgainstNaive, RetainedSetsAndMetricsAgree) {
   const Model& wanted = GetParam();
-  test::SyntheticTraceOptions options;
-  options.layers = 1;
-  options.query_heads = 4;
-  options.heads = 4 / wanted.group;
-  options.head_dim = 8;
-  options.hidden_size = 12;
-  options.prompt_length = 64;
-  options.generated = 4;
-  options.sliding_window = wanted.window;
-  options.chunk_size = wanted.chunk;
-  options.value_dim = wanted.value_dim;
-  options.seed = 10 + static_cast<std::uint64_t>(wanted.group);
+  test::SyntheticTraceOptions options{.layers = 1,
+                                      .query_heads = 4,
+                                      .heads = 4 / wanted.group,
+                                      .head_dim = 8,
+                                      .value_dim = wanted.value_dim,
+                                      .hidden_size = 12,
+                                      .prompt_length = 64,
+                                      .generated = 4,
+                                      .sliding_window = wanted.window,
+                                      .chunk_size = wanted.chunk,
+                                      .seed = 10 + static_cast<std::uint64_t>(wanted.group)};
   test::SyntheticStates made = test::make_synthetic_states(options);
   for (std::size_t head = 0; wanted.prefix && head < made.key[0].size(); ++head)
     made.value[0][head] = made.key[0][head].leftCols(wanted.value_dim);
@@ -252,12 +251,11 @@ TEST_P(ReplayAgainstNaive, RetainedSetsAndMetricsAgree) {
         fast.blocks = make_blocks(options.prompt_length, options.generated, block);
         // The layer's place among several, which only pyramid minds.
         const int layer = block % 3;
-        LayerContext context;
-        context.layer = layer;
-        context.model = model;
-        context.output_weights = states.output_weights;
-        context.attention = attention;
-        context.budget = budget;
+        LayerContext context{.layer = layer,
+                             .model = model,
+                             .attention = attention,
+                             .budget = budget,
+                             .output_weights = states.output_weights};
         Progress progress;
         // Metrics do not depend on how a set came about: measured for one block size of each.
         fast.heads = replay_layer({states, fast.blocks, policy, context, block == 7}, progress);
@@ -284,11 +282,10 @@ naive::Comparison compared(const test::SyntheticStates& made, const LayerStates&
   fast.budget = budget;
   fast.block = block;
   fast.blocks = make_blocks(made.run.prompt_length, made.run.generated, block);
-  LayerContext context;
-  context.model = made.model;
-  context.output_weights = states.output_weights;
-  context.attention = made.run.attention_scale;
-  context.budget = budget;
+  LayerContext context{.model = made.model,
+                       .attention = made.run.attention_scale,
+                       .budget = budget,
+                       .output_weights = states.output_weights};
   Progress progress;
   fast.heads = replay_layer({states, fast.blocks, policy, context, false}, progress);
   return naive::compare(fast, 0, states, made.model, context.attention);
@@ -297,14 +294,13 @@ naive::Comparison compared(const test::SyntheticStates& made, const LayerStates&
 // Queries that are so long that most of a softmax is too small for float32. If all scores were 0,
 // the later entry would stay.
 TEST(SmallScores, ProductsOfProbabilitiesKeepTheirOrder) {
-  test::SyntheticTraceOptions options;
-  options.layers = 1;
-  options.query_heads = 4;
-  options.heads = 2;
-  options.head_dim = 8;
-  options.hidden_size = 12;
-  options.prompt_length = 64;
-  options.generated = 4;
+  test::SyntheticTraceOptions options{.layers = 1,
+                                      .query_heads = 4,
+                                      .heads = 2,
+                                      .head_dim = 8,
+                                      .hidden_size = 12,
+                                      .prompt_length = 64,
+                                      .generated = 4};
   const auto run = [&](float length, const std::vector<const char*>& specs) {
     test::SyntheticStates made = test::make_synthetic_states(options);
     for (Matrix& queries : made.query[0]) queries *= length;
@@ -328,14 +324,13 @@ TEST(SmallScores, ProductsOfProbabilitiesKeepTheirOrder) {
 
 // Ties may move places between heads and merge others, but another rule is not a tie.
 TEST(Comparison, SeesThatAnotherRuleMerged) {
-  test::SyntheticTraceOptions options;
-  options.layers = 1;
-  options.query_heads = 4;
-  options.heads = 2;
-  options.head_dim = 8;
-  options.hidden_size = 12;
-  options.prompt_length = 64;
-  options.generated = 4;
+  test::SyntheticTraceOptions options{.layers = 1,
+                                      .query_heads = 4,
+                                      .heads = 2,
+                                      .head_dim = 8,
+                                      .hidden_size = 12,
+                                      .prompt_length = 64,
+                                      .generated = 4};
   const test::SyntheticStates made = test::make_synthetic_states(options);
   const LayerStates states = test::made_layer(made, 0);
   const auto failure = [&](const char* replayed, const char* said) {
@@ -344,11 +339,10 @@ TEST(Comparison, SeesThatAnotherRuleMerged) {
     fast.budget = 20;
     fast.block = 7;
     fast.blocks = make_blocks(options.prompt_length, options.generated, fast.block);
-    LayerContext context;
-    context.model = made.model;
-    context.output_weights = states.output_weights;
-    context.attention = made.run.attention_scale;
-    context.budget = fast.budget;
+    LayerContext context{.model = made.model,
+                         .attention = made.run.attention_scale,
+                         .budget = fast.budget,
+                         .output_weights = states.output_weights};
     Progress progress;
     fast.heads =
         replay_layer({states, fast.blocks, parse_policy(replayed), context, false}, progress);

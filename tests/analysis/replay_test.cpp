@@ -78,10 +78,7 @@ class ReplayTest : public testing::Test {
     delete folder_;
   }
   static Replay run(const std::string& spec, int budget, int block = 0) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = budget;
-    request.block = block;
+    ReplayRequest request{.policy = parse_policy(spec), .budget = budget, .block = block};
     return run(request);
   }
   static Replay run(const ReplayRequest& request) {
@@ -266,10 +263,7 @@ TEST_F(ReplayTest, DoesNotDependOnThreadsOrOrderOrHeldStates) {
   LayerStatesCache states(1U << 20U);
   for (const char* spec : {"h2o", "snapkv(8)", "tova(layer)", "keydiff(median)", "random",
                            "h2o+adakv", "snapkv(8)+adakv(mode=mix)+pyramid"}) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = 20;
-    request.threads = 1;
+    ReplayRequest request{.policy = parse_policy(spec), .budget = 20, .threads = 1};
     const Replay one = run(request);
     request.threads = 3;
     request.first_layer = 1;
@@ -286,11 +280,8 @@ TEST_F(ReplayTest, DoesNotDependOnThreadsOrOrderOrHeldStates) {
 TEST_F(ReplayTest, APolicyThatReadsNoQueriesDecidesWithoutThem) {
   int without = 0;
   for (const std::string& spec : catalogue_specs()) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = 20;
-    request.scores_layer = 1;
-    request.scores_head = 1;
+    ReplayRequest request{
+        .policy = parse_policy(spec), .budget = 20, .scores_layer = 1, .scores_head = 1};
     LayerStatesCache states(std::size_t{1} << 24U);
     request.states = &states;
     request.metrics = false;
@@ -321,9 +312,7 @@ TEST_F(ReplayTest, DoesNotDependOnStoredAttention) {
   ASSERT_TRUE(test::stored_attention(with, 0, 0).has_value());
   ASSERT_FALSE(test::stored_attention(*trace_, 0, 0).has_value());
   for (const char* spec : {"h2o", "tova", "snapkv(8)"}) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = 24;
+    ReplayRequest request{.policy = parse_policy(spec), .budget = 24};
     Progress progress;
     expect_same(replay(with, request, progress), run(request));
   }
@@ -331,12 +320,11 @@ TEST_F(ReplayTest, DoesNotDependOnStoredAttention) {
 
 TEST_F(ReplayTest, WithoutEvictionsH2oSumsToTheRowsSeen) {
   for (const int block : {1, 7, 96}) {
-    ReplayRequest request;
-    request.policy = parse_policy("h2o");
-    request.budget = options_.tokens();
-    request.block = block;
-    request.scores_layer = 1;
-    request.scores_head = 1;
+    ReplayRequest request{.policy = parse_policy("h2o"),
+                          .budget = options_.tokens(),
+                          .block = block,
+                          .scores_layer = 1,
+                          .scores_head = 1};
     const Replay result = run(request);
     const HeadReplay& head = *result.find(1, 1);
     for (std::size_t s = 0; s < head.scores.size(); ++s) {
@@ -372,11 +360,10 @@ TEST_F(ReplayTest, PairwiseKeyDiffIsTheMeanAnchorTimesItsLengthAndN) {
 }
 
 TEST_F(ReplayTest, ScoresAndFatesStandBesideTheTokens) {
-  ReplayRequest request;
-  request.policy = parse_policy("keydiff+recent(4)");
-  request.budget = 10;
-  request.scores_layer = 1;
-  request.scores_head = 0;
+  ReplayRequest request{.policy = parse_policy("keydiff+recent(4)"),
+                        .budget = 10,
+                        .scores_layer = 1,
+                        .scores_head = 0};
   const Replay result = run(request);
   const HeadReplay& head = *result.find(1, 0);
   for (std::size_t s = 0; s < head.steps.size(); ++s) {
@@ -545,10 +532,8 @@ TEST_F(ReplayTest, JsonCanBeCutToHeadsAndTheLastStep) {
 
 TEST_F(ReplayTest, WhatExternalCannotUseIsNamed) {
   const auto problem = [&](const std::string& name) -> std::string {
-    ReplayRequest request;
-    request.policy = parse_policy("external(\"" + path(name) + "\")");
-    request.budget = 5;
-    request.layers = {0};
+    ReplayRequest request{
+        .policy = parse_policy("external(\"" + path(name) + "\")"), .budget = 5, .layers = {0}};
     try {
       run(request);
     } catch (const FileError& error) {
@@ -593,11 +578,8 @@ TEST_F(ReplayTest, WhatExternalCannotUseIsNamed) {
 }
 
 TEST_F(ReplayTest, StopsWhenAsked) {
-  ReplayRequest request;
-  request.policy = parse_policy("h2o");
-  request.budget = 20;
-  request.threads = 1;
-  request.first_layer = 1;
+  ReplayRequest request{
+      .policy = parse_policy("h2o"), .budget = 20, .first_layer = 1, .threads = 1};
   Progress progress;
   int layers = 0;
   const auto on_layer = [&](const std::vector<HeadReplay>& heads) {
@@ -613,10 +595,7 @@ TEST_F(ReplayTest, StopsWhenAsked) {
 }
 
 TEST_F(ReplayTest, RefusesWhatTheTraceLacks) {
-  ReplayRequest request;
-  request.policy = parse_policy("keydiff");
-  request.budget = 5;
-  request.layers = {2};
+  ReplayRequest request{.policy = parse_policy("keydiff"), .budget = 5, .layers = {2}};
   EXPECT_THROW(run(request), UsageError);
   request.layers = {};
   request.scores_layer = 0;
@@ -632,9 +611,7 @@ TEST_F(ReplayTest, WithoutOutputWeightsThePerturbationIsUnknown) {
   options.value_out_norms = false;
   test::write_synthetic_trace(*folder_ / "plain.h5", options);
   const Trace plain(*folder_ / "plain.h5");
-  ReplayRequest request;
-  request.policy = parse_policy("keydiff");
-  request.budget = 20;
+  ReplayRequest request{.policy = parse_policy("keydiff"), .budget = 20};
   Progress progress;
   const Replay result = replay(plain, request, progress);
   const QueryHeadMetrics metrics = test::metrics_of(result.heads[0].steps.back())[0];

@@ -76,9 +76,7 @@ TEST(ReadLine, ALongLineIsNotKept) {
 
 TEST(Resources, AStudyHasAtMostAMillionItems) {
   test::TemporaryFolder folder;
-  test::SyntheticTraceOptions options;
-  options.prompt_length = 20;
-  options.generated = 4;
+  test::SyntheticTraceOptions options{.prompt_length = 20, .generated = 4};
   test::write_synthetic_trace(folder / "t.h5", options);
   const auto planned = [&](int policies, int budgets) {
     std::ostringstream text;

@@ -37,10 +37,7 @@ class RestoreTest : public testing::Test {
     return *trace_;
   }
   Replay run(const std::string& spec, int budget) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = budget;
-    request.metrics = false;
+    ReplayRequest request{.policy = parse_policy(spec), .budget = budget, .metrics = false};
     return replay(trace(), request, progress_);
   }
   test::TemporaryFolder folder_;

@@ -107,13 +107,12 @@ class ScheduledLayer {
 
   Replay run(const std::string& text, int budget, int block = 8) const {
     const PolicySpec policy = parse_policy(text);
-    LayerContext context;
-    context.model = made_.model;
-    context.output_weights = states_.output_weights;
-    context.attention = made_.run.attention_scale;
-    context.budget = budget;
-    context.prompt_length = kPrompt;
-    context.structural = &structural_;
+    LayerContext context{.model = made_.model,
+                         .attention = made_.run.attention_scale,
+                         .budget = budget,
+                         .prompt_length = kPrompt,
+                         .structural = &structural_,
+                         .output_weights = states_.output_weights};
     Replay result;
     result.policy = policy.text();
     result.budget = budget;
@@ -269,10 +268,10 @@ TEST(Boundaries, KeepTokenZeroAndTheLatestStructuralTokens) {
 }
 
 TEST(Boundaries, StructuralTokensByTheirText) {
-  TokenTable tokens;
-  tokens.text = {"The", " cat", ".", "\n", " sat", "<|im_end|>", "?", "a)", " (", "Yes", "。"};
-  tokens.segment = {0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2};
-  tokens.segment_names = {"context", "question", "special"};
+  TokenTable tokens{
+      .text = {"The", " cat", ".", "\n", " sat", "<|im_end|>", "?", "a)", " (", "Yes", "。"},
+      .segment = {0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2},
+      .segment_names = {"context", "question", "special"}};
   const std::vector<char> found = structural_tokens(tokens);
   EXPECT_EQ(std::string(found.begin(), found.end()), std::string("\1\0\1\1\1\1\1\0\1\1\1", 11));
   tokens.text.clear();
@@ -314,19 +313,13 @@ TEST(Schedule, RefusesWhatHasNoMeaning) {
 // On a trace, through replay(): context-only never acts on what is generated.
 TEST(Schedule, ACadenceWithoutGeneratedTokensIsRefusedBeforeTheReplay) {
   const test::TemporaryFolder folder;
-  test::SyntheticTraceOptions options;
-  options.layers = 1;
-  options.prompt_length = 32;
-  options.generated = 0;
+  test::SyntheticTraceOptions options{.layers = 1, .prompt_length = 32, .generated = 0};
   test::write_synthetic_trace(folder / "prompt.h5", options);
   options.generated = 8;
   test::write_synthetic_trace(folder / "written.h5", options);
   const auto failure = [&](const char* file, const char* spec, Compression compression) {
     const Trace trace(folder / file);
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = 8;
-    request.compression = compression;
+    ReplayRequest request{.policy = parse_policy(spec), .budget = 8, .compression = compression};
     Progress progress;
     try {
       replay(trace, request, progress);

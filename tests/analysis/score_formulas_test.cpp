@@ -144,10 +144,7 @@ TEST(Expected, TakesItsStatisticsFromAnotherTrace) {
   test::write_synthetic_trace(file, options);
   const Trace trace(file);
   const auto kept = [&](const std::string& spec) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = 20;
-    request.block = kWholePrompt;
+    ReplayRequest request{.policy = parse_policy(spec), .budget = 20, .block = kWholePrompt};
     Progress progress;
     const Replay made = replay(trace, request, progress);
     std::vector<std::int32_t> all;

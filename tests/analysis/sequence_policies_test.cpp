@@ -46,11 +46,8 @@ class SequencePolicies : public testing::Test {
   }
 
   Replay run(const std::string& spec, int budget, int block = 0) const {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = budget;
-    request.block = block;
-    request.metrics = false;
+    ReplayRequest request{
+        .policy = parse_policy(spec), .budget = budget, .block = block, .metrics = false};
     Progress progress;
     return replay(*trace_, request, progress);
   }
@@ -512,12 +509,12 @@ TEST_F(SequencePolicies, SimLayerKeepsAllOrTheEnds) {
     std::sort(sorted.begin(), sorted.end());
     const double threshold = (sorted[0] + sorted[1]) / 2;
     ASSERT_GT(sorted[1] - sorted[0], 1e-4);
-    ReplayRequest request;
-    request.policy = parse_policy("simlayer(" + std::to_string(threshold) +
-                                  ",recent=20,queries=" + std::to_string(queries) + ")");
-    request.budget = 7;
-    request.block = kWholePrompt;
-    request.metrics = false;
+    ReplayRequest request{
+        .policy = parse_policy("simlayer(" + std::to_string(threshold) +
+                               ",recent=20,queries=" + std::to_string(queries) + ")"),
+        .budget = 7,
+        .block = kWholePrompt,
+        .metrics = false};
     Progress progress;
     const Replay replay = kvloupe::replay(*trace_, request, progress);
     for (const HeadReplay& head : replay.heads) {
@@ -558,10 +555,8 @@ TEST_F(SequencePolicies, AHeadProtectsWithinItsOwnPlaces) {
   const auto path = (folder_ / "weights.txt").string();
   std::ofstream(path) << "1,2,3,4\n1,1,1,1\n4,3,2,1\n1,1,1,5\n2,2,2,2\n";
   const Trace trace(folder_ / "five.h5");
-  ReplayRequest request;
-  request.policy = parse_policy("snapkv+headbudgets(\"" + path + "\")");
-  request.budget = 20;
-  request.block = 16;
+  ReplayRequest request{
+      .policy = parse_policy("snapkv+headbudgets(\"" + path + "\")"), .budget = 20, .block = 16};
   Progress progress;
   const Replay replay = kvloupe::replay(trace, request, progress);
   for (const HeadReplay& head : replay.heads) {

@@ -24,26 +24,25 @@ namespace {
 class SharedPrefixTest : public testing::TestWithParam<int> {  // the model's window
  protected:
   SharedPrefixTest() {
-    test::SyntheticTraceOptions options;
-    options.layers = 2;
-    options.query_heads = 4;
-    options.heads = 2;
-    options.prompt_length = 72;
-    options.generated = 3;
-    options.block = 16;
-    options.clusters = 6;
-    options.sliding_window = GetParam();
+    test::SyntheticTraceOptions options{.layers = 2,
+                                        .query_heads = 4,
+                                        .heads = 2,
+                                        .prompt_length = 72,
+                                        .generated = 3,
+                                        .block = 16,
+                                        .sliding_window = GetParam(),
+                                        .clusters = 6};
     test::write_synthetic_trace(folder_ / "trace.h5", options);
     trace_ = std::make_unique<Trace>(folder_ / "trace.h5");
   }
   Replay run(const std::string& spec, int budget, int block, SharedPrefix* prefix) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = budget;
-    request.block = block;
-    request.metrics = false;
-    request.scores_layer = request.scores_head = 1;
-    request.prefix = prefix;
+    ReplayRequest request{.policy = parse_policy(spec),
+                          .budget = budget,
+                          .block = block,
+                          .metrics = false,
+                          .scores_layer = 1,
+                          .scores_head = 1,
+                          .prefix = prefix};
     return replay(*trace_, request, progress_);
   }
 

@@ -51,9 +51,8 @@ class StudyFaults : public testing::Test {
  protected:
   void SetUp() override {
     for (const std::string name : {"a.h5", "b.h5", "c.h5"}) {
-      test::SyntheticTraceOptions options;
-      options.seed = static_cast<std::uint64_t>(name[0]);
-      options.prompt_length = 64;
+      test::SyntheticTraceOptions options{.prompt_length = 64,
+                                          .seed = static_cast<std::uint64_t>(name[0])};
       test::write_synthetic_trace(folder_ / name, options);
     }
     write("study.json", R"({"traces": ["*.h5"], "policies": ["h2o", "keydiff"],
@@ -189,9 +188,7 @@ TEST_F(StudyFaults, FilesThatDoNotBelongTogetherAreNotJoined) {
 
 TEST_F(StudyFaults, ATraceThatChangedBetweenShardsIsNotJoined) {
   run("part1.sqlite", {1, 2});
-  test::SyntheticTraceOptions options;
-  options.seed = 99;
-  options.prompt_length = 64;
+  test::SyntheticTraceOptions options{.prompt_length = 64, .seed = 99};
   test::write_synthetic_trace(folder_ / "b.h5", options);
   run("part2.sqlite", {2, 2});
   EXPECT_THAT(failure_of<FileError>([&] {

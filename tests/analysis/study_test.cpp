@@ -56,9 +56,8 @@ class StudyTest : public testing::Test {
   }
   void write_traces(const std::vector<std::string>& names) {
     for (std::size_t i = 0; i < names.size(); ++i) {
-      test::SyntheticTraceOptions options;
-      options.seed = i + 1;
-      options.prompt_length = 64 + 32 * static_cast<int>(i);
+      test::SyntheticTraceOptions options{.prompt_length = 64 + 32 * static_cast<int>(i),
+                                          .seed = i + 1};
       test::write_synthetic_trace(folder_ / names[i], options);
     }
   }
@@ -158,13 +157,12 @@ TEST(ItemQueue, AWorkerStaysWithItsTraceAndTheDearestComesFirst) {
 }
 
 TEST(StudyBytes, ATaskAndAnOutcomeArriveAsTheyWereAndCutOnesAreRefused) {
-  StudyTask task;
-  task.item = 3;
-  task.trace = "a b.h5";
-  task.policy = "h2o";
-  task.block = 9;
-  task.measures = {"one", "two"};
-  task.reduce = Reduce::heads;
+  StudyTask task{.item = 3,
+                 .trace = "a b.h5",
+                 .policy = "h2o",
+                 .block = 9,
+                 .measures = {"one", "two"},
+                 .reduce = Reduce::heads};
   const StudyTask same = task_of(to_bytes(task));
   EXPECT_EQ(to_bytes(same), to_bytes(task));
   EXPECT_EQ(same.trace, "a b.h5");
@@ -211,15 +209,14 @@ TEST(Bootstrap, AnIntervalIsThatOfTheMean) {
 using Places = std::map<std::vector<int>, double>;
 Places values_of(const std::filesystem::path& trace, const std::string& policy,
                  const std::vector<std::string>& measures, int measure, Reduce reduce) {
-  StudyTask task;
-  task.trace = trace.string();
-  task.identity = Trace(trace).identity();
-  task.policy = policy;
-  task.entries = 24;
-  task.block = 16;
-  task.compression = "regular";
-  task.measures = measures;
-  task.reduce = reduce;
+  StudyTask task{.trace = trace.string(),
+                 .identity = Trace(trace).identity(),
+                 .policy = policy,
+                 .entries = 24,
+                 .block = 16,
+                 .compression = "regular",
+                 .measures = measures,
+                 .reduce = reduce};
   // Measures from another policy's replay of the trace are there for the next one.
   static std::map<std::string, std::unique_ptr<StudyWorker>> workers;
   std::unique_ptr<StudyWorker>& worker = workers[task.trace];
@@ -241,11 +238,7 @@ TEST_F(StudyTest, ValuesAreThoseOfAReplayWithAllMeasures) {
                                              "key_objective"};
   for (const std::string policy : {"h2o", "snapkv", "keydiff+kvmerger"}) {
     const Trace trace(path);
-    ReplayRequest request;
-    request.policy = parse_policy(policy);
-    request.budget = 24;
-    request.block = 16;
-    request.threads = 2;
+    ReplayRequest request{.policy = parse_policy(policy), .budget = 24, .block = 16, .threads = 2};
     Progress progress;
     const Replay expected = replay(trace, request, progress);
     for (int m = 0; m < static_cast<int>(measures.size()); ++m) {
@@ -301,22 +294,20 @@ TEST_F(StudyTest, EveryMeasureOfEveryReplayIsThatOfAReplayAlone) {
          {"h2o", "keydiff", "snapkv+adakv", "h2o+kvmerger", "tova+caote"}) {
       for (const int budget : {12, 24, 200}) {  // at the last one nothing is evicted
         for (const int block : {16, 32}) {
-          StudyTask task;
-          task.trace = trace.path().string();
-          task.identity = trace.identity();
-          task.policy = policy;
-          task.entries = budget;
-          task.block = block;
-          task.compression = "regular";
-          task.measures = measures;
+          StudyTask task{.trace = trace.path().string(),
+                         .identity = trace.identity(),
+                         .policy = policy,
+                         .entries = budget,
+                         .block = block,
+                         .compression = "regular",
+                         .measures = measures};
           const StudyOutcome outcome = worker.compute(task);
           ASSERT_EQ(outcome.problem, "");
-          ReplayRequest request;
-          request.policy = parse_policy(policy);
-          request.budget = budget;
-          request.block = block;
-          request.measures = measures;
-          request.threads = 1;
+          ReplayRequest request{.policy = parse_policy(policy),
+                                .budget = budget,
+                                .block = block,
+                                .measures = measures,
+                                .threads = 1};
           Progress progress;
           const Replay alone = replay(trace, request, progress);
           for (const StudyValue& one : outcome.values) {
@@ -358,9 +349,7 @@ TEST_F(StudyTest, AStudyGoesOnAndAChangedOneIsRefused) {
   });
   EXPECT_THAT(changed, HasSubstr("other policies: \"h2o, keydiff\" there, \"h2o\" now"));
   write(kSmall);
-  test::SyntheticTraceOptions options;
-  options.seed = 9;
-  options.prompt_length = 64;
+  test::SyntheticTraceOptions options{.prompt_length = 64, .seed = 9};
   test::write_synthetic_trace(folder_ / "a.h5", options);
   EXPECT_THAT(failure_of([&] { run(folder_ / "study.json"); }),
               HasSubstr("has results of \"a.h5\" as the file was before a change"));

@@ -78,9 +78,7 @@ TEST_F(SweepTest, RowsHoldTheMeasuresOfTheReplay) {
   SweepTable table;
   EXPECT_EQ(run(all, table), 2);
   ASSERT_EQ(table.rows().size(), 2U * 4U);
-  ReplayRequest request;
-  request.policy = all[1].policy;
-  request.budget = 20;
+  ReplayRequest request{.policy = all[1].policy, .budget = 20};
   Progress progress;
   const Replay tova = replay(*trace_, request, progress);
   const auto column = [](std::string_view name) {
@@ -117,10 +115,7 @@ TEST_F(SweepTest, EveryRowIsThatOfAReplayAlone) {
   ASSERT_EQ(table.rows().size(), 16U * 4U);
   const auto& measures = all_measures();
   for (std::size_t i = 0; i < all.size(); ++i) {
-    ReplayRequest request;
-    request.policy = all[i].policy;
-    request.budget = all[i].budget;
-    request.block = all[i].block;
+    ReplayRequest request{.policy = all[i].policy, .budget = all[i].budget, .block = all[i].block};
     Progress progress;
     const Replay alone = replay(*trace_, request, progress);
     for (std::size_t h = 0; h < alone.heads.size(); ++h) {

@@ -93,10 +93,12 @@ class TraceCheck : public testing::Test {
   std::size_t starts() const { return bytes_of(folder_ / "starts").size(); }
 
   fs::path good(const std::string& name = "good.h5") {
-    test::SyntheticTraceOptions options;
-    options.prompt_length = 20;
-    options.generated = 4;
-    options.attention = options.lm_head = options.vocabulary = options.evicted_at = true;
+    test::SyntheticTraceOptions options{.prompt_length = 20,
+                                        .generated = 4,
+                                        .attention = true,
+                                        .lm_head = true,
+                                        .vocabulary = true,
+                                        .evicted_at = true};
     const fs::path path = folder_ / name;
     test::write_synthetic_trace(path, options);
     return path;

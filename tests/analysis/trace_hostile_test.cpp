@@ -93,10 +93,8 @@ class HostileTrace : public ::testing::Test {
   /// The message of opening after `spoil`; "opened" if it succeeds.
   std::string after(const std::function<void(Edit&)>& spoil) {
     const Path path = folder_ / "t.h5";
-    test::SyntheticTraceOptions options;
-    options.prompt_length = 20;
-    options.generated = 4;
-    options.residual_change = true;
+    test::SyntheticTraceOptions options{
+        .prompt_length = 20, .generated = 4, .residual_change = true};
     test::write_synthetic_trace(path, options);
     {
       Edit edit(path);
@@ -204,10 +202,7 @@ TEST_F(HostileTrace, RowsOfTheOutputHeadThatDisagree) {
   constexpr const char* kIds = "/model/lm_head_row_ids";
   const Path path = folder_ / "rows.h5";
   const auto spoiled = [&](const std::function<void(Edit&)>& spoil) {
-    test::SyntheticTraceOptions options;
-    options.prompt_length = 20;
-    options.generated = 4;
-    options.lm_head_rows = true;
+    test::SyntheticTraceOptions options{.prompt_length = 20, .generated = 4, .lm_head_rows = true};
     test::write_synthetic_trace(path, options);
     {
       Edit edit(path);
@@ -298,9 +293,7 @@ TEST_F(HostileTrace, HugeClaimsAreRefusedBeforeAnyAllocation) {
 }
 
 TEST_F(HostileTrace, VocabulariesThatDoNotFitTogether) {
-  test::SyntheticTraceOptions options;
-  options.vocabulary = true;
-  options.vocab_size = 104;
+  test::SyntheticTraceOptions options{.vocab_size = 104, .vocabulary = true};
   const auto with_ends = [&](std::int64_t second, std::int64_t last) {
     const Path path = folder_ / "words.h5";
     test::write_synthetic_trace(path, options);
@@ -660,13 +653,15 @@ std::string bytes_of(const Path& path) {
 class DamagedTrace : public ::testing::Test {
  protected:
   void SetUp() override {
-    test::SyntheticTraceOptions options;
-    options.layers = 1;
-    options.prompt_length = 12;
-    options.generated = 2;
-    options.attention = options.lm_head = options.vocabulary = options.evicted_at = true;
-    options.head_dim = 4;
-    options.hidden_size = 4;
+    test::SyntheticTraceOptions options{.layers = 1,
+                                        .head_dim = 4,
+                                        .hidden_size = 4,
+                                        .prompt_length = 12,
+                                        .generated = 2,
+                                        .attention = true,
+                                        .lm_head = true,
+                                        .vocabulary = true,
+                                        .evicted_at = true};
     test::write_synthetic_trace(folder_ / "good.h5", options);
     good_ = bytes_of(folder_ / "good.h5");
     ASSERT_EQ(read_in_child(folder_ / "good.h5"), 0);

@@ -81,9 +81,11 @@ TEST_F(TracePython, DocumentedWriterMakesATraceThatOpens) {
 }
 
 TEST_F(TracePython, H5pySeesTheTypesTheFormatPromises) {
-  test::SyntheticTraceOptions options;
-  options.attention = options.lm_head = options.vocabulary = options.evicted_at = true;
-  options.prompt_length = 300;
+  test::SyntheticTraceOptions options{.prompt_length = 300,
+                                      .attention = true,
+                                      .lm_head = true,
+                                      .vocabulary = true,
+                                      .evicted_at = true};
   const test::SyntheticStates states = test::write_synthetic_trace(folder_ / "t.h5", options);
   const Outcome outcome = run_python(folder_, R"(
 import sys, h5py, numpy as np

@@ -11,20 +11,17 @@ namespace {
 
 /// SmolLM2-135M.
 ModelInfo small_language_model() {
-  ModelInfo model;
-  model.num_layers = 30;
-  model.num_heads = 9;
-  model.num_kv_heads = 3;
-  model.head_dim = 64;
-  model.hidden_size = 576;
-  model.vocab_size = 49152;
+  ModelInfo model{.num_layers = 30,
+                  .num_heads = 9,
+                  .num_kv_heads = 3,
+                  .head_dim = 64,
+                  .hidden_size = 576,
+                  .vocab_size = 49152};
   return model;
 }
 
 RunInfo run_of(int tokens) {
-  RunInfo run;
-  run.block_size = 128;
-  run.prompt_length = tokens;
+  RunInfo run{.block_size = 128, .prompt_length = tokens};
   return run;
 }
 

@@ -96,9 +96,11 @@ TEST(Trace, AttributesAndTokensSurvive) {
 
 TEST(Trace, OptionalPartsAreReadWhereTheyAre) {
   const TemporaryFolder folder;
-  SyntheticTraceOptions options;
-  options.attention = options.lm_head = options.vocabulary = options.evicted_at = true;
-  options.prompt_length = 200;
+  SyntheticTraceOptions options{.prompt_length = 200,
+                                .attention = true,
+                                .lm_head = true,
+                                .vocabulary = true,
+                                .evicted_at = true};
   write_synthetic_trace(folder / "t.h5", options);
   const Trace trace(folder / "t.h5");
   ASSERT_TRUE(test::stored_attention(trace, 0, 0).has_value());
@@ -165,9 +167,7 @@ TEST(Trace, AProbeSurvivesTheFileExactly) {
 
 TEST(Trace, ChangesOfTheResidualStreamSurviveTheFileExactly) {
   const TemporaryFolder folder;
-  SyntheticTraceOptions options;
-  options.residual_change = true;
-  options.layers = 3;
+  SyntheticTraceOptions options{.layers = 3, .residual_change = true};
   options.layer_attributes.resize(3);
   options.layer_attributes[1].kind = LayerKind::none;  // its residual stream moves, too
   const SyntheticStates states = write_synthetic_trace(folder / "t.h5", options);
@@ -219,10 +219,7 @@ TEST(Trace, ValueNormsAreTheSameStoredOrComputed) {
 
 TEST(Trace, EmptyUpperTriangleOfAttentionTakesNoSpace) {
   const TemporaryFolder folder;
-  SyntheticTraceOptions options;
-  options.layers = 1;
-  options.prompt_length = 1024;
-  options.generated = 0;
+  SyntheticTraceOptions options{.layers = 1, .prompt_length = 1024, .generated = 0};
   options.block = 0;  // one block, whose attention argument holds the triangle too
   options.attention = true;
   write_synthetic_trace(folder / "t.h5", options);

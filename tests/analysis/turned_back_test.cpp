@@ -10,11 +10,8 @@ namespace {
 TEST(TurnedBack, IsTheRotationByMinusThePosition) {
   for (const RopePairing pairing : {RopePairing::half, RopePairing::interleaved}) {
     for (const int rotated : {0, 6}) {
-      ModelInfo model;
-      model.head_dim = 10;
-      model.rope_theta = 10000.0;
-      model.rope_pairing = pairing;
-      model.rotary_dim = rotated;
+      ModelInfo model{
+          .head_dim = 10, .rope_theta = 10000.0, .rope_pairing = pairing, .rotary_dim = rotated};
       const Rope rope(model);
       const TurnedBack turned_back(rope);
       TurnedBack::Cursor cursor;

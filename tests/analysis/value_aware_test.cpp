@@ -220,9 +220,7 @@ TEST(ValueAware, CombinationsThatMakeNoSenseAreRefusedWithTheReason) {
 }
 
 TEST(ValueAware, DoubtfulCombinationsCarryANote) {
-  ModelInfo model;
-  model.num_layers = 1;
-  model.num_heads = model.num_kv_heads = 2;
+  ModelInfo model{.num_layers = 1, .num_heads = 2, .num_kv_heads = 2};
   const auto notes = [&](const char* spec) { return policy_notes(parse_policy(spec), model, 100); };
   for (const char* spec :
        {"h2o+caote", "snapkv(8)+critical", "tova+fastcaote+critical", "snapkv(8)+adakv+critical"}) {

@@ -57,12 +57,11 @@ std::vector<std::string> catalogue_specs() {
 class WindowTest : public testing::Test {
  protected:
   static test::SyntheticTraceOptions options(int window) {
-    test::SyntheticTraceOptions options;
-    options.head_dim = 8;
-    options.prompt_length = 60;
-    options.generated = kTokens - 60;
-    options.block = 16;
-    options.sliding_window = window;
+    test::SyntheticTraceOptions options{.head_dim = 8,
+                                        .prompt_length = 60,
+                                        .generated = kTokens - 60,
+                                        .block = 16,
+                                        .sliding_window = window};
     return options;
   }
   const Trace& trace(int window) {
@@ -75,13 +74,12 @@ class WindowTest : public testing::Test {
   }
   Replay run(const Trace& trace, const std::string& spec, int budget, int block = 0,
              std::vector<std::string> measures = {}) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = budget;
-    request.block = block;
-    request.measures = std::move(measures);
-    request.scores_layer = 1;
-    request.scores_head = 0;
+    ReplayRequest request{.policy = parse_policy(spec),
+                          .budget = budget,
+                          .block = block,
+                          .measures = std::move(measures),
+                          .scores_layer = 1,
+                          .scores_head = 0};
     Progress progress;
     return replay(trace, request, progress);
   }

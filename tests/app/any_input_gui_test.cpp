@@ -61,11 +61,7 @@ class AnyInput : public testing::TestWithParam<int> {
   }
 
   void write_files() {
-    SyntheticTraceOptions large;
-    large.layers = 5;
-    large.heads = 2;
-    large.question = 8;
-    large.prompt_length = 160;
+    SyntheticTraceOptions large{.layers = 5, .heads = 2, .prompt_length = 160, .question = 8};
     write_synthetic_trace(file("large.h5"), large);
     write_synthetic_closed_loop(file("closed.h5"), large, "h2o", 40);
     write_synthetic_trace(file("small.h5"), {.layers = 2,

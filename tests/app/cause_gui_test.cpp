@@ -115,9 +115,8 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   EXPECT_EQ(w().state.grid_measure, "followed");
   // The head that `kvloupe follow` lists first is selected.
   Progress progress;
-  ReplayRequest wanted;
-  wanted.policy = w().state.policy_a;
-  wanted.budget = w().state.budget.resolve(trace->run().prompt_length);
+  ReplayRequest wanted{.policy = w().state.policy_a,
+                       .budget = w().state.budget.resolve(trace->run().prompt_length)};
   const FollowedHead first =
       follow_tokens(*trace, wanted, named_tokens(*trace, "needle"), progress).heads.front();
   EXPECT_EQ(w().state.selection.layer, first.reads.layer);

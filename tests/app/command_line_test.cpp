@@ -63,12 +63,8 @@ TEST(ExportCommand, WritesTheFileTheWindowWrites) {
 
   // As the window makes it.
   const request::FigureMaker maker(std::make_shared<const Trace>(trace_file));
-  request::FigureSettings settings;
-  settings.policy = state.policy_a;
-  settings.budget = state.budget;
-  settings.layer = 1;
-  settings.head = 0;
-  settings.step = 2;
+  request::FigureSettings settings{
+      .layer = 1, .head = 0, .step = 2, .policy = state.policy_a, .budget = state.budget};
   Progress progress;
   const figure::FigureInfo& figure = *find_view(tile.view);
   const figure::TextMetrics fonts;

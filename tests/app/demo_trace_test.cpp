@@ -104,9 +104,8 @@ TEST_F(DemoTrace, OfARunThatWritesItsOwnWordsGenerates) {
 }
 
 TEST(DemoPolicy, NamesOfSegmentsStandForTheirTokens) {
-  TokenTable tokens;
-  tokens.segment = {0, 1, 1, 0, 1, 2, 2};
-  tokens.segment_names = {"context", "needle", "question"};
+  TokenTable tokens{.segment = {0, 1, 1, 0, 1, 2, 2},
+                    .segment_names = {"context", "needle", "question"}};
   EXPECT_EQ(with_segments("snapkv+keep(\"{needle}\")", tokens), "snapkv+keep(\"1-2;4-4\")");
   EXPECT_EQ(with_segments("h2o", tokens), "h2o");
   EXPECT_THROW(with_segments("snapkv+keep(\"{answer}\")", tokens), WorkError);

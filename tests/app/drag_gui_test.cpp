@@ -38,14 +38,13 @@ class Dragged : public testing::Test {
  protected:
   void SetUp() override {
     if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
-    SyntheticTraceOptions options;
-    options.layers = 6;
-    options.query_heads = 8;
-    options.heads = 4;
-    options.head_dim = 32;
-    options.prompt_length = 1536;
-    options.generated = 0;
-    options.block = 64;
+    SyntheticTraceOptions options{.layers = 6,
+                                  .query_heads = 8,
+                                  .heads = 4,
+                                  .head_dim = 32,
+                                  .prompt_length = 1536,
+                                  .generated = 0,
+                                  .block = 64};
     write_synthetic_trace(folder_.path() / "long.h5", options);
     // Another file: nothing of it is replayed yet.
     std::filesystem::copy_file(folder_.path() / "long.h5", folder_.path() / "again.h5");

@@ -28,9 +28,7 @@ FakeDemo::FakeDemo() {
   for (const char* name : {"needle", "long"}) {
     std::ofstream(places_.assets / "prompts" / (std::string(name) + ".txt")) << "Once";
   }
-  SyntheticTraceOptions options;
-  options.layers = 3;
-  options.clusters = 4;
+  SyntheticTraceOptions options{.layers = 3, .clusters = 4};
   write_synthetic_trace(path("full.h5"), options);
   write_synthetic_closed_loop(path("closed.h5"), options, "h2o", 24);
   write_program("");

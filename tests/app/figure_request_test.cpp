@@ -74,10 +74,7 @@ class FigureRequestTest : public ::testing::TestWithParam<std::string> {
     FigureSettings settings;
   };
   static FigureSettings base() {
-    FigureSettings settings;
-    settings.layer = 1;
-    settings.head = 1;
-    settings.policy = parse_policy("h2o+recent(20%)");
+    FigureSettings settings{.layer = 1, .head = 1, .policy = parse_policy("h2o+recent(20%)")};
     return settings;
   }
   std::vector<Change> changes() const {

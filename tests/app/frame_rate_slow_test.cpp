@@ -51,15 +51,14 @@ class DraggedBudget : public testing::Test {
  protected:
   void SetUp() override {
     if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
-    SyntheticTraceOptions options;
-    options.layers = 4;
-    options.query_heads = 8;
-    options.heads = 4;
-    options.head_dim = 32;
-    options.prompt_length = 4096;
-    options.generated = 0;
-    options.block = 128;
-    options.value_out_norms = false;
+    SyntheticTraceOptions options{.layers = 4,
+                                  .query_heads = 8,
+                                  .heads = 4,
+                                  .head_dim = 32,
+                                  .prompt_length = 4096,
+                                  .generated = 0,
+                                  .block = 128,
+                                  .value_out_norms = false};
     write_synthetic_trace(folder_.path() / "long.h5", options);
   }
   /// Film strip first, in one tile or beside others.

@@ -43,14 +43,13 @@ void write_large_study(const std::filesystem::path& path) {
   StudyPlan plan;
   for (int prompt = 0; prompt < kPrompts; ++prompt) {
     plan.sources.push_back({"t" + std::to_string(prompt) + ".h5", "made"});
-    StudyItem item;
-    item.trace = prompt;
-    item.policy = "keydiff";
-    item.budget = "20%";
-    item.block_word = "128";
-    item.entries = 200;
-    item.block = 128;
-    item.compression = "regular";
+    StudyItem item{.trace = prompt,
+                   .policy = "keydiff",
+                   .budget = "20%",
+                   .block_word = "128",
+                   .entries = 200,
+                   .block = 128,
+                   .compression = "regular"};
     plan.items.push_back(item);
   }
   StudyResults results(path, study, plan);

@@ -54,9 +54,7 @@ class Keyboard : public testing::Test {
   void open_trace() {
     driver().workspace.state = window::default_state();
     const auto path = folder_.path() / "small.h5";
-    SyntheticTraceOptions options;
-    options.layers = 3;
-    options.clusters = 4;
+    SyntheticTraceOptions options{.layers = 3, .clusters = 4};
     write_synthetic_trace(path, options);
     driver().workspace.open(path.string());
     driver().settle();

@@ -391,9 +391,7 @@ TEST_F(LessonOnATrace, NeedsAreComparedWithTheTrace) {
                         "run --model MODEL --from " +
                         traces.trace->path().string()));
   EXPECT_THAT(missing("closed\nwrites: h2o 10%"), HasSubstr("--generate 8 --policy POLICY"));
-  test::SyntheticTraceOptions bare;
-  bare.generated = 0;
-  bare.predictions = false;
+  test::SyntheticTraceOptions bare{.generated = 0, .predictions = false};
   test::write_synthetic_trace(folder / "bare.h5", bare);
   traces.trace = std::make_shared<const Trace>(folder / "bare.h5");
   EXPECT_THAT(missing("generated"), HasSubstr("--generate"));

@@ -311,11 +311,8 @@ TEST_F(LessonValues, MeasuresOfEveryScopeHaveAValue) {
     }
   }
   // One that is computed only on request, and one of a whole replay, by the replay itself.
-  ReplayRequest request;
-  request.policy = parse_policy("tova");
-  request.budget = 24;
-  request.layers = {1};
-  request.measures = {"output_error"};
+  ReplayRequest request{
+      .policy = parse_policy("tova"), .budget = 24, .layers = {1}, .measures = {"output_error"}};
   const Replay replayed = replay(*traces.trace, request, progress);
   const HeadReplay& head = *replayed.find(1, 1);
   EXPECT_EQ(number("measure(\"output_error\")"), measure_of(require_measure("output_error"), head));
@@ -419,12 +416,11 @@ TEST_F(LessonValues, OfTheModelsWordsAreItsPredictions) {
 }
 
 TEST(Answer, IsTheModelsOwnWhetherItsWordsWereTakenOrNot) {
-  TokenTable tokens;
-  tokens.text = {"<s>", " Bowl", " 17", ".",      " The", " number", " is",
-                 " 4",  "7",     ".",   " Which", "?",    " 47",     "."};
-  tokens.ids = {1, 2, 3, 4, 5, 6, 7, 8, 9, 4, 10, 11, 12, 4};
-  tokens.segment_names = {"context", "needle", "question", "answer"};
-  tokens.segment = {0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 3, 3};
+  TokenTable tokens{.ids = {1, 2, 3, 4, 5, 6, 7, 8, 9, 4, 10, 11, 12, 4},
+                    .text = {"<s>", " Bowl", " 17", ".", " The", " number", " is", " 4", "7", ".",
+                             " Which", "?", " 47", "."},
+                    .segment = {0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 3, 3},
+                    .segment_names = {"context", "needle", "question", "answer"}};
   EXPECT_EQ(segment_of(tokens, "needle"), (std::pair{4, 9}));
   EXPECT_EQ(segment_of(tokens, "beyond"), (std::pair{-1, -1}));
   EXPECT_EQ(needle_number(tokens), "47");

@@ -41,16 +41,15 @@ class LongTrace : public testing::Test {
     // In a process of its own, so that the states it makes up do not count as the window's memory.
     const pid_t child = fork();
     if (child == 0) {
-      SyntheticTraceOptions options;
-      options.layers = 1;
-      options.query_heads = 2;
-      options.heads = 1;
-      options.head_dim = 128;
-      options.hidden_size = 64;
-      options.prompt_length = kTokens;
-      options.generated = 0;
-      options.block = 512;
-      options.clusters = 40;
+      SyntheticTraceOptions options{.layers = 1,
+                                    .query_heads = 2,
+                                    .heads = 1,
+                                    .head_dim = 128,
+                                    .hidden_size = 64,
+                                    .prompt_length = kTokens,
+                                    .generated = 0,
+                                    .block = 512,
+                                    .clusters = 40};
       options.logsumexp = false;  // of T² products each
       write_synthetic_trace(path(), options);
       _exit(0);

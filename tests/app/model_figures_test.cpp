@@ -62,9 +62,8 @@ class ModelFigures : public ::testing::Test {
     return maker.make(find_figure(name), settings, progress);
   }
   static request::FigureSettings settings(const std::string& policy) {
-    request::FigureSettings s;
-    s.policy = parse_policy(policy);
-    s.budget = parse_budget(std::to_string(kBudget));
+    request::FigureSettings s{.policy = parse_policy(policy),
+                              .budget = parse_budget(std::to_string(kBudget))};
     return s;
   }
   /// By a plain replay in double: what each head of a layer retains after each step.
@@ -166,9 +165,7 @@ TEST_F(ModelFigures, DriftIsCountedTokenByTokenInEitherOrder) {
 
 TEST_F(ModelFigures, ALayersAgreementIsTheMeanOfItsHeads) {
   Progress progress;
-  ReplayRequest request;
-  request.policy = parse_policy("h2o");
-  request.budget = kBudget;
+  ReplayRequest request{.policy = parse_policy("h2o"), .budget = kBudget};
   const Replay open = replay(*full, request, progress);
   EXPECT_TRUE(is_same_policy(open, *closed));
   const Drift drift = measure_drift(*full, *closed, progress);

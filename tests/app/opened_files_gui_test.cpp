@@ -39,9 +39,7 @@ class OpenedFiles : public testing::Test {
     small_ = write("small.h5", 2);
   }
   std::string write(const char* name, int layers) {
-    SyntheticTraceOptions options;
-    options.layers = layers;
-    options.prompt_length = layers * 32;
+    SyntheticTraceOptions options{.layers = layers, .prompt_length = layers * 32};
     write_synthetic_trace(folder_ / name, options);
     return (folder_ / name).string();
   }

@@ -33,9 +33,7 @@ class RealEvents : public testing::Test {
   void SetUp() override {
     if (const std::string problem = need_own_display(); !problem.empty()) GTEST_SKIP() << problem;
     if (find_program("xdotool").empty()) GTEST_SKIP() << "install the package xdotool";
-    SyntheticTraceOptions options;
-    options.layers = 3;
-    options.clusters = 4;
+    SyntheticTraceOptions options{.layers = 3, .clusters = 4};
     write_synthetic_trace(path("small.h5"), options);
   }
   void TearDown() override {

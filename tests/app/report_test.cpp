@@ -66,10 +66,7 @@ std::vector<std::string> sentences_of(std::vector<PolicyAdvice> policies, double
   advice.needed = needed;
   advice.risk = 0.05 / static_cast<double>(policies.size());
   advice.policies = std::move(policies);
-  AdviceRequest request;
-  request.measure = advice.measure;
-  request.at_most = at_most;
-  request.together = true;
+  AdviceRequest request{.measure = advice.measure, .at_most = at_most, .together = true};
   return recommendation_of(advice, request, kPromptsInWords, replays);
 }
 
@@ -150,10 +147,7 @@ class ReportOfStudy : public testing::Test {
     return make_report(path_.string(), {advice, {"report.html"}}, progress);
   }
   static AdviceRequest asked(const std::string& measure, double at_most, double largest = 0.0) {
-    AdviceRequest request;
-    request.measure = measure;
-    request.at_most = at_most;
-    request.largest = largest;
+    AdviceRequest request{.measure = measure, .at_most = at_most, .largest = largest};
     return request;
   }
   std::string refusal(const AdviceRequest& advice = {}) const {

@@ -31,9 +31,7 @@ class SmallScreen : public testing::Test {
  protected:
   void SetUp() override {
     if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
-    SyntheticTraceOptions options;
-    options.layers = 3;
-    options.clusters = 4;
+    SyntheticTraceOptions options{.layers = 3, .clusters = 4};
     write_synthetic_trace(folder_ / "small.h5", options);
     driver_ = std::make_unique<WindowDriver>(1280, 720);
     w().open((folder_ / "small.h5").string());

@@ -27,9 +27,7 @@ class StudyHeadsWindow : public testing::Test {
   void SetUp() override {
     if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
     for (int i = 0; i < 3; ++i) {
-      SyntheticTraceOptions options;
-      options.seed = static_cast<std::uint64_t>(i) + 1;
-      options.layers = 3;
+      SyntheticTraceOptions options{.layers = 3, .seed = static_cast<std::uint64_t>(i) + 1};
       write_synthetic_trace(folder_ / ("t" + std::to_string(i) + ".h5"), options);
     }
     std::ofstream(folder_ / "study.json")

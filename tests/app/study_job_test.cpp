@@ -35,9 +35,7 @@ class StudyJob : public testing::Test {
   }
   void write_traces(int count) {
     for (int i = 0; i < count; ++i) {
-      test::SyntheticTraceOptions options;
-      options.seed = static_cast<std::uint64_t>(i) + 1;
-      options.layers = 1;
+      test::SyntheticTraceOptions options{.layers = 1, .seed = static_cast<std::uint64_t>(i) + 1};
       test::write_synthetic_trace(folder_ / ("t" + std::to_string(i) + ".h5"), options);
     }
   }

@@ -26,9 +26,7 @@ TEST(StudyPanel, LeadsFromTheOpenTraceToResults) {
   if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
   TemporaryFolder folder;
   for (int i = 0; i < 2; ++i) {
-    SyntheticTraceOptions options;
-    options.seed = static_cast<std::uint64_t>(i) + 1;
-    options.layers = 2;
+    SyntheticTraceOptions options{.layers = 2, .seed = static_cast<std::uint64_t>(i) + 1};
     write_synthetic_trace(folder / ("t" + std::to_string(i) + ".h5"), options);
   }
   WindowDriver driver(1280, 800);

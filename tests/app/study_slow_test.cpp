@@ -56,10 +56,8 @@ class StudyRanks : public testing::Test {
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     for (int i = 0; i < 4; ++i) {
-      test::SyntheticTraceOptions options;
-      options.seed = static_cast<std::uint64_t>(i) + 1;
-      options.prompt_length = 512 + 64 * i;
-      options.layers = 4;
+      test::SyntheticTraceOptions options{
+          .layers = 4, .prompt_length = 512 + 64 * i, .seed = static_cast<std::uint64_t>(i) + 1};
       test::write_synthetic_trace(folder_ / ("t" + std::to_string(i) + ".h5"), options);
     }
     std::ofstream(folder_ / "study.json")

@@ -52,12 +52,8 @@ class Text : public testing::Test {
     return texts;
   }
   void write(const char* name, const std::vector<std::string>& words) const {
-    SyntheticTraceOptions options;
-    options.layers = 2;
-    options.prompt_length = kLength - 8;
-    options.generated = 8;
-    options.question = 40;
-    options.block = 128;
+    SyntheticTraceOptions options{
+        .layers = 2, .prompt_length = kLength - 8, .generated = 8, .question = 40, .block = 128};
     write_synthetic_trace(folder_ / name, options);
     write_token_texts(folder_ / name, words);
   }
@@ -401,10 +397,7 @@ TEST_F(Text, FourThousandTokensAreDrawnInLessThanTwoMilliseconds) {
 }
 
 TEST_F(Text, ALoopBeginsWithHowOftenItStands) {
-  SyntheticTraceOptions options;
-  options.layers = 1;
-  options.prompt_length = 64;
-  options.generated = 40;
+  SyntheticTraceOptions options{.layers = 1, .prompt_length = 64, .generated = 40};
   write_synthetic_trace(folder_ / "loop.h5", options);
   make_loop(folder_ / "loop.h5", 76, 4);
   w().open((folder_ / "loop.h5").string());

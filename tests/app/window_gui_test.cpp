@@ -51,9 +51,7 @@ class Window : public testing::Test {
   std::string trace() {
     const auto path = folder_.path() / "small.h5";
     if (!std::filesystem::exists(path)) {
-      SyntheticTraceOptions options;
-      options.layers = 3;
-      options.clusters = 4;
+      SyntheticTraceOptions options{.layers = 3, .clusters = 4};
       write_synthetic_trace(path, options);
     }
     return path.string();
@@ -136,9 +134,7 @@ TEST_F(Window, TheGridShowsTheSinksWhateverThePolicy) {
 
 TEST_F(Window, TheGridAndTheReadoutsShowTheMeasuresOfTheStepInHand) {
   open_trace();
-  ReplayRequest request;
-  request.policy = parse_policy("h2o+kvmerger");
-  request.budget = 20;
+  ReplayRequest request{.policy = parse_policy("h2o+kvmerger"), .budget = 20};
   Progress progress;
   const Replay whole = replay(*w().results.trace(), request, progress);
   state().policy_a = parse_policy("h2o+kvmerger");
@@ -403,9 +399,7 @@ TEST_F(Window, ASecondTraceIsSaidToBeInTheListOfRecentOnes) {
 }
 
 TEST_F(Window, AClosedLoopRunOpenedBesideTheFullOneShowsHowFarTheyAreApart) {
-  SyntheticTraceOptions options;
-  options.layers = 3;
-  options.clusters = 4;
+  SyntheticTraceOptions options{.layers = 3, .clusters = 4};
   write_synthetic_closed_loop(folder_.path() / "closed.h5", options, "h2o", 24);
   open_trace();
   show("drift");

@@ -44,10 +44,7 @@ TEST(Numbers, AreShownWholeOrNotAtAll) {
 }
 
 TEST(RunText, SaysWhatIsKnownOnly) {
-  RunInfo run;
-  run.policy = "full";
-  run.dtype = "f32";
-  run.device = "cpu";
+  RunInfo run{.dtype = "f32", .device = "cpu", .policy = "full"};
   EXPECT_EQ(run_text(run), "f32 on cpu, full cache");
   run.dtype.clear();
   EXPECT_EQ(run_text(run), "on cpu, full cache");

@@ -52,15 +52,14 @@ void replay_one_layer(benchmark::State& state, const char* spec,
 }
 
 void replay_demo(benchmark::State& state, const char* spec, bool metrics) {
-  test::SyntheticTraceOptions options;
-  options.layers = 1;
-  options.query_heads = 8;
-  options.heads = 4;
-  options.head_dim = 32;
-  options.hidden_size = 256;
-  options.prompt_length = 4096;
-  options.generated = 0;
-  options.block = 128;
+  test::SyntheticTraceOptions options{.layers = 1,
+                                      .query_heads = 8,
+                                      .heads = 4,
+                                      .head_dim = 32,
+                                      .hidden_size = 256,
+                                      .prompt_length = 4096,
+                                      .generated = 0,
+                                      .block = 128};
   replay_one_layer(state, spec, options, 512, metrics);
 }
 BENCHMARK_CAPTURE(replay_demo, keydiff, "keydiff", false)->Unit(benchmark::kMillisecond);
@@ -74,15 +73,14 @@ BENCHMARK_CAPTURE(replay_demo, keydiff_metrics, "keydiff", true)->Unit(benchmark
 
 /// T tokens over one key-value head with four query heads.
 test::SyntheticTraceOptions large_head(int tokens) {
-  test::SyntheticTraceOptions options;
-  options.layers = 1;
-  options.query_heads = 4;
-  options.heads = 1;
-  options.head_dim = 128;
-  options.hidden_size = 8;
-  options.prompt_length = tokens;
-  options.generated = 0;
-  options.block = 128;
+  test::SyntheticTraceOptions options{.layers = 1,
+                                      .query_heads = 4,
+                                      .heads = 1,
+                                      .head_dim = 128,
+                                      .hidden_size = 8,
+                                      .prompt_length = tokens,
+                                      .generated = 0,
+                                      .block = 128};
   return options;
 }
 

@@ -27,13 +27,12 @@ constexpr int kTokens = 75;
 CaptureRequest ids_request(const TemporaryFolder& folder, const TinyCheckpoint& tiny) {
   tiny.write(folder.path());
   write_file(folder / "ids.txt", random_ids_text(kTokens, tiny.vocab_size, 7));
-  CaptureRequest request;
-  request.model = folder.path();
-  request.ids = folder / "ids.txt";
-  request.target = folder / "trace.h5";
-  request.dtype = "f32";
-  request.storage = Storage::float32;
-  request.attention = AttentionStorage::full;
+  CaptureRequest request{.model = folder.path(),
+                         .target = folder / "trace.h5",
+                         .ids = folder / "ids.txt",
+                         .attention = AttentionStorage::full,
+                         .dtype = "f32",
+                         .storage = Storage::float32};
   return request;
 }
 

@@ -41,15 +41,14 @@ class ClosedLoopTest : public testing::Test {
   }
 
   CaptureRequest request(int block) const {
-    CaptureRequest request;
-    request.model = folder_.path();
-    request.ids = folder_ / "ids.txt";
-    request.prompt_length = kLoopPrompt;
-    request.target = folder_ / "trace.h5";
-    request.dtype = "f32";
-    request.storage = Storage::float32;
-    request.attention = AttentionStorage::full;
-    request.block = block;
+    CaptureRequest request{.model = folder_.path(),
+                           .target = folder_ / "trace.h5",
+                           .ids = folder_ / "ids.txt",
+                           .prompt_length = kLoopPrompt,
+                           .block = block,
+                           .attention = AttentionStorage::full,
+                           .dtype = "f32",
+                           .storage = Storage::float32};
     return request;
   }
   Trace run(CaptureRequest request, const std::string& policy = "", const std::string& budget = "",
@@ -81,10 +80,7 @@ std::vector<std::string> catalogue_examples() {
 }
 
 Replay replay_of(const Trace& trace, const std::string& policy, int budget) {
-  ReplayRequest request;
-  request.policy = parse_policy(policy);
-  request.budget = budget;
-  request.metrics = false;
+  ReplayRequest request{.policy = parse_policy(policy), .budget = budget, .metrics = false};
   Progress progress;
   return replay(trace, request, progress);
 }
@@ -458,12 +454,11 @@ TEST_F(ClosedLoopTest, ContextOnlyStopsAtTheQuestion) {
         }
       }
       EXPECT_TRUE(evicted);
-      ReplayRequest asked;
-      asked.policy = parse_policy(policy);
-      asked.budget = 10;
-      asked.block = block;
-      asked.compression = Compression::context_only;
-      asked.metrics = false;
+      ReplayRequest asked{.policy = parse_policy(policy),
+                          .budget = 10,
+                          .block = block,
+                          .compression = Compression::context_only,
+                          .metrics = false};
       Progress progress;
       expect_same_decisions(closed, replay(full, asked, progress), 0);
       const Replay own = replay_of(closed, policy, 10);
@@ -513,11 +508,10 @@ TEST_F(ClosedLoopTest, TheModelsCacheHoldsTheNumbersOfTheReplay) {
           values.back().push_back(matrix_of(runner.cache(0).values(head)));
         }
       }
-      LayerContext context;
-      context.model = full.layer_model(0);
-      context.attention = full.attention(0);
-      context.budget = kBudget;
-      context.output_weights = states.output_weights;
+      LayerContext context{.model = full.layer_model(0),
+                           .attention = full.attention(0),
+                           .budget = kBudget,
+                           .output_weights = states.output_weights};
       int compared = 0;
       double rounded = 0.0;
       const std::function<void(int, int, const HeadCache&)> on_found = [&](int head, int step,

@@ -11,12 +11,11 @@ namespace {
 const std::filesystem::path kShipped = std::filesystem::path(KVLOUPE_SOURCE_DIR) / "assets";
 
 CaptureRequest request_for(const std::string& prompt, const std::filesystem::path& target) {
-  CaptureRequest request;
-  request.model = kShipped / "demo-model";
-  request.prompt = kShipped / "prompts" / prompt;
-  request.target = target;
-  request.generate = 1;
-  request.attention = AttentionStorage::none;
+  CaptureRequest request{.model = kShipped / "demo-model",
+                         .target = target,
+                         .prompt = kShipped / "prompts" / prompt,
+                         .generate = 1,
+                         .attention = AttentionStorage::none};
   return request;
 }
 

@@ -26,14 +26,13 @@ class DriftTest : public testing::Test {
   }
   std::filesystem::path run(const std::string& name, const std::string& policy = "", int budget = 0,
                             Positions positions = Positions::original) const {
-    CaptureRequest request;
-    request.model = folder_.path();
-    request.ids = folder_ / "ids.txt";
-    request.prompt_length = 55;
-    request.target = folder_ / name;
-    request.dtype = "f32";
-    request.storage = Storage::float32;
-    request.block = 16;
+    CaptureRequest request{.model = folder_.path(),
+                           .target = folder_ / name,
+                           .ids = folder_ / "ids.txt",
+                           .prompt_length = 55,
+                           .block = 16,
+                           .dtype = "f32",
+                           .storage = Storage::float32};
     if (!policy.empty()) request.policy = parse_policy(policy);
     request.budget = parse_budget(std::to_string(std::max(budget, 1)));
     request.positions = positions;
@@ -153,9 +152,7 @@ TEST_F(DriftTest, IsWhatPlainLoopsAndTheNaiveModelSay) {
     EXPECT_EQ(drift.first_eviction, 0);
     EXPECT_EQ(drift.positions, compact ? "compact" : "original");
 
-    ReplayRequest request;
-    request.policy = parse_policy(policy);
-    request.budget = 12;
+    ReplayRequest request{.policy = parse_policy(policy), .budget = 12};
     Progress progress;
     const Replay open = replay(full, request, progress);
     ASSERT_EQ(drift.heads.size(), 4U);

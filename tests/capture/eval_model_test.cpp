@@ -27,15 +27,14 @@ const std::filesystem::path kModel =
 class EvalTest : public testing::Test {
  protected:
   EvalRequest needle_request() const {
-    EvalRequest request;
-    request.model = kModel;
-    request.output = (folder_ / "results.json").string();
-    request.policies = {parse_policy("tova"), parse_policy("random")};
-    request.budgets = {parse_budget("100%"), parse_budget("20%")};
-    request.lengths = {300};
-    request.depths = {0, 60};
-    request.samples = 2;
-    request.dtype = "f32";
+    EvalRequest request{.model = kModel,
+                        .output = (folder_ / "results.json").string(),
+                        .policies = {parse_policy("tova"), parse_policy("random")},
+                        .budgets = {parse_budget("100%"), parse_budget("20%")},
+                        .lengths = {300},
+                        .depths = {0, 60},
+                        .samples = 2,
+                        .dtype = "f32"};
     return request;
   }
   std::vector<nlohmann::ordered_json> run(const EvalRequest& request) {
@@ -213,13 +212,12 @@ TEST_F(EvalTest, ARowIsCapturedAgainAndSaysTheSame) {
     EXPECT_EQ(one.policy, runs[row]["policy"].get<std::string>());
     EXPECT_EQ(one.block, 64);
     EXPECT_FALSE(one.context_only);
-    CaptureRequest capture;
-    capture.model = kModel;
-    capture.target = folder_ / "row.h5";
-    capture.tokens = one.tokens;
-    capture.block = one.block;
-    capture.generate = one.answer_tokens;
-    capture.dtype = "f32";
+    CaptureRequest capture{.model = kModel,
+                           .target = folder_ / "row.h5",
+                           .tokens = one.tokens,
+                           .block = one.block,
+                           .generate = one.answer_tokens,
+                           .dtype = "f32"};
     if (one.budget != "full") {
       capture.policy = parse_policy(one.policy);
       capture.budget = parse_budget(one.budget);
@@ -306,13 +304,12 @@ TEST_F(EvalTest, PerplexityIsThatOfAClosedLoopTrace) {
   std::string text;
   for (const std::int32_t id : ids) text += std::to_string(id) + " ";
   write_file(folder_ / "ids.txt", text);
-  CaptureRequest capture_request;
-  capture_request.model = kModel;
-  capture_request.ids = folder_ / "ids.txt";
-  capture_request.target = folder_ / "closed.h5";
-  capture_request.dtype = "f32";
-  capture_request.storage = Storage::float32;
-  capture_request.block = 32;
+  CaptureRequest capture_request{.model = kModel,
+                                 .target = folder_ / "closed.h5",
+                                 .ids = folder_ / "ids.txt",
+                                 .block = 32,
+                                 .dtype = "f32",
+                                 .storage = Storage::float32};
   double full_loss = 0;
   for (const auto& line : runs) {
     if (line["budget"] != "full") {

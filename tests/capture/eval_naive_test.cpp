@@ -71,17 +71,17 @@ class EvalNaiveTest : public testing::Test {
   }
 
   EvalRequest request(Task task, int length) const {
-    EvalRequest request;
-    request.model = folder_.path();
-    request.task = task;
-    request.output = (folder_ / "results.json").string();
-    request.policies = {parse_policy("h2o"), parse_policy("keydiff+recent(20%)"),
-                        parse_policy("snapkv(4)+adakv"), parse_policy("h2o+kvmerger(0.3)")};
-    request.budgets = {parse_budget("12")};
-    request.lengths = {length};
-    request.depths = {30};
-    request.block = kBlock;
-    request.dtype = "f32";
+    EvalRequest request{
+        .model = folder_.path(),
+        .output = (folder_ / "results.json").string(),
+        .task = task,
+        .policies = {parse_policy("h2o"), parse_policy("keydiff+recent(20%)"),
+                     parse_policy("snapkv(4)+adakv"), parse_policy("h2o+kvmerger(0.3)")},
+        .budgets = {parse_budget("12")},
+        .lengths = {length},
+        .depths = {30},
+        .block = kBlock,
+        .dtype = "f32"};
     return request;
   }
   /// Runs anew, whatever an earlier evaluation left.
@@ -102,15 +102,14 @@ class EvalNaiveTest : public testing::Test {
     std::string text;
     for (std::size_t i = 0; i < count; ++i) text += std::to_string(ids[i]) + " ";
     write_file(folder_ / "ids.txt", text);
-    CaptureRequest request;
-    request.model = folder_.path();
-    request.ids = folder_ / "ids.txt";
-    request.target = folder_ / "closed.h5";
-    request.dtype = "f32";
-    request.storage = Storage::float32;
-    request.block = kBlock;
-    request.policy = parse_policy(run["policy"].get<std::string>());
-    request.budget = parse_budget(run["budget"].get<std::string>());
+    CaptureRequest request{.model = folder_.path(),
+                           .target = folder_ / "closed.h5",
+                           .ids = folder_ / "ids.txt",
+                           .block = kBlock,
+                           .dtype = "f32",
+                           .storage = Storage::float32,
+                           .policy = parse_policy(run["policy"].get<std::string>()),
+                           .budget = parse_budget(run["budget"].get<std::string>())};
     capture(request);
     return Trace(request.target);
   }

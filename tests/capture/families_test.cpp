@@ -146,14 +146,13 @@ class Families : public testing::TestWithParam<Case> {
     write_file(folder_ / "ids.txt", random_ids_text(count, tiny_.vocab_size, 5));
   }
   CaptureRequest request(int block, const char* target = "trace.h5") const {
-    CaptureRequest request;
-    request.model = folder_.path();
-    request.ids = folder_ / "ids.txt";
-    request.target = folder_ / target;
-    request.dtype = "f32";
-    request.storage = Storage::float32;
-    request.attention = AttentionStorage::full;
-    request.block = block;
+    CaptureRequest request{.model = folder_.path(),
+                           .target = folder_ / target,
+                           .ids = folder_ / "ids.txt",
+                           .block = block,
+                           .attention = AttentionStorage::full,
+                           .dtype = "f32",
+                           .storage = Storage::float32};
     return request;
   }
   /// Whether a layer has a window.
@@ -260,10 +259,7 @@ TEST_P(Families, ARunWithAPolicyDecidesAsTheReplayOfItsTrace) {
     wanted.budget = parse_budget("6");
     capture(wanted);
     const Trace trace(wanted.target);
-    ReplayRequest again;
-    again.policy = wanted.policy.value();
-    again.budget = 6;
-    again.metrics = false;
+    ReplayRequest again{.policy = wanted.policy.value(), .budget = 6, .metrics = false};
     Progress progress;
     for (const HeadReplay& head : replay(trace, again, progress).heads) {
       EXPECT_EQ(*trace.evicted_at(head.layer, head.head), head.evicted_at)
@@ -288,9 +284,7 @@ TEST_P(Families, WeightsThatAreExpandedLayerByLayerChangeNoBit) {
 }
 
 TEST_P(Families, ATraceIsReplayedWithinItsWindow) {
-  ReplayRequest wanted;
-  wanted.policy = parse_policy("h2o+kvmerger(rotate=pre)");
-  wanted.budget = 8;
+  ReplayRequest wanted{.policy = parse_policy("h2o+kvmerger(rotate=pre)"), .budget = 8};
   Progress progress;
   capture(request(8));
   const Trace trace(request(8).target);

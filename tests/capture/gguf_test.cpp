@@ -160,14 +160,13 @@ class GgufFamilies : public testing::TestWithParam<Case> {
     write_file(folder_ / "ids.txt", random_ids_text(40, tiny_.vocab_size, 5));
   }
   CaptureRequest request(const char* model, const char* target) const {
-    CaptureRequest request;
-    request.model = folder_ / model;
-    request.ids = folder_ / "ids.txt";
-    request.target = folder_ / target;
-    request.dtype = "f32";
-    request.storage = Storage::float32;
-    request.block = 16;
-    request.generate = 3;
+    CaptureRequest request{.model = folder_ / model,
+                           .target = folder_ / target,
+                           .ids = folder_ / "ids.txt",
+                           .block = 16,
+                           .generate = 3,
+                           .dtype = "f32",
+                           .storage = Storage::float32};
     return request;
   }
   TinyCheckpoint tiny_;

@@ -95,10 +95,8 @@ class ProbeTest : public testing::Test {
     write_file(folder_ / "ids.txt", random_ids_text(kProbeTokens, tiny_.vocab_size, 11));
   }
   CaptureRequest request(int block, bool question = true) const {
-    CaptureRequest request;
-    request.model = folder_.path();
-    request.ids = folder_ / "ids.txt";
-    request.prompt_length = kPrompt;
+    CaptureRequest request{
+        .model = folder_.path(), .ids = folder_ / "ids.txt", .prompt_length = kPrompt};
     if (question) request.question = kQuestion;
     request.target = folder_ / "trace.h5";
     request.dtype = "f32";
@@ -199,10 +197,7 @@ TEST_F(ProbeTest, PoliciesDecideInTheModelAsInTheReplayOfItsTrace) {
         wanted.storage = storage;
         const Trace closed = closed_loop(wanted, policy, 12);
         ASSERT_TRUE(TraceProbe(closed).info());
-        ReplayRequest again;
-        again.policy = parse_policy(policy);
-        again.budget = 12;
-        again.metrics = false;
+        ReplayRequest again{.policy = parse_policy(policy), .budget = 12, .metrics = false};
         Progress progress;
         const Replay replay = kvloupe::replay(closed, again, progress);
         bool evicted = false;
@@ -286,10 +281,7 @@ TEST_F(WindowedProbeTest, SeesThroughTheModelsWindow) {
   capture(request(16));
   expect_probe_like_naive(Trace(folder_ / "trace.h5"));
   const Trace closed = closed_loop(request(kWholePrompt), "kvzip+global", 6);
-  ReplayRequest again;
-  again.policy = parse_policy("kvzip+global");
-  again.budget = 6;
-  again.metrics = false;
+  ReplayRequest again{.policy = parse_policy("kvzip+global"), .budget = 6, .metrics = false};
   Progress progress;
   const Replay replay = kvloupe::replay(closed, again, progress);
   for (int layer = 0; layer < tiny_.layers; ++layer) {

@@ -114,13 +114,12 @@ TEST(Capture, ThreadsAndPackedWeightsChangeNoBitOfATrace) {
   const TemporaryFolder folder;
   tiny.write(folder.path());
   write_file(folder / "ids.txt", random_ids_text(70, tiny.vocab_size, 5));
-  CaptureRequest request;
-  request.model = folder.path();
-  request.ids = folder / "ids.txt";
-  request.dtype = "f32";
-  request.attention = AttentionStorage::full;
-  request.block = 33;
-  request.generate = 3;
+  CaptureRequest request{.model = folder.path(),
+                         .ids = folder / "ids.txt",
+                         .block = 33,
+                         .generate = 3,
+                         .attention = AttentionStorage::full,
+                         .dtype = "f32"};
   std::unique_ptr<Trace> expected;
   for (const WeightStorage storage : {WeightStorage::expanded, WeightStorage::packed}) {
     for (const int threads : {1, 2, 3}) {

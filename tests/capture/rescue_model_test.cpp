@@ -63,31 +63,29 @@ class RescueTest : public testing::Test {
   }
   /// The text that the model generates in a capture with that policy in its cache.
   std::string says(const std::string& policy, const std::string& budget, int block = 64) const {
-    CaptureRequest wanted;
-    wanted.model = kAssets / "demo-model";
-    wanted.prompt = kAssets / "prompts" / "needle.txt";
-    wanted.target = folder_ / "closed.h5";
-    wanted.block = block;
-    wanted.generate = 2;
-    wanted.dtype = "f32";
-    wanted.storage = Storage::float32;
-    wanted.policy = parse_policy(policy);
-    wanted.budget = parse_budget(budget);
-    wanted.attention = AttentionStorage::none;
+    CaptureRequest wanted{.model = kAssets / "demo-model",
+                          .target = folder_ / "closed.h5",
+                          .prompt = kAssets / "prompts" / "needle.txt",
+                          .block = block,
+                          .generate = 2,
+                          .attention = AttentionStorage::none,
+                          .dtype = "f32",
+                          .storage = Storage::float32,
+                          .policy = parse_policy(policy),
+                          .budget = parse_budget(budget)};
     return capture(wanted).generated_text;
   }
 
   /// The prompt and what the full cache says.
   std::filesystem::path full_trace() const {
-    CaptureRequest wanted;
-    wanted.model = kAssets / "demo-model";
-    wanted.prompt = kAssets / "prompts" / "needle.txt";
-    wanted.target = folder_ / "full.h5";
-    wanted.block = 64;
-    wanted.generate = 2;
-    wanted.dtype = "f32";
-    wanted.storage = Storage::float32;
-    wanted.attention = AttentionStorage::none;
+    CaptureRequest wanted{.model = kAssets / "demo-model",
+                          .target = folder_ / "full.h5",
+                          .prompt = kAssets / "prompts" / "needle.txt",
+                          .block = 64,
+                          .generate = 2,
+                          .attention = AttentionStorage::none,
+                          .dtype = "f32",
+                          .storage = Storage::float32};
     capture(wanted);
     return wanted.target;
   }
@@ -157,12 +155,11 @@ TEST_F(RescueTest, LeaveOneOutRunsEachHeadAloneWithoutTheTokens) {
   // Of heads that lost all of the tokens: the rank at the loss, as a replay that follows them has
   // it.
   const Trace trace(*wanted.trace);
-  ReplayRequest replayed;
-  replayed.policy = wanted.policy;
-  replayed.budget = wanted.budget.resolve(trace.run().prompt_length);
-  replayed.block = wanted.block;
-  replayed.metrics = false;
-  replayed.followed = named_tokens(trace, "needle");
+  ReplayRequest replayed{.policy = wanted.policy,
+                         .budget = wanted.budget.resolve(trace.run().prompt_length),
+                         .block = wanted.block,
+                         .metrics = false,
+                         .followed = named_tokens(trace, "needle")};
   Progress progress;
   const Replay followed = replay(trace, replayed, progress);
   int lost = 0;
@@ -354,9 +351,8 @@ TEST_F(RescueTest, APolicyThatReadsTheContextTwiceDoesSoBeforeItEvicts) {
   }
 
   // A trace brings its own reading.
-  CaptureRequest full;
-  full.model = kAssets / "demo-model";
-  full.prompt = kAssets / "prompts" / "needle.txt";
+  CaptureRequest full{.model = kAssets / "demo-model",
+                      .prompt = kAssets / "prompts" / "needle.txt"};
   full.target = folder_ / "full.h5";
   full.block = 64;
   full.dtype = "f32";
@@ -393,9 +389,8 @@ TEST_F(RescueTest, ARunIsRightIfItsTextHasNoLoop) {
   int checked = 0;
   for (const auto& [spec, one] : results["runs"].items()) {
     SCOPED_TRACE(spec);
-    CaptureRequest alone;
-    alone.model = kAssets / "demo-model";
-    alone.prompt = kAssets / "prompts" / "needle.txt";
+    CaptureRequest alone{.model = kAssets / "demo-model",
+                         .prompt = kAssets / "prompts" / "needle.txt"};
     alone.target = folder_ / "alone.h5";
     alone.block = 64;
     alone.generate = 60;

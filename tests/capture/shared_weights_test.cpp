@@ -37,13 +37,12 @@ class SharedRun : public testing::Test {
     before_ ? setenv("XDG_CACHE_HOME", before_->c_str(), 1) : unsetenv("XDG_CACHE_HOME");
   }
   CaptureRequest request(const char* name, bool shared) const {
-    CaptureRequest wanted;
-    wanted.model = folder_ / "model";
-    wanted.ids = folder_ / "ids.txt";
-    wanted.target = folder_ / name;
-    wanted.dtype = "f32";
-    wanted.block = 16;
-    wanted.shared_weights = shared;
+    CaptureRequest wanted{.model = folder_ / "model",
+                          .target = folder_ / name,
+                          .ids = folder_ / "ids.txt",
+                          .block = 16,
+                          .dtype = "f32",
+                          .shared_weights = shared};
     return wanted;
   }
   static std::vector<KeptFile> files() { return CacheFolder(cache_folder()).files(); }

@@ -19,13 +19,12 @@ TEST(Stories, ContinuesAsItsReadmeSaysAndLikeTheNaiveModel) {
   }
   const NaiveModel naive(stories_folder());
   const TemporaryFolder folder;
-  CaptureRequest request;
-  request.model = stories_folder();
-  request.text = kPrompt;
-  request.generate = 46;
-  request.dtype = "f32";
-  request.storage = Storage::float32;
-  request.attention = AttentionStorage::full;
+  CaptureRequest request{.model = stories_folder(),
+                         .text = kPrompt,
+                         .generate = 46,
+                         .attention = AttentionStorage::full,
+                         .dtype = "f32",
+                         .storage = Storage::float32};
   for (const int block : {1, 7, 64, 16}) {
     SCOPED_TRACE(block);
     request.block = block;

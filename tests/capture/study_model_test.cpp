@@ -124,20 +124,19 @@ TEST_F(RunStudyTest, PoliciesThatReadTheContextTwiceGiveTheEvaluationsValues) {
                                  {"task": "drift", "prompts": ["long.txt"]})");
   ASSERT_EQ(failure(), "");
   const auto all = values();
-  EvalRequest request;
-  request.model = kStudiedModel;
-  request.policies = {parse_policy("tova"), parse_policy("kvzip+global"),
-                      parse_policy("kvcompose")};
-  request.budgets = {parse_budget("30%"), parse_budget("100%")};
-  request.samples = 2;
-  request.seed = 3;
-  request.block = 200;
-  request.dtype = "f32";
-  request.probe = ProbeKind::reread;
-  request.compression = Compression::context_only;
-  request.lengths = {200};
-  request.depths = {50.0};
-  request.output = (folder_ / "needle.json").string();
+  EvalRequest request{
+      .model = kStudiedModel,
+      .output = (folder_ / "needle.json").string(),
+      .policies = {parse_policy("tova"), parse_policy("kvzip+global"), parse_policy("kvcompose")},
+      .budgets = {parse_budget("30%"), parse_budget("100%")},
+      .lengths = {200},
+      .depths = {50.0},
+      .samples = 2,
+      .seed = 3,
+      .compression = Compression::context_only,
+      .block = 200,
+      .probe = ProbeKind::reread,
+      .dtype = "f32"};
   Progress progress;
   int compared = 0;
   evaluate(request, progress, {});
@@ -177,14 +176,13 @@ TEST_F(RunStudyTest, ValuesAreThoseOfTheEvaluation) {
   run();
   EXPECT_THAT(said_, HasSubstr("32 items, 0 of them done before"));
   const auto all = values();
-  EvalRequest request;
-  request.model = kStudiedModel;
-  request.policies = {parse_policy("tova"), parse_policy("keydiff")};
-  request.budgets = {parse_budget("30%"), parse_budget("100%")};
-  request.samples = 2;
-  request.seed = 3;
-  request.block = 32;
-  request.dtype = "f32";
+  EvalRequest request{.model = kStudiedModel,
+                      .policies = {parse_policy("tova"), parse_policy("keydiff")},
+                      .budgets = {parse_budget("30%"), parse_budget("100%")},
+                      .samples = 2,
+                      .seed = 3,
+                      .block = 32,
+                      .dtype = "f32"};
   int compared = 0;
   for (const auto task : {Evaluation::Task::needle, Evaluation::Task::perplexity}) {
     const bool needle = task == Evaluation::Task::needle;
@@ -229,16 +227,15 @@ TEST_F(RunStudyTest, EachRunCanBeMadeAgainFromThePromptThatItKept) {
                            {"task": "answer", "prompts": ["set.jsonl"], "tokens": 4},
                            {"task": "perplexity", "prompts": ["long.txt"]}])");
   run();
-  EvalRequest request;
-  request.model = kStudiedModel;
-  request.policies = {parse_policy("tova"), parse_policy("keydiff")};
-  request.budgets = {parse_budget("30%"), parse_budget("100%")};
-  request.lengths = {200};
-  request.depths = {50.0};
-  request.seed = 3;
-  request.block = 32;
-  request.dtype = "f32";
-  request.output = (folder_ / "needle.json").string();
+  EvalRequest request{.model = kStudiedModel,
+                      .output = (folder_ / "needle.json").string(),
+                      .policies = {parse_policy("tova"), parse_policy("keydiff")},
+                      .budgets = {parse_budget("30%"), parse_budget("100%")},
+                      .lengths = {200},
+                      .depths = {50.0},
+                      .seed = 3,
+                      .block = 32,
+                      .dtype = "f32"};
   Progress progress;
   const Evaluation evaluated = evaluate(request, progress, {});
   const std::filesystem::path path = folder_ / "out.sqlite";
@@ -296,12 +293,11 @@ TEST_F(RunStudyTest, DriftIsThatOfTwoCaptures) {
   const auto all = values();
   Quiet quiet;
   Progress progress;
-  CaptureRequest request;
-  request.model = kStudiedModel;
-  request.prompt = folder_ / "long.txt";
-  request.block = 32;
-  request.dtype = "f32";
-  request.target = folder_ / "full.h5";
+  CaptureRequest request{.model = kStudiedModel,
+                         .target = folder_ / "full.h5",
+                         .prompt = folder_ / "long.txt",
+                         .block = 32,
+                         .dtype = "f32"};
   run_capture(request, progress, quiet);
   request.policy = parse_policy("keydiff");
   request.budget = parse_budget("30%");
@@ -374,11 +370,10 @@ TEST_F(RunStudyTest, AStudyGoesOnAndAChangedPromptIsRefused) {
 TEST_F(RunStudyTest, ReplaysAndRunsShareAFile) {
   Quiet quiet;
   Progress progress;
-  CaptureRequest request;
-  request.model = kStudiedModel;
-  request.prompt = folder_ / "long.txt";
-  request.dtype = "f32";
-  request.target = folder_ / "long.h5";
+  CaptureRequest request{.model = kStudiedModel,
+                         .target = folder_ / "long.h5",
+                         .prompt = folder_ / "long.txt",
+                         .dtype = "f32"};
   run_capture(request, progress, quiet);
   write_study(R"("tasks": ["drift"])",
               R"("traces": ["long.h5"], "measures": ["retained", "perturbation_l1"], )");
@@ -556,10 +551,7 @@ TEST_F(RunStudyTest, TheModelWritesAsACaptureDoesAndItsLoopsAreCounted) {
   request.policy = parse_policy("keydiff+boundaries(50%)+every(3)");
   capture(request);
   const Trace trace(request.target);
-  ReplayRequest again;
-  again.policy = *request.policy;
-  again.budget = 24;
-  again.metrics = false;
+  ReplayRequest again{.policy = *request.policy, .budget = 24, .metrics = false};
   Progress progress;
   const Replay replayed = replay(trace, again, progress);
   for (int layer = 0; layer < trace.model().num_layers; ++layer) {

@@ -37,11 +37,10 @@ class TraceSizeTest : public testing::Test {
   CaptureRequest request(const TinyCheckpoint& tiny, int tokens) const {
     tiny.write(folder_.path());
     write_file(folder_ / "ids.txt", random_ids_text(tokens, tiny.vocab_size, 7));
-    CaptureRequest wanted;
-    wanted.model = folder_.path();
-    wanted.ids = folder_ / "ids.txt";
-    wanted.target = folder_ / "trace.h5";
-    wanted.dtype = "f32";
+    CaptureRequest wanted{.model = folder_.path(),
+                          .target = folder_ / "trace.h5",
+                          .ids = folder_ / "ids.txt",
+                          .dtype = "f32"};
     return wanted;
   }
   static SizeObserver run(const CaptureRequest& wanted) {

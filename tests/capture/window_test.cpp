@@ -38,15 +38,14 @@ class WindowedRun : public testing::TestWithParam<int> {
     tiny_.write(folder_.path());
   }
   CaptureRequest request(int block, const char* target) const {
-    CaptureRequest request;
-    request.model = folder_.path();
-    request.ids = folder_ / "ids.txt";
-    request.prompt_length = kPromptTokens;
-    request.target = folder_ / target;
-    request.dtype = "f32";
-    request.storage = Storage::float32;
-    request.attention = AttentionStorage::full;
-    request.block = block;
+    CaptureRequest request{.model = folder_.path(),
+                           .target = folder_ / target,
+                           .ids = folder_ / "ids.txt",
+                           .prompt_length = kPromptTokens,
+                           .block = block,
+                           .attention = AttentionStorage::full,
+                           .dtype = "f32",
+                           .storage = Storage::float32};
     return request;
   }
   Trace full(int block) const {
@@ -61,10 +60,7 @@ class WindowedRun : public testing::TestWithParam<int> {
     return Trace(wanted.target);
   }
   static Replay replay_of(const Trace& trace, const std::string& policy, int budget) {
-    ReplayRequest request;
-    request.policy = parse_policy(policy);
-    request.budget = budget;
-    request.metrics = false;
+    ReplayRequest request{.policy = parse_policy(policy), .budget = budget, .metrics = false};
     Progress progress;
     return replay(trace, request, progress);
   }

@@ -70,9 +70,7 @@ TEST_F(Examples, ThePolicyTakesModifiersAndItsRangeIsChecked) {
 
 TEST_F(Examples, TheMeasureIsInTheCatalogueAndInTheReplay) {
   const Measure& measure = require_measure("mean_position");
-  ReplayRequest request;
-  request.policy = parse_policy("full");
-  request.budget = 1;
+  ReplayRequest request{.policy = parse_policy("full"), .budget = 1};
   Progress progress;
   const Replay full = replay(*trace_, request, progress);
   // All tokens are retained: their mean position is the middle.
@@ -91,9 +89,8 @@ TEST_F(Examples, TheMeasureIsInTheCatalogueAndInTheReplay) {
 
 TEST_F(Examples, TheFigureIsMadeByItsName) {
   const figure::FigureInfo& info = figure::find_figure("kept-tokens");
-  request::FigureSettings settings;
-  settings.policy = parse_policy("strided(stride=8)");
-  settings.budget = parse_budget("25%");
+  request::FigureSettings settings{.policy = parse_policy("strided(stride=8)"),
+                                   .budget = parse_budget("25%")};
   Progress progress;
   const figure::MadeFigure made = request::FigureMaker(trace_).make(info, settings, progress);
   std::ostringstream out;

@@ -68,9 +68,7 @@ class AttentionFigures : public ::testing::Test {
 TEST_F(AttentionFigures, TheKernelOfEachDistanceIsThatOfThePlainLoops) {
   for (const std::string show : {"logit", "attention"}) {
     for (const std::string axis : {"log", "linear"}) {
-      request::FigureSettings settings;
-      settings.layer = 1;
-      settings.head = 1;
+      request::FigureSettings settings{.layer = 1, .head = 1};
       settings.choices["show"] = show;
       settings.choices["axis"] = axis;
       const MadeFigure made = make("distance-kernel", settings);
@@ -99,17 +97,13 @@ TEST_F(AttentionFigures, TheKernelOfEachDistanceIsThatOfThePlainLoops) {
       EXPECT_THAT(made.figure->caption(), HasSubstr("layer 1, head 1"));
     }
   }
-  request::FigureSettings one;
-  one.layer = 0;
-  one.query_head = 1;
+  request::FigureSettings one{.layer = 0, .query_head = 1};
   for (const test::CsvRow& row : test::csv_rows(*make("distance-kernel", one).figure))
     EXPECT_EQ(row.at("line").substr(0, 12), "query head 1");
 }
 
 TEST_F(AttentionFigures, WidePlacesAreMeansOverTheirPairs) {
-  request::FigureSettings settings;
-  settings.layer = 0;
-  settings.query_head = 0;
+  request::FigureSettings settings{.layer = 0, .query_head = 0};
   settings.choices["axis"] = "linear";
   const naive::ByDistance twin =
       naive::by_distance(trace->query(0, 0), trace->key(0, 0), trace->layer_model(0),
@@ -166,9 +160,7 @@ TEST_F(AttentionFigures, CurvesOfLostAttentionAreThoseOfThePlainLoops) {
       }
     }
   }
-  request::FigureSettings settings;
-  settings.layer = 1;
-  settings.head = 0;
+  request::FigureSettings settings{.layer = 1, .head = 0};
   settings.choices["policies"] = "keydiff,h2o,snapkv(8)+adakv";
   settings.choices["budgets"] = "5,15,30";
   const MadeFigure one = make("attention-lost", settings);
@@ -228,13 +220,12 @@ TEST_F(AttentionFigures, CurvesOfLostAttentionAreThoseOfThePlainLoops) {
 }
 
 TEST_F(AttentionFigures, ScoresStandBesideTheAttentionThatCameLater) {
-  request::FigureSettings settings;
-  settings.layer = 1;
-  settings.head = 1;
-  settings.policy = parse_policy("h2o+recent(4)");
-  settings.policy_b = parse_policy("keydiff");
-  settings.budget = parse_budget("24");
-  settings.step = 1;
+  request::FigureSettings settings{.layer = 1,
+                                   .head = 1,
+                                   .step = 1,
+                                   .policy = parse_policy("h2o+recent(4)"),
+                                   .policy_b = parse_policy("keydiff"),
+                                   .budget = parse_budget("24")};
   const MadeFigure made = make("score-vs-attention", settings);
   const std::vector<double> received = later(1, 1, 64);
   std::map<std::string, naive::Vector> scores, paid;

@@ -47,10 +47,7 @@ class ComparisonFigures : public ::testing::Test {
   }
 
   Replay replay_of_spec(const std::string& spec, int budget, bool metrics = false) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = budget;
-    request.metrics = metrics;
+    ReplayRequest request{.policy = parse_policy(spec), .budget = budget, .metrics = metrics};
     Progress progress;
     return replay(*trace, request, progress);
   }
@@ -121,16 +118,11 @@ TEST_F(ComparisonFigures, TheLineOfChanceIsRandomWithTheSameProtection) {
 
 /// A strip of a long answer leaves the few steps of the prompt a good part of its height.
 TEST_F(ComparisonFigures, AStripOfALongAnswerShowsThePromptsSteps) {
-  test::SyntheticTraceOptions options;
-  options.layers = 1;
-  options.prompt_length = 64;
-  options.block = 16;
-  options.generated = 200;
+  test::SyntheticTraceOptions options{
+      .layers = 1, .prompt_length = 64, .generated = 200, .block = 16};
   test::write_synthetic_trace(folder / "long.h5", options);
   trace = std::make_shared<const Trace>(folder / "long.h5");
-  request::FigureSettings settings;
-  settings.policy = parse_policy("h2o");
-  settings.budget = parse_budget("32");
+  request::FigureSettings settings{.policy = parse_policy("h2o"), .budget = parse_budget("32")};
   const MadeFigure made = make("filmstrip", settings);
   const TextMetrics fonts;
   const Axis y = page_of(find_figure("filmstrip"), made, {}, fonts).axes.front().y;
@@ -145,9 +137,7 @@ TEST_F(ComparisonFigures, DifferencesAreCountedTokenByToken) {
   const Replay a = replay_of_spec("keydiff", 24);
   const Replay b = replay_of_spec("h2o", 24);
   for (const char* show : {"heads", "steps", "text"}) {
-    request::FigureSettings settings;
-    settings.budget = parse_budget("24");
-    settings.policy_b = parse_policy("h2o");
+    request::FigureSettings settings{.policy_b = parse_policy("h2o"), .budget = parse_budget("24")};
     settings.choices["show"] = show;
     const std::vector<Row> rows = rows_of("policy-diff", settings);
     ASSERT_FALSE(rows.empty());
@@ -170,15 +160,10 @@ TEST_F(ComparisonFigures, DifferencesAreCountedTokenByToken) {
 /// More tokens than pixels: the light of the map is that of the tokens' fates by their shares, and
 /// the legend says these shares.
 TEST_F(ComparisonFigures, AMapOfManyTokensShowsTheSharesOfTheTokens) {
-  test::SyntheticTraceOptions options;
-  options.prompt_length = 1200;
-  options.generated = 0;
-  options.block = 400;
+  test::SyntheticTraceOptions options{.prompt_length = 1200, .generated = 0, .block = 400};
   test::write_synthetic_trace(folder / "long.h5", options);
   trace = std::make_shared<const Trace>(folder / "long.h5");
-  request::FigureSettings settings;
-  settings.budget = parse_budget("25%");
-  settings.policy_b = parse_policy("h2o");
+  request::FigureSettings settings{.policy_b = parse_policy("h2o"), .budget = parse_budget("25%")};
   const MadeFigure made = make("policy-diff", settings);
   std::map<std::string, double> share;
   const std::vector<Row> rows = test::csv_rows(*made.figure);
@@ -298,9 +283,7 @@ TEST_F(ComparisonFigures, CurvesAreMeansAndTheSafeBudgetIsTheSmallestWithinTheLi
 }
 
 TEST_F(ComparisonFigures, AMeasureThatATraceCannotHaveIsRefused) {
-  test::SyntheticTraceOptions options;
-  options.output_weight = false;
-  options.value_out_norms = false;
+  test::SyntheticTraceOptions options{.output_weight = false, .value_out_norms = false};
   test::write_synthetic_trace(folder / "bare.h5", options);
   trace = std::make_shared<const Trace>(folder / "bare.h5");
   request::FigureSettings settings;
@@ -311,10 +294,9 @@ TEST_F(ComparisonFigures, AMeasureThatATraceCannotHaveIsRefused) {
 }
 
 TEST_F(ComparisonFigures, WhyTellsTheStoryOfAToken) {
-  request::FigureSettings settings;
-  settings.policy = parse_policy("keydiff+recent(4)+sinks(2)");
-  settings.budget = parse_budget("24");
-  settings.token = 0;
+  request::FigureSettings settings{.token = 0,
+                                   .policy = parse_policy("keydiff+recent(4)+sinks(2)"),
+                                   .budget = parse_budget("24")};
   const MadeFigure stays = make("why", settings);
   EXPECT_THAT(stays.figure->caption(), HasSubstr("stayed to the end"));
   EXPECT_THAT(stays.figure->caption(), HasSubstr("was protected"));

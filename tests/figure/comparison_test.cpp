@@ -122,10 +122,7 @@ TEST(ReplaysOf, MeasureWhatIsAskedAsAReplayWithEveryMeasure) {
   const Measure& lost = require_measure("perturbation_l1");
   const Measure& output = require_measure("output_norm_l2");
   for (std::size_t i = 0; i < replays.size(); ++i) {
-    ReplayRequest request;
-    request.policy = wanted[i].policy;
-    request.budget = 16;
-    request.layers = wanted[i].layers;
+    ReplayRequest request{.policy = wanted[i].policy, .budget = 16, .layers = wanted[i].layers};
     Progress alone;
     const Replay whole = replay(*trace, request, alone);
     ASSERT_EQ(replays[i]->heads.size(), whole.heads.size());

@@ -34,15 +34,14 @@ class DeepFiguresTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder = new test::TemporaryFolder();
-    test::SyntheticTraceOptions options;
-    options.layers = kLayers;
-    options.query_heads = 9;
-    options.heads = 3;
-    options.head_dim = 8;
-    options.hidden_size = 16;
-    options.prompt_length = 60;
-    options.generated = 4;
-    options.block = 12;
+    test::SyntheticTraceOptions options{.layers = kLayers,
+                                        .query_heads = 9,
+                                        .heads = 3,
+                                        .head_dim = 8,
+                                        .hidden_size = 16,
+                                        .prompt_length = 60,
+                                        .generated = 4,
+                                        .block = 12};
     test::write_synthetic_trace(*folder / "deep.h5", options);
     trace = new std::shared_ptr<const Trace>(new Trace(*folder / "deep.h5"));
   }
@@ -52,9 +51,7 @@ class DeepFiguresTest : public ::testing::Test {
   }
 
   MadeFigure make(const std::string& name, const Choices& choices = {}) const {
-    request::FigureSettings settings;
-    settings.policy = parse_policy("h2o");
-    settings.choices = choices;
+    request::FigureSettings settings{.policy = parse_policy("h2o"), .choices = choices};
     Progress progress;
     return request::FigureMaker(*trace).make(find_figure(name), settings, progress);
   }
@@ -223,10 +220,10 @@ TEST_F(DeepFiguresTest, FiguresOfAColumnLeaveRoomForOthers) {
 TEST_F(DeepFiguresTest, LostRangesBesideLoopsAreThoseOfTheMeasure) {
   const MadeFigure made = make("loops", {{"over", "1"}});
   EXPECT_THAT(made.figure->caption(), HasSubstr("The text has no loop."));
-  ReplayRequest request;
-  request.policy = parse_policy("h2o");
-  request.budget = parse_budget(setting(made, "budget")).resolve((*trace)->run().prompt_length);
-  request.measures = {"lost_value_range"};
+  ReplayRequest request{
+      .policy = parse_policy("h2o"),
+      .budget = parse_budget(setting(made, "budget")).resolve((*trace)->run().prompt_length),
+      .measures = {"lost_value_range"}};
   Progress progress;
   const Replay replayed = replay(**trace, request, progress);
   int compared = 0;
@@ -268,9 +265,7 @@ TEST_F(DeepFiguresTest, LostRangesBesideLoopsAreThoseOfTheMeasure) {
 }
 
 TEST_F(DeepFiguresTest, LoopsStandOverTheTokensThatTheyTake) {
-  test::SyntheticTraceOptions options;
-  options.prompt_length = 60;
-  options.generated = 60;
+  test::SyntheticTraceOptions options{.prompt_length = 60, .generated = 60};
   const auto file = *folder / "looping.h5";
   test::write_synthetic_trace(file, options);
   test::make_loop(file, 80, 7);

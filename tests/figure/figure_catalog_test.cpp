@@ -61,9 +61,7 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
  protected:
   static void SetUpTestSuite() {
     folder = new test::TemporaryFolder();
-    test::SyntheticTraceOptions options;
-    options.layers = 3;
-    options.clusters = 4;
+    test::SyntheticTraceOptions options{.layers = 3, .clusters = 4};
     test::write_synthetic_trace(*folder / "synthetic.h5", options);
     trace = new std::shared_ptr<const Trace>(new Trace(*folder / "synthetic.h5"));
     test::write_synthetic_closed_loop(*folder / "closed.h5", options, "h2o", 24);
@@ -116,18 +114,17 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
   }
   /// A maker with traces of a model with so many layers and three heads of three query heads.
   static request::FigureMaker maker_with(int layers) {
-    test::SyntheticTraceOptions options;
-    options.layers = layers;
-    options.query_heads = 9;
-    options.heads = 3;
-    options.head_dim = 8;
-    options.hidden_size = 16;
-    options.prompt_length = 60;
-    options.generated = 6;
-    options.question = 8;
-    options.block = 12;
-    options.clusters = 4;
-    options.lm_head = true;
+    test::SyntheticTraceOptions options{.layers = layers,
+                                        .query_heads = 9,
+                                        .heads = 3,
+                                        .head_dim = 8,
+                                        .hidden_size = 16,
+                                        .prompt_length = 60,
+                                        .generated = 6,
+                                        .question = 8,
+                                        .block = 12,
+                                        .clusters = 4,
+                                        .lm_head = true};
     const std::string name = std::to_string(layers) + "-layers";
     const auto file = *folder / (name + ".h5"), loop = *folder / (name + "-closed.h5");
     if (!std::filesystem::exists(file)) {

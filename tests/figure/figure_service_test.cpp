@@ -112,9 +112,7 @@ TEST_F(FigureServiceTest, SettingsSayTheBlockOfTheReplayAndThatThePolicyStopsAtT
   };
   EXPECT_EQ(said({}, "block"), std::to_string(inputs.traces.front()->run().block_size));
   EXPECT_EQ(said({}, "compression"), "nothing");
-  FigureSettings kvpress;
-  kvpress.block = kWholePrompt;
-  kvpress.compression = Compression::context_only;
+  FigureSettings kvpress{.block = kWholePrompt, .compression = Compression::context_only};
   EXPECT_EQ(said(kvpress, "block"), std::to_string(prompt));
   EXPECT_EQ(said(kvpress, "compression"), "context-only");
 }

@@ -23,11 +23,8 @@ namespace {
 class FilmstripNames : public ::testing::Test {
  protected:
   FilmstripNames() {
-    test::SyntheticTraceOptions options;
-    options.layers = 1;
-    options.prompt_length = 300;
-    options.question = 12;
-    options.generated = 12;
+    test::SyntheticTraceOptions options{
+        .layers = 1, .prompt_length = 300, .generated = 12, .question = 12};
     test::write_synthetic_trace(folder_ / "trace.h5", options);
     Progress progress;
     made_ = request::FigureMaker(std::make_shared<const Trace>(folder_ / "trace.h5"))

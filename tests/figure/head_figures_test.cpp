@@ -51,18 +51,15 @@ class HeadFigures : public ::testing::Test {
   }
 
   MadeFigure make(const std::string& name, const Choices& choices, int step = -1) const {
-    request::FigureSettings settings;
-    settings.budget = parse_budget(std::to_string(kEntries));
-    settings.choices = choices;
+    request::FigureSettings settings{.budget = parse_budget(std::to_string(kEntries)),
+                                     .choices = choices};
     if (step >= 0) settings.step = step;
     Progress progress;
     return request::FigureMaker(trace).make(find_figure(name), settings, progress);
   }
 
   Replay fast(const std::string& policy, int budget = kEntries) const {
-    ReplayRequest request;
-    request.policy = parse_policy(policy);
-    request.budget = budget;
+    ReplayRequest request{.policy = parse_policy(policy), .budget = budget};
     Progress progress;
     return replay(*trace, request, progress);
   }

@@ -96,9 +96,7 @@ TEST_F(KeyFiguresTest, AnglesAreThoseToTheMean) {
 }
 
 TEST_F(KeyFiguresTest, KeydiffKeepsTheLowestCosines) {
-  request::FigureSettings settings;
-  settings.budget = parse_budget("20");
-  settings.step = 2;
+  request::FigureSettings settings{.step = 2, .budget = parse_budget("20")};
   double highest_kept = -2.0, lowest_evicted = 2.0;
   int kept = 0;
   for (const Row& row : rows_of("keydiff-stages", settings)) {
@@ -116,14 +114,10 @@ TEST_F(KeyFiguresTest, KeydiffKeepsTheLowestCosines) {
 }
 
 TEST_F(KeyFiguresTest, DiversityIsThatOfTheRetainedSets) {
-  request::FigureSettings settings;
-  settings.budget = parse_budget("24");
-  settings.step = 2;
+  request::FigureSettings settings{.step = 2, .budget = parse_budget("24")};
   settings.choices["policies"] = "random";
   settings.choices["measure"] = "objective";
-  ReplayRequest request;
-  request.policy = parse_policy("random");
-  request.budget = 24;
+  ReplayRequest request{.policy = parse_policy("random"), .budget = 24};
   Progress progress;
   const Replay random = replay(*trace, request, progress);
   int compared = 0;
@@ -168,9 +162,7 @@ TEST_F(KeyFiguresTest, RetainedShareIsBudgetOverLength) {
 }
 
 TEST_F(KeyFiguresTest, LocalSimilarityOfTheSelectedHead) {
-  request::FigureSettings settings;
-  settings.layer = 0;
-  settings.head = 1;
+  request::FigureSettings settings{.layer = 0, .head = 1};
   settings.choices["distance"] = "5";
   const naive::Vectors of_head = keys(0, 1);
   int compared = 0;
@@ -223,9 +215,7 @@ TEST_F(KeyFiguresTest, AWiderSigmaCountsMoreMembers) {
 }
 
 TEST_F(KeyFiguresTest, WeightsOfAMergingSetAddUpToOne) {
-  request::FigureSettings settings;
-  settings.budget = parse_budget("30");
-  settings.step = 2;
+  request::FigureSettings settings{.step = 2, .budget = parse_budget("30")};
   settings.choices["policies"] = "h2o+kvmerger(threshold=auto)";
   std::map<std::string, double> sums;
   for (const Row& row : rows_of("merge-sets", settings))

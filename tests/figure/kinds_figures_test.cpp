@@ -25,10 +25,9 @@ TEST(KindsFigures, EveryFigureDrawsAtEveryLayerOrSaysWhyNot) {
   test::write_kinds_trace(folder / "kinds.h5", test::made_layers());
   const auto trace = std::make_shared<const Trace>(folder / "kinds.h5");
   const TextMetrics fonts;
-  request::FigureSettings settings;
-  settings.policy = parse_policy("h2o+recent(20%)");
-  settings.policy_b = parse_policy("keydiff");
-  settings.budget = parse_budget("12");
+  request::FigureSettings settings{.policy = parse_policy("h2o+recent(20%)"),
+                                   .policy_b = parse_policy("keydiff"),
+                                   .budget = parse_budget("12")};
   int drawn = 0, refused = 0;
   for (const FigureInfo& info : figure_catalog()) {
     if (info.needs.evaluation || info.needs.both_loops) continue;

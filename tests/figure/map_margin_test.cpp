@@ -198,9 +198,7 @@ TEST_F(Margins, WithoutASinkNothingIsMarked) {
 }
 
 TEST_F(Margins, TheFilmStripHasTheSinksColumnToo) {
-  test::SyntheticTraceOptions options;
-  options.prompt_length = 992;
-  options.sink_logit = 12.0F;
+  test::SyntheticTraceOptions options{.prompt_length = 992, .sink_logit = 12.0F};
   write(options);
   const TextMetrics fonts;
   request::FigureSettings settings = of_query_head(0);

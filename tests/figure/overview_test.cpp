@@ -206,9 +206,7 @@ TEST_F(OverviewTest, RolesAndEffectiveTokensAreMeansOverTheQueryHeads) {
 TEST_F(OverviewTest, FollowedTokensAreThereOrLostAndSomebodyReadsThem) {
   settings.choices["tokens"] = "3-5,40";
   const MadeFigure made = make(kFollowedMeasure);
-  ReplayRequest wanted;
-  wanted.policy = settings.policy;
-  wanted.budget = 24;
+  ReplayRequest wanted{.policy = settings.policy, .budget = 24};
   const Replay whole = replay(trace(), wanted, progress);
   ReadsRequest reading;
   reading.tokens = {3, 4, 5, 40};

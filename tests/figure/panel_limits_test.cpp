@@ -69,10 +69,8 @@ class FiguresOfOneHead : public ::testing::Test {
     const auto path = folder_ / (without_a_cache ? "hybrid.h5" : "plain.h5");
     if (!std::filesystem::exists(path)) test::write_synthetic_trace(path, options);
     const auto trace = std::make_shared<const Trace>(path);
-    request::FigureSettings settings;
-    settings.layer = 1;
-    settings.policy = parse_policy(policy);
-    settings.budget = parse_budget("50%");
+    request::FigureSettings settings{
+        .layer = 1, .policy = parse_policy(policy), .budget = parse_budget("50%")};
     if (name == "follow") settings.choices["tokens"] = "3-5";
     if (!show.empty()) settings.choices["show"] = show;
     Progress progress;

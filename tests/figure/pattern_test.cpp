@@ -105,9 +105,7 @@ TEST(Pattern, ThemesHaveNamesAndHighContrastHasPatterns) {
 class PatternsOfFigures : public testing::Test {
  protected:
   PatternsOfFigures() {
-    test::SyntheticTraceOptions options;
-    options.layers = 1;
-    options.clusters = 4;
+    test::SyntheticTraceOptions options{.layers = 1, .clusters = 4};
     test::write_synthetic_trace(folder_ / "t.h5", options);
     trace_ = std::make_shared<const Trace>(folder_ / "t.h5");
   }

@@ -127,9 +127,8 @@ TEST_F(PerturbationFigures, PerturbationsAreTheTwinsPerHeadLayerAndBudget) {
       const std::string without =
           std::string("snapkv(pool=max)") + (std::string(base) == "adakv" ? "+adakv" : "");
       const std::string with = without + "+critical" + (l2 ? "(norm=l2)" : "");
-      request::FigureSettings settings;
-      settings.budget = parse_budget(std::to_string(budget));
-      settings.choices = {{"base", base}, {"norm", norm}, {"query", "3"}};
+      request::FigureSettings settings{.budget = parse_budget(std::to_string(budget)),
+                                       .choices = {{"base", base}, {"norm", norm}, {"query", "3"}}};
       // Three blocks of the prompt, then token by token: the third after it is in step 3 + 2.
       const std::size_t step = 5;
       std::vector<double> sums[2] = {{0.0, 0.0}, {0.0, 0.0}};  // [L]
@@ -278,9 +277,7 @@ TEST_F(PerturbationFigures, ALayersChangeIsThatOfTheAnswersQueries) {
   EXPECT_NE(made.figure->caption().find("answer"), std::string::npos) << made.figure->caption();
   const std::vector<Row> rows = rows_of("output-error-layers", settings);
   for (const char* policy : {"h2o", "tova+caote"}) {
-    ReplayRequest request;
-    request.policy = parse_policy(policy);
-    request.budget = kBudget;
+    ReplayRequest request{.policy = parse_policy(policy), .budget = kBudget};
     Progress progress;
     const Replay replayed = replay(*trace, request, progress);
     const AskedReplay answer = ask(*trace, replayed, Asked::answer, {}, progress);

@@ -73,9 +73,7 @@ class PictureTest : public ::testing::TestWithParam<const char*> {
  protected:
   std::string draw(Theme theme) const {
     const test::TemporaryFolder folder;
-    test::SyntheticTraceOptions trace;
-    trace.layers = 3;
-    trace.clusters = 4;
+    test::SyntheticTraceOptions trace{.layers = 3, .clusters = 4};
     test::write_synthetic_trace(folder / "synthetic.h5", trace);
     const FigureInfo& info = find_figure(GetParam());
     const request::FigureMaker maker(std::make_shared<const Trace>(folder / "synthetic.h5"));

@@ -24,10 +24,7 @@ class ReplayServiceTest : public ::testing::Test {
     trace = std::make_shared<const Trace>(folder / "t.h5");
   }
   ReplayRequest request(const char* policy, int budget = 24, bool metrics = false) const {
-    ReplayRequest wanted;
-    wanted.policy = parse_policy(policy);
-    wanted.budget = budget;
-    wanted.metrics = metrics;
+    ReplayRequest wanted{.policy = parse_policy(policy), .budget = budget, .metrics = metrics};
     return wanted;
   }
   void open_layers(int layers) {

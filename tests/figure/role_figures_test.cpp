@@ -56,11 +56,10 @@ TEST(RoleFigures, EachRoleKeepsAndLosesWhatItsQueryHeadsDo) {
   }
   ASSERT_TRUE(trace) << "all heads have one role";
   constexpr int kBudget = 24, kStep = 2;
-  request::FigureSettings settings;
-  settings.policy = parse_policy("keydiff");
-  settings.policy_b = parse_policy("h2o");
-  settings.budget = parse_budget(std::to_string(kBudget));
-  settings.step = kStep;
+  request::FigureSettings settings{.step = kStep,
+                                   .policy = parse_policy("keydiff"),
+                                   .policy_b = parse_policy("h2o"),
+                                   .budget = parse_budget(std::to_string(kBudget))};
   Progress progress;
   const MadeFigure made =
       request::FigureMaker(trace).make(find_figure("role-cost"), settings, progress);
@@ -71,9 +70,7 @@ TEST(RoleFigures, EachRoleKeepsAndLosesWhatItsQueryHeadsDo) {
   std::map<std::string, Count> expected;  // series, panel and role
   const int group = trace->model().num_heads / trace->model().num_kv_heads;
   for (const std::string spec : {"keydiff", "h2o"}) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
-    request.budget = kBudget;
+    ReplayRequest request{.policy = parse_policy(spec), .budget = kBudget};
     const Replay run = replay(*trace, request, progress);
     const int end = run.blocks[kStep].end;
     for (const HeadReplay& head : run.heads) {

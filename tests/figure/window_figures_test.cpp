@@ -30,11 +30,10 @@ constexpr int kTokens = 104;
 class WindowFigures : public ::testing::TestWithParam<Reach> {
  protected:
   WindowFigures() {
-    test::SyntheticTraceOptions options;
-    options.clusters = 4;
-    options.lm_head = true;
-    options.sliding_window = GetParam().window;
-    options.chunk_size = GetParam().chunk;
+    test::SyntheticTraceOptions options{.sliding_window = GetParam().window,
+                                        .chunk_size = GetParam().chunk,
+                                        .clusters = 4,
+                                        .lm_head = true};
     test::write_synthetic_trace(folder_ / "full.h5", options);
     test::write_synthetic_closed_loop(folder_ / "closed.h5", options, "h2o", 8);
     full = std::make_shared<const Trace>(folder_ / "full.h5");
@@ -43,17 +42,12 @@ class WindowFigures : public ::testing::TestWithParam<Reach> {
   static int window() { return GetParam().span(); }
   static std::string name() { return GetParam().name(); }
   static bool sees(int query, int key) {
-    ModelInfo model;
-    model.sliding_window = GetParam().window;
-    model.chunk_size = GetParam().chunk;
+    ModelInfo model{.sliding_window = GetParam().window, .chunk_size = GetParam().chunk};
     return naive::sees(model, query, key);
   }
   static request::FigureSettings settings(const std::string& policy) {
-    request::FigureSettings settings;
-    settings.policy = parse_policy(policy);
-    settings.budget = parse_budget("8");
-    settings.layer = 1;
-    settings.head = 0;
+    request::FigureSettings settings{
+        .layer = 1, .head = 0, .policy = parse_policy(policy), .budget = parse_budget("8")};
     return settings;
   }
   MadeFigure make(const std::string& name, const request::FigureSettings& settings) const {
@@ -69,9 +63,7 @@ class WindowFigures : public ::testing::TestWithParam<Reach> {
     return rows;
   }
   Replay replay_of(const std::string& policy) const {
-    ReplayRequest request;
-    request.policy = parse_policy(policy);
-    request.budget = 8;
+    ReplayRequest request{.policy = parse_policy(policy), .budget = 8};
     Progress progress;
     return replay(*full, request, progress);
   }

@@ -8,10 +8,7 @@
 
 KVLOUPE_FUZZ_TARGET(head_table) {
   using namespace kvloupe;
-  ModelInfo model;
-  model.num_layers = 2;
-  model.num_heads = 4;
-  model.num_kv_heads = 2;
+  ModelInfo model{.num_layers = 2, .num_heads = 4, .num_kv_heads = 2};
   const HeadTable table = read_head_table(fuzz::as_file(input, "table.csv").string(), model);
   fuzz::require(table.size() == 4, "a table of another size");
   for (const double value : table)

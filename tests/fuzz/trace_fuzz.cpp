@@ -16,10 +16,10 @@ KVLOUPE_FUZZ_TARGET(trace) {
   test::read_everything(trace);
   const TraceProbe probe(trace);
   if (trace.run().closed_loop()) return;
-  ReplayRequest request;
-  request.policy = parse_policy(probe.info() ? "kvzip(plus=1)+global" : "h2o+recent(25%)");
-  request.budget = std::max(1, trace.run().prompt_length / 2);
-  request.threads = 1;
+  ReplayRequest request{
+      .policy = parse_policy(probe.info() ? "kvzip(plus=1)+global" : "h2o+recent(25%)"),
+      .budget = std::max(1, trace.run().prompt_length / 2),
+      .threads = 1};
   Progress progress;
   replay(trace, request, progress);
 }

@@ -70,11 +70,8 @@ class Plugins : public testing::Test {
   static std::string path() { return (*folder_ / "trace.h5").string(); }
 
   static Replay replayed(const std::string& policy, int budget = 20, int block = 0) {
-    ReplayRequest request;
-    request.policy = parse_policy(policy);
-    request.budget = budget;
-    request.block = block;
-    request.metrics = false;
+    ReplayRequest request{
+        .policy = parse_policy(policy), .budget = budget, .block = block, .metrics = false};
     Progress progress;
     return replay(Trace(path()), request, progress);
   }

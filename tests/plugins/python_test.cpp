@@ -121,11 +121,8 @@ class PythonPolicy : public testing::Test {
     return "python(\"" + (*folder_ / "own.py").string() + ":" + function + "\"" + more + ")";
   }
   static Replay replayed(const std::string& policy, int budget = 10, int block = 0) {
-    ReplayRequest request;
-    request.policy = parse_policy(policy);
-    request.budget = budget;
-    request.block = block;
-    request.metrics = false;
+    ReplayRequest request{
+        .policy = parse_policy(policy), .budget = budget, .block = block, .metrics = false};
     Progress progress;
     return replay(Trace(*folder_ / "trace.h5"), request, progress);
   }
@@ -255,10 +252,8 @@ bool ends_soon(pid_t id) {
 }
 
 TEST_F(PythonPolicy, AFunctionThatNeverReturnsCanBeCancelled) {
-  ReplayRequest request;
-  request.policy = parse_policy(spec("endless", ",timeout=3600"));
-  request.budget = 10;
-  request.layers = {0};
+  ReplayRequest request{
+      .policy = parse_policy(spec("endless", ",timeout=3600")), .budget = 10, .layers = {0}};
   Progress progress;
   pid_t child = 0;
   std::thread later([&] {

@@ -119,23 +119,21 @@ void write_norms(TraceWriter& writer, const LongTraceOptions& options, const Blo
 }  // namespace
 
 void write_long_trace(const std::filesystem::path& target, const LongTraceOptions& options) {
-  ModelInfo model;
-  model.name = "made";
-  model.architecture = "LlamaForCausalLM";
-  model.num_layers = 1;
-  model.num_heads = options.query_heads;
-  model.num_kv_heads = options.heads;
-  model.head_dim = options.head_dim;
+  ModelInfo model{.name = "made",
+                  .architecture = "LlamaForCausalLM",
+                  .num_layers = 1,
+                  .num_heads = options.query_heads,
+                  .num_kv_heads = options.heads,
+                  .head_dim = options.head_dim};
   model.hidden_size =
       options.hidden_size > 0 ? options.hidden_size : options.query_heads * options.head_dim;
   model.vocab_size = 1000;
   model.rope_scaling = "null";
   model.config = "{}";
-  RunInfo run;
-  run.block_size = options.block;
-  run.prompt_length = options.tokens;
-  run.threads = 1;
-  run.attention_scale = 1.0 / std::sqrt(static_cast<double>(options.head_dim));
+  RunInfo run{.block_size = options.block,
+              .prompt_length = options.tokens,
+              .threads = 1,
+              .attention_scale = 1.0 / std::sqrt(static_cast<double>(options.head_dim))};
   const std::vector<Block> blocks = make_blocks(options.tokens, 0, options.block);
 
   Normals normals(options.seed);

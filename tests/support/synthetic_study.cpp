@@ -77,14 +77,13 @@ std::filesystem::path write_synthetic_study(const std::filesystem::path& path, i
       plan.sources.push_back({name, "made", task.task});
       const auto add = [&](const std::string& policy, const std::string& budget, int entries,
                            std::vector<StudyValue> values) {
-        StudyItem item;
-        item.trace = trace;
-        item.policy = policy;
-        item.budget = budget;
-        item.block_word = "capture";
-        item.entries = entries;
-        item.block = 32;
-        item.compression = "regular";
+        StudyItem item{.trace = trace,
+                       .policy = policy,
+                       .budget = budget,
+                       .block_word = "capture",
+                       .entries = entries,
+                       .block = 32,
+                       .compression = "regular"};
         StudyOutcome outcome;
         outcome.item = static_cast<int>(plan.items.size());
         outcome.seconds = 0.1;

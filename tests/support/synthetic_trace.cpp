@@ -42,28 +42,26 @@ std::vector<float> slab(const std::vector<Matrix>& heads, int first, int m) {
 }
 
 RunInfo make_run(const SyntheticTraceOptions& options) {
-  RunInfo run;
-  run.block_size = options.block;
-  run.prompt_length = options.prompt_length;
-  run.generated = options.generated;
-  run.threads = 1;
-  run.seed = options.seed;
-  run.attention_scale = 1.0 / std::sqrt(static_cast<double>(options.head_dim));
+  RunInfo run{.block_size = options.block,
+              .prompt_length = options.prompt_length,
+              .generated = options.generated,
+              .threads = 1,
+              .seed = options.seed,
+              .attention_scale = 1.0 / std::sqrt(static_cast<double>(options.head_dim))};
   return run;
 }
 
 ModelInfo make_model(const SyntheticTraceOptions& options) {
-  ModelInfo model;
-  model.name = "synthetic";
-  model.architecture = "SyntheticForCausalLM";
-  model.num_layers = options.layers;
-  model.num_heads = options.query_heads;
-  model.num_kv_heads = options.heads;
-  model.head_dim = options.head_dim;
-  model.value_dim = options.value_dim;
-  model.hidden_size = options.hidden_size;
-  model.vocab_size = options.vocab_size;
-  model.sliding_window = options.sliding_window;
+  ModelInfo model{.name = "synthetic",
+                  .architecture = "SyntheticForCausalLM",
+                  .num_layers = options.layers,
+                  .num_heads = options.query_heads,
+                  .num_kv_heads = options.heads,
+                  .head_dim = options.head_dim,
+                  .value_dim = options.value_dim,
+                  .hidden_size = options.hidden_size,
+                  .vocab_size = options.vocab_size,
+                  .sliding_window = options.sliding_window};
   if (options.chunk_size > 0 && options.chunk_size < options.tokens()) {
     model.chunk_size = options.chunk_size;
     model.chunked_tokens = options.tokens();
@@ -204,10 +202,7 @@ void write_synthetic_closed_loop(const std::filesystem::path& target,
   ClosedLoop closed{parse_policy(policy).text(), budget, {}};
   {
     const Trace trace(open);
-    ReplayRequest request;
-    request.policy = parse_policy(policy);
-    request.budget = budget;
-    request.metrics = false;
+    ReplayRequest request{.policy = parse_policy(policy), .budget = budget, .metrics = false};
     Progress progress;
     const Replay made = replay(trace, request, progress);
     for (int layer = 0; layer < options.layers; ++layer) {

@@ -31,16 +31,16 @@ class WholePass;
 /// layer: AdaKV and aggregate=layer need them together.
 struct LayerContext {
   int layer = 0;
-  ModelInfo model;  // with the layer's own window and rotation
-  LayerAttention attention;
+  ModelInfo model = {};  // with the layer's own window and rotation
+  LayerAttention attention = {};
   int budget = 0;         // N: largest number of entries per head after a step (allocation: mean)
   int prompt_length = 0;  // tokens of the prompt; 0: not known
   /// Whether each token is structural (structural_tokens.h), borrowed: of the tokens so far at
   /// least; grows while a model writes. Null: not known.
   const std::vector<char>* structural = nullptr;
   /// [Hq] of [d,D], W_O cut by query head, borrowed: must outlive the policy; empty if unknown.
-  std::span<const OutputWeight> output_weights;
-  HeadLoop for_heads;
+  std::span<const OutputWeight> output_weights = {};
+  HeadLoop for_heads = {};
   /// Tables over all layers of the replayed sequence, borrowed; null in a running model, which does
   /// not know the sequence's end when it begins.
   const SequenceTables* sequence = nullptr;

@@ -47,15 +47,14 @@ Units units_of(const HeadReplay& head, const std::vector<Block>& blocks, const P
 /// Seconds of the policy's replay of the selected layer without metrics on one thread, the least of
 /// a few; states are in memory.
 double measure(const FigureInput& input, const PolicySpec& policy, Progress& progress) {
-  ReplayRequest request;
-  request.policy = policy;
-  request.budget = budget_entries(input.budget, *input.trace, policy);
-  request.block = input.block;
-  request.compression = input.compression;
-  request.layers = {input.selection.layer};
-  request.metrics = false;
-  request.threads = 1;
-  request.states = &input.replays->states();
+  ReplayRequest request{.policy = policy,
+                        .budget = budget_entries(input.budget, *input.trace, policy),
+                        .block = input.block,
+                        .compression = input.compression,
+                        .layers = {input.selection.layer},
+                        .metrics = false,
+                        .threads = 1,
+                        .states = &input.replays->states()};
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < repetitions; ++i) {
     Progress part(progress, 1);

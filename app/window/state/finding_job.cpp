@@ -31,14 +31,13 @@ void FindingJob::request(const PanelContext& c, const std::string& model) {
   finding_.request(c.results.comparing(), key,
                    [trace, key, entries, rescue, replays = c.results.replays()](Progress& progress,
                                                                                 const auto&) {
-                     ReplayRequest wanted;
-                     wanted.policy = key.policy;
-                     wanted.budget = entries;
-                     wanted.block = key.block;
-                     wanted.compression = key.compression;
-                     wanted.metrics = false;
-                     wanted.followed = key.tokens;
-                     wanted.background = true;
+                     ReplayRequest wanted{.policy = key.policy,
+                                          .budget = entries,
+                                          .block = key.block,
+                                          .compression = key.compression,
+                                          .metrics = false,
+                                          .followed = key.tokens,
+                                          .background = true};
                      const auto reads = replays->reads(*trace, key.tokens, true, progress);
                      const auto replay = replays->get(*trace, wanted, progress);
                      const AskOptions asking{.background = true, .states = &replays->states()};

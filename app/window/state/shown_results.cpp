@@ -104,12 +104,11 @@ const StepTokens* ShownResults::tokens_of(int policy) const {
 
 void ShownResults::request_replays(OfPolicy& of, const PolicySpec& policy) {
   const TracePointer open = results_.trace();
-  ReplayRequest wanted;
-  wanted.policy = policy;
-  wanted.budget = state_.budget.resolve(open->run().prompt_length);
-  wanted.block = state_.block;
-  wanted.compression = state_.compression;
-  wanted.metrics = false;
+  ReplayRequest wanted{.policy = policy,
+                       .budget = state_.budget.resolve(open->run().prompt_length),
+                       .block = state_.block,
+                       .compression = state_.compression,
+                       .metrics = false};
   const ReplayRequest of_head =
       figure::request_of_head(wanted, state_.selection.layer, state_.selection.head);
   const figure::ReplayKey head_key = figure::key_of(*open, of_head);

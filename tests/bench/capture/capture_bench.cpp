@@ -128,10 +128,9 @@ void captured_prefill(benchmark::State& state, at::ScalarType type, Storage stor
   const std::vector<std::int32_t> ids = random_ids(1024);
   const auto target = std::filesystem::temp_directory_path() / "kvloupe_bench.h5";
   for (auto _ : state) {
-    RunInfo run;
-    run.block_size = kBlock;
-    run.prompt_length = 1024;
-    run.attention_scale = model(type).attention_scale();
+    RunInfo run{.block_size = kBlock,
+                .prompt_length = 1024,
+                .attention_scale = model(type).attention_scale()};
     TraceWriterOptions writing;
     writing.store_f32 = storage == Storage::float32;
     writing.store_attention = keep_rows;

@@ -178,15 +178,14 @@ void bench(const std::filesystem::path& folder, int threads, int tokens,
     measure("prefill", [&] { prefill(model, ids); });
   }
   for (const Storage storage : {Storage::float32, Storage::float16}) {
-    CaptureRequest request;
-    request.model = folder;
-    request.ids = folder / "ids.txt";
-    request.target = folder / "trace.h5";
-    request.block = kBlock;
-    request.attention = AttentionStorage::none;
-    request.dtype = "f32";
-    request.storage = storage;
-    request.threads = threads;
+    CaptureRequest request{.model = folder,
+                           .target = folder / "trace.h5",
+                           .ids = folder / "ids.txt",
+                           .block = kBlock,
+                           .attention = AttentionStorage::none,
+                           .dtype = "f32",
+                           .storage = storage,
+                           .threads = threads};
     CaptureSummary summary;
     Silent observer;
     Progress progress;

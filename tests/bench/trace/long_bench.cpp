@@ -17,11 +17,10 @@ namespace {
 
 void run(const char* path, const char* policy, const char* budget, int threads) {
   const Trace trace(path);
-  ReplayRequest request;
-  request.policy = parse_policy(policy);
-  request.budget = parse_budget(budget).resolve(trace.run().prompt_length);
-  request.metrics = false;
-  request.threads = threads;
+  ReplayRequest request{.policy = parse_policy(policy),
+                        .budget = parse_budget(budget).resolve(trace.run().prompt_length),
+                        .metrics = false,
+                        .threads = threads};
   const long before = peak_memory();
   const auto start = std::chrono::steady_clock::now();
   const double processor = processor_seconds();

@@ -167,22 +167,20 @@ void write_layer(TraceWriter& writer, const MadeShape& shape, const MadeLayer& l
 }
 
 void write_trace(const std::string& target, const MadeShape& shape) {
-  ModelInfo model;
-  model.name = "made";
-  model.architecture = "LlamaForCausalLM";
-  model.num_layers = shape.layers;
-  model.num_heads = shape.query_heads;
-  model.num_kv_heads = shape.heads;
-  model.head_dim = shape.head_dim;
-  model.hidden_size = shape.hidden;
-  model.vocab_size = 1000;
-  model.rope_scaling = "null";
-  model.config = "{}";
-  RunInfo run;
-  run.block_size = shape.block;
-  run.prompt_length = shape.tokens;
-  run.threads = 1;
-  run.attention_scale = 1.0 / std::sqrt(static_cast<double>(shape.head_dim));
+  ModelInfo model{.name = "made",
+                  .architecture = "LlamaForCausalLM",
+                  .num_layers = shape.layers,
+                  .num_heads = shape.query_heads,
+                  .num_kv_heads = shape.heads,
+                  .head_dim = shape.head_dim,
+                  .hidden_size = shape.hidden,
+                  .vocab_size = 1000,
+                  .rope_scaling = "null",
+                  .config = "{}"};
+  RunInfo run{.block_size = shape.block,
+              .prompt_length = shape.tokens,
+              .threads = 1,
+              .attention_scale = 1.0 / std::sqrt(static_cast<double>(shape.head_dim))};
   const std::vector<Block> blocks = make_blocks(shape.tokens, 0, shape.block);
   TraceWriter writer(target, model, run);
   Normals normals(1);

@@ -42,10 +42,7 @@ void run(const std::string& path, const std::string& policy, const std::string& 
   LayerStatesCache focus_states(kStatesBytes), all_states(kStatesBytes),
       measured_states(kStatesBytes);
   Progress progress;
-  ReplayRequest request;
-  request.policy = parse_policy(policy);
-  request.budget = budget;
-  request.metrics = false;
+  ReplayRequest request{.policy = parse_policy(policy), .budget = budget, .metrics = false};
   ReplayRequest focus = request;
   focus.layers = {trace.model().num_layers / 2};
   focus.scores_layer = focus.layers.front();
@@ -58,9 +55,7 @@ void run(const std::string& path, const std::string& policy, const std::string& 
   Replay decided;
   request.states = &all_states;
   timed("all layers", [&] { decided = replay(trace, request, progress); });
-  MeasureRequest grid;
-  grid.measures = {measure};
-  grid.states = &measured_states;
+  MeasureRequest grid{.measures = {measure}, .states = &measured_states};
   const int last = static_cast<int>(decided.blocks.size()) - 1;
   grid.steps = {last};
   timed("the grid of the last step", [&] { measure_replay(trace, decided, grid, progress); });
