@@ -410,7 +410,12 @@ std::string foretell_files(const std::vector<std::filesystem::path>& files,
     const StudyTable table = read_study_table(file);
     StudyResults results(file, StudyResults::Checked{});
     results.require_one_model();
-    const std::string text = foretell_markdown(foretell(table, outcome), outcome);
+    std::string text;
+    try {
+      text = foretell_markdown(foretell(table, outcome), outcome);
+    } catch (const UsageError& error) {
+      throw UsageError(in_one_line(file.string(), 200) + ": " + error.what());
+    }
     if (files.size() == 1) return text;
     const std::vector<std::string> known = results.fingerprints();
     const std::string model = known.empty() ? results.setting("model") : known.front();

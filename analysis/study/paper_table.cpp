@@ -45,13 +45,14 @@ struct PromptSet {
   std::size_t part = 0;
   std::string place;
   std::set<std::string> content = {};  // of its files, as far as the results tell
-  std::size_t depth = 1;               // parts of the place in the label
+  bool whole = false;                  // the label is the whole place
   std::string label = {};
 
-  void set_label() {
+  /// The last `depth` names of the place.
+  void set_label(std::size_t depth) {
     std::vector<std::string> names;
     for (const std::filesystem::path& name : std::filesystem::path(place)) {
-      if (name != "." && name != "..") names.push_back(name.string());
+      if (name != "." && name != ".." && name != "/") names.push_back(name.string());
     }
     const std::size_t shown = std::min(depth, names.size());
     label = fmt::format("{}", fmt::join(names.end() - std::ptrdiff_t(shown), names.end(), "/"));
@@ -120,7 +121,7 @@ void name_sets(std::vector<Part>& parts) {
   for (std::size_t p = 0; p < parts.size(); ++p) {
     for (auto& [place, set] : parts[p].sets) {
       set.part = p;
-      set.set_label();
+      set.set_label(1);
       sets.push_back(&set);
     }
   }
@@ -136,9 +137,13 @@ void name_sets(std::vector<Part>& parts) {
     for (PromptSet* one : sets) {
       if (!unclear.contains(one->label)) continue;
       const std::string before = one->label;
-      one->depth = depth;
-      one->set_label();
-      if (one->label == before) one->label += " of " + parts[one->part].study.path.string();
+      if (one->whole) {
+        one->label += " of " + parts[one->part].study.path.string();
+        continue;
+      }
+      one->set_label(depth);
+      one->whole = one->label == before;
+      if (one->whole && !one->place.empty()) one->label = one->place;
     }
   }
 }

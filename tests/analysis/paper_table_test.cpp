@@ -284,6 +284,8 @@ TEST_F(PaperTables, PromptFilesOfOneNameAreTwoColumns) {
   EXPECT_THAT(columns({{{"x/4096/val", "a"}, {"y/4096/val", "a"}}}),
               ElementsAre("x/4096/val", "y/4096/val"))
       << "a copy is another file";
+  EXPECT_THAT(columns({{{"../sets/val", "a"}, {"sets/val", "b"}}}),
+              ElementsAre("../sets/val", "sets/val"));
   EXPECT_THAT(columns({{{"4096/val", "a"}}, {{"sets/val", "a"}}}), ElementsAre("val"))
       << "in two results files, the content tells";
   EXPECT_THAT(columns({{{"4096/val", "a"}}, {{"8192/val", "b"}}}),

@@ -453,6 +453,9 @@ TEST_F(StudyFigures, WhatTheFileDoesNotHaveIsRefusedWithWhatItHas) {
   EXPECT_THAT(refusal("study-budget", {{"block", "64"}}), HasSubstr("It has: capture"));
   EXPECT_THAT(refusal("study-heads", {{"measure", "perplexity_loss"}}), HasSubstr("did you mean"));
   EXPECT_THAT(refusal("needle-grid", {}), HasSubstr("show figure study-budget"));
+  change("INSERT INTO models SELECT trace, 'v1:' || trace FROM traces WHERE trace < 2");
+  EXPECT_THAT(refusal("study-budget", {}), HasSubstr("has traces of 2 models"));
+  change("DELETE FROM models");
   change("UPDATE items SET state = 'waiting'; DELETE FROM head_values; DELETE FROM replay_values");
   for (const std::string name : {"budget", "ranks", "heads", "prompts", "layers", "loops"})
     EXPECT_THAT(refusal("study-" + name, {}), HasSubstr("study.sqlite: has no values yet"));

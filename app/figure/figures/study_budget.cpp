@@ -89,6 +89,7 @@ bool are_hits(const std::vector<double>& values) {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const MeasureTable table = chosen_table(input);
+  require_one_model(input.evaluation->study->path);
   const StudyMeasure measure = described(table.measure);
   const bool difference = input.choice("show") == "difference";
   if (difference && table.policies.size() < 2) {
