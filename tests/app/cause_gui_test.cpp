@@ -119,10 +119,10 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   ReplayRequest wanted;
   wanted.policy = w().state.policy_a;
   wanted.budget = w().state.budget.resolve(trace->run().prompt_length);
-  const FollowedHead first =
+  const FollowedHead blamed =
       follow_tokens(*trace, wanted, named_tokens(*trace, "needle"), progress).heads.front();
-  EXPECT_EQ(w().state.selection.layer, first.reads.layer);
-  EXPECT_EQ(w().state.selection.head, first.reads.head);
+  EXPECT_EQ(w().state.selection.layer, blamed.reads.layer);
+  EXPECT_EQ(w().state.selection.head, blamed.reads.head);
   EXPECT_EQ(w().state.tiles[0].view, "needle-grid");
   EXPECT_EQ(w().state.tiles[1].view, "follow");
   EXPECT_EQ(w().tiles[0].error(), "");
@@ -150,8 +150,8 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   driver_->press_on("##cause", {"Copy finding"});
   const std::string copied = ImGui::GetClipboardText();
   EXPECT_THAT(copied, HasSubstr("Under sink with "));
-  EXPECT_THAT(copied, HasSubstr(fmt::format("matters most in heads {}.{} (", first.reads.layer,
-                                            first.reads.head)));
+  EXPECT_THAT(copied, HasSubstr(fmt::format("matters most in heads {}.{} (", blamed.reads.layer,
+                                            blamed.reads.head)));
   EXPECT_THAT(copied, HasSubstr("Run with the policy, the model says"));
   EXPECT_THAT(copied, HasSubstr("\nkvloupe follow "));
   EXPECT_THAT(copied, HasSubstr("\nkvloupe-capture rescue --model "));
