@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #define GLFW_INCLUDE_NONE
@@ -157,15 +158,37 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   EXPECT_THAT(copied, HasSubstr("\nkvloupe-capture rescue --model "));
   EXPECT_EQ(std::count(copied.begin(), copied.end(), '\n'), 5);
 
+  // A search that can find nothing ends, and asks before it goes on. Here the file says that the
+  // needle in all heads does not help.
+  auto json = nlohmann::ordered_json::parse(std::ifstream(rescue->path));
+  for (auto& [spec, one] : json["runs"].items()) {
+    if (spec.starts_with("sink+keep(") && spec.find("heads=") == std::string::npos)
+      one["right"] = false;
+  }
+  std::ofstream(rescue->path) << json;
+  driver_->key(GLFW_KEY_ESCAPE);
+  click_cell(first);
+  driver_->press_on("##cause", {std::to_string(missed), "Why?"});
+  driver_->settle();
+  driver_->frames(3);  // the card grows
+  driver_->press_on("##cause", {"Search for a rescue"});
+  driver_->settle();
+  EXPECT_TRUE(w().results.rescue()->rescue->stopped);
+  driver_->frames(3);
+  driver_->press_on("##cause", {"Run other heads alone, too"});
+  driver_->settle();
+  EXPECT_FALSE(w().results.rescue()->rescue->stopped);
+
   // Another trace may be looked at in between.
+  const auto again = w().results.trace();
   write_synthetic_trace(folder_ / "other.h5", {});
   w().open((folder_ / "other.h5").string());
   driver_->settle();
-  EXPECT_NE(w().results.trace(), trace);
+  EXPECT_NE(w().results.trace(), again);
   EXPECT_TRUE(w().sheets.cause_card.is_open());
   driver_->press_on("##cause", {"Come back"});
   driver_->settle();
-  EXPECT_EQ(w().results.trace(), trace);
+  EXPECT_EQ(w().results.trace(), again);
   EXPECT_EQ(w().state.policy_a.text(), "sink");
 
   driver_->key(GLFW_KEY_ESCAPE);
