@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #define GLFW_INCLUDE_NONE
@@ -117,10 +118,10 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   Progress progress;
   ReplayRequest wanted{.policy = w().state.policy_a,
                        .budget = w().state.budget.resolve(trace->run().prompt_length)};
-  const FollowedHead first =
+  const FollowedHead blamed =
       follow_tokens(*trace, wanted, named_tokens(*trace, "needle"), progress).heads.front();
-  EXPECT_EQ(w().state.selection.layer, first.reads.layer);
-  EXPECT_EQ(w().state.selection.head, first.reads.head);
+  EXPECT_EQ(w().state.selection.layer, blamed.reads.layer);
+  EXPECT_EQ(w().state.selection.head, blamed.reads.head);
   EXPECT_EQ(w().state.tiles[0].view, "needle-grid");
   EXPECT_EQ(w().state.tiles[1].view, "follow");
   EXPECT_EQ(w().tiles[0].error(), "");
@@ -148,22 +149,44 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   driver_->press_on("##cause", {"Copy finding"});
   const std::string copied = ImGui::GetClipboardText();
   EXPECT_THAT(copied, HasSubstr("Under sink with "));
-  EXPECT_THAT(copied, HasSubstr(fmt::format("matters most in heads {}.{} (", first.reads.layer,
-                                            first.reads.head)));
+  EXPECT_THAT(copied, HasSubstr(fmt::format("matters most in heads {}.{} (", blamed.reads.layer,
+                                            blamed.reads.head)));
   EXPECT_THAT(copied, HasSubstr("Run with the policy, the model says"));
   EXPECT_THAT(copied, HasSubstr("\nkvloupe follow "));
   EXPECT_THAT(copied, HasSubstr("\nkvloupe-capture rescue --model "));
   EXPECT_EQ(std::count(copied.begin(), copied.end(), '\n'), 5);
 
+  // A search that can find nothing ends, and asks before it goes on. Here the file says that the
+  // needle in all heads does not help.
+  auto json = nlohmann::ordered_json::parse(std::ifstream(rescue->path));
+  for (auto& [spec, one] : json["runs"].items()) {
+    if (spec.starts_with("sink+keep(") && spec.find("heads=") == std::string::npos)
+      one["right"] = false;
+  }
+  std::ofstream(rescue->path) << json;
+  driver_->key(GLFW_KEY_ESCAPE);
+  click_cell(first);
+  driver_->press_on("##cause", {std::to_string(missed), "Why?"});
+  driver_->settle();
+  driver_->frames(3);  // the card grows
+  driver_->press_on("##cause", {"Search for a rescue"});
+  driver_->settle();
+  EXPECT_TRUE(w().results.rescue()->rescue->stopped);
+  driver_->frames(3);
+  driver_->press_on("##cause", {"Run other heads alone, too"});
+  driver_->settle();
+  EXPECT_FALSE(w().results.rescue()->rescue->stopped);
+
   // Another trace may be looked at in between.
+  const auto again = w().results.trace();
   write_synthetic_trace(folder_ / "other.h5", {});
   w().open((folder_ / "other.h5").string());
   driver_->settle();
-  EXPECT_NE(w().results.trace(), trace);
+  EXPECT_NE(w().results.trace(), again);
   EXPECT_TRUE(w().sheets.cause_card.is_open());
   driver_->press_on("##cause", {"Come back"});
   driver_->settle();
-  EXPECT_EQ(w().results.trace(), trace);
+  EXPECT_EQ(w().results.trace(), again);
   EXPECT_EQ(w().state.policy_a.text(), "sink");
 
   driver_->key(GLFW_KEY_ESCAPE);

@@ -116,9 +116,8 @@ TEST_F(FindingTest, SaysWhatTheRunningModelProves) {
   EXPECT_THAT(made(&rescue).proof,
               HasSubstr("Dropping these tokens in 1.0 alone breaks the full cache's answer."));
   rescue.policy_right = true;
-  EXPECT_EQ(
-      made(&rescue).proof,
-      "The model with the policy still answers “ 32” (log-probability -4.00 nats).");
+  EXPECT_EQ(made(&rescue).proof,
+            "The model with the policy still answers “ 32” (log-probability -4.00 nats).");
 }
 
 TEST_F(FindingTest, SaysWhyNoHeadIsBlamed) {
@@ -135,7 +134,8 @@ TEST_F(FindingTest, SaysWhyNoHeadIsBlamed) {
   EXPECT_THAT(made().blamed, HasSubstr("would raise the next token's logit in no head"));
   for (FollowedHead& one : heads) one.reads.read = 0.002;
   tokens = {5};
-  EXPECT_EQ(made().blamed, "No head gives 1 % of the attention of the question or more to token 5.");
+  EXPECT_EQ(made().blamed,
+            "No head gives 1 % of the attention of the question or more to token 5.");
   EXPECT_EQ(tokens_in_words({3, 4, 5}), "tokens 3–5");
 }
 
