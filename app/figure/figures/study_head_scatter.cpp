@@ -109,7 +109,7 @@ class StudyHeadScatter final : public PanelFigure {
   }
   static std::string mean_text(const StudyMeasure& measure, const StudentMean& mean) {
     std::string text = measure.title + " " + format_number(mean.mean);
-    if (has_interval(mean))
+    if (mean.count > 1)
       text += fmt::format(" ({} to {})", format_number(mean.low), format_number(mean.high));
     return text;
   }
