@@ -159,9 +159,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     if (!band.x.empty()) panel.bands.push_back(std::move(band));
   }
   mark_chance(panel, evaluation.policies());
-  for (LinePanels::Line& line : panel.lines) {
-    if (line.marks_only) line.id += ", each prompt";
-  }
   y.add(what.of_full);
   const bool of_hundred = what.of_full > 0.0;
   if (of_hundred) y.add(0.0);
