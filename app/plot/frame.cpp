@@ -247,15 +247,17 @@ std::vector<std::string> break_lines(const Style& style, const std::string& text
   while (static_cast<int>(lines.size()) + 1 < most) {
     const std::string rest = text.substr(from);
     if (style.fonts->width(rest, Font::regular, size) <= width) break;
-    std::size_t outside = 0, inside = 0;  // of brackets: what they hold stays together if it can
+    // Of brackets: what they hold stays together if it can, and with the word before them.
+    std::size_t outside = 0, inside = 0, bracket = 0;
     int depth = 0;
     for (std::size_t end = 1; end < rest.size(); ++end) {
       depth += rest[end - 1] == '(' ? 1 : rest[end - 1] == ')' ? -1 : 0;
       const bool may = rest[end - 1] == ' ' || rest[end - 1] == ',' || rest[end] == '+';
-      if (!may || style.fonts->width(rest.substr(0, end), Font::regular, size) > width) continue;
-      (depth > 0 ? inside : outside) = end;
+      if (!may && rest[end] != '(') continue;
+      if (style.fonts->width(rest.substr(0, end), Font::regular, size) > width) break;
+      (!may ? bracket : depth > 0 ? inside : outside) = end;
     }
-    const std::size_t best = outside > 0 ? outside : inside;
+    const std::size_t best = outside > 0 ? outside : inside > 0 ? inside : bracket;
     if (best == 0) break;
     lines.push_back(rest.substr(0, rest[best - 1] == ' ' ? best - 1 : best));
     from += best;

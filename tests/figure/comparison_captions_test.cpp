@@ -51,7 +51,13 @@ TEST_F(ComparisonCaptions, CaptionsSayWhatAComparisonHasToKnow) {
   EXPECT_THAT(blocks, Not(HasSubstr("compressed while")));
   request::FigureSettings two;
   two.policy_b = parse_policy("h2o");
-  EXPECT_THAT(make("filmstrip", two).figure->caption(), HasSubstr("Query-aware: h2o"));
+  EXPECT_THAT(make("pca", two).figure->caption(), HasSubstr("Query-aware: h2o"));
+  EXPECT_THAT(make("filmstrip", two).figure->caption(), Not(HasSubstr("h2o")));
+  // The same bytes are more entries of few bits.
+  two.budget = parse_budget("25%bytes");
+  two.policy_b = parse_policy("keydiff+quant(4,residual=1)");
+  EXPECT_THAT(make("pca", two).figure->caption(),
+              HasSubstr(" 25%bytes: 24 entries under keydiff, 71"));
   // In the CSV as a comment; in the picture's caption once.
   const TextMetrics fonts;
   const FigureInfo& info = find_figure("agreement");

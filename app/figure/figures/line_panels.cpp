@@ -182,6 +182,8 @@ void LinePanels::write_csv(CsvWriter& csv) const {
       }
     }
     for (const Line& line : panel.lines) {
+      if (line.thin && line.marks_only)
+        continue;  // dots of prompts, which stand beside their place
       const std::string_view id = line.name.empty() || line.chance ? line.id : line.name;
       for (const Point& point : line.points) {
         if (std::isnan(point.x)) continue;  // a gap in the line

@@ -48,21 +48,7 @@ Shown shown(const Evaluation& evaluation, const std::string& measure) {
   return {"Δ perplexity", "perplexity_difference", "Perplexity minus that of the full cache", 0.0};
 }
 
-double value_of(const Evaluation& evaluation, const std::string& column, const std::string& policy,
-                const std::string& budget) {
-  const auto mean = [&](double EvaluationRun::*number) {
-    return mean_of(evaluation, policy, budget, number);
-  };
-  if (column == "found_percent") return 100.0 * mean(&EvaluationRun::correct);
-  if (column == "loss_difference_nats") return mean(&EvaluationRun::loss_difference);
-  if (column == "kl_nats") return mean(&EvaluationRun::kl);
-  if (column == "same_top1_percent") return 100.0 * mean(&EvaluationRun::same_top1);
-  // Perplexities of the mean losses, as in the file's summary.
-  return std::exp(mean(&EvaluationRun::loss)) -
-         std::exp(mean_of(evaluation, "full", "full", &EvaluationRun::loss));
-}
-
-/// The number of one run, as value_of() of all.
+/// The number of one run; of perplexities those of its own loss.
 double value_of(const EvaluationRun& run, const std::string& column) {
   if (column == "found_percent") return 100.0 * run.correct;
   if (column == "loss_difference_nats") return run.loss_difference;
@@ -82,7 +68,8 @@ std::vector<double> numbers_of(const Evaluation& evaluation, const std::string& 
   return numbers;
 }
 
-/// The 95 % interval of value_of() over other prompts of the kind.
+/// The mean over the prompts, one at least, and its 95 % interval over others of the kind; of
+/// perplexities those of the mean losses, as in the file's summary.
 MeanInterval interval_of(const Evaluation& evaluation, const std::string& column,
                          const std::string& policy, const std::string& budget) {
   const bool of_losses = column == "perplexity_difference";
@@ -144,12 +131,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     band.low_id = policy + ", low_95";
     band.high_id = policy + ", high_95";
     for (const std::string& budget : budgets) {
-      const double value = value_of(evaluation, what.measure, policy, budget);
-      if (!std::isfinite(value)) continue;
-      line.points.push_back({place(budget), value});
-      x.add(line.points.back().x);
-      y.add(value);
       const std::vector<double> numbers = numbers_of(evaluation, what.measure, policy, budget);
+      if (numbers.empty()) continue;
+      const MeanInterval interval = interval_of(evaluation, what.measure, policy, budget);
+      line.points.push_back({place(budget), interval.mean});
+      x.add(line.points.back().x);
+      y.add(interval.mean);
       if (numbers.size() < kFewestForBootstrap) {
         for (std::size_t i = 0; i < numbers.size(); ++i) {
           dots.points.push_back(
@@ -159,7 +146,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
         }
         continue;
       }
-      const MeanInterval interval = interval_of(evaluation, what.measure, policy, budget);
       band.x.push_back(line.points.back().x);
       band.low.push_back(interval.low);
       band.high.push_back(interval.high);
@@ -173,9 +159,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     if (!band.x.empty()) panel.bands.push_back(std::move(band));
   }
   mark_chance(panel, evaluation.policies());
-  for (LinePanels::Line& line : panel.lines) {
-    if (line.marks_only) line.id += ", each prompt";
-  }
   y.add(what.of_full);
   const bool of_hundred = what.of_full > 0.0;
   if (of_hundred) y.add(0.0);

@@ -109,7 +109,7 @@ class StudyHeadScatter final : public PanelFigure {
   }
   static std::string mean_text(const StudyMeasure& measure, const StudentMean& mean) {
     std::string text = measure.title + " " + format_number(mean.mean);
-    if (has_interval(mean))
+    if (mean.count > 1)
       text += fmt::format(" ({} to {})", format_number(mean.low), format_number(mean.high));
     return text;
   }
@@ -275,9 +275,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       of_x.table.prompts.size() < kFewestForBootstrap ? ", too few for intervals"
                                                       : ", lines: their 95 % intervals (Student)",
       by_layer ? "the layer" : figure->colour.title,
-      figure->heads.front().head.head >= 0 ? "heads" : "layers",
-      std::isfinite(rho) ? fmt::format("{}{:.2f}", rho < 0.0 ? "−" : "", std::abs(rho))
-                         : "not known",
+      figure->heads.front().head.head >= 0 ? "heads" : "layers", correlation_text(rho),
       closing_text(input));
   return figure;
 }

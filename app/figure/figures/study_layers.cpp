@@ -135,19 +135,6 @@ class StudyLayers final : public PanelFigure {
     return grid;
   }
 
-  static void add_layer_prompts(Scene& scene, const Style& style, const Axes& axes,
-                                const PolicyValues& one, SeriesLook look) {
-    constexpr double kDot = 2.0;
-    std::vector<Point> dots;
-    for (std::size_t l = 0; l < one.layer_prompts.size(); ++l) {
-      for (const double value : one.layer_prompts[l])
-        dots.push_back({static_cast<double>(l) + 0.5, value});
-    }
-    look.colour = look.colour.with_alpha(0.55);
-    look.filled = false;
-    add_dots(scene, style, axes, dots, look, kDot);
-  }
-
   void draw_layers(Scene& scene, const Style& style, const Axes& axes) const {
     for (const bool band : {true, false}) {  // bands hide no line
       for (const PolicyValues& one : policies) {
@@ -163,7 +150,13 @@ class StudyLayers final : public PanelFigure {
         }
         if (x.empty()) continue;
         if (band && one.few) {
-          add_layer_prompts(scene, style, axes, one, look);
+          SeriesLook faint = look;
+          faint.colour = look.colour.with_alpha(0.55);
+          faint.filled = false;
+          for (std::size_t l = 0; l < one.layer_prompts.size(); ++l) {
+            add_strip(scene, style, axes, static_cast<double>(l), one.layer_prompts[l], faint, true,
+                      2.0);
+          }
         } else if (band) {
           add_band(scene, axes, x, low, high, look.colour.with_alpha(0.18));
         } else if (!look.marked) {
