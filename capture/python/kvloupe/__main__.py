@@ -132,7 +132,8 @@ def _capture(words: argparse.Namespace) -> None:
 
 def _line(error: Exception) -> str:
     said, kind = str(error).strip().partition("\n")[0], type(error).__name__
-    return said if said and isinstance(error, (KvloupeError, OSError, ValueError, ImportError, RuntimeError)) else f"{kind} {said}".strip()
+    known = isinstance(error, (KvloupeError, OSError, ValueError, ImportError, RuntimeError))
+    return said if said and known else f"{kind}: {said}".removesuffix(": ")
 
 
 def main() -> int:
