@@ -56,9 +56,10 @@ bool sees_future(const PolicySpec& policy, bool at_once) {
 /// a plugin does.
 bool scores_from_file(const PolicySpec& policy) {
   const PolicyEntry& score = *find_policy(policy.score().name);
-  if (!names_file(policy.score(), score)) return false;
-  return !score.traits.reads_queries ||
-         (origin_of(score.name) == nullptr && score.parameters.front().required);
+  const bool needs_file = !score.parameters.empty() && score.parameters.front().names_file &&
+                          score.parameters.front().required;
+  return score.traits.reads_queries ? needs_file && origin_of(score.name) == nullptr
+                                    : needs_file || names_file(policy.score(), score);
 }
 
 /// Whether entries that a person names are kept beside the budget.

@@ -100,7 +100,9 @@ def chosen_fonts() -> list[Path]:
         if not font.is_file():
             raise SystemExit(f"wheel: the font {font} is not installed; scripts/setup.sh installs what kvloupe needs")
     known = set().union(*map(_characters, chosen))
-    noto = [font for font in (root / "truetype/noto").glob("Noto*-Regular.ttf") if "SignWriting" not in font.name]
+    # Without the two largest of scripts that no tokenizer spells.
+    noto = [font for font in (root / "truetype/noto").glob("Noto*-Regular.ttf")
+            if not re.search("SignWriting|Tangut", font.name)]
     # Sans before others; long names are variants (NotoSansTifinaghAir) of short ones.
     for font in sorted(noto, key=lambda one: ("Sans" not in one.name, len(one.name), one.name)):
         new = _characters(font) - known

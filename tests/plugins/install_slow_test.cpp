@@ -145,5 +145,17 @@ TEST_F(InstalledPlugin, TheDocsCommandsWorkOnAnInstalledTree) {
   EXPECT_THAT(error_, HasSubstr("another build of its plugin"));
 }
 
+TEST_F(InstalledPlugin, ABuildThatLacksTheEngineSaysWhatToBuild) {
+  const std::string build = KVLOUPE_BUILD_DIR, empty = (folder_ / "build").string();
+  std::string script = content(fs::path(build) / "cmake_install.cmake");
+  for (std::size_t at = 0; (at = script.find(build, at)) != std::string::npos; at += empty.size()) {
+    script.replace(at, build.size(), empty);
+  }
+  std::ofstream(folder_ / "install.cmake") << script;
+  EXPECT_EQ(run("cmake -DCMAKE_INSTALL_PREFIX=there -P install.cmake"), 1) << out_;
+  EXPECT_THAT(error_, testing::AllOf(HasSubstr("is not built"), HasSubstr("kvloupe_engine")));
+  EXPECT_FALSE(fs::exists(folder_ / "there"));
+}
+
 }  // namespace
 }  // namespace kvloupe

@@ -137,8 +137,8 @@ def _say(text: str) -> None:
 
 def _line(error: Exception) -> str:
     said, kind = str(error).strip().partition("\n")[0], type(error).__name__
-    told = (KvloupeError, OSError, ValueError, ImportError, RuntimeError)
-    return said if said and isinstance(error, told) else f"{kind} {said}".strip()
+    known = isinstance(error, (KvloupeError, OSError, ValueError, ImportError, RuntimeError))
+    return said if said and known else f"{kind}: {said}".removesuffix(": ")
 
 
 def main() -> int:

@@ -228,7 +228,7 @@ def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: An
                 raise KvloupeError(f"layer {module.layer_idx}: its attention {does} ({name}), which a trace cannot "
                                    "say; this model cannot be captured")
     if softcap or sinks is not None:  # sdpa ignores or refuses them: the model's own plain code
-        own = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
+        own = eager_of(module)
         if own is None:
             raise KvloupeError(f"layer {module.layer_idx}: caps its logits or has sink logits, but its module has no "
                                "eager_attention_forward; this model cannot be captured")
@@ -241,6 +241,11 @@ def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: An
         scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
         _sink.take(module, query, key, value, attention_mask, result[0], scale, float(softcap), int(window), sinks)
     return result
+
+
+def eager_of(module: Any) -> Any:
+    """The plain attention function in the file of a module's class; None: there is none."""
+    return getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
 
 
 def _additive(mask: Any, query: Any) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
-import sys
 import weakref
 from ctypes import byref, c_int32, c_uint32
 from typing import Any, Callable, Iterable, Iterator
@@ -21,7 +20,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
 from . import engine
-from .attention import captured, check_thread, one_thread
+from .attention import captured, check_thread, eager_of, one_thread
 from .describe import RotationCheck, describe, first_device, layer_rotations, layers_of, text_config, uncompiled
 from .entries import Entries
 from .errors import KvloupeError
@@ -59,8 +58,8 @@ def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: An
                scaling: float | None = None, **rest: Any) -> Any:
     check_thread()
     if _active is None:
-        raise KvloupeError("the attention function of kvloupe.Cache was called outside its model; make the cache for this "
-                           "model: kvloupe.Cache(policy, budget, model=model)")
+        raise KvloupeError("the attention function of kvloupe.Cache was called after its pass, which another thread may have ended, or "
+                           "outside its model: run one after the other, with a cache for this model (model=model)")
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
     return _active._attend(query, key, value, _Call(module, attention_mask, dropout, scaling, scale, rest, _active._own(module)))
 
@@ -69,10 +68,6 @@ def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: An
 def _mask(*positional: Any, **named: Any) -> Any:
     name = _active._implementation if _active is not None else "sdpa"
     return ALL_MASK_ATTENTION_FUNCTIONS[name](*positional, **named)
-
-
-def _eager(module: Any) -> Any:
-    return getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
 
 
 @dataclasses.dataclass
@@ -428,10 +423,7 @@ class Cache(DynamicCache):
         if self.budget is None:
             self.budget = self._entries(self._given[0], query.shape[2])
         sinks = call.rest.get("s_aux")
-        rotation = own.rope_theta if own.rope_theta is not None else shape.rope_theta
-        scaling = own.rope_scaling if own.rope_theta is not None else shape.rope_scaling
-        start = shape.rotary_start if own.rotary_start is None else own.rotary_start
-        width = (shape.rotary_dim if own.rotary_dim is None else own.rotary_dim) or 0
+        rotation, scaling, start, width = self._rotation(layer)
         if self._positions == "compact" and rotation:
             frequencies(rotation, scaling, width or key.shape[3] - start)  # refused before the model runs on
         return Policy(
@@ -444,6 +436,13 @@ class Cache(DynamicCache):
             rotary_dim=width, output_weight=self._output_weight(layer.number, query, value) if self._reads_weights else None,
             positions=self._positions, prompt_length=self._given[1] or query.shape[2],
             values_in_keys=self.places[layer.number].latent is not None)
+
+    def _rotation(self, layer: KeptLayer) -> tuple[Any, Any, int, int]:
+        """Base (none: the layer does not rotate), scaling, first channel and number of channels (0: all that follow)."""
+        own, shape = self.layer_shapes[layer.number], self.model_shape
+        by = shape if own.rope_theta is None else own
+        return (by.rope_theta, by.rope_scaling, shape.rotary_start if own.rotary_start is None else own.rotary_start,
+                (shape.rotary_dim if own.rotary_dim is None else own.rotary_dim) or 0)
 
     def _output_weight(self, number: int, query: Any, value: Any) -> np.ndarray:
         place = self.places[number]
@@ -516,7 +515,7 @@ class Cache(DynamicCache):
 
     def _own(self, module: Any) -> Callable[..., Any]:
         """The model's own attention function."""
-        return _eager(module) if self._implementation == "eager" else ALL_ATTENTION_FUNCTIONS[self._implementation]
+        return eager_of(module) if self._implementation == "eager" else ALL_ATTENTION_FUNCTIONS[self._implementation]
 
     def _attend(self, query: Any, key: Any, value: Any, call: _Call) -> Any:
         if self._now is None:
@@ -669,7 +668,7 @@ class Cache(DynamicCache):
             query, keys, values = query.to(keys.dtype), keys.expand(-1, group, -1, -1), values.expand(-1, group, -1, -1)
         function = ALL_ATTENTION_FUNCTIONS["sdpa"]
         if call.rest.get("softcap") or call.rest.get("s_aux") is not None:  # sdpa ignores or refuses them
-            function = _eager(call.module)
+            function = eager_of(call.module)
             if function is None:
                 raise KvloupeError(f"layer {layer.number}: caps its logits or has sink logits, but its module has no "
                                    "eager_attention_forward; this model cannot run with a policy")
@@ -680,17 +679,13 @@ class Cache(DynamicCache):
         """states [1, heads, n, d] rotated on by [heads, n] positions; what stays is not changed by a bit."""
         if not bool(by.any()):
             return states
-        own, shape = self.layer_shapes[layer.number], self.model_shape
-        theta = own.rope_theta if own.rope_theta is not None else shape.rope_theta
+        theta, scaling, start, width = self._rotation(layer)
         if not theta:  # this layer does not rotate
             return states
-        scaling = own.rope_scaling if own.rope_theta is not None else shape.rope_scaling
-        start = shape.rotary_start if own.rotary_start is None else own.rotary_start
-        width = (shape.rotary_dim if own.rotary_dim is None else own.rotary_dim) or states.shape[3] - start
-        angles = torch.from_numpy(frequencies(theta, scaling, width)[0]).to(states.device)
+        angles = torch.from_numpy(frequencies(theta, scaling, width or states.shape[3] - start)[0]).to(states.device)
         count = len(angles)
         one, two = ((slice(start, start + 2 * count, 2), slice(start + 1, start + 2 * count, 2))
-                    if shape.rope_pairing == "interleaved" else
+                    if self.model_shape.rope_pairing == "interleaved" else
                     (slice(start, start + count), slice(start + count, start + 2 * count)))
         turn = by.double()[None, :, :, None] * angles
         cosine, sine = torch.cos(turn), torch.sin(turn)

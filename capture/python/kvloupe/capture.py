@@ -23,7 +23,7 @@ from .own_attention import LogitsCheck, check_name, check_types, own_logits
 from .places import Clock, Place, find_places, mixer_of, state_bytes
 from .probe import make_probe, run_probe
 from .progress import reporter
-from .prompt import WHOLE, block_tokens, encoded, pieces_of
+from .prompt import WHOLE, block_tokens, checked_prompt, pieces_of
 from .residual import ResidualWatch
 from .writer import SEGMENTS, TraceWriter
 
@@ -111,32 +111,20 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     import transformers
     from transformers import DynamicCache, cache_utils
 
-    if generate < 0:
-        raise KvloupeError(f"generate {generate}: give at least 0 tokens")
     block = block_tokens(block)
-    ids, segments = encoded(tokenizer, prompt)
-    if not ids:
-        raise KvloupeError("the prompt has no tokens; give some text")
-    block = len(ids) if block == WHOLE else block
+    ids, segments, end = checked_prompt(text_config(model), tokenizer, prompt, generate)
+    block, context = len(ids) if block == WHOLE else block, ids[:end]
     if mla not in WAYS:
         raise KvloupeError(f"mla: {mla!r} is not {' or '.join(WAYS)}")
     modules = layers_of(model)
     count = len(modules)
     if layers is not None and not 1 <= layers <= count:
         raise KvloupeError(f"layers {layers}: the model has {count}; give a number from 1 to {count}")
-    vocabulary = text_config(model).vocab_size
-    if max(ids) >= vocabulary or min(ids) < 0:
-        wrong = max(ids) if max(ids) >= vocabulary else min(ids)
-        raise KvloupeError(f"token {wrong} is outside the model's vocabulary of {vocabulary}")
-    context = ids[:segments.index("question") if "question" in segments else len(ids)]
     if probe is not None:
         make_probe(probe, context, tokenizer)  # refused before the model runs
         if text_config(model).model_type in ONE_PASS:
             raise KvloupeError(f"probe {probe}: {type(model).__name__} cannot read a second text after a first one, "
                                f"because {ONE_PASS[text_config(model).model_type]}; capture it without a probe")
-    longest = getattr(text_config(model), "max_position_embeddings", 0) or 0
-    if longest and len(ids) + generate > longest:
-        raise KvloupeError(f"{len(ids) + generate} tokens, but the model has positions for {longest}; shorten the run")
     start, prompt_length, ends = time.monotonic(), len(ids), end_tokens(model)
     device = first_device(model)
     head = model.get_output_embeddings()

@@ -16,12 +16,12 @@ from .cache import Cache
 from .capture import DTYPES, Predictions, common_window, end_tokens, write_head, write_output_weights, \
     write_residual_changes
 from .describe import cache_argument, first_device, positions_of, text_config, with_uncompiled
-from .errors import KvloupeError, KvloupeWarning
+from .errors import KvloupeWarning
 from .final_norm import FinalNormWatch
 from .layout import Layer, usual_scale
 from .places import Clock, mixer_of, state_bytes
 from .progress import reporter
-from .prompt import encoded, pieces_of
+from .prompt import checked_prompt, pieces_of
 from .residual import ResidualWatch
 from .writer import SEGMENTS, TraceWriter
 
@@ -75,24 +75,12 @@ def run(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str], *
     Raises KvloupeError with one line; the model is left as it was, and an unfinished file is gone. Warns if the trace lacks
     a part.
     """
-    if generate < 0:
-        raise KvloupeError(f"generate {generate}: give at least 0 tokens")
-    ids, segments = encoded(tokenizer, prompt)
-    if not ids:
-        raise KvloupeError("the prompt has no tokens; give some text")
-    config, count = text_config(model), len(ids)
-    if max(ids) >= config.vocab_size or min(ids) < 0:
-        wrong = max(ids) if max(ids) >= config.vocab_size else min(ids)
-        raise KvloupeError(f"token {wrong} is outside the model's vocabulary of {config.vocab_size}")
-    longest = getattr(config, "max_position_embeddings", 0) or 0
-    if longest and count + generate > longest:
-        raise KvloupeError(f"{count + generate} tokens, but the model has positions for {longest}; shorten the run")
-    context = segments.index("question") if "question" in segments else count
+    ids, segments, context = checked_prompt(text_config(model), tokenizer, prompt, generate)
     start, training = time.monotonic(), model.training
     model.eval()
     try:
         with Cache(policy, budget, model=model, block=block, compression=compression, context=context, positions=positions,
-                   store=store, prompt_length=count) as cache:
+                   store=store, prompt_length=len(ids)) as cache:
             notes = _written(model, tokenizer, ids, segments, cache, Path(path), generate, lm_head, store, start, reporter(progress))
     finally:
         model.train(training)

@@ -132,6 +132,23 @@ def encoded(tokenizer: Any, prompt: Any) -> tuple[list[int], list[str]]:
     return ids, segments
 
 
+def checked_prompt(config: Any, tokenizer: Any, prompt: Any, generate: int) -> tuple[list[int], list[str], int]:
+    """As encoded(), and the end of the context: the segment `question`, or the prompt's end. Raises KvloupeError for what a model of
+    this (text) config cannot run."""
+    if generate < 0:
+        raise KvloupeError(f"generate {generate}: give at least 0 tokens")
+    ids, segments = encoded(tokenizer, prompt)
+    if not ids:
+        raise KvloupeError("the prompt has no tokens; give some text")
+    wrong = next((token for token in (max(ids), min(ids)) if not 0 <= token < config.vocab_size), None)
+    if wrong is not None:
+        raise KvloupeError(f"token {wrong} is outside the model's vocabulary of {config.vocab_size}")
+    longest = getattr(config, "max_position_embeddings", 0) or 0
+    if longest and len(ids) + generate > longest:
+        raise KvloupeError(f"{len(ids) + generate} tokens, but the model has positions for {longest}; shorten the run")
+    return ids, segments, segments.index("question") if "question" in segments else len(ids)
+
+
 def plain_tokens(tokenizer: Any, texts: list[str]) -> list[int]:
     """How many tokens each text has alone, without those that begin or end a prompt."""
     if isinstance(tokenizer, Tokenizer):

@@ -4,6 +4,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -235,9 +237,6 @@ def test_progress_is_called_and_a_line_only_on_a_terminal(tmp_path: Path, capfd:
     kvloupe.capture(model(), None, [5, 6, 7], tmp_path / "t.h5")
     assert "[" not in capfd.readouterr().err.replace("[transformers]", "")
     if hasattr(os, "openpty"):
-        import subprocess
-        import sys
-
         parent, child = os.openpty()
         code = "from kvloupe.progress import reporter\nsay, clear = reporter(True)\nsay('prompt', 64, 128)\nclear()"
         done = subprocess.run([sys.executable, "-c", code], stderr=child, check=True,
@@ -318,38 +317,32 @@ def test_sets_of_a_model_with_a_window(tmp_path: Path) -> None:
 
 
 def test_the_command_line_captures(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
     folder = tmp_path / "model"
-    model().save_pretrained(folder)
-    tokenizer(folder).save_pretrained(folder)
-    words = [sys.executable, "-m", "kvloupe", "capture", "--model", str(folder), "-o", str(tmp_path / "t.h5")]
-    environment = os.environ | {"PYTHONPATH": str(Path(kvloupe.__file__).parents[1])}
-    done = subprocess.run([*words, "--text", TEXT, "--block", "8", "--generate", "2"], capture_output=True, text=True,
-                          env=environment, check=False)
-    assert done.returncode == 0, done.stderr
-    with kvloupe.open(tmp_path / "t.h5") as t:
-        assert t.run["block_size"] == 8
-    done = subprocess.run([*words, "--prompt", str(tmp_path / "none.txt")], capture_output=True, text=True,
-                          env=environment, check=False)
-    assert done.returncode == 1
-    assert done.stderr.strip().splitlines()[-1].startswith("kvloupe: ")
-    for name, content in (("model.safetensors", b"version https://git-lfs.github.com/spec/v1"), ("model.safetensors", b""),
-                          ("config.json", b"{"), ("config.json", b"[]"), ("config.json", b'{"model_type": "llama", "hidden_size": "x"}'),
-                          ("tokenizer.json", b"[]")):
-        (folder / name).write_bytes(content)
-        done = subprocess.run([*words, "--text", TEXT], capture_output=True, text=True, env=environment, check=False)
-        assert done.returncode == 1 and done.stderr.strip().splitlines()[-1].startswith("kvloupe: "), done.stderr
-        assert "Traceback" not in done.stderr
+
+    def run(*more: str) -> Any:
+        return subprocess.run([sys.executable, "-m", "kvloupe", "capture", "--model", folder, "-o", tmp_path / "t.h5", *more],
+                              env=os.environ | {"PYTHONPATH": str(Path(kvloupe.__file__).parents[1])}, capture_output=True, text=True)
+
+    def save() -> None:
         model().save_pretrained(folder)
         tokenizer(folder).save_pretrained(folder)
+    save()
+    done = run("--text", TEXT, "--block", "all", "--generate", "2")
+    assert done.returncode == 0, done.stderr
+    with kvloupe.open(tmp_path / "t.h5") as t:
+        assert t.run["block_size"] == t.run["prompt_length"] > 8
+    assert run("--text", TEXT, "--block", "some").returncode == 2
+    for name, content in (("none", b""), ("model.safetensors", b"version https://git-lfs.github.com/spec/v1"), ("model.safetensors", b""),
+                          ("config.json", b"[]"), ("config.json", b'{"model_type": "llama", "hidden_size": "x"}'),
+                          ("tokenizer.json", b"[]")):
+        save()
+        (folder / name).write_bytes(content)
+        done = run("--prompt", str(tmp_path / "none.txt")) if name == "none" else run("--text", TEXT)
+        assert done.returncode == 1 and done.stderr.strip().splitlines()[-1].startswith("kvloupe: "), done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_the_readmes_python_commands_run(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
     root = Path(kvloupe.__file__).parents[3]
     if not (root / "README.md").is_file():
         pytest.skip("not in the repository")
