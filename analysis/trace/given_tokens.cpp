@@ -56,8 +56,9 @@ std::vector<std::int32_t> own_answer(const Trace& trace) {
   return ids;
 }
 
-/// A text of the model in one line.
+/// A text of the model in one line, without the space before it.
 std::string shown(std::string text, std::size_t most) {
+  if (text.size() > 1 && text.front() == ' ') text.erase(0, 1);
   for (std::size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at))
     text.replace(at, 1, "↵");
   return in_one_line(text, most);
