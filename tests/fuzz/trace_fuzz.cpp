@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "analysis/replay/replay.h"
+#include "analysis/trace/given_tokens.h"
 #include "analysis/trace/trace_final_norm.h"
 #include "analysis/trace/trace_probe.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -47,6 +48,7 @@ KVLOUPE_FUZZ_TARGET(trace) {
   if (trace.has_lm_head() || !trace.head_row_ids().empty())
     norm.head_row(trace.tokens().ids.front());
   trace.predictions();
+  given_tokens(trace);
   trace.lm_head();
   trace.vocabulary();
   trace.datasets();
