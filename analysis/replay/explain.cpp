@@ -118,9 +118,8 @@ std::string merges_text(int token, const std::vector<Merge>& merges) {
 std::string refit_text(const std::optional<Refit>& refit) {
   if (!refit) return "";
   const double bias = static_cast<double>(refit->log_bias);
-  std::string text =
-      fmt::format("; now synthetic: log-bias {}{}, as of {} entries", bias < 0.0 ? "" : "+",
-                  digits(bias), digits(std::exp(bias)));
+  std::string text = fmt::format("; now synthetic: log-bias {}{}, as of {} entries",
+                                 bias < 0.0 ? "" : "+", digits(bias), digits(std::exp(bias)));
   if (refit->value_change > 0.0F) {
     text += fmt::format("; its value was refitted: {:.3g} of its length away",
                         static_cast<double>(refit->value_change));

@@ -27,27 +27,11 @@ std::optional<int> stored_count(const Trace& trace) {
   return static_cast<int>(*count);
 }
 
-/// The most probable token in the place of each token after the prompt; empty where the trace does
-/// not say. Throws hdf5::Failure.
-std::vector<std::int32_t> choices(const Trace& trace) {
-  const RunInfo& run = trace.run();
-  const TraceDatasets& file = trace.file();
-  const std::string path = "/predictions/token_ids";
-  if (run.generated == 0 || !hdf5::exists(file.file(), path)) return {};
-  const TraceDatasets::Shape shape = file.dataset(path).shape;
-  if (shape.size() != 2 || shape[1] == 0) return {};
-  const hdf5::Dataset dataset =
-      file.open(path, Kind::integer, {hdf5::extent(trace.length()), shape[1]});
-  std::vector<std::int32_t> first(static_cast<std::size_t>(run.generated));
-  hdf5::read_part(dataset, path, H5T_NATIVE_INT32, {hdf5::extent(run.prompt_length - 1), 0},
-                  {first.size(), 1}, first.data());
-  return first;
-}
-
 std::vector<std::int32_t> own_answer(const Trace& trace) {
   const TraceDatasets& file = trace.file();
   if (!hdf5::exists(file.file(), layout::kOwnAnswer)) return {};
   const TraceDatasets::Shape shape{file.dataset(layout::kOwnAnswer).elements()};
+  if (shape[0] == 0) return {};
   std::vector<std::int32_t> ids =
       file.read_all<std::int32_t>(layout::kOwnAnswer, Kind::integer, shape, H5T_NATIVE_INT32);
   const auto is_known = [&](std::int32_t id) { return id >= 0 && id < trace.model().vocab_size; };
@@ -56,8 +40,9 @@ std::vector<std::int32_t> own_answer(const Trace& trace) {
   return ids;
 }
 
-/// A text of the model in one line.
+/// A text of the model in one line, without the space before it.
 std::string shown(std::string text, std::size_t most) {
+  if (text.size() > 1 && text.front() == ' ') text.erase(0, 1);
   for (std::size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at))
     text.replace(at, 1, "↵");
   return in_one_line(text, most);
@@ -76,18 +61,18 @@ GivenTokens given_tokens(const Trace& trace) {
   const int prompt = trace.run().prompt_length;
   const TokenTable& tokens = trace.tokens();
   std::optional<int> count;
-  std::vector<std::int32_t> chosen;
   trace.file().guarded([&] {
     count = stored_count(trace);
-    if (!count || *count > 0) chosen = choices(trace);
     given.own_ids = own_answer(trace);
   });
-  given.compared = !chosen.empty();
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    const int token = prompt + static_cast<int>(i);
-    if (count && token >= prompt + *count) break;
-    if (chosen[i] != tokens.ids[static_cast<std::size_t>(token)])
-      given.others.push_back({token, chosen[i], ""});
+  const int end = prompt + count.value_or(trace.run().generated);
+  const auto predicted = end > prompt ? trace.predictions() : std::nullopt;
+  given.compared = predicted && predicted->k > 0;
+  for (int token = prompt; given.compared && token < end; ++token) {
+    const std::int32_t best = predicted->token_ids[static_cast<std::size_t>(token - 1) *
+                                                   static_cast<std::size_t>(predicted->k)];
+    if (best != tokens.ids[static_cast<std::size_t>(token)])
+      given.others.push_back({token, best, ""});
   }
   if (!count) {
     if (!trace.generator().starts_with("kvloupe")) given.others.clear();  // it may draw tokens

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "analysis/one_line.h"
+#include "analysis/trace/given_tokens.h"
 #include "analysis/trace/loops.h"
 #include "app/lesson/value_groups.h"
 
@@ -10,16 +12,20 @@ namespace kvloupe::lesson {
 
 namespace {
 
+std::string beginning(std::string text) {
+  constexpr std::size_t kMostCharacters = 110;
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  text.erase(0, std::min(text.find_first_not_of(' '), text.size()));
+  return in_one_line(text, kMostCharacters);
+}
+
 /// The first tokens that stand after the prompt, or that a loop repeats.
 std::string text_from(const Trace& trace, int first, int end) {
-  constexpr std::size_t kMostCharacters = 110;
   const std::vector<std::string>& texts = trace.tokens().text;
   std::string joined;
   for (int i = first; i < end && i < static_cast<int>(texts.size()); ++i)
     joined += texts[static_cast<std::size_t>(i)];
-  std::replace(joined.begin(), joined.end(), '\n', ' ');
-  joined.erase(0, std::min(joined.find_first_not_of(' '), joined.size()));
-  return in_one_line(joined, kMostCharacters);
+  return beginning(std::move(joined));
 }
 
 std::string written(const Trace& trace) {
@@ -47,10 +53,11 @@ std::string loop_text(const Trace& trace) {
   return text_from(trace, first.first, first.first + first.length);
 }
 
-/// Generated tokens of a run before the first that differs from the full cache's.
+/// Generated tokens of a run before the first that differs from the full cache's. Tokens that were
+/// given to the model do not count.
 double same_words(const LessonState& s, const Trace& run) {
   const int prompt = s.trace->run().prompt_length;
-  if (run.run().prompt_length != prompt) return kNone;
+  if (run.run().prompt_length != prompt || !given_tokens(run).range.empty()) return kNone;
   const std::vector<std::int32_t>& full = s.trace->tokens().ids;
   const std::vector<std::int32_t>& own = run.tokens().ids;
   const auto end = static_cast<std::ptrdiff_t>(std::min(full.size(), own.size()));
@@ -61,6 +68,8 @@ double same_words(const LessonState& s, const Trace& run) {
 
 /// The text of a run from its first differing token on; the whole text if no token differs.
 std::string own_words(const LessonState& s, const Trace& run) {
+  if (const GivenTokens given = given_tokens(run); !given.range.empty())
+    return beginning(given.own_text);
   const double same = same_words(s, run);
   const int first = run.run().prompt_length + (std::isnan(same) ? 0 : static_cast<int>(same));
   return first < run.length() ? text_from(run, first, run.length()) : written(run);

@@ -38,6 +38,12 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+/// A tensor as the writer takes it, and its numbers.
+at::Tensor dense(const at::Tensor& x) { return x.to(at::kCPU, at::kFloat).contiguous(); }
+std::span<const float> numbers(const at::Tensor& of) {
+  return {of.data_ptr<float>(), static_cast<std::size_t>(of.numel())};
+}
+
 /// Everything about a run that is known before the model is loaded.
 struct Preparation {
   ModelConfig config;
@@ -198,9 +204,8 @@ class Run {
     choice_loss_ = -predictions.logprobs[best];
     if (writer_ == nullptr) return predictions.ids[best];
     writer_->write_predictions(first, end - first, predictions.ids, predictions.logprobs);
-    const at::Tensor normed = model_.last_norm(hidden)[0].to(at::kCPU, at::kFloat).contiguous();
-    writer_->write_final_hidden(
-        first, end - first, {normed.data_ptr<float>(), static_cast<std::size_t>(normed.numel())});
+    const at::Tensor normed = dense(model_.last_norm(hidden)[0]);
+    writer_->write_final_hidden(first, end - first, numbers(normed));
     if (model_.config().has_plain_residual()) {
       writer_->write_final_rms(first, end - first, final_rms(hidden));
     }
@@ -263,15 +268,11 @@ class Run {
     });
   }
   void write_probe(const ProbeStates& of) {
-    const auto dense = [](const at::Tensor& x) { return x.to(at::kCPU, at::kFloat).contiguous(); };
-    const auto span = [](const at::Tensor& x) {
-      return std::span<const float>(x.data_ptr<float>(), static_cast<std::size_t>(x.numel()));
-    };
     const at::Tensor query = dense(as_stored(of.states.query[0], request_.storage));
     const at::Tensor key = dense(as_stored(of.states.key[0], request_.storage));
     const at::Tensor norm = dense(of.input_norm);
-    writer_->write_probe_states(of.layer, of.first, static_cast<int>(norm.numel()), span(query),
-                                span(key), span(norm));
+    writer_->write_probe_states(of.layer, of.first, static_cast<int>(norm.numel()), numbers(query),
+                                numbers(key), numbers(norm));
   }
 
   const Transformer& model_;
@@ -338,8 +339,8 @@ std::optional<ProbeInfo> probe_of(const CaptureRequest& request, const CaptureIn
 }
 
 void write_lm_head(const Transformer& model, TraceWriter& writer) {
-  const at::Tensor wide = model.head_weight().to(at::kCPU, at::kFloat).contiguous();
-  writer.write_lm_head({wide.data_ptr<float>(), static_cast<std::size_t>(wide.numel())});
+  const at::Tensor wide = dense(model.head_weight());
+  writer.write_lm_head(numbers(wide));
 }
 
 /// The rows of the output head that belong to a sequence of these ids.
@@ -349,8 +350,8 @@ void write_lm_head_rows(const Transformer& model, std::vector<std::int32_t> ids,
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   const at::Tensor index =
       at::from_blob(ids.data(), {static_cast<std::int64_t>(ids.size())}, at::kInt).to(at::kLong);
-  const at::Tensor wide = model.head_rows(index).to(at::kCPU, at::kFloat).contiguous();
-  writer.write_lm_head_rows(ids, {wide.data_ptr<float>(), static_cast<std::size_t>(wide.numel())});
+  const at::Tensor wide = dense(model.head_rows(index));
+  writer.write_lm_head_rows(ids, numbers(wide));
 }
 
 TokenTable token_table(const TokenSequence& tokens, const Tokenizer* tokenizer) {
@@ -497,9 +498,8 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
 
   if (plan.contents.lm_head) write_lm_head(model, writer);
   if (config.has_plain_residual()) {
-    const at::Tensor last_norm = model.last_norm_weight().to(at::kCPU, at::kFloat).contiguous();
-    writer.write_final_norm(
-        {last_norm.data_ptr<float>(), static_cast<std::size_t>(last_norm.numel())});
+    const at::Tensor last_norm = dense(model.last_norm_weight());
+    writer.write_final_norm(numbers(last_norm));
   }
   if (input.tokenizer) write_vocabulary(*input.tokenizer, info, writer);
   std::optional<Run> at_work(std::in_place, model, request, made, input.tokens, &writer, progress,

@@ -131,8 +131,8 @@ TEST_F(CaptureJob, AClosedLoopForcesTheTokensOfTheTraceWithTheirSegments) {
   options_.budget = "25%";
   EXPECT_THAT(capture_command(options_, "c"),
               ElementsAre("c", "run", "--model", options_.model, "--from", "/a/full.h5",
-                          "--own-answer", "--block", "128", "--policy", "h2o+recent(50%)", "--budget", "25%", "--output",
-                          options_.output, "--progress", "json"));
+                          "--own-answer", "--block", "128", "--policy", "h2o+recent(50%)",
+                          "--budget", "25%", "--output", options_.output, "--progress", "json"));
 }
 
 TEST(CaptureProgress, TheEndNamesTheTraceAndItsModel) {

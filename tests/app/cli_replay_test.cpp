@@ -60,8 +60,9 @@ TEST_F(CliReplay, InfoSaysWhatWasGivenToTheModel) {
   test::write_given(path("given.h5"), 8, {4, 5});
   const test::Called text = call({"info", path("given.h5")});
   EXPECT_THAT(text.out, HasSubstr("104 = 96 prompt + 8 given\n"));
-  EXPECT_THAT(text.out, HasSubstr("The model's own answer: “ wörd4 wörd5”"));
-  EXPECT_THAT(text.out, HasSubstr("token 96 “ w96” · answer · given · the model would have chosen"));
+  EXPECT_THAT(text.out, HasSubstr("The model's own answer: “wörd4 wörd5”"));
+  EXPECT_THAT(text.out,
+              HasSubstr("token 96 “ w96” · answer · given · the model would have chosen"));
   EXPECT_THAT(text.out, HasSubstr("  answer · given  tokens 96 to 103\n"));
   const auto json = nlohmann::json::parse(call({"info", path("given.h5"), "--json"}).out);
   EXPECT_EQ(json["run"]["given"], 8);

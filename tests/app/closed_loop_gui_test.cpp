@@ -198,10 +198,12 @@ TEST_F(ClosedLoopSheet, ButtonsStayWhileTheSheetFindsOutWhatARunTakes) {
 TEST_F(ClosedLoopSheet, AClosedLoopTraceIsShownWithItsPolicy) {
   write_synthetic_closed_loop(folder_ / "closed.h5", {}, "h2o", 40);
   window::WorkspaceState other = w().state;
+  w().state.block = 16;  // another than the run's
   open(folder_ / "closed.h5");
   const auto prompt = w().results.trace()->run().prompt_length;
   EXPECT_EQ(w().state.policy_a.text(), "h2o");
   EXPECT_EQ(w().state.budget.resolve(prompt), 40);
+  EXPECT_EQ(w().shown.error(0), "");
   EXPECT_EQ(window::loop_badge(w().context()).text, "closed loop");
   EXPECT_TRUE(window::loop_badge(w().context()).exact);
   w().state.budget = parse_budget("41");

@@ -135,8 +135,12 @@ TEST_F(LessonValues, OfWhatIsWrittenAreThoseOfTheTokens) {
   EXPECT_TRUE(std::isnan(number("closed_loop_share(0)")));
   EXPECT_TRUE(std::isnan(number("closed_same(0)")));
   EXPECT_EQ(text("closed_written(0)"), "");
+  fs::copy_file(folder / "run.h5", folder / "given.h5");
+  test::write_given(folder / "given.h5", 40);
   traces.closed = {std::make_shared<const Trace>(folder / "full.h5"),
-                   std::make_shared<const Trace>(folder / "run.h5")};
+                   std::make_shared<const Trace>(folder / "run.h5"),
+                   std::make_shared<const Trace>(folder / "given.h5")};
+  EXPECT_TRUE(std::isnan(number("closed_same(2)"))) << "not its own words";
   EXPECT_EQ(number("closed_same(0)"), 40);
   EXPECT_EQ(number("closed_loop_share(0)"), 0.0);
   EXPECT_TRUE(std::isnan(number("closed_loop_begins(0)")));

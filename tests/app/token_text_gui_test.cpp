@@ -373,6 +373,7 @@ TEST_F(Text, FourThousandTokensAreDrawnInLessThanTwoMilliseconds) {
                    .table = table,
                    .count = kMany,
                    .prompt = kMany - 200,
+                   .given = GivenTokens(),
                    .tokens = &tokens});
       all.push_back(
           std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)

@@ -195,6 +195,7 @@ TEST_F(FilmstripNames, NeighboursOfOneNameCountOnce) {
 }
 
 TEST_F(FilmstripNames, AGivenAnswerIsNotShownAsTheModels) {
+  made_ = {};  // closes the trace
   test::write_given(folder_ / "trace.h5", 12);
   Progress progress;
   const auto trace = std::make_shared<const Trace>(folder_ / "trace.h5");

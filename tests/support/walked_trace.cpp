@@ -8,6 +8,7 @@
 #include <csignal>
 #include <exception>
 
+#include "analysis/trace/given_tokens.h"
 #include "analysis/trace/trace_final_norm.h"
 #include "analysis/trace/trace_probe.h"
 #include "analysis/trace/trace_walk.h"
@@ -81,6 +82,7 @@ void read_everything(const Trace& trace) {
   if (trace.has_lm_head() || !trace.head_row_ids().empty())
     norm.head_row(trace.tokens().ids.front());
   trace.predictions();
+  given_tokens(trace);
   trace.lm_head();
   trace.vocabulary();
   trace.datasets();

@@ -74,8 +74,7 @@ void draw_facts(const PanelContext& c, const Trace& trace) {
       row(c, "heads", count_text(model.all_cache_heads()) + " in all",
           "Heads of the layers that have a cache: " + layer_shapes_text(trace));
     }
-    row(c, "tokens",
-        count_text(run.prompt_length) + count_after_prompt(run, c.results.given()));
+    row(c, "tokens", count_text(run.prompt_length) + count_after_prompt(run, c.results.given()));
     row(c, "block", count_text(run.block_size), "Prompt tokens that are run at once, B");
     if (!trace.narrowest_reach().all()) {
       row(c, "reach", window_text(trace),

@@ -285,6 +285,7 @@ void Workspace::take_policy_of(const RunInfo& run) {
   try {
     state.policy_a = parse_policy(run.policy);
     state.budget = Budget{static_cast<long>(run.budget)};
+    state.block = 0;
   } catch (const UsageError&) {  // of a plugin that is not there: the badge names it
   }
 }

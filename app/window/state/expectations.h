@@ -14,7 +14,7 @@ struct Expectations {
   Trace::Predictions predicted;
   std::vector<std::int32_t> ids;                        // [T] of the sequence
   std::unordered_map<std::int32_t, std::string> texts;  // of the ids above, where known
-  bool cut = false;  // by a model with a policy in its cache
+  bool cut = false;                                     // by a model with a policy in its cache
 };
 
 /// Reads the file: for a background job. Without predictions both lines below are empty.

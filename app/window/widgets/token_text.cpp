@@ -474,6 +474,8 @@ TokenText::Output TokenText::draw(const std::string& trace_key, const Input& in)
     seen_ = {};
     top_token_ = 0;
   }
+  // The line about a given answer takes a row away: what was chosen comes into sight again.
+  if (laid_out && !in.given.range.empty()) seen_ = {};
   if (laid_out && !other_trace && top_token_ < in.count) wanted = line_of(top_token_);
   if (const TokenRange target = to_show(in); !target.empty() && target.end <= in.count) {
     const int from = line_of(target.first), to = line_of(target.end - 1);
