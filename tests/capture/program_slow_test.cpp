@@ -257,7 +257,7 @@ TEST_F(Program, ATraceOfAnotherTokenizerIsNotRunByItsIds) {
                   "keydiff", "--budget", "2", "-o", target_});
 }
 
-TEST_F(Program, AFullDiskGivesOne) {
+TEST_F(Program, WhatAFullDiskDoesNotTakeFromStandardOutputGivesOne) {
   for (const char* words : {"kvloupe policies", "kvloupe --help", "kvloupe --print-page man",
                             "kvloupe-capture --help"}) {
     const std::string command =
