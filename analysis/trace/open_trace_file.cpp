@@ -15,7 +15,8 @@
 namespace kvloupe::hdf5 {
 
 namespace {
-/// Whether the file says, as those of HDF5 1.10 and later do, that a program has it open for writing.
+/// Whether the file says, as those of HDF5 1.10 and later do, that a program has it open for
+/// writing.
 bool is_marked_open(const std::filesystem::path& path) {
   constexpr std::string_view kSignature("\x89HDF\r\n\x1A\n", 8);
   constexpr std::size_t kVersion = 8, kFlags = 11;

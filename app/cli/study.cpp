@@ -162,7 +162,8 @@ int run(Options options) {
   if (options.summary) fmt::print("{}", in_lines(summary_markdown(summarise(results))));
   if (!options.foretell.empty()) {
     const StudyTable read = read_study_table(options.inputs.front());
-    fmt::print("{}", in_lines(foretell_markdown(foretell(read, options.foretell), options.foretell)));
+    fmt::print("{}",
+               in_lines(foretell_markdown(foretell(read, options.foretell), options.foretell)));
   }
   if (!options.csv.empty()) write_study_csv(results, options.csv);
   return 0;
