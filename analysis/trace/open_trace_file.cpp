@@ -15,7 +15,8 @@
 namespace kvloupe::hdf5 {
 
 namespace {
-/// Whether the file says, as those of HDF5 1.10 and later do, that a program has it open for writing.
+/// Whether the file says, as those of HDF5 1.10 and later do, that a program has it open for
+/// writing.
 bool is_marked_open(const std::filesystem::path& path) {
   constexpr std::string_view kSignature("\x89HDF\r\n\x1A\n", 8);
   constexpr std::size_t kVersion = 8, kFlags = 11;
@@ -59,9 +60,9 @@ TraceFile open_trace_file(const std::filesystem::path& path) {
   check(H5Pset_cache(properties, 0, 0, 0, 0.0), "cannot set up HDF5");
   const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, properties);
   if (id < 0 && is_marked_open(path)) {
-    throw Failure(
-        "is open for writing in another program: close it there; if none has it open, one ended "
-        "without closing it: h5clear -s FILE removes the mark");
+    throw FileError(path.string(),
+                    "is open for writing in another program: close it there; if none has it open, "
+                    "one ended without closing it: h5clear -s FILE removes the mark");
   }
   opened.file = Handle(id, H5Fclose, "is truncated or damaged");
   const Handle creation(H5Fget_create_plist(opened.file), H5Pclose, "is damaged");

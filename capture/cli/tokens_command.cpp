@@ -40,8 +40,7 @@ struct TokensOptions {
 /// The tokens that a run with the same options starts from; ids as they are, without a BOS.
 TokenSequence read_tokens(const TokensOptions& options, const Tokenizer& tokenizer) {
   if (!options.ids) {
-    const Prompt prompt =
-        options.prompt ? read_prompt(*options.prompt) : parse_text(*options.text);
+    const Prompt prompt = options.prompt ? read_prompt(*options.prompt) : parse_text(*options.text);
     for (const std::string& note : prompt.notes) {
       fmt::print(stderr, "kvloupe-capture: {}\n", in_lines(note));
     }

@@ -10,8 +10,8 @@ namespace kvloupe {
 /// question is judged by.
 std::string first_number(const std::string& text);
 
-/// Whether a text has one of the answers in it, in capital or small letters: RULER's string_match_part
-/// (Hsieh et al. 2024) for one prediction. An empty answer counts for nothing.
+/// Whether a text has one of the answers in it, in capital or small letters: RULER's
+/// string_match_part (Hsieh et al. 2024) for one prediction. An empty answer counts for nothing.
 bool has_answer(std::string_view text, std::span<const std::string> answers);
 
 /// The largest F1 of a text's words and those of an answer, between 0 and 1: LongBench's

@@ -41,8 +41,7 @@ float summarise(std::span<float> logits, std::size_t k, float* values, std::int6
 
 TopLogits sorted_logits(const at::Tensor& logits, int k) {
   // at::topk takes any of equal logits, so a stable sort: one model gives one trace.
-  const auto [values, indices] =
-      at::sort(logits, /*stable=*/true, /*dim=*/1, /*descending=*/true);
+  const auto [values, indices] = at::sort(logits, /*stable=*/true, /*dim=*/1, /*descending=*/true);
   return {at::logsumexp(logits, {1}, /*keepdim=*/true), values.narrow(1, 0, k).contiguous(),
           indices.narrow(1, 0, k).contiguous()};
 }

@@ -30,7 +30,8 @@ struct Prompt {
 /// text. One line end at the very end, which editors add, is dropped.
 Prompt parse_prompt(std::string_view text);
 
-/// The same of a text that is no file's: a line end at its end is a part of it, as in chat templates.
+/// The same of a text that is no file's: a line end at its end is a part of it, as in chat
+/// templates.
 Prompt parse_text(std::string_view text);
 
 /// Reads and parses a prompt file in UTF-8, or in UTF-16 with its byte order mark; the mark is

@@ -348,7 +348,7 @@ TEST_F(GgufFile, RotationsAreReadUnderOtherConvertersNames) {
   EXPECT_THAT(problem(both.real("gemma3.rope.global.freq_base", 700.0F)),
               HasSubstr("rope.global.freq_base"));
   GgufBytes none = gemma.gguf();
-  EXPECT_THAT(problem(none.without("gemma3.rope.freq_base")), HasSubstr("freq_base is missing"));
+  EXPECT_THAT(problem(none.without("gemma3.rope.freq_base")), HasSubstr("freq_base\" is missing"));
 }
 
 TEST_F(GgufFile, AMixtureIsCalledByItsNameAndItsTypes) {

@@ -363,3 +363,15 @@ def test_a_trace_of_the_first_layers_has_them_as_the_whole_one(tmp_path: Path) -
         with pytest.raises(kvloupe.KvloupeError, match="the model has 3"):
             kvloupe.capture(model, None, ids, tmp_path / "t.h5", layers=wrong)
     assert not (tmp_path / "t.h5").exists()
+
+
+@pytest.mark.parametrize("kind", ["Llama", "Mistral", "Qwen2", "Qwen3", "Phi3", "Granite", "SmolLM3", "Olmo2", "Gemma2",
+                                  "Gemma3Text", "Mixtral", "Qwen3Moe", "GptOss"])
+def test_every_field_that_transformers_writes_is_known(kind: str, tmp_path: Path) -> None:
+    config = getattr(transformers, f"{kind}Config")()
+    config.architectures = [kind.removesuffix("Text") + "ForCausalLM"]
+    (tmp_path / "config.json").write_text(config.to_json_string(use_diff=False))
+    (tmp_path / "ids.txt").write_text("1 2 3")
+    words = ("run", "--model", tmp_path, "--ids", tmp_path / "ids.txt", "--progress", "none", "-o", tmp_path / "t.h5")
+    done = subprocess.run([program(), *map(str, words)], capture_output=True, text=True, check=False)
+    assert "contains neither model.safetensors" in done.stderr, done.stderr  # the config has been read
