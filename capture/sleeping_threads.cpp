@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <initializer_list>
 
 namespace {
 

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "analysis/error.h"
+#include "analysis/one_line.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/unknown.h"
 
