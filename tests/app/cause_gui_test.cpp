@@ -97,7 +97,8 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
     const EvaluationRun& other = evaluation.runs[i];
     if (other.policy == run.policy && other.depth == run.depth) first = static_cast<int>(i);
   }
-  EXPECT_EQ(w().tiles[0].figure()->figure->value_text({.run = first}).substr(1), " of 2 found");
+  EXPECT_THAT(w().tiles[0].figure()->figure->value_text({.run = first}),
+              HasSubstr(" of 2 found (95 %: "));
 
   click_cell(first);
   ASSERT_TRUE(w().sheets.cause_card.is_open());
