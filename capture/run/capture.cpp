@@ -39,7 +39,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 /// A tensor as the writer takes it, and its numbers.
-at::Tensor dense(const at::Tensor& x) { return x.to(at::kCPU, at::kFloat).contiguous(); }
+at::Tensor host_floats(const at::Tensor& x) { return x.to(at::kCPU, at::kFloat).contiguous(); }
 std::span<const float> numbers(const at::Tensor& of) {
   return {of.data_ptr<float>(), static_cast<std::size_t>(of.numel())};
 }
@@ -204,7 +204,7 @@ class Run {
     choice_loss_ = -predictions.logprobs[best];
     if (writer_ == nullptr) return predictions.ids[best];
     writer_->write_predictions(first, end - first, predictions.ids, predictions.logprobs);
-    const at::Tensor normed = dense(model_.last_norm(hidden)[0]);
+    const at::Tensor normed = host_floats(model_.last_norm(hidden)[0]);
     writer_->write_final_hidden(first, end - first, numbers(normed));
     if (model_.config().has_plain_residual()) {
       writer_->write_final_rms(first, end - first, final_rms(hidden));
@@ -268,9 +268,9 @@ class Run {
     });
   }
   void write_probe(const ProbeStates& of) {
-    const at::Tensor query = dense(as_stored(of.states.query[0], request_.storage));
-    const at::Tensor key = dense(as_stored(of.states.key[0], request_.storage));
-    const at::Tensor norm = dense(of.input_norm);
+    const at::Tensor query = host_floats(as_stored(of.states.query[0], request_.storage));
+    const at::Tensor key = host_floats(as_stored(of.states.key[0], request_.storage));
+    const at::Tensor norm = host_floats(of.input_norm);
     writer_->write_probe_states(of.layer, of.first, static_cast<int>(norm.numel()), numbers(query),
                                 numbers(key), numbers(norm));
   }
@@ -339,7 +339,7 @@ std::optional<ProbeInfo> probe_of(const CaptureRequest& request, const CaptureIn
 }
 
 void write_lm_head(const Transformer& model, TraceWriter& writer) {
-  const at::Tensor wide = dense(model.head_weight());
+  const at::Tensor wide = host_floats(model.head_weight());
   writer.write_lm_head(numbers(wide));
 }
 
@@ -350,7 +350,7 @@ void write_lm_head_rows(const Transformer& model, std::vector<std::int32_t> ids,
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   const at::Tensor index =
       at::from_blob(ids.data(), {static_cast<std::int64_t>(ids.size())}, at::kInt).to(at::kLong);
-  const at::Tensor wide = dense(model.head_rows(index));
+  const at::Tensor wide = host_floats(model.head_rows(index));
   writer.write_lm_head_rows(ids, numbers(wide));
 }
 
@@ -498,7 +498,7 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
 
   if (plan.contents.lm_head) write_lm_head(model, writer);
   if (config.has_plain_residual()) {
-    const at::Tensor last_norm = dense(model.last_norm_weight());
+    const at::Tensor last_norm = host_floats(model.last_norm_weight());
     writer.write_final_norm(numbers(last_norm));
   }
   if (input.tokenizer) write_vocabulary(*input.tokenizer, info, writer);
