@@ -88,8 +88,8 @@ struct ModelInfo {
   int chunk_size = 0;
   int chunked_tokens = 0;   // T of a trace with chunks (Reach::tokens)
   std::string config = {};  // the whole config.json
-  // How the file of the weights stores them, if this is informative: "GGUF", its most common type
-  // such as "Q4_K", and the file's name. Else empty.
+  // How the file of the weights stores them, if this is informative: "GGUF", its types such as
+  // "Q4_K" or "Q4_K_M (Q5_0, Q4_K)", and the file's name. Else empty.
   std::string weights_format = {}, weights_type = {}, weights_file = {};
 
   /// Whether the heads of latent attention were captured one by one, which no cache holds.
