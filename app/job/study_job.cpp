@@ -16,6 +16,7 @@
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/kit/spec.h"
+#include "analysis/replay/budget_entries.h"
 #include "analysis/study/study.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/model_place.h"
@@ -134,7 +135,7 @@ std::string study_problem(const StudyOptions& o) {
     (void)parse_policy_list(o.policies);
     const std::vector<std::string> budgets = parts_of(o.budgets);
     if (budgets.empty()) return "Write budgets, such as 10%, 25%, 50%.";
-    for (const std::string& budget : budgets) (void)parse_budget(budget);
+    for (const std::string& budget : budgets) (void)parse_entries_budget(budget);
   } catch (const UsageError& wrong) {
     return wrong.what();
   }

@@ -97,6 +97,7 @@ TEST_F(StudyJob, SaysWhatIsMissing) {
   EXPECT_THAT(with([](auto& o) { o.policies.clear(); }), HasSubstr("policies"));
   EXPECT_THAT(with([](auto& o) { o.budgets = " , "; }), HasSubstr("budgets"));
   EXPECT_THAT(with([](auto& o) { o.budgets = "half"; }), HasSubstr("half"));
+  EXPECT_THAT(with([](auto& o) { o.budgets = "12MB"; }), HasSubstr("bytes"));
   for (const char* blocks : {"0", "", "64, capture", "64, x"})
     EXPECT_THAT(with([&](auto& o) { o.block = blocks; }), HasSubstr("blocks")) << blocks;
   EXPECT_THAT(with([](auto& o) { o.block = "64, all"; }), IsEmpty());
