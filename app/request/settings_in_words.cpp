@@ -27,8 +27,11 @@ using figure::ChoiceKind;
 using figure::FigureInfo;
 using figure::FigureInput;
 
-/// A choice in words: policies by their canonical specs, A and B by what they are.
+/// A choice in words: policies by their canonical specs, A and B by what they are; names of a study
+/// as the file has them.
 std::string choice_in_words(const FigureInput& input, const ChoiceInfo& one) {
+  if (one.kind == ChoiceKind::name && input.evaluation)
+    return names_meant(*input.info, input.choices, input.evaluation).at(one.name);
   if (one.kind != ChoiceKind::policies) return input.choice(one.name);
   std::vector<std::string> specs;
   for (const PolicySpec& policy : chosen_policies(input, one.name)) specs.push_back(policy.text());
