@@ -16,7 +16,8 @@ namespace {
 /// usual names.
 constexpr std::string_view kHarmless =
     " _attn_implementation _attn_implementation_autoset _commit_hash _experts_implementation "
-    " _flash_attn_2_enabled _name_or_path _sliding_window_pattern attention_dropout "
+    " _flash_attn_2_enabled _model_name_or_path _name_or_path _sliding_window_pattern "
+    " attention_dropout "
     " attn_implementation auto_map bad_words_ids begin_suppress_tokens cache_implementation "
     " chunk_size_feed_forward cls_token_id cross_attention_hidden_size custom_pipelines "
     " decoder_start_token_id diversity_penalty do_sample dtype early_stopping embd_pdrop "
