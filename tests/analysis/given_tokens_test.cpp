@@ -58,7 +58,7 @@ TEST_F(Given, TokensAreToldFromThoseThatTheModelChose) {
   ASSERT_EQ(tokens_of(given), others(101));
   ASSERT_FALSE(given.others.empty());
   const GivenTokens::Other& first = given.others.front();
-  const std::string& piece = (*trace_->vocabulary())[static_cast<std::size_t>(first.id)];
+  const std::string piece = (*trace_->vocabulary())[static_cast<std::size_t>(first.id)];
   EXPECT_EQ(first.text, piece.empty() ? "#" + std::to_string(first.id) : piece);
   EXPECT_EQ(given.other(first.token), &first);
   EXPECT_EQ(given.other(101), nullptr);
