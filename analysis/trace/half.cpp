@@ -4,10 +4,6 @@
 #include <array>
 #include <bit>
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-#endif
-
 #include "analysis/vector_clones.h"
 
 namespace kvloupe {
@@ -52,48 +48,11 @@ void halves_from_floats(std::span<const float> from, std::span<std::uint16_t> to
   for (std::size_t i = 0, size = from.size(); i < size; ++i) out[i] = to_half(in[i]);
 }
 
-namespace {
-void widen_plain(const std::uint16_t* from, float* to, std::size_t size) {
-  for (std::size_t i = 0; i < size; ++i) to[i] = from_half(from[i]);
-}
-
-#if defined(__x86_64__) && defined(__GNUC__)
-// The processor's own conversion: exact, and it leaves a NaN a NaN.
-__attribute__((target("avx512f"))) void widen_512(const std::uint16_t* from, float* to,
-                                                  std::size_t size) {
-  std::size_t i = 0;
-  for (; i + 16 <= size; i += 16) {
-    const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
-    // With a mask of ones: GCC 12 warns of an unset register inside the form without a mask.
-    _mm512_storeu_ps(to + i, _mm512_maskz_cvtph_ps(0xffff, halves));
-  }
-  widen_plain(from + i, to + i, size - i);
-}
-__attribute__((target("avx,f16c"))) void widen_256(const std::uint16_t* from, float* to,
-                                                   std::size_t size) {
-  std::size_t i = 0;
-  for (; i + 8 <= size; i += 8) {
-    const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
-    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(halves));
-  }
-  widen_plain(from + i, to + i, size - i);
-}
-#endif
-
-using Widen = void (*)(const std::uint16_t*, float*, std::size_t);
-Widen widest() {
-#if defined(__x86_64__) && defined(__GNUC__)
-  if (__builtin_cpu_supports("avx512f")) return widen_512;
-  // Every processor with AVX2 has F16C, which clang 14 cannot ask for.
-  if (__builtin_cpu_supports("avx2")) return widen_256;
-#endif
-  return widen_plain;
-}
-}  // namespace
-
+KVLOUPE_VECTOR_CLONES
 void floats_from_halves(std::span<const std::uint16_t> from, std::span<float> to) {
-  static const Widen widen = widest();
-  widen(from.data(), to.data(), from.size());
+  const std::uint16_t* const in = from.data();
+  float* const out = to.data();
+  for (std::size_t i = 0, size = from.size(); i < size; ++i) out[i] = from_half(in[i]);
 }
 
 bool are_halves(std::span<const float> values) {
