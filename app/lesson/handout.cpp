@@ -11,44 +11,28 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "app/export/figure_file.h"
 #include "app/lesson/set_text.h"
 #include "app/plot/frame.h"
-#include "app/scene/cairo_backend.h"
-#include "app/scene/page_size.h"
 #include "version.h"
 
 namespace kvloupe::lesson {
 
 using figure::Font;
-using figure::Point;
 using figure::Scene;
-using figure::Style;
 
 namespace {
 
-// A4, in points.
-constexpr double kPageWidth = 210.0 * figure::kPointsPerMillimetre;
-constexpr double kPageHeight = 297.0 * figure::kPointsPerMillimetre;
-constexpr double kSide = 56.0;
-constexpr double kTop = 64.0;
-constexpr double kBottom = 66.0;
-constexpr double kWidth = kPageWidth - 2 * kSide;
-constexpr double kRoom = kPageHeight - kTop - kBottom;
+// In points.
+constexpr PaperForm kForm{
+    .side = 56.0, .top = 64.0, .bottom = 66.0, .foot_line = 22.0, .foot_text = 13.0, .small = 7.5};
+constexpr double kWidth = kForm.width();
+constexpr double kRoom = kForm.room();
 constexpr double kTextWidth = 430.0;  // longer lines are hard to read
 
 constexpr double kNarrowFigure = 330.0;  // one that is drawn for a column stands alone
 constexpr double kColumnGap = 18.0;
 constexpr double kHighest = 300.0;      // a figure
 constexpr double kHighestPair = 250.0;  // two side by side
-constexpr double kWideFrom = 120.0;     // mm: a figure's own width from which it takes the page's
-
-/// A piece that the end of a page never cuts.
-struct Chunk {
-  Fragment fragment;
-  double before = 0.0;     // space above, but at the top of a page
-  bool with_next = false;  // not the last on a page
-};
 
 /// A page of the lesson, or a part of one, as a sequence of chunks.
 struct Section {
@@ -90,14 +74,11 @@ struct Made {
 };
 
 /// Puts the lesson together: sections, then pages.
-class Maker {
+class Maker : Paper {
  public:
   Maker(const Lesson& lesson, const LessonTraces& traces, const figure::TextMetrics& fonts,
         Progress& progress)
-      : lesson_(lesson), traces_(traces), fonts_(fonts), progress_(progress) {
-    style_ = figure::make_style(fonts);
-    style_.colours.paper = {255, 255, 255};
-  }
+      : Paper(kForm, fonts), lesson_(lesson), traces_(traces), progress_(progress) {}
 
   Handout make() {
     add_title();
@@ -118,19 +99,17 @@ class Maker {
     new_page();
     Section head;
     head.chunks.push_back(
-        {set_text(style_, plain(lesson_.title), look(23.0, 29.0, style_.colours.ink, true), kWidth),
-         0.0, true});
+        {text(lesson_.title, look(23.0, 29.0, style_.colours.ink, true), kWidth), 0.0, true});
     if (!lesson_.summary.empty()) {
-      head.chunks.push_back({set_text(style_, plain(lesson_.summary),
-                                      look(11.0, 16.5, style_.colours.faint), kTextWidth),
-                             8.0, true});
+      head.chunks.push_back(
+          {text(lesson_.summary, look(11.0, 16.5, style_.colours.faint), kTextWidth), 8.0, true});
     }
     Fragment line;
     line.items.emplace_back(figure::make_line({0.0, 0.0}, {kWidth, 0.0}, style_.colours.grid, 0.8));
     line.height = 1.0;
     head.chunks.push_back({std::move(line), 14.0, false});
     if (!lesson_.error.empty()) add_problem(head, lesson_.error);
-    for (Chunk& chunk : head.chunks) place(std::move(chunk));
+    for (Chunk& chunk : head.chunks) Paper::place(std::move(chunk));
   }
 
   void add_section(std::size_t index) {
@@ -146,7 +125,7 @@ class Maker {
     digit.colour = style_.colours.retained;
     const double indent = digit.width + 9.0;
     title.items.emplace_back(std::move(digit));
-    title.add(set_text(style_, plain(page.title), heading, kWidth - indent), {indent, 0.0});
+    title.add(text(page.title, heading, kWidth - indent), {indent, 0.0});
     section.chunks.push_back({std::move(title), 26.0, true});
     if (!page.error.empty()) add_problem(section, page.error);
     std::vector<Made> figures;
@@ -208,8 +187,7 @@ class Maker {
   /// An error message in place of the element that has the error.
   void add_problem(Section& section, const std::string& problem) {
     problems_.push_back(problem);
-    Fragment words =
-        set_text(style_, plain(problem), look(9.0, 13.0, style_.colours.ink), kWidth - 20.0);
+    Fragment words = text(problem, look(9.0, 13.0, style_.colours.ink), kWidth - 20.0);
     Fragment box;
     figure::Path bar;
     bar.rect({0.0, 0.0, 2.5, words.height});
@@ -226,7 +204,7 @@ class Maker {
     for (PageFigure& figure : page_figures(workspace)) {
       Made one;
       one.number = ++figures_;
-      one.narrow = figure.info->width_mm < kWideFrom;
+      one.narrow = figure.info->width_mm < kWideFigureFrom;
       try {
         one.made = make_figure(figure, traces_, progress_);
       } catch (const Cancelled&) {
@@ -266,15 +244,7 @@ class Maker {
       result.add(caption(one.number, one.problem, width), {0.0, 0.0});
       return result;
     }
-    figure::FileOptions options = one.tile.options;
-    options.width = width;
-    Scene scene = figure::page_of(*one.tile.info, *one.made, options, fonts_);
-    if (scene.height > highest) {
-      options.size = figure::PageSize{width, highest};
-      scene = figure::page_of(*one.tile.info, *one.made, options, fonts_);
-    }
-    result.items = std::move(scene.items);
-    result.height = scene.height;
+    result = drawn(*one.tile.info, *one.made, one.tile.options, width, highest);
     const std::string words = caption_of(*one.made);
     if (width == kNarrowFigure) {  // there is room beside it
       constexpr double kGap = 16.0;
@@ -319,11 +289,6 @@ class Maker {
 
   // --- pages
 
-  void new_page() {
-    pages_.push_back(figure::PdfPage{.scene = figure::make_scene(style_, kPageWidth, kPageHeight)});
-    used_ = 0.0;
-  }
-
   /// A section is kept together where that leaves no great hole.
   void place(Section section) {
     constexpr double kHole = 0.6;
@@ -331,52 +296,22 @@ class Maker {
     if (section.height() > left && section.height() <= kRoom && left < kHole * kRoom) new_page();
     bool first = true;
     for (std::size_t i = 0; i < section.chunks.size(); ++i) {
-      // With those that must follow it on the same page.
-      double needed = 0.0;
-      for (std::size_t j = i; j < section.chunks.size(); ++j) {
-        needed += section.chunks[j].before + section.chunks[j].fragment.height;
-        if (!section.chunks[j].with_next) break;
-      }
-      if (used_ > 0.0 && used_ + needed > kRoom) new_page();
+      make_room(section.chunks, i);
       if (std::exchange(first, false)) pages_.back().chapters.push_back(section.title);
-      place(std::move(section.chunks[i]));
+      Paper::place(std::move(section.chunks[i]));
     }
-  }
-
-  void place(Chunk chunk) {
-    if (used_ > 0.0) used_ += chunk.before;
-    const double height = chunk.fragment.height;
-    chunk.fragment.move({kSide, kTop + used_});
-    figure::PdfPage& page = pages_.back();
-    std::move(chunk.fragment.items.begin(), chunk.fragment.items.end(),
-              std::back_inserter(page.scene.items));
-    std::move(chunk.fragment.links.begin(), chunk.fragment.links.end(),
-              std::back_inserter(page.links));
-    used_ += height;
   }
 
   /// Feet and heads, when it is known how many there are.
   void finish_pages() {
-    constexpr double kSmall = 7.5;
     const Trace& trace = *traces_.trace;
     const std::string foot =
         fmt::format("Trace {} · model {} · kvloupe {}", trace.path().filename().string(),
                     trace.model().name, KVLOUPE_VERSION);
-    for (std::size_t i = 0; i < pages_.size(); ++i) {
-      Scene& scene = pages_[i].scene;
-      const double line = kPageHeight - kBottom + 22.0;
-      scene.add(figure::make_line({kSide, line}, {kSide + kWidth, line}, style_.colours.grid, 0.6));
-      const auto small = [&](const std::string& text, Point at, figure::Align align, double room) {
-        figure::Text item = figure::make_text(style_, fonts_.fit(text, Font::regular, kSmall, room),
-                                              at, kSmall, Font::regular, align);
-        item.colour = style_.colours.faint;
-        scene.add(std::move(item));
-      };
-      small(foot, {kSide, line + 13.0}, figure::Align::left, kWidth - 60.0);
-      small(fmt::format("{} / {}", i + 1, pages_.size()), {kSide + kWidth, line + 13.0},
-            figure::Align::right, 60.0);
-      if (i > 0) small(lesson_.title, {kSide, kTop - 26.0}, figure::Align::left, kWidth);
-    }
+    add_feet(foot);
+    for (std::size_t i = 1; i < pages_.size(); ++i)
+      add_small(pages_[i].scene, lesson_.title, {kForm.side, kForm.top - 26.0}, figure::Align::left,
+                kWidth);
     Scene& first = pages_.front().scene;
     first.title = lesson_.title;
     first.caption = lesson_.summary;
@@ -388,12 +323,8 @@ class Maker {
 
   const Lesson& lesson_;
   const LessonTraces& traces_;
-  const figure::TextMetrics& fonts_;
   Progress& progress_;
-  Style style_;
-  std::vector<figure::PdfPage> pages_;
   std::vector<std::string> problems_;
-  double used_ = 0.0;  // of the last page
   int figures_ = 0;
 };
 

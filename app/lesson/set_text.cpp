@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "app/plot/frame.h"
@@ -222,6 +223,64 @@ RichText plain(std::string words) {
   Run run;
   run.text = std::move(words);
   return {Block{BlockKind::paragraph, 0, {std::move(run)}}};
+}
+
+Paper::Paper(const PaperForm& form, const figure::TextMetrics& fonts)
+    : form_(form), fonts_(fonts), style_(figure::make_style(fonts)) {
+  style_.colours.paper = {255, 255, 255};
+}
+
+Fragment Paper::drawn(const figure::FigureInfo& info, const figure::MadeFigure& made,
+                      figure::FileOptions options, double width, double highest) const {
+  options.width = width;
+  figure::Scene scene = figure::page_of(info, made, options, fonts_);
+  if (scene.height > highest) {
+    options.size = figure::PageSize{width, highest};
+    scene = figure::page_of(info, made, options, fonts_);
+  }
+  Fragment result;
+  result.items = std::move(scene.items);
+  result.height = scene.height;
+  return result;
+}
+
+void Paper::new_page() {
+  pages_.push_back(figure::PdfPage{.scene = figure::make_scene(style_, kPaperWidth, kPaperHeight)});
+  used_ = 0.0;
+}
+
+void Paper::place(Chunk chunk) {
+  if (used_ > 0.0) used_ += chunk.before;
+  const double height = chunk.fragment.height;
+  chunk.fragment.move({form_.side, form_.top + used_});
+  figure::PdfPage& page = pages_.back();
+  std::move(chunk.fragment.items.begin(), chunk.fragment.items.end(),
+            std::back_inserter(page.scene.items));
+  std::move(chunk.fragment.links.begin(), chunk.fragment.links.end(),
+            std::back_inserter(page.links));
+  used_ += height;
+}
+
+void Paper::add_small(figure::Scene& scene, const std::string& words, figure::Point at,
+                      figure::Align align, double room) const {
+  const std::string fitting = fonts_.fit(words, figure::Font::regular, form_.small, room);
+  figure::Text item =
+      figure::make_text(style_, fitting, at, form_.small, figure::Font::regular, align);
+  item.colour = style_.colours.faint;
+  scene.add(std::move(item));
+}
+
+void Paper::add_feet(const std::string& words) {
+  const double line = kPaperHeight - form_.bottom + form_.foot_line;
+  const double left = form_.side, right = form_.side + form_.width();
+  for (std::size_t i = 0; i < pages_.size(); ++i) {
+    figure::Scene& scene = pages_[i].scene;
+    scene.add(figure::make_line({left, line}, {right, line}, style_.colours.grid, 0.6));
+    add_small(scene, words, {left, line + form_.foot_text}, figure::Align::left,
+              form_.width() - 60.0);
+    add_small(scene, fmt::format("{} / {}", i + 1, pages_.size()), {right, line + form_.foot_text},
+              figure::Align::right, 60.0);
+  }
 }
 
 }  // namespace kvloupe::lesson

@@ -8,12 +8,9 @@
 #include <numeric>
 #include <utility>
 
-#include "app/export/figure_file.h"
 #include "app/lesson/set_text.h"
 #include "app/plot/frame.h"
 #include "app/report/report.h"
-#include "app/scene/cairo_backend.h"
-#include "app/scene/page_size.h"
 
 namespace kvloupe::report {
 
@@ -24,26 +21,18 @@ using lesson::TextLook;
 namespace {
 
 // In points.
-constexpr double kPageWidth = 210.0 * figure::kPointsPerMillimetre;
-constexpr double kPageHeight = 297.0 * figure::kPointsPerMillimetre;
-constexpr double kSide = 46.0;
-constexpr double kTop = 42.0;
-constexpr double kBottom = 46.0;
-constexpr double kWidth = kPageWidth - 2 * kSide;
-constexpr double kRoom = kPageHeight - kTop - kBottom;
-constexpr double kGap = 16.0;        // between a figure and the table beside it
-constexpr double kFacts = 62.0;      // of the names of facts
-constexpr double kBeside = 0.56;     // of the width: a figure with a table beside it
-constexpr double kWideFrom = 120.0;  // mm: a figure's own width from which it takes the page's
+constexpr lesson::PaperForm kForm{
+    .side = 46.0, .top = 42.0, .bottom = 46.0, .foot_line = 14.0, .foot_text = 11.0, .small = 7.2};
+constexpr double kWidth = kForm.width();
+constexpr double kGap = 16.0;     // between a figure and the table beside it
+constexpr double kFacts = 62.0;   // of the names of facts
+constexpr double kBeside = 0.56;  // of the width: a figure with a table beside it
 constexpr double kLeastFigure = 84.0, kMostFigure = 290.0;
 constexpr double kCaption = 4.0;          // between a figure and its caption
 constexpr std::size_t kPartsOnFirst = 2;  // what was studied, and the curves
 
-/// A piece of a page that is not cut. `figure` is drawn once the height that is left is known.
-struct Chunk {
-  Fragment fragment;
-  double before = 0.0;                   // space above, but at the top of a page
-  bool with_next = false;                // not the last on a page
+/// `figure` is drawn once the height that is left is known.
+struct Chunk : lesson::Chunk {
   const ReportFigure* figure = nullptr;  // above the fragment, or beside it
   double width = 0.0;                    // of the figure
   bool beside = false;
@@ -51,12 +40,9 @@ struct Chunk {
   double fixed() const { return before + (beside ? 0.0 : fragment.height); }
 };
 
-class Pages {
+class Pages : lesson::Paper {
  public:
-  explicit Pages(const figure::TextMetrics& fonts) : fonts_(fonts) {
-    style_ = figure::make_style(fonts);
-    style_.colours.paper = {255, 255, 255};
-  }
+  explicit Pages(const figure::TextMetrics& fonts) : Paper(kForm, fonts) {}
 
   std::string pdf(const Report& report) {
     std::vector<Chunk> first = head(report);
@@ -82,12 +68,8 @@ class Pages {
   }
   TextLook body() const { return look(8.8, 12.2, style_.colours.ink); }
   TextLook small() const { return look(7.4, 9.8, style_.colours.faint); }
-  Fragment text(const std::string& words, const TextLook& how, double width) const {
-    return lesson::set_text(style_, lesson::plain(words), how, width);
-  }
   static Chunk chunk(Fragment fragment, double before, bool with_next = false) {
-    Chunk result{.fragment = std::move(fragment), .before = before, .with_next = with_next};
-    return result;
+    return {{std::move(fragment), before, with_next}};
   }
 
   std::vector<Chunk> head(const Report& report) const {
@@ -134,7 +116,7 @@ class Pages {
     for (const std::string& paragraph : part.paragraphs)
       chunks.push_back(chunk(text(paragraph, body(), kWidth), 3.0, true));
     if (part.figure) {
-      const bool beside = part.table && part.figure->info->width_mm < kWideFrom;
+      const bool beside = part.table && part.figure->info->width_mm < lesson::kWideFigureFrom;
       Chunk one;
       one.figure = &*part.figure;
       one.before = 6.0;
@@ -150,7 +132,7 @@ class Pages {
       }
       chunks.push_back(std::move(one));
     }
-    if (part.table && (!part.figure || part.figure->info->width_mm >= kWideFrom))
+    if (part.table && (!part.figure || part.figure->info->width_mm >= lesson::kWideFigureFrom))
       chunks.push_back(chunk(table(*part.table, kWidth), 7.0));
     Fragment commands;
     for (const std::string& command : part.commands) {
@@ -234,16 +216,11 @@ class Pages {
           heights[i] = std::max(heights[i], std::min(natural[i], chunks[i].fragment.height));
         sum += chunks[i].beside ? std::max(heights[i], chunks[i].fragment.height) : heights[i];
       }
-      if (sum <= kRoom) break;
+      if (sum <= kForm.room()) break;
     }
     for (std::size_t i = 0; i < chunks.size(); ++i) {
       if (chunks[i].figure != nullptr) draw(chunks[i], heights[i]);
-      double needed = 0.0;  // with those that must follow on the same page
-      for (std::size_t j = i; j < chunks.size(); ++j) {
-        needed += chunks[j].before + chunks[j].fragment.height;
-        if (!chunks[j].with_next) break;
-      }
-      if (used_ > 0.0 && used_ + needed > kRoom + 1.0) new_page();
+      make_room(chunks, i, 1.0);
       place(std::move(chunks[i]));
     }
   }
@@ -257,15 +234,7 @@ class Pages {
 
   /// Puts the figure over the words, or beside them.
   void draw(Chunk& one, double height) const {
-    figure::FileOptions options{.width = one.width};
-    figure::Scene scene = figure::page_of(*one.figure->info, one.figure->made, options, fonts_);
-    if (scene.height > height) {
-      options.size = figure::PageSize{one.width, height};
-      scene = figure::page_of(*one.figure->info, one.figure->made, options, fonts_);
-    }
-    Fragment drawn;
-    drawn.items = std::move(scene.items);
-    drawn.height = scene.height;
+    Fragment drawn = Paper::drawn(*one.figure->info, one.figure->made, {}, one.width, height);
     if (one.beside) {
       drawn.add(std::move(one.fragment), {one.width + kGap, 0.0});
     } else {
@@ -275,46 +244,13 @@ class Pages {
     one.figure = nullptr;
   }
 
-  void new_page() {
-    pages_.push_back(figure::PdfPage{.scene = figure::make_scene(style_, kPageWidth, kPageHeight)});
-    used_ = 0.0;
-  }
-
-  void place(Chunk one) {
-    if (used_ > 0.0) used_ += one.before;
-    const double height = one.fragment.height;
-    one.fragment.move({kSide, kTop + used_});
-    std::vector<figure::Item>& items = pages_.back().scene.items;
-    std::move(one.fragment.items.begin(), one.fragment.items.end(), std::back_inserter(items));
-    used_ += height;
-  }
-
   void finish(const Report& report) {
-    constexpr double kSmall = 7.2;
-    for (std::size_t i = 0; i < pages_.size(); ++i) {
-      figure::Scene& scene = pages_[i].scene;
-      const double line = kPageHeight - kBottom + 14.0;
-      scene.add(figure::make_line({kSide, line}, {kSide + kWidth, line}, style_.colours.grid, 0.6));
-      const auto foot = [&](const std::string& words, double x, figure::Align align) {
-        figure::Text item =
-            figure::make_text(style_, fonts_.fit(words, Font::regular, kSmall, kWidth - 60.0),
-                              {x, line + 11.0}, kSmall, Font::regular, align);
-        item.colour = style_.colours.faint;
-        scene.add(std::move(item));
-      };
-      foot(report.foot, kSide, figure::Align::left);
-      foot(fmt::format("{} / {}", i + 1, pages_.size()), kSide + kWidth, figure::Align::right);
-    }
+    add_feet(report.foot);
     figure::Scene& first = pages_.front().scene;
     first.title = report.title;
     first.caption = report.subtitle;
     first.metadata = {{"report", report.foot}};
   }
-
-  const figure::TextMetrics& fonts_;
-  figure::Style style_;
-  std::vector<figure::PdfPage> pages_;
-  double used_ = 0.0;  // of the last page
 };
 
 }  // namespace
