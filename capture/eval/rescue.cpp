@@ -15,7 +15,7 @@
 #include "analysis/trace/loops.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "capture/eval/answer_score.h"
-#include "capture/eval/rescue_blame.h"
+#include "capture/eval/rescue_search.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/compute.h"
 #include "capture/run/model_description.h"
