@@ -10,7 +10,7 @@
 #include "analysis/policy/kit/stages.h"
 #include "analysis/policy/kit/top_selection.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/trace/window_text.h"
+#include "analysis/trace/layer_kinds_text.h"
 
 namespace kvloupe {
 

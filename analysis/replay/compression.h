@@ -1,8 +1,11 @@
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "analysis/replay/replay.h"
+#include "analysis/trace/trace.h"
 
 namespace kvloupe {
 
@@ -17,5 +20,15 @@ struct LayerCompression {
 /// layer of the replay, in its order. 1 if no token is left (a window of one token). Throws
 /// std::out_of_range for a step that the replay does not have.
 std::vector<LayerCompression> layer_compression(const Replay& replay, int step);
+
+/// Whether a policy acts once on the prompt (or, if it stops at the question, on the context) in a
+/// replay with this block size, after all of it was read with the full cache. Throws what
+/// replay_blocks() does.
+bool compresses_at_once(const Trace& trace, int block, std::optional<Compression> compression);
+
+/// The share of the tokens visible to later queries that the heads still hold after the replay's
+/// last step, in words: "31.2 % of the entries". It replaces the budget of a policy whose budget is
+/// an outcome.
+std::string reached_share(const Replay& replay);
 
 }  // namespace kvloupe

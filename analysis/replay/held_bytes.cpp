@@ -1,13 +1,82 @@
 #include "analysis/replay/held_bytes.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "analysis/metric/quantisation.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/record/stored_entries.h"
 #include "analysis/trace/cache_bytes.h"
 
 namespace kvloupe {
+
+namespace {
+/// The keys or the values of a cache.
+class RoundedSide {
+ public:
+  RoundedSide(const std::vector<std::int32_t>& left, bool by_channel, int group)
+      : left_(left), by_channel_(by_channel), group_(group), group_of_(left.size(), -1) {}
+
+  void leave(std::int32_t token) {
+    const std::int32_t group = group_of_[static_cast<std::size_t>(token)];
+    if (token >= next_) return;
+    --entries_;
+    if (group >= 0 && --members_[static_cast<std::size_t>(group)] == 0) --groups_;
+  }
+  /// Rounds those of the `old` first entries that are not rounded yet, in whole groups.
+  void round(int old, int step) {
+    int due = std::max(old - entries_, 0);
+    if (by_channel_) due -= due % group_;
+    for (int i = 0; i < due; ++next_) {
+      const std::int32_t gone = left_[static_cast<std::size_t>(next_)];
+      if (gone >= 0 && gone <= step) continue;
+      if (by_channel_ && i % group_ == 0) {
+        members_.push_back(group_);
+        ++groups_;
+      }
+      if (by_channel_) {
+        group_of_[static_cast<std::size_t>(next_)] = static_cast<std::int32_t>(members_.size()) - 1;
+      }
+      ++i;
+    }
+    entries_ += due;
+  }
+  int entries() const { return entries_; }
+  int groups() const { return groups_; }
+
+ private:
+  const std::vector<std::int32_t>& left_;  // [T]: the step at which each token left; −1: never
+  bool by_channel_;
+  int group_;
+  std::vector<std::int32_t> group_of_;  // [T]
+  std::vector<int> members_;            // of each group: how many are left
+  std::int32_t next_ = 0;               // the first token that was not rounded
+  int entries_ = 0, groups_ = 0;
+};
+}  // namespace
+
+StoredEntries stored_entries(const Replay& replay, const HeadReplay& head,
+                             const Quantisation& quantisation) {
+  std::vector<std::vector<std::int32_t>> leaving(replay.blocks.size());
+  for (std::size_t token = 0; token < head.evicted_at.size(); ++token) {
+    const std::int32_t step = head.evicted_at[token];
+    if (step >= 0) {
+      leaving[static_cast<std::size_t>(step)].push_back(static_cast<std::int32_t>(token));
+    }
+  }
+  RoundedSide keys(head.evicted_at, quantisation.keys_by_channel, quantisation.group);
+  RoundedSide values(head.evicted_at, quantisation.values_by_channel, quantisation.group);
+  for (std::size_t step = 0; step < head.steps.size(); ++step) {
+    for (const std::int32_t token : leaving[step]) {
+      keys.leave(token);
+      values.leave(token);
+    }
+    const int old = std::max(head.steps[step].retained - quantisation.residual, 0);
+    keys.round(old, static_cast<int>(step));
+    values.round(old, static_cast<int>(step));
+  }
+  return {keys.entries(), keys.groups(), values.entries(), values.groups()};
+}
 
 double head_bytes(const Trace& trace, const Replay& replay, const HeadReplay& head) {
   const ModelInfo& model = trace.layer_model(head.layer);

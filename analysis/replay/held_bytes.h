@@ -3,9 +3,17 @@
 #include <optional>
 #include <string>
 
+#include "analysis/metric/quantisation.h"
+#include "analysis/record/records.h"
 #include "analysis/replay/replay.h"
 
 namespace kvloupe {
+
+/// The entries that a head's cache holds in few bits after the replay's last step. They follow from
+/// the steps at which tokens left: the function repeats HeadCache::quantise() and keep() without
+/// any states.
+StoredEntries stored_entries(const Replay& replay, const HeadReplay& head,
+                             const Quantisation& quantisation);
 
 /// Bytes of all layers' caches after a replay's last step, in 16 bits a number or in those of quant
 /// with its scales and zero points.

@@ -4,7 +4,6 @@
 
 #include "analysis/policy/kit/policy.h"
 #include "analysis/trace/layer_kinds_text.h"
-#include "analysis/trace/window_text.h"
 
 namespace kvloupe {
 

@@ -19,7 +19,7 @@
 #include "analysis/read_line.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/budget_entries.h"
-#include "analysis/replay/compresses_at_once.h"
+#include "analysis/replay/compression.h"
 #include "analysis/trace/asked_queries.h"
 #include "analysis/unknown.h"
 

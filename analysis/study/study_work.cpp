@@ -12,7 +12,7 @@
 #include "analysis/metric/head_roles.h"
 #include "analysis/one_line.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/replay/compresses_at_once.h"
+#include "analysis/replay/compression.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/measure_replay.h"
 #include "analysis/replay/replay.h"

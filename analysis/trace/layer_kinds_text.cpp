@@ -3,11 +3,35 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "analysis/one_line.h"
 
 namespace kvloupe {
+
+std::string window_note_in_brief(const std::string& note) {
+  return note.ends_with(kLeavesTheWindow) ? note.substr(0, note.size() - kLeavesTheWindow.size())
+                                          : "";
+}
+
+std::string window_text(const Trace& trace) {
+  std::map<std::pair<std::string, int>, int> layers;  // of each window or chunk
+  const int count = static_cast<int>(trace.storing_layers().size());
+  for (const int layer : trace.storing_layers()) {
+    const Reach reach = trace.reach(layer);
+    if (!reach.all()) ++layers[{reach.name(), reach.span()}];
+  }
+  std::string text;
+  for (const auto& [reach, of_layers] : layers) {
+    text += (text.empty() ? "" : ", ") + reach.first + " of " + std::to_string(reach.second) +
+            " tokens";
+    if (of_layers < count) {
+      text += " in " + std::to_string(of_layers) + " of " + std::to_string(count) + " layers";
+    }
+  }
+  return text;
+}
 
 namespace {
 /// How many of each, in the order in which they come first.
@@ -74,7 +98,8 @@ std::vector<std::string> layer_kinds_notes(const Trace& trace) {
     latent = latent || own.kind == LayerKind::latent;
     gated = gated || trace.has_gate(layer);
     if (own.shares_with >= 0)
-      shared += fmt::format("{}layer {} reads {}", shared.empty() ? "" : ", ", layer, own.shares_with);
+      shared +=
+          fmt::format("{}layer {} reads {}", shared.empty() ? "" : ", ", layer, own.shares_with);
   }
   if (latent) notes.emplace_back("keys and their scores are latents (MLA), one head per layer");
   if (trace.model().expanded_latent)

@@ -21,7 +21,6 @@
 #include "analysis/trace/trace_final_norm.h"
 #include "analysis/trace/trace_layout.h"
 #include "analysis/trace/trace_probe.h"
-#include "analysis/trace/window_text.h"
 #include "app/cli/commands.h"
 #include "app/plot/printable.h"
 

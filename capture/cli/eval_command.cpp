@@ -11,7 +11,6 @@
 #include "analysis/error.h"
 #include "analysis/trace/compression_words.h"
 #include "capture/cli/commands.h"
-#include "capture/cli/forecast_text.h"
 #include "capture/cli/interrupt.h"
 #include "capture/cli/progress_report.h"
 #include "capture/cli/shared_options.h"

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "capture/eval/runs_forecast.h"
 #include "capture/run/capture.h"
 
 namespace kvloupe {
@@ -45,5 +46,10 @@ class ProgressReport : public CaptureObserver {
 ///
 /// Throws UsageError for another kind.
 std::unique_ptr<ProgressReport> make_progress_report(const std::string& kind);
+
+/// Prints the forecast of `--dry-run` for an evaluation or a search: one object with "event"
+/// "forecast" for --progress json, else lines. `most`: the search may need fewer runs.
+void print_forecast(const RunsForecast& forecast, const std::filesystem::path& results, bool most,
+                    const std::string& progress);
 
 }  // namespace kvloupe

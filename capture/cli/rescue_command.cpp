@@ -12,7 +12,6 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "capture/cli/commands.h"
-#include "capture/cli/forecast_text.h"
 #include "capture/cli/interrupt.h"
 #include "capture/cli/progress_report.h"
 #include "capture/cli/shared_options.h"

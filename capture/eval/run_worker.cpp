@@ -14,7 +14,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/replay/compresses_at_once.h"
+#include "analysis/replay/compression.h"
 #include "analysis/replay/drift.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/trace_probe.h"

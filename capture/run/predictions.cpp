@@ -5,9 +5,64 @@
 #include <string>
 
 #include "analysis/error.h"
-#include "capture/run/top_logits.h"
+#include "analysis/numeric/exponentials.h"
+#include "analysis/parallel_loop.h"
+#include "capture/model/row_softmax.h"
 
 namespace kvloupe {
+
+namespace {
+
+constexpr std::size_t kPiece = 256;  // logits whose largest says whether to look at them
+
+/// The k largest of the logits, largest first, into values and indices [k]; returns log Σ exp.
+float summarise(std::span<float> logits, std::size_t k, float* values, std::int64_t* indices) {
+  std::size_t found = 0;
+  for (std::size_t first = 0; first < logits.size(); first += kPiece) {
+    const auto piece = logits.subspan(first, std::min(kPiece, logits.size() - first));
+    if (found == k && largest_of(piece) <= values[k - 1]) continue;
+    for (std::size_t i = 0; i < piece.size(); ++i) {
+      if (found == k && !(piece[i] > values[k - 1])) continue;
+      std::size_t place = found < k ? found++ : k - 1;
+      for (; place > 0 && piece[i] > values[place - 1]; --place) {
+        values[place] = values[place - 1];
+        indices[place] = indices[place - 1];
+      }
+      values[place] = piece[i];
+      indices[place] = static_cast<std::int64_t>(first + i);
+    }
+  }
+  const float largest = values[0];
+  const double sum =
+      sum_of_exponentials(logits.data(), logits.size(), largest, 1.0F, /*keep=*/false);
+  return static_cast<float>(static_cast<double>(largest) + std::log(sum));
+}
+
+}  // namespace
+
+TopLogits sorted_logits(const at::Tensor& logits, int k) {
+  // at::topk takes any of equal logits, so a stable sort: one model gives one trace.
+  const auto [values, indices] = at::sort(logits, /*stable=*/true, /*dim=*/1, /*descending=*/true);
+  return {at::logsumexp(logits, {1}, /*keepdim=*/true), values.narrow(1, 0, k).contiguous(),
+          indices.narrow(1, 0, k).contiguous()};
+}
+
+TopLogits top_logits(const at::Tensor& logits, int k) {
+  if (!logits.is_cpu()) return sorted_logits(logits, k);
+  const std::int64_t rows = logits.size(0);
+  const std::int64_t vocab = logits.size(1);
+  TopLogits result{at::empty({rows, 1}, at::kFloat), at::empty({rows, k}, at::kFloat),
+                   at::empty({rows, k}, at::kLong)};
+  auto* const normaliser = result.normaliser.data_ptr<float>();
+  auto* const values = result.values.data_ptr<float>();
+  auto* const indices = result.indices.data_ptr<std::int64_t>();
+  auto* const all = logits.data_ptr<float>();
+  parallel_loop<std::int64_t>(0, rows, [&](std::int64_t row) {
+    normaliser[row] = summarise({all + row * vocab, static_cast<std::size_t>(vocab)},
+                                static_cast<std::size_t>(k), values + row * k, indices + row * k);
+  });
+  return result;
+}
 
 namespace {
 constexpr std::int64_t kLogitTileElements = std::int64_t{1} << 23;  // logits of one tile: 32 MiB

@@ -16,7 +16,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/replay.h"
 #include "analysis/replay/replay_json.h"
-#include "analysis/trace/window_text.h"
+#include "analysis/trace/layer_kinds_text.h"
 #include "tests/naive/naive_mask.h"
 #include "tests/support/catalogue_parts.h"
 #include "tests/support/random_matrix.h"

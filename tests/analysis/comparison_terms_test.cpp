@@ -14,7 +14,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/replay/compresses_at_once.h"
+#include "analysis/replay/compression.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/sweep.h"
 #include "tests/support/made_layer.h"

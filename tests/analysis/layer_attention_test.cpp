@@ -15,7 +15,7 @@
 #include "analysis/metric/two_stage_bound.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/replay.h"
-#include "analysis/trace/window_text.h"
+#include "analysis/trace/layer_kinds_text.h"
 #include "tests/support/random_matrix.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"

@@ -10,7 +10,6 @@
 #include "analysis/error.h"
 #include "analysis/metric/quantisation.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/record/stored_entries.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/budget_entries.h"
 #include "analysis/replay/follow_json.h"

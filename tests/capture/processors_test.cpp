@@ -1,5 +1,5 @@
 // The default number of threads, on made-up trees of /sys and /proc.
-#include "capture/run/processors.h"
+#include "capture/run/compute.h"
 
 #include <gtest/gtest.h>
 

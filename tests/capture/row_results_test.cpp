@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "capture/run/top_logits.h"
+#include "capture/run/predictions.h"
 #include "capture/run/value_norms.h"
 #include "tests/support/random_matrix.h"
 

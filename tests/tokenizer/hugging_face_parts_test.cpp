@@ -13,7 +13,6 @@
 #include "analysis/error.h"
 #include "capture/tokenizer/hugging_face/bpe_model.h"
 #include "capture/tokenizer/hugging_face/decoder.h"
-#include "capture/tokenizer/hugging_face/nfc.h"
 #include "capture/tokenizer/hugging_face/normaliser.h"
 #include "capture/tokenizer/hugging_face/piece_table.h"
 #include "capture/tokenizer/hugging_face/pre_tokeniser.h"

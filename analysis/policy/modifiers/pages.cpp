@@ -1,13 +1,180 @@
 // pages: blocks of tokens stay or go together, as engines with a paged cache hold them.
 
-#include "analysis/policy/kit/pages.h"
-
 #include "analysis/error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "analysis/policy/kit/small_scores.h"
+#include "analysis/policy/kit/stages.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {
 
 namespace {
+/// The score of a page: the mean or the largest of its entries' scores.
+enum class PageRank { mean, largest };
+
+/// Keeps whole pages: floor(places / size) of them, at least one. The last page comes first, which
+/// the next token goes to; then pages with named entries or first tokens, from the front on; then
+/// those with recent entries, from the end on; then the highest scores, of equals the later page.
+class PageSelection : public Selection {
+ public:
+  explicit PageSelection(int size) : size_(size) {}
+  /// An entry that stays because of another entry of its page has that entry's fate. Protected
+  /// entries whose page finds no place leave.
+  void select(const StepView& view, int head, int count, double rows_summed,
+              HeadDecision& decision) override;
+
+ private:
+  int size_;
+};
+
+/// Rows of a cache that one page holds.
+struct Page {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+/// The pages of a cache, from the front on.
+std::vector<Page> pages_of(std::span<const std::int32_t> tokens, int size) {
+  std::vector<Page> pages;
+  for (std::size_t row = 0; row < tokens.size(); ++row) {
+    if (row == 0 || tokens[row] / size != tokens[row - 1] / size) pages.push_back({row, row});
+    pages.back().end = row + 1;
+  }
+  return pages;
+}
+
+class PageScore : public Score {
+ public:
+  PageScore(int size, PageRank rank, std::unique_ptr<Score> base)
+      : size_(size), rank_(rank), base_(std::move(base)) {}
+
+  void observe(const StepView& view, int head) override { base_->observe(view, head); }
+  void prepare(const StepView& view, int budget) override { base_->prepare(view, budget); }
+
+  std::vector<float> score(const StepView& view, int head) override {
+    std::vector<float> scores = base_->score(view, head);
+    for (const Page& page : pages_of(view.caches[static_cast<std::size_t>(head)].tokens, size_)) {
+      const auto first = scores.begin() + static_cast<std::ptrdiff_t>(page.begin);
+      const auto last = scores.begin() + static_cast<std::ptrdiff_t>(page.end);
+      std::fill(first, last,
+                rank_ == PageRank::mean ? mean(first, last) : *std::max_element(first, last));
+    }
+    return scores;
+  }
+
+  void set_protection(const Protection& protection) override { base_->set_protection(protection); }
+  Protection protection() const override { return base_->protection(); }
+  double rows_summed(const StepView& view) const override { return base_->rows_summed(view); }
+  bool keeps_small_scores() const override { return base_->keeps_small_scores(); }
+  void retain(const StepView& view, int head, const HeadDecision& decision) override {
+    base_->retain(view, head, decision);
+  }
+  bool needs_values() const override { return base_->needs_values(); }
+
+ private:
+  using At = std::vector<float>::const_iterator;
+
+  float mean(At first, At last) const {
+    const bool small = base_->keeps_small_scores();
+    double sum = 0.0;
+    for (At one = first; one != last; ++one) {
+      sum += small ? std::exp(logarithm_of_score(*one)) : static_cast<double>(*one);
+    }
+    const double mean = sum / static_cast<double>(last - first);
+    return small ? score_of_logarithm(std::log(mean)) : static_cast<float>(mean);
+  }
+
+  int size_;
+  PageRank rank_;
+  std::unique_ptr<Score> base_;
+};
+
+/// Why a page stays before its score is asked, in the order in which pages are taken.
+enum class Claim { last, front, recent, none };
+
+Claim claim_of(Fate fate) {
+  switch (fate) {
+    case Fate::held:
+    case Fate::sink:
+      return Claim::front;
+    case Fate::recent:
+    case Fate::window:
+      return Claim::recent;
+    default:
+      return Claim::none;
+  }
+}
+
+/// A page that may stay.
+struct Candidate {
+  Page page;
+  Claim claim = Claim::none;
+  Fate fate = Fate::by_score;  // of its entries that nothing protects
+  float score = 0.0F;
+};
+
+/// Whether a page is taken before another one.
+bool before(const Candidate& a, const Candidate& b) {
+  if (a.claim != b.claim) return a.claim < b.claim;
+  if (a.claim == Claim::front) return a.page.begin < b.page.begin;
+  if (a.claim == Claim::none && a.score != b.score) return a.score > b.score;
+  return a.page.begin > b.page.begin;
+}
+
+/// Every entry has its page's score; the page of token t is floor(t / size). Each head has pages of
+/// its own, unless the base gives all heads the same scores.
+std::unique_ptr<Score> make_page_score(int size, PageRank rank, std::unique_ptr<Score> base) {
+  return std::make_unique<PageScore>(size, rank, std::move(base));
+}
+
+void PageSelection::select(const StepView& view, int head, int count, double /*rows_summed*/,
+                           HeadDecision& decision) {
+  std::vector<Fate>& fates = decision.fates;
+  const auto held = static_cast<int>(fates.size()) -
+                    static_cast<int>(std::count(fates.begin(), fates.end(), Fate::evicted));
+  std::vector<Candidate> candidates;
+  for (const Page& page : pages_of(view.caches[static_cast<std::size_t>(head)].tokens, size_)) {
+    Candidate candidate{page, Claim::none, Fate::by_score, decision.scores[page.begin]};
+    for (std::size_t row = page.begin; row < page.end; ++row) {
+      if (claim_of(fates[row]) >= candidate.claim) continue;
+      candidate.claim = claim_of(fates[row]);
+      candidate.fate = fates[row];
+    }
+    candidates.push_back(candidate);
+  }
+  if (candidates.back().claim == Claim::none) candidates.back().fate = Fate::recent;
+  candidates.back().claim = Claim::last;
+  std::sort(candidates.begin(), candidates.end(), before);
+  const std::size_t places =
+      std::min(candidates.size(), static_cast<std::size_t>(std::max((count + held) / size_, 1)));
+  for (std::size_t place = 0; place < candidates.size(); ++place) {
+    const Candidate& one = candidates[place];
+    for (std::size_t row = one.page.begin; row < one.page.end; ++row) {
+      if (place >= places) {
+        fates[row] = Fate::evicted;
+      } else if (fates[row] == Fate::evicted) {
+        fates[row] = one.fate;
+      }
+    }
+  }
+  const Candidate& lowest = candidates[places - 1];
+  if (lowest.claim != Claim::none) return;  // no page stays for its score: the threshold is NaN
+  decision.threshold = lowest.score;
+  int ties = 0, entries = 0;
+  for (const Candidate& one : candidates) {
+    if (one.claim != Claim::none || one.score != lowest.score) continue;
+    ++ties;
+    entries += static_cast<int>(one.page.end - one.page.begin);
+  }
+  decision.ties = ties > 1 ? entries : 0;
+}
+
 std::string pages_refusal(const SpecPart&, const PolicySpec& spec) {
   for (const SpecPart& part : spec.parts) {
     const PolicyEntry& entry = *find_policy(part.name);

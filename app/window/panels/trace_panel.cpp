@@ -6,7 +6,6 @@
 
 #include "analysis/trace/layer_kinds_text.h"
 #include "analysis/trace/shared_weights.h"
-#include "analysis/trace/window_text.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/job/capture_job.h"

@@ -8,6 +8,10 @@
 
 namespace kvloupe {
 
+/// Unicode's normal form C (UAX #15), with utf8proc's tables. O(n log n). A stretch that changes
+/// has the whole original stretch as its origin.
+AlignedText to_nfc(const AlignedText& text);
+
 /// How a tokenizer changes a text before dividing it.
 using Normaliser = std::function<AlignedText(const AlignedText&, const Limits&)>;
 
