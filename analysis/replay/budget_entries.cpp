@@ -1,7 +1,9 @@
 #include "analysis/replay/budget_entries.h"
 
 #include <algorithm>
+#include <charconv>
 
+#include "analysis/error.h"
 #include "analysis/metric/quantisation.h"
 #include "analysis/policy/policy_catalog.h"
 
@@ -11,6 +13,36 @@ Budget parse_entries_budget(std::string_view text) {
   const Budget budget = parse_budget(text);
   if (budget.in_bytes()) budget.resolve(1);  // says that bytes are not known here
   return budget;
+}
+
+std::vector<std::string> comma_list(std::string_view text) {
+  std::vector<std::string> items;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    std::string_view item = text.substr(at, end - at);
+    item.remove_prefix(std::min(item.find_first_not_of(" \t"), item.size()));
+    items.emplace_back(item.substr(0, item.find_last_not_of(" \t") + 1));
+    at = end + 1;
+  }
+  return items;
+}
+
+std::vector<Budget> parse_budgets(std::string_view text) {
+  std::vector<Budget> budgets;
+  for (const std::string& item : comma_list(text)) budgets.push_back(parse_budget(item));
+  return budgets;
+}
+
+std::vector<int> parse_blocks(std::string_view text) {
+  std::vector<int> blocks;
+  for (const std::string& item : comma_list(text)) {
+    int block = kWholePrompt;
+    const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), block);
+    if (item != "all" && (error != std::errc() || end != item.data() + item.size() || block < 1))
+      throw UsageError("block '" + item + "': write a number of tokens, at least 1, or all");
+    blocks.push_back(block);
+  }
+  return blocks;
 }
 
 int budget_entries(const Budget& budget, const PolicySpec& policy,

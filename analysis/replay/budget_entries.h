@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +12,13 @@ namespace kvloupe {
 /// A budget that needs no trace: entries or a share of the prompt. Throws UsageError: bytes, and
 /// what parse_budget() refuses.
 Budget parse_entries_budget(std::string_view text);
+
+/// The parts of a text between commas, without the blanks around them.
+std::vector<std::string> comma_list(std::string_view text);
+/// "10%,128", and "32,128,all", where all is kWholePrompt. Throw UsageError, which names the wrong
+/// part.
+std::vector<Budget> parse_budgets(std::string_view text);
+std::vector<int> parse_blocks(std::string_view text);
 
 /// The entries per head that a budget means for a policy on a sequence of `tokens`, of which the
 /// first `prompt` are the prompt. In bytes: as many in every head as fit, over all `layers` [L]

@@ -25,42 +25,6 @@
 
 namespace kvloupe {
 
-namespace {
-/// The parts between commas.
-std::vector<std::string_view> comma_list(std::string_view text) {
-  std::vector<std::string_view> items;
-  for (std::size_t first = 0; first <= text.size();) {
-    const std::size_t end = std::min(text.find(',', first), text.size());
-    items.push_back(text.substr(first, end - first));
-    first = end + 1;
-  }
-  return items;
-}
-
-int parse_block(std::string_view text) {
-  if (text == "all") return kWholePrompt;
-  int block = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), block);
-  if (error != std::errc() || end != text.data() + text.size() || block < 1) {
-    throw UsageError("block '" + std::string(text) +
-                     "': write a number of tokens, at least 1, or all");
-  }
-  return block;
-}
-}  // namespace
-
-std::vector<Budget> parse_budgets(std::string_view text) {
-  std::vector<Budget> budgets;
-  for (const std::string_view item : comma_list(text)) budgets.push_back(parse_budget(item));
-  return budgets;
-}
-
-std::vector<int> parse_blocks(std::string_view text) {
-  std::vector<int> blocks;
-  for (const std::string_view item : comma_list(text)) blocks.push_back(parse_block(item));
-  return blocks;
-}
-
 std::vector<std::string> usual_measures(const Trace& trace) {
   const std::string queries = asked_name(asked_first(trace.tokens(), trace.run()));
   return {queries + (trace.has_output_weight() ? "_residual_change" : "_kept_attention")};

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/replay/budget_entries.h"
 #include "analysis/replay/replay.h"
 
 namespace kvloupe {
@@ -26,11 +27,6 @@ struct SweepSetting {
   Compression compression = Compression::regular;
   bool operator==(const SweepSetting&) const = default;
 };
-
-/// "10%,128" and "32,128,all", each separated by commas. Throw UsageError, which names the wrong
-/// one.
-std::vector<Budget> parse_budgets(std::string_view text);
-std::vector<int> parse_blocks(std::string_view text);
 
 /// The measures on request that are shown first everywhere: of the answer's queries, where the
 /// trace has them, else of the question's, else of later ones.

@@ -10,6 +10,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/nearest_word.h"
+#include "analysis/replay/budget_entries.h"
 #include "app/figure/figure.h"
 
 namespace kvloupe::figure {
@@ -196,31 +197,9 @@ std::vector<PolicySpec> parse_policies(std::string_view text, const PolicySpec& 
   return policies;
 }
 
-std::vector<Budget> parse_budgets(std::string_view text) {
-  std::vector<Budget> budgets;
-  for (const std::string& item : items_of(text)) budgets.push_back(parse_budget(item));
-  return budgets;
-}
-
-std::vector<int> parse_blocks(std::string_view text) {
-  std::vector<int> blocks;
-  for (const std::string& item : items_of(text)) {
-    int block = 0;
-    if (item != "all") {
-      const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), block);
-      if (error != std::errc() || end != item.data() + item.size() || block < 1) {
-        throw UsageError(fmt::format(
-            "'{}' is not a block size; write a number of tokens, at least 1, or all", item));
-      }
-    }
-    if (std::find(blocks.begin(), blocks.end(), block) == blocks.end()) blocks.push_back(block);
-  }
-  return blocks;
-}
-
 std::vector<double> parse_numbers(std::string_view text) {
   std::vector<double> numbers;
-  for (const std::string& item : items_of(text)) numbers.push_back(parse_number(item));
+  for (const std::string& item : comma_list(text)) numbers.push_back(parse_number(item));
   return numbers;
 }
 

@@ -62,11 +62,9 @@ std::vector<std::string> split_list(std::string_view text);
 void check_value(std::string_view figure, const ChoiceInfo& choice, const std::string& text);
 
 /// The meaning of a checked text. `a` and `b` replace A and B (B is left out if there is none);
-/// without repetition. Blocks: 0 is "all".
+/// without repetition.
 std::vector<PolicySpec> parse_policies(std::string_view text, const PolicySpec& a,
                                        const PolicySpec* b);
-std::vector<Budget> parse_budgets(std::string_view text);
-std::vector<int> parse_blocks(std::string_view text);
 std::vector<double> parse_numbers(std::string_view text);
 
 /// The question that a figure answers, in the order of lists; several are those of one paper.

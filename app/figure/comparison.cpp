@@ -58,7 +58,7 @@ std::vector<Budget> chosen_budgets(const FigureInput& input, std::string_view na
 std::vector<int> chosen_blocks(const FigureInput& input, std::string_view name) {
   std::vector<int> blocks;
   for (int block : parse_blocks(input.choice(name))) {
-    if (block == 0) block = input.trace->run().prompt_length;
+    if (block == kWholePrompt) block = input.trace->run().prompt_length;
     if (std::find(blocks.begin(), blocks.end(), block) == blocks.end()) blocks.push_back(block);
   }
   return blocks;

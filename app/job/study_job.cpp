@@ -30,16 +30,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The parts of a text between commas, without the spaces around them.
+/// The parts of a text between commas that are not empty.
 std::vector<std::string> parts_of(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::size_t first = text.find_first_not_of(' ', at);
-    if (first < end)
-      parts.push_back(text.substr(first, text.find_last_not_of(' ', end - 1) + 1 - first));
-    at = end + 1;
-  }
+  std::vector<std::string> parts = comma_list(text);
+  std::erase(parts, "");
   return parts;
 }
 

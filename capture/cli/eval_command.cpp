@@ -9,6 +9,7 @@
 
 #include "analysis/command_line.h"
 #include "analysis/error.h"
+#include "analysis/replay/budget_entries.h"
 #include "analysis/trace/compression_words.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
@@ -27,18 +28,6 @@ struct EvalOptions {
   std::string progress = "bar";
   bool dry_run = false;
 };
-
-std::vector<std::string> comma_list(std::string_view text) {
-  std::vector<std::string> items(1);
-  for (const char c : text) {
-    if (c == ',') {
-      items.emplace_back();
-    } else {
-      items.back() += c;
-    }
-  }
-  return items;
-}
 
 /// Numbers between two limits, separated by commas.
 template <typename Number>
@@ -88,9 +77,7 @@ int run_eval(EvalOptions options) {
   }
   if (options.compression) request.compression = *options.compression;
   request.policies = parse_policy_list(options.policies);
-  for (const std::string& text : comma_list(options.budgets)) {
-    request.budgets.push_back(parse_budget(text));
-  }
+  request.budgets = parse_budgets(options.budgets);
   request.lengths = numbers_of<int>("--lengths", options.lengths, 2, 1 << 24);
   request.depths = numbers_of<double>("--depths", options.depths, 0.0, 100.0);
   check_output(request.output, request.model,
