@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "analysis/markdown.h"
+#include "analysis/markup.h"
 #include "analysis/measure/foretold_answers.h"
 
 namespace kvloupe {

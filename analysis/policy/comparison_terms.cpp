@@ -144,23 +144,21 @@ std::string sentence(PromptCompressed prompt, Compression compression) {
   return "The prompt is not compressed.";
 }
 
-/// The entries that N counts, as the end of a sentence.
+/// The words of each value, in the order of the enum; of a budget also what N counts, as the end of
+/// a sentence.
+constexpr std::string_view kQuestionTerms[] = {"query-aware", "query-agnostic", "sees the future",
+                                               "as its file", "evicts nothing"};
+constexpr std::string_view kPromptTerms[] = {"while read", "after read", "never"};
+constexpr std::string_view kBudgetTerms[][2] = {
+    {"each head", "the entries of each key-value head"},
+    {"mean over heads", "the mean over the heads of a layer"},
+    {"mean over layers", "the mean over the layers"},
+    {"mean over heads and layers", "the mean over the heads and the layers"},
+    {"outcome of a threshold", "without effect: a threshold decides how many entries stay"},
+    {"all entries", "without effect: all entries stay"}};
+
 std::string meaning(BudgetCounts budget) {
-  switch (budget) {
-    case BudgetCounts::each_head:
-      return "the entries of each key-value head";
-    case BudgetCounts::mean_of_heads:
-      return "the mean over the heads of a layer";
-    case BudgetCounts::mean_of_layers:
-      return "the mean over the layers";
-    case BudgetCounts::mean_of_both:
-      return "the mean over the heads and the layers";
-    case BudgetCounts::outcome:
-      return "without effect: a threshold decides how many entries stay";
-    case BudgetCounts::nothing:
-      break;
-  }
-  return "without effect: all entries stay";
+  return std::string(kBudgetTerms[static_cast<std::size_t>(budget)][1]);
 }
 
 std::string specs_of(std::span<const PolicySpec> policies, const std::vector<std::size_t>& which) {
@@ -206,49 +204,13 @@ ComparisonTerms comparison_terms(const PolicySpec& policy, Compression compressi
 }
 
 std::string_view term(QuestionSeen question) {
-  switch (question) {
-    case QuestionSeen::aware:
-      return "query-aware";
-    case QuestionSeen::agnostic:
-      return "query-agnostic";
-    case QuestionSeen::future:
-      return "sees the future";
-    case QuestionSeen::of_file:
-      return "as its file";
-    case QuestionSeen::evicts_nothing:
-      break;
-  }
-  return "evicts nothing";
+  return kQuestionTerms[static_cast<std::size_t>(question)];
 }
-
 std::string_view term(PromptCompressed prompt) {
-  switch (prompt) {
-    case PromptCompressed::while_read:
-      return "while read";
-    case PromptCompressed::after_read:
-      return "after read";
-    case PromptCompressed::never:
-      break;
-  }
-  return "never";
+  return kPromptTerms[static_cast<std::size_t>(prompt)];
 }
-
 std::string_view term(BudgetCounts budget) {
-  switch (budget) {
-    case BudgetCounts::each_head:
-      return "each head";
-    case BudgetCounts::mean_of_heads:
-      return "mean over heads";
-    case BudgetCounts::mean_of_layers:
-      return "mean over layers";
-    case BudgetCounts::mean_of_both:
-      return "mean over heads and layers";
-    case BudgetCounts::outcome:
-      return "outcome of a threshold";
-    case BudgetCounts::nothing:
-      break;
-  }
-  return "all entries";
+  return kBudgetTerms[static_cast<std::size_t>(budget)][0];
 }
 
 std::string terms_line(const ComparisonTerms& terms) {

@@ -109,49 +109,18 @@ const PolicyEntry* find_policy(std::string_view name) {
 }
 
 std::string_view kind_name(PartKind kind) {
-  switch (kind) {
-    case PartKind::score:
-      return "score";
-    case PartKind::protection:
-      return "protection";
-    case PartKind::allocation:
-      return "allocation";
-    case PartKind::value_aware:
-      return "value-aware score";
-    case PartKind::grouping:
-      return "grouping";
-    case PartKind::selection:
-      return "selection";
-    case PartKind::merging:
-      return "merging";
-    case PartKind::removal:
-      return "removal";
-    case PartKind::schedule:
-      return "schedule";
-    case PartKind::storage:
-      break;
-  }
-  return "storage";
+  // In the order of the enum.
+  static constexpr std::string_view kNames[] = {
+      "score",     "protection", "allocation", "value-aware score", "grouping",
+      "selection", "merging",    "removal",    "schedule",          "storage"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 std::string_view type_name(ParameterType type) {
-  switch (type) {
-    case ParameterType::count:
-      return "count";
-    case ParameterType::flag:
-      return "flag";
-    case ParameterType::number:
-      return "number";
-    case ParameterType::share:
-      return "share";
-    case ParameterType::word:
-      return "word";
-    case ParameterType::number_or_word:
-      return "number or word";
-    case ParameterType::text:
-      break;
-  }
-  return "text";
+  // In the order of the enum.
+  static constexpr std::string_view kNames[] = {"count", "flag",           "number", "share",
+                                                "word",  "number or word", "text"};
+  return kNames[static_cast<std::size_t>(type)];
 }
 
 const ParameterInfo* PolicyEntry::parameter(std::string_view parameter_name) const {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "analysis/file_identity.h"
 #include "analysis/policy/outside_parts.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/user_files.h"
 
 namespace kvloupe {
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "analysis/markdown.h"
+#include "analysis/markup.h"
 #include "analysis/policy/comparison_terms.h"
 #include "analysis/policy/outside_parts.h"
 #include "analysis/policy/presets.h"

@@ -6,7 +6,7 @@
 
 #include "analysis/metric/quantisation.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/trace/cache_bytes.h"
+#include "analysis/trace/trace_size.h"
 
 namespace kvloupe {
 

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "analysis/error.h"
-#include "analysis/markdown.h"
+#include "analysis/markup.h"
 #include "analysis/one_line.h"
 #include "analysis/quoted.h"
 #include "analysis/study/intervals.h"

@@ -14,7 +14,7 @@
 #include <span>
 
 #include "analysis/error.h"
-#include "analysis/markdown.h"
+#include "analysis/markup.h"
 #include "analysis/metric/rank_correlation.h"
 #include "analysis/numeric/splitmix.h"
 #include "analysis/one_line.h"

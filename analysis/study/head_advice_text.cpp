@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/error.h"
-#include "analysis/markdown.h"
+#include "analysis/markup.h"
 #include "analysis/one_line.h"
 #include "analysis/quoted.h"
 #include "analysis/study/head_advice.h"

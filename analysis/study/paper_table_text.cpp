@@ -6,8 +6,7 @@
 #include <filesystem>
 
 #include "analysis/error.h"
-#include "analysis/latex_text.h"
-#include "analysis/markdown.h"
+#include "analysis/markup.h"
 #include "analysis/one_line.h"
 #include "analysis/quoted.h"
 #include "analysis/study/paper_table.h"

@@ -11,10 +11,10 @@
 #include <system_error>
 
 #include "analysis/error.h"
-#include "analysis/file_identity.h"
 #include "analysis/json_depth.h"
 #include "analysis/read_line.h"
 #include "analysis/trace/sha256.h"
+#include "analysis/user_files.h"
 
 namespace kvloupe {
 

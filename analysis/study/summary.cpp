@@ -8,7 +8,7 @@
 #include <span>
 #include <tuple>
 
-#include "analysis/markdown.h"
+#include "analysis/markup.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/one_line.h"
 #include "analysis/study/study_measures.h"

@@ -29,7 +29,7 @@
 #include "analysis/trace/shared_weights.h"
 #include "analysis/trace/trace.h"
 #include "analysis/trace/trace_size.h"
-#include "analysis/user_folder.h"
+#include "analysis/user_files.h"
 
 namespace kvloupe {
 

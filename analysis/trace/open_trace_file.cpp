@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "analysis/error.h"
-#include "analysis/file_identity.h"
+#include "analysis/user_files.h"
 
 namespace kvloupe::hdf5 {
 

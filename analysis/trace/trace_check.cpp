@@ -23,7 +23,7 @@
 #include "analysis/trace/known_traces.h"
 #include "analysis/trace/shared_weights.h"
 #include "analysis/trace/trace_walk.h"
-#include "analysis/user_folder.h"
+#include "analysis/user_files.h"
 
 namespace kvloupe {
 

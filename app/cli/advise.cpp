@@ -13,8 +13,8 @@
 #include "analysis/output_file.h"
 #include "analysis/study/first_measure.h"
 #include "analysis/study/head_advice.h"
-#include "app/cli/advice_options.h"
 #include "app/cli/commands.h"
+#include "app/cli/shared_options.h"
 #include "app/request/command_line.h"
 
 namespace kvloupe::cli::advise_verb {

@@ -3,14 +3,10 @@
 // declares `name_verb::add`, which the file of that name defines. `window` is not a word to type: a
 // verb's own action replaces it.
 
-#include <CLI/CLI.hpp>
-#include <functional>
+#include "analysis/plugin/program.h"
 
 namespace kvloupe::cli {
 
-/// A verb adds its sub-command and options to `app` and stores its work in `action`, which main
-/// runs after the command line has been parsed. The action returns the exit code.
-using Action = std::function<int()>;
 // clang-format off
 #define KVLOUPE_VERBS(VERB) \
   VERB(window) \
@@ -38,8 +34,7 @@ using Action = std::function<int()>;
 KVLOUPE_VERBS(KVLOUPE_DECLARE_VERB)
 #undef KVLOUPE_DECLARE_VERB
 
-/// The whole program: parses, runs, reports. Returns the exit code. `commit`: of the source it was
-/// built from, for --version.
+/// run_program() with these verbs.
 int run(int argc, char** argv, const char* commit = "unknown");
 
 }  // namespace kvloupe::cli

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "app/cli/commands.h"
-#include "app/cli/window_options.h"
+#include "app/cli/shared_options.h"
 #include "app/demo/demo_trace.h"
 
 namespace kvloupe::cli::demo_verb {

@@ -10,7 +10,7 @@
 #include "analysis/output_file.h"
 #include "analysis/replay/kept_sets_file.h"
 #include "app/cli/commands.h"
-#include "app/cli/replay_options.h"
+#include "app/cli/shared_options.h"
 
 namespace kvloupe::cli::export_sets_verb {
 

@@ -11,7 +11,7 @@
 #include "analysis/output_file.h"
 #include "analysis/replay/follow_json.h"
 #include "app/cli/commands.h"
-#include "app/cli/replay_options.h"
+#include "app/cli/shared_options.h"
 #include "app/plot/printable.h"
 
 namespace kvloupe::cli::follow_verb {

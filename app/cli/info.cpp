@@ -12,7 +12,6 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/output_file.h"
-#include "analysis/trace/cache_bytes.h"
 #include "analysis/trace/given_tokens.h"
 #include "analysis/trace/layer_kinds_text.h"
 #include "analysis/trace/loops.h"
@@ -21,6 +20,7 @@
 #include "analysis/trace/trace_final_norm.h"
 #include "analysis/trace/trace_layout.h"
 #include "analysis/trace/trace_probe.h"
+#include "analysis/trace/trace_size.h"
 #include "app/cli/commands.h"
 #include "app/plot/printable.h"
 

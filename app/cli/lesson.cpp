@@ -13,7 +13,7 @@
 #include "analysis/utf8.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
-#include "app/cli/window_options.h"
+#include "app/cli/shared_options.h"
 #include "app/lesson/handout.h"
 #include "app/lesson/lesson.h"
 #include "app/lesson/page_view.h"

@@ -25,7 +25,7 @@
 #include "analysis/replay/measure_replay.h"
 #include "analysis/replay/replay_json.h"
 #include "app/cli/commands.h"
-#include "app/cli/replay_options.h"
+#include "app/cli/shared_options.h"
 #include "app/plot/printable.h"
 
 namespace kvloupe::cli::replay_verb {
@@ -42,29 +42,11 @@ struct ExplainOptions {
 using Json = nlohmann::ordered_json;
 
 const char* fate_word(Fate fate) {
-  switch (fate) {
-    case Fate::evicted:
-      return "evicted";
-    case Fate::by_score:
-      return "by_score";
-    case Fate::by_second_stage:
-      return "by_second_stage";
-    case Fate::recent:
-      return "recent";
-    case Fate::sink:
-      return "sink";
-    case Fate::window:
-      return "window";
-    case Fate::merged:
-      return "merged";
-    case Fate::held:
-      return "held";
-    case Fate::dropped:
-      return "dropped";
-    case Fate::beyond_window:
-      break;
-  }
-  return "beyond_window";
+  // In the order of the enum.
+  static constexpr const char* kNames[] = {"evicted", "by_score",     "by_second_stage", "recent",
+                                           "sink",    "window",       "merged",          "held",
+                                           "dropped", "beyond_window"};
+  return kNames[static_cast<std::size_t>(fate)];
 }
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }

@@ -10,9 +10,9 @@
 
 #include "analysis/error.h"
 #include "analysis/output_file.h"
-#include "app/cli/advice_options.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
+#include "app/cli/shared_options.h"
 
 namespace kvloupe::cli::report_verb {
 

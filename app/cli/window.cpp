@@ -1,7 +1,7 @@
 #include <memory>
 
 #include "app/cli/commands.h"
-#include "app/cli/window_options.h"
+#include "app/cli/shared_options.h"
 
 namespace kvloupe::cli::window_verb {
 

@@ -18,11 +18,11 @@
 
 #include "analysis/child_process.h"
 #include "analysis/error.h"
-#include "analysis/file_word.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/trace/kept_files.h"
 #include "analysis/trace/trace.h"
+#include "analysis/user_files.h"
 #include "app/job/assets.h"
 #include "app/job/capture_job.h"
 

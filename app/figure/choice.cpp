@@ -211,25 +211,15 @@ std::span<const Topic> topics() {
 }
 
 std::string_view heading(Topic topic) {
-  switch (topic) {
-    case Topic::kept:
-      return "Kept entries";
-    case Topic::comparisons:
-      return "Comparisons";
-    case Topic::attention:
-      return "Attention and sinks";
-    case Topic::keys:
-      return "Keys (KeyDiff)";
-    case Topic::perturbation:
-      return "Output perturbation (CriticalKV)";
-    case Topic::values:
-      return "Values and output error (CAOTE)";
-    case Topic::merging:
-      return "Merging (KVMerger)";
-    case Topic::model_cache:
-      return "In the model's own cache";
-  }
-  return {};
+  static constexpr std::string_view kHeadings[] = {"Kept entries",
+                                                   "Comparisons",
+                                                   "Attention and sinks",
+                                                   "Keys (KeyDiff)",
+                                                   "Output perturbation (CriticalKV)",
+                                                   "Values and output error (CAOTE)",
+                                                   "Merging (KVMerger)",
+                                                   "In the model's own cache"};
+  return kHeadings[static_cast<std::size_t>(topic)];
 }
 
 }  // namespace kvloupe::figure

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "analysis/latex_text.h"
+#include "analysis/markup.h"
 
 namespace kvloupe::figure {
 

@@ -10,23 +10,10 @@ bool is_protection(Fate fate) {
 }
 
 const char* state_name(TokenState state) {
-  switch (state) {
-    case TokenState::ahead:
-      return "ahead";
-    case TokenState::retained:
-      return "retained";
-    case TokenState::protected_:
-      return "protected";
-    case TokenState::evicted:
-      return "evicted";
-    case TokenState::merged:
-      return "merged";
-    case TokenState::synthetic:
-      return "synthetic";
-    case TokenState::beyond_window:
-      break;
-  }
-  return "beyond_window";
+  // In the order of the enum.
+  static constexpr const char* kNames[] = {"ahead",  "retained",  "protected",    "evicted",
+                                           "merged", "synthetic", "beyond_window"};
+  return kNames[static_cast<std::size_t>(state)];
 }
 
 Colour state_colour(const Palette& colours, TokenState state) {

@@ -7,7 +7,7 @@
 
 #include "analysis/error.h"
 #include "analysis/trace/model_place.h"
-#include "app/job/capture_program.h"
+#include "app/job/assets.h"
 
 namespace kvloupe::window {
 

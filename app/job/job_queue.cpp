@@ -1,5 +1,4 @@
 #include "app/job/job_queue.h"
-#include "analysis/duration_text.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -8,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+
+#include "analysis/duration_text.h"
 
 namespace kvloupe::job {
 

@@ -22,7 +22,7 @@
 #include "analysis/trace/model_place.h"
 #include "analysis/trace/trace.h"
 #include "analysis/utf8.h"
-#include "app/job/capture_program.h"
+#include "app/job/assets.h"
 
 namespace kvloupe::job {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analysis/trace/cache_bytes.h"
+#include "analysis/trace/trace_size.h"
 #include "app/lesson/answer.h"
 #include "app/plot/printable.h"
 

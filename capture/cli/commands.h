@@ -2,14 +2,10 @@
 // The verbs of `kvloupe-capture`, one file and one line each, in the order of --help. A line
 // VERB(name) declares `name_verb::add`, which the file of that name defines.
 
-#include <CLI/CLI.hpp>
-#include <functional>
+#include "analysis/plugin/program.h"
 
 namespace kvloupe::capture_cli {
 
-/// A verb adds its sub-command and options to `app` and stores its work in `action`, which runs
-/// after the command line has been parsed. The action returns the exit code.
-using Action = std::function<int()>;
 // clang-format off
 #define KVLOUPE_CAPTURE_VERBS(VERB) \
   VERB(run) \
@@ -26,8 +22,7 @@ using Action = std::function<int()>;
 KVLOUPE_CAPTURE_VERBS(KVLOUPE_DECLARE_VERB)
 #undef KVLOUPE_DECLARE_VERB
 
-/// The whole program: parses, runs, reports. Returns the exit code. `commit`: of the source it was
-/// built from, for --version.
+/// run_program() with these verbs.
 int run(int argc, char** argv, const char* commit = "unknown");
 
 }  // namespace kvloupe::capture_cli

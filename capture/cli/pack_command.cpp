@@ -13,7 +13,7 @@
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
 #include "capture/cli/shared_options.h"
-#include "capture/run/restore_weights.h"
+#include "capture/run/model_weights.h"
 
 namespace kvloupe::capture_cli::pack_verb {
 

@@ -13,10 +13,10 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "analysis/free_space.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/unknown.h"
+#include "analysis/user_files.h"
 #include "capture/eval/haystack.h"
 #include "capture/eval/needle_template.h"
 #include "capture/eval/prompt_runs.h"

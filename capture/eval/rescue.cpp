@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "analysis/free_space.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/budget_entries.h"
 #include "analysis/trace/loops.h"
 #include "analysis/trace/model_fingerprint.h"
+#include "analysis/user_files.h"
 #include "capture/eval/answer_score.h"
 #include "capture/eval/rescue_search.h"
 #include "capture/model/load_transformer.h"

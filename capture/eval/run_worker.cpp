@@ -26,9 +26,9 @@
 #include "capture/model/load_transformer.h"
 #include "capture/run/capture.h"
 #include "capture/run/capture_input.h"
+#include "capture/run/capture_set.h"
 #include "capture/run/compute.h"
 #include "capture/run/model_description.h"
-#include "capture/run/set_prompt.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"
 
 namespace kvloupe {

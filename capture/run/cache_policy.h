@@ -1,9 +1,8 @@
 #pragma once
 
-#include <cstdint>
-
 #include <ATen/ATen.h>
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <vector>

@@ -8,6 +8,7 @@
 #include "analysis/progress.h"
 #include "analysis/trace/model_info.h"
 #include "capture/model/block_attention.h"
+#include "capture/model/model_choice.h"
 #include "capture/model/transformer.h"
 
 namespace kvloupe {
@@ -30,5 +31,11 @@ WeightsPlace weights_place(const ModelInfo& model, const std::string& fingerprin
 /// half_output_weight. Throws FileError; Cancelled through progress.
 void keep_weights(const Transformer& model, const ModelInfo& info, const std::string& fingerprint,
                   const WeightsPlace& place, Storage storage, bool half, const Progress& progress);
+
+/// Writes the weights that a trace takes from the cache folder, if they are not there. Throws
+/// FileError where the model is not the one that made the trace; does nothing for a trace that
+/// holds its weights.
+void restore_weights(const std::filesystem::path& trace, const ModelChoice& model,
+                     Progress& progress);
 
 }  // namespace kvloupe

@@ -1,4 +1,4 @@
-#include "analysis/policy/kit/main_direction.h"
+#include "analysis/policy/kit/query_moments.h"
 
 #include <gtest/gtest.h>
 

@@ -12,11 +12,11 @@
 #include <random>
 
 #include "analysis/error.h"
-#include "analysis/policy/kit/distance_decay.h"
+#include "analysis/policy/kit/future_rotation.h"
 #include "analysis/policy/kit/head_table_file.h"
 #include "analysis/policy/kit/layer_preference.h"
+#include "analysis/policy/kit/probe_attention.h"
 #include "analysis/policy/kit/sequence_tables.h"
-#include "analysis/policy/kit/window_attention.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/replay.h"
 #include "tests/naive/compare_replay.h"

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/free_space.h"
 #include "analysis/trace/trace_layout.h"
+#include "analysis/user_files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe {

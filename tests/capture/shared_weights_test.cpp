@@ -12,7 +12,7 @@
 #include "analysis/error.h"
 #include "analysis/trace/kept_files.h"
 #include "analysis/trace/model_fingerprint.h"
-#include "capture/run/restore_weights.h"
+#include "capture/run/model_weights.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/temporary_folder.h"

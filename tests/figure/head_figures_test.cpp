@@ -13,7 +13,7 @@
 #include <sstream>
 
 #include "analysis/error.h"
-#include "analysis/latex_text.h"
+#include "analysis/markup.h"
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/plot/ticks.h"

@@ -1,11 +1,18 @@
 #pragma once
 
+#include <Eigen/Core>
 #include <functional>
 #include <span>
 
 #include "analysis/policy/kit/probe_tables.h"
+#include "analysis/policy/kit/sequence_tables.h"
 
 namespace kvloupe {
+
+/// Softmax rows of the last `window` queries (or all) before `end` with the full cache, causal and
+/// within the layer's own window: [W,end], row = query, oldest first.
+Eigen::MatrixXd window_attention(const Trace& trace, int layer, int query_head, int window,
+                                 int end);
 
 /// Which entries of the context take part in a softmax row of the probe: the first `sinks` tokens,
 /// then [first, end).

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "analysis/error.h"
-#include "analysis/file_identity.h"
 #include "analysis/policy/kit/whole_pass.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/user_files.h"
 
 namespace kvloupe {
 

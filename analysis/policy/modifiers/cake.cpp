@@ -4,7 +4,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/layer_preference.h"
-#include "analysis/policy/kit/window_attention.h"
+#include "analysis/policy/kit/probe_attention.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "analysis/policy/kit/layer_preference.h"
+#include "analysis/policy/kit/probe_attention.h"
 #include "analysis/policy/kit/smoothing.h"
-#include "analysis/policy/kit/window_attention.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

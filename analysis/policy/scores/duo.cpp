@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "analysis/policy/kit/distance_decay.h"
+#include "analysis/policy/kit/future_rotation.h"
 #include "analysis/policy/kit/head_table_file.h"
 #include "analysis/policy/policies.h"
 

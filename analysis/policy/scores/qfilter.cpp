@@ -1,6 +1,5 @@
 // qfilter: keys that lie where queries point.
 
-#include "analysis/policy/kit/main_direction.h"
 #include "analysis/policy/kit/query_moments.h"
 #include "analysis/policy/policies.h"
 

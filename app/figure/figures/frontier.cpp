@@ -14,7 +14,7 @@
 #include "analysis/replay/ask.h"
 #include "analysis/replay/budget_entries.h"
 #include "analysis/replay/held_bytes.h"
-#include "analysis/trace/cache_bytes.h"
+#include "analysis/trace/trace_size.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/panel_figure.h"

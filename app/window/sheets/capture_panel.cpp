@@ -8,12 +8,12 @@
 #include <chrono>
 
 #include "analysis/error.h"
-#include "analysis/file_word.h"
 #include "analysis/one_line.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/model_place.h"
+#include "analysis/user_files.h"
 #include "app/window/sheets/sheet_form.h"
 #include "app/window/state/demo_job.h"
 #include "app/window/state/panel_context.h"

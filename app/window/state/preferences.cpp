@@ -10,7 +10,7 @@
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "analysis/plugin/load_plugin.h"
-#include "analysis/user_folder.h"
+#include "analysis/user_files.h"
 #include "app/session/state.h"
 
 namespace kvloupe::window {

@@ -6,7 +6,7 @@
 
 #include "analysis/error.h"
 #include "analysis/output_file.h"
-#include "analysis/user_folder.h"
+#include "analysis/user_files.h"
 
 namespace kvloupe::window {
 

@@ -1,10 +1,17 @@
-#include "analysis/latex_text.h"
+#include "analysis/markup.h"
 
 #include <array>
 #include <tuple>
 #include <utility>
 
 namespace kvloupe {
+
+std::string table_cell(std::string text) {
+  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) {
+    text.replace(at, 1, "\\|");
+  }
+  return text;
+}
 
 std::string latex_text(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 35> kSpelled = {
