@@ -1,4 +1,4 @@
-#include "app/cli/replay_options.h"
+#include "app/cli/shared_options.h"
 
 #include <charconv>
 #include <cstdio>
