@@ -12,6 +12,7 @@
 #include "analysis/error.h"
 #include "analysis/study/intervals.h"
 #include "analysis/unknown.h"
+#include "tests/support/error_of.h"
 
 namespace kvloupe {
 namespace {
@@ -210,12 +211,8 @@ TEST(Advice, LossesWithoutALimitNeedOne) {
 TEST(Advice, WhatCannotBeIsOneLine) {
   const MadeStudy ten("answer_found", 1, 10, [](int, int, int) { return 1.0; });
   const auto said = [&](const AdviceRequest& request) {
-    try {
-      require_enough_prompts(advise(ten.table, request), request);
-    } catch (const UsageError& error) {
-      return std::string(error.what());
-    }
-    return std::string("nothing");
+    return test::error_of<UsageError>(
+        [&] { require_enough_prompts(advise(ten.table, request), request); }, "nothing");
   };
   EXPECT_THAT(said(answers_found(0.05)), AllOf(HasSubstr("10 prompts"), HasSubstr("at least 59")));
   EXPECT_THAT(said(answers_found(0.0)), HasSubstr("between 0 and 1"));

@@ -7,6 +7,7 @@
 #include "analysis/error.h"
 #include "analysis/policy/kit/pyramid_budget.h"
 #include "analysis/policy/policy_catalog.h"
+#include "tests/support/error_of.h"
 
 namespace kvloupe {
 namespace {
@@ -84,12 +85,8 @@ TEST(AdaKv, SafeguardsAreReadAsDecimals) {
 }
 
 TEST(AdaKv, RefusesOneSetForTheLayerAndDoubtsScoresOfTheirOwnScale) {
-  try {
-    parse_policy("tova(layer)+adakv");
-    FAIL();
-  } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("'adakv' at column 13: tova(layer) keeps one set"));
-  }
+  EXPECT_THAT(test::error_of<UsageError>([&] { parse_policy("tova(layer)+adakv"); }),
+              HasSubstr("'adakv' at column 13: tova(layer) keeps one set"));
   ModelInfo model;
   model.num_heads = model.num_kv_heads = 2;
   const auto notes = [&](const char* spec) { return policy_notes(parse_policy(spec), model, 100); };

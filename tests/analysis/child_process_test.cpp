@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "analysis/error.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe {
@@ -159,12 +160,9 @@ TEST(ChildProcess, SignalsAndThreadsOfTheParentAreLeftAlone) {
 
 TEST(ChildProcess, AMissingProgramIsNamed) {
   Progress progress;
-  try {
-    run_child({"/no/such/program"}, progress, [](const std::string&) {});
-    FAIL() << "started";
-  } catch (const WorkError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("/no/such/program"));
-  }
+  EXPECT_THAT(test::error_of<WorkError>(
+                  [&] { run_child({"/no/such/program"}, progress, [](const std::string&) {}); }),
+              testing::HasSubstr("/no/such/program"));
   EXPECT_EQ(find_program("no-such-program-anywhere"), "");
   EXPECT_NE(find_program("sh"), "");
 }

@@ -6,6 +6,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/policy.h"
+#include "tests/support/error_of.h"
 
 namespace kvloupe {
 namespace {
@@ -135,14 +136,11 @@ TEST(Pages, OfOneSetAreTheSameInAllHeads) {
 
 /// The line with which a spec is refused; empty where it is not.
 std::string problem(const std::string& spec, int budget = 64) {
-  try {
+  return test::error_of<UsageError>([&] {
     const PolicySpec policy = parse_policy(spec);
     check_combination(policy);
     check_limits(policy, ModelInfo{}, budget);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "";
+  });
 }
 
 TEST(SetsOfAnEngine, RefuseWhatTheyCannotHold) {

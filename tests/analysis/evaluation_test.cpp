@@ -11,6 +11,7 @@
 
 #include "analysis/error.h"
 #include "analysis/evaluation/rescue_results.h"
+#include "tests/support/error_of.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/temporary_folder.h"
 #include "version.h"
@@ -226,12 +227,7 @@ TEST_F(EvaluationTest, ARescueOfFewRunsHasNumbersOfWhatWasRun) {
 
   const auto wrong = [&](const nlohmann::json& shape) {
     json["shape"] = shape;
-    try {
-      read();
-    } catch (const std::runtime_error& error) {
-      return std::string(error.what());
-    }
-    return std::string("read");
+    return test::error_of<std::runtime_error>([&] { read(); }, "read");
   };
   EXPECT_THAT(wrong({{"layers", 2}, {"heads", 2}}), HasSubstr("in order"));
   EXPECT_THAT(wrong({{"layers", 3}, {"heads", 1}}), HasSubstr("in order"));

@@ -8,6 +8,7 @@
 #include "analysis/error.h"
 #include "analysis/policy/kit/formula.h"
 #include "analysis/replay/replay.h"
+#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -128,12 +129,7 @@ TEST(Formula, AnyTextIsReadOrRefusedInsideItsLength) {
 
 TEST(Expr, ASpecNamesTheColumnOfTheFormulasError) {
   const auto refusal = [](const std::string& spec) -> std::string {
-    try {
-      parse_policy(spec);
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return test::error_of<UsageError>([&] { parse_policy(spec); }, "accepted");
   };
   EXPECT_THAT(refusal("expr(\"attn_last + kay_norm\")"),
               HasSubstr("'kay_norm' at column 19: is not a variable; the nearest is 'key_norm'"));
@@ -195,21 +191,12 @@ TEST_F(ExprReplay, PoliciesWrittenAsFormulasAreThosePolicies) {
 }
 
 TEST_F(ExprReplay, NotANumberIsReportedWithTheToken) {
-  try {
-    run("expr(\"sqrt(9 - position)\")");
-    FAIL();
-  } catch (const WorkError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("expr: the formula is not a finite number at layer"));
-    EXPECT_THAT(error.what(), HasSubstr("token 10, step "));
-    EXPECT_THAT(error.what(), HasSubstr("; change the formula"));
-  }
-  try {
-    run("expr(\"zscore(1 / (position - 3))\")");
-    FAIL();
-  } catch (const WorkError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("zscore at column 1 of the formula"));
-    EXPECT_THAT(error.what(), HasSubstr("token 3, step"));
-  }
+  EXPECT_THAT(test::error_of<WorkError>([&] { run("expr(\"sqrt(9 - position)\")"); }),
+              testing::AllOf(HasSubstr("expr: the formula is not a finite number at layer"),
+                             HasSubstr("token 10, step "), HasSubstr("; change the formula")));
+  EXPECT_THAT(
+      test::error_of<WorkError>([&] { run("expr(\"zscore(1 / (position - 3))\")"); }),
+      testing::AllOf(HasSubstr("zscore at column 1 of the formula"), HasSubstr("token 3, step")));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "analysis/error.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/trace/trace.h"
+#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -190,12 +191,8 @@ TEST(Foretell, PromptsWithoutBothAreLeftOutAndNothingToCompareIsOneLine) {
     }
   }
   EXPECT_EQ(foretell(made.table, "answer_found").at(0).prompts, 2);
-  try {
-    foretell(made.table, "needle_found");
-    FAIL();
-  } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("answer_found"));
-  }
+  EXPECT_THAT(test::error_of<UsageError>([&] { foretell(made.table, "needle_found"); }),
+              HasSubstr("answer_found"));
   for (StudyResults::Item& item : made.table.items) {
     if (item.task == kReplayTask) item.trace = "another.h5";
   }

@@ -18,6 +18,7 @@
 #include "analysis/policy/kit/head_table_file.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/study/database.h"
+#include "tests/support/error_of.h"
 #include "tests/support/synthetic_study.h"
 #include "tests/support/temporary_folder.h"
 
@@ -154,12 +155,7 @@ class HeadAdviceOfStudy : public testing::Test {
     return advise_heads(read_study_table(path_), request);
   }
   std::string refusal(const HeadRequest& request) const {
-    try {
-      advise(request);
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "";
+    return test::error_of<UsageError>([&] { advise(request); });
   }
   static HeadRequest request() {
     HeadRequest request;
@@ -272,12 +268,9 @@ TEST_F(HeadAdviceOfStudy, EveryFormatHoldsTheSameTable) {
   EXPECT_EQ(all.at("sharings").at(1).at("name"), "this table");
 
   model.num_layers = 4;  // a table for other shapes
-  try {
-    read_head_table(file("u.npy", head_table_npy(advice)), model);
-    ADD_FAILURE();
-  } catch (const FileError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("of 3 layers and 2 heads, but the model has 4 layers"));
-  }
+  EXPECT_THAT(test::error_of<FileError>(
+                  [&] { read_head_table(file("u.npy", head_table_npy(advice)), model); }),
+              HasSubstr("of 3 layers and 2 heads, but the model has 4 layers"));
 }
 
 TEST_F(HeadAdviceOfStudy, WhatCannotBeIsSaidInOneLine) {
@@ -310,12 +303,8 @@ TEST_F(HeadAdviceOfStudy, WhatCannotBeIsSaidInOneLine) {
   require_one_model(path_);
   Database(path_, Database::Access::write)
       .run(R"(INSERT INTO prompts (stored) VALUES ('{"fingerprint":"v1:b"}'))");
-  try {
-    require_one_model(path_);
-    ADD_FAILURE();
-  } catch (const FileError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("has prompts of 2 models"));
-  }
+  EXPECT_THAT(test::error_of<FileError>([&] { require_one_model(path_); }),
+              HasSubstr("has prompts of 2 models"));
   Database(path_, Database::Access::write)
       .run("DELETE FROM head_values WHERE layer = 2 AND item < 9");
   EXPECT_THAT(refusal(request()), HasSubstr("t0.h5 has 4 heads with values and t1.h5 has 6"));

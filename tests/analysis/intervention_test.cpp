@@ -11,6 +11,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/replay.h"
 #include "tests/naive/compare_replay.h"
+#include "tests/support/error_of.h"
 #include "tests/support/made_layer.h"
 #include "tests/support/record_values.h"
 #include "tests/support/synthetic_trace.h"
@@ -36,12 +37,7 @@ class Intervention : public testing::Test {
     return replay(*trace_, request, progress_);
   }
   std::string problem(const std::string& spec, int budget = kBudget) {
-    try {
-      run(spec, budget);
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "";
+    return test::error_of<UsageError>([&] { run(spec, budget); });
   }
   static bool keeps(const Replay& replay, int layer, int head, int token) {
     return replay.find(layer, head)->evicted_at[static_cast<std::size_t>(token)] < 0;
@@ -207,12 +203,7 @@ TEST_F(Intervention, WhatIsNotThereIsSaidInOneLine) {
 
 TEST_F(Intervention, TextsThatCannotBeReadNameTheColumn) {
   const auto refused = [](const std::string& text) -> std::string {
-    try {
-      parse_policy(text);
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "";
+    return test::error_of<UsageError>([&] { parse_policy(text); });
   };
   EXPECT_THAT(refused("h2o+keep(\"a\")"), HasSubstr("column 11"));
   EXPECT_THAT(refused("h2o+keep(\"5-3\")"), HasSubstr("backwards"));

@@ -20,6 +20,7 @@
 #include "analysis/trace/trace_writer.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/naive/naive_asked.h"
+#include "tests/support/error_of.h"
 #include "tests/support/kinds_trace.h"
 #include "tests/support/made_layer.h"
 #include "tests/support/synthetic_trace.h"
@@ -97,12 +98,7 @@ TEST_F(LayerKinds, EachLayerHasItsOwnShape) {
 
 TEST_F(LayerKinds, ALayerWithoutACacheIsRefusedByName) {
   const auto message = [&](const auto& work) -> std::string {
-    try {
-      work();
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "";
+    return test::error_of<UsageError>(work);
   };
   EXPECT_NE(message([&] { trace_->key(0, 0); }).find("layer 0"), std::string::npos);
   EXPECT_NE(message([&] { trace_->query(0, 0); }).find("Mamba-2"), std::string::npos);
@@ -300,12 +296,7 @@ std::string refusal(const std::filesystem::path& from, const std::filesystem::pa
   H5Aclose(id);
   H5Sclose(space);
   H5Fclose(file);
-  try {
-    const Trace trace(copy);
-  } catch (const FileError& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of<FileError>([&] { const Trace trace(copy); });
 }
 
 TEST_F(LayerKinds, WhatDoesNotFitIsRefusedWithLayerAndAttribute) {

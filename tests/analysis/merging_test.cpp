@@ -10,6 +10,7 @@
 #include "analysis/policy/kit/merging_sets.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/replay_json.h"
+#include "tests/support/error_of.h"
 #include "tests/support/given_attention.h"
 #include "tests/support/made_layer.h"
 #include "tests/support/record_values.h"
@@ -610,12 +611,7 @@ TEST(Merging, TheThresholdInForceStandsInTheJson) {
 TEST(Merging, WhatMakesNoSenseIsRefused) {
   const Made made;
   const auto problem = [&](const std::string& spec) -> std::string {
-    try {
-      made.run(spec, 10);
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return test::error_of<UsageError>([&] { made.run(spec, 10); }, "accepted");
   };
   EXPECT_THAT(problem("full+kvmerger"), HasSubstr("remove the modifiers"));
   EXPECT_THAT(problem("external(\"x\")+cam"), HasSubstr("remove the modifiers"));

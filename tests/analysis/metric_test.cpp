@@ -19,6 +19,7 @@
 #include "analysis/metric/sink.h"
 #include "analysis/numeric/exponentials.h"
 #include "tests/naive/decompositions.h"
+#include "tests/support/error_of.h"
 #include "tests/support/random_matrix.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -408,12 +409,8 @@ TEST(UndoRope, KnowsYarn) {
 TEST(UndoRope, RefusesWhatItCannotUndoByName) {
   ModelInfo model{.head_dim = 8, .rope_scaling = R"({"rope_type": "longrope", "factor": 8})"};
   const Matrix keys = random_matrix(3, 8, 17);
-  try {
-    undo_rope(view(keys), model);
-    FAIL();
-  } catch (const WorkError& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("longrope"));
-  }
+  EXPECT_THAT(test::error_of<WorkError>([&] { undo_rope(view(keys), model); }),
+              ::testing::HasSubstr("longrope"));
   model.rope_scaling = "null";
   model.rope_theta = 0.0;
   EXPECT_THROW(undo_rope(view(keys), model), WorkError);

@@ -11,6 +11,7 @@
 #include "analysis/replay/layer_replay.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/naive/removal_error.h"
+#include "tests/support/error_of.h"
 #include "tests/support/made_layer.h"
 #include "tests/support/synthetic_trace.h"
 
@@ -154,12 +155,8 @@ TEST(Oracle, ARunningModelHasNoFuture) {
   step.block = {0, 2};
   step.caches.push_back({tokens, view(two), view(two), {}});
   step.queries.push_back(view(two));
-  try {
-    policy->step(step);
-    FAIL();
-  } catch (const WorkError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("only a replay knows"));
-  }
+  EXPECT_THAT(test::error_of<WorkError>([&] { policy->step(step); }),
+              HasSubstr("only a replay knows"));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "analysis/study/intervals.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/summary.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe {
@@ -367,12 +368,7 @@ TEST_F(PaperTables, CriticalKvsTableComparesWithinAGroup) {
 TEST_F(PaperTables, WhatIsAskedForAndIsNotThereIsSaid) {
   const auto path = write("a.sqlite", "m", {"h2o"}, {"10%"}, found, alike);
   const auto said = [](const std::function<void()>& work) -> std::string {
-    try {
-      work();
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "";
+    return test::error_of<UsageError>(work);
   };
   const PaperTable& table = require_paper_table("keydiff-8");
   EXPECT_THAT(said([] { require_paper_table("keydif-8"); }),

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "analysis/error.h"
+#include "tests/support/error_of.h"
 
 namespace kvloupe {
 namespace {
@@ -44,17 +45,15 @@ TEST(ParallelLoop, WhatABodyThrowsArrivesAfterTheOthersAreDone) {
   for (int round = 0; round < 20; ++round) {
     std::vector<int> values(100, 0);
     std::atomic<int> running = 0;
-    try {
-      parallel_loop(0, 100, [&](int i) {
-        ++running;
-        values[static_cast<std::size_t>(i)] = i;
-        --running;
-        if (i == 50) throw std::runtime_error("fifty");
-      });
-      ADD_FAILURE() << "nothing was thrown";
-    } catch (const std::runtime_error& error) {
-      EXPECT_STREQ(error.what(), "fifty");
-    }
+    EXPECT_EQ(test::error_of<std::runtime_error>([&] {
+                parallel_loop(0, 100, [&](int i) {
+                  ++running;
+                  values[static_cast<std::size_t>(i)] = i;
+                  --running;
+                  if (i == 50) throw std::runtime_error("fifty");
+                });
+              }),
+              "fifty");
     EXPECT_EQ(running, 0);
     EXPECT_EQ(values[50], 50);
   }

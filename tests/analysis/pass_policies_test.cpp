@@ -15,6 +15,7 @@
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/replay.h"
 #include "tests/naive/compare_replay.h"
+#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -247,14 +248,7 @@ INSTANTIATE_TEST_SUITE_P(All, PassPolicies,
                                          PassSetting{"CapAndSink", 0, 20.0, true}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-std::string said_by(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "";
-}
+std::string said_by(const std::function<void()>& work) { return test::error_of<UsageError>(work); }
 
 TEST(PassPoliciesRefuse, WhatIsNotThere) {
   const test::TemporaryFolder folder;

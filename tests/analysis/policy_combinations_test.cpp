@@ -12,6 +12,7 @@
 #include "analysis/replay/layer_replay.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/support/catalogue_parts.h"
+#include "tests/support/error_of.h"
 #include "tests/support/made_layer.h"
 #include "tests/support/record_values.h"
 #include "tests/support/resting_states.h"
@@ -75,12 +76,7 @@ std::vector<std::string> modifier_sets() {
 
 /// The reason for which a spec is refused; empty where it is not.
 std::string refusal(const std::string& text) {
-  try {
-    check_combination(parse_policy(text));
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of<UsageError>([&] { check_combination(parse_policy(text)); });
 }
 
 class Combinations {

@@ -8,6 +8,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/policy.h"
+#include "tests/support/error_of.h"
 #include "tests/support/given_attention.h"
 
 namespace kvloupe {
@@ -395,23 +396,18 @@ TEST(Budget, OneTokenAndBudgetOne) {
 TEST(Scores, ASumThatOverflowsIsReportedWithLayerHeadAndToken) {
   // Finite keys whose inner product with their mean is beyond float32.
   Bench bench("keydiff(rawmean,dot)", 1);
-  try {
-    bench.step({matrix({{1, 0}, {3e38F, 0}})});
-    FAIL();
-  } catch (const WorkError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("keydiff: the score of layer 0, head 0, token 1"));
-  }
+  EXPECT_THAT(test::error_of<WorkError>([&] {
+                bench.step({matrix({{1, 0}, {3e38F, 0}})});
+              }),
+              HasSubstr("keydiff: the score of layer 0, head 0, token 1"));
 }
 
 TEST(States, NotANumberIsReportedWithLayerHeadAndToken) {
   Bench bench("keynorm", 1);
-  try {
-    bench.step({matrix({{1, 0}, {std::numeric_limits<float>::infinity(), 0}})});
-    FAIL();
-  } catch (const WorkError& error) {
-    EXPECT_THAT(error.what(),
-                HasSubstr("keynorm: the key of head 0 of layer 0, token 1 at step 0 has a number"));
-  }
+  EXPECT_THAT(test::error_of<WorkError>([&] {
+                bench.step({matrix({{1, 0}, {std::numeric_limits<float>::infinity(), 0}})});
+              }),
+              HasSubstr("keynorm: the key of head 0 of layer 0, token 1 at step 0 has a number"));
 }
 
 TEST(States, AttentionThatIsNoNumberIsNeverSortedSilently) {

@@ -16,6 +16,7 @@
 #include "analysis/replay/replay.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/naive/naive_probe.h"
+#include "tests/support/error_of.h"
 #include "tests/support/probe_trace.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -302,12 +303,7 @@ TEST_P(ProbePolicies, ContextOnlyEvictsOnceAndNothingOfTheQuestion) {
 class ProbeRefusals : public testing::Test {
  protected:
   static std::string refusal(const std::function<void()>& work) {
-    try {
-      work();
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "";
+    return test::error_of<UsageError>(work);
   }
 };
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analysis/error.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe {
@@ -33,12 +34,7 @@ class PromptSetTest : public testing::Test {
     return read_prompt_line({"x", write("one.jsonl", json + "\n"), 0});
   }
   static std::string failure(const std::function<void()>& work) {
-    try {
-      work();
-    } catch (const FileError& error) {
-      return error.what();
-    }
-    return "";
+    return test::error_of<FileError>(work);
   }
   static std::vector<std::string> names(const std::vector<PromptPlace>& places) {
     std::vector<std::string> result;

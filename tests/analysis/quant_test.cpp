@@ -19,6 +19,7 @@
 #include "analysis/replay/replay.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/support/catalogue_parts.h"
+#include "tests/support/error_of.h"
 #include "tests/support/made_layer.h"
 #include "tests/support/record_values.h"
 #include "tests/support/synthetic_trace.h"
@@ -30,12 +31,7 @@ namespace {
 using testing::HasSubstr;
 
 std::string problem_of_quant(const std::string& text) {
-  try {
-    check_combination(parse_policy(text));
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of<UsageError>([&] { check_combination(parse_policy(text)); });
 }
 
 TEST(Quantisation, AGroupByHand) {
@@ -358,12 +354,8 @@ TEST_F(QuantisedTrace, ABudgetInBytesHoldsMoreEntriesInFewerBits) {
 
 TEST_F(QuantisedTrace, BadBudgetsAreRefusedInOneLine) {
   const auto problem = [&](const std::string& budget) -> std::string {
-    try {
-      budget_entries(parse_budget(budget), *trace_, parse_policy("h2o"));
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "";
+    return test::error_of<UsageError>(
+        [&] { budget_entries(parse_budget(budget), *trace_, parse_policy("h2o")); });
   };
   EXPECT_THAT(problem("255B"), HasSubstr("less than the 256B that one entry takes"));
   EXPECT_THAT(problem("0.1%bytes"), HasSubstr("one entry"));

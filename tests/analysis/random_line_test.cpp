@@ -13,6 +13,7 @@
 #include "analysis/replay/replay.h"
 #include "analysis/study/study.h"
 #include "tests/support/catalogue_parts.h"
+#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -142,12 +143,9 @@ TEST(RandomLine, AStudyAsksForThem) {
   EXPECT_THAT(policies(R"(, "random_lines": true)"),
               ElementsAre("h2o+sinks", "rkv+every", "random+sinks", "random+recent(8)+every"));
   EXPECT_THAT(policies(R"(, "random_lines": false)"), ElementsAre("h2o+sinks", "rkv+every"));
-  try {
-    policies(R"(, "random_lines": "yes")");
-    FAIL() << "a text is neither true nor false";
-  } catch (const std::exception& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("random_lines: write true or false"));
-  }
+  EXPECT_THAT(test::error_of<std::exception>([&] { policies(R"(, "random_lines": "yes")"); }),
+              testing::HasSubstr("random_lines: write true or false"))
+      << "a text is neither true nor false";
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "analysis/replay/kept_sets_file.h"
 #include "analysis/replay/replay_json.h"
 #include "tests/support/catalogue_parts.h"
+#include "tests/support/error_of.h"
 #include "tests/support/record_values.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/synthetic_trace.h"
@@ -470,12 +471,7 @@ TEST_F(ReplayTest, WhatIsWrongWithTensorsOfSetsIsNamed) {
   const std::string spec = "external(\"" + path("bad.safetensors") + "\")";
   const auto problem = [&](const std::string& bytes) -> std::string {
     write("bad.safetensors", bytes);
-    try {
-      run(spec, 5, 32);
-    } catch (const FileError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return test::error_of<FileError>([&] { run(spec, 5, 32); }, "accepted");
   };
   const std::string good =
       sets_of(run("h2o+shared", 30, 32), "sets.safetensors", KeptSteps::prompt_end);
@@ -534,12 +530,7 @@ TEST_F(ReplayTest, WhatExternalCannotUseIsNamed) {
   const auto problem = [&](const std::string& name) -> std::string {
     ReplayRequest request{
         .policy = parse_policy("external(\"" + path(name) + "\")"), .budget = 5, .layers = {0}};
-    try {
-      run(request);
-    } catch (const FileError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return test::error_of<FileError>([&] { run(request); }, "accepted");
   };
   EXPECT_THAT(problem("none.json"), HasSubstr("none.json: cannot be opened"));
   for (const std::string version : {"2", "\"2\"", "1.5"}) {

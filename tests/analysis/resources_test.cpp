@@ -16,6 +16,7 @@
 #include "analysis/study/prompt_set.h"
 #include "analysis/study/study.h"
 #include "analysis/study/study_plan.h"
+#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -27,12 +28,7 @@ namespace fs = std::filesystem;
 
 template <typename Work>
 std::string problem_of(const Work& work) {
-  try {
-    work();
-  } catch (const FileError& error) {
-    return error.what();
-  }
-  return "nothing";
+  return test::error_of<FileError>(work, "nothing");
 }
 
 TEST(ReadLine, ReadsAsGetlineDoes) {

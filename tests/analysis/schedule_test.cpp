@@ -14,6 +14,7 @@
 #include "analysis/trace/structural_tokens.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/support/catalogue_parts.h"
+#include "tests/support/error_of.h"
 #include "tests/support/made_layer.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -279,14 +280,11 @@ TEST(Boundaries, StructuralTokensByTheirText) {
 }
 
 std::string refused(const std::string& text, const RunShape& run = {24, 15, 8}) {
-  try {
+  return test::error_of<UsageError>([&] {
     const PolicySpec policy = parse_policy(text);
     check_combination(policy);
     check_run(policy, run);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "";
+  });
 }
 
 TEST(Schedule, RefusesWhatHasNoMeaning) {
@@ -321,12 +319,7 @@ TEST(Schedule, ACadenceWithoutGeneratedTokensIsRefusedBeforeTheReplay) {
     const Trace trace(folder / file);
     ReplayRequest request{.policy = parse_policy(spec), .budget = 8, .compression = compression};
     Progress progress;
-    try {
-      replay(trace, request, progress);
-    } catch (const UsageError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return test::error_of<UsageError>([&] { replay(trace, request, progress); });
   };
   EXPECT_THAT(failure("prompt.h5", "h2o+every(4)", Compression::regular),
               HasSubstr("--generate N"));

@@ -11,6 +11,7 @@
 #include "analysis/policy/kit/small_scores.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace.h"
+#include "tests/support/error_of.h"
 #include "tests/support/given_attention.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -163,12 +164,10 @@ TEST(Expected, TakesItsStatisticsFromAnotherTrace) {
   test::write_synthetic_trace(other, options);
   EXPECT_NE(kept("expected(covariance=0,statistics=\"" + other + "\")"), own);
   // A model with other heads: refused when the file is first read.
-  try {
-    scores_of("expected(statistics=\"" + file + "\")", {kOnes2, kOnes2, {kOnes2}, {}});
-    FAIL() << "statistics of another model were taken";
-  } catch (const FileError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("other heads or layers"));
-  }
+  EXPECT_THAT(test::error_of<FileError>([&] {
+                scores_of("expected(statistics=\"" + file + "\")", {kOnes2, kOnes2, {kOnes2}, {}});
+              }),
+              testing::HasSubstr("other heads or layers"));
 }
 
 TEST(Expected, CappedLogitsAreRefused) {

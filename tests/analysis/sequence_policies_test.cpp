@@ -20,6 +20,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/replay.h"
 #include "tests/naive/compare_replay.h"
+#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -342,23 +343,17 @@ TEST_F(SequencePolicies, StatisticsOfAnotherModelAreRefused) {
   test::SyntheticTraceOptions options = options_;
   options.layers = 2;
   test::write_synthetic_trace(folder_ / "two.h5", options);
-  try {
-    run("h2o+cake(statistics=\"" + (folder_ / "two.h5").string() + "\")", 20);
-    FAIL() << "was accepted";
-  } catch (const FileError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("two.h5"));
-    EXPECT_THAT(error.what(), HasSubstr("statistics are those of one model"));
-  }
+  EXPECT_THAT(test::error_of<FileError>([&] {
+                run("h2o+cake(statistics=\"" + (folder_ / "two.h5").string() + "\")", 20);
+              }),
+              testing::AllOf(HasSubstr("two.h5"), HasSubstr("statistics are those of one model")));
 }
 
 TEST_F(SequencePolicies, ARunningModelNeedsTheNameOfATrace) {
   for (const std::string spec : {"h2o+cake", "h2o+lava", "h2o+zigzag", "duo"}) {
-    try {
-      check_closed_loop(parse_policy(spec));
-      FAIL() << spec << " was accepted";
-    } catch (const UsageError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("statistics=\"trace.h5\")"));
-    }
+    EXPECT_THAT(test::error_of<UsageError>([&] { check_closed_loop(parse_policy(spec)); }),
+                HasSubstr("statistics=\"trace.h5\")"))
+        << spec << " was accepted";
   }
   EXPECT_NO_THROW(check_closed_loop(parse_policy("h2o+cake(statistics=\"x.h5\")")));
   EXPECT_NO_THROW(check_closed_loop(parse_policy("duo(table=\"x.csv\")")));
@@ -635,12 +630,7 @@ class HeadTableFile : public testing::Test {
     return read_head_table(path_, model_);
   }
   std::string error(const std::string& content) {
-    try {
-      read(content);
-    } catch (const FileError& error) {
-      return error.what();
-    }
-    return "";
+    return test::error_of<FileError>([&] { read(content); });
   }
   static std::string numpy(const std::string& header, const std::vector<double>& numbers) {
     std::string text = std::string("\x93NUMPY\x01", 7) + '\0';

@@ -9,6 +9,7 @@
 #include "analysis/policy/kit/nearest_word.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/presets.h"
+#include "tests/support/error_of.h"
 
 namespace kvloupe {
 namespace {
@@ -16,12 +17,7 @@ namespace {
 using testing::HasSubstr;
 
 std::string refusal(const std::string& text) {
-  try {
-    parse_policy(text);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::error_of<UsageError>([&] { parse_policy(text); }, "accepted");
 }
 
 TEST(Spec, FillsInDefaultsInCatalogueOrder) {
@@ -144,12 +140,8 @@ TEST(Spec, AListIsSplitAtCommasOutsideParenthesesAndQuotes) {
   EXPECT_EQ(list[0].text(), "snapkv(8,pool=max)");
   EXPECT_EQ(list[1].score().word("file"), "a,b+c(");
   EXPECT_EQ(list[2].text(), "h2o+sinks(2)");
-  try {
-    parse_policy_list("h2o,keydif");
-    FAIL();
-  } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("'keydif' at column 5"));
-  }
+  EXPECT_THAT(test::error_of<UsageError>([&] { parse_policy_list("h2o,keydif"); }),
+              HasSubstr("'keydif' at column 5"));
 }
 
 /// Any value the catalogue allows.

@@ -24,6 +24,7 @@
 #include "analysis/study/run_study.h"
 #include "analysis/study/study_csv.h"
 #include "analysis/study/study_results.h"
+#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -39,12 +40,7 @@ std::string content(const std::filesystem::path& path) {
 
 template <typename Error>
 std::string failure_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of<Error>(work);
 }
 
 class StudyFaults : public testing::Test {

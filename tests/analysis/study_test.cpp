@@ -29,6 +29,7 @@
 #include "analysis/study/study_work.h"
 #include "analysis/study/summary.h"
 #include "analysis/unknown.h"
+#include "tests/support/error_of.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -40,12 +41,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string failure_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const FileError& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of<FileError>(work);
 }
 
 class StudyTest : public testing::Test {

@@ -11,6 +11,7 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "tests/support/error_of.h"
 #include "tests/support/record_values.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -175,12 +176,7 @@ TEST_F(SweepTest, AHalfReplayIsComputedAgain) {
 TEST_F(SweepTest, OtherFilesAreNotOverwritten) {
   const auto problem = [&](const std::string& text) -> std::string {
     std::ofstream(path("other.csv")) << text;
-    try {
-      SweepTable::load(path("other.csv"));
-    } catch (const FileError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return test::error_of<FileError>([&] { SweepTable::load(path("other.csv")); }, "accepted");
   };
   EXPECT_EQ(SweepTable::load(path("none.csv")).rows().size(), 0U);
   EXPECT_THAT(problem("a,b\n1,2\n"), HasSubstr("is not a sweep"));
@@ -209,12 +205,9 @@ TEST_F(SweepTest, TheSmallestBudgetUnderALimitIsFoundPerHead) {
   // More of this is better: a limit is its least value.
   for (const SmallestBudget& one : smallest_budgets(table, *trace_, "retained_mass", 1.0))
     EXPECT_EQ(one.budget, 104);
-  try {
-    smallest_budgets(table, *trace_, "perturbation", 1.0);
-    FAIL();
-  } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("nearest is 'perturbation_l1'"));
-  }
+  EXPECT_THAT(
+      test::error_of<UsageError>([&] { smallest_budgets(table, *trace_, "perturbation", 1.0); }),
+      HasSubstr("nearest is 'perturbation_l1'"));
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include "analysis/trace/known_traces.h"
 #include "analysis/trace/trace.h"
 #include "analysis/trace/trace_walk.h"
+#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -547,12 +548,7 @@ TEST_F(PackedTrace, ADamagedChunkInTheMiddleIsRefusedWhenItIsRead) {
     const Trace trace(path);  // opens at once: neither the first nor the last number is in it
     set_trace_checks({}, {});
     EXPECT_NO_THROW(trace.key(0, 1));
-    try {
-      trace.key(0, 0);
-    } catch (const FileError& error) {
-      return std::string(error.what());
-    }
-    return std::string("read");
+    return test::error_of<FileError>([&] { trace.key(0, 0); }, "read");
   };
   const auto gzip = [](hid_t properties) { H5Pset_deflate(properties, 6); };
   const auto checksum = [](hid_t properties) { H5Pset_fletcher32(properties); };

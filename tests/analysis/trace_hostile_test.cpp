@@ -17,6 +17,7 @@
 #include "analysis/trace/trace_final_norm.h"
 #include "analysis/trace/trace_probe.h"
 #include "analysis/trace/trace_writer.h"
+#include "tests/support/error_of.h"
 #include "tests/support/probe_trace.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -267,13 +268,8 @@ TEST_F(HostileTrace, RowsOfTheOutputHeadThatDisagree) {
   const Trace trace(path);
   const TraceFinalNorm norm(trace);
   EXPECT_EQ(norm.head_row(good[0]).sum(), 24.0);
-  try {
-    norm.head_row(good[1]);
-    FAIL();
-  } catch (const FileError& error) {
-    EXPECT_THAT(error.what(),
-                HasSubstr("/model/lm_head_rows: row 1 has a number that is not finite"));
-  }
+  EXPECT_THAT(test::error_of<FileError>([&] { norm.head_row(good[1]); }),
+              HasSubstr("/model/lm_head_rows: row 1 has a number that is not finite"));
 }
 
 TEST_F(HostileTrace, HugeClaimsAreRefusedBeforeAnyAllocation) {
@@ -360,12 +356,8 @@ TEST_F(HostileTrace, EvictionsOutsideTheTrace) {
       e.write("/layers/0/evicted_at", H5T_NATIVE_INT, steps.data());
     });
     EXPECT_EQ(text, "opened");
-    try {
-      Trace(folder_ / "t.h5").evicted_at(0, static_cast<int>(token / 24));
-    } catch (const FileError& error) {
-      return std::string(error.what());
-    }
-    return std::string("read");
+    return test::error_of<FileError>(
+        [&] { Trace(folder_ / "t.h5").evicted_at(0, static_cast<int>(token / 24)); }, "read");
   };
   EXPECT_EQ(left_at(3, 0), "read");
   EXPECT_EQ(left_at(24 + 22, 3), "read");  // steps: the prompt, then 4 tokens
@@ -411,15 +403,13 @@ TEST_F(HostileTrace, MergesThatAreNone) {
                 e.write(path, right, &line);
               }),
               "opened");
-    try {
-      const std::vector<MergedEntry> merges = Trace(folder_ / "t.h5").merges(0);
-      EXPECT_EQ(
-          merges,
-          (std::vector<MergedEntry>{{line.head, line.step, line.into, line.from, line.weight}}));
-    } catch (const FileError& error) {
-      return std::string(error.what());
-    }
-    return std::string("read");
+    return test::error_of<FileError>(
+        [&] {
+          const std::vector<MergedEntry> merges = Trace(folder_ / "t.h5").merges(0);
+          EXPECT_EQ(merges, (std::vector<MergedEntry>{
+                                {line.head, line.step, line.into, line.from, line.weight}}));
+        },
+        "read");
   };
   EXPECT_EQ(read({1, 4, 23, 22, 0.5F}), "read");
   for (const Line& wrong :
@@ -471,12 +461,8 @@ TEST_F(HostileTrace, StatesThatAreNotNumbersAreNamedWhenRead) {
             "opened");
   const Trace trace(folder_ / "t.h5");
   EXPECT_NO_THROW(trace.key(1, 0));
-  try {
-    trace.key(1, 1);
-    FAIL() << "infinity accepted";
-  } catch (const WorkError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("key of layer 1, head 1, token 5"));
-  }
+  EXPECT_THAT(test::error_of<WorkError>([&] { trace.key(1, 1); }),
+              HasSubstr("key of layer 1, head 1, token 5"));
 }
 
 TEST_F(HostileTrace, ChangesOfTheResidualStreamThatDisagree) {
@@ -498,12 +484,8 @@ TEST_F(HostileTrace, ChangesOfTheResidualStreamThatDisagree) {
             "opened");
   const Trace trace(folder_ / "t.h5");
   EXPECT_FALSE(trace.has_residual_change()) << "layer 0 has none";
-  try {
-    trace.residual_change(1);
-    FAIL() << "a number that is none accepted";
-  } catch (const WorkError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("residual_change of layer 1, token 7 is not a finite"));
-  }
+  EXPECT_THAT(test::error_of<WorkError>([&] { trace.residual_change(1); }),
+              HasSubstr("residual_change of layer 1, token 7 is not a finite"));
 }
 
 class HostileProbe : public HostileTrace {
@@ -596,12 +578,7 @@ TEST_F(HostileProbe, StatesThatAreNotNumbersAreNamedWhenRead) {
   const TraceProbe probe(trace);
   EXPECT_NO_THROW(probe.key(1, 0));
   const auto error = [](const std::function<void()>& work) {
-    try {
-      work();
-    } catch (const WorkError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return test::error_of<WorkError>(work);
   };
   EXPECT_THAT(error([&] { probe.key(1, 1); }),
               HasSubstr("probe_key of layer 1, head 1, token 7 is not a finite number"));

@@ -15,6 +15,7 @@
 #include "analysis/error.h"
 #include "analysis/trace/trace_probe.h"
 #include "analysis/trace/trace_writer.h"
+#include "tests/support/error_of.h"
 #include "tests/support/probe_trace.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/synthetic_trace.h"
@@ -350,12 +351,9 @@ TEST(TraceWriter, NotANumberIsNamedByLayerHeadAndToken) {
   {
     TraceWriter writer(folder / "t.h5", small.model, small.run);
     small.key[1 * 4 * 16 + 2 * 16 + 3] = std::nanf("");
-    try {
-      writer.write_states(0, 0, 4, small.query, small.key, small.key);
-      FAIL() << "NaN accepted";
-    } catch (const WorkError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("layer 0, key of head 1, token 2"));
-    }
+    EXPECT_THAT(test::error_of<WorkError>(
+                    [&] { writer.write_states(0, 0, 4, small.query, small.key, small.key); }),
+                HasSubstr("layer 0, key of head 1, token 2"));
   }
   EXPECT_EQ(files_in(folder.path()), 0U);
 }
@@ -387,12 +385,8 @@ TEST(TraceWriter, UnusableTargetsAreNamed) {
   const TemporaryFolder folder;
   const SmallRun small;
   const auto message = [&](const std::filesystem::path& target) -> std::string {
-    try {
-      TraceWriter writer(target, small.model, small.run);
-    } catch (const FileError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return test::error_of<FileError>([&] { TraceWriter writer(target, small.model, small.run); },
+                                     "accepted");
   };
   EXPECT_THAT(message(folder / "missing" / "t.h5"), HasSubstr("No such file or directory"));
   EXPECT_THAT(message(folder.path()), HasSubstr("is a folder"));

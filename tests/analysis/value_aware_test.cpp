@@ -11,6 +11,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
+#include "tests/support/error_of.h"
 
 namespace kvloupe {
 namespace {
@@ -205,12 +206,7 @@ TEST(Critical, TiesGoToTheLaterToken) {
 
 TEST(ValueAware, CombinationsThatMakeNoSenseAreRefusedWithTheReason) {
   const auto refusal = [](const std::string& spec) -> std::string {
-    try {
-      parse_policy(spec);
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return test::error_of<UsageError>([&] { parse_policy(spec); }, "accepted");
   };
   EXPECT_THAT(refusal("tova(layer)+critical"), HasSubstr("'critical' at column 13: tova(layer)"));
   EXPECT_THAT(refusal("tova(layer)+caote"), HasSubstr("'caote' at column 13"));
@@ -238,12 +234,9 @@ TEST(ValueAware, WithoutOutputWeightsCriticalSaysSo) {
   context.layer = 3;
   context.model.num_kv_heads = context.model.num_heads = 1;
   context.budget = 5;
-  try {
-    make_layer_policy(parse_policy("tova+critical"), context);
-    FAIL();
-  } catch (const WorkError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("critical needs the output weights of layer 3"));
-  }
+  EXPECT_THAT(
+      test::error_of<WorkError>([&] { make_layer_policy(parse_policy("tova+critical"), context); }),
+      HasSubstr("critical needs the output weights of layer 3"));
   EXPECT_TRUE(make_layer_policy(parse_policy("tova+caote"), context)->needs_values());
 }
 

@@ -22,6 +22,7 @@
 #include "analysis/replay/replay.h"
 #include "analysis/replay/replay_json.h"
 #include "tests/support/catalogue_parts.h"
+#include "tests/support/error_of.h"
 #include "tests/support/record_values.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -188,12 +189,8 @@ TEST_F(WindowTest, ExternalReadsBackWhatAReplayWrote) {
   // Sets of a model without a window hold what has left by then.
   const std::string path = (folder_ / "all.json").string();
   std::ofstream(path) << json(run(trace(0), "full", 6));
-  try {
-    run(trace(23), "external(\"" + path + "\")", 6);
-    FAIL() << "accepted";
-  } catch (const FileError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("has left the model's sliding window"));
-  }
+  EXPECT_THAT(test::error_of<FileError>([&] { run(trace(23), "external(\"" + path + "\")", 6); }),
+              HasSubstr("has left the model's sliding window"));
 }
 
 TEST_F(WindowTest, ExplanationsTellWhatLeftUnseen) {
@@ -280,12 +277,8 @@ TEST_F(WindowTest, DriftRefusesWhatIsOfAnotherWindowOrUndefined) {
   EXPECT_GT(drift.layers.front().output, 0.0);
   EXPECT_TRUE(is_drift_pair(trace(20), closed));
   EXPECT_FALSE(is_drift_pair(trace(23), closed));
-  try {
-    measure_drift(trace(0), closed, progress);
-    FAIL() << "compared";
-  } catch (const FileError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("sees a window of 20 tokens"));
-  }
+  EXPECT_THAT(test::error_of<FileError>([&] { measure_drift(trace(0), closed, progress); }),
+              HasSubstr("sees a window of 20 tokens"));
 }
 
 /// The window of a trace, written over the file's own.

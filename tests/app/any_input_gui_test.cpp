@@ -4,8 +4,6 @@
 // model among the files.
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
-#include <imgui.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -13,24 +11,17 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
-#define GLFW_INCLUDE_NONE
-#include <GLFW/glfw3.h>
-
 #include "app/figure/figures/figure_catalog.h"
 #include "app/session/view_catalog.h"
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
+#include "tests/app/window_test.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_study.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
 namespace {
@@ -42,21 +33,21 @@ int from_environment(const char* name, int otherwise) {
   return text != nullptr ? std::atoi(text) : otherwise;
 }
 
-class AnyInput : public testing::TestWithParam<int> {
+class AnyInput : public WindowTest, public testing::WithParamInterface<int> {
  protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+  void prepare() override {
     random_.seed(
         static_cast<unsigned>(GetParam() + 1000 * from_environment("KVLOUPE_ANY_INPUT_SEED", 0)));
     window::Workspace::Host host;
     host.demo.cache = folder_ / "cache";
-    driver_ = std::make_unique<WindowDriver>(1280, 800, host);
+    start(1280, 800, host);
     write_files();
     home_ = std::filesystem::current_path();
     std::filesystem::create_directories(folder_ / "home");
     std::filesystem::current_path(folder_ / "home");  // files are saved here
   }
   void TearDown() override {
+    WindowTest::TearDown();
     if (!home_.empty()) std::filesystem::current_path(home_);
   }
 
@@ -82,7 +73,6 @@ class AnyInput : public testing::TestWithParam<int> {
     w().save_session(file("session.json"));
   }
   std::string file(const char* name) const { return (folder_ / name).string(); }
-  window::Workspace& w() { return driver_->workspace; }
 
   int below(int count) { return static_cast<int>(random_() % static_cast<unsigned>(count)); }
   float across(float low, float high) {
@@ -238,9 +228,7 @@ class AnyInput : public testing::TestWithParam<int> {
     w().state.policy_b_on = below(2) == 0;
   }
 
-  TemporaryFolder folder_;
   std::filesystem::path home_;
-  std::unique_ptr<WindowDriver> driver_;
   std::mt19937 random_;
   std::string said_;
 };

@@ -1,21 +1,12 @@
 // The borders of panels and tiles: dragged, restored, kept, and within what the views need.
 
-#include <gtest/gtest.h>
-#include <imgui.h>
 #include <imgui_internal.h>
 
 #include <cmath>
 #include <filesystem>
-#include <memory>
 #include <string>
 
-#define GLFW_INCLUDE_NONE
-#include <GLFW/glfw3.h>
-
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/app/window_test.h"
 
 namespace kvloupe::test {
 namespace {
@@ -24,31 +15,24 @@ using window::Panels;
 
 constexpr Panels kAllPanels{true, true, true};
 
-class Borders : public testing::Test {
+class Borders : public WindowTest {
  protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+  void prepare() override {
     SyntheticTraceOptions options{.layers = 3, .clusters = 4};
     write_synthetic_trace(folder_ / "small.h5", options);
     open(1600, 1000);
   }
   void open(int width, int height, double scale = 1.0, int tiles = 1) {
-    driver_.reset();
     window::Workspace::Host host;
     host.preferences = folder_ / "preferences.json";
-    driver_ = std::make_unique<WindowDriver>(width, height, host);
+    start(width, height, host);
     driver().settle();
     state() = window::default_state();
     state().scale = scale;
     state().tile_count = tiles;
     for (auto& tile : state().tiles) tile = {.view = "similarity"};
-    w().open((folder_ / "small.h5").string());
-    driver().settle();
-    ASSERT_NE(w().results.trace(), nullptr) << w().notice;
+    open_and_settle(folder_ / "small.h5");
   }
-  WindowDriver& driver() { return *driver_; }
-  window::Workspace& w() { return driver_->workspace; }
-  window::WorkspaceState& state() { return driver_->workspace.state; }
   static ImRect area(const char* name) {
     const ImGuiWindow* found = ImGui::FindWindowByName(name);
     return found != nullptr && found->WasActive ? found->Rect() : ImRect();
@@ -90,9 +74,6 @@ class Borders : public testing::Test {
       EXPECT_GE(tile.scene()->height * static_cast<double>(tile.scale()), 195 * unit);
     }
   }
-
-  TemporaryFolder folder_;
-  std::unique_ptr<WindowDriver> driver_;
 };
 
 TEST_F(Borders, FollowThePointerAndArePutBackByADoubleClick) {

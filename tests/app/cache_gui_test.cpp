@@ -1,21 +1,13 @@
 // The sheet of the cache folder, by mouse and keys.
 
 #include <gmock/gmock.h>
-#include <imgui.h>
 
 #include <cstdlib>
 #include <filesystem>
-#include <memory>
 #include <string>
 
-#define GLFW_INCLUDE_NONE
-#include <GLFW/glfw3.h>
-
 #include "analysis/trace/kept_files.h"
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/app/window_test.h"
 
 namespace kvloupe::test {
 namespace {
@@ -23,10 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class CacheSheetTest : public testing::Test {
+class CacheSheetTest : public WindowTest {
  protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+  void prepare() override {
     const char* config = std::getenv("XDG_CONFIG_HOME");
     before_ = config ? config : "";
     setenv("XDG_CONFIG_HOME", (folder_ / "config").c_str(), 1);
@@ -35,7 +26,7 @@ class CacheSheetTest : public testing::Test {
     write_synthetic_trace(other(), {.predictions = false});
     window::Workspace::Host host;
     host.demo.cache = cache();
-    driver_ = std::make_unique<WindowDriver>(1280, 800, host);
+    start(1280, 800, host);
     w().open(open().string());
     driver_->settle();
     driver_->key(GLFW_KEY_K, true, true);
@@ -43,17 +34,15 @@ class CacheSheetTest : public testing::Test {
     ASSERT_TRUE(sheet().is_open());
   }
   void TearDown() override {
+    WindowTest::TearDown();
     before_.empty() ? unsetenv("XDG_CONFIG_HOME") : setenv("XDG_CONFIG_HOME", before_.c_str(), 1);
   }
-  window::Workspace& w() { return driver_->workspace; }
   window::CacheSheet& sheet() { return w().sheets.cache; }
   fs::path cache() const { return folder_ / "cache"; }
   fs::path open() const { return cache() / "demo-needle-0123abcd.h5"; }
   fs::path other() const { return cache() / "cases/results-3-full-0123456789abcdef.h5"; }
 
-  TemporaryFolder folder_;
   std::string before_;
-  std::unique_ptr<WindowDriver> driver_;
 };
 
 TEST_F(CacheSheetTest, ListsFilesWithTheirModelAndRemovesOne) {

@@ -3,26 +3,18 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <imgui.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
-
-#define GLFW_INCLUDE_NONE
-#include <GLFW/glfw3.h>
 
 #include "analysis/child_process.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/replay/follow_json.h"
 #include "app/window/state/demo_job.h"
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/app/window_test.h"
 
 namespace kvloupe::test {
 namespace {
@@ -30,10 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class Cause : public testing::Test {
+class Cause : public WindowTest {
  protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+  void prepare() override {
     const std::string program = find_program("kvloupe-capture");
     if (program.empty()) GTEST_SKIP() << "kvloupe-capture is not built";
     results_ = folder_ / "needle.json";
@@ -48,11 +39,10 @@ class Cause : public testing::Test {
     ASSERT_EQ(made.exit_code, 0) << made.last_error;
     window::Workspace::Host host;
     host.demo.cache = folder_ / "cache";
-    driver_ = std::make_unique<WindowDriver>(1280, 800, host);
+    start(1280, 800, host);
     driver_->workspace.open(results_.string());
     driver_->settle();
   }
-  window::Workspace& w() { return driver_->workspace; }
 
   /// Clicks the cell of the needle grid whose first run this is.
   void click_cell(int run) {
@@ -69,9 +59,7 @@ class Cause : public testing::Test {
     FAIL() << "no cell of run " << run;
   }
 
-  TemporaryFolder folder_;
   fs::path results_;
-  std::unique_ptr<WindowDriver> driver_;
 };
 
 TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {

@@ -2,28 +2,20 @@
 // cache, without a word being typed.
 
 #include <gmock/gmock.h>
-#include <imgui.h>
 #include <imgui_internal.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <memory>
 #include <thread>
-
-#define GLFW_INCLUDE_NONE
-#include <GLFW/glfw3.h>
 
 #include "analysis/child_process.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "app/window/panels/panels.h"
 #include "app/window/state/demo_job.h"
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
+#include "tests/app/window_test.h"
 #include "tests/support/model_attribute.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
 namespace {
@@ -31,13 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class ClosedLoopSheet : public testing::Test {
+class ClosedLoopSheet : public WindowTest {
  protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
-    driver_ = std::make_unique<WindowDriver>();
-  }
-  window::Workspace& w() { return driver_->workspace; }
   window::CapturePanel& sheet() { return driver_->workspace.sheets.capture_panel; }
   const window::CaptureOptions& options() { return sheet().options; }
 
@@ -57,11 +44,6 @@ class ClosedLoopSheet : public testing::Test {
       until([&] { return !sheet().looking(); }, "the model is still looked for");
     }
   }
-  void open(const fs::path& trace) {
-    w().open(trace.string());
-    driver_->settle();
-    ASSERT_NE(w().results.trace(), nullptr) << w().notice;
-  }
   /// A trace that a folder with a model of its own made, as far as its fingerprint says.
   fs::path trace_of(const fs::path& model) {
     Progress progress;
@@ -76,9 +58,6 @@ class ClosedLoopSheet : public testing::Test {
     std::ofstream(model / "model.safetensors") << weights;
     return model;
   }
-
-  TemporaryFolder folder_;
-  std::unique_ptr<WindowDriver> driver_;
 };
 
 TEST_F(ClosedLoopSheet, RunsTheDemoModelAgainWithoutTyping) {
@@ -93,7 +72,7 @@ TEST_F(ClosedLoopSheet, RunsTheDemoModelAgainWithoutTyping) {
                                "--block", "4", "--output", trace.string()},
                               progress, [](const std::string&) {});
   ASSERT_EQ(made.exit_code, 0) << made.last_error;
-  open(trace);
+  open_and_settle(trace);
   const auto ids = w().results.trace()->tokens().ids;
   w().state.policy_a = parse_policy("h2o");
   w().state.budget = parse_budget("6");
@@ -127,7 +106,7 @@ TEST_F(ClosedLoopSheet, RunsTheDemoModelAgainWithoutTyping) {
 TEST_F(ClosedLoopSheet, FindsAModelThatMadeATraceBefore) {
   const fs::path mine = make_model("mine", "mine");
   const fs::path other = make_model("other", "other");
-  open(trace_of(mine));
+  open_and_settle(trace_of(mine));
   w().models.add(stored_model_fingerprint(w().results.trace()->path()), mine);
   w().models.add("v1:" + std::string(64, '0'), other);
   driver_->key(GLFW_KEY_R, true);
@@ -139,7 +118,7 @@ TEST_F(ClosedLoopSheet, FindsAModelThatMadeATraceBefore) {
 TEST_F(ClosedLoopSheet, SaysBeforeTheRunThatAFolderHoldsAnotherModel) {
   const fs::path mine = make_model("mine", "mine");
   const fs::path other = make_model("other", "other");
-  open(trace_of(mine));
+  open_and_settle(trace_of(mine));
   driver_->key(GLFW_KEY_R, true);
   until_looked();
   EXPECT_EQ(options().model, "") << "nothing known here made it";
@@ -156,7 +135,7 @@ TEST_F(ClosedLoopSheet, SaysBeforeTheRunThatAFolderHoldsAnotherModel) {
 TEST_F(ClosedLoopSheet, ATraceThatNamesNoModelLeavesTheFolderOfTheLastCapture) {
   const fs::path other = make_model("other", "other");
   write_synthetic_trace(folder_ / "old.h5", {});
-  open(folder_ / "old.h5");
+  open_and_settle(folder_ / "old.h5");
   sheet().options.model = other.string();
   driver_->key(GLFW_KEY_R, true);
   until_looked();
@@ -168,7 +147,7 @@ TEST_F(ClosedLoopSheet, ButtonsStayWhileTheSheetFindsOutWhatARunTakes) {
   const std::string program = find_program("kvloupe-capture");
   if (program.empty()) GTEST_SKIP() << "kvloupe-capture is not built";
   write_synthetic_trace(folder_ / "old.h5", {.text = false});  // tokens of no known tokenizer
-  open(folder_ / "old.h5");
+  open_and_settle(folder_ / "old.h5");
   for (const double scale : {1.0, 1.5, 2.0, 3.0}) {
     SCOPED_TRACE(scale);
     w().state.scale = scale;
@@ -199,7 +178,7 @@ TEST_F(ClosedLoopSheet, AClosedLoopTraceIsShownWithItsPolicy) {
   write_synthetic_closed_loop(folder_ / "closed.h5", {}, "h2o", 40);
   window::WorkspaceState other = w().state;
   w().state.block = 16;  // another than the run's
-  open(folder_ / "closed.h5");
+  open_and_settle(folder_ / "closed.h5");
   const auto prompt = w().results.trace()->run().prompt_length;
   EXPECT_EQ(w().state.policy_a.text(), "h2o");
   EXPECT_EQ(w().state.budget.resolve(prompt), 40);

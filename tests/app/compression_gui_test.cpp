@@ -1,27 +1,18 @@
 // The choice between evicting to the end and up to the question, on traces that cannot have both.
 
-#include <gtest/gtest.h>
-
-#include <memory>
-
 #include "analysis/trace/trace.h"
 #include "app/session/view_catalog.h"
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/app/window_test.h"
 
 namespace kvloupe::test {
 namespace {
 
-class WindowCompression : public testing::Test {
+class WindowCompression : public WindowTest {
  protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
-    driver_ = std::make_unique<WindowDriver>();
+  void prepare() override {
+    start();
     state() = window::default_state();
   }
-  window::WorkspaceState& state() { return driver_->workspace.state; }
   /// The trace, opened with evictions that are to stop at the question.
   void open(const std::filesystem::path& trace) {
     driver_->workspace.open(trace.string());
@@ -31,8 +22,6 @@ class WindowCompression : public testing::Test {
     EXPECT_EQ(driver_->workspace.notice, "");
     EXPECT_EQ(driver_->workspace.tiles[0].error(), "");
   }
-  TemporaryFolder folder_;
-  std::unique_ptr<WindowDriver> driver_;
 };
 
 TEST_F(WindowCompression, StopsAtTheQuestionWhereThereIsAContext) {

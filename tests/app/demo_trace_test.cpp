@@ -15,6 +15,7 @@
 #include "analysis/replay/drift.h"
 #include "analysis/trace/trace.h"
 #include "tests/app/fake_demo.h"
+#include "tests/support/error_of.h"
 
 namespace kvloupe::demo {
 namespace {
@@ -34,12 +35,7 @@ class DemoTrace : public testing::Test {
   /// The message if making it fails.
   template <class Error>
   std::string problem(const DemoRun& run = {}) {
-    try {
-      make(run);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "nothing is wrong";
+    return test::error_of<Error>([&] { make(run); }, "nothing is wrong");
   }
   test::FakeDemo demo_;
 };
@@ -196,13 +192,9 @@ TEST_F(DemoTrace, AFolderThatCannotBeMadeIsNamed) {
   for (const fs::path& cache : {demo_.path("file"), demo_.path("file") / "kvloupe"}) {
     places.cache = cache;
     Progress progress;
-    try {
-      demo_trace({}, progress, places);
-      ADD_FAILURE() << cache;
-    } catch (const FileError& error) {
-      EXPECT_THAT(error.what(), StartsWith(cache.string()));
-      EXPECT_THAT(error.what(), HasSubstr("XDG_CACHE_HOME"));
-    }
+    EXPECT_THAT(test::error_of<FileError>([&] { demo_trace({}, progress, places); }),
+                testing::AllOf(StartsWith(cache.string()), HasSubstr("XDG_CACHE_HOME")))
+        << cache;
   }
   EXPECT_THAT(demo_.runs(), SizeIs(0));
 }

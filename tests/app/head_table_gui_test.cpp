@@ -1,44 +1,30 @@
 // The table of heads, by mouse and keys.
 
-#include <gtest/gtest.h>
-#include <imgui.h>
-
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
-#define GLFW_INCLUDE_NONE
-#include <GLFW/glfw3.h>
-
 #include "app/figure/figures/overview_measures.h"
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
+#include "tests/app/window_test.h"
 #include "tests/figure/csv_rows.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
 namespace {
 
-class HeadTableTest : public testing::Test {
+class HeadTableTest : public WindowTest {
  protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
-    driver_ = std::make_unique<WindowDriver>();
+  void prepare() override {
+    start();
     const auto trace = folder_.path() / "small.h5";
     write_synthetic_trace(trace, {.layers = 5, .clusters = 4});
-    w().open(trace.string());
-    driver_->settle();
-    ASSERT_NE(w().results.trace(), nullptr) << w().notice;
+    open_and_settle(trace);
     driver_->key(GLFW_KEY_T, true);
     driver_->settle();
     ASSERT_TRUE(table().is_open());
     ASSERT_EQ(table().rows().size(), 10U);
   }
-  window::Workspace& w() { return driver_->workspace; }
   window::HeadTable& table() { return w().sheets.head_table; }
   std::vector<float> column(std::size_t at) {
     std::vector<float> values;
@@ -50,9 +36,6 @@ class HeadTableTest : public testing::Test {
     driver_->click(place.x, place.y);
     driver_->frames(2);
   }
-
-  TemporaryFolder folder_;
-  std::unique_ptr<WindowDriver> driver_;
 };
 
 TEST_F(HeadTableTest, HasTheNumbersOfTheGrid) {

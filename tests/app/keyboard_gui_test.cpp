@@ -1,24 +1,16 @@
 // The window without a mouse: the arrows reach every control that the pointer finds.
 
 #include <gmock/gmock.h>
-#include <imgui.h>
 #include <imgui_internal.h>
 
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 
-#define GLFW_INCLUDE_NONE
-#include <GLFW/glfw3.h>
-
 #include "tests/app/fake_demo.h"
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/app/window_test.h"
 
 namespace kvloupe::test {
 namespace {
@@ -41,14 +33,12 @@ when: budget < 0.1
 ```
 )";
 
-class Keyboard : public testing::Test {
+class Keyboard : public WindowTest {
  protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+  void prepare() override {
     std::filesystem::create_directories(demo_.places().assets / "lessons");
     std::ofstream(demo_.places().assets / "lessons" / "01-cache.md") << kLesson;
-    driver_ =
-        std::make_unique<WindowDriver>(1280, 800, window::Workspace::Host{.demo = demo_.places()});
+    start(1280, 800, window::Workspace::Host{.demo = demo_.places()});
     driver().settle();
   }
   void open_trace() {
@@ -60,7 +50,6 @@ class Keyboard : public testing::Test {
     driver().settle();
     ASSERT_EQ(driver().workspace.notice, "");
   }
-  WindowDriver& driver() { return *driver_; }
   static ImGuiContext& context() { return *ImGui::GetCurrentContext(); }
 
   ImGuiID after(int key) {
@@ -137,8 +126,6 @@ class Keyboard : public testing::Test {
   }
 
   FakeDemo demo_;
-  TemporaryFolder folder_;
-  std::unique_ptr<WindowDriver> driver_;
 };
 
 TEST_F(Keyboard, ArrowsReachEveryControlOfAPanel) {

@@ -1,7 +1,6 @@
 // Lessons in the window, driven by mouse and keys.
 
 #include <gmock/gmock.h>
-#include <imgui.h>
 
 #include <filesystem>
 #include <fstream>
@@ -9,13 +8,9 @@
 #include <string>
 #include <tuple>
 
-#define GLFW_INCLUDE_NONE
-#include <GLFW/glfw3.h>
-
 #include "app/lesson/text.h"
 #include "tests/app/fake_demo.h"
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
+#include "tests/app/window_test.h"
 
 namespace kvloupe::test {
 namespace {
@@ -84,18 +79,15 @@ Text stays.
 It works.
 )";
 
-class LessonPanel : public testing::Test {
+class LessonPanel : public WindowTest {
  protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+  void prepare() override {
     write("01-cache.md", kFirst);
     write("02-broken.md", kSecond);
     open_window();
   }
   void open_window(int width = 1280, int height = 800) {
-    driver_.reset();
-    driver_ = std::make_unique<WindowDriver>(width, height,
-                                             window::Workspace::Host{.demo = demo_.places()});
+    start(width, height, window::Workspace::Host{.demo = demo_.places()});
     driver_->settle();
   }
   void write(const char* name, const std::string& text) const {
@@ -114,12 +106,7 @@ class LessonPanel : public testing::Test {
   }
   std::string text() { return lesson::plain_text(w().lessons.text()); }
 
-  WindowDriver& driver() { return *driver_; }
-  window::Workspace& w() { return driver_->workspace; }
-  window::WorkspaceState& state() { return driver_->workspace.state; }
-
   FakeDemo demo_;
-  std::unique_ptr<WindowDriver> driver_;
 };
 
 TEST_F(LessonPanel, IsOpenedFromTheStartPageOnItsOwnTraces) {

@@ -12,6 +12,7 @@
 #include "analysis/policy/kit/spec.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/lesson/page_view.h"
+#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -324,12 +325,8 @@ class LessonOnATrace : public ::testing::Test {
   std::string problem_of(const std::string& body) {
     const Lesson lesson = parse_lesson("l.md", page_with(body));
     EXPECT_THAT(lesson.errors(), IsEmpty());
-    try {
-      page_workspace(lesson, 0, traces, progress);
-    } catch (const FileError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return test::error_of<FileError>([&] { page_workspace(lesson, 0, traces, progress); },
+                                     "accepted");
   }
   test::TemporaryFolder folder;
   LessonTraces traces;

@@ -1,42 +1,30 @@
 // The texts of the menus, the palette and the sheet of keys, line by line.
 
-#include <gtest/gtest.h>
-#include <imgui.h>
-
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
-#include <memory>
 #include <sstream>
 #include <string>
 #include <variant>
 #include <vector>
 
-#define GLFW_INCLUDE_NONE
-#include <GLFW/glfw3.h>
-
 #include "app/window/sheets/command_palette.h"
 #include "tests/app/fake_demo.h"
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/app/window_test.h"
 
 namespace kvloupe::test {
 namespace {
 
 using Lines = std::vector<std::string>;
 
-class MenuTexts : public testing::Test {
+class MenuTexts : public WindowTest {
  protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+  void prepare() override {
     std::filesystem::create_directories(demo_.places().assets / "lessons");
     std::ofstream(demo_.places().assets / "lessons" / "01-cache.md")
         << "# What a cache holds\n\nKeys.\n\n## A budget\n\nText.\n";
-    driver_ =
-        std::make_unique<WindowDriver>(1600, 1200, window::Workspace::Host{.demo = demo_.places()});
+    start(1600, 1200, window::Workspace::Host{.demo = demo_.places()});
     driver_->workspace.state = window::default_state();
     driver_->settle();
   }
@@ -116,8 +104,6 @@ class MenuTexts : public testing::Test {
   }
 
   FakeDemo demo_;
-  TemporaryFolder folder_;
-  std::unique_ptr<WindowDriver> driver_;
   std::string text_;
 };
 

@@ -2,7 +2,6 @@
 // with is the trace it ends with.
 
 #include <gmock/gmock.h>
-#include <imgui.h>
 
 #include <chrono>
 #include <filesystem>
@@ -12,29 +11,22 @@
 #include <string>
 #include <thread>
 
-#define GLFW_INCLUDE_NONE
-#include <GLFW/glfw3.h>
-
 #include "app/session/session.h"
 #include "app/window/shell/last_session.h"
 #include "app/window/state/recent_files.h"
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
+#include "tests/app/window_test.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_study.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
 namespace {
 
 using testing::HasSubstr;
 
-class OpenedFiles : public testing::Test {
+class OpenedFiles : public WindowTest {
  protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
-    driver_ = std::make_unique<WindowDriver>();
+  void prepare() override {
+    start();
     large_ = write("large.h5", 5);
     small_ = write("small.h5", 2);
   }
@@ -43,13 +35,9 @@ class OpenedFiles : public testing::Test {
     write_synthetic_trace(folder_ / name, options);
     return (folder_ / name).string();
   }
-  window::Workspace& w() { return driver_->workspace; }
-  window::WorkspaceState& state() { return driver_->workspace.state; }
   std::string shown() { return w().results.trace()->path().filename().string(); }
   void open(const std::string& path) {
-    w().open(path);
-    driver_->settle();
-    ASSERT_NE(w().results.trace(), nullptr) << w().notice;
+    open_and_settle(path);
     ASSERT_EQ(w().notice, "");
   }
   /// The path of a session whose layer, token, step and block size the small trace does not have.
@@ -75,8 +63,6 @@ class OpenedFiles : public testing::Test {
     }
   }
 
-  TemporaryFolder folder_;
-  std::unique_ptr<WindowDriver> driver_;
   std::string large_, small_;
 };
 

@@ -20,6 +20,7 @@
 #include "app/plot/ticks.h"
 #include "tests/app/cli_call.h"
 #include "tests/figure/well_formed.h"
+#include "tests/support/error_of.h"
 #include "tests/support/synthetic_study.h"
 #include "tests/support/temporary_folder.h"
 
@@ -151,12 +152,7 @@ class ReportOfStudy : public testing::Test {
     return request;
   }
   std::string refusal(const AdviceRequest& advice = {}) const {
-    try {
-      make(advice);
-    } catch (const std::runtime_error& error) {
-      return error.what();
-    }
-    return "";
+    return test::error_of<std::runtime_error>([&] { make(advice); });
   }
   void change(const std::string& sql) const { Database(path_, Database::Access::write).run(sql); }
   static const ReportPart& part(const Report& report, const std::string& title) {

@@ -9,11 +9,8 @@
 #include "app/scene/cairo_backend.h"
 #include "app/window/tiles/state_range.h"
 #include "app/window/widgets/shaped_text.h"
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
+#include "tests/app/window_test.h"
 #include "tests/support/model_attribute.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
 namespace {
@@ -57,17 +54,15 @@ double difference(const Ink& a, const Ink& b) {
   return std::max(missing(a, b), missing(b, a));
 }
 
-class Scripts : public testing::Test {
+class Scripts : public WindowTest {
  protected:
   static constexpr int kWidth = 160;
   static constexpr int kHeight = 60;
 
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
-    driver_ = std::make_unique<WindowDriver>(1280, 800);
+  void prepare() override {
+    start();
     driver_->frames(2);
   }
-  window::Workspace& w() { return driver_->workspace; }
 
   static figure::Scene scene_of(const std::string& text, const figure::TextMetrics& metrics,
                                 double size, figure::Point at) {
@@ -102,8 +97,6 @@ class Scripts : public testing::Test {
     }
     return ink;
   }
-
-  std::unique_ptr<WindowDriver> driver_;
 };
 
 TEST_F(Scripts, FiguresOnTheScreenAreThoseOnPaper) {

@@ -8,6 +8,7 @@
 #include "analysis/error.h"
 #include "analysis/policy/kit/spec.h"
 #include "app/session/view_catalog.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::window {
@@ -21,12 +22,12 @@ class Session : public testing::Test {
     return path;
   }
   std::string problem(const std::string& fields) {
-    try {
-      read_session(file("{\"format\": \"kvloupe-session\", \"format_version\": 1" + fields + "}"));
-    } catch (const FileError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return test::error_of<FileError>(
+        [&] {
+          read_session(
+              file("{\"format\": \"kvloupe-session\", \"format_version\": 1" + fields + "}"));
+        },
+        "accepted");
   }
   test::TemporaryFolder folder_;
 };

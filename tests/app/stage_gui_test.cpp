@@ -1,25 +1,17 @@
 // The window on small screens: what gives way, what stays in reach, and the presentation (F5).
 
 #include <gmock/gmock.h>
-#include <imgui.h>
 #include <imgui_internal.h>
 
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
-
-#define GLFW_INCLUDE_NONE
-#include <GLFW/glfw3.h>
 
 #include "app/session/session.h"
 #include "app/session/view_catalog.h"
 #include "app/window/sheets/command_palette.h"
 #include "app/window/shell/presentation.h"
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/app/window_test.h"
 
 namespace kvloupe::test {
 namespace {
@@ -27,20 +19,14 @@ namespace {
 using figure::Rect;
 using window::Panels;
 
-class SmallScreen : public testing::Test {
+class SmallScreen : public WindowTest {
  protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+  void prepare() override {
     SyntheticTraceOptions options{.layers = 3, .clusters = 4};
     write_synthetic_trace(folder_ / "small.h5", options);
-    driver_ = std::make_unique<WindowDriver>(1280, 720);
-    w().open((folder_ / "small.h5").string());
-    driver().settle();
-    ASSERT_NE(w().results.trace(), nullptr) << w().notice;
+    start(1280, 720);
+    open_and_settle(folder_ / "small.h5");
   }
-  WindowDriver& driver() { return *driver_; }
-  window::Workspace& w() { return driver_->workspace; }
-  window::WorkspaceState& state() { return driver_->workspace.state; }
   void show(int count, double scale) {
     state().tile_count = count;
     state().active_tile = 0;
@@ -70,9 +56,6 @@ class SmallScreen : public testing::Test {
     }
     return all;
   }
-
-  TemporaryFolder folder_;
-  std::unique_ptr<WindowDriver> driver_;
 };
 
 TEST_F(SmallScreen, ANoticeMovesNothingWhereTheMenusLeaveItRoom) {

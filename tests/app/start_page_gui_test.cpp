@@ -1,17 +1,10 @@
 // The window without a trace, driven by mouse and keys.
 
 #include <gmock/gmock.h>
-#include <imgui.h>
-
-#include <memory>
-
-#define GLFW_INCLUDE_NONE
-#include <GLFW/glfw3.h>
 
 #include "analysis/metric/sink.h"
 #include "tests/app/fake_demo.h"
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
+#include "tests/app/window_test.h"
 
 namespace kvloupe::test {
 namespace {
@@ -19,24 +12,16 @@ namespace {
 using testing::HasSubstr;
 using testing::SizeIs;
 
-class StartPage : public testing::Test {
+class StartPage : public WindowTest {
  protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
-    open_window();
-  }
+  void prepare() override { open_window(); }
   void open_window(int width = 1280, int height = 800) {
-    driver_.reset();
-    driver_ = std::make_unique<WindowDriver>(
-        width, height,
-        window::Workspace::Host{.recent_files = demo_.path("recent"), .demo = demo_.places()});
+    start(width, height,
+          window::Workspace::Host{.recent_files = demo_.path("recent"), .demo = demo_.places()});
     driver_->settle();
   }
-  WindowDriver& driver() { return *driver_; }
-  window::Workspace& w() { return driver_->workspace; }
 
   FakeDemo demo_;
-  std::unique_ptr<WindowDriver> driver_;
 };
 
 TEST_F(StartPage, OpensTheDemoByTheMouse) {

@@ -5,16 +5,12 @@
 
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <string>
 #include <utility>
 
 #include "analysis/study/run_study.h"
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
+#include "tests/app/window_test.h"
 #include "tests/figure/csv_rows.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
 namespace {
@@ -22,10 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class StudyHeadsWindow : public testing::Test {
+class StudyHeadsWindow : public WindowTest {
  protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+  void prepare() override {
     for (int i = 0; i < 3; ++i) {
       SyntheticTraceOptions options{.layers = 3, .seed = static_cast<std::uint64_t>(i) + 1};
       write_synthetic_trace(folder_ / ("t" + std::to_string(i) + ".h5"), options);
@@ -34,11 +29,10 @@ class StudyHeadsWindow : public testing::Test {
         << R"({"traces": ["*.h5"], "policies": ["h2o", "keydiff"], "budgets": ["30%"],
                "measures": ["perturbation_l1", "retained_mass", "role_sink"]})";
     run_study(folder_ / "study.json", folder_ / "out.sqlite", [](const std::string&) {});
-    driver_ = std::make_unique<WindowDriver>(1280, 800);
+    start();
     w().open((folder_ / "out.sqlite").string());
     driver_->settle();
   }
-  window::Workspace& w() { return driver_->workspace; }
   void show(const std::string& view, const figure::Choices& choices = {}) {
     w().state.tiles[0].view = view;
     w().state.tiles[0].choices = choices;
@@ -52,9 +46,6 @@ class StudyHeadsWindow : public testing::Test {
     return {tile.origin().x + static_cast<float>(at.x) * tile.scale(),
             tile.origin().y + static_cast<float>(at.y) * tile.scale()};
   }
-
-  TemporaryFolder folder_;
-  std::unique_ptr<WindowDriver> driver_;
 };
 
 TEST_F(StudyHeadsWindow, APointMarksItsHeadAndAClickSelectsIt) {

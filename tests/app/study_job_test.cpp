@@ -14,6 +14,7 @@
 #include "analysis/error.h"
 #include "analysis/study/study.h"
 #include "analysis/study/study_results.h"
+#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -186,12 +187,9 @@ TEST_F(StudyJob, RunsStopsAndGoesOn) {
 TEST_F(StudyJob, AStudyFileOfAnotherStudyStays) {
   write_traces(1);
   std::ofstream(study_file(options_)) << "{\"mine\": 1}";
-  try {
-    run_study_program(options_, progress_, [](const StudyProgress&) {});
-    FAIL();
-  } catch (const WorkError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("out.json: says another study already"));
-  }
+  EXPECT_THAT(test::error_of<WorkError>(
+                  [&] { run_study_program(options_, progress_, [](const StudyProgress&) {}); }),
+              HasSubstr("out.json: says another study already"));
   std::ifstream file(study_file(options_));
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "{\"mine\": 1}");
   EXPECT_FALSE(std::filesystem::exists(options_.results));
@@ -201,12 +199,11 @@ TEST_F(StudyJob, ItemsThatFailAreCountedAndSaid) {
   write_traces(1);
   std::ofstream(folder_ / "t9.h5") << "not a trace";
   StudyProgress last;
-  try {
-    run_study_program(options_, progress_, [&](const StudyProgress& state) { last = state; });
-    FAIL();
-  } catch (const WorkError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("4 of 8 items failed"));
-  }
+  EXPECT_THAT(test::error_of<WorkError>([&] {
+                run_study_program(options_, progress_,
+                                  [&](const StudyProgress& state) { last = state; });
+              }),
+              HasSubstr("4 of 8 items failed"));
   EXPECT_EQ(last.done, 4);
   EXPECT_EQ(last.failed, 4);
 }

@@ -1,24 +1,16 @@
 // The text in the window: what of it is in sight, what is found in it, and what it says.
 
 #include <gmock/gmock.h>
-#include <imgui.h>
 #include <imgui_internal.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <vector>
 
-#define GLFW_INCLUDE_NONE
-#include <GLFW/glfw3.h>
-
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
+#include "tests/app/window_test.h"
 #include "tests/support/model_attribute.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
 namespace {
@@ -28,12 +20,11 @@ using window::TokenText;
 
 constexpr int kLength = 1200;  // of which the last eight are generated
 
-class Text : public testing::Test {
+class Text : public WindowTest {
  protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+  void prepare() override {
     write("text.h5", texts());
-    driver_ = std::make_unique<WindowDriver>(1600, 1130);
+    start(1600, 1130);
     state() = window::default_state();
     open("text.h5");
   }
@@ -58,14 +49,9 @@ class Text : public testing::Test {
     write_token_texts(folder_ / name, words);
   }
   void open(const char* name) {
-    w().open((folder_ / name).string());
-    driver().settle();
-    ASSERT_NE(w().results.trace(), nullptr) << w().notice;
+    open_and_settle(folder_ / name);
     ASSERT_EQ(w().results.trace()->length(), kLength);
   }
-  WindowDriver& driver() { return *driver_; }
-  window::Workspace& w() { return driver_->workspace; }
-  window::WorkspaceState& state() { return driver_->workspace.state; }
   const TextSearch& search() { return w().text_panel().search; }
   const TokenText& text() { return w().text_panel().text; }
   TokenText::Place place(int token) { return text().place_of(token); }
@@ -83,9 +69,6 @@ class Text : public testing::Test {
                                     static_cast<int>(at.x + at.width),
                                     static_cast<int>(at.y + at.height));
   }
-
-  TemporaryFolder folder_;
-  std::unique_ptr<WindowDriver> driver_;
 };
 
 TEST_F(Text, LinesEndWhereThoseOfThePromptEnd) {

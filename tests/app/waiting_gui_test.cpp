@@ -1,37 +1,27 @@
 // What the window says while something computes, and how one stops it.
 
-#include <gtest/gtest.h>
-
 #include <future>
-#include <memory>
 #include <utility>
 
-#define GLFW_INCLUDE_NONE
-#include <GLFW/glfw3.h>
-
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/app/window_test.h"
 
 namespace kvloupe::test {
 namespace {
 
 /// A view that compares policies waits behind a job that ends when it is told to.
-class Waiting : public testing::Test {
+class Waiting : public WindowTest {
  protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
-    driver_ = std::make_unique<WindowDriver>();
+  void prepare() override {
+    start();
     w().state = window::default_state();
     const auto trace = folder_.path() / "small.h5";
     write_synthetic_trace(trace, {.layers = 3});
-    w().open(trace.string());
-    driver_->settle();
-    ASSERT_NE(w().results.trace(), nullptr) << w().notice;
+    open_and_settle(trace);
   }
-  void TearDown() override { open_gate(); }
-  window::Workspace& w() { return driver_->workspace; }
+  void TearDown() override {
+    open_gate();
+    WindowTest::TearDown();
+  }
   window::Tile& tile() { return w().tiles[0]; }
 
   void show_behind_gate(const char* view) {
@@ -53,10 +43,8 @@ class Waiting : public testing::Test {
     driver_->click(static_cast<float>(at.x), static_cast<float>(at.y));
   }
 
-  TemporaryFolder folder_;
   std::promise<void> gate_;
   bool open_ = false;
-  std::unique_ptr<WindowDriver> driver_;
 };
 
 TEST_F(Waiting, AViewIsStoppedAndGoesOnByTheMouse) {

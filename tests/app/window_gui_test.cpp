@@ -1,16 +1,12 @@
 // The window driven for real: the workspace on an OpenGL surface, by mouse and keys.
 
 #include <gmock/gmock.h>
-#include <imgui.h>
 #include <imgui_internal.h>
 
 #include <algorithm>
 #include <array>
 #include <fstream>
 #include <memory>
-
-#define GLFW_INCLUDE_NONE
-#include <GLFW/glfw3.h>
 
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/sink.h"
@@ -24,12 +20,9 @@
 #include "app/window/sheets/command_palette.h"
 #include "app/window/widgets/key_input.h"
 #include "app/window/widgets/marks.h"
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
+#include "tests/app/window_test.h"
 #include "tests/figure/csv_rows.h"
 #include "tests/support/synthetic_evaluation.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
 namespace {
@@ -37,16 +30,12 @@ namespace {
 using testing::HasSubstr;
 using window::TileState;
 
-class Window : public testing::Test {
+class Window : public WindowTest {
  protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
-    driver_ = std::make_unique<WindowDriver>();
+  void prepare() override {
+    start();
     state() = window::default_state();  // one film strip
   }
-  WindowDriver& driver() { return *driver_; }
-  window::Workspace& w() { return driver_->workspace; }
-  window::WorkspaceState& state() { return driver_->workspace.state; }
 
   std::string trace() {
     const auto path = folder_.path() / "small.h5";
@@ -57,9 +46,7 @@ class Window : public testing::Test {
     return path.string();
   }
   void open_trace() {
-    w().open(trace());
-    driver().settle();
-    ASSERT_NE(w().results.trace(), nullptr) << w().notice;
+    open_and_settle(trace());
     ASSERT_EQ(w().notice, "");
   }
   void show(const char* view) {
@@ -88,9 +75,6 @@ class Window : public testing::Test {
     }
     return values;
   }
-
-  TemporaryFolder folder_;
-  std::unique_ptr<WindowDriver> driver_;
 };
 
 TEST_F(Window, ANewWindowShowsWhereAHeadLooksBesideWhatIsKept) {

@@ -16,6 +16,7 @@
 #include "capture/run/capture_input.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/error_of.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
 
@@ -81,12 +82,9 @@ TEST(Capture, AFirstTokenOutsideTheVocabularyIsNamed) {
               testing::Contains(testing::HasSubstr("would start them with token 900")));
   request.ids.reset();
   request.text = "a";
-  try {
-    read_capture_input(request, read_model_config(folder.path()));
-    FAIL();
-  } catch (const FileError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("token 900, outside the model's vocabulary"));
-  }
+  EXPECT_THAT(
+      error_of<FileError>([&] { read_capture_input(request, read_model_config(folder.path())); }),
+      testing::HasSubstr("token 900, outside the model's vocabulary"));
 }
 
 TEST(Capture, InPlaceOfALargeOutputHeadItsRowsOfTheTokensAreStored) {
@@ -247,13 +245,10 @@ TEST(Capture, AnyEndThatEitherConfigNamesEndsTheText) {
         {"", "not valid JSON"},
         {std::string(1000000, '['), "nested too deep"}}) {
     write_file(folder / "generation_config.json", text);
-    try {
-      read_model_config(folder.path());
-      ADD_FAILURE() << problem;
-    } catch (const FileError& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr("generation_config.json: "));
-      EXPECT_THAT(error.what(), testing::HasSubstr(problem));
-    }
+    EXPECT_THAT(
+        error_of<FileError>([&] { read_model_config(folder.path()); }),
+        testing::AllOf(testing::HasSubstr("generation_config.json: "), testing::HasSubstr(problem)))
+        << problem;
   }
 }
 

@@ -22,6 +22,7 @@
 #include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/catalogue_parts.h"
+#include "tests/support/error_of.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
 
@@ -582,12 +583,8 @@ TEST_F(ClosedLoopTest, BitsAreLostAfterThePolicyStoppedToo) {
 }
 
 TEST_F(ClosedLoopTest, ThePolicyMustNotNeedTheFuture) {
-  try {
-    run(request(16), "oracle", "12");
-    FAIL() << "accepted";
-  } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("oracle needs the following queries"));
-  }
+  EXPECT_THAT(error_of<UsageError>([&] { run(request(16), "oracle", "12"); }),
+              testing::HasSubstr("oracle needs the following queries"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "trace.h5"));
 }
 

@@ -11,6 +11,7 @@
 #include "analysis/replay/replay.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -274,12 +275,7 @@ TEST_F(DriftTest, MergedOutputsAreNotGuessed) {
 
 TEST_F(DriftTest, RefusesWhatCannotBeCompared) {
   const auto refusal = [](const Trace& full, const Trace& closed) {
-    try {
-      drift_of(full, closed);
-    } catch (const FileError& error) {
-      return std::string(error.what());
-    }
-    return std::string("compared");
+    return error_of<FileError>([&] { drift_of(full, closed); }, "compared");
   };
   const Trace full(run("full.h5"));
   const Trace closed(run("closed.h5", "h2o", 12));

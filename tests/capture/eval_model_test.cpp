@@ -16,6 +16,7 @@
 #include "tests/capture/capture_check.h"
 #include "tests/capture/results_file.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -74,19 +75,11 @@ TEST_F(EvalTest, PoliciesThatReadTheContextTwiceDoSoBeforeTheyEvict) {
   EXPECT_EQ(made_, 2 * 4);
   request.output = (folder_ / "others.json").string();
   request.block = 64;
-  try {
-    this->run(request);
-    FAIL() << "was accepted";
-  } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("as one block"));
-  }
+  EXPECT_THAT(error_of<UsageError>([&] { this->run(request); }),
+              testing::HasSubstr("as one block"));
   request.task = Evaluation::Task::perplexity;
-  try {
-    this->run(request);
-    FAIL() << "was accepted";
-  } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("nothing has been evicted yet"));
-  }
+  EXPECT_THAT(error_of<UsageError>([&] { this->run(request); }),
+              testing::HasSubstr("nothing has been evicted yet"));
 }
 
 TEST_F(EvalTest, HaystacksHoldTheNeedleWhereItIsAskedFor) {

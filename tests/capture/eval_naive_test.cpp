@@ -22,6 +22,7 @@
 #include "tests/capture/results_file.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/catalogue_parts.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -235,12 +236,8 @@ TEST_F(EvalNaiveTest, ATokenTheModelDoesNotKnowIsNamed) {
   larger.replace(larger.find("\"e\":4,"), 6, "\"e\":923,");
   write_file(folder_ / "tokenizer.json", larger);
   for (const Task task : {Task::perplexity, Task::needle}) {
-    try {
-      evaluated(request(task, 90));
-      FAIL() << "nothing was refused";
-    } catch (const FileError& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr("token 923, outside the model's vocabulary"));
-    }
+    EXPECT_THAT(error_of<FileError>([&] { evaluated(request(task, 90)); }),
+                testing::HasSubstr("token 923, outside the model's vocabulary"));
   }
 }
 

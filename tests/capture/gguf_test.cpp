@@ -21,6 +21,7 @@
 #include "capture/model/load_transformer.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -382,12 +383,8 @@ TEST_F(GgufFile, APartOfASplitModelIsFoundByItsName) {
     }
   };
   const auto problem = [&](const std::filesystem::path& path) -> std::string {
-    try {
-      load_transformer(path, read_model_config(path), at::kFloat, at::kCPU);
-    } catch (const FileError& error) {
-      return error.what();
-    }
-    return "";
+    return error_of<FileError>(
+        [&] { load_transformer(path, read_model_config(path), at::kFloat, at::kCPU); });
   };
   write_parts(2);
   EXPECT_THAT(problem(name(0)), AllOf(HasSubstr("s-00003-of-00003"), HasSubstr("missing")));

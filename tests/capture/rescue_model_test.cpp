@@ -16,6 +16,7 @@
 #include "analysis/trace/loops.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/results_file.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -54,12 +55,7 @@ class RescueTest : public testing::Test {
     return results_in(wanted.output);
   }
   std::string problem(const RescueRequest& wanted) {
-    try {
-      run(wanted);
-    } catch (const std::runtime_error& error) {
-      return error.what();
-    }
-    return "";
+    return error_of<std::runtime_error>([&] { run(wanted); });
   }
   /// The text that the model generates in a capture with that policy in its cache.
   std::string says(const std::string& policy, const std::string& budget, int block = 64) const {

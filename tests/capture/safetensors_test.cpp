@@ -10,6 +10,7 @@
 #include "capture/model/load_transformer.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/capture/whole_model.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -131,12 +132,8 @@ TEST(Safetensors, OtherTypesAreNamedWhenAskedFor) {
   const TemporaryFolder folder;
   write_file(folder / "w", safetensors_bytes("{" + entry("a", "I64", "[1]", "[0,8]") + "}",
                                              std::string(8, '\0')));
-  try {
-    SafetensorsFile(folder / "w").tensor("a");
-    FAIL();
-  } catch (const FileError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("I64"));
-  }
+  EXPECT_THAT(error_of<FileError>([&] { SafetensorsFile(folder / "w").tensor("a"); }),
+              HasSubstr("I64"));
 }
 
 TEST(Safetensors, DamagedHeadersGiveATensorOrOneClearError) {

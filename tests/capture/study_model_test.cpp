@@ -34,6 +34,7 @@
 #include "tests/capture/capture_check.h"
 #include "tests/capture/results_file.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -81,12 +82,7 @@ class RunStudyTest : public testing::Test {
         [](int threads) { return std::make_unique<RunWorker>("cpu", threads); });
   }
   std::string failure(const std::string& results = "out.sqlite") {
-    try {
-      run(results);
-    } catch (const std::exception& error) {
-      return error.what();
-    }
-    return "";
+    return error_of<std::exception>([&] { run(results); });
   }
   std::string csv(const std::string& name = "out.sqlite") {
     StudyResults results(folder_ / name);
@@ -431,12 +427,7 @@ TEST_F(RunStudyTest, EveryPromptOfASetIsCapturedOnce) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "traces" / "set-00002.h5"));
   // Traces of another run, or of another set with the same names, are not these.
   const auto problem = [&](const CaptureSetRequest& other) -> std::string {
-    try {
-      run_capture_set(other, progress, quiet, report);
-    } catch (const FileError& error) {
-      return error.what();
-    }
-    return "";
+    return error_of<FileError>([&] { run_capture_set(other, progress, quiet, report); });
   };
   CaptureSetRequest other = request;
   other.each.policy = parse_policy("keydiff");

@@ -12,6 +12,7 @@
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/capture/whole_model.h"
+#include "tests/support/error_of.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
 
@@ -266,12 +267,7 @@ TEST_F(TraceSizeTest, AFullDiskIsForeseenBeforeTheModelIsRead) {
     wanted.free_space = [=](const auto&) { return std::optional(free); };
     SizeObserver observer;
     Progress progress;
-    try {
-      run_capture(wanted, progress, observer);
-    } catch (const FileError& error) {
-      return error.what();
-    }
-    return "";
+    return error_of<FileError>([&] { run_capture(wanted, progress, observer); });
   };
   const std::string plain = problem(needed - 1);
   EXPECT_THAT(plain, HasSubstr("trace.h5: needs " + bytes_text(needed)));

@@ -20,6 +20,7 @@
 #include "analysis/replay/replay.h"
 #include "app/window/state/preferences.h"
 #include "tests/app/cli_call.h"
+#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -78,12 +79,7 @@ class Plugins : public testing::Test {
 
   /// The error of a replay that fails.
   static std::string failure(const std::string& policy, int block = 0) {
-    try {
-      replayed(policy, 20, block);
-    } catch (const FileError& error) {
-      return error.what();
-    }
-    return "no failure";
+    return test::error_of<FileError>([&] { replayed(policy, 20, block); }, "no failure");
   }
 
   static void expect_equal(const Replay& a, const Replay& b, const std::string& what) {

@@ -20,6 +20,7 @@
 #include "analysis/policy/policy_files.h"
 #include "analysis/replay/replay.h"
 #include "tests/app/cli_call.h"
+#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -127,12 +128,7 @@ class PythonPolicy : public testing::Test {
     return replay(Trace(*folder_ / "trace.h5"), request, progress);
   }
   static std::string failure(const std::string& policy) {
-    try {
-      replayed(policy);
-    } catch (const std::exception& error) {
-      return error.what();
-    }
-    return "no failure";
+    return test::error_of<std::exception>([&] { replayed(policy); }, "no failure");
   }
   static void expect_equal(const std::string& python, const std::string& own) {
     for (const int block : {16, 48}) {

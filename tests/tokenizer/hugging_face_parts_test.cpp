@@ -19,6 +19,7 @@
 #include "capture/tokenizer/hugging_face/regex.h"
 #include "capture/tokenizer/tokenizer.h"
 #include "capture/tokenizer/unicode.h"
+#include "tests/support/error_of.h"
 #include "tests/tokenizer/bpe_files.h"
 #include "tests/tokenizer/library_nfc.h"
 
@@ -77,12 +78,7 @@ std::string decoded(const char* description, const Pieces& tokens, bool of_one_p
 json as_read(const json& value) { return json::parse(value.dump()); }
 
 std::string refusal(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const UnsupportedTokenizer& error) {
-    return error.what();
-  }
-  return "nothing was refused";
+  return error_of<UnsupportedTokenizer>(act, "nothing was refused");
 }
 
 TEST(NormalFormC, ComposesAndOrders) {

@@ -12,6 +12,7 @@
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/tokenizer.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -175,12 +176,8 @@ TEST(SentencePiece, BrokenFilesAreRefusedInOneLine) {
 TEST(SentencePiece, CharacterMapsAreRefusedByName) {
   const TemporaryFolder folder;
   train(folder, "--model_type=bpe", "nmt_nfkc");
-  try {
-    open_tokenizer(folder.path());
-    FAIL();
-  } catch (const FileError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("nmt_nfkc"));
-  }
+  EXPECT_THAT(error_of<FileError>([&] { open_tokenizer(folder.path()); }),
+              testing::HasSubstr("nmt_nfkc"));
 }
 
 TEST(Prompt, MarkerLinesCutTheTextAndAreNoPartOfIt) {

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <imgui.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#define GLFW_INCLUDE_NONE
+#include <GLFW/glfw3.h>
+
+#include "tests/app/virtual_display.h"
+#include "tests/app/window_driver.h"
+#include "tests/support/synthetic_trace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace kvloupe::test {
+
+/// A window to drive, and a folder of its own. Skipped where there is no display.
+class WindowTest : public testing::Test {
+ protected:
+  void SetUp() final {
+    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+    prepare();
+  }
+  /// The window ends before what a derived fixture holds: its jobs may still read that.
+  void TearDown() override { driver_.reset(); }
+  /// What a test does before its body.
+  virtual void prepare() { start(); }
+
+  /// Another window, in place of the one before.
+  void start(int width = 1280, int height = 800, const window::Workspace::Host& host = {}) {
+    driver_.reset();
+    driver_ = std::make_unique<WindowDriver>(width, height, host);
+  }
+  /// Opens a trace and waits until nothing computes.
+  void open_and_settle(const std::filesystem::path& trace) {
+    w().open(trace.string());
+    driver_->settle();
+    ASSERT_NE(w().results.trace(), nullptr) << w().notice;
+  }
+  WindowDriver& driver() { return *driver_; }
+  window::Workspace& w() { return driver_->workspace; }
+  window::WorkspaceState& state() { return w().state; }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<WindowDriver> driver_;
+};
+
+}  // namespace kvloupe::test
