@@ -126,6 +126,13 @@ std::shared_ptr<const Replay> make_replay(const FigureInput& input, const Wanted
 }
 }  // namespace
 
+std::vector<WantedReplay> for_each_policy(const std::vector<PolicySpec>& policies,
+                                          const WantedReplay& like) {
+  std::vector<WantedReplay> wanted(policies.size(), like);
+  for (std::size_t p = 0; p < policies.size(); ++p) wanted[p].policy = policies[p];
+  return wanted;
+}
+
 Replays replays_of(const FigureInput& input, const std::vector<WantedReplay>& wanted,
                    Progress& progress, long more, const FigureOfReplays& show) {
   const bool shows = show && input.on_part && !input.shown;
@@ -151,6 +158,12 @@ Replays replays_of(const FigureInput& input, const std::vector<WantedReplay>& wa
     input.on_part(show(replays));
   }
   return replays;
+}
+
+std::unique_ptr<const Figure> figure_of_replays(const FigureInput& input,
+                                                const std::vector<WantedReplay>& wanted,
+                                                Progress& progress, const FigureOfReplays& show) {
+  return show(replays_of(input, wanted, progress, 0, show));
 }
 
 std::vector<AskedReplay> asked_of(const FigureInput& input, const Replays& replays,

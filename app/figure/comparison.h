@@ -33,7 +33,7 @@ std::vector<int> chosen_tokens(const FigureInput& input, std::string_view name =
 
 /// One replay that a comparison needs; an absent field is as selected.
 struct WantedReplay {
-  PolicySpec policy;
+  PolicySpec policy = {};
   std::optional<Budget> budget = std::nullopt;
   std::optional<int> block = std::nullopt;
   std::vector<int> layers = {};  // empty: all
@@ -45,6 +45,10 @@ struct WantedReplay {
   bool scores = false;    // of the selected head
   std::size_t trace = 0;  // of FigureInput::traces
 };
+
+/// The same of each policy: `like` with another policy.
+std::vector<WantedReplay> for_each_policy(const std::vector<PolicySpec>& policies,
+                                          const WantedReplay& like = {});
 
 inline constexpr long kReplaySteps = 1000;
 
@@ -61,6 +65,11 @@ using FigureOfReplays = std::function<std::unique_ptr<const Figure>(const Replay
 /// the figure with other settings keeps its picture until the whole is there).
 Replays replays_of(const FigureInput& input, const std::vector<WantedReplay>& wanted,
                    Progress& progress, long more = 0, const FigureOfReplays& show = {});
+
+/// The figure of all of them; parts of it while they are made.
+std::unique_ptr<const Figure> figure_of_replays(const FigureInput& input,
+                                                const std::vector<WantedReplay>& wanted,
+                                                Progress& progress, const FigureOfReplays& show);
 
 /// The changes by eviction under each of the replays, for the queries of asked_first(). Counts as
 /// one part of `progress` with kReplaySteps. Throws what ask() throws.

@@ -113,7 +113,9 @@ class Figure {
   /// map, a token's score. Empty where the figure has none there. Fast: called on every frame.
   virtual std::string value_text(const Target& /*target*/) const { return {}; }
   /// One sentence for under the figure: the content in words, with its legend.
-  virtual std::string caption() const = 0;
+  virtual std::string caption() const { return caption_text; }
+
+  std::string caption_text = {};
 };
 
 /// The inputs that a figure needs besides the trace.
@@ -166,12 +168,12 @@ struct FigureInfo {
   Topic topic = Topic::kept;
   Zoom zoom = Zoom::none;
   bool limits = false;  // has a colour bar whose limits can be dragged
-  Needs needs;          // with the default choices
+  Needs needs = {};     // with the default choices
   /// The needs with these choices; nullptr: always the same.
   Needs (*needs_with)(const Choices& choices) = nullptr;
   double width_mm = 85.0;  // default width on paper: a column; 178 is two
   double aspect = 1.0;     // default width / height
-  std::vector<ChoiceInfo> choices;
+  std::vector<ChoiceInfo> choices = {};
   /// Whether a setting has a part in the picture with these choices: one of the choices, "budget"
   /// or "block". A setting that has none is not listed under the figure. nullptr: all have.
   bool (*shows)(std::string_view setting, const Choices& choices) = nullptr;

@@ -197,6 +197,25 @@ TEST_F(DeepFiguresTest, ALimitIsAChoiceAndPromisesNothing) {
                                                 "limit is a choice: nobody has measured"));
 }
 
+TEST_F(DeepFiguresTest, TheBudgetInATitleIsWholeOrInTheCaptionAlone) {
+  const MadeFigure made = make(
+      "budget-curve", {{"limit", "9"}, {"budgets", "20%,50%"}, {"policies", "h2o,sink,keydiff"}});
+  EXPECT_THAT(made.figure->caption(), HasSubstr("within the limit from N = 12 on"));
+  for (const double width : {60.0, 85.0, 110.0, 178.0}) {
+    DrawRequest request;
+    request.style = make_style(fonts);
+    request.width = width * kPointsPerMillimetre;
+    request.height = 70.0 * kPointsPerMillimetre;
+    std::string all;
+    for (const std::string& text : texts(made.figure->draw(request))) all += text + "|";
+    EXPECT_THAT(all, HasSubstr("sink")) << width;
+    for (const char* cut : {"at most…", "at most\u00A09…", "from…", "12…"})
+      EXPECT_THAT(all, Not(HasSubstr(cut))) << width;
+    const bool wide = width >= 85.0;
+    EXPECT_EQ(all.find("from\u00A012\u00A0on") != std::string::npos, wide) << all;
+  }
+}
+
 TEST_F(DeepFiguresTest, TitlesThatAreCutTellPoliciesApart) {
   const MadeFigure made =
       make("budget-curve", {{"policies", "h2o+recent(20%),h2o+recent(30%)"}, {"budgets", "50%"}});

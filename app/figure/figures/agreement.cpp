@@ -279,13 +279,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "agreement";
-  info.title = "Agreement of policies";
-  info.tooltip =
+  FigureInfo info{
+      "agreement", "Agreement of policies",
       "Jaccard index |A ∩ B| / |A ∪ B| of the sets that two policies retain after the step, for "
-      "all pairs of policies, and the heads sorted by disagreement";
-  info.topic = Topic::comparisons;
+      "all pairs of policies, and the heads sorted by disagreement",
+      Topic::comparisons};
   info.limits = true;
   info.needs = {.head = true, .step = true, .comparison = true};
   info.width_mm = 178.0;

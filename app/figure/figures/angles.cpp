@@ -59,14 +59,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "angles";
-  info.title = "Angles to the mean";
-  info.tooltip =
+  FigureInfo info{
+      "angles", "Angles to the mean",
       "Angles of the keys to the mean key k̄ = (1/n)Σ k_i and of the queries to the mean query, in "
       "degrees (KeyDiff, figure 11): if both distributions are narrow, keys and queries are "
-      "approximately collinear";
-  info.topic = Topic::keys;
+      "approximately collinear",
+      Topic::keys};
   info.needs.head = true;
   info.aspect = 1.2;
   info.compute = compute;

@@ -234,15 +234,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "attention";
-  info.title = "Attention map";
-  info.tooltip =
+  FigureInfo info{
+      "attention", "Attention map",
       "A = softmax(QKᵀ/√d), causal and within the model's window, recomputed in float32 from "
       "queries and keys, never read from a stored 16-bit map. Above, the mean attention that each "
       "key receives; triangles mark sinks, which receive more than 0.3. Left, the columns of the "
-      "sinks, enlarged";
-  info.topic = Topic::attention;
+      "sinks, enlarged",
+      Topic::attention};
   info.zoom = Zoom::linked;
   info.limits = true;
   info.needs = {.head = true, .tokens = true};

@@ -205,12 +205,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   panel.x = x_axis("Entries evicted (%)", {0.0, 100.0});
   panel.y = y_axis("Attention lost (%)", {0.0, 100.0});
   panel.y_grid = true;
-  auto figure = std::make_unique<LinePanels>();
-  figure->panels.push_back(std::move(panel));
+  auto figure = line_panels("evicted_percent", "lost_percent", {std::move(panel)});
   figure->legend = true;
   figure->aspect = 1.25;
-  figure->x_measure = "evicted_percent";
-  figure->y_measure = "lost_percent";
   const std::string where =
       of_heads ? fmt::format("median over the {} heads, bands from the first to the third quartile",
                              heads.size())
@@ -231,15 +228,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "attention-lost";
-  info.title = "Attention lost by eviction";
-  info.tooltip =
+  FigureInfo info{
+      "attention-lost", "Attention lost by eviction",
       "Attention of all later queries to the evicted entries, as a share of their attention to all "
       "entries (Devoto et al. 2025, expected attention, notebook of kvpress). The first tokens are "
       "read with the full cache, then each policy acts once at each budget. With as many entries, "
-      "a policy cannot lose less than the optimum";
-  info.topic = Topic::comparisons;
+      "a policy cannot lose less than the optimum",
+      Topic::comparisons};
   info.needs = {.head = true, .comparison = true};
   info.aspect = 1.1;
   info.choices = {

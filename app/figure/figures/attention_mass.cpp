@@ -100,15 +100,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   mass.title = fmt::format("σ at N = {}", format_count(static_cast<long>(selected)));
   least.marked = median.marked = true;
   mass.lines = {std::move(median), std::move(least)};
-  std::vector<std::string> names;
-  for (int layer = 0; layer < model.num_layers; ++layer) names.push_back(std::to_string(layer));
-  mass.x = name_axis(std::move(names), "Layer");
+  mass.x = layer_names_axis(model.num_layers);
   mass.y = y_axis("σ", {0.0, 1.0});
   mass.levels.push_back({0.5, "", true});
-  auto figure = std::make_unique<LinePanels>();
-  figure->panels = {std::move(share), std::move(mass)};
-  figure->columns = 2;
-  figure->y_measure = "value";
+  auto figure = line_panels("x", "value", {std::move(share), std::move(mass)});
   std::sort(smallest.begin(), smallest.end());
   figure->caption_text = fmt::format(
       "σ, the attention of the prompt's last query on its ⌊αN⌋ strongest entries, α = {}: a, share "
@@ -123,14 +118,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "attention-mass";
-  info.title = "Attention mass of stage one";
-  info.tooltip =
+  FigureInfo info{
+      "attention-mass", "Attention mass of stage one",
       "Assumption 3.4 of CriticalKV, σ = Σ over the first stage of A > 0.5, where the stage holds "
       "the query's own strongest ⌊αN⌋ entries (CriticalKV, appendix A, figure 8). For the stage of "
-      "a policy see stage_one_mass in the overview";
-  info.topic = Topic::perturbation;
+      "a policy see stage_one_mass in the overview",
+      Topic::perturbation};
   info.needs.comparison = true;
   info.width_mm = 178.0;
   info.aspect = 2.6;

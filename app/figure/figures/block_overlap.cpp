@@ -60,10 +60,7 @@ std::unique_ptr<const Figure> drawn(const Trace& trace, const std::vector<Policy
   panel.x = name_axis(std::move(names), "Block size (tokens)");
   panel.y = y_axis("Overlap with B = ∞ (%)", {0.0, 100.0});
   panel.y_grid = true;
-  auto figure = std::make_unique<LinePanels>();
-  figure->panels.push_back(std::move(panel));
-  figure->x_measure = "block";
-  figure->y_measure = "overlap_percent";
+  auto figure = line_panels("block", "overlap_percent", {std::move(panel)});
   figure->caption_text = fmt::format(
       "Share of the prompt's tokens kept with each block size that is also kept with the prompt as "
       "one block (B = ∞), mean over all heads, N = {}.",
@@ -83,21 +80,18 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     wanted.push_back({.policy = policy, .block = prompt});
     for (const int block : blocks) wanted.push_back({.policy = policy, .block = block});
   }
-  const FigureOfReplays figure_of = [&](const Replays& replays) {
+  return figure_of_replays(input, wanted, progress, [&](const Replays& replays) {
     return drawn(*input.trace, policies, blocks, replays);
-  };
-  return figure_of(replays_of(input, wanted, progress, 0, figure_of));
+  });
 }
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "block-overlap";
-  info.title = "Block size and kept tokens";
-  info.tooltip =
+  FigureInfo info{
+      "block-overlap", "Block size and kept tokens",
       "How alike the kept sets are with several block sizes and with the prompt as one block: |S_B "
-      "∩ S_∞| over the larger set (KeyDiff, tables 7 and 10, compares scores of tasks)";
-  info.topic = Topic::comparisons;
+      "∩ S_∞| over the larger set (KeyDiff, tables 7 and 10, compares scores of tasks)",
+      Topic::comparisons};
   info.needs.comparison = true;
   info.choices = {
       policies_choice(published_list({"A", "B", "keydiff", "h2o", "tova", "snapkv", "sink"})),

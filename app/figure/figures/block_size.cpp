@@ -72,12 +72,8 @@ std::unique_ptr<const Figure> drawn(const std::vector<PolicySpec>& policies,
   error.title = "Output error";
   error.y = y_axis("Σ‖o − o′‖² / Σ‖o‖²", range.from_zero());
   tokens.y_grid = error.y_grid = true;
-  auto figure = std::make_unique<LinePanels>();
-  figure->panels = {std::move(tokens), std::move(error)};
-  figure->columns = 2;
+  auto figure = line_panels("block", "value", {std::move(tokens), std::move(error)});
   figure->legend = true;
-  figure->x_measure = "block";
-  figure->y_measure = "value";
   figure->caption_text = fmt::format(
       "Comparison of block sizes, N = {}: a, overlap (Jaccard) of the prompt's tokens kept with "
       "this block size and those kept with the prompt as one block, mean over all heads; b, output "
@@ -107,22 +103,19 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       wanted.push_back(std::move(one));
     }
   }
-  const FigureOfReplays figure_of = [&](const Replays& replays) {
+  return figure_of_replays(input, wanted, progress, [&](const Replays& replays) {
     return drawn(policies, blocks, generated, replays);
-  };
-  return figure_of(replays_of(input, wanted, progress, 0, figure_of));
+  });
 }
 
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "block-size";
-  info.title = "Block size and output";
-  info.tooltip =
+  FigureInfo info{
+      "block-size", "Block size and output",
       "Overlap of the kept tokens and output error with blocks of 32, of 128 and of the whole "
-      "prompt (CAOTE, table 6, compares scores of tasks)";
-  info.topic = Topic::values;
+      "prompt (CAOTE, table 6, compares scores of tasks)",
+      Topic::values};
   info.needs.comparison = true;
   info.width_mm = 178.0;
   info.aspect = 2.4;

@@ -98,11 +98,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   values.y = y_axis(norm == "l2" ? "L2 norm" : "L1 norm", range.padded_log(), AxisScale::log);
   tightness.y = y_axis("ℒ / bound", {0.0, 1.0});
   tightness.y_grid = true;
-  auto figure = std::make_unique<LinePanels>();
-  figure->panels = {std::move(values), std::move(tightness)};
-  figure->columns = 2;
-  figure->x_measure = by_budget ? "budget" : "step";
-  figure->y_measure = "value";
+  auto figure = line_panels(by_budget ? "budget" : "step", "value",
+                            {std::move(values), std::move(tightness)});
   const Selection& s = input.selection;
   const std::string head = s.query_head >= 0
                                ? fmt::format("query head {}", s.query_head)
@@ -120,13 +117,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "bound";
-  info.title = "Perturbation bounds";
-  info.tooltip =
+  FigureInfo info{
+      "bound", "Perturbation bounds",
       "ℒ ≤ θ ≤ θ(σ) ≤ θ(σ) relaxed (CriticalKV, theorems 3.3, 3.5 and E.1; the last only where σ > "
-      "0.5). θ(σ) needs a policy with critical";
-  info.topic = Topic::perturbation;
+      "0.5). θ(σ) needs a policy with critical",
+      Topic::perturbation};
   info.needs = {.head = true, .step = true, .comparison = true};
   info.width_mm = 178.0;
   info.aspect = 2.6;

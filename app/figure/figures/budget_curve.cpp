@@ -125,7 +125,7 @@ class BudgetCurve final : public Figure {
   Scene draw(const DrawRequest& request) const override {
     const Style& style = request.style;
     Scene scene = make_scene(style, request.width, request.height);
-    const PanelGrid grid = panels(request);
+    const PanelGrid grid = fitting_panels(request);
     if (has_legend(request))
       add_legend(scene, style, {2.0, 2.0}, request.width - 4.0, legend(style));
     const std::vector<Axes> axes = add_panels(scene, style, grid);
@@ -251,7 +251,30 @@ class BudgetCurve final : public Figure {
     return {part(a.red, b.red), part(a.green, b.green), part(a.blue, b.blue)};
   }
 
-  PanelGrid panels(const DrawRequest& request) const {
+  /// What a panel's title says beside the policy.
+  enum class Beside { limit, budget, nothing };
+
+  /// With the longest titles of which none is cut at this size; the caption says the whole.
+  PanelGrid fitting_panels(const DrawRequest& request) const {
+    const auto cuts = [&](const PanelGrid& grid) {
+      Scene scratch = make_scene(request.style, request.width, request.height);
+      add_panels(scratch, request.style, grid);
+      return std::count_if(scratch.items.begin(), scratch.items.end(), [](const auto& item) {
+        const Text* text = std::get_if<Text>(&item);
+        return text != nullptr && text->text.find("…") != std::string::npos;
+      });
+    };
+    const PanelGrid named = panels(request, Beside::nothing);
+    PanelGrid bare = named;
+    for (Panel& panel : bare.panels) panel.title.clear();
+    for (const Beside beside : {Beside::limit, Beside::budget}) {
+      PanelGrid grid = panels(request, beside);
+      if (cuts(grid) <= cuts(bare)) return grid;
+    }
+    return named;
+  }
+
+  PanelGrid panels(const DrawRequest& request, Beside beside = Beside::limit) const {
     PanelGrid grid{.least_width = 76.0, .aspect = 1.15, .beside = 6.0};
     if (has_legend(request)) {
       Scene scratch = make_scene(request.style, request.width, 100.0);
@@ -282,9 +305,10 @@ class BudgetCurve final : public Figure {
     const Axis y = y_axis(measure.text(), shown, log_scale ? AxisScale::log : AxisScale::linear);
     for (const Curves& one : policies) {
       std::string title = policies.size() > 1 ? one.policy : "";
-      if (has_legend(request) && one.from >= 0) {
+      if (has_legend(request) && one.from >= 0 && beside != Beside::nothing) {
         title +=
-            fmt::format("{}{} from\u00A0{}\u00A0on", title.empty() ? "" : ", ", limit_text(),
+            fmt::format("{}{}from\u00A0{}\u00A0on", title.empty() ? "" : ", ",
+                        beside == Beside::limit ? limit_text() + " " : "",
                         format_count(std::lround(budgets[static_cast<std::size_t>(one.from)])));
       }
       grid.panels.push_back({std::move(title), x, y});
@@ -449,13 +473,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "budget-curve";
-  info.title = "Measure by budget";
-  info.tooltip =
+  FigureInfo info{
+      "budget-curve", "Measure by budget",
       "A measure at several budgets, mean over the steps from the first eviction on: each head, "
-      "their mean, and the smallest budget from which on the mean stays within a limit";
-  info.topic = Topic::comparisons;
+      "their mean, and the smallest budget from which on the mean stays within a limit",
+      Topic::comparisons};
   info.needs.comparison = true;
   info.width_mm = 178.0;
   info.aspect = 2.2;

@@ -22,7 +22,6 @@ class Certificate final : public Figure {
  public:
   LinePanels lines;
   Advice advice;
-  std::string caption_text;
 
   double natural_height(const DrawRequest& request) const override {
     return lines.natural_height(request);
@@ -40,7 +39,6 @@ class Certificate final : public Figure {
       }
     }
   }
-  std::string caption() const override { return caption_text; }
 };
 
 LinePanels::Panel panel_of(const PolicyAdvice& one, double at_most) {

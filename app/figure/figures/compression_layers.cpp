@@ -108,10 +108,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   panel.x = name_axis(std::move(layers), "Layer");
   panel.y = y_axis("Entries left (%)", {0.0, 100.0});
   panel.y_grid = true;
-  auto figure = std::make_unique<LinePanels>();
-  figure->panels.push_back(std::move(panel));
-  figure->x_measure = "layer";
-  figure->y_measure = "entries_left_percent";
+  auto figure = line_panels("layer", "entries_left_percent", {std::move(panel)});
   figure->legend = several;
   figure->caption_text = fmt::format(
       "Entries that a layer still holds, as a share of the prompt, mean over its heads{}",
@@ -135,14 +132,12 @@ bool shows(std::string_view setting, const Choices& choices) {
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "compression-layers";
-  info.title = "Compression per layer";
-  info.tooltip =
+  FigureInfo info{
+      "compression-layers", "Compression per layer",
       "Entries left per layer after merging, for several samples (KVMerger, figure 3b: the ratios "
       "of the layers are alike across samples; the first two and the last layer merge little): the "
-      "merging sets of algorithm 1 at a threshold, without eviction";
-  info.topic = Topic::merging;
+      "merging sets of algorithm 1 at a threshold, without eviction",
+      Topic::merging};
   info.needs = {.comparison = true, .most_traces = 8};
   info.choices = {{"of",
                    "Of",

@@ -83,10 +83,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const bool timed = input.choice("time") == "measured";
   const std::vector<PolicySpec> policies = chosen_policies(input);
   auto figure = std::make_unique<Strips>();
-  std::vector<WantedReplay> wanted;
   const int layer = input.selection.layer;
-  for (const PolicySpec& policy : policies) wanted.push_back({.policy = policy, .layers = {layer}});
-  const auto replays = replays_of(input, wanted, progress);
+  const auto replays = replays_of(input, for_each_policy(policies, {.layers = {layer}}), progress);
   std::vector<Strips::Mark> runtime, memory, time;
   double flops = 0.0;
   for (std::size_t p = 0; p < policies.size(); ++p) {
@@ -133,13 +131,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "cost";
-  info.title = "Cost of a policy";
-  info.tooltip =
+  FigureInfo info{
+      "cost", "Cost of a policy",
       "The orders of KeyDiff's table 4 for the steps of this trace, and its count of (6d + 18)n + "
-      "d + 17 operations per step (A.2.1), beside the measured time of the replay";
-  info.topic = Topic::comparisons;
+      "d + 17 operations per step (A.2.1), beside the measured time of the replay",
+      Topic::comparisons};
   info.needs = {.head = true, .comparison = true};
   info.width_mm = 178.0;
   info.choices = {policies_choice(published_list({"keydiff", "tova", "h2o", "snapkv", "sink"})),

@@ -160,11 +160,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                      : x_axis("Distance (tokens)", x.padded(0.02));
   panel.y = of_attention ? y_axis("Attention", y.padded_log(), AxisScale::log)
                          : y_axis("Logit", y.padded());
-  auto figure = std::make_unique<LinePanels>();
-  figure->panels.push_back(std::move(panel));
+  auto figure = line_panels("distance", of_attention ? "attention" : "logit", {std::move(panel)});
   figure->legend = true;
-  figure->x_measure = "distance";
-  figure->y_measure = of_attention ? "attention" : "logit";
   figure->caption_text = fmt::format(
       "{} of the mean query and the mean key before RoPE at each distance, layer {}, head {}: "
       "q̄ᵀR(Δ)k̄ as a logit{}. Marks: measured, the mean over all pairs of tokens at the distance. "
@@ -190,16 +187,14 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "distance-kernel";
-  info.title = "Attention by distance";
-  info.tooltip =
+  FigureInfo info{
+      "distance-kernel", "Attention by distance",
       "q̄ᵀR(Δ)k̄·scale, with the mean query q̄ and the mean key k̄ of a head before RoPE: a "
       "function of the distance Δ alone. DuoAttention (2410.10819) finds its streaming heads from "
       "this, TriAttention (2604.04921) and expected attention (2510.00636) score keys by it. "
       "Marks: the head's measured value at the distance. Dashed: the window that, with the first 4 "
-      "tokens, holds 90 % of its attention";
-  info.topic = Topic::attention;
+      "tokens, holds 90 % of its attention",
+      Topic::attention};
   info.needs.head = true;
   info.aspect = 1.45;
   info.choices = {

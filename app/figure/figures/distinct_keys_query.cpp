@@ -72,14 +72,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "distinct-keys-query";
-  info.title = "Distinct keys and the mean query";
-  info.tooltip =
+  FigureInfo info{
+      "distinct-keys-query", "Distinct keys and the mean query",
       "Mean cosine between the keys with the highest KeyDiff score, −cos(μ(K̂), k), and the mean "
       "query (KeyDiff, figure 14), compared with all keys. The paper does not say how many keys it "
-      "takes; here you choose the share";
-  info.topic = Topic::keys;
+      "takes; here you choose the share",
+      Topic::keys};
   info.choices = {number_choice(
       "share", "Share", "Share of the keys that count as distinct, in percent", "10", 0.1, 100.0)};
   info.compute = compute;

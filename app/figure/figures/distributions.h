@@ -28,14 +28,12 @@ class Distributions final : public Figure {
   };
   std::vector<Column> columns;
   int layer = 0;
-  std::string caption_text;
   std::string measure;  // name of the number in the CSV
 
   double natural_height(const DrawRequest& request) const override;
   Scene draw(const DrawRequest& request) const override;
   void write_csv(CsvWriter& csv) const override;
   std::string value_text(const Target& target) const override;
-  std::string caption() const override { return caption_text; }
 };
 
 }  // namespace kvloupe::figure

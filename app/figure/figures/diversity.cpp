@@ -17,9 +17,7 @@ namespace {
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const bool objective = input.choice("measure") == "objective";
   auto figure = std::make_unique<Strips>();
-  std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : chosen_policies(input)) wanted.push_back({.policy = policy});
-  const auto replays = replays_of(input, wanted, progress);
+  const auto replays = replays_of(input, for_each_policy(chosen_policies(input)), progress);
   const int step = input.selection.step;
   Strips::Series reached, gap;
   for (const auto& replay : replays) {
@@ -72,14 +70,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "diversity";
-  info.title = "Diversity of retained keys";
-  info.tooltip =
+  FigureInfo info{
+      "diversity", "Diversity of retained keys",
       "KeyDiff (§3.3) looks for the set S with the smallest Σ k̂_i·k̂_j = ‖Σ k̂_i‖², and approximates "
       "the mean direction of S by that of the whole cache: the value that each policy reaches, and "
-      "how far the two means differ";
-  info.topic = Topic::keys;
+      "how far the two means differ",
+      Topic::keys};
   info.needs = {.step = true, .comparison = true};
   info.width_mm = 178.0;
   info.choices = {policies_choice(published_list({"A", "B", "keydiff", "keydiff(anchor=pairwise)",

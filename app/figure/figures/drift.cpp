@@ -245,15 +245,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "drift";
-  info.title = "Open against closed loop";
-  info.tooltip =
+  FigureInfo info{
+      "drift", "Open against closed loop",
       "A policy replayed on the full run (open loop) and run in the model's cache (closed loop), "
       "on the same tokens: |A ∩ B| / |A ∪ B| of the sets that each layer retains after each step, "
       "and how far keys and outputs have moved. Layer 0 is the same in both; the layers above "
-      "differ, because evictions in lower layers changed their states";
-  info.topic = Topic::model_cache;
+      "differ, because evictions in lower layers changed their states",
+      Topic::model_cache};
   info.limits = true;
   info.needs = {.fewest_traces = 2, .most_traces = 2, .both_loops = true};
   info.width_mm = 178.0;

@@ -332,14 +332,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "eviction-error";
-  info.title = "One eviction, with CAOTE's choice";
-  info.tooltip =
+  FigureInfo info{
+      "eviction-error", "One eviction, with CAOTE's choice",
       "c = h/(1 − h)·‖o − v‖₂ of every entry of the cache, with the policy's scores as attention "
       "h: the entries that the policy evicts and those that CAOTE would evict from the same cache "
-      "(CAOTE figure 1), and the sum of c beside the error of evicting all together, of both";
-  info.topic = Topic::values;
+      "(CAOTE figure 1), and the sum of c beside the error of evicting all together, of both",
+      Topic::values};
   info.zoom = Zoom::x;
   info.needs = {.head = true, .step = true, .policy = true, .scores = true};
   info.width_mm = 178.0;

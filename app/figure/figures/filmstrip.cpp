@@ -524,15 +524,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "filmstrip";
-  info.title = "Film strip";
-  info.tooltip =
+  FigureInfo info{
+      "filmstrip", "Film strip",
       "A head's cache over time: a column is a token, a row a step. Blue: in the cache, lighter "
       "with a lower score; vermillion: evicted at this step; plum: synthetic, with a key, value or "
       "log-bias of its own; green line: protected; dashed: the edge of the model's sliding window, "
-      "if it has one";
-  info.topic = Topic::kept;
+      "if it has one",
+      Topic::kept};
   info.zoom = Zoom::x;
   info.needs = {.head = true, .tokens = true, .policy = true, .scores = true};
   info.width_mm = 178.0;

@@ -283,14 +283,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "follow";
-  info.title = "Follow tokens";
-  info.tooltip =
+  FigureInfo info{
+      "follow", "Follow tokens",
       "The followed tokens in every head: the share still in the cache after the step, and as a "
       "dot the share of the answer's attention (else the question's) that reads them with the full "
-      "cache. A large dot on a dark cell is a head that reads tokens that it lost";
-  info.topic = Topic::kept;
+      "cache. A large dot on a dark cell is a head that reads tokens that it lost",
+      Topic::kept};
   info.limits = true;
   info.needs = {.step = true, .policy = true, .all_layers = true, .beside = true};
   info.width_mm = 178.0;

@@ -352,14 +352,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "frontier";
-  info.title = "Fewer bits or fewer entries";
-  info.tooltip =
+  FigureInfo info{
+      "frontier", "Fewer bits or fewer entries",
       "What is lost against the bytes that the caches hold, for policies with entries of 16, 4 and "
       "2 bits at several budgets; the bar at the foot names what loses least at each size. Over "
-      "all heads, and in the selected one";
-  info.topic = Topic::comparisons;
+      "all heads, and in the selected one",
+      Topic::comparisons};
   info.needs = {.head = true, .comparison = true};
   info.width_mm = 178.0;
   info.aspect = 2.2;

@@ -14,13 +14,9 @@ namespace {
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   auto figure = std::make_unique<Strips>();
-  std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : chosen_policies(input)) {
-    wanted.push_back({.policy = policy,
-                      .measures = {"log_pseudo_determinant", "rank"},
-                      .steps = {input.selection.step}});
-  }
-  const auto replays = replays_of(input, wanted, progress);
+  const WantedReplay like{.measures = {"log_pseudo_determinant", "rank"},
+                          .steps = {input.selection.step}};
+  const auto replays = replays_of(input, for_each_policy(chosen_policies(input), like), progress);
   const Measure& volume = require_measure("log_pseudo_determinant");
   const Measure& rank = require_measure("rank");
   Strips::Series series;
@@ -63,14 +59,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "gram-volume";
-  info.title = "Volume of retained keys";
-  info.tooltip =
+  FigureInfo info{
+      "gram-volume", "Volume of retained keys",
       "The volume that the retained keys span in each head (KeyDiff, figure 5). KKᵀ is singular if "
       "more keys than coordinates are kept, so Σ log λ runs over the eigenvalues λ of KᵀK above "
-      "n·ε·λ_max: comparable only at equal rank";
-  info.topic = Topic::keys;
+      "n·ε·λ_max: comparable only at equal rank",
+      Topic::keys};
   info.needs = {.step = true, .comparison = true};
   info.choices = {policies_choice(
       published_list({"A", "B", "keydiff", "h2o", "tova", "snapkv", "sink", "random"}))};

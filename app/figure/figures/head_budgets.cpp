@@ -138,9 +138,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->present = heads_of_layers(*input.trace);
   figure->step = input.selection.step;
   figure->relative = input.choice("show") == "share";
-  std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : chosen_policies(input)) wanted.push_back({policy});
-  for (const auto& replay : replays_of(input, wanted, progress)) {
+  for (const auto& replay : replays_of(input, for_each_policy(chosen_policies(input)), progress)) {
     Shares one{replay->policy, replay->budget, {}};
     for (int l = 0; l < figure->layers; ++l) {
       for (int h = 0; h < figure->heads; ++h) {
@@ -158,13 +156,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "head-budgets";
-  info.title = "Entries per head";
-  info.tooltip =
+  FigureInfo info{
+      "head-budgets", "Entries per head",
       "How many entries each head holds after the step. AdaKV divides a layer's entries by the "
-      "scores of its heads, PyramidKV gives each layer its own budget; the budget N is the mean";
-  info.topic = Topic::kept;
+      "scores of its heads, PyramidKV gives each layer its own budget; the budget N is the mean",
+      Topic::kept};
   info.limits = true;
   info.needs = {.step = true, .comparison = true};
   info.aspect = 1.5;

@@ -90,7 +90,6 @@ class HeadProfile final : public PanelFigure {
   std::vector<Distribution> measures;
   std::vector<RoleShare> roles;
   std::vector<Context> contexts;  // the strongest first
-  std::string caption_text;
 
   void draw_panels(Scene& scene, const DrawRequest& request,
                    const std::vector<Axes>& axes) const override {
@@ -145,8 +144,6 @@ class HeadProfile final : public PanelFigure {
     }
     return prompt.empty() ? text : prompt + ": " + text;
   }
-
-  std::string caption() const override { return caption_text; }
 
  private:
   std::size_t shown_measures() const { return std::min(kMostPanels, measures.size()); }

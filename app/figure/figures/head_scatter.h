@@ -39,7 +39,6 @@ class HeadScatter final : public PanelFigure {
   std::string x_measure, y_measure;  // in the CSV
   bool x_log = true, y_log = true;
   bool diagonal = false;  // a line x = y; both axes are alike then
-  std::string caption_text;
 
   /// Spearman's ρ of the dots' numbers, over the heads with both; NaN: fewer than two differ.
   static double correlation(const Panel& panel);

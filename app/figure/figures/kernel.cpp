@@ -58,11 +58,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   if (!distances.empty()) panel.grounds.push_back(histogram(distances, high));
   panel.x = x_axis("Distance to the pivot’s key", {0.0, high});
   panel.y = y_axis("Kernel g", {0.0, 1.0});
-  auto figure = std::make_unique<LinePanels>();
-  figure->panels.push_back(std::move(panel));
+  auto figure = line_panels("distance", "kernel", {std::move(panel)});
   figure->legend = true;
-  figure->x_measure = "distance";
-  figure->y_measure = "kernel";
   figure->caption_text = fmt::format(
       "Weight before normalisation, g = exp(−‖k_p − k_i‖²/(2σ²)), of a member at this distance "
       "from the pivot. Grey, with its own scale: how often the keys of neighbours have this "
@@ -74,13 +71,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "kernel";
-  info.title = "Merging kernel";
-  info.tooltip =
+  FigureInfo info{
+      "kernel", "Merging kernel",
       "g = exp(−‖k_p − k_i‖²/(2σ²)) (KVMerger, eq. 6 and figure 3d), over the distances between "
-      "neighbours in this head: if σ is much smaller than these, only the pivot counts in a merge";
-  info.topic = Topic::merging;
+      "neighbours in this head: if σ is much smaller than these, only the pivot counts in a merge",
+      Topic::merging};
   info.needs.head = true;
   info.choices = {{"sigma",
                    "σ",

@@ -206,14 +206,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "keydiff-stages";
-  info.title = "Stages of KeyDiff";
-  info.tooltip =
+  FigureInfo info{
+      "keydiff-stages", "Stages of KeyDiff",
       "KeyDiff, figure 3: the anchor μ(K̂) = (1/n)Σ k_i/‖k_i‖ of the cache, the cosine of every key "
       "to the anchor, and the kept keys, those with the lowest cosine. Shown for any policy, with "
-      "the cache of that policy";
-  info.topic = Topic::keys;
+      "the cache of that policy",
+      Topic::keys};
   info.needs = {.head = true, .step = true, .policy = true};
   info.width_mm = 178.0;
   info.aspect = 2.6;

@@ -69,20 +69,16 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                                                              !(run.*what.distances).layers.empty();
                                                     }));
   }
-  std::vector<std::string> names;
-  for (int layer = 0; layer < layers; ++layer) names.push_back(std::to_string(layer));
-  if (with_norm && many) names.emplace_back();  // a gap keeps the next name
-  if (with_norm) names.emplace_back("norm");
+  std::vector<std::string> more;
+  if (with_norm && many) more.emplace_back();  // a gap keeps the next name
+  if (with_norm) more.emplace_back("norm");
   mark_chance(panel, evaluation.policies());
-  panel.x = name_axis(std::move(names), "After layer");
+  panel.x = layer_names_axis(layers, "After layer", std::move(more));
   panel.y = curve_axis(what.label, panel, input.choice("scale"));
   panel.y_grid = true;
-  auto figure = std::make_unique<LinePanels>();
+  auto figure = line_panels("after_layer", what.measure, {std::move(panel)});
   figure->legend = look > 3 || layers > kManyLayers;
-  figure->panels.push_back(std::move(panel));
   figure->aspect = 1.6;
-  figure->x_measure = "after_layer";
-  figure->y_measure = what.measure;
   figure->caption_text = fmt::format(
       "{} between the hidden states h′ after each layer{} with each policy in the model's own "
       "cache{}, budget {}, and h of the full cache: mean {}.",

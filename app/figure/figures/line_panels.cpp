@@ -198,6 +198,23 @@ void LinePanels::write_csv(CsvWriter& csv) const {
   }
 }
 
+std::unique_ptr<LinePanels> line_panels(std::string x_measure, std::string y_measure,
+                                        std::vector<LinePanels::Panel> panels) {
+  auto figure = std::make_unique<LinePanels>();
+  figure->x_measure = std::move(x_measure);
+  figure->y_measure = std::move(y_measure);
+  figure->panels = std::move(panels);
+  if (figure->panels.size() > 1) figure->columns = 2;
+  return figure;
+}
+
+Axis layer_names_axis(int layers, std::string label, std::vector<std::string> more) {
+  std::vector<std::string> names;
+  for (int layer = 0; layer < layers; ++layer) names.push_back(std::to_string(layer));
+  names.insert(names.end(), more.begin(), more.end());
+  return name_axis(std::move(names), std::move(label));
+}
+
 void mark_chance(LinePanels::Panel& panel, const std::vector<std::string>& policies) {
   const std::vector<std::string> names = chance_names(policies);
   for (LinePanels::Line& line : panel.lines) {

@@ -1,6 +1,7 @@
 #pragma once
 // The figure behind those that are lines in one or several panels.
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -50,17 +51,22 @@ class LinePanels final : public Figure {
     std::string id = {};  // in the CSV, where it has no title
   };
   std::vector<Panel> panels;
-  int columns = 0;      // 0: as fits
-  double aspect = 1.3;  // of a panel
-  bool legend = false;  // above all, not at the ends of the lines
-  std::string caption_text;
+  int columns = 0;                               // 0: as fits
+  double aspect = 1.3;                           // of a panel
+  bool legend = false;                           // above all, not at the ends of the lines
   std::string x_measure = "x", y_measure = "y";  // names in the CSV
 
   double natural_height(const DrawRequest& request) const override;
   Scene draw(const DrawRequest& request) const override;
   void write_csv(CsvWriter& csv) const override;
-  std::string caption() const override { return caption_text; }
 };
+
+/// Such a figure of one panel, or of two beside each other, with its names in the CSV.
+std::unique_ptr<LinePanels> line_panels(std::string x_measure, std::string y_measure,
+                                        std::vector<LinePanels::Panel> panels);
+
+/// An axis with the names of layers 0 to `layers` − 1, and `more` after them.
+Axis layer_names_axis(int layers, std::string label = "Layer", std::vector<std::string> more = {});
 
 /// Draws the lines of a panel that are chance beside another of `policies` (random_line_name()) as
 /// such, with their bands; lines have the policies' specs as names, or as ids where they have none.

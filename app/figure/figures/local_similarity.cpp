@@ -103,13 +103,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "local-similarity";
-  info.title = "Local similarity";
-  info.tooltip =
+  FigureInfo info{
+      "local-similarity", "Local similarity",
       "cos(k_t, k_{t−n}) by distance n (KVMerger, figure 3a): keys are similar to those of "
-      "neighbours, values are not";
-  info.topic = Topic::merging;
+      "neighbours, values are not",
+      Topic::merging};
   info.needs.head = true;
   info.width_mm = 178.0;
   info.choices = {

@@ -212,15 +212,13 @@ ChoiceInfo removed_choice() {
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "logit-effect";
-  info.title = "Effect on the next token";
-  info.tooltip =
+  FigureInfo info{
+      "logit-effect", "Effect on the next token",
       "Δlogits ≈ W_H·J·W_O·Δ (CAOTE eq. 42 with J, the derivative of the last norm; without later "
       "layers): which next tokens gain and lose most through the policy's evictions in the "
       "selected layer, or through the removal of one token. A token that does not occur in the "
-      "trace is shown by its number";
-  info.topic = Topic::values;
+      "trace is shown by its number",
+      Topic::values};
   info.needs = {.head = true, .step = true, .token = true, .policy = true};
   info.choices = {removed_choice()};
   info.unavailable = [](const Trace& trace) {

@@ -333,14 +333,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "loops";
-  info.title = "Loops and lost values";
-  info.tooltip =
+  FigureInfo info{
+      "loops", "Loops and lost values",
       "Where the text that the model wrote begins to repeat itself, above; below, what each head "
       "lost at each written token: the value range of the entries that left, as a multiple of the "
-      "mean of all (VaSE, arXiv 2606.03928: loops begin when large ranges leave)";
-  info.topic = Topic::kept;
+      "mean of all (VaSE, arXiv 2606.03928: loops begin when large ranges leave)",
+      Topic::kept};
   info.zoom = Zoom::x;
   info.limits = true;
   info.choices = {number_choice("over", "Mean over",

@@ -243,13 +243,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "loss-table";
-  info.title = "Relative loss by policy and budget";
-  info.tooltip =
+  FigureInfo info{
+      "loss-table", "Relative loss by policy and budget",
       "A table: how much the answer's queries lose (else the question's, else all later ones), for "
-      "each policy at each budget, relative to the full cache. Also as LaTeX: -o table.tex";
-  info.topic = Topic::comparisons;
+      "each policy at each budget, relative to the full cache. Also as LaTeX: -o table.tex",
+      Topic::comparisons};
   info.limits = true;
   info.needs.comparison = true;
   info.width_mm = 120.0;

@@ -58,13 +58,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "mean-key-query";
-  info.title = "Mean key and mean query";
-  info.tooltip =
+  FigureInfo info{
+      "mean-key-query", "Mean key and mean query",
       "cos(k̄, q̄) of every query head, k̄ = (1/n)Σ k_i, q̄ = (1/n)Σ q_i (KeyDiff, figure 12). If it "
-      "is negative, keys that differ from the mean receive more attention";
-  info.topic = Topic::keys;
+      "is negative, keys that differ from the mean receive more attention",
+      Topic::keys};
   info.compute = compute;
   return info;
 }

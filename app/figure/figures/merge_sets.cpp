@@ -352,16 +352,14 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "merge-sets";
-  info.title = "Merging sets";
-  info.tooltip =
+  FigureInfo info{
+      "merge-sets", "Merging sets",
       "KVMerger, algorithm 1: neighbours whose keys have a cosine above the threshold become one "
       "entry at their pivot, with Gaussian weights; the policy sets the threshold. Below: how "
       "similar keys are to the keys before them, and how similar a merged key (an average of "
       "rotated keys) is to its members. Under attentionmatching: the entries that were refitted, "
-      "with their log-biases";
-  info.topic = Topic::merging;
+      "with their log-biases",
+      Topic::merging};
   info.zoom = Zoom::x;
   info.limits = true;
   info.needs = {.head = true, .step = true, .tokens = true, .comparison = true};

@@ -57,13 +57,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "norms";
-  info.title = "Lengths of keys, queries, values";
-  info.tooltip =
+  FigureInfo info{
+      "norms", "Lengths of keys, queries, values",
       "L2 norms (KeyDiff, figure 13): if those of keys and queries vary little, attention depends "
-      "only on the angles";
-  info.topic = Topic::keys;
+      "only on the angles",
+      Topic::keys};
   info.needs.head = true;
   info.width_mm = 178.0;
   info.aspect = 2.4;

@@ -47,16 +47,10 @@ OfHeads spread_of_heads(const FigureInput& input, Progress& progress) {
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const bool by_sink = input.choice("against") == "sink-strength";
   const bool later = input.choice("queries") == "later";
-  std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : chosen_policies(input)) {
-    WantedReplay one{policy};
-    if (!later) {
-      one.measures = {"output_error"};
-      one.summary = true;
-    }
-    wanted.push_back(std::move(one));
-  }
-  const auto replays = replays_of(input, wanted, progress, later ? 2 * kReplaySteps : kReplaySteps);
+  WantedReplay like;
+  if (!later) like = {.measures = {"output_error"}, .summary = true};
+  const auto replays = replays_of(input, for_each_policy(chosen_policies(input), like), progress,
+                                  later ? 2 * kReplaySteps : kReplaySteps);
   std::vector<AskedReplay> answers;
   if (later) answers = asked_of(input, replays, progress);
   Progress of_trace(progress, kReplaySteps);
@@ -97,15 +91,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "output-error-heads";
-  info.title = "Output error and spread of attention";
-  info.tooltip =
+  FigureInfo info{
+      "output-error-heads", "Output error and spread of attention",
       "Each head: its output error Σ‖o − o′‖² / Σ‖o‖² under the policy, and its effective tokens "
       "exp(H(A)) or its sink strength (the mean of A[q,0]) with the full cache. Do heads that look "
       "at many tokens lose more? Effective tokens take some seconds: they need the attention of "
-      "all queries";
-  info.topic = Topic::values;
+      "all queries",
+      Topic::values};
   info.needs.comparison = true;
   info.width_mm = 178.0;
   info.aspect = 2.2;

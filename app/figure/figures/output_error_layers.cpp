@@ -32,14 +32,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const std::vector<PolicySpec> policies = chosen_policies(input);
   // Without output weights the heads of a layer cannot be added up.
   const bool steps = input.choice("queries") == "steps" || !trace.has_output_weight();
-  std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : policies) {
-    wanted.push_back({.policy = policy});
-    if (!steps) continue;
-    wanted.back().measures = {"output_norm_l2", "head_error_l2"};
-    wanted.back().summary = true;
-  }
-  const auto replays = replays_of(input, wanted, progress, steps ? 0 : kReplaySteps);
+  WantedReplay like;
+  if (steps) like = {.measures = {"output_norm_l2", "head_error_l2"}, .summary = true};
+  const auto replays =
+      replays_of(input, for_each_policy(policies, like), progress, steps ? 0 : kReplaySteps);
   const int layers = trace.model().num_layers;
   LinePanels::Panel panel;
   std::vector<std::vector<double>> all;  // [policies] of [L]
@@ -61,17 +57,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   std::vector<std::string> texts;
   for (const PolicySpec& policy : policies) texts.push_back(policy.text());
   mark_chance(panel, texts);
-  std::vector<std::string> names;
-  for (int layer = 0; layer < layers; ++layer) names.push_back(std::to_string(layer));
-  panel.x = name_axis(std::move(names), "Layer");
+  panel.x = layer_names_axis(layers);
   panel.y = curve_axis(steps ? "Output error Σ‖o − o′‖² / Σ‖o‖²" : "Change of the layer's output",
                        panel, input.choice("scale"));
   panel.y_grid = true;
-  auto figure = std::make_unique<LinePanels>();
-  figure->panels.push_back(std::move(panel));
+  auto figure = line_panels("layer", "output_error", {std::move(panel)});
   figure->legend = policies.size() > 3 || layers > kManyLayers;
-  figure->x_measure = "layer";
-  figure->y_measure = "output_error";
   figure->caption_text =
       steps ? fmt::format(
                   "Output error per layer, Σ‖o − o′‖² / Σ‖o‖² before W_O over the last queries of "
@@ -89,15 +80,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "output-error-layers";
-  info.title = "Output error per layer";
-  info.tooltip =
+  FigureInfo info{
+      "output-error-layers", "Output error per layer",
       "How far the evictions move each layer's attention output for the queries that write the "
       "answer, or those of the question, or later ones; queries=steps: Σ‖o − o′‖² / Σ‖o‖² of each "
       "step's own last query (after CAOTE, figure 3, "
-      "which does not define its normalisation: both are ours)";
-  info.topic = Topic::values;
+      "which does not define its normalisation: both are ours)",
+      Topic::values};
   info.needs.comparison = true;
   info.aspect = 1.5;
   info.choices = {

@@ -742,16 +742,14 @@ Needs needs_with(const Choices& choices) {
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "overview";
-  info.title = "Overview";
-  info.tooltip =
+  FigureInfo info{
+      "overview", "Overview",
       "One measure of every head, mean over its query heads: the effect of eviction on later "
       "queries, S, ℒ and its bound θ (CriticalKV), "
       "the volume of the kept keys (KeyDiff), and the others of docs/measures.md; what became of "
       "followed tokens; what A and B both keep; or what the heads do with the full cache: the mean "
-      "attention on token 0, their roles, their effective tokens";
-  info.topic = Topic::kept;
+      "attention on token 0, their roles, their effective tokens",
+      Topic::kept};
   info.limits = true;
   info.needs_with = needs_with;
   info.needs = needs_with({});

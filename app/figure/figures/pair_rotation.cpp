@@ -72,14 +72,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "pair-rotation";
-  info.title = "Similar keys before RoPE";
-  info.tooltip =
+  FigureInfo info{
+      "pair-rotation", "Similar keys before RoPE",
       "KVMerger, lemma 3.2: if two keys are collinear after RoPE, their pairs before RoPE have the "
       "cosine cos((m − n)θ_j), for the pairing that the model uses. The paper's interval holds "
-      "only for |m − n| ≤ 3, so these distances are shown";
-  info.topic = Topic::merging;
+      "only for |m − n| ≤ 3, so these distances are shown",
+      Topic::merging};
   info.needs.head = true;
   info.width_mm = 178.0;
   info.choices = {number_choice("least", "Smallest cosine",

@@ -263,14 +263,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "pca";
-  info.title = "Keys in two components";
-  info.tooltip =
+  FigureInfo info{
+      "pca", "Keys in two components",
       "All keys of a head in two principal components, retained and evicted (KeyDiff, figures 4 "
       "and 7–9). The basis is fitted once to all keys; the star is the mean of the keys in the "
-      "cache at the step";
-  info.topic = Topic::keys;
+      "cache at the step",
+      Topic::keys};
   info.zoom = Zoom::both;
   info.needs = {.head = true, .step = true, .policy = true, .scores = true, .beside = true};
   info.aspect = 1.25;

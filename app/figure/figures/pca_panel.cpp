@@ -189,11 +189,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->selection = s;
   const bool before = input.choice("rope") == "before";
   figure->rope = before ? "before RoPE" : "after RoPE";
-  std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : chosen_policies(input)) {
-    wanted.push_back({.policy = policy, .layers = {s.layer}});
-  }
-  const auto replays = replays_of(input, wanted, progress);
+  const auto replays =
+      replays_of(input, for_each_policy(chosen_policies(input), {.layers = {s.layer}}), progress);
   Matrix keys = input.trace->key(s.layer, s.head);
   if (before) keys = undo_rope(view(keys), input.trace->layer_model(s.layer));
   const PrincipalComponents components = fit_principal_components(view(keys));
@@ -217,14 +214,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "pca-panel";
-  info.title = "Keys in two components, policy by policy";
-  info.tooltip =
+  FigureInfo info{
+      "pca-panel", "Keys in two components, policy by policy",
       "The keys of a head that each policy retains (in its colour) and evicts (grey), in two "
       "principal components fitted once to all its keys, and the keys that each retains in one "
-      "panel (KeyDiff, figures 4 and 7–9)";
-  info.topic = Topic::keys;
+      "panel (KeyDiff, figures 4 and 7–9)",
+      Topic::keys};
   info.zoom = Zoom::both;
   info.needs = {.head = true, .step = true, .comparison = true};
   info.width_mm = 178.0;

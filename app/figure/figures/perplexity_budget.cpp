@@ -179,10 +179,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                 format_count(kResamples))
           : fmt::format(" Bands: 95 % of {} bootstrap resamples of the prompts.",
                         format_count(kResamples));
-  auto figure = std::make_unique<LinePanels>();
-  figure->panels.push_back(std::move(panel));
-  figure->x_measure = percent ? "budget_percent" : "budget_entries";
-  figure->y_measure = what.measure;
+  auto figure =
+      line_panels(percent ? "budget_percent" : "budget_entries", what.measure, {std::move(panel)});
   figure->caption_text = fmt::format(
       "{}, with each policy in the model's own cache{}, by budget; dashed: the full cache, which "
       "ran {} prompt{}.{}",

@@ -54,12 +54,8 @@ std::unique_ptr<const Figure> drawn(const StageComparison& what, const std::vect
   better.y = y_axis("Query heads (%)", {0.0, 100.0});
   better.levels.push_back({50.0, "", true});
   sizes.y_grid = better.y_grid = true;
-  auto figure = std::make_unique<LinePanels>();
-  figure->panels = {std::move(sizes), std::move(better)};
-  figure->columns = 2;
+  auto figure = line_panels("budget", "value", {std::move(sizes), std::move(better)});
   figure->legend = true;
-  figure->x_measure = "budget";
-  figure->y_measure = "value";
   figure->caption_text = fmt::format(
       "a, output perturbation {}, mean over all query heads of all layers; b, of the query heads "
       "whose perturbation the second stage changes, the share with a smaller one. {} and {}, {}.",
@@ -78,22 +74,18 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       wanted.push_back(std::move(one));
     }
   }
-  const FigureOfReplays figure_of = [&](const Replays& replays) {
-    return drawn(what, budgets, replays);
-  };
-  return figure_of(replays_of(input, wanted, progress, 0, figure_of));
+  return figure_of_replays(input, wanted, progress,
+                           [&](const Replays& replays) { return drawn(what, budgets, replays); });
 }
 
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "perturbation-budgets";
-  info.title = "Perturbation per budget";
-  info.tooltip =
+  FigureInfo info{
+      "perturbation-budgets", "Perturbation per budget",
       "Mean ℒ with and without the two stages of CriticalKV, at several budgets (CriticalKV, "
-      "figures 7 and 11), and the share of query heads with a smaller ℒ";
-  info.topic = Topic::perturbation;
+      "figures 7 and 11), and the share of query heads with a smaller ℒ",
+      Topic::perturbation};
   info.needs = {.step = true, .comparison = true};
   info.width_mm = 178.0;
   info.aspect = 2.6;

@@ -151,13 +151,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "perturbation-heads";
-  info.title = "Perturbation per head";
-  info.tooltip =
+  FigureInfo info{
+      "perturbation-heads", "Perturbation per head",
       "ℒ = ‖(A − A′)VW_O‖ with and without the two stages of CriticalKV, per query head "
-      "(CriticalKV, figures 5 and 9; 12 and 13 for the L2 norm)";
-  info.topic = Topic::perturbation;
+      "(CriticalKV, figures 5 and 9; 12 and 13 for the L2 norm)",
+      Topic::perturbation};
   info.limits = true;
   info.needs = {.step = true, .comparison = true};
   info.aspect = 1.3;

@@ -31,16 +31,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     }
     panel.lines.push_back(std::move(line));
   }
-  std::vector<std::string> names;
-  for (int layer = 0; layer < model.num_layers; ++layer) names.push_back(std::to_string(layer));
-  panel.x = name_axis(std::move(names), "Layer");
+  panel.x = layer_names_axis(model.num_layers);
   panel.y = curve_axis("Mean " + what.symbol, panel, input.choice("scale"));
   panel.y_grid = true;
-  auto figure = std::make_unique<LinePanels>();
-  figure->panels.push_back(std::move(panel));
+  auto figure = line_panels("layer", what.measure, {std::move(panel)});
   figure->legend = model.num_layers > kManyLayers;
-  figure->x_measure = "layer";
-  figure->y_measure = what.measure;
   figure->caption_text = fmt::format(
       "Output perturbation {} per layer, mean over its query heads, {} and {}, N = {}, {}. Each "
       "layer is computed on the full cache's states; the effect on later layers is not included.",
@@ -53,13 +48,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "perturbation-layers";
-  info.title = "Perturbation per layer";
-  info.tooltip =
+  FigureInfo info{
+      "perturbation-layers", "Perturbation per layer",
       "ℒ per layer with and without the two stages of CriticalKV (after CriticalKV, figures 6 and "
-      "10, which follow hidden states through a running model; here each layer is computed alone)";
-  info.topic = Topic::perturbation;
+      "10, which follow hidden states through a running model; here each layer is computed alone)",
+      Topic::perturbation};
   info.needs = {.step = true, .comparison = true};
   info.aspect = 1.5;
   info.choices = stage_choices();

@@ -428,13 +428,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "policy-diff";
-  info.title = "A against B";
-  info.tooltip =
+  FigureInfo info{
+      "policy-diff", "A against B",
       "Tokens kept only by policy A, only by policy B, by both or by neither: for every head at "
-      "the step, for the selected head at every step, or on the text";
-  info.topic = Topic::comparisons;
+      "the step, for the selected head at every step, or on the text",
+      Topic::comparisons};
   info.zoom = Zoom::x;
   info.needs = {.head = true,
                 .step = true,

@@ -49,15 +49,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const bool by_bound = input.choice("predicted") == "bound";
   const bool later = input.choice("queries") == "later";
   const int step = input.selection.step;
-  std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : chosen_policies(input)) {
-    WantedReplay one{policy};
-    one.measures = {by_bound ? "bound_l1" : "retained_mass"};
-    if (!later) one.measures.emplace_back("perturbation_l1");
-    one.steps = {step};
-    wanted.push_back(std::move(one));
-  }
-  const auto replays = replays_of(input, wanted, progress, later ? kReplaySteps : 0);
+  WantedReplay like{.measures = {by_bound ? "bound_l1" : "retained_mass"}, .steps = {step}};
+  if (!later) like.measures.emplace_back("perturbation_l1");
+  const auto replays = replays_of(input, for_each_policy(chosen_policies(input), like), progress,
+                                  later ? kReplaySteps : 0);
   std::vector<AskedReplay> answers;
   if (later) answers = asked_of(input, replays, progress);
   auto figure = std::make_unique<HeadScatter>();
@@ -105,14 +100,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "predicted-loss";
-  info.title = "Predicted and measured loss";
-  info.tooltip =
+  FigureInfo info{
+      "predicted-loss", "Predicted and measured loss",
       "Each head: what predicts its loss, the bound θ (CriticalKV, theorem 3.3; ℒ ≤ θ is proven "
       "for the same query) or the attention lost, and the loss ℒ that was measured, for the step's "
-      "last query or for queries that come later";
-  info.topic = Topic::perturbation;
+      "last query or for queries that come later",
+      Topic::perturbation};
   info.needs = {.step = true, .comparison = true};
   info.width_mm = 178.0;
   info.aspect = 2.2;

@@ -179,15 +179,13 @@ std::string without_weights(const Trace& trace) {
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "realisable";
-  info.title = "What an engine can hold";
-  info.tooltip =
+  FigureInfo info{
+      "realisable", "What an engine can hold",
       "What is lost when each head has a set of its own, when all heads of a layer share one, and "
       "when that one consists of whole pages, as engines such as vLLM and SGLang hold them: the "
       "change of each layer's attention output and of all layers together, for the answer's "
-      "queries (else the question's, else later ones), at the same budget";
-  info.topic = Topic::comparisons;
+      "queries (else the question's, else later ones), at the same budget",
+      Topic::comparisons};
   info.needs.comparison = true;
   info.width_mm = 178.0;
   info.aspect = 2.2;

@@ -76,11 +76,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   panel.x = x_axis("Budget N (entries)", range.padded_log(), AxisScale::log);
   panel.y = y_axis("Retained share (%)", {0.0, 100.0});
   panel.y_grid = true;
-  auto figure = std::make_unique<LinePanels>();
-  figure->panels = {lengths_panel(lengths), std::move(panel)};
-  figure->columns = 2;
-  figure->x_measure = "tokens";
-  figure->y_measure = "percent";
+  auto figure = line_panels("tokens", "percent", {lengths_panel(lengths), std::move(panel)});
   figure->caption_text = fmt::format(
       "a, {}; b, share of a prompt that a budget retains, min(1, N/length){}{}.",
       input.traces.size() == 1 ? "length of the prompt"
@@ -93,13 +89,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "retained-share";
-  info.title = "Retained share of prompts";
-  info.tooltip =
+  FigureInfo info{
+      "retained-share", "Retained share of prompts",
       "How long the prompts are and which share of them a budget in entries retains (KeyDiff, "
-      "figure 10, tables 5 and 6): min(1, N/length). Several traces are several prompts";
-  info.topic = Topic::comparisons;
+      "figure 10, tables 5 and 6): min(1, N/length). Several traces are several prompts",
+      Topic::comparisons};
   info.needs = {.comparison = true, .most_traces = 1000};
   info.width_mm = 178.0;
   info.choices = {budgets_choice("16,32,64,128,256,512,1024")};

@@ -128,13 +128,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "role-cost";
-  info.title = "Entries and attention by role";
-  info.tooltip =
+  FigureInfo info{
+      "role-cost", "Entries and attention by role",
       "By the role of the query heads (figure roles): entries kept after the step, and the share "
-      "of the last query's attention, as with the full cache, that goes to evicted tokens";
-  info.topic = Topic::kept;
+      "of the last query's attention, as with the full cache, that goes to evicted tokens",
+      Topic::kept};
   info.needs = {.step = true, .beside = true, .comparison = true};
   info.width_mm = 120.0;
   info.aspect = 2.0;

@@ -174,16 +174,14 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "roles";
-  info.title = "Roles of heads";
-  info.tooltip =
+  FigureInfo info{
+      "roles", "Roles of heads",
       "The role of each query head with the full cache: rests on token 0, looks at the previous "
       "token, at the last 16, at what followed the same token before (induction), looks the answer "
       "up (retrieval), reads the question. Outlined: the head is named by this role, or rests on "
       "token 0 beside its name. Numbers: heads that reach the threshold (two thirds of it to one "
-      "and a half times it). Of one trace: over many prompts, head-profile shows a study";
-  info.topic = Topic::attention;
+      "and a half times it). Of one trace: over many prompts, head-profile shows a study",
+      Topic::attention};
   info.limits = true;
   info.needs.comparison = true;
   info.width_mm = 178.0;

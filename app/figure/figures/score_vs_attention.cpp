@@ -288,15 +288,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "score-vs-attention";
-  info.title = "Scores and later attention";
-  info.tooltip =
+  FigureInfo info{
+      "score-vs-attention", "Scores and later attention",
       "Each entry of the cache before the step's eviction: the policy's score, and the mean of "
       "A[q,i] over all queries q after the step, with the full cache, mean over the head's query "
       "heads. A policy that foretells attention has Spearman's rank correlation ρ = 1; equal "
-      "values share their rank. As a map of all heads: overview, score_attention_correlation";
-  info.topic = Topic::attention;
+      "values share their rank. As a map of all heads: overview, score_attention_correlation",
+      Topic::attention};
   info.needs = {.head = true, .step = true, .policy = true, .scores = true, .beside = true};
   info.aspect = 1.3;
   info.choices = {

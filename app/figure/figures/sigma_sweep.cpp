@@ -121,11 +121,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   second.y = y_axis("1/Σw²", member_range.from_zero());
   add_lines(first, layer, sigmas, errors);
   add_lines(second, layer, sigmas, members);
-  auto figure = std::make_unique<LinePanels>();
-  figure->panels = {std::move(first), std::move(second)};
-  figure->columns = 2;
-  figure->x_measure = "sigma";
-  figure->y_measure = "value";
+  auto figure = line_panels("sigma", "value", {std::move(first), std::move(second)});
   figure->caption_text = fmt::format(
       "a, change of a head's output, and b, effective members of a merging set, against σ: {}, N = "
       "{}, every head of layer {} (thin) and their mean, over the steps from the first merge on.",
@@ -136,14 +132,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "sigma-sweep";
-  info.title = "Choice of σ";
-  info.tooltip =
+  FigureInfo info{
+      "sigma-sweep", "Choice of σ",
       "How KVMerger's σ (table 3 of the paper, which measures tasks) changes the output of the "
       "attention, ‖(A − A′)V‖₂ (definition 2.1), and the number of members that count, 1/Σw²: 1 if "
-      "only the pivot counts";
-  info.topic = Topic::merging;
+      "only the pivot counts",
+      Topic::merging};
   info.needs = {.head = true, .comparison = true};
   info.width_mm = 178.0;
   info.choices = {policies_choice("h2o+kvmerger"),

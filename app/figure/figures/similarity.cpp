@@ -290,13 +290,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "similarity";
-  info.title = "Similarity map";
-  info.tooltip =
+  FigureInfo info{
+      "similarity", "Similarity map",
       "cos(k_i, k_j) of a head's keys (KeyDiff, figure 2; KVMerger, figure 2). A pixel that covers "
-      "several tokens is the exact mean over its tile";
-  info.topic = Topic::keys;
+      "several tokens is the exact mean over its tile",
+      Topic::keys};
   info.zoom = Zoom::linked;
   info.limits = true;
   info.needs = {.head = true, .tokens = true};

@@ -381,14 +381,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "sinks";
-  info.title = "Sinks";
-  info.tooltip =
+  FigureInfo info{
+      "sinks", "Sinks",
       "Attention sinks: the mean attention on token 0 and the output error without it, per query "
       "head; logits and probabilities averaged over heads (StreamingLLM, figure 2); norms of "
-      "values";
-  info.topic = Topic::attention;
+      "values",
+      Topic::attention};
   info.needs = {.head = true, .step = true, .comparison = true};
   info.width_mm = 178.0;
   info.aspect = 2.4;

@@ -59,10 +59,8 @@ StageComparison stage_comparison(const FigureInput& input) {
 }
 
 std::vector<WantedReplay> wanted_of(const StageComparison& what) {
-  std::vector<WantedReplay> wanted;
-  for (const PolicySpec& policy : {what.without, what.with})
-    wanted.push_back({.policy = policy, .measures = {what.measure}, .steps = {what.step}});
-  return wanted;
+  return for_each_policy({what.without, what.with},
+                         {.measures = {what.measure}, .steps = {what.step}});
 }
 
 std::vector<double> perturbations(const StageComparison& what, const Replay& replay) {

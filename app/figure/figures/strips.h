@@ -39,8 +39,7 @@ class Strips final : public Figure {
   double row_height = 16.0;  // points, where the height is free
   bool medians = false;      // a line at the median of each row's first series, and its number
   bool joined = false;       // a thin line from the first series' mark to the second's
-  std::string caption_text;
-  std::string measure;  // name of the number in the CSV
+  std::string measure;       // name of the number in the CSV
   std::string row_measure = "row";
 
   /// With more layers than this they lie along x.
@@ -55,7 +54,6 @@ class Strips final : public Figure {
   Scene draw(const DrawRequest& request) const override;
   void write_csv(CsvWriter& csv) const override;
   std::string value_text(const Target& target) const override;
-  std::string caption() const override { return caption_text; }
 };
 
 /// The place of head `index` of `count` within its row.

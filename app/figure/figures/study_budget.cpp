@@ -33,7 +33,7 @@ class StudyBudget final : public Figure {
  public:
   LinePanels lines;
   std::vector<Place> places;
-  std::string x_name, y_name, caption_text;
+  std::string x_name, y_name;
 
   double natural_height(const DrawRequest& request) const override {
     return lines.natural_height(request);
@@ -46,7 +46,6 @@ class StudyBudget final : public Figure {
                static_cast<long>(one.prompts), one.value.mean, one.value.low, one.value.high});
     }
   }
-  std::string caption() const override { return caption_text; }
 };
 
 /// Places of the budgets: percent of the prompt if all are written so, else mean entries.

@@ -37,7 +37,6 @@ class StudyHeadScatter final : public PanelFigure {
   StudyMeasure x, y, colour;  // a colour without a name: the layer
   bool log_x = false, log_y = false;
   std::vector<Point3> heads;  // with both numbers
-  std::string caption_text;
 
   void draw_panels(Scene& scene, const DrawRequest& request,
                    const std::vector<Axes>& all) const override {
@@ -97,8 +96,6 @@ class StudyHeadScatter final : public PanelFigure {
     }
     return {};
   }
-
-  std::string caption() const override { return caption_text; }
 
  private:
   /// Whether it stands for enough prompts: of fewer, bars would hide the points.

@@ -43,7 +43,6 @@ class StudyHeads final : public PanelFigure {
   StudyMeasure measure;
   std::vector<Row> rows;
   std::vector<std::string> prompts;
-  std::string caption_text;
 
   double natural_height(const DrawRequest& request) const override {
     constexpr double kLongest = 60.0;  // of the prompts' names, which may read upwards
@@ -97,8 +96,6 @@ class StudyHeads final : public PanelFigure {
     }
     return {};
   }
-
-  std::string caption() const override { return caption_text; }
 
  private:
   /// Whether the prompts are too few for quartiles.

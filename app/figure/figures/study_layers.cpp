@@ -45,7 +45,6 @@ class StudyLayers final : public PanelFigure {
   std::vector<std::string> prompts;
   std::vector<PolicyValues> policies;
   std::string scale = "linear";  // a value of curve_scale_choice()
-  std::string caption_text;
 
   /// The axis of both panels.
   Axis values_axis() const {
@@ -98,8 +97,6 @@ class StudyLayers final : public PanelFigure {
       csv.row({std::string_view(one.policy), "", "", one.mean.mean, one.mean.low, one.mean.high});
     }
   }
-
-  std::string caption() const override { return caption_text; }
 
  private:
   bool with_layers() const {

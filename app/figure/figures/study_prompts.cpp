@@ -28,7 +28,6 @@ class StudyPrompts final : public PanelFigure {
   std::vector<std::string> prompts;   // of the rows
   std::vector<float> values;          // [prompts,policies]; NaN: not known
   std::vector<int> items;             // [prompts,policies]; −1: none
-  std::string caption_text;
 
   double natural_height(const DrawRequest& /*request*/) const override {
     return std::clamp(9.0 * static_cast<double>(prompts.size()), 90.0, 520.0) + 70.0;
@@ -72,8 +71,6 @@ class StudyPrompts final : public PanelFigure {
                        format_number(static_cast<double>(values[cell])),
                        prompt.substr(prompt.rfind('/') + 1));
   }
-
-  std::string caption() const override { return caption_text; }
 
   /// Of a measure that is 0 or 1, each policy's share of the prompts; empty of others.
   std::string shares_text() const {

@@ -47,7 +47,6 @@ class StudyRanks final : public Figure {
   std::vector<Ranked> budgets;        // ranks in the order of `policies`
   std::string measure;                // by which they are ranked: above the panels
   bool has_best = true;               // whether rank 1 is more than the smallest value
-  std::string caption_text;
 
   double natural_height(const DrawRequest& request) const override {
     return height(request, fewest_columns(request.width), kRow);
@@ -76,8 +75,6 @@ class StudyRanks final : public Figure {
       }
     }
   }
-
-  std::string caption() const override { return caption_text; }
 
  private:
   int fewest_columns(double width) const {

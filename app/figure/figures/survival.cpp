@@ -264,13 +264,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "survival";
-  info.title = "Survival in all heads";
-  info.tooltip =
+  FigureInfo info{
+      "survival", "Survival in all heads",
       "Every head is a row, every token a column; the colour is the step at which the token left "
-      "the head. Above: the share of heads in which a token stays";
-  info.topic = Topic::kept;
+      "the head. Above: the share of heads in which a token stays",
+      Topic::kept};
   info.zoom = Zoom::x;
   info.limits = true;
   info.needs = {.tokens = true, .policy = true, .all_layers = true};

@@ -192,13 +192,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "tokens";
-  info.title = "Token text";
-  info.tooltip =
+  FigureInfo info{
+      "tokens", "Token text",
       "The text; the background of each token shows its fate or its score at the step. Evicted "
-      "tokens are struck through, protected ones underlined";
-  info.topic = Topic::kept;
+      "tokens are struck through, protected ones underlined",
+      Topic::kept};
   info.needs = {.head = true, .step = true, .tokens = true, .policy = true, .scores = true};
   info.width_mm = 178.0;
   info.aspect = 1.0;

@@ -271,14 +271,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info;
-  info.name = "why";
-  info.title = "Why this token";
-  info.tooltip =
+  FigureInfo info{
+      "why", "Why this token",
       "The selected token's score and rank at every step, compared with the lowest score kept and "
       "the number of entries kept; its protection, and the step at which it left. If no token is "
-      "selected: the closest decision of the step";
-  info.topic = Topic::kept;
+      "selected: the closest decision of the step",
+      Topic::kept};
   info.needs = {.head = true, .step = true, .token = true, .policy = true, .scores = true};
   info.aspect = 1.2;
   info.compute = compute;
