@@ -11,7 +11,7 @@ import numpy as np
 
 from .attention import Sink, captured
 from .between import BetweenWatch
-from .describe import (RotationCheck, cache_argument, describe, first_device, is_plain_model, layer_rotations,
+from .describe import (RotationCheck, cache_argument, describe, describe_weights, first_device, is_plain_model, layer_rotations,
                        layers_of, positions_of, text_config, with_uncompiled)
 from .errors import KvloupeError, KvloupeWarning
 from .final_norm import FinalNormWatch
@@ -83,8 +83,16 @@ def _head_rows(head: Any, hidden: Any, ids: np.ndarray) -> np.ndarray | str:
     return found if isinstance(found, str) else found.rows.T
 
 
+def output_head(model: Any) -> Any:
+    """The module that makes the logits. Raises KvloupeError for a model without one."""
+    found = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    if found is None:
+        raise KvloupeError(f"{type(model).__name__}: has no output head that gives next tokens; load the model with AutoModelForCausalLM")
+    return found
+
+
 def end_tokens(model: Any) -> set[int]:
-    found = getattr(model.generation_config, "eos_token_id", None)
+    found = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     return set(found if isinstance(found, (list, tuple)) else [] if found is None else [found])
 
 
@@ -116,10 +124,10 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     block, context = len(ids) if block == WHOLE else block, ids[:end]
     if mla not in WAYS:
         raise KvloupeError(f"mla: {mla!r} is not {' or '.join(WAYS)}")
-    modules = layers_of(model)
+    modules, head = layers_of(model), output_head(model)
     count = len(modules)
-    if layers is not None and not 1 <= layers <= count:
-        raise KvloupeError(f"layers {layers}: the model has {count}; give a number from 1 to {count}")
+    if layers is not None and (not hasattr(layers, "__index__") or not 1 <= layers <= count):
+        raise KvloupeError(f"layers {layers}: the model has {count}; give a number from 1 to {count}, of the first layers")
     if probe is not None:
         make_probe(probe, context, tokenizer)  # refused before the model runs
         if text_config(model).model_type in ONE_PASS:
@@ -127,7 +135,6 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                                f"because {ONE_PASS[text_config(model).model_type]}; capture it without a probe")
     start, prompt_length, ends = time.monotonic(), len(ids), end_tokens(model)
     device = first_device(model)
-    head = model.get_output_embeddings()
     named = cache_argument(model)
     check_types(text_config(model), type(model).__name__)
     check_name(modules, type(model).__name__, str(model.config._attn_implementation))
@@ -141,6 +148,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                            f"cache of transformers {transformers.__version__} does not hold; install 5.24 or newer")
     shapes = shapes[:layers]
     shape = describe(model, shapes)
+    describe_weights(model, shape)
     if any(place.latent is not None for place in places[:shape.layers]):
         shape.mla = mla
     block, notes = _block(text_config(model), block, prompt_length)

@@ -13,9 +13,9 @@ import torch
 
 from .between import BetweenWatch
 from .cache import Cache
-from .capture import DTYPES, Predictions, common_window, end_tokens, write_head, write_output_weights, \
-    write_residual_changes
-from .describe import cache_argument, first_device, positions_of, text_config, with_uncompiled
+from .capture import DTYPES, Predictions, common_window, end_tokens, output_head, write_head, \
+    write_output_weights, write_residual_changes
+from .describe import cache_argument, describe_weights, first_device, positions_of, text_config, with_uncompiled
 from .errors import KvloupeWarning
 from .final_norm import FinalNormWatch
 from .layout import Layer, usual_scale
@@ -76,6 +76,7 @@ def run(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str], *
     a part.
     """
     ids, segments, context = checked_prompt(text_config(model), tokenizer, prompt, generate)
+    output_head(model)  # refused before the model runs
     start, training = time.monotonic(), model.training
     model.eval()
     try:
@@ -94,7 +95,8 @@ def _written(model: Any, tokenizer: Any, ids: list[int], segments: list[str], ca
     """Runs the model and writes the trace; what it lacks. `ids` and `segments` grow with the generated tokens."""
     report, clear = reports
     prompt_length, ends, device, named = len(ids), end_tokens(model), first_device(model), cache_argument(model)
-    shape, places, head = cache.model_shape, cache.places, model.get_output_embeddings()
+    shape, places, head = cache.model_shape, cache.places, output_head(model)
+    describe_weights(model, shape)
     attending = [place for place in places if place.attention is not None]
     with TraceWriter(path, shape, prompt_length + generate, store, cache.layer_shapes) as writer:
         clock, predictions = Clock([place.layer for place in places]), Predictions(ids)

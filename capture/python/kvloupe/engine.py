@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import threading
+import weakref
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_uint32, c_void_p
 from pathlib import Path
 from typing import Any, Callable
@@ -185,20 +186,15 @@ def stoppable(body: Callable[[c_void_p], None]) -> None:
 
 
 class Handle:
-    """An object of the engine, destroyed with this one."""
+    """An object of the engine, destroyed with this one, or before Python ends."""
 
     def __init__(self, pointer: c_void_p, destroy: str) -> None:
         self._as_parameter_ = pointer
-        self._destroy = getattr(needed(), f"kvloupe_engine_{destroy}")
+        self._destroy = weakref.finalize(self, getattr(needed(), f"kvloupe_engine_{destroy}"), pointer)
 
     def close(self) -> None:
-        pointer, self._as_parameter_ = self._as_parameter_, c_void_p()
-        if pointer:
-            self._destroy(pointer)
-
-    def __del__(self) -> None:
-        if hasattr(self, "_destroy"):
-            self.close()
+        self._as_parameter_ = c_void_p()
+        self._destroy()
 
 
 _last: tuple[Any, Handle] | None = None  # the trace opened last, and which file it was
