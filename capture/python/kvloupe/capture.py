@@ -71,15 +71,9 @@ class Predictions:
                 "loss": np.concatenate([*self._losses, [np.nan]]).astype(np.float32)}
 
 
-def _head_weight(head: Any, hidden: Any) -> np.ndarray | str:
-    """[vocabulary, D] in float16; `hidden`: an input of the head. A text says why there is none."""
-    found = weight_of(head, hidden.shape[-1], hidden.dtype, hidden.device, np.float16)
-    return found if isinstance(found, str) else found.rows.T
-
-
-def _head_rows(head: Any, hidden: Any, ids: np.ndarray) -> np.ndarray | str:
-    """The same of some token ids alone: [n, D]."""
-    found = weight_of(head, hidden.shape[-1], hidden.dtype, hidden.device, outputs=ids)
+def _head_rows(head: Any, hidden: Any, ids: np.ndarray | None = None) -> np.ndarray | str:
+    """The head's rows of some token ids, or all in float16: [n, D]; `hidden`: an input of the head. A text says why there are none."""
+    found = weight_of(head, hidden.shape[-1], hidden.dtype, hidden.device, np.float16 if ids is None else np.float32, ids)
     return found if isinstance(found, str) else found.rows.T
 
 
@@ -164,14 +158,11 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
         inputs: list[Any] = []
         hook = head.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
         norm = FinalNormWatch(model, next(place for place in places if place.attention is not None), head)
+        end_watch = lambda: [end() for end in (hook.remove, norm.close, watch.close, residual.close)]
         rotation: RotationCheck | None = RotationCheck(places[:shape.layers], clock)
         cache = DynamicCache(config=model.config)
         for text in notes:
             writer.note(text)
-
-        def dtype() -> Any:
-            """What the attention functions compute in."""
-            return next(iter(sink.output_kind.values()))[0]
 
         def run(first: int, end: int) -> None:
             nonlocal rotation
@@ -201,7 +192,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                 rotation.apply(shape, writer.layers, sink.last_key, end - 1)
                 rotation = None
             predictions.add(first, out.logits[0], inputs[0][0])
-            logits.add(first, out.logits[0], dtype())
+            logits.add(first, out.logits[0], next(iter(sink.output_kind.values()))[0])
             norm.add(inputs[0][0], out.logits[0])
             blocks.append((first, end))
 
@@ -222,35 +213,15 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                     segments.append("answer")
                     run(len(ids) - 1, len(ids))
             logits.end()
-            hook.remove()
-            norm.close()
-            watch.close()
-            residual.close()
+            end_watch()
             writer.cut(len(ids))
             write_residual_changes(writer, residual)
             if probe is not None:
                 run_probe(model, tokenizer, shape, writer, places, clock, probe, context, block, report)
-            scale = usual_scale(writer.layers)
-            shape.sliding_window = common_window(writer.layers)
-            write_output_weights(writer, places, sink, watch, report)
-            write_head(writer, head, inputs[0], norm, ids, lm_head)
-            pieces = pieces_of(tokenizer, shape.vocabulary) if tokenizer is not None else None
-            if pieces is not None:
-                writer.add_vocabulary(pieces)
-            writer.add_predictions(**predictions.arrays())
-            names = list(dict.fromkeys([*SEGMENTS, *segments]))
-            writer.finish(
-                np.array(ids), None if pieces is None else [pieces[token] for token in ids],
-                [names.index(segment) for segment in segments], blocks,
-                {"block_size": block, "prompt_length": prompt_length, "generated": len(ids) - prompt_length, "given": 0,
-                 "attention_scale": scale, "dtype": DTYPES.get(str(dtype()), str(dtype())),
-                 "device": str(device), "threads": torch.get_num_threads(), "seed": 0,
-                 "seconds": time.monotonic() - start}, names, spelled=True)
+            write_end(writer, tokenizer, places, sink, watch, head, inputs[0], norm, ids, segments, predictions, lm_head, report, blocks,
+                      {"block_size": block, "prompt_length": prompt_length, "device": str(device), "seconds": start})
         finally:
-            hook.remove()
-            norm.close()
-            watch.close()
-            residual.close()
+            end_watch()
             clock.close()
             if rotation is not None:
                 rotation.close()
@@ -261,6 +232,29 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     for note in writer.notes:
         warnings.warn(note, KvloupeWarning, stacklevel=3)  # the caller of with_uncompiled's
     return Path(path)
+
+
+def write_end(writer: TraceWriter, tokenizer: Any, places: list[Place], sink: Any, watch: BetweenWatch, head: Any, hidden: Any,
+              norm: FinalNormWatch, ids: list[int], segments: list[str], predictions: Predictions, lm_head: bool, report: Any,
+              blocks: list[tuple[int, int]], run: dict[str, Any]) -> None:
+    """What follows the states, and the end of the file. `run`: attributes; its `seconds` are when the run began."""
+    import torch
+
+    shape = writer.model
+    windows = {layer.window or 0 for layer in writer.layers if layer.attends}
+    shape.sliding_window = windows.pop() if len(windows) == 1 else 0  # where they differ, each layer says its own
+    write_output_weights(writer, places, sink, watch, report)
+    write_head(writer, head, hidden, norm, ids, lm_head)
+    pieces = pieces_of(tokenizer, shape.vocabulary) if tokenizer is not None else None
+    if pieces is not None:
+        writer.add_vocabulary(pieces)
+    writer.add_predictions(**predictions.arrays())
+    kind, names = str(next(iter(sink.output_kind.values()))[0]), list(dict.fromkeys([*SEGMENTS, *segments]))
+    writer.finish(
+        np.array(ids), None if pieces is None else [pieces[token] for token in ids], [names.index(segment) for segment in segments], blocks,
+        {"generated": len(ids) - run["prompt_length"], "given": 0, "attention_scale": usual_scale(writer.layers),
+         "dtype": DTYPES.get(kind, kind), "threads": torch.get_num_threads(), "seed": 0} | run
+        | {"seconds": time.monotonic() - run["seconds"]}, names, spelled=True)
 
 
 def write_residual_changes(writer: TraceWriter, residual: ResidualWatch) -> None:
@@ -294,7 +288,7 @@ def write_head(writer: TraceWriter, head: Any, hidden: Any, norm: FinalNormWatch
     head_bytes = 2 * shape.vocabulary * shape.hidden
     whole = lm_head or (head_bytes <= _LARGEST_HEAD and head_bytes < writer.bytes_of_states())
     if whole:
-        rows = _head_weight(head, hidden)
+        rows = _head_rows(head, hidden)
         if isinstance(rows, str):
             writer.note(f"the output head {rows}; the trace has none")
         else:
@@ -317,12 +311,6 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     import torch
 
     return torch.mm(torch.from_numpy(a), torch.from_numpy(b)).numpy()
-
-
-def common_window(layers: list[Layer]) -> int:
-    """The window of all layers that attend; where they differ, 0, and each layer says its own."""
-    windows = {layer.window or 0 for layer in layers if layer.attends}
-    return windows.pop() if len(windows) == 1 else 0
 
 
 def _block(config: Any, block: int, prompt: int) -> tuple[int, list[str]]:
