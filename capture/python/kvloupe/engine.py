@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import threading
-import weakref
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_uint32, c_void_p
 from pathlib import Path
 from typing import Any, Callable
@@ -186,15 +185,20 @@ def stoppable(body: Callable[[c_void_p], None]) -> None:
 
 
 class Handle:
-    """An object of the engine, destroyed with this one, or before Python ends."""
+    """An object of the engine, destroyed with this one."""
 
     def __init__(self, pointer: c_void_p, destroy: str) -> None:
         self._as_parameter_ = pointer
-        self._destroy = weakref.finalize(self, getattr(needed(), f"kvloupe_engine_{destroy}"), pointer)
+        self._destroy = getattr(needed(), f"kvloupe_engine_{destroy}")
 
-    def close(self) -> None:
-        self._as_parameter_ = c_void_p()
-        self._destroy()
+    def close(self, none: c_void_p = c_void_p()) -> None:  # the module's own c_void_p is gone when Python ends
+        pointer, self._as_parameter_ = self._as_parameter_, none
+        if pointer:
+            self._destroy(pointer)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_destroy"):
+            self.close()
 
 
 _last: tuple[Any, Handle] | None = None  # the trace opened last, and which file it was

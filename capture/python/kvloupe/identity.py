@@ -1,10 +1,8 @@
 """Which function a model computes: the identity of what is in memory, beside that of a folder or GGUF file."""
 from __future__ import annotations
 
-import functools
 import hashlib
 import re
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,6 @@ from typing import Any
 _OTHER = re.compile(r".*name_or_path|hf_device_map|warnings_issued|transformers_version|architectures|dtype|torch_dtype|use_cache|_?attn_implementation.*|"
                     r"return_dict|output_.*|.*token_ids?|quantization_config|training|max_seq_len_cached|gradient_checkpointing")
 _SIMPLE = (bool, int, float, str)
-_loading = threading.Lock()
 
 
 def identity(model: Any) -> str:
@@ -31,7 +28,7 @@ def identity(model: Any) -> str:
 
 def _settings(of: Any) -> Any:
     if not isinstance(of, dict):
-        return of if isinstance(of, _SIMPLE) or of is None else [_settings(one) for one in of] if isinstance(of, (list, tuple)) else None
+        return [_settings(one) for one in of] if isinstance(of, (list, tuple)) else of if isinstance(of, _SIMPLE) else None
     return sorted((str(name), _settings(value)) for name, value in of.items() if not _OTHER.fullmatch(str(name))
                   and not re.match("_(?!disable_adapters|active_adapter)", str(name)) and isinstance(value, (*_SIMPLE, dict, list, tuple)))
 
@@ -62,39 +59,31 @@ def _add(digest: Any, name: str, weight: Any, seen: set[Any]) -> None:
 
 
 def is_of_file(model: Any, folder: Path, file: Path | None) -> bool:
-    """Whether the model in memory is the one that transformers reads from the folder, or from the GGUF file in it."""
+    """Whether the model in memory is the one that transformers reads from the folder, or from the GGUF file in it; not where there is
+    no room to read it once more."""
     files = [file] if file is not None else sorted([*folder.glob("*.safetensors*"), folder / "config.json"])
-    stamps = tuple((str(one), one.stat().st_size, one.stat().st_mtime_ns) for one in files if one is not None)
-    kept = sum(one.numel() * one.element_size() for one in model.parameters())
-    if not _has_room(kept):
-        return False
-    with _loading:
-        return _loaded(type(model), folder, file.name if file is not None else None, model.dtype, stamps) == identity(model)
+    stamps = tuple((str(one), one.stat().st_size, one.stat().st_mtime_ns) for one in files)
+    free = re.search(r"MemAvailable:\s*(\d+)", Path("/proc/meminfo").read_text() if Path("/proc/meminfo").is_file() else "")
+    fits = free is None or 1024 * int(free[1]) > sum(one.numel() * one.element_size() for one in model.parameters())
+    return fits and _loaded(type(model), folder, {"gguf_file": file.name} if file else {}, model.dtype, stamps) == identity(model)
 
 
-def _has_room(count: int) -> bool:
-    """Whether so many bytes of memory are free, as far as the system says."""
-    try:
-        found = re.search(r"MemAvailable:\s*(\d+)", Path("/proc/meminfo").read_text())
-    except OSError:
-        found = None
-    return found is None or 1024 * int(found[1]) > count
+_known: dict[Any, str] = {}
 
 
-@functools.lru_cache(maxsize=8)
-def _loaded(kind: Any, folder: Path, gguf: str | None, dtype: Any, stamps: Any) -> str:
+def _loaded(kind: Any, folder: Path, named: dict[str, str], dtype: Any, stamps: Any) -> str:
     import torch
     from transformers.utils import logging
 
-    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try:
-        with torch.random.fork_rng(devices=[]):
-            return identity(kind.from_pretrained(folder, dtype=dtype, local_files_only=True, **({"gguf_file": gguf} if gguf else {})))
-    except (OSError, ValueError, RuntimeError, TypeError, ImportError, KeyError, AttributeError):
-        return ""  # transformers reads no such model from there
-    finally:
-        logging.set_verbosity(level)
-        if shown:
-            logging.enable_progress_bar()
+    key, shown = (kind, folder, dtype, stamps), logging.is_progress_bar_enabled()
+    if key not in _known:
+        logging.disable_progress_bar()
+        try:
+            with torch.random.fork_rng(devices=[]):
+                _known[key] = identity(kind.from_pretrained(folder, dtype=dtype, local_files_only=True, **named))
+        except (OSError, ValueError, RuntimeError, TypeError, ImportError, KeyError, AttributeError):
+            return ""  # transformers reads no such model from there
+        finally:
+            if shown:
+                logging.enable_progress_bar()
+    return _known[key]
