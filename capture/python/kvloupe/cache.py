@@ -229,11 +229,11 @@ class Cache(DynamicCache):
         model.generate(**tokenizer(text, return_tensors="pt"), past_key_values=cache, max_new_tokens=64)
 
     One sequence, from its first token on. The prompt is the first `prompt_length` tokens, or else what generate() reads as its
-    prompt, or those of the first forward pass; what follows is generated. budget: entries, or a share such as "25%" of the prompt. block: the prompt is read in blocks of so many tokens, however many a
-    forward pass has; a block ends where a forward pass ends. compression: "regular", or "context-only", where the policy
-    stops after the first `context` tokens (default: the prompt). positions: "original", or "compact", where
-    keys are rotated to their places in the cache. store: the policy decides from the states as a trace stores them, in
-    "f16" or "f32".
+    prompt, or those of the first forward pass; what follows is generated. budget: entries, or a share such as "25%" of the prompt.
+    block: the prompt is read in blocks of so many tokens, however many a forward pass has; a block ends where a forward pass ends.
+    compression: "regular", or "context-only", where the policy stops after the first `context` tokens (default: the prompt).
+    positions: "original", or "compact", where keys are rotated to their places in the cache. store: the policy decides from the
+    states as a trace stores them, in "f16" or "f32".
 
     The cache stands in its model's forward() until close(), the end of a `with` block, or its own end; this acts only while the
     model runs with this cache. Raises KvloupeError for a policy that cannot run in a model, and for a model with another
