@@ -373,6 +373,7 @@ class Cache(DynamicCache):
                                f"{self._prompt} of its tokens; give the whole in prompt_length=")
         self._generates = self._generates or (self.seen > 0 and count == 1)
 
+    @torch.compiler.disable
     def _check_arguments(self, named: dict[str, Any], given: Any) -> None:
         """Raises KvloupeError for a padding mask that hides tokens, a mask that _check_mask() cannot read, and positions of another
         sequence."""
