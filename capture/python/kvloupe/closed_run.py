@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import os
 import time
-import types
 import warnings
 from pathlib import Path
 from typing import Any
