@@ -32,7 +32,7 @@ _owning = threading.Lock()
 def check_thread() -> None:
     """Raises KvloupeError if another thread runs a model with kvloupe's attention functions: they are one for all models."""
     other = _owner
-    if other is not None and other is not threading.current_thread():
+    if other is not None and other is not threading.current_thread() and other.is_alive():
         raise KvloupeError(f"the thread {other.name!r} runs a model with kvloupe.Cache or a capture now, and one process runs one at a "
                            "time; wait for it, or use processes")
 
@@ -215,18 +215,23 @@ class Sink:
         return own.transpose(0, 1).reshape(len(rows), -1).cpu().numpy()
 
 
+def _sink_now() -> Any:
+    check_thread()
+    if _sink is None:
+        raise KvloupeError("a model's pass began while another thread captured the model, and goes on after it; run one after the other")
+    return _sink
+
+
 def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, dropout: float = 0.0,
                scaling: float | None = None, **rest: Any) -> Any:
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-    check_thread()
-    softcap, sinks = rest.get("softcap") or 0.0, rest.get("s_aux")
-    if _sink is not None:
-        for name, value_given in rest.items():
-            does = next((words for end, words in _UNSAYABLE.items() if name.endswith(end)), None)
-            if does is not None and value_given is not None:
-                raise KvloupeError(f"layer {module.layer_idx}: its attention {does} ({name}), which a trace cannot "
-                                   "say; this model cannot be captured")
+    sink, softcap, sinks = _sink_now(), rest.get("softcap") or 0.0, rest.get("s_aux")
+    for name, value_given in rest.items():
+        does = next((words for end, words in _UNSAYABLE.items() if name.endswith(end)), None)
+        if does is not None and value_given is not None:
+            raise KvloupeError(f"layer {module.layer_idx}: its attention {does} ({name}), which a trace cannot say; this model cannot be "
+                               "captured")
     if softcap or sinks is not None:  # sdpa ignores or refuses them: the model's own plain code
         own = eager_of(module)
         if own is None:
@@ -236,10 +241,9 @@ def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: An
     else:
         result = sdpa_attention_forward(module, query, key, value, attention_mask, dropout=0.0, scaling=scaling,
                                         **rest)
-    if _sink is not None:
-        window = rest.get("sliding_window", getattr(module, "sliding_window", None)) or 0
-        scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
-        _sink.take(module, query, key, value, attention_mask, result[0], scale, float(softcap), int(window), sinks)
+    window = rest.get("sliding_window", getattr(module, "sliding_window", None)) or 0
+    scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
+    sink.take(module, query, key, value, attention_mask, result[0], scale, float(softcap), int(window), sinks)
     return result
 
 
@@ -261,6 +265,7 @@ def _additive(mask: Any, query: Any) -> Any:
 def _mask(*positional: Any, **named: Any) -> Any:
     from transformers.masking_utils import sdpa_mask
 
+    _sink_now()
     named["allow_is_causal_skip"] = False  # the mask is compared with what the trace says
     return sdpa_mask(*positional, **named)
 

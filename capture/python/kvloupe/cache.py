@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
+import sys
+import threading
+import warnings
 import weakref
 from ctypes import byref, c_int32, c_uint32
 from typing import Any, Callable, Iterable, Iterator
@@ -23,7 +27,7 @@ from . import engine
 from .attention import captured, check_thread, eager_of, one_thread
 from .describe import RotationCheck, describe, first_device, layer_rotations, layers_of, text_config, uncompiled
 from .entries import Entries
-from .errors import KvloupeError
+from .errors import KvloupeError, KvloupeWarning
 from .kept_layer import KeptLayer, Pass, kept_layer
 from .layout import Layer, resolved
 from .linear import weight_of
@@ -53,21 +57,96 @@ class _Call:
     own: Callable[..., Any]  # the model's own attention function
 
 
-@torch.compiler.disable  # of this and those below: what is compiled of a model runs around them
-def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, dropout: float = 0.0,
-               scaling: float | None = None, **rest: Any) -> Any:
+def _running_now() -> "Cache":
     check_thread()
     if _active is None:
         raise KvloupeError("the attention function of kvloupe.Cache was called after its pass, which another thread may have ended, or "
                            "outside its model: run one after the other, with a cache for this model (model=model)")
-    scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
-    return _active._attend(query, key, value, _Call(module, attention_mask, dropout, scaling, scale, rest, _active._own(module)))
+    return _active
+
+
+@torch.compiler.disable  # of this and those below: what is compiled of a model runs around them
+def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, dropout: float = 0.0,
+               scaling: float | None = None, **rest: Any) -> Any:
+    cache, scale = _running_now(), query.shape[-1] ** -0.5 if scaling is None else float(scaling)
+    return cache._attend(query, key, value, _Call(module, attention_mask, dropout, scaling, scale, rest, cache._own(module)))
 
 
 @torch.compiler.disable
 def _mask(*positional: Any, **named: Any) -> Any:
-    name = _active._implementation if _active is not None else "sdpa"
-    return ALL_MASK_ATTENTION_FUNCTIONS[name](*positional, **named)
+    return ALL_MASK_ATTENTION_FUNCTIONS[_running_now()._implementation](*positional, **named)
+
+
+class _Forward:
+    """Stands for the forward() of a model that has caches: a pass with one of them runs with kvloupe's attention function, and the
+    model is as it was after whatever ends it. (torch runs no hook after Ctrl-C.)"""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.own, self.caches = model, model.forward, 0
+        self._replaced = vars(model).get("forward")
+        self._inside: list[tuple[threading.Thread, bool]] = []  # the passes that run now, and whether they have a cache
+        self._lock = threading.Lock()
+        self.before: list[tuple[Any, str]] = []  # configs and their attention during a pass with a cache
+        functools.update_wrapper(self, self.own)
+
+    @classmethod
+    def of(cls, model: Any) -> "_Forward":
+        if not isinstance(vars(model).get("forward"), cls):
+            model.forward = cls(model)
+        model.forward.caches += 1
+        return model.forward
+
+    def release(self) -> None:
+        self.caches -= 1
+        if self.caches == 0 and vars(self.model).get("forward") is self:
+            vars(self.model).pop("forward")
+            if self._replaced is not None:
+                self.model.forward = self._replaced
+
+    def restore(self) -> None:
+        for config, name in self.before:
+            config._attn_implementation_internal = name
+        self.before = []
+
+    def __reduce__(self) -> Any:  # a copy or a file of the model has a forward() of its own
+        return (getattr, (self.model, "forward")) if self._replaced is None else (functools.partial, (self.own,))
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        cache = next((one for one in (*arguments, *named.values()) if isinstance(one, Cache) and one._forward is self), None)
+        if cache is None and torch.compiler.is_compiling():
+            return self.own(*arguments, **named)
+        return self._pass(cache, arguments, named)
+
+    @torch.compiler.disable(recursive=False)
+    def _pass(self, cache: "Cache | None", arguments: Any, named: Any) -> Any:
+        mine = threading.current_thread(), cache is not None
+        try:
+            with self._lock:
+                other = next((one for one, reads in self._inside if one is not mine[0] and (reads or mine[1])), None)
+                if other is not None:
+                    check_thread()
+                    raise KvloupeError(f"the thread {other.name!r} runs this model now, which runs for one thread at a time with "
+                                       "kvloupe.Cache; wait for it, or use processes")
+                if not self._inside:  # Ctrl-C may have come while a pass was tidied up
+                    self.restore()
+                self._inside = [*self._inside, mine]
+            if cache is None:
+                return self.own(*arguments, **named)
+            with cache._running(dict(zip(inspect.signature(self.own).parameters, arguments)) | named):
+                output = self.own(*arguments, **named)
+            cache._after()
+            return output
+        finally:
+            self._inside = [one for one in self._inside if one is not mine]
+
+
+def _prompt_of_generate() -> int | None:
+    """How many tokens the prompt has that generate() of transformers reads now, in chunks or at once."""
+    frame = sys._getframe()
+    while frame is not None and (frame.f_code.co_name, frame.f_globals.get("__name__")) != ("_prefill", "transformers.generation.utils"):
+        frame = frame.f_back
+    ids = None if frame is None else frame.f_locals.get("input_ids")
+    return int(ids.shape[1]) or None if isinstance(ids, torch.Tensor) else None
 
 
 @dataclasses.dataclass
@@ -138,22 +217,28 @@ class _LastKeys:
         self.keys[at] = last
 
 
+def check_budget(budget: Any) -> None:
+    """Raises KvloupeError for what is neither a number of entries nor a share."""
+    engine.call("budget", str(budget).encode(), 1 << 20, byref(c_int32()))
+
+
 class Cache(DynamicCache):
     """A cache for `model` in which `policy` keeps at most `budget` entries of each head (under an allocation: in the mean).
 
         cache = kvloupe.Cache("h2o+recent(25%)", 512, model=model)
         model.generate(**tokenizer(text, return_tensors="pt"), past_key_values=cache, max_new_tokens=64)
 
-    One sequence, from its first token on. The prompt is the first `prompt_length` tokens, or else those of the first forward
-    pass; what follows is generated. budget: entries, or a share such as "25%" of the prompt. block: the prompt is read in blocks of so many tokens, however many a
-    forward pass has; a block ends where a forward pass ends. compression: "regular", or "context-only", where the policy
-    stops after the first `context` tokens (default: the first forward pass). positions: "original", or "compact", where
-    keys are rotated to their places in the cache. store: the policy decides from the states as a trace stores them, in
-    "f16" or "f32".
+    One sequence, from its first token on. The prompt is the first `prompt_length` tokens, or else what generate() reads as its
+    prompt, or those of the first forward pass; what follows is generated. budget: entries, or a share such as "25%" of the prompt.
+    block: the prompt is read in blocks of so many tokens, however many a forward pass has; a block ends where a forward pass ends.
+    compression: "regular", or "context-only", where the policy stops after the first `context` tokens (default: the prompt).
+    positions: "original", or "compact", where keys are rotated to their places in the cache. store: the policy decides from the
+    states as a trace stores them, in "f16" or "f32".
 
-    The cache has hooks on its model until close(), the end of a `with` block, or its own end; they act only while the
+    The cache stands in its model's forward() until close(), the end of a `with` block, or its own end; this acts only while the
     model runs with this cache. Raises KvloupeError for a policy that cannot run in a model, and for a model with another
-    attention than kvloupe knows; after an error in a forward pass the cache cannot be used again, and the model is as it was.
+    attention than kvloupe knows. Whatever ends a forward pass, the model is as it was; after an error the cache cannot be used
+    again, and after Ctrl-C it is empty and takes the same sequence from its first token on.
     """
 
     def __init__(self, policy: str, budget: int | str, *, model: Any, block: int | str = 128, compression: str = "regular",
@@ -167,24 +252,33 @@ class Cache(DynamicCache):
         engine.call("spec_reads", str(policy).encode(), byref(bits))
         if compression == "context-only":
             engine.call("check_reads_only", str(policy).encode())
-        if isinstance(budget, str) and budget.endswith("%"):  # a wrong one is known now
-            engine.call("budget", budget.encode(), 100, byref(c_int32()))
-        self.budget: int | None = self._entries(budget, prompt_length)
+        check_budget(budget)
         self._given, self._spec, self.block = (budget, prompt_length), str(policy), block_tokens(block)
-        self._context_only, self._context, self._until = compression == "context-only", context, context
+        self._context_only, self._context = compression == "context-only", context
         self._positions, self._half = positions, store == "f16"
         self.crossed = 0  # bytes that the policies read from another device than the CPU
-        self.seen = 0
-        self.ended = False  # set before the last forward pass, if it is known to be that
-        self._now: int | None = None
-        self._broken = False
         self._causal: list[tuple[Any, int, int]] = []  # masks of this pass that are, with window and chunk
         self.observer: Any = None  # gets (layer's number, window, query, key, value, call, output) of each attention
+        self._stopped: Any = None  # ids or embeddings of the first pass of a sequence that Ctrl-C ended
+        self._forward: _Forward | None = None
+        self._empty()
         with uncompiled(model) as model:
             self._describe(model, bits.value)
         super().__init__(config=model.config)
         self._wrap(type(model).__name__)
-        self._close = weakref.finalize(self, _remove, self._hook(model))
+        self._forward = _Forward.of(model)
+        self._close = weakref.finalize(self, self._forward.release)
+
+    def _empty(self) -> None:
+        """As before the first pass."""
+        self.budget: int | None = self._entries(*self._given)
+        self._prompt: int | None = self._given[1]  # tokens, once they are known
+        self._known = self._prompt is not None  # and not only taken for those of the first pass
+        self._until, self._now = self._context, None
+        self.seen = 0
+        self.ended = False  # set before the last forward pass, if it is known to be that
+        self._broken = self._generates = False
+        self._first: Any = None  # what the first pass got
 
     # ---- the model ----
 
@@ -212,6 +306,7 @@ class Cache(DynamicCache):
         rotation.apply(shape, layers, keys.keys, 1)
         self.model_shape, self.layer_shapes = shape, layers
         self.places: list[Place] = places
+        self._longest = getattr(text_config(model), "max_position_embeddings", 0) or 1 << 31
         self._reads_weights, self.rounds = bool(bits & engine.READS_OUTPUT_WEIGHTS), bool(bits & engine.ROUNDS)
         configs = {id(place.attention.config): place.attention.config for place in places
                    if place.attention is not None and hasattr(place.attention, "config")}
@@ -232,35 +327,14 @@ class Cache(DynamicCache):
                          if own.kind == "shared"}
         self._read = {own.shares_with for own in self.layer_shapes if own.kind == "shared"}
 
-    def _hook(self, model: Any) -> list[Any]:
-        cache = weakref.ref(self)
-        open_now: list[Any] = []
-
-        @torch.compiler.disable
-        def enter(module: Any, arguments: Any, named: dict[str, Any]) -> None:
-            own = cache()
-            if own is None or not any(value is own for value in (*arguments, *named.values())):
-                return
-            running = own._running(dict(zip(inspect.signature(module.forward).parameters, arguments)) | named)
-            running.__enter__()
-            open_now.append(running)
-
-        @torch.compiler.disable
-        def leave(module: Any, arguments: Any, named: dict[str, Any], output: Any) -> None:
-            own = cache()
-            if own is not None and open_now and any(value is own for value in (*arguments, *named.values())):
-                open_now.pop().__exit__(None, None, None)
-                own._after(output)
-        return [model.register_forward_pre_hook(enter, with_kwargs=True),
-                model.register_forward_hook(leave, with_kwargs=True, always_call=True)]
-
     @contextlib.contextmanager
     def _running(self, named: dict[str, Any]) -> Iterator[None]:
         """While a forward pass with these arguments runs: the attention function is kvloupe's."""
         global _active
         if self._broken:
             raise KvloupeError("kvloupe.Cache: an earlier forward pass failed; make a new cache")
-        self._check_arguments(named)
+        given = next((named[name] for name in ("input_ids", "inputs_embeds") if named.get(name) is not None), None)
+        self._check_arguments(named, given)
         with one_thread():
             AttentionInterface.register(_NAME, _attention)
             AttentionMaskInterface.register(_NAME, _mask)
@@ -268,22 +342,41 @@ class Cache(DynamicCache):
             if _NAME in names:
                 raise KvloupeError("kvloupe.Cache: the model runs with another kvloupe.Cache now; run one after the other")
             self._implementation = str(names[0])
-            self._broken = True  # until the pass has ended well
+            self._broken, forward = True, self._forward  # until the pass has ended well
+            forward.before = list(zip(self._configs, names))
             try:
                 for config in self._configs:
                     config._attn_implementation_internal = _NAME
                 _active = self
                 yield
+            except Exception:
+                raise
+            except BaseException:  # Ctrl-C: it can run again
+                first = self._first
+                self.reset()
+                self._stopped = first
+                raise
             finally:
                 _active = before
                 self._causal.clear()
-                for config, name in zip(self._configs, names):
-                    config._attn_implementation_internal = name
+                forward.restore()
 
-    def _check_arguments(self, named: dict[str, Any]) -> None:
+    def _know_prompt(self, given: Any) -> None:
+        """How long the prompt is, before each pass. Raises KvloupeError where the budget is a share of more than what is known."""
+        count = 0 if given is None else given.shape[1]
+        if self._prompt is None:
+            self._first, found = given, _prompt_of_generate()
+            self._prompt, self._known = found or count, found is not None
+        share = isinstance(self._given[0], str) and self._given[0].strip().endswith("%") and not self._known
+        if share and not self._generates and (count > 1 if self.seen else count == 1):
+            raise KvloupeError(f"kvloupe.Cache: the budget {self._given[0]} is a share of the prompt, which comes in parts: the first has "
+                               f"{self._prompt} of its tokens; give the whole in prompt_length=")
+        self._generates = self._generates or (self.seen > 0 and count == 1)
+
+    @torch.compiler.disable
+    def _check_arguments(self, named: dict[str, Any], given: Any) -> None:
         """Raises KvloupeError for a padding mask that hides tokens, a mask that _check_mask() cannot read, and positions of another
         sequence."""
-        given = next((named[name] for name in ("input_ids", "inputs_embeds") if named.get(name) is not None), None)
         end = self.seen + (0 if given is None else given.shape[1])
         masks = named.get("attention_mask")
         by_kind = isinstance(masks, dict)  # of layers
@@ -302,6 +395,16 @@ class Cache(DynamicCache):
             if not bool((positions == wanted).all()):
                 raise KvloupeError(f"kvloupe.Cache: position_ids are {positions.reshape(-1).tolist()[:4]}…, but the next token is "
                                    f"{self.seen}; give the sequence from its first token on")
+        if self._stopped is not None and given is not None:
+            both = min(end, self._stopped.shape[1])
+            if given.ndim != self._stopped.ndim or not torch.equal(given[:, :both], self._stopped[:, :both].to(given.device)):
+                raise KvloupeError("kvloupe.Cache: was emptied when a pass was stopped, and these tokens do not begin its sequence; give the "
+                                   "sequence from its first token on, or call cache.reset() for another one")
+            self._stopped = None
+        self._know_prompt(given)
+        if self.seen <= self._longest < end and self._positions == "original":
+            warnings.warn(f"kvloupe.Cache: token {self._longest} and those after it are beyond the positions of the model, which has "
+                          f"{self._longest}; its output there may mean nothing", KvloupeWarning, stacklevel=2)
 
     def _check_mask(self, number: int, call: _Call, end: int, window: int) -> None:
         """Raises KvloupeError if the mask of a layer with the last of `end` tokens is not the causal one, which the entries have."""
@@ -314,10 +417,8 @@ class Cache(DynamicCache):
                                f"those of the layer's window or chunk; {_NO_MASK}")
         self._causal.append((mask, window, chunk))
 
-    def _after(self, output: Any) -> None:
-        """The end of a forward pass; output is None after an exception."""
-        if output is None:
-            return
+    def _after(self) -> None:
+        """The end of a forward pass."""
         seen = {self.layers[at].seen for at in self._holding}
         if len(seen) != 1 or self._now is not None:
             raise KvloupeError("kvloupe.Cache: some layers did not call their attention function through transformers' registry; "
@@ -331,7 +432,8 @@ class Cache(DynamicCache):
         self._broken = False
 
     def close(self) -> None:
-        """Takes the hooks off the model."""
+        """Gives the model its own forward() back."""
+        self._forward = None
         self._close()
 
     def __enter__(self) -> "Cache":
@@ -361,8 +463,8 @@ class Cache(DynamicCache):
     def reset(self) -> None:
         """Empties the cache, for another sequence."""
         super().reset()
-        self.budget = self._entries(*self._given)
-        self.seen, self._until, self._now, self._broken, self.ended = 0, self._context, None, False, False
+        self._stopped = None
+        self._empty()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise KvloupeError("kvloupe.Cache: cannot be copied or stored, because its policies go on from what they have seen; make a cache "
@@ -421,7 +523,7 @@ class Cache(DynamicCache):
         own, shape = self.layer_shapes[layer.number], self.model_shape
         query, key, value = states
         if self.budget is None:
-            self.budget = self._entries(self._given[0], query.shape[2])
+            self.budget = self._entries(self._given[0], self._prompt or query.shape[2])
         sinks = call.rest.get("s_aux")
         rotation, scaling, start, width = self._rotation(layer)
         if self._positions == "compact" and rotation:
@@ -434,7 +536,7 @@ class Cache(DynamicCache):
             sink_logits=None if sinks is None else sinks.detach().float().cpu().numpy().reshape(-1),
             rope_theta=rotation or 0.0, rope_scaling=scaling, rope_pairing=shape.rope_pairing, rotary_start=start,
             rotary_dim=width, output_weight=self._output_weight(layer.number, query, value) if self._reads_weights else None,
-            positions=self._positions, prompt_length=self._given[1] or query.shape[2],
+            positions=self._positions, prompt_length=self._prompt or query.shape[2],
             values_in_keys=self.places[layer.number].latent is not None)
 
     def _rotation(self, layer: KeptLayer) -> tuple[Any, Any, int, int]:
@@ -550,7 +652,7 @@ class Cache(DynamicCache):
             layer.window = self._window(layer, call)
             layer.policy = self._policy(layer, call, states)
             if self._context_only and self._until is None:
-                self._until = count
+                self._until = self._prompt or count
             heads = states[1].shape[1]
             layer.held = [np.empty(0, np.int64) for _ in range(heads)]
             layer.evicted_at = [[] for _ in range(heads)]
@@ -694,8 +796,3 @@ class Cache(DynamicCache):
         result[..., one] = (x * cosine - y * sine).to(states.dtype)
         result[..., two] = (x * sine + y * cosine).to(states.dtype)
         return torch.where((by == 0)[None, :, :, None], states, result)
-
-
-def _remove(hooks: list[Any]) -> None:
-    for hook in hooks:
-        hook.remove()

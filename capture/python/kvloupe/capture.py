@@ -11,7 +11,7 @@ import numpy as np
 
 from .attention import Sink, captured
 from .between import BetweenWatch
-from .describe import (RotationCheck, cache_argument, describe, first_device, is_plain_model, layer_rotations,
+from .describe import (RotationCheck, cache_argument, describe, describe_weights, first_device, is_plain_model, layer_rotations,
                        layers_of, positions_of, text_config, with_uncompiled)
 from .errors import KvloupeError, KvloupeWarning
 from .final_norm import FinalNormWatch
@@ -71,20 +71,22 @@ class Predictions:
                 "loss": np.concatenate([*self._losses, [np.nan]]).astype(np.float32)}
 
 
-def _head_weight(head: Any, hidden: Any) -> np.ndarray | str:
-    """[vocabulary, D] in float16; `hidden`: an input of the head. A text says why there is none."""
-    found = weight_of(head, hidden.shape[-1], hidden.dtype, hidden.device, np.float16)
+def _head_rows(head: Any, hidden: Any, ids: np.ndarray | None = None) -> np.ndarray | str:
+    """The head's rows of some token ids, or all in float16: [n, D]; `hidden`: an input of the head. A text says why there are none."""
+    found = weight_of(head, hidden.shape[-1], hidden.dtype, hidden.device, np.float16 if ids is None else np.float32, ids)
     return found if isinstance(found, str) else found.rows.T
 
 
-def _head_rows(head: Any, hidden: Any, ids: np.ndarray) -> np.ndarray | str:
-    """The same of some token ids alone: [n, D]."""
-    found = weight_of(head, hidden.shape[-1], hidden.dtype, hidden.device, outputs=ids)
-    return found if isinstance(found, str) else found.rows.T
+def output_head(model: Any) -> Any:
+    """The module that makes the logits. Raises KvloupeError for a model without one."""
+    found = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    if found is None:
+        raise KvloupeError(f"{type(model).__name__}: has no output head that gives next tokens; load the model with AutoModelForCausalLM")
+    return found
 
 
 def end_tokens(model: Any) -> set[int]:
-    found = getattr(model.generation_config, "eos_token_id", None)
+    found = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     return set(found if isinstance(found, (list, tuple)) else [] if found is None else [found])
 
 
@@ -116,10 +118,10 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     block, context = len(ids) if block == WHOLE else block, ids[:end]
     if mla not in WAYS:
         raise KvloupeError(f"mla: {mla!r} is not {' or '.join(WAYS)}")
-    modules = layers_of(model)
+    modules, head = layers_of(model), output_head(model)
     count = len(modules)
-    if layers is not None and not 1 <= layers <= count:
-        raise KvloupeError(f"layers {layers}: the model has {count}; give a number from 1 to {count}")
+    if layers is not None and (not hasattr(layers, "__index__") or not 1 <= layers <= count):
+        raise KvloupeError(f"layers {layers}: the model has {count}; give a number from 1 to {count}, of the first layers")
     if probe is not None:
         make_probe(probe, context, tokenizer)  # refused before the model runs
         if text_config(model).model_type in ONE_PASS:
@@ -127,7 +129,6 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                                f"because {ONE_PASS[text_config(model).model_type]}; capture it without a probe")
     start, prompt_length, ends = time.monotonic(), len(ids), end_tokens(model)
     device = first_device(model)
-    head = model.get_output_embeddings()
     named = cache_argument(model)
     check_types(text_config(model), type(model).__name__)
     check_name(modules, type(model).__name__, str(model.config._attn_implementation))
@@ -141,6 +142,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                            f"cache of transformers {transformers.__version__} does not hold; install 5.24 or newer")
     shapes = shapes[:layers]
     shape = describe(model, shapes)
+    describe_weights(model, shape)
     if any(place.latent is not None for place in places[:shape.layers]):
         shape.mla = mla
     block, notes = _block(text_config(model), block, prompt_length)
@@ -156,14 +158,11 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
         inputs: list[Any] = []
         hook = head.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
         norm = FinalNormWatch(model, next(place for place in places if place.attention is not None), head)
+        end_watch = lambda: [end() for end in (hook.remove, norm.close, watch.close, residual.close)]
         rotation: RotationCheck | None = RotationCheck(places[:shape.layers], clock)
         cache = DynamicCache(config=model.config)
         for text in notes:
             writer.note(text)
-
-        def dtype() -> Any:
-            """What the attention functions compute in."""
-            return next(iter(sink.output_kind.values()))[0]
 
         def run(first: int, end: int) -> None:
             nonlocal rotation
@@ -193,7 +192,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                 rotation.apply(shape, writer.layers, sink.last_key, end - 1)
                 rotation = None
             predictions.add(first, out.logits[0], inputs[0][0])
-            logits.add(first, out.logits[0], dtype())
+            logits.add(first, out.logits[0], next(iter(sink.output_kind.values()))[0])
             norm.add(inputs[0][0], out.logits[0])
             blocks.append((first, end))
 
@@ -214,35 +213,15 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                     segments.append("answer")
                     run(len(ids) - 1, len(ids))
             logits.end()
-            hook.remove()
-            norm.close()
-            watch.close()
-            residual.close()
+            end_watch()
             writer.cut(len(ids))
             write_residual_changes(writer, residual)
             if probe is not None:
                 run_probe(model, tokenizer, shape, writer, places, clock, probe, context, block, report)
-            scale = usual_scale(writer.layers)
-            shape.sliding_window = common_window(writer.layers)
-            write_output_weights(writer, places, sink, watch, report)
-            write_head(writer, head, inputs[0], norm, ids, lm_head)
-            pieces = pieces_of(tokenizer, shape.vocabulary) if tokenizer is not None else None
-            if pieces is not None:
-                writer.add_vocabulary(pieces)
-            writer.add_predictions(**predictions.arrays())
-            names = list(dict.fromkeys([*SEGMENTS, *segments]))
-            writer.finish(
-                np.array(ids), None if pieces is None else [pieces[token] for token in ids],
-                [names.index(segment) for segment in segments], blocks,
-                {"block_size": block, "prompt_length": prompt_length, "generated": len(ids) - prompt_length, "given": 0,
-                 "attention_scale": scale, "dtype": DTYPES.get(str(dtype()), str(dtype())),
-                 "device": str(device), "threads": torch.get_num_threads(), "seed": 0,
-                 "seconds": time.monotonic() - start}, names, spelled=True)
+            write_end(writer, tokenizer, places, sink, watch, head, inputs[0], norm, ids, segments, predictions, lm_head, report, blocks,
+                      {"block_size": block, "prompt_length": prompt_length, "device": str(device), "seconds": start})
         finally:
-            hook.remove()
-            norm.close()
-            watch.close()
-            residual.close()
+            end_watch()
             clock.close()
             if rotation is not None:
                 rotation.close()
@@ -253,6 +232,29 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
     for note in writer.notes:
         warnings.warn(note, KvloupeWarning, stacklevel=3)  # the caller of with_uncompiled's
     return Path(path)
+
+
+def write_end(writer: TraceWriter, tokenizer: Any, places: list[Place], sink: Any, watch: BetweenWatch, head: Any, hidden: Any,
+              norm: FinalNormWatch, ids: list[int], segments: list[str], predictions: Predictions, lm_head: bool, report: Any,
+              blocks: list[tuple[int, int]], run: dict[str, Any]) -> None:
+    """What follows the states, and the end of the file. `run`: attributes; its `seconds` are when the run began."""
+    import torch
+
+    shape = writer.model
+    windows = {layer.window or 0 for layer in writer.layers if layer.attends}
+    shape.sliding_window = windows.pop() if len(windows) == 1 else 0  # where they differ, each layer says its own
+    write_output_weights(writer, places, sink, watch, report)
+    write_head(writer, head, hidden, norm, ids, lm_head)
+    pieces = pieces_of(tokenizer, shape.vocabulary) if tokenizer is not None else None
+    if pieces is not None:
+        writer.add_vocabulary(pieces)
+    writer.add_predictions(**predictions.arrays())
+    kind, names = str(next(iter(sink.output_kind.values()))[0]), list(dict.fromkeys([*SEGMENTS, *segments]))
+    writer.finish(
+        np.array(ids), None if pieces is None else [pieces[token] for token in ids], [names.index(segment) for segment in segments], blocks,
+        {"generated": len(ids) - run["prompt_length"], "given": 0, "attention_scale": usual_scale(writer.layers),
+         "dtype": DTYPES.get(kind, kind), "threads": torch.get_num_threads(), "seed": 0} | run
+        | {"seconds": time.monotonic() - run["seconds"]}, names, spelled=True)
 
 
 def write_residual_changes(writer: TraceWriter, residual: ResidualWatch) -> None:
@@ -286,7 +288,7 @@ def write_head(writer: TraceWriter, head: Any, hidden: Any, norm: FinalNormWatch
     head_bytes = 2 * shape.vocabulary * shape.hidden
     whole = lm_head or (head_bytes <= _LARGEST_HEAD and head_bytes < writer.bytes_of_states())
     if whole:
-        rows = _head_weight(head, hidden)
+        rows = _head_rows(head, hidden)
         if isinstance(rows, str):
             writer.note(f"the output head {rows}; the trace has none")
         else:
@@ -309,12 +311,6 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     import torch
 
     return torch.mm(torch.from_numpy(a), torch.from_numpy(b)).numpy()
-
-
-def common_window(layers: list[Layer]) -> int:
-    """The window of all layers that attend; where they differ, 0, and each layer says its own."""
-    windows = {layer.window or 0 for layer in layers if layer.attends}
-    return windows.pop() if len(windows) == 1 else 0
 
 
 def _block(config: Any, block: int, prompt: int) -> tuple[int, list[str]]:

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import os
 import time
-import types
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,17 +12,16 @@ import torch
 
 from .between import BetweenWatch
 from .cache import Cache
-from .capture import DTYPES, Predictions, common_window, end_tokens, write_head, write_output_weights, \
-    write_residual_changes
-from .describe import cache_argument, first_device, positions_of, text_config, with_uncompiled
+from .capture import Predictions, end_tokens, output_head, write_end, write_residual_changes
+from .describe import cache_argument, describe_weights, first_device, positions_of, text_config, with_uncompiled
 from .errors import KvloupeWarning
 from .final_norm import FinalNormWatch
-from .layout import Layer, usual_scale
+from .layout import Layer
 from .places import Clock, mixer_of, state_bytes
 from .progress import reporter
-from .prompt import checked_prompt, pieces_of
+from .prompt import checked_prompt
 from .residual import ResidualWatch
-from .writer import SEGMENTS, TraceWriter
+from .writer import TraceWriter
 
 
 class _States:
@@ -76,6 +74,7 @@ def run(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str], *
     a part.
     """
     ids, segments, context = checked_prompt(text_config(model), tokenizer, prompt, generate)
+    output_head(model)  # refused before the model runs
     start, training = time.monotonic(), model.training
     model.eval()
     try:
@@ -94,7 +93,8 @@ def _written(model: Any, tokenizer: Any, ids: list[int], segments: list[str], ca
     """Runs the model and writes the trace; what it lacks. `ids` and `segments` grow with the generated tokens."""
     report, clear = reports
     prompt_length, ends, device, named = len(ids), end_tokens(model), first_device(model), cache_argument(model)
-    shape, places, head = cache.model_shape, cache.places, model.get_output_embeddings()
+    shape, places, head = cache.model_shape, cache.places, output_head(model)
+    describe_weights(model, shape)
     attending = [place for place in places if place.attention is not None]
     with TraceWriter(path, shape, prompt_length + generate, store, cache.layer_shapes) as writer:
         clock, predictions = Clock([place.layer for place in places]), Predictions(ids)
@@ -104,6 +104,7 @@ def _written(model: Any, tokenizer: Any, ids: list[int], segments: list[str], ca
         inputs: list[Any] = []
         hook = head.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
         norm = FinalNormWatch(model, attending[0], head)
+        end_watch = lambda: [end() for end in (hook.remove, norm.close, watch.close, residual.close)]
         cache.observer = states.take
 
         def step(first: int, end: int, last: bool) -> None:
@@ -131,37 +132,18 @@ def _written(model: Any, tokenizer: Any, ids: list[int], segments: list[str], ca
                 described.state_bytes = state_bytes(cache, at)
                 if described.state_bytes and described.attends:
                     described.mixer = mixer_of(places[at].layer, places[at].attention)
-            hook.remove()
-            norm.close()
-            watch.close()
-            residual.close()
+            end_watch()
             writer.cut(len(ids))
             write_residual_changes(writer, residual)
-            shape.sliding_window = common_window(writer.layers)
-            write_output_weights(writer, places, states, watch, report)
-            write_head(writer, head, inputs[0], norm, ids, lm_head)
             for at, described in enumerate(writer.layers):
                 if described.holds:
                     writer.add_evictions(at, cache.evicted_at(at), cache.merges(at))
-            pieces = pieces_of(tokenizer, shape.vocabulary) if tokenizer is not None else None
-            if pieces is not None:
-                writer.add_vocabulary(pieces)
-            writer.add_predictions(**predictions.arrays())
-            kind = next(iter(states.output_kind.values()))[0]
-            names = list(dict.fromkeys([*SEGMENTS, *segments]))
-            writer.finish(
-                np.array(ids), None if pieces is None else [pieces[token] for token in ids],
-                [names.index(segment) for segment in segments], cache.blocks,
-                {"block_size": min(cache.block, prompt_length), "prompt_length": prompt_length,
-                 "generated": len(ids) - prompt_length, "given": 0, "attention_scale": usual_scale(writer.layers),
-                 "dtype": DTYPES.get(str(kind), str(kind)), "device": str(device), "threads": torch.get_num_threads(), "seed": 0,
-                 "seconds": time.monotonic() - start, **cache.attributes()}, names, spelled=True)
+            write_end(writer, tokenizer, places, states, watch, head, inputs[0], norm, ids, segments, predictions, lm_head, report,
+                      cache.blocks, {"block_size": min(cache.block, prompt_length), "prompt_length": prompt_length,
+                                     "device": str(device), "seconds": start, **cache.attributes()})
         finally:
             cache.observer = None
-            hook.remove()
-            norm.close()
-            watch.close()
-            residual.close()
+            end_watch()
             clock.close()
             clear()
     return writer.notes

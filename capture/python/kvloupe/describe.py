@@ -13,7 +13,9 @@ from typing import Any, Callable, Iterator, Sequence, TypeVar
 
 import numpy as np
 
+from .attention import one_thread
 from .errors import KvloupeError
+from .identity import identity, is_of_file
 from .layout import Layer, Model, usual_shape
 from .linear import is_plain
 from .places import Clock, Place
@@ -28,12 +30,12 @@ _Run = TypeVar("_Run", bound=Callable[..., Any])
 
 @contextlib.contextmanager
 def uncompiled(model: Any) -> Iterator[Any]:
-    """The model itself where torch.compile wraps it. While it is open, nothing of it runs compiled: compiled code does not see which
-    attention function is set."""
+    """The model itself where torch.compile wraps it. While it is open, nothing of it runs compiled, because compiled code does not see
+    which attention function is set, and no other thread runs a model with kvloupe."""
     import torch
 
     stance = getattr(torch.compiler, "set_stance", lambda word: contextlib.nullcontext())  # from torch 2.6 on
-    with stance("force_eager"):
+    with one_thread(), stance("force_eager"):
         yield getattr(model, "_orig_mod", model)
 
 
@@ -73,9 +75,13 @@ def layers_of(model: Any) -> list[Any]:
 
 
 def first_device(model: Any) -> Any:
-    """Where the model's tokens go."""
+    """Where the model's tokens go. Raises KvloupeError for a model without numbers."""
     weight = getattr(model.get_input_embeddings(), "weight", None)
-    return weight.device if hasattr(weight, "device") else model.device
+    device = weight.device if hasattr(weight, "device") else model.device
+    if device.type == "meta":
+        raise KvloupeError(f"{type(model).__name__}: its weights are on the device meta, which holds no numbers; load them "
+                           "(from_pretrained), or move the model to a device")
+    return device
 
 
 def cache_argument(model: Any) -> str:
@@ -116,7 +122,7 @@ def describe(model: Any, layers: list[Layer]) -> Model:
     for kind, layer in zip(kinds, layers):
         if kind == "chunked_attention" and layer.attends:
             layer.chunk = int(config.attention_chunk_size)
-    folder = Path(str(getattr(config, "_name_or_path", "") or model.config._name_or_path or "model"))
+    folder = _folder(model)
     file = folder / "config.json"
     if getattr(getattr(model.config, "quantization_config", None), "gguf_file", None):
         file = folder / "no file"  # a config beside a GGUF file may be of another model
@@ -126,7 +132,6 @@ def describe(model: Any, layers: list[Layer]) -> Model:
         architecture=type(model).__name__,
         rope_pairing="interleaved" if config.model_type in _INTERLEAVED else "half",
         config=file.read_text(encoding="utf-8") if file.is_file() else config.to_json_string(use_diff=False))
-    _describe_weights(model, folder, found)
     usual = next(layer for layer in layers if layer.attends and (layer.heads, layer.kv_heads, layer.key_dim)
                  == (heads, kv_heads, width))
     found.rotary_start = usual.rotary_start or 0
@@ -338,7 +343,8 @@ def gguf_fingerprint(file: str | os.PathLike[str]) -> str:
     return "v1:" + digest.hexdigest()
 
 
-def _gguf_types(file: Path) -> str:
+@functools.lru_cache(maxsize=8)
+def _gguf_types(file: Path, size: int, changed: int) -> str:
     """The types of the matrices, that of most numbers first: Q4_K; of a mixture also the file's name for it: Q4_K_M (Q5_0,
     Q4_K). Empty without the package gguf."""
     try:
@@ -356,21 +362,27 @@ def _gguf_types(file: Path) -> str:
     return f"{name} ({types})" if len(numbers) > 1 and name else types
 
 
-def _describe_weights(model: Any, folder: Path, found: Model) -> None:
-    """How quantised weights are stored, and a fingerprint where the model computes with the weights of a file."""
-    quantised = getattr(model.config, "quantization_config", None)
+def describe_weights(model: Any, found: Model) -> None:
+    """How quantised weights are stored, the fingerprint of a folder or file where the model computes with its weights, and else the
+    identity of the weights in memory."""
+    quantised, folder = getattr(model.config, "quantization_config", None), _folder(model)
     method = getattr(quantised, "quant_method", None)
-    method = str(getattr(method, "value", method) or "")
+    found.weights_format = method = str(getattr(method, "value", method) or "")
     file = folder / str(getattr(quantised, "gguf_file", None) or "")
-    if method == "gguf" and file.is_file():
-        found.weights_format, found.weights_type, found.weights_file = "GGUF", _gguf_types(file), file.name
-        found.name = str(getattr(model.config, "_model_name_or_path", None) or file.stem)
-        if is_plain_model(model):
-            found.fingerprint = gguf_fingerprint(file)
-        return
-    found.weights_format = method
     config = folder / "config.json"
-    if config.is_file():
+    if method == "gguf" and file.is_file():
+        status = file.stat()
+        found.weights_format, found.weights_file = "GGUF", file.name
+        found.weights_type = _gguf_types(file, status.st_size, status.st_mtime_ns)
+        found.name = str(getattr(model.config, "_model_name_or_path", None) or file.stem)
+        if is_plain_model(model) and is_of_file(model, folder, file):
+            found.fingerprint = gguf_fingerprint(file)
+    elif config.is_file():
         said = json.loads(config.read_text(encoding="utf-8")).get("quantization_config") is not None
-        if said if method else is_plain_model(model):
+        if said if method else is_plain_model(model) and is_of_file(model, folder, None):
             found.fingerprint = fingerprint(folder)
+    found.fingerprint = found.fingerprint or identity(model)
+
+
+def _folder(model: Any) -> Path:
+    return Path(str(getattr(text_config(model), "_name_or_path", "") or model.config._name_or_path or "model"))

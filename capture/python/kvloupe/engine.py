@@ -191,8 +191,8 @@ class Handle:
         self._as_parameter_ = pointer
         self._destroy = getattr(needed(), f"kvloupe_engine_{destroy}")
 
-    def close(self) -> None:
-        pointer, self._as_parameter_ = self._as_parameter_, c_void_p()
+    def close(self, none: c_void_p = c_void_p()) -> None:  # the module's own c_void_p is gone when Python ends
+        pointer, self._as_parameter_ = self._as_parameter_, none
         if pointer:
             self._destroy(pointer)
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import os
 import re
@@ -18,8 +17,8 @@ from transformers import DynamicCache
 from . import engine, program
 from .answer_score import answer_f1, first_number, has_answer
 from .cache import Cache, Recorder
-from .capture import DTYPES, end_tokens
-from .describe import cache_argument, first_device, layers_of, positions_of, text_config, with_uncompiled
+from .capture import DTYPES, end_tokens, output_head
+from .describe import cache_argument, describe_weights, first_device, layers_of, positions_of, text_config, with_uncompiled
 from .errors import KvloupeError
 from .haystack import Haystack, needle_template
 from .loops import first_loop
@@ -201,6 +200,7 @@ class _Study:
         self.compression, self.positions = compression, positions
         if not policies or not budgets:
             raise KvloupeError("policies and budgets: give at least one of each")
+        output_head(model)
         sizes = [block_tokens(block) for block in blocks]
         for budget in budgets:
             engine.call("budget", budget.encode(), 1 << 20, byref(c_int32()))
@@ -211,7 +211,8 @@ class _Study:
         name = getattr(model.config, "_name_or_path", "") or ""
         folder = Path(name) if name and Path(name).is_dir() else None
         self.name = str(name) or type(model).__name__
-        self.fingerprint = self._shape.fingerprint or _weights_identity(model)
+        describe_weights(model, self._shape)
+        self.fingerprint = self._shape.fingerprint
         self.template = needle_template(folder)
         self.haystack = Haystack(self.template, tokenizer)
         self.sources = [source for task in tasks for source in self._sources(task)]
@@ -283,16 +284,6 @@ def _files(spec: str) -> str:
                 found += f" {quoted}={status.st_size}-{seconds}.{rest:09}"
                 break
     return found
-
-
-def _weights_identity(model: Any) -> str:
-    """Of a model that is not the content of a folder: changes with its shape and, as far as a sample shows, its weights."""
-    digest = hashlib.sha256(model.config.to_json_string(use_diff=False).encode())
-    for name, weight in model.state_dict().items():
-        flat = weight.detach().reshape(-1)
-        sample = flat[:: max(1, flat.numel() // 64)].float().cpu().numpy()
-        digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode() + sample.tobytes())
-    return "weights:" + digest.hexdigest()
 
 
 class _Hidden:

@@ -5,7 +5,7 @@ import dataclasses
 import re
 from typing import Any
 
-from .attention import captured
+from .attention import captured, check_thread
 from .errors import KvloupeError
 from .latent import Latent, latent_of
 from .layout import Layer
@@ -44,6 +44,7 @@ class Clock:
 
     def _hook(self, layer: int) -> Any:
         def enter(module: Any, arguments: Any) -> None:
+            check_thread()  # another one's pass does not count
             self.now = layer
         return enter
 

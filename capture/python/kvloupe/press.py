@@ -10,7 +10,7 @@ import torch
 from kvpress.presses.base_press import BasePress
 from kvpress.utils import compute_n_kept, get_prerope_key_states, get_prerope_query_states
 
-from .cache import Cache, _Call
+from .cache import Cache, _Call, check_budget
 from .errors import KvloupeError
 from .policy import Kept
 from .visible import mask_is_causal
@@ -35,6 +35,8 @@ class Press(BasePress):
     def __init__(self, policy: str, budget: int | str | None = None, *, compression_ratio: float | None = None) -> None:
         if (budget is None) == (compression_ratio is None):
             raise KvloupeError("kvloupe.Press: give a budget or a compression_ratio, and not both")
+        if budget is not None:
+            check_budget(budget)
         self.policy, self.budget = policy, budget
         self._ratio: float | None = None
         if compression_ratio is not None:

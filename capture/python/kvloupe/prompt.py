@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 import operator
+import os
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from .errors import KvloupeError
+from .prompt_file import read_prompt
 from .tokenizer import Tokenizer
 from .spelling import shown
 
@@ -39,16 +42,20 @@ def plain_ids(prompt: Any) -> list[int] | None:
         return None
     if hasattr(prompt, "tolist"):
         prompt = prompt.tolist()
+    if not isinstance(prompt, Iterable):
+        raise KvloupeError(f"the prompt is {prompt!r}; give a text, token ids, segments, or messages"[:200])
     prompt = [word.tolist() if hasattr(word, "tolist") else word for word in prompt]
     if prompt and isinstance(prompt[0], (list, tuple)):
-        if any(isinstance(word, str) for row in prompt for word in row):
-            return None  # segments
+        if any(isinstance(word, str) for word in prompt[0]):
+            if all(isinstance(row, (list, tuple)) and len(row) == 2 and all(isinstance(word, str) for word in row) for row in prompt):
+                return None  # segments
+            raise KvloupeError("the prompt begins with a segment, but not all of it are segments (name, text)")
         if len(prompt) > 1:
             raise KvloupeError(f"the prompt has {len(prompt)} sequences of ids; a trace has one: give prompt[0]")
         prompt = list(prompt[0])
     for token in prompt:
         if isinstance(token, bool) or not isinstance(token, int):
-            raise KvloupeError(f"the prompt has {token!r} where a token id is expected; give whole numbers")
+            raise KvloupeError(f"the prompt has {repr(token)[:80]} where a token id is expected; give whole numbers")
     if mask is None:
         return prompt
     seen = np.array(mask.tolist() if hasattr(mask, "tolist") else mask)
@@ -99,8 +106,36 @@ def pieces_of(tokenizer: Any, count: int) -> list[str]:
     return pieces + [""] * (count - len(pieces))
 
 
+def _text_of(tokenizer: Any, prompt: Any) -> Any:
+    """The text of bytes and of messages (by the tokenizer's chat template), the segments of a file; anything else as it is."""
+    if isinstance(prompt, os.PathLike):
+        return read_prompt(prompt)
+    if isinstance(prompt, (bytes, bytearray, memoryview)):
+        try:
+            return bytes(prompt).decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise KvloupeError(f"the prompt is bytes that are not UTF-8 ({error.reason}, byte {error.start}); give its text") from error
+    if isinstance(prompt, (list, tuple)) and any(isinstance(one, dict) for one in prompt):
+        if not all(isinstance(one, dict) and "role" in one and "content" in one for one in prompt):
+            raise KvloupeError("the prompt has a dictionary, but is not a list of messages with role and content")
+        try:
+            return tokenizer.apply_chat_template(list(prompt), tokenize=False, **(
+                {"continue_final_message": True} if prompt[-1]["role"] == "assistant" else {"add_generation_prompt": True}))
+        except Exception as error:  # of the template's own language, too
+            why = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise KvloupeError(f"the prompt is messages, but the tokenizer has no chat template for them ({why}); give the text") from error
+    if isinstance(prompt, str) and not prompt.isascii():
+        try:
+            prompt.encode()
+        except UnicodeEncodeError as error:
+            raise KvloupeError(f"the prompt's character {error.start} is half of a surrogate pair; give text in Unicode") from error
+    return prompt
+
+
 def encoded(tokenizer: Any, prompt: Any) -> tuple[list[int], list[str]]:
-    """Ids and the segment of each. `prompt`: a text, segments (name, text), or ids as plain_ids() takes them."""
+    """Ids and the segment of each. `prompt`: a text or its bytes, the path of a prompt file, segments (name, text), messages, or ids
+    as plain_ids() takes them."""
+    prompt = _text_of(tokenizer, prompt)
     ids = plain_ids(prompt)
     if ids is not None or not prompt:
         return ids or [], ["context"] * len(ids or [])
@@ -135,8 +170,8 @@ def encoded(tokenizer: Any, prompt: Any) -> tuple[list[int], list[str]]:
 def checked_prompt(config: Any, tokenizer: Any, prompt: Any, generate: int) -> tuple[list[int], list[str], int]:
     """As encoded(), and the end of the context: the segment `question`, or the prompt's end. Raises KvloupeError for what a model of
     this (text) config cannot run."""
-    if generate < 0:
-        raise KvloupeError(f"generate {generate}: give at least 0 tokens")
+    if not hasattr(generate, "__index__") or generate < 0:
+        raise KvloupeError(f"generate {generate}: give a number of tokens, at least 0")
     ids, segments = encoded(tokenizer, prompt)
     if not ids:
         raise KvloupeError("the prompt has no tokens; give some text")

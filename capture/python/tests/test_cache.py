@@ -419,15 +419,19 @@ def test_a_cache_that_was_emptied_is_as_a_new_one() -> None:
     assert greedy(model, cache, 3) == wanted and np.array_equal(cache.evicted_at(1), gone)
 
 
-def test_hooks_go_with_the_cache() -> None:
+def test_the_forward_is_the_models_own_again_when_its_caches_are_gone() -> None:
     import gc
 
     model = made("Llama")
-    cache = kvloupe.Cache("h2o", 12, model=model)
-    assert len(model._forward_hooks) == 1
-    del cache
+    first, second = (kvloupe.Cache("h2o", 12, model=model) for _ in range(2))
+    first.close()
+    first.close()
+    assert "forward" in vars(model) and len(greedy(model, second, 2)) == 2
+    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(copied(torch.tensor([IDS])).logits, model(torch.tensor([IDS])).logits)
+    del second
     gc.collect()
-    assert not model._forward_hooks and not model._forward_pre_hooks
+    assert "forward" not in vars(model)
 
 
 def test_without_kvpress_a_press_says_so() -> None:

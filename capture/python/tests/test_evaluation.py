@@ -114,6 +114,15 @@ def test_it_goes_on_where_ctrl_c_stopped_it(model: Any, tokenizer: Any, tmp_path
         assert np.array_equal(np.array(table[name]), np.array(whole[name]), equal_nan=name.startswith("perplexity"))
 
 
+def test_a_model_that_was_changed_in_memory_is_another_one(tokenizer: Any, tmp_path: Path) -> None:
+    own, tasks = transformers.AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32), {"task": "perplexity", "lengths": [60]}
+    settings = {"tasks": tasks, "policies": ["h2o"], "budgets": [30]}
+    evaluate(own, tokenizer, tmp_path / "r.sqlite", **settings)
+    own.model.layers[0].self_attn.o_proj.weight.data[3, 7] += 0.5
+    with pytest.raises(kvloupe.KvloupeError, match="or the model was before a change"):
+        evaluate(own, tokenizer, tmp_path / "r.sqlite", **settings)
+
+
 def test_what_is_wrong_is_said_in_one_line(model: Any, tokenizer: Any, prompts: str, tmp_path: Path) -> None:
     path = tmp_path / "wrong.sqlite"
 

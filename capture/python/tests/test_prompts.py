@@ -109,6 +109,27 @@ def test_ids_have_many_forms() -> None:
             plain_ids(wrong)
 
 
+def test_a_prompt_has_many_forms(tmp_path: Path) -> None:
+    from test_package import tokenizer as folders
+
+    own, text = folders(tmp_path), "The grey owl."
+    own.chat_template = "{% for one in messages %}<{{ one.role }}>{{ one.content }}{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"
+    (tmp_path / "p.txt").write_text(f"{text}\n@@question\nWhere?\n")
+    for form in (text.encode(), bytearray(text.encode()), memoryview(text.encode()), b"\xef\xbb\xbf" + text.encode()):
+        assert encoded(own, form) == encoded(own, text)
+    assert encoded(own, tmp_path / "p.txt") == encoded(own, [("context", text + "\n"), ("question", "Where?")])
+    turn, answer = {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes"}
+    assert encoded(own, [turn]) == encoded(own, "<user>Hi<a>") and encoded(own, [turn, answer]) == encoded(own, "<user>Hi<assistant>Yes")
+    for wrong, said in ((None, "the prompt is None"), (7, "the prompt is 7"), (b"caf\xe9", "not UTF-8"), ("a\ud800", "surrogate"),
+                        ([("context", "a"), 3], "not all of it are segments"), ([1, "a"], "where a token id"), ([[1, 2], "a"], "2 sequences"),
+                        ([turn, "a"], "not a list of messages"), ([{"text": "a"}], "not a list of messages"), ({"text": "a"}, "where a token id")):
+        with pytest.raises(kvloupe.KvloupeError, match=said) as caught:
+            encoded(own, wrong)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(kvloupe.KvloupeError, match="no chat template"):
+        encoded(kvloupe.Tokenizer(DEMO), [turn])
+
+
 def small_trace(path: Path, texts: list[str] | None = None, count: int = 24) -> Path:
     random = np.random.default_rng(1)
     with TraceWriter(path, Model(layers=2, heads=4, kv_heads=2, head_dim=8, hidden=32, vocabulary=100,

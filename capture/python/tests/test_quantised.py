@@ -192,12 +192,12 @@ def test_the_trace_says_that_the_weights_are_quantised(tmp_path: Path) -> None:
             return dict(file["model"].attrs)
     plain = attributes(read())
     assert plain["fingerprint"].startswith("v1:") and "weights_format" not in plain
-    assert "fingerprint" not in attributes(swap(read(), EightBits, "q_proj"))
-    assert "fingerprint" not in attributes(swap(read(), lambda linear: Adapter(linear, 96, 48), "o_proj"))
+    assert attributes(swap(read(), EightBits, "q_proj"))["fingerprint"].startswith("weights:")
+    assert attributes(swap(read(), lambda linear: Adapter(linear, 96, 48), "o_proj"))["fingerprint"].startswith("weights:")
     run = read()
     run.config.quantization_config = transformers.BitsAndBytesConfig(load_in_8bit=True)
     told = attributes(run)
-    assert told["weights_format"] == "bitsandbytes" and "fingerprint" not in told
+    assert told["weights_format"] == "bitsandbytes" and told["fingerprint"].startswith("weights:")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     (tmp_path / "model" / "config.json").write_text(json.dumps(config | {"quantization_config": {"quant_method": "fp8"}}))
     assert attributes(run)["fingerprint"].startswith("v1:")  # the folder itself is quantised
