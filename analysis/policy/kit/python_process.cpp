@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -30,6 +31,17 @@ constexpr auto kGrace = std::chrono::milliseconds(300);
 
 [[noreturn]] void no_resource(const std::string& what) {
   throw WorkError("python: " + what + " (" + std::strerror(errno) + ")");
+}
+
+/// The Python that runs functions of a person's: that of $KVLOUPE_PYTHON3, which the Python package
+/// sets to its own.
+std::string python_to_run() {
+  const char* named = std::getenv("KVLOUPE_PYTHON3");
+  return named != nullptr && *named != '\0' ? named : "python3";
+}
+
+std::string error_of_python(const std::string& said) {
+  return in_one_line(said, kLongestError) + " (run by " + python_to_run() + ")";
 }
 
 }  // namespace
@@ -73,7 +85,7 @@ PythonProcess::PythonProcess(std::string file, std::string function, double seco
   start();
   const Json ready = receive();
   if (ready.contains("error")) {
-    throw FileError(file_, in_one_line(ready["error"].get<std::string>(), kLongestError));
+    throw FileError(file_, error_of_python(ready["error"].get<std::string>()));
   }
 }
 
@@ -92,7 +104,7 @@ void PythonProcess::start() {
   }
   socket_.reset(sockets[0]);
   const Descriptor far_end(sockets[1]);
-  const std::vector<std::string> words = {"python3",
+  const std::vector<std::string> words = {python_to_run(),
                                           "-c",
                                           kPythonRunner,
                                           file_,
@@ -111,8 +123,9 @@ void PythonProcess::start() {
                                        ChildProcess::Life::own);
   } catch (const WorkError& error) {
     const std::string line = error.what();
-    throw WorkError("python: the program python3 cannot be started (" +
-                    line.substr(line.rfind(": ") + 2) + "); install it, or put it in $PATH");
+    throw WorkError("python: the program " + python_to_run() + " cannot be started (" +
+                    line.substr(line.rfind(": ") + 2) +
+                    "); install it, put it in $PATH, or name another in $KVLOUPE_PYTHON3");
   }
 }
 
@@ -171,7 +184,7 @@ void PythonProcess::request(const Json& message, const std::function<Json(const 
       continue;
     }
     const std::string error = said.value("error", "");
-    throw FileError(file_, in_one_line(error, kLongestError));
+    throw FileError(file_, error_of_python(error));
   }
 }
 

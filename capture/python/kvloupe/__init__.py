@@ -5,6 +5,8 @@
     kvloupe.figure("trace.h5", "filmstrip", policy="keydiff", budget="25%")
     model.generate(**inputs, cache=kvloupe.Cache("keydiff", 512, model=model))
 """
+from typing import TYPE_CHECKING, Any
+
 from .capture import capture
 from .errors import KvloupeError, KvloupeWarning
 from .external import external
@@ -17,29 +19,41 @@ from .reader import Trace, open_trace
 from .reader import open_trace as open  # noqa: A001 - kvloupe.open(path), as h5py has it
 from .replays import Replay, follow, replay, sweep
 from .tokenizer import Tokenizer
+from .version import VERSION as __version__
 from .writer import TraceWriter
 
-__all__ = ["Figure", "Kept", "KvloupeError", "KvloupeWarning", "Layer", "Merge", "Model", "Policy", "Replay",
-           "Tokenizer", "Trace", "TraceWriter", "capture", "demo", "external", "figure", "follow", "from_kvpress", "open",
-           "open_trace", "read_prompt", "replay", "sweep", "view"]
+if TYPE_CHECKING:
+    from .cache import Cache
+    from .closed_run import run
+    from .evaluation import evaluate
+    from .press import Press
+
+_MODULES = {"Cache": "cache", "Press": "press", "evaluate": "evaluation", "run": "closed_run"}
+
+__all__ = ["Cache", "Figure", "Kept", "KvloupeError", "KvloupeWarning", "Layer", "Merge", "Model", "Policy", "Press", "Replay",
+           "Tokenizer", "Trace", "TraceWriter", "capture", "demo", "evaluate", "external", "figure", "follow", "from_kvpress", "open",
+           "open_trace", "read_prompt", "replay", "run", "sweep", "view"]
 
 
-def __getattr__(name: str) -> object:  # these need torch and transformers, which take seconds to import
-    if name not in ("Cache", "Press", "evaluate", "run"):
+def __dir__() -> list[str]:
+    return [*__all__, "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__"]
+
+
+def __getattr__(name: str) -> Any:  # these need torch and transformers, which take seconds to import
+    import importlib
+
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        if name == "Press":
-            from .press import Press
-            return Press
-        if name == "Cache":
-            from .cache import Cache
-            return Cache
-        if name == "evaluate":
-            from .evaluation import evaluate
-            return evaluate
-        from .closed_run import run
-        return run
+        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
     except ImportError as error:
-        if name == "Press":
-            raise KvloupeError(f"kvloupe.Press needs the package kvpress ({error}); pip install kvpress==0.5.5") from error
-        raise KvloupeError(f"kvloupe.{name} needs torch and transformers from 5 on ({error}); install them") from error
+        needs = "the package kvpress" if name == "Press" else "torch and transformers from 5 on"
+        install = "pip install kvpress==0.5.5" if name == "Press" else "install them"
+        return _missing(name, f"kvloupe.{name} needs {needs} ({error}); {install}")
+
+
+def _missing(name: str, why: str) -> type:
+    """Stands for what cannot be imported, so that help(), tab completion and `import *` go on; a call raises KvloupeError."""
+    def refuse(cls: type, *arguments: Any, **named: Any) -> Any:
+        raise KvloupeError(why)
+    return type(name, (), {"__new__": refuse, "__doc__": why, "__module__": __name__})

@@ -7,11 +7,15 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any, Sequence
 
 from .errors import KvloupeError
+
+if sys.executable:  # python("file.py:name") is run by the interpreter that calls
+    os.environ.setdefault("KVLOUPE_PYTHON3", sys.executable)
 
 
 def find(name: str = "kvloupe") -> str:
@@ -46,6 +50,12 @@ def run(*words: Any, name: str = "kvloupe") -> str:
     return done.stdout
 
 
+def joined(value: Any) -> str:
+    """As on the command line: a list, a range or an array is joined by commas."""
+    listed = not isinstance(value, (str, bytes)) and hasattr(value, "__iter__")
+    return ",".join(map(str, value)) if listed else str(value)
+
+
 def _options(settings: dict[str, Any]) -> list[str]:
     """policy_b="h2o" becomes --policy-b h2o; `set`, a dictionary, one --set for each; `plugin`, a path or a list of
     them, one --plugin for each; another list is joined by commas."""
@@ -62,8 +72,7 @@ def _options(settings: dict[str, Any]) -> list[str]:
         elif value is True:
             words.append("--" + name.replace("_", "-"))
         else:
-            text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-            words += ["--" + name.replace("_", "-"), text]
+            words += ["--" + name.replace("_", "-"), joined(value)]
     return words
 
 
@@ -88,10 +97,9 @@ def sweep(path: str | os.PathLike[str], policies: str | Sequence[str], budgets: 
     `policies`, `budgets` and, as a setting, `blocks` are one value or a list: ["25%", 128]. `output` keeps the CSV
     file: rows that it already has are not computed again.
     """
-    one = lambda values: values if isinstance(values, (str, int)) else ",".join(map(str, values))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(output) if output is not None else Path(folder) / "sweep.csv"
-        run("sweep", path, "--policies", one(policies), "--budgets", one(budgets), "-o", file, *_options(settings))
+        run("sweep", path, "--policies", joined(policies), "--budgets", joined(budgets), "-o", file, *_options(settings))
         columns = _columns(file)
     return table(columns)
 
@@ -121,15 +129,32 @@ def _columns(file: Path) -> dict[str, list[Any]]:
     return found
 
 
+def _window(*words: str) -> "subprocess.Popen[bytes]":
+    """The program, which goes on after its first half second. Raises KvloupeError with its line if it ends with an error before."""
+    with tempfile.TemporaryFile() as said:
+        started = subprocess.Popen([find(), *words], start_new_session=True, stderr=said)
+        try:
+            failed = started.wait(0.5) != 0
+        except subprocess.TimeoutExpired:
+            return started
+        said.seek(0)
+        lines = said.read().decode("utf-8", "replace").strip().splitlines()
+    if failed:
+        raise KvloupeError(f"the window did not open: {lines[-1].removeprefix('kvloupe: ') if lines else started.returncode}; "
+                           "kvloupe.figure(…) draws without a screen")
+    return started
+
+
 def view(*paths: Any, **settings: Any) -> "subprocess.Popen[bytes]":
-    """Opens the window with these traces, and returns at once; the window stays when Python ends."""
-    return subprocess.Popen([find(), *map(str, paths), *_options(settings)], start_new_session=True)
+    """Opens the window with these traces, and returns after half a second; the window stays when Python ends. Raises KvloupeError
+    where it does not open, for example without a screen."""
+    return _window(*map(str, paths), *_options(settings))
 
 
 def demo(**settings: Any) -> "subprocess.Popen[bytes]":
-    """Opens the window with a run of the demo model, which the first call captures, and returns at once. Settings are
+    """Opens the window with a run of the demo model, which the first call captures; otherwise as view(). Settings are
     the options of `kvloupe demo`: screenshot="demo.png" writes a picture instead."""
-    return subprocess.Popen([find(), "demo", *_options(settings)], start_new_session=True)
+    return _window("demo", *_options(settings))
 
 
 class Figure:

@@ -18,13 +18,20 @@ from .spelling import readable, spelled_bytes
 from .visible import seen_tokens
 
 
+def _plain(attributes: Any) -> dict[str, Any]:
+    """With numbers and lists of Python, which json and others take."""
+    return {name: value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value for name, value in attributes.items()}
+
+
 class Trace:
     """An open trace. Arrays are float32; `layer`, `head` (key-value) and `query_head` count from 0."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        if not self.path.exists():
+            raise KvloupeError(f"{path}: is not there; give the path of a trace")
         try:
-            self._file = h5py.File(self.path, "r")
+            self._opened = h5py.File(self.path, "r")
         except OSError as error:
             raise KvloupeError(f"{path}: is not a trace that can be read ({error})") from error
         attributes = self._file.attrs
@@ -34,12 +41,28 @@ class Trace:
         if attributes.get("format_version", 0) not in (1, 2) or not attributes.get("complete", 0):
             self._file.close()
             raise KvloupeError(f"{path}: is not complete, or of a newer format; capture the prompt again")
-        self.model: dict[str, Any] = dict(self._file["model"].attrs)
-        self.run: dict[str, Any] = dict(self._file["run"].attrs)
+        self.model = _plain(self._file["model"].attrs)
+        self.run = _plain(self._file["run"].attrs)
         self._layers: dict[int, Layer] = {}  # as far as they were asked for
 
+    @property
+    def _file(self) -> h5py.File:
+        if not self._opened:
+            raise KvloupeError(f"{self.path}: is closed; open it again with kvloupe.open(path), and read it inside its with block")
+        return self._opened
+
     def close(self) -> None:
-        self._file.close()
+        self._opened.close()
+
+    def __reduce__(self) -> Any:  # a copy, also in another process, opens the file again
+        return Trace, (os.path.abspath(self.path),)
+
+    def __repr__(self) -> str:
+        if not self._opened:
+            return f"<kvloupe.Trace {self.path}, closed>"
+        segments = ", ".join(f"{name} {first} to {end - 1}" for name, (first, end) in self.segments.items())
+        return (f"<kvloupe.Trace {self.path.name}: {self.model.get('name', 'a model')}, {self.model.get('num_layers', '?')} layers; "
+                f"{len(self)} tokens ({segments}); .attention(layer, query_head), .key(layer, head)>")
 
     def __enter__(self) -> "Trace":
         return self
@@ -240,6 +263,9 @@ class Trace:
         """
         if self.run.get("policy", "full") not in ("full", b"full"):
             raise KvloupeError(f"{self.path}: a policy was in its cache; its rows cannot be computed from the states")
+        wrong = [] if isinstance(queries, slice) else [one for one in np.ravel(queries) if not -len(self) <= one < len(self)]
+        if wrong and np.asarray(queries).dtype != bool:
+            raise KvloupeError(f"{self.path}: has tokens 0 to {len(self) - 1}, not {wrong[0]}")
         q, k = self.query(layer, query_head)[queries], self.key(layer, self.head_of(query_head, layer))
         rows = np.arange(len(self))[queries]
         settings = self.layer(layer)

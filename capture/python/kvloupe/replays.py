@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import ctypes
+import html
 import json
 import os
 from ctypes import c_char_p, c_double, c_int32, c_int64, c_void_p
-from typing import Any, Sequence
+from typing import Any, Sequence, cast
 
 import numpy as np
 
@@ -63,8 +64,7 @@ class _Words:
         return False, []
 
 
-def _joined(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+_joined = program.joined
 
 
 def _names(names: Sequence[str]) -> Any:
@@ -80,9 +80,9 @@ class Replay(dict):
     """The content of `kvloupe replay --json`, which is made when it is first read; beside it the sets and measures as
     arrays. Heads are those of the layers asked for, layer by layer."""
 
-    def __init__(self, trace: engine.Handle, request: engine.ReplayRequest, heads: bytes | None, last: bool) -> None:
+    def __init__(self, trace: engine.Handle, request: engine.ReplayRequest, shown: tuple[bytes | None, bool], asked: Any) -> None:
         super().__init__(heads=None)  # until it is filled; C code takes an empty dictionary at its word
-        self._shown = heads, last
+        self._shown, self._asked = shown, asked
         self._library = engine.needed()
         pointer = c_void_p()
 
@@ -95,7 +95,7 @@ class Replay(dict):
         self._library.kvloupe_engine_replay_describe(self._handle, ctypes.byref(facts))
         self._shape = facts.heads, facts.steps, facts.tokens
         self._filled = False
-        if heads is not None:  # a wrong list is known now
+        if shown[0] is not None:  # a wrong list is known now
             self._fill()
 
     def _sets(self, place: int, *shape: int) -> np.ndarray:
@@ -150,9 +150,34 @@ class Replay(dict):
         super().update(json.loads(ctypes.string_at(text.value or 0, size.value)))
         self._filled = True
 
-    def __reduce__(self) -> Any:  # a copy in another process has the content alone
-        self._fill()
-        return dict, (dict(self.items()),)
+    def __reduce__(self) -> Any:  # a copy, also in another process, is replayed again
+        return _again, self._asked
+
+    def __deepcopy__(self, memo: Any) -> "Replay":
+        return self.__copy__()
+
+    def __copy__(self) -> "Replay":
+        return _again(*self._asked)
+
+    def __repr__(self) -> str:
+        path, policy, budget, _ = self._asked
+        heads, steps, tokens = self._shape
+        kept = [self.evicted_at[head] < 0 for head in range(heads)]
+        least, most = min(map(np.sum, kept), default=0), max(map(np.sum, kept), default=0)
+        return (f"<kvloupe.Replay of {os.path.basename(path)}: {policy}, budget {budget}; {heads} heads, {steps} steps; "
+                f"{least if least == most else f'{least} to {most}'} of {tokens} tokens stay; .kept(layer, head), .measure(name)>")
+
+    def _repr_html_(self) -> str:
+        """The line, and a strip for each of the first heads: dark where a token stays."""
+        rows = []
+        for (layer, head), evicted in list(zip(self.layer_head, self.evicted_at))[:16]:
+            shares = [np.mean(part < 0) for part in np.array_split(evicted, min(len(evicted), 120))]
+            cells = "".join(f'<rect x="{5 * at}" width="5" height="12" fill-opacity="{share:.2f}"/>' for at, share in enumerate(shares))
+            rows.append(f'<tr><td>{layer}.{head}</td><td>{np.sum(evicted < 0)}</td><td><svg width="{5 * len(shares)}" height="12" '
+                        f'fill="#0072b2">{cells}</svg></td></tr>')
+        more = f"<p>The first 16 of {self._shape[0]} heads.</p>" if self._shape[0] > 16 else ""
+        return (f"<p>{html.escape(repr(self))}</p><table><tr><th>layer.head</th><th>kept</th><th>tokens that stay</th></tr>"
+                f"{''.join(rows)}</table>{more}")
 
 
 def _filled(name: str) -> Any:
@@ -165,23 +190,28 @@ def _filled(name: str) -> Any:
     return method
 
 
-for _name in ("__contains__", "__getitem__", "__iter__", "__len__", "__eq__", "__ne__", "__repr__", "__or__", "__ror__", "__ior__",
+for _name in ("__contains__", "__getitem__", "__iter__", "__len__", "__eq__", "__ne__", "__or__", "__ror__", "__ior__",
               "__reversed__", "__setitem__", "__delitem__", "get", "items", "keys", "values", "copy", "pop", "popitem",
               "setdefault", "update", "clear"):
     setattr(Replay, _name, _filled(_name))
 
 
-def replay(path: str | os.PathLike[str], policy: str, budget: str | int, **settings: Any) -> dict[str, Any]:
-    """The JSON of `kvloupe replay`: the sets kept in every layer and head, and the measures. With the engine it is a
-    `Replay`, which has them as arrays, too. Raises KvloupeError."""
+def _again(path: str, policy: str, budget: Any, settings: dict[str, Any]) -> Replay:
+    return replay(path, policy, budget, **settings)
+
+
+def replay(path: str | os.PathLike[str], policy: str, budget: str | int, **settings: Any) -> Replay:
+    """The JSON of `kvloupe replay`: the sets kept in every layer and head, and the measures; the `Replay` has them as arrays,
+    too. Without the engine a dictionary alone. A copy of it is replayed from the trace again. Raises KvloupeError."""
     words = _Words(settings)
     if engine.library() is None or not words.fit("block", "compression", "layers", "heads", "steps", "measures"):
-        return program.replay(path, policy, budget, **settings)
+        return cast(Replay, program.replay(path, policy, budget, **settings))
     measured, measures = words.measures()
     request = _request(policy, budget, words)
     request.measured, request.measure_count, request.measures = measured, len(measures), _names(measures)
     request.layers = words.text("layers")
-    return Replay(engine.open_trace(path), request, words.text("heads"), words.last)
+    asked = os.path.abspath(path), str(policy), budget, settings
+    return Replay(engine.open_trace(path), request, (words.text("heads"), words.last), asked)
 
 
 def follow(path: str | os.PathLike[str], policy: str, budget: str | int, **settings: Any) -> dict[str, Any]:

@@ -438,7 +438,7 @@ def test_without_kvpress_a_press_says_so() -> None:
     if importlib.util.find_spec("kvpress") is not None:
         pytest.skip("kvpress is here")
     with pytest.raises(kvloupe.KvloupeError, match="kvloupe.Press needs the package kvpress .*pip install") as caught:
-        kvloupe.Press
+        kvloupe.Press("keydiff")
     assert "\n" not in str(caught.value)
 
 

@@ -216,6 +216,33 @@ def test_a_replay_is_a_dictionary(trace: Path) -> None:
     assert fresh.get("nothing", 3) == 3 and sorted(fresh) == sorted(other)
     with pytest.raises(KeyError):
         fresh["nothing"]
+    for read in (copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))):
+        assert np.array_equal(read(fresh).evicted_at, fresh.evicted_at)
+
+
+def test_a_replay_shows_itself_in_a_line(trace: Path) -> None:
+    shown = kvloupe.replay(trace, "h2o", 9)
+    heads, _, tokens = (len(shown.layer_head), len(shown.ends), shown.evicted_at.shape[1])
+    assert repr(shown) == (f"<kvloupe.Replay of {trace.name}: h2o, budget 9; {heads} heads, {len(shown.ends)} steps; 9 of {tokens} "
+                           "tokens stay; .kept(layer, head), .measure(name)>")
+    assert shown._repr_html_().count("<svg") == min(heads, 16)
+
+
+def test_lists_may_be_arrays_and_ranges(trace: Path) -> None:
+    wanted = kvloupe.sweep(trace, "h2o", [8, 9])
+    for budgets in (np.array([8, 9]), range(8, 10), (8, 9)):
+        assert kvloupe.sweep(trace, "h2o", budgets).equals(wanted)
+        assert program.sweep(trace, "h2o", budgets).equals(wanted)
+
+
+def test_a_function_is_run_by_this_python(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own.py").write_text("import sys\nassert sys.prefix == %r, sys.prefix\ndef all(step):\n"
+                                     "    return [0.0] * len(step.keys)\n" % sys.prefix)
+    policy = f'python("{tmp_path}/own.py:all")'
+    assert kvloupe.replay(trace, policy, 9)["heads"]
+    monkeypatch.setenv("KVLOUPE_PYTHON3", str(tmp_path / "none"))
+    with pytest.raises(kvloupe.KvloupeError, match=f"{tmp_path}/none cannot be started"):
+        kvloupe.replay(trace, policy, 9)
 
 
 def test_without_the_engine_the_program_does_it(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

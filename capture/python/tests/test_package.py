@@ -1,8 +1,10 @@
 """Prompts, pieces and segments; the reader's refusals; the program's figures and replays."""
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -140,8 +142,54 @@ def test_rows_of_attention_sum_to_one(trace: Path) -> None:
             t.key(2, 0)
 
 
+def test_a_trace_says_what_it_is_and_that_it_is_closed(trace: Path) -> None:
+    with kvloupe.open(trace) as t:
+        assert repr(t).startswith(f"<kvloupe.Trace {trace.name}: ") and f"{len(t)} tokens (" in repr(t)
+        json.dumps([t.model, t.run])
+        wanted = t.key(0, 0)
+        for copied in (copy.copy(t), pickle.loads(pickle.dumps(t))):
+            assert np.array_equal(copied.key(0, 0), wanted)
+        with pytest.raises(kvloupe.KvloupeError, match=f"has tokens 0 to {len(t) - 1}, not 999"):
+            t.attention(0, 0, [0, 999])
+    assert "closed" in repr(t)
+    for read in (lambda: t.ids, lambda: t.key(0, 0), lambda: t.text, lambda: len(t)):
+        with pytest.raises(kvloupe.KvloupeError, match="is closed; open it again"):
+            read()
+
+
+def test_tools_see_the_public_names(tmp_path: Path) -> None:
+    """Tab completion, help(), and a type checker that reads what docs/python.md shows."""
+    import pydoc
+
+    public = {name for name in dir(kvloupe) if not name.startswith("_")}
+    assert public == set(kvloupe.__all__) and {"Cache", "Press", "evaluate", "run"} <= public
+    assert kvloupe.__version__ == program.run("--version").split()[1]
+    said = pydoc.plain(pydoc.render_doc(kvloupe))
+    assert "class Cache(" in said and " evaluate(" in said and " run(" in said
+    (tmp_path / "use.py").write_text("""import kvloupe
+from typing import Any
+def use(model: Any, tokenizer: Any) -> None:
+    cache = kvloupe.Cache("h2o", 512, model=model)
+    reveal_type(cache.evicted_at(0))
+    kvloupe.evaluate(model, tokenizer, "r.sqlite", policies=["h2o"], budgets=["25%"], tasks={"task": "needle"})
+    kvloupe.run(model, tokenizer, "a prompt", "t.h5", policy="h2o", budget=64)
+    reveal_type(kvloupe.replay("t.h5", "h2o", "25%").measure("retained_mass"))
+    with kvloupe.open("t.h5") as trace:
+        reveal_type(trace.attention(0, 0))
+    kvloupe.replay("t.h5", "h2o", "25%").nothing
+""")
+    done = subprocess.run([sys.executable, "-m", "mypy", "--ignore-missing-imports", "--cache-dir", tmp_path, "use.py"], cwd=tmp_path,
+                          env=os.environ | {"MYPYPATH": str(Path(kvloupe.__file__).parents[1])}, capture_output=True, text=True)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("use.py")]
+    assert [line for line in lines if "error:" in line] == ['use.py:11: error: "Replay" has no attribute "nothing"  [attr-defined]'], \
+        done.stdout + done.stderr
+    assert sum("ndarray" in line for line in lines) == 3
+
+
 def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.h5").write_text("no trace")
+    with pytest.raises(kvloupe.KvloupeError, match="none.h5: is not there"):
+        kvloupe.open(tmp_path / "none.h5")
     with pytest.raises(kvloupe.KvloupeError, match="is not a trace that can be read"):
         kvloupe.open(tmp_path / "text.h5")
     with h5py.File(tmp_path / "other.h5", "w") as file:
@@ -174,6 +222,14 @@ def test_programs_inside_the_package_come_before_others(tmp_path: Path, monkeypa
     window = kvloupe.demo(screenshot="demo.png", size="1200x800")
     assert window.args[1:] == ["demo", "--screenshot", "demo.png", "--size", "1200x800"]
     assert window.wait() == 0
+
+
+def test_a_window_that_does_not_open_says_why(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    for open_window in (lambda: kvloupe.view(trace), lambda: kvloupe.view(trace, size="no size")):
+        with pytest.raises(kvloupe.KvloupeError, match="^the window did not open: .*kvloupe.figure"):
+            open_window()
 
 
 def test_the_program_reads_what_was_written(trace: Path, tmp_path: Path) -> None:
