@@ -130,11 +130,13 @@ def _columns(file: Path) -> dict[str, list[Any]]:
 
 
 def _window(*words: str) -> "subprocess.Popen[bytes]":
-    """The program, which goes on after its first half second. Raises KvloupeError with its line if it ends with an error before."""
+    """The program, which goes on after its first half second. Raises KvloupeError with its line if it ends with an error before.
+    Without a screen it does, and is given the time for it."""
+    screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     with tempfile.TemporaryFile() as said:
         started = subprocess.Popen([find(), *words], start_new_session=True, stderr=said)
         try:
-            failed = started.wait(0.5) != 0
+            failed = started.wait(0.5 if screen else 10.0) != 0
         except subprocess.TimeoutExpired:
             return started
         said.seek(0)
