@@ -102,12 +102,12 @@ def evaluate(model: Any, tokenizer: Any, output: str | os.PathLike[str], *, poli
     those of `kvloupe-capture study` (docs/studies.md).
 
     Each run is in the file when it is done: after Ctrl-C the same call goes on. Returns a row for each run that is done, as a
-    pandas DataFrame or, without pandas, a dictionary of columns. Raises KvloupeError for wrong settings before the first run.
+    pandas DataFrame or, without pandas, a dictionary of columns; `policy_given` and `budget_given` are policy and budget as given. Raises KvloupeError for wrong settings before the first run.
     If runs fail, it goes on with the others, raises KvloupeError at the end, and the same call tries them again.
     """
-    listed = lambda value: [value] if isinstance(value, (str, int)) else list(value)
-    study = _Study(model, tokenizer, _tasks(tasks, prompts), listed(policies), [str(one) for one in listed(budgets)],
-                   [str(one) for one in listed(blocks)], compression, positions)
+    given = {str(one): one for one in program.listed(budgets)}
+    study = _Study(model, tokenizer, _tasks(tasks, prompts), program.listed(policies), list(given),
+                   [str(one) for one in program.listed(blocks)], compression, positions)
     path, (report, clear) = Path(output), reporter(progress)
     with locked(path):
         settings = study.settings("" if prompts is None else ", ".join(place.name for place in find_prompts(prompts)))
@@ -124,6 +124,8 @@ def evaluate(model: Any, tokenizer: Any, output: str | os.PathLike[str], *, poli
     if failures:
         raise KvloupeError(f"{path}: {len(failures)} of {len(study.items)} runs failed, the first: {failures[0]}; the same call "
                            "tries them again")
+    rows["policy_given"] = [study.given.get(one, one) for one in rows["policy"]]
+    rows["budget_given"] = [given.get(one, one) for one in rows["budget"]]
     return program.table(rows)
 
 
@@ -207,7 +209,8 @@ class _Study:
         with Cache(policies[0], budgets[0], model=model, compression=compression, positions=positions) as cache:
             self._shape = cache.model_shape
             attending = next(own for own in cache.layer_shapes if own.attends)
-        self.policies = [self._canonical(policy, attending) for policy in policies]
+        self.given = {self._canonical(policy, attending): policy for policy in policies}
+        self.policies = list(self.given)  # each once
         name = getattr(model.config, "_name_or_path", "") or ""
         folder = Path(name) if name and Path(name).is_dir() else None
         self.name = str(name) or type(model).__name__

@@ -52,8 +52,7 @@ def run(*words: Any, name: str = "kvloupe") -> str:
 
 def joined(value: Any) -> str:
     """As on the command line: a list, a range or an array is joined by commas."""
-    listed = not isinstance(value, (str, bytes)) and hasattr(value, "__iter__")
-    return ",".join(map(str, value)) if listed else str(value)
+    return ",".join(map(str, listed(value)))
 
 
 def _options(settings: dict[str, Any]) -> list[str]:
@@ -94,14 +93,29 @@ def sweep(path: str | os.PathLike[str], policies: str | Sequence[str], budgets: 
     """The measures of `kvloupe sweep`: one row for each policy, budget, block size, layer and head.
 
     A pandas DataFrame where pandas is installed, else a dictionary of columns (lists). Empty cells are NaN.
-    `policies`, `budgets` and, as a setting, `blocks` are one value or a list: ["25%", 128]. `output` keeps the CSV
-    file: rows that it already has are not computed again.
+    `policies`, `budgets` and, as a setting, `blocks` are one value or a list: ["25%", 128]; `policy_given` and `budget_given` say
+    them as they were given. `output` keeps the CSV file: rows that it already has are not computed again, and it has its own names
+    alone.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(output) if output is not None else Path(folder) / "sweep.csv"
         run("sweep", path, "--policies", joined(policies), "--budgets", joined(budgets), "-o", file, *_options(settings))
         columns = _columns(file)
-    return table(columns)
+    return table(columns if output is not None else with_given(columns, policies, budgets))
+
+
+def with_given(columns: dict[str, Any], policies: Any, budgets: Any) -> dict[str, Any]:
+    """Beside policy and budget as kvloupe writes them, in the order of the call, the words of the call, by which one looks for rows."""
+    for name, given in (("policy", policies), ("budget", budgets)):
+        words, own = listed(given), list(dict.fromkeys(columns[name]))
+        known = dict(zip(own, words)) if len(own) == len(words) else {}  # else one text with commas, or one policy twice
+        columns[f"{name}_given"] = [known.get(one, one) for one in columns[name]]
+    return columns
+
+
+def listed(value: Any) -> list[Any]:
+    """One value, or those of a list, a range or an array."""
+    return [value] if isinstance(value, str) or not hasattr(value, "__iter__") else list(value)
 
 
 def table(columns: dict[str, Any]) -> Any:

@@ -236,8 +236,9 @@ def sweep(path: str | os.PathLike[str], policies: str | Sequence[str], budgets: 
     """The measures of `kvloupe sweep`: one row for each policy, budget, block size, layer and head.
 
     A pandas DataFrame where pandas is installed, else a dictionary of columns (lists). What is not known is NaN.
-    `policies`, `budgets` and, as a setting, `blocks` are one value or a list: ["25%", 128]. `output` keeps the CSV
-    file, which the program writes: rows that it already has are not computed again. Raises KvloupeError.
+    `policies`, `budgets` and, as a setting, `blocks` are one value or a list: ["25%", 128]; `policy_given` and `budget_given` say
+    them as they were given. `output` keeps the CSV file, which the program writes: rows that it already has are not computed again,
+    and it has its own names alone. Raises KvloupeError.
     """
     words = _Words(settings)
     if output is not None or engine.library() is None or not words.fit("blocks", "compression", "measures"):
@@ -253,7 +254,7 @@ def sweep(path: str | os.PathLike[str], policies: str | Sequence[str], budgets: 
         request.work = work
         engine.call("sweep_create", trace, ctypes.byref(request), ctypes.byref(pointer))
     engine.stoppable(make)
-    return program.table(_sweep_columns(engine.Handle(pointer, "sweep_destroy")))
+    return program.table(program.with_given(_sweep_columns(engine.Handle(pointer, "sweep_destroy")), policies, budgets))
 
 
 def _sweep_columns(sweep_of: engine.Handle) -> dict[str, Any]:

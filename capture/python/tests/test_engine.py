@@ -235,6 +235,16 @@ def test_lists_may_be_arrays_and_ranges(trace: Path) -> None:
         assert program.sweep(trace, "h2o", budgets).equals(wanted)
 
 
+def test_rows_are_found_by_the_words_of_the_call(trace: Path) -> None:
+    policies, budgets = ["snapkv(window=4)", "h2o", "keydiff"], [12, "20%"]
+    for sweep in (kvloupe.sweep, program.sweep):
+        rows = sweep(trace, policies, budgets)
+        for policy in policies:
+            assert set(rows[rows.policy_given == policy].policy) == {"snapkv(4)" if policy == policies[0] else policy}
+        entries = [set(rows[rows.budget_given == budget].budget) for budget in budgets]
+        assert entries[0] == {12} and len(entries[1]) == 1 and min(entries[1]) < 12
+
+
 def test_a_function_is_run_by_this_python(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own.py").write_text("import sys\nassert sys.prefix == %r, sys.prefix\ndef all(step):\n"
                                      "    return [0.0] * len(step.keys)\n" % sys.prefix)
