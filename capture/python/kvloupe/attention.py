@@ -218,7 +218,7 @@ class Sink:
 def _sink_now() -> Any:
     check_thread()
     if _sink is None:
-        raise KvloupeError("a model's pass began while another thread captured the model, and goes on after it; run one after the other")
+        raise KvloupeError("two threads ran this model at the same time, and the capture in one of them has ended; run one after the other")
     return _sink
 
 

@@ -60,8 +60,8 @@ class _Call:
 def _running_now() -> "Cache":
     check_thread()
     if _active is None:
-        raise KvloupeError("the attention function of kvloupe.Cache was called after its pass, which another thread may have ended, or "
-                           "outside its model: run one after the other, with a cache for this model (model=model)")
+        raise KvloupeError("the attention function of kvloupe.Cache was called outside a pass with the cache: another thread has ended the "
+                           "pass, or the cache is for another model; run one after the other, with a cache for this model (model=model)")
     return _active
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 # What says how a model was loaded or runs, and not what it computes.
-_OTHER = re.compile(r".*name_or_path|hf_device_map|warnings_issued|transformers_version|architectures|dtype|torch_dtype|use_cache|_?attn_implementation.*|"
-                    r"return_dict|output_.*|.*token_ids?|quantization_config|training|max_seq_len_cached|gradient_checkpointing")
+_OTHER = re.compile(r".*name_or_path|hf_device_map|warnings_issued|transformers_version|architectures|dtype|torch_dtype|"
+                    r"use_cache|_?attn_implementation.*|return_dict|output_.*|.*token_ids?|quantization_config|training|max_seq_len_cached|gradient_checkpointing")
 _SIMPLE = (bool, int, float, str)
 
 
@@ -64,7 +64,7 @@ def is_of_file(model: Any, folder: Path, file: Path | None) -> bool:
     files = [file] if file is not None else sorted([*folder.glob("*.safetensors*"), folder / "config.json"])
     stamps = tuple((str(one), one.stat().st_size, one.stat().st_mtime_ns) for one in files)
     free = re.search(r"MemAvailable:\s*(\d+)", Path("/proc/meminfo").read_text() if Path("/proc/meminfo").is_file() else "")
-    fits = free is None or 1024 * int(free[1]) > sum(one.numel() * one.element_size() for one in model.parameters())
+    fits = free is None or 1024 * int(free[1]) > 1.5 * sum(one.numel() * one.element_size() for one in model.parameters())
     return fits and _loaded(type(model), folder, {"gguf_file": file.name} if file else {}, model.dtype, stamps) == identity(model)
 
 

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -105,12 +107,19 @@ def sweep(path: str | os.PathLike[str], policies: str | Sequence[str], budgets: 
 
 
 def with_given(columns: dict[str, Any], policies: Any, budgets: Any) -> dict[str, Any]:
-    """Beside policy and budget as kvloupe writes them, in the order of the call, the words of the call, by which one looks for rows."""
+    """Beside policy and budget as kvloupe writes them, in the order of the call, the words of the call, by which one looks for rows.
+    Where the call has two words for one, or one text for several, the words of kvloupe."""
     for name, given in (("policy", policies), ("budget", budgets)):
         words, own = listed(given), list(dict.fromkeys(columns[name]))
-        known = dict(zip(own, words)) if len(own) == len(words) else {}  # else one text with commas, or one policy twice
+        known = dict(zip(own, words)) if len(own) == len(words) and not any(map(_several, words)) else {}
         columns[f"{name}_given"] = [known.get(one, one) for one in columns[name]]
     return columns
+
+
+def _several(word: Any) -> bool:
+    """Whether a text has a comma outside of brackets: several policies or budgets."""
+    depths = accumulate((letter == "(") - (letter == ")") for letter in str(word))
+    return any(letter == "," and depth == 0 for letter, depth in zip(str(word), depths))
 
 
 def listed(value: Any) -> list[Any]:
@@ -144,20 +153,30 @@ def _columns(file: Path) -> dict[str, list[Any]]:
 
 
 def _window(*words: str) -> "subprocess.Popen[bytes]":
-    """The program, which goes on after its first half second. Raises KvloupeError with its line if it ends with an error before.
-    Without a screen it does, and is given the time for it."""
+    """The program, which goes on after its first half second. Raises KvloupeError with its line if it ends with an error before;
+    without a screen it does, and is given the time for it. A later error is written to this program's errors."""
     screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    with tempfile.TemporaryFile() as said:
-        started = subprocess.Popen([find(), *words], start_new_session=True, stderr=said)
-        try:
-            failed = started.wait(0.5 if screen else 10.0) != 0
-        except subprocess.TimeoutExpired:
-            return started
-        said.seek(0)
-        lines = said.read().decode("utf-8", "replace").strip().splitlines()
-    if failed:
-        raise KvloupeError(f"the window did not open: {lines[-1].removeprefix('kvloupe: ') if lines else started.returncode}; "
-                           "kvloupe.figure(…) draws without a screen")
+    said = tempfile.TemporaryFile()
+    started = subprocess.Popen([find(), *words], start_new_session=True, stderr=said)
+
+    def last_line() -> str:
+        with said:
+            failed = started.wait() != 0
+            said.seek(0)
+            lines = said.read().decode("utf-8", "replace").strip().splitlines()
+        return (lines[-1] if lines else f"kvloupe ended with {started.returncode}") if failed else ""
+
+    def tell() -> None:
+        if line := last_line():
+            print(line, file=sys.stderr)
+
+    try:
+        started.wait(0.5 if screen else 10.0)
+    except subprocess.TimeoutExpired:
+        threading.Thread(target=tell, daemon=True).start()
+        return started
+    if line := last_line():
+        raise KvloupeError(f"the window did not open: {line.removeprefix('kvloupe: ')}; kvloupe.figure(…) draws without a screen")
     return started
 
 

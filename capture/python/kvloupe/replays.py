@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import html
 import json
 import os
@@ -150,14 +151,11 @@ class Replay(dict):
         super().update(json.loads(ctypes.string_at(text.value or 0, size.value)))
         self._filled = True
 
+    def _digest(self) -> str:
+        return hashlib.sha256(self.evicted_at.tobytes()).hexdigest()
+
     def __reduce__(self) -> Any:  # a copy, also in another process, is replayed again
-        return _again, self._asked
-
-    def __deepcopy__(self, memo: Any) -> "Replay":
-        return self.__copy__()
-
-    def __copy__(self) -> "Replay":
-        return _again(*self._asked)
+        return _again, (*self._asked, self._digest())
 
     def __repr__(self) -> str:
         path, policy, budget, _ = self._asked
@@ -196,8 +194,11 @@ for _name in ("__contains__", "__getitem__", "__iter__", "__len__", "__eq__", "_
     setattr(Replay, _name, _filled(_name))
 
 
-def _again(path: str, policy: str, budget: Any, settings: dict[str, Any]) -> Replay:
-    return replay(path, policy, budget, **settings)
+def _again(path: str, policy: str, budget: Any, settings: dict[str, Any], digest: str) -> Replay:
+    made = replay(path, policy, budget, **settings)
+    if isinstance(made, Replay) and made._digest() != digest:
+        raise KvloupeError(f"{path}: the trace has changed since this replay, which kept other tokens; make the replay again")
+    return made
 
 
 def replay(path: str | os.PathLike[str], policy: str, budget: str | int, **settings: Any) -> Replay:

@@ -218,6 +218,14 @@ def test_a_replay_is_a_dictionary(trace: Path) -> None:
         fresh["nothing"]
     for read in (copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))):
         assert np.array_equal(read(fresh).evicted_at, fresh.evicted_at)
+    kept, old = pickle.dumps(fresh), trace.read_bytes()
+    with h5py.File(trace, "r+") as file:
+        file["layers/0/key"][:] = np.random.default_rng(1).standard_normal(file["layers/0/key"].shape)
+    try:
+        with pytest.raises(kvloupe.KvloupeError, match="has changed since this replay"):
+            pickle.loads(kept)
+    finally:
+        trace.write_bytes(old)
 
 
 def test_a_replay_shows_itself_in_a_line(trace: Path) -> None:
@@ -243,6 +251,8 @@ def test_rows_are_found_by_the_words_of_the_call(trace: Path) -> None:
             assert set(rows[rows.policy_given == policy].policy) == {"snapkv(4)" if policy == policies[0] else policy}
         entries = [set(rows[rows.budget_given == budget].budget) for budget in budgets]
         assert entries[0] == {12} and len(entries[1]) == 1 and min(entries[1]) < 12
+        rows = sweep(trace, ["h2o,snapkv(4,avg)", "h2o"], 9)
+        assert set(rows.policy_given) == set(rows.policy) == {"h2o", "snapkv(4)"}
 
 
 def test_a_function_is_run_by_this_python(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import pickle
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -226,12 +227,23 @@ def test_programs_inside_the_package_come_before_others(tmp_path: Path, monkeypa
     assert window.wait() == 0
 
 
-def test_a_window_that_does_not_open_says_why(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_window_that_does_not_open_says_why(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                              capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     for open_window in (lambda: kvloupe.view(trace), lambda: kvloupe.view(trace, size="no size")):
         with pytest.raises(kvloupe.KvloupeError, match="^the window did not open: .*kvloupe.figure"):
             open_window()
+    (tmp_path / "late").write_text("#!/bin/sh\nsleep 1\necho 'kvloupe: the screen is gone' >&2\nexit 1\n")
+    (tmp_path / "late").chmod(0o755)
+    monkeypatch.setenv("KVLOUPE", str(tmp_path / "late"))
+    monkeypatch.setenv("DISPLAY", ":none")
+    window, last = kvloupe.view(trace), time.monotonic() + 30
+    said = ""
+    while "the screen is gone" not in said and time.monotonic() < last:
+        said += capfd.readouterr().err
+        time.sleep(0.05)
+    assert window.wait() == 1 and "kvloupe: the screen is gone" in said
 
 
 def test_the_program_reads_what_was_written(trace: Path, tmp_path: Path) -> None:
