@@ -129,6 +129,9 @@ def stage(pure: Path, build: Path, engine: Path | None, source: Path, folder: Pa
         tool("strip", "--strip-unneeded", "-o", package / "lib" / engine.name, engine)
     share = package / "share" / "kvloupe"
     shutil.copytree(source / "assets", share, ignore=shutil.ignore_patterns("desktop", "__pycache__"))
+    (share / "notebooks").mkdir()
+    for notebook in (source / "docs").glob("*.ipynb"):
+        shutil.copy(notebook, share / "notebooks")
     fonts = chosen_fonts()
     (share / "fonts").mkdir()
     for font in fonts:

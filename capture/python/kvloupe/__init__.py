@@ -13,26 +13,30 @@ from .external import external
 from .from_kvpress import from_kvpress
 from .layout import Layer, Model
 from .policy import Kept, Merge, Policy
-from .program import Figure, demo, figure, view
+from .program import Figure, demo, figure, share_folder as _share_folder, view
 from .prompt_file import read_prompt
 from .reader import Trace, open_trace
 from .reader import open_trace as open  # noqa: A001 - kvloupe.open(path), as h5py has it
 from .replays import Replay, follow, replay, sweep
+from .tables import results
 from .tokenizer import Tokenizer
 from .version import VERSION as __version__
 from .writer import TraceWriter
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .cache import Cache
     from .closed_run import run
     from .evaluation import evaluate
     from .press import Press
+    share: Path  # the folder with demo-model, prompts and lessons
 
 _MODULES = {"Cache": "cache", "Press": "press", "evaluate": "evaluation", "run": "closed_run"}
 
 __all__ = ["Cache", "Figure", "Kept", "KvloupeError", "KvloupeWarning", "Layer", "Merge", "Model", "Policy", "Press", "Replay",
            "Tokenizer", "Trace", "TraceWriter", "capture", "demo", "evaluate", "external", "figure", "follow", "from_kvpress", "open",
-           "open_trace", "read_prompt", "replay", "run", "sweep", "view"]
+           "open_trace", "read_prompt", "replay", "results", "run", "share", "sweep", "view"]
 
 
 def __dir__() -> list[str]:
@@ -42,6 +46,8 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:  # these need torch and transformers, which take seconds to import
     import importlib
 
+    if name == "share":
+        return _share_folder()
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from . import KvloupeError, KvloupeWarning, Tokenizer, capture, read_prompt
+from . import KvloupeError, KvloupeWarning, Tokenizer, __version__, capture, read_prompt
 from .disk import refuse_own_input
 from .prompt import block_tokens
 from .prompt_file import read_text
@@ -15,6 +15,7 @@ from .prompt_file import read_text
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m kvloupe", description="Traces of transformers models for kvloupe")
+    parser.add_argument("--version", action="version", version=f"kvloupe {__version__}")
     verb = parser.add_subparsers(dest="verb", required=True).add_parser(
         "capture", help="run a transformers model and write a trace")
     verb.add_argument("--model", required=True, help="folder or name of a transformers model, or a GGUF file that it reads")

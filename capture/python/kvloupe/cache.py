@@ -436,6 +436,12 @@ class Cache(DynamicCache):
         self._forward = None
         self._close()
 
+    def __repr__(self) -> str:
+        counts = [len(tokens) for at in self._holding for tokens in (self.layers[at].held if self.seen else [])]
+        held = f"a head holds {min(counts)} to {max(counts)}" if counts else "nothing has run yet"
+        return (f"<kvloupe.Cache {self._spec}, budget {self._given[0]}: {len(self._holding)} layers, {self.seen} tokens so far; {held}; "
+                ".kept(layer, head), .evicted_at(layer)>")
+
     def __enter__(self) -> "Cache":
         return self
 

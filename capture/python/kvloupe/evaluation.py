@@ -27,6 +27,7 @@ from .progress import reporter
 from .prompt import block_tokens, encoded, text_after
 from .prompt_set import PromptPlace, find_prompts
 from .study_results import Item, Outcome, StudyResults, locked
+from .tables import of_runs
 from .version import VERSION
 
 _MEASURES = {"needle": ("found", "hidden_distance"), "answer": ("found", "f1", "loops", "loop_begin", "hidden_distance"),
@@ -97,12 +98,13 @@ def evaluate(model: Any, tokenizer: Any, output: str | os.PathLike[str], *, poli
 
     tasks: names, or dictionaries with `task` and the settings of a study file: {"task": "needle", "lengths": [512], "depths":
     [0, 50, 100], "samples": 4}, {"task": "answer", "tokens": 32}, {"task": "perplexity", "lengths": [512]}. prompts: files,
-    folders, or files of JSON lines, for the tasks answer and perplexity. budgets: entries or shares of the prompt, [128, "25%"].
+    folders, or files of JSON lines, for the tasks answer and perplexity; or a list of texts, or of dictionaries, or a DataFrame:
+    {"text": "…", "question": "…", "answers": ["…"]}. budgets: entries or shares of the prompt, [128, "25%"].
     blocks: tokens that are read at once, or "all". compression, positions: as in kvloupe.Cache. Prompts, scores and the file are
     those of `kvloupe-capture study` (docs/studies.md).
 
     Each run is in the file when it is done: after Ctrl-C the same call goes on. Returns a row for each run that is done, as a
-    pandas DataFrame or, without pandas, a dictionary of columns; `policy_given` and `budget_given` are policy and budget as given. Raises KvloupeError for wrong settings before the first run.
+    pandas DataFrame or, without pandas, a dictionary of columns, as kvloupe.results; `policy_given` and `budget_given` are policy and budget as given. Raises KvloupeError for wrong settings before the first run.
     If runs fail, it goes on with the others, raises KvloupeError at the end, and the same call tries them again.
     """
     given = {str(one): one for one in program.listed(budgets)}
@@ -116,7 +118,7 @@ def evaluate(model: Any, tokenizer: Any, output: str | os.PathLike[str], *, poli
         model.eval()
         try:
             failures = _run(study, results, report)
-            rows = results.table()
+            columns, counts = results.table()
         finally:
             model.train(training)
             results.close()
@@ -124,9 +126,7 @@ def evaluate(model: Any, tokenizer: Any, output: str | os.PathLike[str], *, poli
     if failures:
         raise KvloupeError(f"{path}: {len(failures)} of {len(study.items)} runs failed, the first: {failures[0]}; the same call "
                            "tries them again")
-    rows["policy_given"] = [study.given.get(one, one) for one in rows["policy"]]
-    rows["budget_given"] = [given.get(one, one) for one in rows["budget"]]
-    return program.table(rows)
+    return of_runs(columns, counts, settings | {"fingerprint": study.fingerprint}, study.given | given)
 
 
 def _run(study: "_Study", results: StudyResults, report: Callable[[str, int, int], None]) -> list[str]:

@@ -163,6 +163,9 @@ class Policy:
         self.tokens = 0  # so far
         self._heads, self._key_dim, self._value_dim = heads, key_dim, value_dim
 
+    def __repr__(self) -> str:
+        return f"<kvloupe.Policy {self.spec}: {self._heads} heads of {self._key_dim}, {self.tokens} tokens so far>"
+
     def step(self, keys: Any, values: Any = None, queries: Any = None, *, last: bool = False,
              acts: bool = True) -> list[Kept]:
         """Appends a block of m tokens, decides and evicts: what stays, for each head.

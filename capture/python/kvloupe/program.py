@@ -3,18 +3,24 @@ in $PATH, or in a build folder above this package."""
 from __future__ import annotations
 
 import csv
+import difflib
+import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 from itertools import accumulate
+import warnings
 from pathlib import Path
 from typing import Any, Sequence
 
-from .errors import KvloupeError
+from .errors import KvloupeError, KvloupeWarning
+from .progress import in_notebook
+from .tables import of_sweep
 
 if sys.executable:  # python("file.py:name") is run by the interpreter that calls
     os.environ.setdefault("KVLOUPE_PYTHON3", sys.executable)
@@ -36,6 +42,14 @@ def find(name: str = "kvloupe") -> str:
         raise KvloupeError(f"the program {name} was not found; install the wheel that has it (docs/python.md), put it in "
                            f"$PATH, or its path in ${variable}")
     return found
+
+
+def share_folder() -> Path:
+    """The folder with demo-model, prompts and lessons: the wheel's, this repository's, or that of the program's prefix."""
+    package, program = Path(__file__).resolve().parent, shutil.which(os.environ.get("KVLOUPE", "kvloupe"))
+    places = [package / "share/kvloupe", *(folder / "assets" for folder in package.parents),
+              *([Path(program).resolve().parents[1] / "share/kvloupe"] if program else [])]
+    return next((place for place in places if (place / "demo-model").is_dir()), places[0])
 
 
 def run(*words: Any, name: str = "kvloupe") -> str:
@@ -92,18 +106,31 @@ def follow(path: str | os.PathLike[str], policy: str, budget: str | int, **setti
 
 def sweep(path: str | os.PathLike[str], policies: str | Sequence[str], budgets: Any, *,
           output: str | os.PathLike[str] | None = None, **settings: Any) -> Any:
-    """The measures of `kvloupe sweep`: one row for each policy, budget, block size, layer and head.
-
-    A pandas DataFrame where pandas is installed, else a dictionary of columns (lists). Empty cells are NaN.
-    `policies`, `budgets` and, as a setting, `blocks` are one value or a list: ["25%", 128]; `policy_given` and `budget_given` say
-    them as they were given. `output` keeps the CSV file: rows that it already has are not computed again, and it has its own names
-    alone.
-    """
+    """As kvloupe.sweep, by the program."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(output) if output is not None else Path(folder) / "sweep.csv"
         run("sweep", path, "--policies", joined(policies), "--budgets", joined(budgets), "-o", file, *_options(settings))
         columns = _columns(file)
-    return table(columns if output is not None else with_given(columns, policies, budgets))
+    return swept(columns, path, policies, budgets, output is None, settings.get("measures"))
+
+
+def swept(columns: dict[str, Any], path: Any, policies: Any, budgets: Any, fresh: bool, measures: Any) -> Any:
+    """The table of a sweep; fresh: the rows are those of this call alone."""
+    names = [] if measures is None else joined(measures).split(",")
+    table = of_sweep(with_given(columns, *((policies, budgets) if fresh else ((), ()))), path, names, _measures())
+    for name, why in table.attrs["reasons"].items() if hasattr(table, "attrs") else ():
+        if name in names:
+            warnings.warn(f"{path}: {name} is NaN: {why}", KvloupeWarning, stacklevel=3)
+    return table
+
+
+@functools.lru_cache(maxsize=1)
+def _measures() -> list[dict[str, Any]]:
+    """The catalogue of `kvloupe measures`; empty where the program is not there."""
+    try:
+        return list(json.loads(run("measures", "--json"))["measures"])
+    except KvloupeError:
+        return []
 
 
 def with_given(columns: dict[str, Any], policies: Any, budgets: Any) -> dict[str, Any]:
@@ -125,15 +152,6 @@ def _several(word: Any) -> bool:
 def listed(value: Any) -> list[Any]:
     """One value, or those of a list, a range or an array."""
     return [value] if isinstance(value, str) or not hasattr(value, "__iter__") else list(value)
-
-
-def table(columns: dict[str, Any]) -> Any:
-    """A pandas DataFrame of these columns where pandas is installed, else a dictionary of lists."""
-    try:
-        import pandas
-    except ImportError:
-        return {name: column if isinstance(column, list) else column.tolist() for name, column in columns.items()}
-    return pandas.DataFrame(columns)
 
 
 def _columns(file: Path) -> dict[str, list[Any]]:
@@ -180,10 +198,17 @@ def _window(*words: str) -> "subprocess.Popen[bytes]":
     return started
 
 
-def view(*paths: Any, **settings: Any) -> "subprocess.Popen[bytes]":
+def view(*paths: Any, **settings: Any) -> "subprocess.Popen[bytes] | Figure":
     """Opens the window with these traces, and returns after half a second; the window stays when Python ends. Raises KvloupeError
-    where it does not open, for example without a screen."""
-    return _window(*map(str, paths), *_options(settings))
+    where it does not open, for example without a screen; there a notebook shows a figure instead."""
+    try:
+        return _window(*map(str, paths), *_options(settings))
+    except KvloupeError as error:
+        if "display" not in str(error) or not paths or not in_notebook():
+            raise
+        warnings.warn(str(error), KvloupeWarning, stacklevel=2)
+        with open(paths[0], "rb") as file:
+            return Figure(paths[0], "overview" if file.read(4) == b"\x89HDF" else "study-budget")
 
 
 def demo(**settings: Any) -> "subprocess.Popen[bytes]":
@@ -192,13 +217,30 @@ def demo(**settings: Any) -> "subprocess.Popen[bytes]":
     return _window("demo", *_options(settings))
 
 
+@functools.lru_cache(maxsize=4)
+def _known(program: str) -> tuple[list[str], list[str]]:
+    """The figures of this program, and their options."""
+    options, _, figures = run("export", "--help").partition("\nFigures:\n")
+    return re.findall(r"^  ([a-z][\w-]*)  ", figures, re.MULTILINE), re.findall(r"--([a-z][a-z-]*)", options)
+
+
+def _refuse_unknown(what: str, name: str, known: list[str]) -> None:
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 3, 0.5)
+        raise KvloupeError(f"the {what} {name!r} is not known; " + (
+            f"did you mean {' or '.join(near)}?" if near else "`kvloupe export --help` lists all"))
+
+
 class Figure:
     """A figure of one or more traces or results, drawn by the program."""
 
     def __init__(self, paths: Any, name: str, **settings: Any) -> None:
         self.paths = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-        self.name = name
-        self.settings = settings
+        self.name, self.settings = name, settings
+        figures, options = _known(find())
+        _refuse_unknown("figure", name, figures)
+        for setting in settings:
+            _refuse_unknown("setting", setting, [one.replace("-", "_") for one in options])
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes .svg, .pdf, .png, .csv or .html, by its ending."""

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,12 @@ class PromptPlace:
     line: int = -1  # of a file of JSON lines, from 0; -1: the file is one text
     bytes: tuple[int, int] = (0, 0)  # first and one past the last of the line
     changed: int = 0  # when the file was, in ns
+    content: str = ""  # of a prompt that was given as a text or dictionary: its line
 
     def read(self) -> tuple[list[tuple[str, str]], list[str]]:
         """Segments (name, text), and the right answers. Raises KvloupeError."""
+        if self.content:
+            return _Line(self, self.content).parts()
         if self.line < 0:
             return read_prompt(self.path), []
         try:
@@ -66,10 +70,31 @@ def _text(name: str, path: Path) -> PromptPlace:
         return PromptPlace(name, path, "")
 
 
+def _is_text(name: str) -> bool:
+    """Whether it is a prompt itself: words that are not the path of a file."""
+    return "\n" in name or bool(re.search(r"\s", name.strip())) and not os.path.exists(name) and not name.endswith((".txt", ".md", ".jsonl"))
+
+
+def _given(at: int, fields: Any) -> PromptPlace:
+    """A prompt that is a text, or a dictionary with the fields of a line of JSON."""
+    plain = lambda value: value.tolist() if hasattr(value, "tolist") else str(value)
+    fields = {"text": fields} if isinstance(fields, str) else {name: value for name, value in fields.items() if not (isinstance(value, float) and value != value)}
+    line = json.dumps(fields, ensure_ascii=False, default=plain)
+    return PromptPlace(f"prompts#{at}", Path("prompts"), hashlib.sha256(line.encode()).hexdigest(), at, content=line)
+
+
 def find_prompts(given: Any) -> list[PromptPlace]:
-    """The prompts of files and folders, in the order of a study. Raises KvloupeError."""
-    places = []
-    for name in [given] if isinstance(given, (str, os.PathLike)) else given:
+    """The prompts of files and folders, in the order of a study, and those that are texts, dictionaries with the fields of a line of
+    JSON, or rows of a DataFrame. Raises KvloupeError."""
+    places: list[PromptPlace] = []
+    if hasattr(given, "to_dict"):
+        given = given.to_dict("records")
+    for at, name in enumerate([given] if isinstance(given, (str, dict, os.PathLike)) else given):
+        if isinstance(name, dict) or isinstance(name, str) and _is_text(name):
+            places.append(_given(at, name))
+            continue
+        if not isinstance(name, (str, os.PathLike)):
+            raise KvloupeError(f"prompts: {repr(name)[:60]} is not a file, a text or a dictionary")
         path, name = Path(name), os.fspath(name)
         if path.is_dir():
             files = [file for file in path.iterdir() if file.suffix in (".txt", ".md") and file.is_file()

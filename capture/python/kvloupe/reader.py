@@ -297,10 +297,10 @@ class Trace:
 
     @property
     def text(self) -> list[str]:
-        """The text of each token, with line ends of its own; bytes that are not UTF-8 as \\xNN. Empty if the trace has
-        none."""
+        """The text of each token, with line ends of its own; bytes that are not UTF-8 as \\xNN. Without texts the
+        id of each token behind a #."""
         if "tokens/text" not in self._file:
-            return []
+            return [f"#{token}" for token in self.ids]
         data = self._file["tokens/text"]
         texts = list(data.asstr()[:])
         if not data.attrs.get("spelled", 0):  # an older trace, or another program's

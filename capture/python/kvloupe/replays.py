@@ -182,7 +182,9 @@ def _filled(name: str) -> Any:
     own = getattr(dict, name)
 
     def method(self: Replay, *arguments: Any, **named: Any) -> Any:
-        self._fill()
+        for one in (self, *arguments):
+            if isinstance(one, Replay):
+                one._fill()
         return own(self, *arguments, **named)
     method.__name__ = name
     return method
@@ -238,7 +240,8 @@ def sweep(path: str | os.PathLike[str], policies: str | Sequence[str], budgets: 
 
     A pandas DataFrame where pandas is installed, else a dictionary of columns (lists). What is not known is NaN.
     `policies`, `budgets` and, as a setting, `blocks` are one value or a list: ["25%", 128]; `policy_given` and `budget_given` say
-    them as they were given. `output` keeps the CSV file, which the program writes: rows that it already has are not computed again,
+    them as they were given; `entries` and `share` (of the prompt) are numbers. `measures`: names, or "all". attrs say the model,
+    the version, and why a measure is unknown. `output` keeps the CSV file, which the program writes: rows that it already has are not computed again,
     and it has its own names alone. Raises KvloupeError.
     """
     words = _Words(settings)
@@ -255,7 +258,7 @@ def sweep(path: str | os.PathLike[str], policies: str | Sequence[str], budgets: 
         request.work = work
         engine.call("sweep_create", trace, ctypes.byref(request), ctypes.byref(pointer))
     engine.stoppable(make)
-    return program.table(program.with_given(_sweep_columns(engine.Handle(pointer, "sweep_destroy")), policies, budgets))
+    return program.swept(_sweep_columns(engine.Handle(pointer, "sweep_destroy")), path, policies, budgets, True, settings.get("measures"))
 
 
 def _sweep_columns(sweep_of: engine.Handle) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import json
 import math
 import os
 import sqlite3
@@ -166,19 +167,46 @@ class StudyResults:
             file.executemany("INSERT INTO replay_values VALUES (?, ?, ?)", [
                 (item, self._measures.index(name), number(value)) for name, value in outcome.values.items()])
 
-    def table(self) -> dict[str, list[Any]]:
-        """A row for each item that is done: its prompt and setting, the answer, and the measures of its task."""
+    def table(self) -> tuple[dict[str, list[Any]], list[int | None]]:
+        """As table_of()."""
         with self._errors():
-            rows = list(self._file.execute(
-                "SELECT item, task, name, policy, budget, block, entries, seconds, expected, answer FROM items JOIN traces USING "
-                "(trace) LEFT JOIN run_prompts USING (item) WHERE state = 'done' ORDER BY item"))
-            values = {(item, measure): value for item, measure, value in self._file.execute("SELECT * FROM replay_values")}
-        names = ("task", "prompt", "policy", "budget", "block", "entries", "seconds", "expected", "answer")
-        columns: dict[str, list[Any]] = {name: [row[at + 1] for row in rows] for at, name in enumerate(names)}
-        for at, measure in enumerate(self._measures):
-            found = [values.get((row[0], at)) for row in rows]
-            columns[measure] = [math.nan if value is None else value for value in found]
-        return columns
+            return table_of(self._file)
+
+
+def table_of(file: Any, heads: bool = False) -> tuple[dict[str, list[Any]], list[int | None]]:
+    """A row for each item that is done, or for each of its layers and heads: its prompt and setting, the answer, and the measures;
+    and how many tokens the prompt of each row has, where known."""
+    names = ("task", "prompt", "policy", "budget", "entries", "block", "compression", "seconds", "expected", "answer")
+    rows = list(file.execute(
+        "SELECT item, stored, task, name, policy, budget, entries, block, compression, seconds, expected, answer FROM items JOIN "
+        "traces USING (trace) LEFT JOIN run_prompts USING (item) LEFT JOIN prompts USING (prompt) WHERE state = 'done' ORDER BY item"))
+    values: dict[Any, dict[int, float]] = {}  # by item, or by item, layer and head
+    key = "item, layer, head" if heads else "item"
+    for *place, measure, value in file.execute(f"SELECT {key}, measure, value FROM {'head' if heads else 'replay'}_values ORDER BY {key}"):
+        values.setdefault(tuple(place), {})[measure] = math.nan if value is None else value
+    places = {row[0]: [] for row in rows} if heads else {row[0]: [(row[0],)] for row in rows}
+    for place in values if heads else ():
+        places.get(place[0], []).append(place)
+    rows = [(*row, place) for row in rows for place in places[row[0]]]
+    columns: dict[str, list[Any]] = {name: [row[at + 2] for row in rows] for at, name in enumerate(names)}
+    for at, name in enumerate(("layer", "head") if heads else ()):
+        columns[name] = [row[-1][at + 1] for row in rows]
+    for measure, name in file.execute("SELECT measure, name FROM measures ORDER BY measure").fetchall():
+        columns[name] = [values.get(row[-1], {}).get(measure, math.nan) for row in rows]
+    lengths = {stored: len(json.loads(stored)["ids"].split()) for stored in {row[1] for row in rows} if stored}
+    return columns, [lengths.get(row[1]) for row in rows]
+
+
+def read_study(path: Path, heads: bool) -> tuple[dict[str, list[Any]], dict[str, str], list[int | None]]:
+    """The table, the settings and the lengths of prompts of a results file, which is only read. Raises ValueError for another file."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
+            if file.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
+                raise ValueError
+            columns, counts = table_of(file, heads)
+            return columns, dict(file.execute("SELECT name, value FROM settings")), counts
+    except sqlite3.Error as error:
+        raise ValueError from error
 
 
 @contextlib.contextmanager

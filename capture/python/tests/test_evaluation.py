@@ -255,7 +255,7 @@ def test_measures_that_a_newer_version_adds_get_their_names(tmp_path: Path) -> N
     results("answer_found").close()
     later = results("answer_found", "answer_loops")
     later.record(0, Outcome(values={"answer_found": 1.0, "answer_loops": 0.0}))
-    assert later.table()["answer_loops"] == [0.0]
+    assert later.table()[0]["answer_loops"] == [0.0]
     later.close()
     assert rows(tmp_path / "s.sqlite", "SELECT name FROM measures ORDER BY measure") == [("answer_found",), ("answer_loops",)]
     with pytest.raises(kvloupe.KvloupeError, match="measure other things .'answer_found' there, 'answer_f1' now"):

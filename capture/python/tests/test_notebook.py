@@ -20,7 +20,6 @@ NOTEBOOKS = ["notebook.ipynb", "closed-loop.ipynb"]
 
 def run(notebook: nbformat.NotebookNode, folder: Path) -> None:
     """Executes it in `folder`; its outputs are those of the run."""
-    os.environ["KVLOUPE_REPOSITORY"] = str(ROOT)
     os.environ["TQDM_DISABLE"] = "1"
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(kvloupe.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3",

@@ -308,7 +308,7 @@ def test_progress_is_called_and_a_line_only_on_a_terminal(tmp_path: Path, capfd:
     assert "[" not in capfd.readouterr().err.replace("[transformers]", "")
     if hasattr(os, "openpty"):
         parent, child = os.openpty()
-        code = "from kvloupe.progress import reporter\nsay, clear = reporter(True)\nsay('prompt', 64, 128)\nclear()"
+        code = "import sys\nsys.modules['tqdm.auto'] = None\nfrom kvloupe.progress import reporter\nsay, clear = reporter(True)\nsay('prompt', 64, 128)\nclear()"
         done = subprocess.run([sys.executable, "-c", code], stderr=child, check=True,
                               env=os.environ | {"PYTHONPATH": str(Path(kvloupe.__file__).parents[1])})
         os.close(child)
