@@ -191,6 +191,12 @@ KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_check_reads_only(const char* spec, 
 KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_budget(const char* text, int32_t prompt_length,
                                                     int32_t* entries, char* error);
 
+/* Adds a score of the calling program, which is described in policy_plugin.h, to the specs of this
+   process: before any other call that reads a spec. Its functions may be called on several threads. */
+struct kvloupe_score;
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_add_score(const struct kvloupe_score* score,
+                                                       char* error);
+
 /* The state machine of one layer, all heads together. It holds keys, and values where it reads
    them, of what is in the caches, in float32. */
 typedef struct kvloupe_engine_policy kvloupe_engine_policy;

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .capture import capture
 from .errors import KvloupeError, KvloupeWarning
 from .external import external
+from .functions import Step, spec_of
 from .from_kvpress import from_kvpress
 from .layout import Layer, Model
 from .policy import Kept, Merge, Policy
@@ -26,17 +27,18 @@ from .writer import TraceWriter
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .beside import Budget, budget_for, compare
     from .cache import Cache
     from .closed_run import run
     from .evaluation import evaluate
     from .press import Press
     share: Path  # the folder with demo-model, prompts and lessons
 
-_MODULES = {"Cache": "cache", "Press": "press", "evaluate": "evaluation", "run": "closed_run"}
+_MODULES = {"Budget": "beside", "Cache": "cache", "budget_for": "beside", "compare": "beside", "Press": "press", "evaluate": "evaluation", "run": "closed_run"}
 
-__all__ = ["Cache", "Figure", "Kept", "KvloupeError", "KvloupeWarning", "Layer", "Merge", "Model", "Policy", "Press", "Replay",
-           "Tokenizer", "Trace", "TraceWriter", "capture", "demo", "evaluate", "external", "figure", "follow", "from_kvpress", "open",
-           "open_trace", "read_prompt", "replay", "results", "run", "share", "sweep", "view"]
+__all__ = ["Budget", "Cache", "Figure", "Kept", "KvloupeError", "KvloupeWarning", "Layer", "Merge", "Model", "Policy", "Press", "Replay", "Step",
+           "Tokenizer", "Trace", "TraceWriter", "budget_for", "capture", "compare", "demo", "evaluate", "external", "figure", "follow", "from_kvpress", "open",
+           "open_trace", "read_prompt", "replay", "results", "run", "share", "spec_of", "sweep", "view"]
 
 
 def __dir__() -> list[str]:

@@ -28,6 +28,7 @@ from .attention import captured, check_thread, eager_of, one_thread
 from .describe import RotationCheck, describe, first_device, layer_rotations, layers_of, text_config, uncompiled
 from .entries import Entries
 from .errors import KvloupeError, KvloupeWarning
+from .functions import AnyPolicy, spec_of
 from .kept_layer import KeptLayer, Pass, kept_layer
 from .layout import Layer, resolved
 from .linear import weight_of
@@ -36,6 +37,8 @@ from .places import Clock, Place, find_places
 from .policy import Kept, Policy
 from .prompt import block_tokens
 from .rotation import frequencies
+from .strips import strips
+from .tables import table
 from .visible import mask_is_causal
 
 _NAME = "kvloupe_cache"  # of the attention function
@@ -241,19 +244,19 @@ class Cache(DynamicCache):
     again, and after Ctrl-C it is empty and takes the same sequence from its first token on.
     """
 
-    def __init__(self, policy: str, budget: int | str, *, model: Any, block: int | str = 128, compression: str = "regular",
+    def __init__(self, policy: AnyPolicy, budget: int | str, *, model: Any, block: int | str = 128, compression: str = "regular",
                  context: int | None = None, positions: str = "original", store: str = "f16",
                  prompt_length: int | None = None) -> None:
         for name, word, words in (("compression", compression, ("regular", "context-only")),
                                   ("positions", positions, ("original", "compact")), ("store", store, ("f16", "f32"))):
             if word not in words:
                 raise KvloupeError(f"{name}: {word!r} is not {' or '.join(words)}")
-        bits = c_uint32()
-        engine.call("spec_reads", str(policy).encode(), byref(bits))
+        bits, self._spec = c_uint32(), spec_of(policy)
+        engine.call("spec_reads", self._spec.encode(), byref(bits))
         if compression == "context-only":
-            engine.call("check_reads_only", str(policy).encode())
+            engine.call("check_reads_only", self._spec.encode())
         check_budget(budget)
-        self._given, self._spec, self.block = (budget, prompt_length), str(policy), block_tokens(block)
+        self._given, self.block = (budget, prompt_length), block_tokens(block)
         self._context_only, self._context = compression == "context-only", context
         self._positions, self._half = positions, store == "f16"
         self.crossed = 0  # bytes that the policies read from another device than the CPU
@@ -504,6 +507,35 @@ class Cache(DynamicCache):
         """(head, step, into, from, weight), as the trace format has them."""
         return list(self._holder(layer).merges)
 
+    def explain(self, token: int) -> Any:
+        """Why each head holds or dropped `token` (negative: from the last one): a row for each layer and head, as a pandas
+        DataFrame or, without pandas, a dictionary of columns.
+
+        evicted_at: the step at which the token left, -1: it is there; tokens: how many had been read then; score: its score at that
+        step, and threshold: the lowest score that was kept for its score (both NaN where the step did not rank it, as beyond a
+        window); rival: the token with that lowest score, -1: none; merged_into: the token that took it up, -1: none. Raises
+        KvloupeError for a token that has not been read."""
+        number = int(token) + (self.seen if token < 0 else 0)
+        if not 0 <= number < self.seen:
+            raise KvloupeError(f"token {token}: the cache has read {self.seen} tokens, 0 to {self.seen - 1}")
+        rows = []
+        for at in self._holding:
+            layer = self.layers[at]
+            for head, left in enumerate(layer.evicted_at):
+                step = left[number]
+                scored = next(((float(scores[tokens == number][0]), float(threshold), rival)
+                               for when, tokens, scores, threshold, rival in layer.why[head] if when == step and number in tokens),
+                              (float("nan"), float("nan"), -1))
+                into = next((into for of, when, into, source, _ in layer.merges
+                             if (of, when, source) == (head, step, number) and into != number), -1)
+                rows.append((at, head, step, layer.steps[step][1] if step >= 0 else self.seen, *scored, into))
+        names = ("layer", "head", "evicted_at", "tokens", "score", "threshold", "rival", "merged_into")
+        return table(dict(zip(names, map(list, zip(*rows)))), policy=self._spec, budget=self.budget, token=number)
+
+    def _repr_html_(self) -> str:
+        return strips(repr(self), ((at, head, np.array(left) < 0) for at in self._holding if self.seen
+                                   for head, left in enumerate(self.layers[at].evicted_at)))
+
     @property
     def blocks(self) -> list[tuple[int, int]]:
         """First and one-past-last token of each step so far."""
@@ -605,6 +637,10 @@ class Cache(DynamicCache):
             gone[one.rows] = False
             for token in held[gone].tolist():
                 left[token] = step
+            if one.scores is not None and len(one.rows) < len(held):
+                known, scored = held[one.left_window:], gone[one.left_window:]
+                at = np.flatnonzero(~scored & (one.scores == one.threshold))
+                layer.why[head].append((step, known[scored], one.scores[scored], one.threshold, int(known[at[0]]) if len(at) else -1))
             for merge in one.merges:
                 if len(merge.rows) == 1:  # refitted: nothing went into it
                     continue
@@ -662,6 +698,7 @@ class Cache(DynamicCache):
             heads = states[1].shape[1]
             layer.held = [np.empty(0, np.int64) for _ in range(heads)]
             layer.evicted_at = [[] for _ in range(heads)]
+            layer.why = [[] for _ in range(heads)]
         blocks = self.blocks_of(first, first + count)
         return Pass(blocks, [self._step(layer, (at, end), slice(at - first, end - first), states,
                                         self.ended and end == first + count) for at, end in blocks], states[1:], None)

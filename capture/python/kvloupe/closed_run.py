@@ -14,6 +14,7 @@ from .between import BetweenWatch
 from .cache import Cache
 from .capture import Predictions, end_tokens, output_head, write_end, write_residual_changes
 from .describe import cache_argument, describe_weights, first_device, positions_of, text_config, with_uncompiled
+from .functions import AnyPolicy
 from .errors import KvloupeWarning
 from .final_norm import FinalNormWatch
 from .layout import Layer
@@ -59,7 +60,7 @@ def _of_latents(query: Any, key: Any, own: Layer) -> Any:
 
 
 @with_uncompiled
-def run(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str], *, policy: str, budget: int | str,
+def run(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str], *, policy: AnyPolicy, budget: int | str,
         block: int | str = 128, generate: int = 0, store: str = "f16", lm_head: bool = False, compression: str = "regular",
         positions: str = "original", progress: Any = True) -> Path:
     """Runs `prompt` through `model` with `policy` in its cache and writes the closed-loop trace `path`.

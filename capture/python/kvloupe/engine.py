@@ -15,6 +15,7 @@ from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_uin
 from pathlib import Path
 from typing import Any, Callable
 
+from . import functions
 from .errors import KvloupeError
 
 INTERFACE = 2
@@ -87,6 +88,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "work_create": (c_void_p, ()), "work_destroy": (None, (c_void_p,)), "work_stop": (None, (c_void_p,)),
     "work_stop_by_interrupt": (None, (c_void_p, c_int32)),
     "work_fraction": (c_double, (c_void_p,)),
+    "add_score": (c_int32, (c_void_p,)),
     "spec_reads": (c_int32, (c_char_p, POINTER(c_uint32))),
     "check_reads_only": (c_int32, (c_char_p,)),
     "budget": (c_int32, (c_char_p, c_int32, POINTER(c_int32))),
@@ -138,6 +140,7 @@ def _load(path: str) -> ctypes.CDLL:
         function = getattr(library, f"kvloupe_engine_{name}")
         function.restype = result
         function.argtypes = (*arguments, c_char_p) if result is c_int32 else arguments
+    functions.add_to(library)
     return library
 
 
@@ -159,12 +162,16 @@ def needed() -> ctypes.CDLL:
 
 def call(name: str, *arguments: Any) -> None:
     """Calls a function that returns a status. Raises KvloupeError with its line; KeyboardInterrupt if it was stopped."""
+    functions.raised.clear()
     error = ctypes.create_string_buffer(_ERROR_BYTES)
     status = getattr(needed(), f"kvloupe_engine_{name}")(*arguments, error)
     if status == _CANCELLED:
         raise KeyboardInterrupt
     if status != 0:
-        raise KvloupeError(error.value.decode("utf-8", "replace"))
+        cause = functions.raised[0] if functions.raised else None
+        if cause is not None and not isinstance(cause, Exception):
+            raise cause
+        raise KvloupeError(error.value.decode("utf-8", "replace")) from cause
 
 
 def stoppable(body: Callable[[c_void_p], None]) -> None:

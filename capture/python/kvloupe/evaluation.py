@@ -20,6 +20,7 @@ from .cache import Cache, Recorder
 from .capture import DTYPES, end_tokens, output_head
 from .describe import cache_argument, describe_weights, first_device, layers_of, positions_of, text_config, with_uncompiled
 from .errors import KvloupeError
+from .functions import AnyPolicy, name_of, spec_of
 from .haystack import Haystack, needle_template
 from .loops import first_loop
 from .policy import Policy
@@ -91,7 +92,7 @@ class _Prompt:
 
 
 @with_uncompiled
-def evaluate(model: Any, tokenizer: Any, output: str | os.PathLike[str], *, policies: str | Sequence[str], budgets: Any,
+def evaluate(model: Any, tokenizer: Any, output: str | os.PathLike[str], *, policies: AnyPolicy | Sequence[AnyPolicy], budgets: Any,
              tasks: Any, prompts: Any = None, blocks: Any = (128,), compression: str = "regular", positions: str = "original",
              progress: Any = True) -> Any:
     """Runs tasks with each policy at each budget, and with the full cache, and writes the results file `output` of a study.
@@ -196,7 +197,7 @@ def _tasks(given: Any, prompts: Any) -> list[_Task]:
 class _Study:
     """What is to be run, in the order of kvloupe-capture study. Raises KvloupeError for policies that cannot run in the model."""
 
-    def __init__(self, model: Any, tokenizer: Any, tasks: list[_Task], policies: list[str], budgets: list[str],
+    def __init__(self, model: Any, tokenizer: Any, tasks: list[_Task], policies: list[AnyPolicy], budgets: list[str],
                  blocks: list[str], compression: str, positions: str) -> None:
         self.model, self.tokenizer, self.tasks, self.budgets, self.blocks = model, tokenizer, tasks, budgets, blocks
         self.compression, self.positions = compression, positions
@@ -209,7 +210,7 @@ class _Study:
         with Cache(policies[0], budgets[0], model=model, compression=compression, positions=positions) as cache:
             self._shape = cache.model_shape
             attending = next(own for own in cache.layer_shapes if own.attends)
-        self.given = {self._canonical(policy, attending): policy for policy in policies}
+        self.given = {self._canonical(spec_of(policy), attending): name_of(policy) for policy in policies}
         self.policies = list(self.given)  # each once
         name = getattr(model.config, "_name_or_path", "") or ""
         folder = Path(name) if name and Path(name).is_dir() else None
@@ -309,7 +310,7 @@ class _Hidden:
         return found
 
 
-class _Reader:
+class Reader:
     """Reads tokens block by block into a cache."""
 
     def __init__(self, model: Any, cache: Any, block: int, keep: _Hidden | None = None) -> None:
@@ -348,7 +349,23 @@ class _Reader:
             for hook in hooks:
                 hook.remove()
 
-    def follow(self, full: "_Reader") -> None:
+    def answer(self, ids: list[int], context: int, count: int) -> list[int]:
+        """Reads the prompt, its first `context` tokens before the others; at most `count` greedy tokens before an end token."""
+        said, ends = [], end_tokens(self.model)
+        self.read(ids[:context])
+        if context < len(ids):
+            self.read(ids[context:])
+        self.keep = None
+        for made in range(count):
+            token = int(self.logits.argmax())
+            if token in ends:
+                break
+            said.append(token)
+            if made + 1 < count:
+                self.read([token])
+        return said
+
+    def follow(self, full: "Reader") -> None:
         """Takes the first blocks from a run of the same tokens with the full cache: until the policy first evicts, both compute
         the same."""
         self.cache.take(full.recorder.blocks)
@@ -412,8 +429,8 @@ class _Runs:
         engine.call("budget", budget.encode(), len(self._prompt.ids), byref(entries))
         return entries.value
 
-    def _reader(self, cache: Any, hidden: _Hidden | None) -> _Reader:
-        return _Reader(self._study.model, cache, self._block, hidden)
+    def _reader(self, cache: Any, hidden: _Hidden | None) -> Reader:
+        return Reader(self._study.model, cache, self._block, hidden)
 
     def run(self, item: Item) -> Outcome:
         study, prompt, task = self._study, self._prompt, self._task
@@ -460,24 +477,13 @@ class _Runs:
                 values["answer_loop_begin"] = float("nan") if begin is None else float(begin)
         return outcome
 
-    def _answer(self, reader: _Reader) -> tuple[str, int | None]:
+    def _answer(self, reader: Reader) -> tuple[str, int | None]:
         """What the model says after the prompt, greedily, and the token of the answer at which its first loop begins (None: it
         has no loop). The hidden states are those of the prompt."""
-        ids, said, ends = self._prompt.ids, [], end_tokens(self._study.model)
-        reader.read(ids[:self._end])
-        if self._end < len(ids):
-            reader.read(ids[self._end:])
-        reader.keep = None
-        for made in range(self._prompt.answer_tokens):
-            token = int(reader.logits.argmax())
-            if token in ends:
-                break
-            said.append(token)
-            if made + 1 < self._prompt.answer_tokens:
-                reader.read([token])
-        return text_after(self._study.tokenizer, ids, said), first_loop(said)
+        said = reader.answer(self._prompt.ids, self._end, self._prompt.answer_tokens)
+        return text_after(self._study.tokenizer, self._prompt.ids, said), first_loop(said)
 
-    def _losses(self, reader: _Reader, rows: list[Any] | None) -> tuple[list[float], float, float]:
+    def _losses(self, reader: Reader, rows: list[Any] | None) -> tuple[list[float], float, float]:
         """-log p of every token but the first; KL(full ‖ policy) and the share of equal most probable tokens, each NaN where
         the full cache's distributions do not fit. rows: gets the distributions of the full cache."""
         ids, losses = self._prompt.ids, []

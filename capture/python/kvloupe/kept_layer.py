@@ -40,6 +40,8 @@ class KeptLayer(CacheLayerMixin):
         self.held: list[np.ndarray] = []  # [heads]: tokens in the cache, ascending
         self.evicted_at: list[list[int]] = []  # [heads] of [seen]
         self.merges: list[tuple[int, int, int, int, float]] = []  # head, step, into, from, weight
+        # [heads]: of each step that ranked and dropped tokens these, their scores, the lowest score kept, and its token
+        self.why: list[list[tuple[int, np.ndarray, np.ndarray, float, int]]] = []
         self.steps: list[tuple[int, int]] = []
 
     def lazy_initialization(self, key_states: Any, value_states: Any) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from . import engine
 from .errors import KvloupeError
+from .functions import AnyPolicy, spec_of
 
 _TYPES = {"float32": 0, "float16": 1, "bfloat16": 2}
 
@@ -118,7 +119,7 @@ class Policy:
     Raises KvloupeError for a spec, shape or budget that cannot be, and for policies that cannot run in a model.
     """
 
-    def __init__(self, spec: str, *, heads: int, key_dim: int, budget: int, query_heads: int | None = None,
+    def __init__(self, spec: AnyPolicy, *, heads: int, key_dim: int, budget: int, query_heads: int | None = None,
                  value_dim: int | None = None, layer: int = 0, layers: int = 1, window: int = 0,
                  chunk: int = 0, scale: float | None = None, softcap: float = 0.0, sink_logits: Any = None, rope_theta: float = 10000.0,
                  rope_scaling: Any = None, rope_pairing: str = "half", rotary_start: int = 0, rotary_dim: int = 0,
@@ -150,7 +151,7 @@ class Policy:
         if output_weight is not None:
             shape.output_weights, alive = states_of(output_weight, "output_weight")
         pointer = c_void_p()
-        engine.call("policy_create", spec.encode(), ctypes.byref(shape), ctypes.byref(pointer))
+        engine.call("policy_create", spec_of(spec).encode(), ctypes.byref(shape), ctypes.byref(pointer))
         del alive
         self._handle = engine.Handle(pointer, "policy_destroy")
         self._library = engine.needed()

@@ -12,6 +12,7 @@ from kvpress.utils import compute_n_kept, get_prerope_key_states, get_prerope_qu
 
 from .cache import Cache, _Call, check_budget
 from .errors import KvloupeError
+from .functions import AnyPolicy, spec_of
 from .policy import Kept
 from .visible import mask_is_causal
 
@@ -32,12 +33,12 @@ class Press(BasePress):
     Raises KvloupeError for a policy that cannot run in a model, and for a model whose queries kvpress cannot compute.
     """
 
-    def __init__(self, policy: str, budget: int | str | None = None, *, compression_ratio: float | None = None) -> None:
+    def __init__(self, policy: AnyPolicy, budget: int | str | None = None, *, compression_ratio: float | None = None) -> None:
         if (budget is None) == (compression_ratio is None):
             raise KvloupeError("kvloupe.Press: give a budget or a compression_ratio, and not both")
         if budget is not None:
             check_budget(budget)
-        self.policy, self.budget = policy, budget
+        self.policy, self.budget = spec_of(policy), budget
         self._ratio: float | None = None
         if compression_ratio is not None:
             self.compression_ratio = compression_ratio

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from .errors import KvloupeError, KvloupeWarning
+from .functions import name_of, spec_of
 from .progress import in_notebook
 from .tables import of_sweep
 
@@ -54,6 +55,9 @@ def share_folder() -> Path:
 
 def run(*words: Any, name: str = "kvloupe") -> str:
     """Runs the program `name`; its standard output. Raises KvloupeError with the program's line if it fails."""
+    if any(callable(word) or str(word).startswith("function(") for word in words):
+        raise KvloupeError("a function is a policy of this Python program alone, for replay, follow, sweep, Cache, Press, run and evaluate; "
+                           'elsewhere give python("file.py:name")')
     path = find(name)
     try:
         done = subprocess.run([path, *map(str, words)], capture_output=True, text=True, encoding="utf-8",
@@ -68,7 +72,7 @@ def run(*words: Any, name: str = "kvloupe") -> str:
 
 def joined(value: Any) -> str:
     """As on the command line: a list, a range or an array is joined by commas."""
-    return ",".join(map(str, listed(value)))
+    return ",".join(map(spec_of, listed(value)))
 
 
 def _options(settings: dict[str, Any]) -> list[str]:
@@ -137,7 +141,7 @@ def with_given(columns: dict[str, Any], policies: Any, budgets: Any) -> dict[str
     """Beside policy and budget as kvloupe writes them, in the order of the call, the words of the call, by which one looks for rows.
     Where the call has two words for one, or one text for several, the words of kvloupe."""
     for name, given in (("policy", policies), ("budget", budgets)):
-        words, own = listed(given), list(dict.fromkeys(columns[name]))
+        words, own = list(map(name_of, listed(given))) if name == "policy" else listed(given), list(dict.fromkeys(columns[name]))
         known = dict(zip(own, words)) if len(own) == len(words) and not any(map(_several, words)) else {}
         columns[f"{name}_given"] = [known.get(one, one) for one in columns[name]]
     return columns

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import html
 import json
 import os
 from ctypes import c_char_p, c_double, c_int32, c_int64, c_void_p
@@ -13,6 +12,8 @@ import numpy as np
 
 from . import engine, program
 from .errors import KvloupeError
+from .functions import AnyPolicy, spec_of
+from .strips import strips
 
 _COMPRESSION = {None: -1, "regular": 0, "context-only": 1}
 _STEPS = {None: False, "all": False, "last": True}
@@ -72,9 +73,9 @@ def _names(names: Sequence[str]) -> Any:
     return (c_char_p * len(names))(*(name.encode() for name in names))
 
 
-def _request(policy: str, budget: Any, words: _Words) -> engine.ReplayRequest:
+def _request(policy: AnyPolicy, budget: Any, words: _Words) -> engine.ReplayRequest:
     return engine.ReplayRequest(size=ctypes.sizeof(engine.ReplayRequest), block=words.block,
-                                compression=words.compression, policy=str(policy).encode(), budget=str(budget).encode())
+                                compression=words.compression, policy=spec_of(policy).encode(), budget=str(budget).encode())
 
 
 class Replay(dict):
@@ -166,16 +167,7 @@ class Replay(dict):
                 f"{least if least == most else f'{least} to {most}'} of {tokens} tokens stay; .kept(layer, head), .measure(name)>")
 
     def _repr_html_(self) -> str:
-        """The line, and a strip for each of the first heads: dark where a token stays."""
-        rows = []
-        for (layer, head), evicted in list(zip(self.layer_head, self.evicted_at))[:16]:
-            shares = [np.mean(part < 0) for part in np.array_split(evicted, min(len(evicted), 120))]
-            cells = "".join(f'<rect x="{5 * at}" width="5" height="12" fill-opacity="{share:.2f}"/>' for at, share in enumerate(shares))
-            rows.append(f'<tr><td>{layer}.{head}</td><td>{np.sum(evicted < 0)}</td><td><svg width="{5 * len(shares)}" height="12" '
-                        f'fill="#0072b2">{cells}</svg></td></tr>')
-        more = f"<p>The first 16 of {self._shape[0]} heads.</p>" if self._shape[0] > 16 else ""
-        return (f"<p>{html.escape(repr(self))}</p><table><tr><th>layer.head</th><th>kept</th><th>tokens that stay</th></tr>"
-                f"{''.join(rows)}</table>{more}")
+        return strips(repr(self), ((layer, head, left < 0) for (layer, head), left in zip(self.layer_head, self.evicted_at)))
 
 
 def _filled(name: str) -> Any:
@@ -203,7 +195,7 @@ def _again(path: str, policy: str, budget: Any, settings: dict[str, Any], digest
     return made
 
 
-def replay(path: str | os.PathLike[str], policy: str, budget: str | int, **settings: Any) -> Replay:
+def replay(path: str | os.PathLike[str], policy: AnyPolicy, budget: str | int, **settings: Any) -> Replay:
     """The JSON of `kvloupe replay`: the sets kept in every layer and head, and the measures; the `Replay` has them as arrays,
     too. Without the engine a dictionary alone. A copy of it is replayed from the trace again. Raises KvloupeError."""
     words = _Words(settings)
@@ -213,11 +205,11 @@ def replay(path: str | os.PathLike[str], policy: str, budget: str | int, **setti
     request = _request(policy, budget, words)
     request.measured, request.measure_count, request.measures = measured, len(measures), _names(measures)
     request.layers = words.text("layers")
-    asked = os.path.abspath(path), str(policy), budget, settings
+    asked = os.path.abspath(path), spec_of(policy), budget, settings
     return Replay(engine.open_trace(path), request, (words.text("heads"), words.last), asked)
 
 
-def follow(path: str | os.PathLike[str], policy: str, budget: str | int, **settings: Any) -> dict[str, Any]:
+def follow(path: str | os.PathLike[str], policy: AnyPolicy, budget: str | int, **settings: Any) -> dict[str, Any]:
     """The JSON of `kvloupe follow`; give `tokens` or `segment`. Raises KvloupeError."""
     words = _Words(settings)
     if engine.library() is None or not words.fit("block", "compression", "tokens", "segment"):
@@ -234,7 +226,7 @@ def follow(path: str | os.PathLike[str], policy: str, budget: str | int, **setti
     return json.loads(ctypes.string_at(data, size.value))
 
 
-def sweep(path: str | os.PathLike[str], policies: str | Sequence[str], budgets: Any, *,
+def sweep(path: str | os.PathLike[str], policies: AnyPolicy | Sequence[AnyPolicy], budgets: Any, *,
           output: str | os.PathLike[str] | None = None, **settings: Any) -> Any:
     """The measures of `kvloupe sweep`: one row for each policy, budget, block size, layer and head.
 

@@ -1,0 +1,261 @@
+"""Functions of this program as policies: function("NAME") in a spec. The engine calls them through its interface of plugins
+(policy_plugin.h; the structs here say the same)."""
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import re
+import traceback
+import types
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_uint32, c_void_p
+from typing import Any, Callable, Union
+
+import numpy as np
+
+from .errors import KvloupeError
+
+_ERROR_BYTES, _TEXT, _READS = 512, 5, 1 | 2  # bytes of an error; the type of a parameter; queries and values
+AnyPolicy = Union[str, Callable[["Step"], Any]]  # a spec, or a function that gives each entry a number
+_functions: dict[str, Callable[["Step"], Any]] = {}
+raised: list[BaseException] = []  # by a function, in the call of the engine that runs now
+
+
+class _Parameter(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("meaning", c_char_p), ("type", c_int32), ("word_count", c_int32), ("words", c_void_p),
+                ("default_number", c_double), ("minimum", c_double), ("maximum", c_double), ("default_text", c_char_p)]
+
+
+class _Value(ctypes.Structure):
+    _fields_ = [("number", c_double), ("text", c_char_p)]
+
+
+class _Layer(ctypes.Structure):
+    _fields_ = [*((name, c_int32) for name in ("layer", "layers", "heads", "query_heads", "head_dim", "sliding_window", "budget")),
+                ("attention_scale", c_double), ("unrotate", c_void_p), ("host", c_void_p), ("chunk_size", c_int32)]
+
+
+class _Rows(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("rows", c_int64), ("columns", c_int64), ("stride", c_int64)]
+
+
+class _Cache(ctypes.Structure):
+    _fields_ = [("entries", c_int32), ("tokens", c_void_p), ("roles", c_void_p), ("keys", _Rows), ("values", _Rows),
+                ("log_sizes", c_void_p)]
+
+
+class _Step(ctypes.Structure):
+    pass
+
+
+_Step._fields_ = [*((name, c_int32) for name in ("number", "first_new", "end_new", "first_visible", "budget", "heads", "query_heads")),
+                  ("caches", POINTER(_Cache)), ("queries", POINTER(_Rows)),
+                  ("attention", ctypes.CFUNCTYPE(_Rows, POINTER(_Step), c_int32, c_int32)),
+                  ("attention_sums", c_void_p), ("host", c_void_p)]
+_CREATE = ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(_Layer), POINTER(_Value), c_void_p, POINTER(c_void_p), c_void_p)
+_SCORE = ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(_Step), c_int32, POINTER(c_float), c_void_p)
+_DESTROY = ctypes.CFUNCTYPE(None, c_void_p)
+
+
+class _Score(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("flags", c_uint32), ("scale", c_int32), ("parameter_count", c_int32),
+                ("parameters", POINTER(_Parameter)), *((name, c_char_p) for name in (
+                    "name", "summary", "formula", "source", "cost", "differences", "example")),
+                ("context", c_void_p), ("create", _CREATE), ("observe", c_void_p), ("score", _SCORE), ("retain", c_void_p),
+                ("destroy", _DESTROY)]
+
+
+def _array(data: int, shape: tuple[int, ...], stride: int, kind: Any) -> np.ndarray:
+    """A copy of rows of the engine's numbers, which are gone after the call."""
+    if not data or 0 in shape:
+        return np.empty(shape, kind)
+    size = ctypes.sizeof(kind)
+    seen = (kind * ((shape[0] - 1) * stride + (shape[1] if len(shape) > 1 else 1))).from_address(data)
+    return np.lib.stride_tricks.as_strided(np.frombuffer(seen, kind), shape, (stride * size, size)[:len(shape)]).copy()
+
+
+def _rows(of: _Rows) -> np.ndarray:
+    return _array(of.data, (of.rows, of.columns), of.stride, c_float)
+
+
+class Step:
+    """One head's cache at a step that evicts, which a policy function gets: it gives a number for each of the n entries, [n];
+    entries with higher numbers are kept.
+
+    keys [n, key_dim], rotated to their tokens' positions, and values [n, value_dim]; tokens [n], their positions; queries, for
+    each query head of this head [tokens of the block, key_dim], rotated: float32 (tokens: int32), copies. layer, layers, head, heads, query_heads: the
+    place; number: of the step; first_new, end_new: the block's tokens; first_visible: later queries see no token before it;
+    budget: entries that may stay; attention_scale: the factor of q·k. Read it during the call.
+    """
+
+    def __init__(self, step: Any, head: int, layer: _Layer) -> None:
+        self._step, self.head = step, head
+        for name in ("number", "first_new", "end_new", "first_visible", "budget", "heads", "query_heads"):
+            setattr(self, name, getattr(step.contents, name))
+        self.layer, self.layers, self.attention_scale = layer.layer, layer.layers, layer.attention_scale
+
+    def _open(self) -> Any:
+        if self._step is None:
+            raise KvloupeError("a step can only be read during the call of the policy function; copy what is needed later")
+        return self._step.contents
+
+    def _cache(self) -> Any:
+        return self._open().caches[self.head]
+
+    def __len__(self) -> int:
+        return self._cache().entries
+
+    @property
+    def tokens(self) -> np.ndarray:
+        return _array(self._cache().tokens, (len(self),), 1, c_int32)
+
+    @property
+    def keys(self) -> np.ndarray:
+        return _rows(self._cache().keys)
+
+    @property
+    def values(self) -> np.ndarray:
+        return _rows(self._cache().values)
+
+    def _query_heads(self) -> range:
+        group = self.query_heads // self.heads
+        return range(self.head * group, self.head * group + group)
+
+    @property
+    def queries(self) -> list[np.ndarray]:
+        step = self._open()
+        return [_rows(step.queries[query]) for query in self._query_heads()]
+
+    def attention(self, query: int = 0, count: int | None = None) -> np.ndarray:
+        """[count, n]: the last softmax rows of one of this head's query heads over the cache; all of the block without `count`."""
+        step, own = self._open(), self._query_heads()
+        rows = self.end_new - self.first_new if count is None else count
+        if not 0 <= query < len(own) or rows < 1:
+            raise KvloupeError(f"attention: there are query heads 0 to {len(own) - 1}, and at least 1 row")
+        return _rows(step.attention(self._step, own[query], rows))
+
+
+def _line(error: BaseException, name: str) -> str:
+    function = getattr(_functions[name], "__code__", None)
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
+             if function is not None and frame.filename == function.co_filename]
+    text = traceback.format_exception_only(type(error), error)[-1].strip()
+    return f"{name}{f', line {lines[-1]}' if lines else ''}: {text}"
+
+
+def _call(name: str, error: int, body: Callable[[], None]) -> int:
+    try:
+        body()
+        return 0
+    except BaseException as problem:  # none may cross the engine, which then fails; engine.call goes on with this one
+        raised.append(problem)
+        text = _line(problem, name).encode()[:_ERROR_BYTES - 1].decode("utf-8", "ignore").encode() + b"\0"
+        ctypes.memmove(error, text, len(text))
+        return 1
+
+
+class _Objects(dict):
+    """What the engine made, by number: the name of a function, and the layer."""
+
+    last = 0
+
+
+_objects = _Objects()
+
+
+@_CREATE
+def _create(_: Any, layer: Any, values: Any, protection: Any, made: Any, error: int) -> int:
+    name = (values[0].text or b"").decode()
+    if name not in _functions:
+        text = f"{name!r} is no function of this program; give the function itself as the policy".encode()[:_ERROR_BYTES - 1] + b"\0"
+        ctypes.memmove(error, text, len(text))
+        return 1
+    _objects.last += 1
+    _objects[_objects.last] = name, _Layer.from_buffer_copy(layer.contents)
+    made[0] = _objects.last
+    return 0
+
+
+@_SCORE
+def _score(made: int, step: Any, head: int, scores: Any, error: int) -> int:
+    name, layer = _objects[made]
+
+    def body() -> None:
+        given = Step(step, head, layer)
+        count = len(given)
+        try:
+            found = _functions[name](given)
+        finally:
+            given._step = None
+        if hasattr(found, "detach"):  # torch
+            found = found.detach().cpu()
+        try:
+            array = np.asarray(found, np.float32)
+        except (TypeError, ValueError):
+            raise TypeError(f"returned {type(found).__name__}, not an array of numbers") from None
+        if array.shape != (count,):
+            raise ValueError(f"returned an array of shape {array.shape}, not ({count},)")
+        ctypes.memmove(scores, np.ascontiguousarray(array).ctypes.data, 4 * count)
+    return _call(name, error, body)
+
+
+@_DESTROY
+def _destroy(made: int) -> None:
+    _objects.pop(made, None)
+
+
+_parameters = (_Parameter * 1)(_Parameter(b"name", b"of a function that was given as a policy", _TEXT))
+_score_of = _Score(ctypes.sizeof(_Score), _READS, 0, 1, _parameters, b"function",
+                   b"a function of this Python program scores the entries", b"score = name(step), an array of n numbers",
+                   b"your own program", b"a call of your function", None, None, None, _CREATE(_create), None, _SCORE(_score), None,
+                   _DESTROY(_destroy))
+
+
+def add_to(library: ctypes.CDLL) -> None:
+    """Adds function() to the policies of this engine."""
+    error = ctypes.create_string_buffer(2048)
+    if library.kvloupe_engine_add_score(ctypes.byref(_score_of), error) != 0:
+        raise KvloupeError(error.value.decode("utf-8", "replace"))
+
+
+def _content(of: Any, seen: list[Any]) -> bytes:
+    """What a function computes with: its code, its defaults, and what it names outside of itself."""
+    if isinstance(of, (types.ModuleType, types.BuiltinFunctionType, type)):
+        return of.__name__.encode()
+    if hasattr(of, "detach") and hasattr(of, "numpy"):  # torch
+        of = of.detach().float().cpu().numpy()
+    if isinstance(of, np.ndarray):
+        return f"{of.dtype}{of.shape}".encode() + of.tobytes()
+    if not isinstance(of, (dict, list, tuple, types.CodeType)) and not hasattr(of, "__dict__"):
+        return repr(of).encode()
+    if any(one is of for one in seen):
+        return b""
+    seen.append(of)
+    if isinstance(of, types.CodeType):
+        parts: Any = (of.co_code, of.co_names, *of.co_consts)
+    elif isinstance(of, types.FunctionType):
+        parts = (of.__code__, of.__defaults__, of.__kwdefaults__, *(cell.cell_contents for cell in of.__closure__ or ()),
+                 *(of.__globals__[name] for name in of.__code__.co_names if name in of.__globals__))
+    elif isinstance(of, types.MethodType):
+        parts = (of.__func__, of.__self__)
+    elif isinstance(of, dict):
+        parts = of.items()
+    else:
+        parts = of if isinstance(of, (list, tuple)) else (type(of).__name__, getattr(type(of), "__call__", None), vars(of))
+    return b"(" + b",".join([_content(part, seen) for part in parts]) + b")"
+
+
+def name_of(policy: AnyPolicy) -> str:
+    """A policy as a person names it: the spec that was given, or the function's name."""
+    return getattr(policy, "__name__", type(policy).__name__) if callable(policy) else str(policy)
+
+
+def spec_of(policy: AnyPolicy) -> str:
+    """The spec of a policy: a text as it is; of a function `function("NAME")`, which takes modifiers behind it:
+    kvloupe.spec_of(mine) + "+recent(10%)". The name changes with what the function computes, so that stored results are never
+    those of another function."""
+    if not callable(policy):
+        return str(policy)
+    name = re.sub("[^0-9A-Za-z_]", "", name_of(policy)) or "policy"
+    name += f"-{hashlib.sha256(_content(policy, [])).hexdigest()[:8]}"
+    _functions[name] = policy
+    return f'function("{name}")'
