@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 . scripts/usage.sh
 source scripts/python-venv.sh
 make_venv build/python transformers==5.24.0 tokenizers==0.23.3 gguf==0.19.0 accelerate==1.15.0 \
-  sentencepiece==0.2.3 pandas==3.1.1 nbformat==5.11.1 nbclient==0.11.0 ipykernel==7.4.0 mypy==1.18.2
+  sentencepiece==0.2.3 pandas==3.1.1 nbformat==5.11.1 nbclient==0.11.0 ipykernel==7.4.0 xarray==2026.9.0 mypy==1.18.2 basedpyright==1.40.2
 PIP=build/python/bin/pip scripts/real-model.sh --fetch
 export KVLOUPE_REAL_MODEL=$PWD/build/real-model/model.gguf
 [ "${1:-}" != --prepare ] || exit 0

@@ -18,7 +18,7 @@ from .prompt import plain_ids
 from .reader import open_trace
 
 
-def kept_by_press(press: Any, model: Any, ids: Sequence[int]) -> list[list[np.ndarray]]:
+def kept_by_press(press: Any, model: Any, ids: Sequence[int] | np.ndarray) -> list[list[np.ndarray]]:
     """The tokens of the context `ids` that are left in each layer and head: kept[layer][head], ascending.
 
     Presses that drop entries, and those that mask them by head (AdaKV and others), are understood. Raises
@@ -115,7 +115,7 @@ def _places(full: np.ndarray, left: np.ndarray) -> np.ndarray | None:
     return np.array(tokens, np.int64)
 
 
-def from_kvpress(press: Any, model: Any, ids: Sequence[int], path: str | os.PathLike[str],
+def from_kvpress(press: Any, model: Any, ids: Sequence[int] | np.ndarray, path: str | os.PathLike[str],
                  trace: str | os.PathLike[str] | None = None) -> Path:
     """Runs a kvpress press over the context `ids` and writes `path` for the policy external("PATH").
 

@@ -81,10 +81,8 @@ class Step:
     """One head's cache at a step that evicts, which a policy function gets: it gives a number for each of the n entries, [n];
     entries with higher numbers are kept.
 
-    keys [n, key_dim], rotated to their tokens' positions, and values [n, value_dim]; tokens [n], their positions; queries, for
-    each query head of this head [tokens of the block, key_dim], rotated: float32 (tokens: int32), copies. layer, layers, head, heads, query_heads: the
-    place; number: of the step; first_new, end_new: the block's tokens; first_visible: later queries see no token before it;
-    budget: entries that may stay; attention_scale: the factor of q·k. Read it during the call.
+    layer, layers, head, heads, query_heads: the place; number: of the step; first_new, end_new: the block's tokens; first_visible: later queries see no token before it;
+    budget: entries that may stay; attention_scale: the factor of q·k. Arrays are copies. Read it during the call.
     """
 
     def __init__(self, step: Any, head: int, layer: _Layer) -> None:
@@ -106,14 +104,17 @@ class Step:
 
     @property
     def tokens(self) -> np.ndarray:
+        """int32 [n]: the entries' positions, ascending."""
         return _array(self._cache().tokens, (len(self),), 1, c_int32)
 
     @property
     def keys(self) -> np.ndarray:
+        """float32 [n, key_dim], rotated to their tokens' positions."""
         return _rows(self._cache().keys)
 
     @property
     def values(self) -> np.ndarray:
+        """float32 [n, value_dim]"""
         return _rows(self._cache().values)
 
     def _query_heads(self) -> range:
@@ -122,6 +123,7 @@ class Step:
 
     @property
     def queries(self) -> list[np.ndarray]:
+        """Of each query head of this head, float32 [tokens of the block, key_dim], rotated."""
         step = self._open()
         return [_rows(step.queries[query]) for query in self._query_heads()]
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import html
 import os
 import re
 from pathlib import Path
@@ -52,6 +53,7 @@ class Trace:
         return self._opened
 
     def close(self) -> None:
+        """Closes the file; nothing can be read after it."""
         self._opened.close()
 
     def __reduce__(self) -> Any:  # a copy, also in another process, opens the file again
@@ -63,6 +65,14 @@ class Trace:
         segments = ", ".join(f"{name} {first} to {end - 1}" for name, (first, end) in self.segments.items())
         return (f"<kvloupe.Trace {self.path.name}: {self.model.get('name', 'a model')}, {self.model.get('num_layers', '?')} layers; "
                 f"{len(self)} tokens ({segments}); .attention(layer, query_head), .key(layer, head)>")
+
+    def _repr_html_(self) -> str:
+        facts = {"trace": self.path.name, "model": self.model.get("name", ""), "layers": self.model.get("num_layers", "?"),
+                 "tokens": f"{len(self)}, {self.run.get('prompt_length', '?')} of them the prompt", "steps": len(self.blocks),
+                 "policy": f"{self.run['policy']}, budget {self.run['budget']}" if "policy" in self.run else "full cache",
+                 **{f"segment {name}": f"{first} to {end - 1}" for name, (first, end) in self.segments.items()}}
+        rows = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>" for name, value in facts.items())
+        return f"<table>{rows}</table>"
 
     def __enter__(self) -> "Trace":
         return self
@@ -293,6 +303,7 @@ class Trace:
 
     @property
     def ids(self) -> np.ndarray:
+        """int [T]: the token ids of the run, prompt and answer."""
         return self._file["tokens/ids"][:]
 
     @property

@@ -143,6 +143,21 @@ class Replay(dict):
                                                   values.ctypes.data, values.size, work))
         return values
 
+    def to_xarray(self, *measures: str) -> Any:
+        """An xarray.Dataset: evicted_at [head, token], as above, and each measure named [head, step], with the coordinates layer
+        and kv_head of each head, and end, one past the last token, of each step. Raises KvloupeError where xarray is not installed."""
+        try:
+            import xarray
+        except ImportError as error:
+            raise KvloupeError("to_xarray() needs the package xarray; install it: pip install xarray") from error
+        layer, head = self.layer_head.T
+        path, policy, budget, settings = self._asked
+        return xarray.Dataset(
+            {"evicted_at": (("head", "token"), self.evicted_at)}
+            | {name: (("head", "step"), self.measure(name, per_step=True)) for name in measures},
+            {"layer": ("head", layer), "kv_head": ("head", head), "end": ("step", self.ends)},
+            {"trace": path, "policy": policy, "budget": str(budget), **{name: str(value) for name, value in settings.items()}})
+
     def _fill(self) -> None:
         if self._filled:
             return

@@ -23,6 +23,8 @@ from kvloupe.prompt import encoded, pieces_of
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+PACKAGE = Path(kvloupe.__file__).parent
+ROOT = PACKAGE.parents[2]
 TEXT = "The owl of Ida was grey — naïve, 37 µm. 猫が鳴く。 The code for kettle is: 47. Then Ida slept.\n"
 
 
@@ -167,26 +169,43 @@ def test_tools_see_the_public_names(tmp_path: Path) -> None:
     assert kvloupe.__version__ == program.run("--version").split()[1]
     said = pydoc.plain(pydoc.render_doc(kvloupe))
     assert "class Cache(" in said and " evaluate(" in said and " run(" in said
-    (tmp_path / "use.py").write_text("""import kvloupe
-from typing import Any
-def use(model: Any, tokenizer: Any) -> None:
-    cache = kvloupe.Cache("h2o", 512, model=model)
-    reveal_type(cache.evicted_at(0))
-    kvloupe.evaluate(model, tokenizer, "r.sqlite", policies=["h2o"], budgets=["25%"], tasks={"task": "needle"})
-    kvloupe.run(model, tokenizer, "a prompt", "t.h5", policy="h2o", budget=64)
-    reveal_type(kvloupe.replay("t.h5", "h2o", "25%").measure("retained_mass"))
-    with kvloupe.open("t.h5") as trace:
-        reveal_type(trace.attention(0, 0))
-    kvloupe.replay("t.h5", "h2o", "25%").nothing
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) > 8
+    given = "from typing import Any\nimport numpy as np\nimport kvloupe\n"
+    names = ("model", "tokenizer", "blocks", "context", "text", "question", "inputs", "policy", "kvpress")
+    for at, block in enumerate(blocks):
+        own = {name for name in names if not re.search(rf"^(import )?{name}( = |$)", block, re.MULTILINE)}
+        (tmp_path / f"block_{at}.py").write_text(given + "".join(f"{name}: Any = None\n" for name in sorted(own)) + block)
+    (tmp_path / "use.py").write_text(given + """cache = kvloupe.Cache("h2o", 512, model=Any)
+reveal_type(cache.evicted_at(0))
+reveal_type(kvloupe.replay("t.h5", "h2o", "25%").measure("retained_mass"))
+with kvloupe.open("t.h5") as trace:
+    reveal_type(trace.attention(0, 0))
+kvloupe.replay("t.h5", lambda step: step.keys.sum(1), "25%").nothing
 """)
     (tmp_path / "mypy.ini").write_text("[mypy]\nignore_missing_imports = True\n" + "".join(  # large packages, not looked into
         f"[mypy-{name}.*]\nfollow_imports = skip\n" for name in ("torch", "transformers", "kvpress")))
-    done = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", tmp_path, "use.py"], cwd=tmp_path,
-                          env=os.environ | {"MYPYPATH": str(Path(kvloupe.__file__).parents[1])}, capture_output=True, text=True)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("use.py")]
-    assert [line for line in lines if "error:" in line] == ['use.py:11: error: "Replay" has no attribute "nothing"  [attr-defined]'], \
-        done.stdout + done.stderr
-    assert sum("ndarray" in line for line in lines) == 3
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "standard", "extraPaths": [str(PACKAGE.parent)],
+                                                             "include": ["*.py"], "reportMissingImports": False}))
+    for checker, wrong in (("mypy", r'use.py:9: error: "Replay" has no attribute "nothing"'),
+                           ("basedpyright", r'use.py:9:\d+ - error: Cannot access attribute "nothing" for class "Replay"')):
+        checked = [".", "--cache-dir", str(tmp_path / "cache")] if checker == "mypy" else ["-p", ".", "--pythonpath", sys.executable]
+        done = subprocess.run([sys.executable, "-m", checker, *checked], cwd=tmp_path, env=os.environ | {"MYPYPATH": str(PACKAGE.parent)},
+                              capture_output=True, text=True)
+        lines = [line for line in done.stdout.splitlines() if re.match(r"\s*(\S*/)?(use|block_\d+)\.py:", line)]
+        errors = [line for line in lines if "error:" in line]
+        assert len(errors) == 1 and re.search(wrong, errors[0]), done.stdout + done.stderr
+        assert sum("ndarray" in line.lower() for line in lines) == 3, done.stdout
+
+
+def test_public_names_say_what_they_take_and_give() -> None:
+    """Each public function, class and method has a docstring."""
+    for name in kvloupe.__all__:
+        public = getattr(kvloupe, name)
+        methods = vars(public) if isinstance(public, type) and not issubclass(public, Exception) else {}
+        bare = [method for method, of in methods.items() if (callable(of) or isinstance(of, property)) and not method.startswith("_") and not of.__doc__
+                and not any(getattr(getattr(base, method, None), "__doc__", None) for base in public.__mro__[1:])]
+        assert (public.__doc__ or name == "share") and not bare, (name, bare)
 
 
 def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
