@@ -1,6 +1,7 @@
 #include "app/scene/imgui_backend.h"
 
 #include <GL/gl.h>
+#include <fmt/format.h>
 #include <ft2build.h>
 #include FT_FREETYPE_H
 #include FT_OUTLINE_H
@@ -15,6 +16,7 @@
 #include <unordered_map>
 
 #include "analysis/error.h"
+#include "app/scene/cairo_backend.h"
 #include "app/scene/polygon.h"
 
 namespace kvloupe::figure {
@@ -22,7 +24,7 @@ namespace kvloupe::figure {
 namespace {
 
 constexpr int page_side = 1024;
-constexpr int keep_frames = 300;  // a texture that was not drawn for so long is dropped
+constexpr int keep_frames = 300;  // an image that was not drawn for so long is dropped
 
 ImU32 packed(Colour c) { return IM_COL32(c.red, c.green, c.blue, c.alpha); }
 
@@ -59,6 +61,21 @@ GLuint make_texture(int width, int height, const void* rgba, bool smooth) {
 
 ImTextureID id(GLuint texture) {
   return reinterpret_cast<ImTextureID>(static_cast<std::intptr_t>(texture));
+}
+
+Path moved(Path path, Point by, double scale) {
+  for (Point& p : path.points) p = {by.x + p.x * scale, by.y + p.y * scale};
+  return path;
+}
+
+/// A path on nothing, in pixels.
+Pixels picture_of(const TextMetrics& fonts, const Path& path, int width, int height) {
+  Scene scene;
+  scene.width = width;
+  scene.height = height;
+  scene.background = {0, 0, 0, 0};
+  scene.add(path);
+  return render(scene, fonts, 1.0);
 }
 
 /// Coverage of a small picture: glyph or marker. Offset in pixels from its origin.
@@ -136,21 +153,34 @@ class Atlas {
   int row_ = 0;
 };
 
-/// A filled or outlined marker centred on its origin.
-Coverage marker_coverage(MarkerShape shape, double size, bool fill, double stroke) {
-  const std::vector<Polyline> outline = flatten(marker_path(shape, size), 0.05);
+/// A filled or outlined marker centred on its origin, as Cairo draws it.
+Coverage marker_coverage(const TextMetrics& fonts, MarkerShape shape, double size, double stroke) {
   const int reach = static_cast<int>(std::ceil(size * 0.65 + stroke / 2 + 1.0));
-  Coverage picture{-reach, -reach, 2 * reach, 2 * reach, {}};
-  picture.alpha.resize(static_cast<std::size_t>(4 * reach * reach));
-  for (int y = 0; y < 2 * reach; ++y) {
-    for (int x = 0; x < 2 * reach; ++x) {
-      const double d = signed_distance(outline.front().points, {x - reach + 0.5, y - reach + 0.5});
-      const double cover = fill ? 0.5 - d : stroke / 2 + 0.5 - std::abs(d);
-      picture.alpha[static_cast<std::size_t>(y * 2 * reach + x)] =
-          static_cast<std::uint8_t>(std::clamp(cover, 0.0, 1.0) * 255.0 + 0.5);
-    }
-  }
+  const Colour white{255, 255, 255, 255};
+  Path path = moved(marker_path(shape, size), {1.0 * reach, 1.0 * reach}, 1.0);
+  if (stroke > 0) path.stroke = Stroke{white, stroke, {}, {}};
+  if (stroke <= 0) path.fill = white;
+  const Pixels pixels = picture_of(fonts, path, 2 * reach, 2 * reach);
+  Coverage picture{-reach, -reach, pixels.width, pixels.height, {}};
+  for (std::size_t i = 3; i < pixels.rgba.size(); i += 4) picture.alpha.push_back(pixels.rgba[i]);
   return picture;
+}
+
+/// A rectangle along the axes.
+bool is_rectangle(const Polyline& line) {
+  const std::vector<Point>& p = line.points;
+  return p.size() == 4 && p[0].y == p[1].y && p[1].x == p[2].x && p[2].y == p[3].y &&
+         p[3].x == p[0].x;
+}
+
+/// Rectangles of which painting one upon the other fills what the path does.
+bool are_rectangles(const std::vector<Polyline>& lines, bool opaque) {
+  const auto turns = [](const Polyline& line) {
+    return (line.points[1].x > line.points[0].x) == (line.points[2].y > line.points[1].y);
+  };
+  return std::all_of(lines.begin(), lines.end(), [&](const Polyline& line) {
+    return is_rectangle(line) && (lines.size() == 1 || (opaque && turns(line) == turns(lines[0])));
+  });
 }
 
 void push_quad(ImDrawList& list, const Sprite& s, float x, float y, ImU32 colour) {
@@ -166,8 +196,8 @@ struct ImguiBackend::Impl {
   using MarkerKey = std::tuple<int, int, int>;         // shape, size, stroke (0: filled)
   struct Texture {
     GLuint id = 0;
-    bool smooth = false;
     int last_frame = 0;
+    int keep = keep_frames;
   };
 
   explicit Impl(const TextMetrics& fonts_) : fonts(fonts_) {
@@ -225,76 +255,55 @@ struct ImguiBackend::Impl {
     const MarkerKey key{static_cast<int>(shape), static_cast<int>(std::lround(size * 8)),
                         stroke > 0 ? std::max(1, static_cast<int>(std::lround(stroke * 8))) : 0};
     if (const auto it = markers.find(key); it != markers.end()) return it->second;
-    return markers[key] = atlas.add(marker_coverage(shape, size, stroke <= 0, stroke));
+    return markers[key] = atlas.add(marker_coverage(fonts, shape, size, stroke));
   }
 
   void draw(ImDrawList& list, const Path& path) {
     const std::vector<Polyline> lines = flatten(path, 0.1 / scale);
-    if (path.fill) fill(list, lines, *path.fill);
+    if (path.fill) fill(list, path, lines);
     if (!path.stroke) return;
     for (const Polyline& line : lines) stroke(list, line, *path.stroke);
   }
 
-  void fill(ImDrawList& list, const std::vector<Polyline>& lines, Colour colour) {
-    const WindingFill area = winding_fill(lines, colour.alpha == 255);
-    for (const std::size_t i : area.alone) fill_convex(list, lines[i].points, packed(colour));
-    for (const FillPiece& piece : area.pieces) fill_piece(list, piece, colour);
-  }
-
-  void fill_convex(ImDrawList& list, const std::vector<Point>& p, ImU32 colour) {
-    const bool rectangle = p.size() == 4 && p[0].y == p[1].y && p[1].x == p[2].x &&
-                           p[2].y == p[3].y && p[3].x == p[0].x;
-    if (rectangle) {
-      list.AddRectFilled(place(p[0]), place(p[2]), colour);
+  /// Other shapes than rectangles are painted by Cairo, as on paper, where they can be seen.
+  void fill(ImDrawList& list, const Path& path, const std::vector<Polyline>& lines) {
+    if (are_rectangles(lines, path.fill->alpha == 255)) {
+      for (const Polyline& line : lines)
+        list.AddRectFilled(place(line.points[0]), place(line.points[2]), packed(*path.fill));
       return;
     }
-    std::vector<ImVec2> points;
-    points.reserve(p.size());
-    for (const Point q : p) points.push_back(place(q));
-    list.AddConvexPolyFilled(points.data(), static_cast<int>(points.size()), colour);
-  }
-
-  /// Only a piece's own two edges are softened, by about half a pixel to either side, and along the
-  /// sides where it meets other pieces, so that no seam shows there.
-  void fill_piece(ImDrawList& list, const FillPiece& piece, Colour colour) {
-    std::array<ImVec2, 4> p{};
-    for (std::size_t i = 0; i < 4; ++i) p[i] = place(piece.corners[i]);
-    const bool across_x = std::abs(p[0].x - p[3].x) + std::abs(p[1].x - p[2].x) >
-                          std::abs(p[0].y - p[3].y) + std::abs(p[1].y - p[2].y);
-    const auto across = [&](ImVec2 q) { return across_x ? q.x : q.y; };
-    const auto along = [&](ImVec2 q) { return across_x ? q.y : q.x; };
-    const auto moved = [&](ImVec2 q, float by) {
-      return across_x ? ImVec2{q.x + by, q.y} : ImVec2{q.x, q.y + by};
-    };
-    // Half a pixel at right angles to an edge, measured across; an edge without rise stays sharp.
-    const auto half = [&](ImVec2 from, ImVec2 to) {
-      const float length = std::hypot(to.x - from.x, to.y - from.y);
-      const float rise = std::abs(along(to) - along(from));
-      return rise > 0.0F ? std::min(0.5F * length / rise, 1.5F) : 0.0F;
-    };
-    const float a = half(p[0], p[1]);
-    const float b = half(p[3], p[2]);
-    std::array<ImVec2, 4> in{};
-    for (const auto& [first, second] : {std::pair{0U, 3U}, {1U, 2U}}) {
-      const float room = std::abs(across(p[second]) - across(p[first])) / 2;
-      in[first] = moved(p[first], std::min(a, room));
-      in[second] = moved(p[second], -std::min(b, room));
+    const ImVec2 least = list.GetClipRectMin(), most = list.GetClipRectMax();
+    double left = most.x, top = most.y, right = least.x, bottom = least.y;
+    for (const Polyline& line : lines) {
+      for (const Point p : line.points) {
+        const ImVec2 q = place(p);
+        left = std::min(left, std::floor(q.x - 1.0));
+        right = std::max(right, std::ceil(q.x + 1.0));
+        top = std::min(top, std::floor(q.y - 1.0));
+        bottom = std::max(bottom, std::ceil(q.y + 1.0));
+      }
     }
-    const ImU32 solid = packed(colour);
-    const ImU32 clear = packed({colour.red, colour.green, colour.blue, 0});
-    quad(list, in, {solid, solid, solid, solid});
-    quad(list, {in[0], in[1], moved(p[1], -a), moved(p[0], -a)}, {solid, solid, clear, clear});
-    quad(list, {in[3], in[2], moved(p[2], b), moved(p[3], b)}, {solid, solid, clear, clear});
-  }
-
-  static void quad(ImDrawList& list, const std::array<ImVec2, 4>& corners,
-                   const std::array<ImU32, 4>& colours) {
-    const ImVec2 white = ImGui::GetFontTexUvWhitePixel();
-    list.PrimReserve(6, 4);
-    const unsigned first = list._VtxCurrentIdx;
-    for (const unsigned i : {0U, 1U, 2U, 0U, 2U, 3U})
-      list.PrimWriteIdx(static_cast<ImDrawIdx>(first + i));
-    for (std::size_t i = 0; i < 4; ++i) list.PrimWriteVtx(corners[i], white, colours[i]);
+    left = std::max(left, std::floor(1.0 * least.x));
+    top = std::max(top, std::floor(1.0 * least.y));
+    const int width = static_cast<int>(std::min(right, std::ceil(1.0 * most.x)) - left);
+    const int height = static_cast<int>(std::min(bottom, std::ceil(1.0 * most.y)) - top);
+    if (width <= 0 || height <= 0) return;
+    Path own = moved(path, {origin_x - left, origin_y - top}, scale);
+    own.stroke.reset();
+    std::string key(reinterpret_cast<const char*>(own.points.data()),
+                    own.points.size() * sizeof(Point));
+    key.append(reinterpret_cast<const char*>(own.verbs.data()), own.verbs.size());
+    key += fmt::format("/fill {} {} {}", width, height, packed(*own.fill));
+    Texture& texture = textures[std::move(key)];
+    if (texture.id == 0) {
+      const Pixels pixels = picture_of(fonts, own, width, height);
+      texture.id = make_texture(width, height, pixels.rgba.data(), false);
+      texture.keep = 2;
+    }
+    texture.last_frame = frame;
+    const ImVec2 at{static_cast<float>(left), static_cast<float>(top)};
+    list.AddImage(id(texture.id), at,
+                  {at.x + static_cast<float>(width), at.y + static_cast<float>(height)});
   }
 
   void stroke(ImDrawList& list, const Polyline& line, const Stroke& style) {
@@ -444,7 +453,7 @@ void ImguiBackend::draw_text(ImDrawList& list, std::string_view text, Font font,
 void ImguiBackend::end_frame() {
   ++impl_->frame;
   std::erase_if(impl_->textures, [&](auto& entry) {
-    if (impl_->frame - entry.second.last_frame < keep_frames) return false;
+    if (impl_->frame - entry.second.last_frame < entry.second.keep) return false;
     glDeleteTextures(1, &entry.second.id);
     return true;
   });
