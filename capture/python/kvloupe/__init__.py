@@ -19,6 +19,7 @@ from .prompt_file import read_prompt
 from .reader import Trace, open_trace
 from .reader import open_trace as open  # noqa: A001 - kvloupe.open(path), as h5py has it
 from .replays import Replay, follow, replay, sweep
+from .studies import study
 from .tables import results
 from .tokenizer import Tokenizer
 from .version import VERSION as __version__
@@ -38,7 +39,7 @@ _MODULES = {"Budget": "beside", "Cache": "cache", "budget_for": "beside", "compa
 
 __all__ = ["Budget", "Cache", "Figure", "Kept", "KvloupeError", "KvloupeWarning", "Layer", "Merge", "Model", "Policy", "Press", "Replay", "Step",
            "Tokenizer", "Trace", "TraceWriter", "budget_for", "capture", "compare", "demo", "evaluate", "external", "figure", "follow", "from_kvpress", "open",
-           "open_trace", "read_prompt", "replay", "results", "run", "share", "spec_of", "sweep", "view"]
+           "open_trace", "read_prompt", "replay", "results", "run", "share", "spec_of", "study", "sweep", "view"]
 
 
 def __dir__() -> list[str]:

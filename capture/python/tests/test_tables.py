@@ -71,10 +71,11 @@ def test_results_of_every_program_are_one_table(trace: Path, model: Any, tmp_pat
     read = kvloupe.results(tmp_path / "dicts.sqlite")
     assert read.drop(columns="policy_given").equals(table.drop(columns="policy_given"))
     assert read.attrs["reasons"]["answer_found"] == "only runs of the task answer have it" and read.attrs["settings"]["version"]
-    study = tmp_path / "study.json"
-    study.write_text(json.dumps({"traces": [str(trace)], "policies": ["h2o"], "budgets": ["25%", 40], "blocks": [64]}))
-    program.run("study", study, "-o", tmp_path / "study.sqlite")
-    replays, by_head = (kvloupe.results(tmp_path / "study.sqlite", heads=heads) for heads in (False, True))
+    made = lambda **more: kvloupe.study(tmp_path / "study.sqlite", trace, policies=["h2o"], budgets=["25%", 40], blocks=64, **more)
+    replays, by_head = made(), made(heads=True)
+    line_of("measure 'nothing': unknown", lambda: made(measures=["nothing"]))
+    line_of("no function", lambda: kvloupe.study(tmp_path / "no.sqlite", trace, policies=len, budgets=9))
+    line_of("give traces to replay, or a model", lambda: kvloupe.study(tmp_path / "no.sqlite", policies="h2o", budgets=9))
     assert replays.share.tolist() == [0.25, 0.1] and len(by_head) == 8 and set(by_head["layer"]) == set(by_head["head"]) == {0, 1}
     program.run("eval", "--model", MODEL, "--task", "needle", "--lengths", 200, "--depths", 50, "--samples", 1, "--policies", "h2o",
                 "--budgets", "25%,60", "-o", tmp_path / "eval.json", "--progress", "none", name="kvloupe-capture")
@@ -82,7 +83,7 @@ def test_results_of_every_program_are_one_table(trace: Path, model: Any, tmp_pat
     assert found.budget_given.tolist() == ["full", "25%", 60] and found.needle_found.isin([0, 1]).all() and found.share[1] == 0.25
     shared = {"task", "prompt", "policy", "policy_given", "budget", "budget_given", "entries", "share", "block", "compression"}
     assert all(shared <= set(one) for one in (table, read, replays, by_head, found))
-    for path in (study, trace, tmp_path / "none.json"):
+    for path in (MODEL / "config.json", trace, tmp_path / "none.json"):
         line_of("results file", lambda: kvloupe.results(path))
 
 
