@@ -329,6 +329,42 @@ typedef struct kvloupe_engine_sweep_facts {
 KVLOUPE_ENGINE_EXPORT void kvloupe_engine_sweep_describe(const kvloupe_engine_sweep* sweep,
                                                          kvloupe_engine_sweep_facts* facts);
 
+/* ---- prompts, answers and results files ---- */
+
+/* Functions that take and give JSON; `given` has `bytes` bytes, `path` is NULL where no file is
+   read. first_number   text                            its digits has_answer     [text, [right
+   answers]]         true or false answer_f1      [text, [right answers]]         0 to 1 first_loop
+   [token ids]                     the place where a loop begins, or null read_text      of the file
+   its text find_prompts   of the file or folder; its name
+                                                    [{"name", "path", "identity", "line", "at"}]: a
+                                                    file, line -1, or its line after so many bytes
+     read_prompt    of the file; [line, at]         {"segments": [[name, text], ...], "answers",
+                                                    "unread": fields, "notes": of a file}
+     parse_prompt   of the file; [line, text]       the same of a line that the file need not have
+     results_table  of a results file; by head?     {"settings": [[name, value], ...], "measures",
+                                                    "items": [[state, tokens of the prompt, task,
+                                                    prompt, policy, budget, entries, block,
+                                                    compression, seconds, expected, answer], ...],
+                                                    "values": [[item, layer, head, measure, number
+                                                    or null], ...]} */
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_ask(const char* function, const char* path,
+                                                 const char* given, int64_t bytes,
+                                                 kvloupe_engine_text** text, char* error);
+/* The results file of a study without a study file: a new one, or one to go on with; no other study
+   writes to it meanwhile. plan: {"settings", "measures", "sources": [{"name", "identity", "task"}],
+   "items": [{"trace": source, "policy", "budget", "block_word", "block", "compression"}]}. */
+typedef struct kvloupe_engine_results kvloupe_engine_results;
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_results_open(const char* path, const char* plan,
+                                                          int64_t bytes,
+                                                          kvloupe_engine_results** results,
+                                                          char* error);
+/* All of a run: {"item", "problem", "seconds", "entries", "at_once", "prompt": {"stored",
+   "expected", "answer"}, "values": [[measure, layer or -1, number or null], ...]}. */
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_results_record(kvloupe_engine_results* results,
+                                                            const char* outcome, int64_t bytes,
+                                                            char* error);
+KVLOUPE_ENGINE_EXPORT void kvloupe_engine_results_close(kvloupe_engine_results* results);
+
 #ifdef __cplusplus
 }
 #endif

@@ -26,7 +26,7 @@ from .policy import Policy
 from .progress import reporter
 from .prompt import block_tokens, encoded, text_after
 from .prompt_set import PromptPlace, find_prompts
-from .study_results import Item, Outcome, StudyResults, locked
+from .study_results import Item, Outcome, StudyResults
 from .tables import of_runs
 from .version import VERSION
 
@@ -108,21 +108,21 @@ def evaluate(model: Any, tokenizer: Any, output: str | os.PathLike[str], *, poli
     If runs fail, it goes on with the others, raises KvloupeError at the end, and the same call tries them again.
     """
     given = {str(one): one for one in program.listed(budgets)}
-    study = _Study(model, tokenizer, _tasks(tasks, prompts), program.listed(policies), list(given),
+    shared = [] if prompts is None else find_prompts(prompts)
+    study = _Study(model, tokenizer, _tasks(tasks, shared), program.listed(policies), list(given),
                    [str(one) for one in program.listed(blocks)], compression, positions)
     path, (report, clear) = Path(output), reporter(progress)
-    with locked(path):
-        settings = study.settings("" if prompts is None else ", ".join(place.name for place in find_prompts(prompts)))
-        results = StudyResults(path, settings, [(one.name, one.identity) for one in study.sources], study.measures, study.items)
-        training = model.training
-        model.eval()
-        try:
-            failures = _run(study, results, report)
-            columns, counts = results.table()
-        finally:
-            model.train(training)
-            results.close()
-            clear()
+    settings = study.settings(", ".join(place.name for place in shared))
+    results = StudyResults(path, settings, [(one.name, one.identity) for one in study.sources], study.measures, study.items)
+    training = model.training
+    model.eval()
+    try:
+        failures = _run(study, results, report)
+        columns, counts = results.table()
+    finally:
+        model.train(training)
+        results.close()
+        clear()
     if failures:
         raise KvloupeError(f"{path}: {len(failures)} of {len(study.items)} runs failed, the first: {failures[0]}; the same call "
                            "tries them again")
@@ -151,9 +151,8 @@ def _run(study: "_Study", results: StudyResults, report: Callable[[str, int, int
     return failures
 
 
-def _tasks(given: Any, prompts: Any) -> list[_Task]:
+def _tasks(given: Any, shared: list[PromptPlace]) -> list[_Task]:
     """The tasks as a study file has them. Raises KvloupeError."""
-    shared = [] if prompts is None else find_prompts(prompts)
     tasks = []
     for one in [given] if isinstance(given, (str, dict)) else given:
         fields = {"task": one} if isinstance(one, str) else dict(one)
