@@ -35,7 +35,7 @@ extern "C" {
 
 /* The number of this interface. Compare it with kvloupe_engine_interface() before any other call.
  */
-#define KVLOUPE_ENGINE_INTERFACE 2
+#define KVLOUPE_ENGINE_INTERFACE 3
 
 #define KVLOUPE_ENGINE_ERROR_BYTES 2048
 
@@ -331,22 +331,23 @@ KVLOUPE_ENGINE_EXPORT void kvloupe_engine_sweep_describe(const kvloupe_engine_sw
 
 /* ---- prompts, answers and results files ---- */
 
-/* Functions that take and give JSON; `given` has `bytes` bytes, `path` is NULL where no file is
-   read. first_number   text                            its digits has_answer     [text, [right
-   answers]]         true or false answer_f1      [text, [right answers]]         0 to 1 first_loop
-   [token ids]                     the place where a loop begins, or null read_text      of the file
-   its text find_prompts   of the file or folder; its name
-                                                    [{"name", "path", "identity", "line", "at"}]: a
-                                                    file, line -1, or its line after so many bytes
-     read_prompt    of the file; [line, at]         {"segments": [[name, text], ...], "answers",
-                                                    "unread": fields, "notes": of a file}
-     parse_prompt   of the file; [line, text]       the same of a line that the file need not have
-     results_table  of a results file; by head?     {"settings": [[name, value], ...], "measures",
-                                                    "items": [[state, tokens of the prompt, task,
-                                                    prompt, policy, budget, entries, block,
-                                                    compression, seconds, expected, answer], ...],
-                                                    "values": [[item, layer, head, measure, number
-                                                    or null], ...]} */
+/* Functions that take JSON, `bytes` bytes, and give JSON; path: the file, or NULL where none is
+   read.
+   - first_number: text; its digits
+   - has_answer, answer_f1: [text, [right answers]]; true or false, 0 to 1
+   - first_loop: [token ids]; the place where a loop begins, or null
+   - policy_files: spec; a text that changes when a file that the policy reads does
+   - needle_template, of a model's folder or NULL: null; the fields of its needle.json
+   - read_text: null; the text of the file
+   - find_prompts, of a file or folder: its name; [{"name", "path", "identity", "line" (-1: all of
+     the file), "at" (bytes before the line)}, ...]
+   - read_prompt: [line, at]; {"segments": [[name, text], ...], "answers", "unread": fields without
+   a use, "notes": of a prompt file}
+   - parse_prompt: [line, text]; the same of a line that the file need not have
+   - results_table, of a results file: whether by head; {"settings": [[name, value], ...],
+     "measures", "items": [[state, tokens of the prompt, task, prompt, policy, budget, entries,
+   block, compression, seconds, expected, answer], ...], "values": [[item, layer, head, measure,
+   number or null], ...]} */
 KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_ask(const char* function, const char* path,
                                                  const char* given, int64_t bytes,
                                                  kvloupe_engine_text** text, char* error);

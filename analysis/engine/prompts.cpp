@@ -6,12 +6,16 @@
 
 #include "analysis/engine/calls.h"
 #include "analysis/error.h"
+#include "analysis/policy/policy_files.h"
 #include "analysis/prompt_file.h"
 #include "analysis/study/answer_score.h"
+#include "analysis/study/needle_template.h"
 #include "analysis/study/prompt_set.h"
 #include "analysis/trace/loops.h"
 
 namespace kvloupe {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NeedleTemplate, needle, question, words, lowest, highest, filler,
+                                   answer_tokens)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PromptPlace, name, path, line, at)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PromptParts, segments, answers, unread)
 
@@ -54,6 +58,9 @@ Json answer(const std::string& function, const std::string& path, const Json& gi
   if (function == "has_answer") return has_answer(given[0].get<std::string>(), texts());
   if (function == "answer_f1") return answer_f1(given[0].get<std::string>(), texts());
   if (function == "first_loop") return first_loop(given);
+  if (function == "policy_files") return policy_files(parse_policy(given.get<std::string>()));
+  if (function == "needle_template")
+    return path.empty() ? general_needle_template() : needle_template_of(path, {}, {});
   if (function == "read_text") return read_text(path);
   if (function == "find_prompts") return places(path, given);
   if (function == "parse_prompt") return parse_prompt_line({"", path, given[0]}, given[1]);

@@ -21,7 +21,7 @@
 #include "analysis/trace/trace_probe.h"
 #include "analysis/unknown.h"
 #include "analysis/utf8.h"
-#include "capture/eval/needle_template.h"
+#include "analysis/study/needle_template.h"
 #include "capture/eval/stored_prompt.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/capture.h"

@@ -1,5 +1,5 @@
 """libkvloupe_engine.so: found beside the package (kvloupe/lib/), by $KVLOUPE_ENGINE, or in a build folder or the prefix
-of the program kvloupe. With KVLOUPE_ENGINE=none the package does without it.
+of the program kvloupe. With KVLOUPE_ENGINE=none the program does what it can in its place.
 
 The C interface is in kvloupe_engine.h; the structs here say the same. ctypes gives up Python's lock during each call.
 """
@@ -18,7 +18,7 @@ from typing import Any, Callable
 
 from .errors import KvloupeError
 
-INTERFACE = 2
+INTERFACE = 3
 _FILE = "libkvloupe_engine.so"
 _ERROR_BYTES = 2048
 _CANCELLED = 3

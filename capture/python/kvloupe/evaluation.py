@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
-import re
 import time
 from ctypes import byref, c_int32, c_uint32
 from pathlib import Path
@@ -249,7 +249,8 @@ class _Study:
         """What must be equal for a file to go on."""
         kind = str(next(self.model.parameters()).dtype)
         return {"version": VERSION, "traces": "", "policies": ", ".join(self.policies),
-                "policy files": ", ".join(filter(None, map(_files, self.policies))), "budgets": ", ".join(self.budgets),
+                "policy files": ", ".join(filter(None, (engine.ask("policy_files", policy) for policy in self.policies))),
+                "budgets": ", ".join(self.budgets),
                 "blocks": ", ".join(self.blocks), "compression": self.compression, "measures": "", "reduce": "steps",
                 "model": self.name, "prompts": prompts, "tasks": ", ".join(task.text() for task in self.tasks),
                 "dtype": DTYPES.get(kind, kind), "positions": self.positions}
@@ -273,19 +274,6 @@ class _Study:
         elif len(prompt.ids) < 2:
             raise KvloupeError(f"{where} has fewer than two tokens; give a longer text")
         return prompt
-
-
-def _files(spec: str) -> str:
-    """Changes when a file that the policy reads does: as kvloupe-capture study writes it (policy_files.cpp)."""
-    found = ""
-    for quoted in re.findall(r'"([^"]*)"', spec):
-        for path in (quoted, quoted.rpartition(":")[0]):
-            if path and Path(path).is_file():
-                status = Path(path).stat()
-                seconds, rest = divmod(status.st_mtime_ns, 10**9)
-                found += f" {quoted}={status.st_size}-{seconds}.{rest:09}"
-                break
-    return found
 
 
 class _Hidden:
@@ -383,7 +371,8 @@ class _Runs:
             raise KvloupeError(f"{source.name}: {count + prompt.answer_tokens} tokens, but the model has positions for {longest}")
         self._block = min(item.tokens, count)
         self._end = prompt.question if study.compression == "context-only" and self._task != "perplexity" else count
-        self._stored = json.dumps({"ids": " ".join(map(str, prompt.ids)), "segments": _lengths(prompt.segments),
+        lengths = [[name, len(list(group))] for name, group in itertools.groupby(prompt.segments)]
+        self._stored = json.dumps({"ids": " ".join(map(str, prompt.ids)), "segments": lengths,
                                    "answer_tokens": prompt.answer_tokens, "probe": "repeat", "fingerprint": study.fingerprint},
                                   ensure_ascii=False, separators=(",", ":"))
         first = 0 if self._task == "perplexity" else count - 1
@@ -496,14 +485,3 @@ class _Runs:
         reader.read(ids, take)
         share = len(ids) if known else float("nan")
         return losses, sums["kl"] / share, sums["same"] / share
-
-
-def _lengths(segments: list[str]) -> list[list[Any]]:
-    """[[name, tokens], …] of neighbours with one name."""
-    found: list[list[Any]] = []
-    for name in segments:
-        if found and found[-1][0] == name:
-            found[-1][1] += 1
-        else:
-            found.append([name, 1])
-    return found

@@ -212,24 +212,16 @@ def test_runs_of_a_model_with_states_and_latents_give_the_same_bits(tmp_path: Pa
             assert shared == alone and shared, (name, question)
 
 
-def test_a_policy_that_reads_a_file_has_one_name_in_both_programs(model: Any, tokenizer: Any, tmp_path: Path) -> None:
-    table, study, tasks = tmp_path / "table.csv", tmp_path / "study.json", [{"task": "perplexity", "lengths": [100]}]
-    layers, heads = model.config.num_hidden_layers, model.config.num_key_value_heads
+def test_a_policy_that_reads_a_file_is_another_one_when_the_file_changes(model: Any, tokenizer: Any, tmp_path: Path) -> None:
+    table, layers, heads = tmp_path / "table.csv", model.config.num_hidden_layers, model.config.num_key_value_heads
     table.write_text("".join(",".join(str(1 + layer + head) for head in range(heads)) + "\n" for layer in range(layers)))
-    settings = {"policies": [f'h2o+headbudgets("{table}")', "keydiff"], "budgets": [40], "blocks": [32]}
-    study.write_text(json.dumps({"compression": "regular", "dtype": "f32", "model": str(MODEL), "tasks": tasks} | settings))
-    for first in ("own", "other"):  # each program goes on with the other's file
-        path, other = tmp_path / f"{first}.sqlite", ["study", study, "-o", tmp_path / f"{first}.sqlite"]
-        own = lambda: kvloupe.evaluate(model, tokenizer, path, tasks=tasks, progress=False, **settings)
-        own() if first == "own" else program.run(*other, name="kvloupe-capture")
-        written = rows(path, "SELECT value FROM settings WHERE name = 'policy files'")
-        program.run(*other, name="kvloupe-capture") if first == "own" else own()
-        assert str(table) in written[0][0] and rows(path, "SELECT COUNT(*) FROM items WHERE state = 'done'") == [(3,)]
-    assert rows(tmp_path / "own.sqlite", "SELECT * FROM settings ORDER BY 1") == rows(
-        tmp_path / "other.sqlite", "SELECT * FROM settings ORDER BY 1")
+    run = lambda: evaluate(model, tokenizer, tmp_path / "r.sqlite", tasks={"task": "perplexity", "lengths": [100]},
+                           policies=[f'h2o+headbudgets("{table}")'], budgets=[40])
+    run()
+    assert str(table) in rows(tmp_path / "r.sqlite", "SELECT value FROM settings WHERE name = 'policy files'")[0][0]
     table.write_text(table.read_text() + "\n")
-    with pytest.raises(kvloupe.KvloupeError, match="policy files|settings"):
-        kvloupe.evaluate(model, tokenizer, tmp_path / "own.sqlite", tasks=tasks, progress=False, **settings)
+    with pytest.raises(kvloupe.KvloupeError, match="other policy files"):
+        run()
 
 
 def test_measures_that_a_newer_version_adds_get_their_names(tmp_path: Path) -> None:
