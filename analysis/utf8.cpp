@@ -37,6 +37,25 @@ char32_t first_character(std::string_view text) {
   }
 }
 
+void append_character(std::string& text, char32_t character) {
+  const auto add = [&](unsigned bits) { text += static_cast<char>(bits); };
+  if (character < 0x80) {
+    add(character);
+  } else if (character < 0x800) {
+    add(0xC0U | character >> 6U);
+    add(0x80U | (character & 0x3FU));
+  } else if (character < 0x10000) {
+    add(0xE0U | character >> 12U);
+    add(0x80U | (character >> 6U & 0x3FU));
+    add(0x80U | (character & 0x3FU));
+  } else {
+    add(0xF0U | character >> 18U);
+    add(0x80U | (character >> 12U & 0x3FU));
+    add(0x80U | (character >> 6U & 0x3FU));
+    add(0x80U | (character & 0x3FU));
+  }
+}
+
 std::string escape_invalid_utf8(std::string_view text) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string result;

@@ -17,6 +17,9 @@ std::size_t character_length(std::string_view text);
 /// The code point of the UTF-8 character that `text` starts with; there must be one.
 char32_t first_character(std::string_view text);
 
+/// Appends a code point as UTF-8.
+void append_character(std::string& text, char32_t character);
+
 /// `text` as valid UTF-8: NUL and bytes that are not UTF-8 become the four characters \xNN.
 std::string escape_invalid_utf8(std::string_view text);
 

@@ -2,6 +2,8 @@
 // The border between C++ and C: no exception crosses it.
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
 
 #include "analysis/engine/kvloupe_engine.h"
@@ -10,6 +12,11 @@
 /// The definition of the opaque type kvloupe_engine_work.
 struct kvloupe_engine_work {
   kvloupe::Progress progress;
+};
+
+/// The definition of the opaque type kvloupe_engine_text.
+struct kvloupe_engine_text {
+  std::string text;
 };
 
 namespace kvloupe::engine {
@@ -37,5 +44,8 @@ int32_t guarded(char* error, const Body& body) {
 void require(const void* pointer, const char* what);
 /// Throws UsageError where a struct of the caller is not of this interface's size.
 void require_size(uint32_t size, std::size_t wanted, const char* what);
+
+/// The function results_table of kvloupe_engine_ask().
+nlohmann::json results_table(const std::string& path, bool heads);
 
 }  // namespace kvloupe::engine

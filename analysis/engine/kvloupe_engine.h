@@ -35,7 +35,7 @@ extern "C" {
 
 /* The number of this interface. Compare it with kvloupe_engine_interface() before any other call.
  */
-#define KVLOUPE_ENGINE_INTERFACE 2
+#define KVLOUPE_ENGINE_INTERFACE 3
 
 #define KVLOUPE_ENGINE_ERROR_BYTES 2048
 
@@ -334,6 +334,43 @@ typedef struct kvloupe_engine_sweep_facts {
 /* Valid as long as the sweep. */
 KVLOUPE_ENGINE_EXPORT void kvloupe_engine_sweep_describe(const kvloupe_engine_sweep* sweep,
                                                          kvloupe_engine_sweep_facts* facts);
+
+/* ---- prompts, answers and results files ---- */
+
+/* Functions that take JSON, `bytes` bytes, and give JSON; path: the file, or NULL where none is
+   read.
+   - first_number: text; its digits
+   - has_answer, answer_f1: [text, [right answers]]; true or false, 0 to 1
+   - first_loop: [token ids]; the place where a loop begins, or null
+   - policy_files: spec; a text that changes when a file that the policy reads does
+   - needle_template, of a model's folder or NULL: null; the fields of its needle.json
+   - read_text: null; the text of the file
+   - find_prompts, of a file or folder: its name; [{"name", "path", "identity", "line" (-1: all of
+     the file), "at" (bytes before the line)}, ...]
+   - read_prompt: [line, at]; {"segments": [[name, text], ...], "answers", "unread": fields without
+   a use, "notes": of a prompt file}
+   - parse_prompt: [line, text]; the same of a line that the file need not have
+   - results_table, of a results file: whether by head; {"settings": [[name, value], ...],
+     "measures", "items": [[state, tokens of the prompt, task, prompt, policy, budget, entries,
+   block, compression, seconds, expected, answer], ...], "values": [[item, layer, head, measure,
+   number or null], ...]} */
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_ask(const char* function, const char* path,
+                                                 const char* given, int64_t bytes,
+                                                 kvloupe_engine_text** text, char* error);
+/* The results file of a study without a study file: a new one, or one to go on with; no other study
+   writes to it meanwhile. plan: {"settings", "measures", "sources": [{"name", "identity", "task"}],
+   "items": [{"trace": source, "policy", "budget", "block_word", "block", "compression"}]}. */
+typedef struct kvloupe_engine_results kvloupe_engine_results;
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_results_open(const char* path, const char* plan,
+                                                          int64_t bytes,
+                                                          kvloupe_engine_results** results,
+                                                          char* error);
+/* All of a run: {"item", "problem", "seconds", "entries", "at_once", "prompt": {"stored",
+   "expected", "answer"}, "values": [[measure, layer or -1, number or null], ...]}. */
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_results_record(kvloupe_engine_results* results,
+                                                            const char* outcome, int64_t bytes,
+                                                            char* error);
+KVLOUPE_ENGINE_EXPORT void kvloupe_engine_results_close(kvloupe_engine_results* results);
 
 #ifdef __cplusplus
 }

@@ -142,10 +142,6 @@ struct kvloupe_engine_replay {
   std::string json;
 };
 
-struct kvloupe_engine_text {
-  std::string text;
-};
-
 struct kvloupe_engine_sweep {
   kvloupe::SweepTable table;
   std::vector<const char*> names;

@@ -76,8 +76,7 @@ std::string line_at(const PromptPlace& place) {
 /// A line of a benchmark, with messages that name the line.
 class Line {
  public:
-  explicit Line(const PromptPlace& place) : place_(place) {
-    const std::string text = line_at(place);
+  Line(const PromptPlace& place, const std::string& text) : place_(place) {
     if (is_deep_json(text)) fail("is nested too deeply for a prompt");
     document_ = json::parse(text, nullptr, false);
     if (!document_.is_object()) fail("is not a JSON object; write one object per line");
@@ -199,7 +198,11 @@ std::vector<PromptPlace> find_prompts(const fs::path& path, const std::string& n
 }
 
 PromptParts read_prompt_line(const PromptPlace& place) {
-  const Line line(place);
+  return parse_prompt_line(place, line_at(place));
+}
+
+PromptParts parse_prompt_line(const PromptPlace& place, const std::string& text) {
+  const Line line(place, text);
   PromptParts parts;
   const auto add = [&](const char* name, std::string text) {
     if (!text.empty()) parts.segments.emplace_back(name, std::move(text));

@@ -46,6 +46,8 @@ std::vector<PromptPlace> find_prompts(const std::filesystem::path& path, const s
 /// Throws FileError naming the line: not a JSON object, none of these layouts, a field of another
 /// kind, no text.
 PromptParts read_prompt_line(const PromptPlace& place);
+/// The same of a line that is known; the place names it in failures.
+PromptParts parse_prompt_line(const PromptPlace& place, const std::string& text);
 
 /// Changes when the content of a prompt's file does: its SHA-256. Empty if the file cannot be read.
 std::string prompt_identity(const PromptPlace& place);

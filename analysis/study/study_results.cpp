@@ -133,18 +133,22 @@ StudyResults::StudyResults(const std::filesystem::path& path)
 
 StudyResults::StudyResults(const std::filesystem::path& path, const Study& study,
                            const StudyPlan& plan)
+    : StudyResults(path, settings_of(study), measures_of(study), plan) {
+  // Traces have names from the study's folder.
+  if (!study.path.empty()) add_study_folder(study.path.parent_path());
+}
+
+StudyResults::StudyResults(const std::filesystem::path& path, const Settings& settings,
+                           const std::vector<std::string>& measures, const StudyPlan& plan)
     : path_(path.string()), database_(writable(path)) {
-  const Settings settings = settings_of(study);
   // A study that ended while it made the file left one without pages.
   if (database_.number("PRAGMA page_count") == 0) {
-    create(settings, study, plan);
+    create(settings, measures, plan);
   } else {
     check_kind();
     add_tables();
-    check_same(settings, study, plan);
+    check_same(settings, measures, plan);
   }
-  // Traces have names from the study's folder.
-  if (!study.path.empty()) add_study_folder(study.path.parent_path());
 }
 
 void StudyResults::add_study_folder(const std::filesystem::path& folder) {
@@ -286,7 +290,8 @@ void StudyResults::make_tables() {
 
 void StudyResults::add_tables() { database_.run(kLaterTables); }
 
-void StudyResults::create(const Settings& settings, const Study& study, const StudyPlan& plan) {
+void StudyResults::create(const Settings& settings, const std::vector<std::string>& measures,
+                          const StudyPlan& plan) {
   database_.transaction([&] {
     make_tables();
     Statement setting(database_, "INSERT INTO settings VALUES (?, ?)");
@@ -297,7 +302,6 @@ void StudyResults::create(const Settings& settings, const Study& study, const St
       trace.bind(2, plan.sources[i].identity).run();
     }
     Statement measure(database_, "INSERT INTO measures VALUES (?, ?)");
-    const std::vector<std::string> measures = measures_of(study);
     for (std::size_t i = 0; i < measures.size(); ++i) {
       measure.bind(0, static_cast<long>(i)).bind(1, measures[i]).run();
     }
@@ -312,7 +316,8 @@ void StudyResults::create(const Settings& settings, const Study& study, const St
   });
 }
 
-void StudyResults::check_same(const Settings& settings, const Study& study, const StudyPlan& plan) {
+void StudyResults::check_same(const Settings& settings,
+                              const std::vector<std::string>& new_measures, const StudyPlan& plan) {
   for (const auto& [name, value] : settings) {
     if (const std::string before = setting(name); before != value) {
       throw FileError(path_, fmt::format("holds a study with other {}: {} there, {} now; choose "
@@ -321,7 +326,7 @@ void StudyResults::check_same(const Settings& settings, const Study& study, cons
     }
   }
   // A newer version may measure more at the end; elsewhere values would get another measure's name.
-  const std::vector<std::string> old_measures = measures(), new_measures = measures_of(study);
+  const std::vector<std::string> old_measures = measures();
   for (std::size_t i = 0; i < std::min(old_measures.size(), new_measures.size()); ++i) {
     if (old_measures[i] != new_measures[i]) {
       throw FileError(path_,
@@ -347,9 +352,13 @@ void StudyResults::check_same(const Settings& settings, const Study& study, cons
     done.bind(0, static_cast<long>(i));
     done.next();
     if (done.integer(0) > 0) {
-      throw FileError(path_, "has results of " + in_quotes(plan.sources[i].name, 200) +
-                                 " as the file was before a change; choose another name, or put "
-                                 "that file back");
+      throw FileError(
+          path_,
+          "has results of " + in_quotes(source.name, 200) +
+              (source.task == kReplayTask
+                   ? " as the file was before a change; choose another name, or put that file back"
+                   : " as the file was or the model was before a change; choose another name, or "
+                     "undo the change"));
     }
   }
   database_.transaction([&] {
@@ -378,6 +387,13 @@ std::string StudyResults::setting(const std::string& name) {
   Statement statement(database_, "SELECT value FROM settings WHERE name = ?");
   statement.bind(0, name);
   return statement.next() ? statement.text(0) : "";
+}
+
+StudyResults::Settings StudyResults::settings() {
+  Settings settings;
+  Statement rows(database_, "SELECT name, value FROM settings ORDER BY 1");
+  while (rows.next()) settings.emplace_back(rows.text(0), rows.text(1));
+  return settings;
 }
 
 std::vector<std::string> StudyResults::measures() {
@@ -503,6 +519,14 @@ void StudyResults::each_head_value(
                  "ORDER BY 1, 2");
   rows.bind(0, item).bind(1, measure);
   while (rows.next()) take(rows.integer(0), rows.integer(1), rows.real(2));
+}
+
+void StudyResults::each_head_value(
+    const std::function<void(int item, int measure, int layer, int head, double value)>& take) {
+  Statement rows(database_,
+                 "SELECT item, measure, layer, head, value FROM head_values ORDER BY 1, 3, 4, 2");
+  while (rows.next())
+    take(rows.integer(0), rows.integer(1), rows.integer(2), rows.integer(3), rows.real(4));
 }
 
 std::optional<double> StudyResults::head_value(int item, int measure, int layer, int head) {

@@ -30,6 +30,11 @@ class StudyResults {
   /// Opens the results of this study to go on, or makes the file. Throws FileError as above, and
   /// where the file holds another study or a trace has changed since, and names the difference.
   StudyResults(const std::filesystem::path& path, const Study& study, const StudyPlan& plan);
+  /// The same of a study without a file: by the settings that results depend on, each with its name
+  /// in a message about a change, and the names of the measures.
+  using Settings = std::vector<std::pair<std::string, std::string>>;
+  StudyResults(const std::filesystem::path& path, const Settings& settings,
+               const std::vector<std::string>& measures, const StudyPlan& plan);
   /// Opens results to which others are to be joined, or makes the file with the study of another
   /// results file, all of whose items wait.
   struct Like {
@@ -51,6 +56,7 @@ class StudyResults {
   std::vector<Item> items();  // in the order of their numbers
   std::vector<std::string> measures();
   std::string setting(const std::string& name);
+  Settings settings();  // by name
   /// The name of the folder or file of the model that runs use; empty: a study of replays alone.
   std::string model_name();
 
@@ -96,6 +102,9 @@ class StudyResults {
   /// The values by head that an item has of a measure, by layer and head; head −1: of the layer.
   void each_head_value(int item, int measure,
                        const std::function<void(int layer, int head, double value)>& take);
+  /// The same of all items and measures, by item, layer, head and measure.
+  void each_head_value(
+      const std::function<void(int item, int measure, int layer, int head, double value)>& take);
   /// The value of one head; nothing where the file has none.
   std::optional<double> head_value(int item, int measure, int layer, int head);
   /// The finest values that were kept of each measure (Reduce), by item, measure, layer, head,
@@ -103,7 +112,6 @@ class StudyResults {
   void each_value(const std::function<void(int item, const StudyValue& value)>& take);
 
  private:
-  using Settings = std::vector<std::pair<std::string, std::string>>;
   void check_kind();
   bool has_table(const char* name);
   void check_whole();
@@ -112,8 +120,10 @@ class StudyResults {
   void add_tables();
   void add_study_folder(const std::filesystem::path& folder);
   void check_same_study(const std::string& part);
-  void create(const Settings& settings, const Study& study, const StudyPlan& plan);
-  void check_same(const Settings& settings, const Study& study, const StudyPlan& plan);
+  void create(const Settings& settings, const std::vector<std::string>& measures,
+              const StudyPlan& plan);
+  void check_same(const Settings& settings, const std::vector<std::string>& new_measures,
+                  const StudyPlan& plan);
 
   std::string path_;
   Database database_;

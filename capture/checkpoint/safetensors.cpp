@@ -9,8 +9,8 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/parallel_loop.h"
+#include "analysis/read_file.h"
 #include "capture/file/mapped_file.h"
-#include "capture/file/read_file.h"
 
 namespace kvloupe {
 

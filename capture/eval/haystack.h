@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "capture/eval/needle_template.h"
+#include "analysis/study/needle_template.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/tokenizer.h"
 

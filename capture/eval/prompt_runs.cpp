@@ -11,8 +11,8 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_files.h"
+#include "analysis/study/answer_score.h"
 #include "analysis/trace/loops.h"
-#include "capture/eval/answer_score.h"
 #include "capture/run/capture_input.h"
 
 namespace kvloupe {

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/read_file.h"
 #include "analysis/trace/model_place.h"
 #include "capture/checkpoint/gguf_weights.h"
 #include "capture/checkpoint/safetensors.h"
-#include "capture/file/read_file.h"
 #include "capture/gguf/gguf_config.h"
 #include "capture/gguf/gguf_model.h"
 #include "capture/model/available_memory.h"

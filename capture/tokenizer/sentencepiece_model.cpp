@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "analysis/error.h"
-#include "capture/file/read_file.h"
+#include "analysis/read_file.h"
 
 namespace kvloupe {
 

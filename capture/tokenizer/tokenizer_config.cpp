@@ -4,7 +4,7 @@
 
 #include "analysis/error.h"
 #include "analysis/json_depth.h"
-#include "capture/file/read_file.h"
+#include "analysis/read_file.h"
 
 namespace kvloupe {
 

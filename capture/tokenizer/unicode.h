@@ -11,13 +11,6 @@ namespace kvloupe {
 /// The code point of the UTF-8 character that `text`, which is UTF-8 and not empty, ends with.
 char32_t last_character(std::string_view text);
 
-/// Appends a code point as UTF-8.
-void append_character(std::string& text, char32_t character);
-
-/// `text` with all letters small, as Python's str.lower() makes them; every small sigma is σ. Bytes
-/// that are not UTF-8 stay.
-std::string in_small_letters(std::string_view text);
-
 /// Unicode's White_Space.
 bool is_white_space(char32_t character);
 

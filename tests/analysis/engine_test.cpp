@@ -12,6 +12,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analysis/cache/evicting_layer.h"
@@ -319,6 +320,25 @@ TEST(Engine, RefusesNullAndStructsOfOtherSizes) {
   EXPECT_EQ(kvloupe_engine_check_reads_only("h2o+every(8)", error.data()), KVLOUPE_ENGINE_MISUSED);
   EXPECT_THAT(error.data(), HasSubstr("every: counts generated tokens"));
   EXPECT_EQ(kvloupe_engine_budget("-3", 40, &entries, error.data()), KVLOUPE_ENGINE_MISUSED);
+}
+
+TEST(Engine, AnswersInJson) {
+  std::array<char, KVLOUPE_ENGINE_ERROR_BYTES> error = {};
+  kvloupe_engine_text* text = nullptr;
+  const auto ask = [&](const char* function, const char* path, std::string_view given) {
+    return kvloupe_engine_ask(function, path, given.data(), std::ssize(given), &text, error.data());
+  };
+  ASSERT_EQ(ask("first_number", nullptr, R"("caf\u00e9 \u0000 47")"), KVLOUPE_ENGINE_DONE);
+  int64_t bytes = 0;
+  const char* const data = kvloupe_engine_text_data(text, &bytes);
+  EXPECT_EQ(std::string_view(data, static_cast<std::size_t>(bytes)), R"("47")");
+  kvloupe_engine_text_destroy(text);
+  EXPECT_EQ(ask("none", nullptr, "1"), KVLOUPE_ENGINE_MISUSED);
+  EXPECT_EQ(ask("read_text", "/none.txt", "null"), KVLOUPE_ENGINE_FAILED);
+  EXPECT_THAT(error.data(), HasSubstr("/none.txt: this file does not exist"));
+  EXPECT_NE(ask("first_number", nullptr, "{"), KVLOUPE_ENGINE_DONE);
+  EXPECT_EQ(ask(nullptr, nullptr, "1"), KVLOUPE_ENGINE_MISUSED);
+  EXPECT_EQ(text, nullptr);
 }
 
 TEST(Engine, AStepThatDoesNotFollowChangesNothing) {

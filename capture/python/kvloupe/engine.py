@@ -1,5 +1,5 @@
 """libkvloupe_engine.so: found beside the package (kvloupe/lib/), by $KVLOUPE_ENGINE, or in a build folder or the prefix
-of the program kvloupe. With KVLOUPE_ENGINE=none the package does without it.
+of the program kvloupe. With KVLOUPE_ENGINE=none the program does what it can in its place.
 
 The C interface is in kvloupe_engine.h; the structs here say the same. ctypes gives up Python's lock during each call.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import json
 import os
 import shutil
 import signal
@@ -18,7 +19,7 @@ from typing import Any, Callable
 from . import functions
 from .errors import KvloupeError
 
-INTERFACE = 2
+INTERFACE = 3
 _FILE = "libkvloupe_engine.so"
 _ERROR_BYTES = 2048
 _CANCELLED = 3
@@ -104,6 +105,9 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "replay_json": (c_int32, (c_void_p, c_char_p, c_int32, _OUT, POINTER(c_int64))),
     "text_data": (c_void_p, (c_void_p, POINTER(c_int64))), "text_destroy": (None, (c_void_p,)),
     "follow": (c_int32, (c_void_p, POINTER(ReplayRequest), c_char_p, c_char_p, _OUT)),
+    "ask": (c_int32, (c_char_p, c_char_p, c_char_p, c_int64, _OUT)),
+    "results_open": (c_int32, (c_char_p, c_char_p, c_int64, _OUT)), "results_close": (None, (c_void_p,)),
+    "results_record": (c_int32, (c_void_p, c_char_p, c_int64)),
     "sweep_create": (c_int32, (c_void_p, POINTER(SweepRequest), _OUT)), "sweep_destroy": (None, (c_void_p,)),
     "sweep_describe": (None, (c_void_p, POINTER(SweepFacts)))}
 
@@ -206,6 +210,19 @@ class Handle:
     def __del__(self) -> None:
         if hasattr(self, "_destroy"):
             self.close()
+
+
+def text_of(pointer: c_void_p) -> bytes:
+    """What a text of the engine says, which is destroyed."""
+    text, size = Handle(pointer, "text_destroy"), c_int64()
+    return ctypes.string_at(needed().kvloupe_engine_text_data(text, ctypes.byref(size)), size.value)
+
+
+def ask(function: str, given: Any, path: str | os.PathLike[str] | None = None) -> Any:
+    """What a function of kvloupe_engine_ask() answers. Raises KvloupeError."""
+    words, pointer = json.dumps(given).encode(), c_void_p()
+    call("ask", function.encode(), None if path is None else os.fsencode(path), words, len(words), ctypes.byref(pointer))
+    return json.loads(text_of(pointer))
 
 
 _last: tuple[Any, Handle] | None = None  # the trace opened last, and which file it was

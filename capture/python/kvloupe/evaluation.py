@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
-import re
 import time
 from ctypes import byref, c_int32, c_uint32
 from pathlib import Path
@@ -27,7 +27,7 @@ from .policy import Policy
 from .progress import reporter
 from .prompt import block_tokens, encoded, text_after
 from .prompt_set import PromptPlace, find_prompts
-from .study_results import Item, Outcome, StudyResults, locked
+from .study_results import Item, Outcome, StudyResults
 from .tables import of_runs
 from .version import VERSION
 
@@ -109,21 +109,21 @@ def evaluate(model: Any, tokenizer: Any, output: str | os.PathLike[str], *, poli
     If runs fail, it goes on with the others, raises KvloupeError at the end, and the same call tries them again.
     """
     given = {str(one): one for one in program.listed(budgets)}
-    study = _Study(model, tokenizer, _tasks(tasks, prompts), program.listed(policies), list(given),
+    shared = [] if prompts is None else find_prompts(prompts)
+    study = _Study(model, tokenizer, _tasks(tasks, shared), program.listed(policies), list(given),
                    [str(one) for one in program.listed(blocks)], compression, positions)
     path, (report, clear) = Path(output), reporter(progress)
-    with locked(path):
-        settings = study.settings("" if prompts is None else ", ".join(place.name for place in find_prompts(prompts)))
-        results = StudyResults(path, settings, [(one.name, one.identity) for one in study.sources], study.measures, study.items)
-        training = model.training
-        model.eval()
-        try:
-            failures = _run(study, results, report)
-            columns, counts = results.table()
-        finally:
-            model.train(training)
-            results.close()
-            clear()
+    settings = study.settings(", ".join(place.name for place in shared))
+    results = StudyResults(path, settings, [(one.name, one.identity) for one in study.sources], study.measures, study.items)
+    training = model.training
+    model.eval()
+    try:
+        failures = _run(study, results, report)
+        columns, counts = results.table()
+    finally:
+        model.train(training)
+        results.close()
+        clear()
     if failures:
         raise KvloupeError(f"{path}: {len(failures)} of {len(study.items)} runs failed, the first: {failures[0]}; the same call "
                            "tries them again")
@@ -152,9 +152,8 @@ def _run(study: "_Study", results: StudyResults, report: Callable[[str, int, int
     return failures
 
 
-def _tasks(given: Any, prompts: Any) -> list[_Task]:
+def _tasks(given: Any, shared: list[PromptPlace]) -> list[_Task]:
     """The tasks as a study file has them. Raises KvloupeError."""
-    shared = [] if prompts is None else find_prompts(prompts)
     tasks = []
     for one in [given] if isinstance(given, (str, dict)) else given:
         fields = {"task": one} if isinstance(one, str) else dict(one)
@@ -251,7 +250,8 @@ class _Study:
         """What must be equal for a file to go on."""
         kind = str(next(self.model.parameters()).dtype)
         return {"version": VERSION, "traces": "", "policies": ", ".join(self.policies),
-                "policy files": ", ".join(filter(None, map(_files, self.policies))), "budgets": ", ".join(self.budgets),
+                "policy files": ", ".join(filter(None, (engine.ask("policy_files", policy) for policy in self.policies))),
+                "budgets": ", ".join(self.budgets),
                 "blocks": ", ".join(self.blocks), "compression": self.compression, "measures": "", "reduce": "steps",
                 "model": self.name, "prompts": prompts, "tasks": ", ".join(task.text() for task in self.tasks),
                 "dtype": DTYPES.get(kind, kind), "positions": self.positions}
@@ -275,19 +275,6 @@ class _Study:
         elif len(prompt.ids) < 2:
             raise KvloupeError(f"{where} has fewer than two tokens; give a longer text")
         return prompt
-
-
-def _files(spec: str) -> str:
-    """Changes when a file that the policy reads does: as kvloupe-capture study writes it (policy_files.cpp)."""
-    found = ""
-    for quoted in re.findall(r'"([^"]*)"', spec):
-        for path in (quoted, quoted.rpartition(":")[0]):
-            if path and Path(path).is_file():
-                status = Path(path).stat()
-                seconds, rest = divmod(status.st_mtime_ns, 10**9)
-                found += f" {quoted}={status.st_size}-{seconds}.{rest:09}"
-                break
-    return found
 
 
 class _Hidden:
@@ -401,7 +388,8 @@ class _Runs:
             raise KvloupeError(f"{source.name}: {count + prompt.answer_tokens} tokens, but the model has positions for {longest}")
         self._block = min(item.tokens, count)
         self._end = prompt.question if study.compression == "context-only" and self._task != "perplexity" else count
-        self._stored = json.dumps({"ids": " ".join(map(str, prompt.ids)), "segments": _lengths(prompt.segments),
+        lengths = [[name, len(list(group))] for name, group in itertools.groupby(prompt.segments)]
+        self._stored = json.dumps({"ids": " ".join(map(str, prompt.ids)), "segments": lengths,
                                    "answer_tokens": prompt.answer_tokens, "probe": "repeat", "fingerprint": study.fingerprint},
                                   ensure_ascii=False, separators=(",", ":"))
         first = 0 if self._task == "perplexity" else count - 1
@@ -503,14 +491,3 @@ class _Runs:
         reader.read(ids, take)
         share = len(ids) if known else float("nan")
         return losses, sums["kl"] / share, sums["same"] / share
-
-
-def _lengths(segments: list[str]) -> list[list[Any]]:
-    """[[name, tokens], …] of neighbours with one name."""
-    found: list[list[Any]] = []
-    for name in segments:
-        if found and found[-1][0] == name:
-            found[-1][1] += 1
-        else:
-            found.append([name, 1])
-    return found

@@ -2,71 +2,22 @@
 from __future__ import annotations
 
 import bisect
-import dataclasses
-import json
-import re
+import itertools
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from .engine import ask
 from .errors import KvloupeError
 from .prompt import encoded, has_start_token, plain_tokens
-from .prompt_file import read_prompt
 
 _STEP, _ALL = 0x9E3779B97F4A7C15, (1 << 64) - 1
-_BLANK = " \n\t\r"
-_GENERAL_WORDS = ("apple bridge candle desert engine forest garden harbour island jacket kettle ladder market needle orange pencil "
-                  "quartz river saddle temple violin window yellow zebra").split()
 
 
-@dataclasses.dataclass(frozen=True)
-class NeedleTemplate:
-    """What needle prompts are made of."""
-
-    needle: str  # with {word} and {number}
-    question: str  # with {word}; the answer is the number that follows
-    words: list[str]
-    lowest: int
-    highest: int
-    filler: list[str]  # sentences, each with the white space before it
-    answer_tokens: int
-
-
-def sentences_of(text: str) -> list[str]:
-    """The text cut after each '.', '!' or '?' before white space or the end; joined, the pieces are the text."""
-    return [piece for piece in re.split("(?<=[.!?])(?=[ \n\t\r])", text) if piece]
-
-
-def _general() -> NeedleTemplate:
-    filler = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
-    return NeedleTemplate(
-        " One of the special magic numbers for {word} is: {number}.",
-        "\n\nWhat is the special magic number for {word} mentioned in the text above? The special magic number for {word} "
-        "mentioned in the text is:", _GENERAL_WORDS, 1_000_000, 9_999_999,
-        [" " + sentence.lstrip() for sentence in sentences_of(filler)], 12)
-
-
-def needle_template(folder: Path | None) -> NeedleTemplate:
-    """needle.json of a model's folder, or without one the general template. Raises KvloupeError."""
-    path = None if folder is None else folder / "needle.json"
-    if path is None or not path.exists():
-        return _general()
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        lowest, highest = found["numbers"]
-        template = NeedleTemplate(found["needle"], found["question"], list(found["words"]), int(lowest), int(highest), [],
-                                  int(found["answer_tokens"]))
-        filler = path.parent / found["filler"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise KvloupeError(f"{path}: is not a template of needles ({type(error).__name__}: {error}); docs/evaluation.md describes "
-                           "one") from error
-    if not ("{word}" in template.needle and "{number}" in template.needle and "{word}" in template.question
-            and template.words and 0 <= lowest <= highest and 1 <= template.answer_tokens <= 1000):
-        raise KvloupeError(f"{path}: is not a template of needles; docs/evaluation.md describes one")
-    sentences = [sentence for name, text in read_prompt(filler) if name == "context" for sentence in sentences_of(text)
-                 if sentence.strip(_BLANK)]
-    if not sentences:
-        raise KvloupeError(f"{filler}: contains no text to fill prompts with")
-    return dataclasses.replace(template, filler=sentences)
+def needle_template(folder: Path | None) -> SimpleNamespace:
+    """What needle prompts are made of (analysis/study/needle_template.h): needle.json of a model's folder, or without one the general
+    template. Raises KvloupeError."""
+    return SimpleNamespace(**ask("needle_template", None, folder))
 
 
 def _splitmix(state: int) -> int:
@@ -80,7 +31,7 @@ def _splitmix(state: int) -> int:
 class Haystack:
     """Makes the prompts. A prompt follows from seed, length and sample; the depth only moves the needles."""
 
-    def __init__(self, template: NeedleTemplate, tokenizer: Any) -> None:
+    def __init__(self, template: Any, tokenizer: Any) -> None:
         self._template, self._tokenizer = template, tokenizer
         self._counts: list[int] | None = None  # tokens of each sentence of the filler
 
@@ -127,7 +78,8 @@ class Haystack:
             parts += [("needle" if which == 0 else "distractor", hidden[which]) for place, which in places if place == at]
             if at < len(ends):
                 parts.append(("context", self._sentence(start + at)[0]))
-        ids, segments = encoded(self._tokenizer, _joined([*parts, ("question", question)]))
+        joined = [(name, "".join(text for _, text in group)) for name, group in itertools.groupby(parts, lambda part: part[0])]
+        ids, segments = encoded(self._tokenizer, [*joined, ("question", question)])
         return ids, segments, answer
 
     def text(self, seed: int, length: int, sample: int) -> tuple[list[int], list[str]]:
@@ -138,13 +90,3 @@ class Haystack:
             text, total, at = text + sentence, total + tokens, at + 1
         ids, segments = encoded(self._tokenizer, [("context", text)])
         return ids[:length], segments[:length]
-
-
-def _joined(parts: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    joined: list[tuple[str, str]] = []
-    for name, text in parts:
-        if joined and joined[-1][0] == name:
-            joined[-1] = name, joined[-1][1] + text
-        else:
-            joined.append((name, text))
-    return joined

@@ -2,15 +2,12 @@
 from __future__ import annotations
 
 import os
-import re
 import warnings
 from pathlib import Path
+from typing import Any
 
-from .errors import KvloupeError, KvloupeWarning
-from .writer import SEGMENTS
-
-_MARKER = re.compile(r"(\\*)@@([A-Za-z0-9_-]+)[ \t\r]*\n?")
-_SEGMENT = re.compile(r"[a-z][a-z0-9_-]*")
+from .engine import ask
+from .errors import KvloupeWarning
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
@@ -18,23 +15,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
     Raises KvloupeError: missing, unreadable, in another encoding.
     """
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise KvloupeError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions") from error
-    try:
-        if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            text = data.decode("utf-16")
-        else:
-            text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise KvloupeError(f"{path}: line {line} has the byte \\x{data[error.start]:02X}, so the file is not text in "
-                           "UTF-8; save it as UTF-8") from error
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise KvloupeError(f"{path}: line {line} has the byte \\x00, so the file is not text in UTF-8; save it as UTF-8")
-    return text
+    return ask("read_text", None, path)
 
 
 def read_prompt(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
@@ -44,19 +25,13 @@ def read_prompt(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
     text. Names without a meaning here, and lines that only their capitals keep from being markers, are told in a
     KvloupeWarning. Raises KvloupeError as read_text() does.
     """
-    text = read_text(path).removesuffix("\n").removesuffix("\r")
-    name = Path(path).name
-    parts: list[tuple[str, str]] = [("context", "")]
-    for at, line in enumerate(re.findall(r"[^\n]*\n|[^\n]+", text)):
-        mark = _MARKER.fullmatch(line)
-        if mark and not mark[1] and _SEGMENT.fullmatch(mark[2]):
-            if mark[2] not in SEGMENTS:
-                warnings.warn(f"{name}: line {at + 1}, @@{mark[2]}, starts a segment of that name and is not text; "
-                              f"write \\@@{mark[2]} if the model should read it", KvloupeWarning, stacklevel=2)
-            parts.append((mark[2], ""))
-            continue
-        if mark and not mark[1]:
-            warnings.warn(f"{name}: line {at + 1}, @@{mark[2]}, is text: names of segments have small letters",
-                          KvloupeWarning, stacklevel=2)
-        parts[-1] = (parts[-1][0], parts[-1][1] + (line[1:] if mark and mark[1] else line))
-    return [part for part in parts if part[1]]
+    return parts_of(path, "read_prompt", [-1, 0])[0]
+
+
+def parts_of(path: str | os.PathLike[str], function: str, given: Any) -> tuple[list[tuple[str, str]], list[str]]:
+    """Segments (name, text) and right answers, from a function of the engine; what it notes are warnings."""
+    found = ask(function, given, path)
+    unread = [f"the prompts and answers have nothing of the fields {', '.join(found['unread'])}"] if found["unread"] else []
+    for note in found.get("notes", unread):
+        warnings.warn(f"{Path(path).name}: {note}", KvloupeWarning, stacklevel=4)
+    return [(name, text) for name, text in found["segments"]], found["answers"]

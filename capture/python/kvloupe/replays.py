@@ -236,9 +236,7 @@ def follow(path: str | os.PathLike[str], policy: AnyPolicy, budget: str | int, *
         engine.call("follow", trace, ctypes.byref(request), words.text("tokens"), words.text("segment"),
                     ctypes.byref(pointer))
     engine.stoppable(make)
-    text, size = engine.Handle(pointer, "text_destroy"), c_int64()
-    data = engine.needed().kvloupe_engine_text_data(text, ctypes.byref(size))
-    return json.loads(ctypes.string_at(data, size.value))
+    return json.loads(engine.text_of(pointer))
 
 
 def sweep(path: str | os.PathLike[str], policies: AnyPolicy | Sequence[AnyPolicy], budgets: Any, *,

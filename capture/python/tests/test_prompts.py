@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -22,55 +23,23 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 DEMO = Path(__file__).resolve().parents[3] / "assets" / "demo-model"
-FILES = {
-    "crlf": b"one\r\ntwo\r\n@@question\r\nthree?\r\n",
-    "sql": b"SELECT\n@@VERSION\nFROM t\n",
-    "diff": b"--- a\n+++ b\n@@ -1,2 +1,2 @@ f\n-x\n+y\n",
-    "escaped": b"\\@@question\nis text\n@@question\n\\\\@@a\n",
-    "own": b"a\n@@document-1\nb",
-    "mark": b"\xef\xbb\xbf@@needle\nx\n",
-    "utf16": "one\n@@question\ntwo\n".encode("utf-16"),
-    "separators": "a\u2028b\x0bc\n@@question\nd\r".encode(),
-    "blank end": b"@@context\na\n\n@@question\n b\n\n",
-}
 
 
-def tokens(*words: Any) -> dict[str, Any]:
-    return json.loads(program.run("tokens", "--model", DEMO, *words, "--json", "-", name="kvloupe-capture"))
-
-
-@pytest.mark.filterwarnings("ignore::kvloupe.KvloupeWarning")
-@pytest.mark.parametrize("name", FILES)
-def test_a_prompt_file_is_read_as_the_program_reads_it(name: str, tmp_path: Path) -> None:
-    file = tmp_path / "prompt.txt"
-    file.write_bytes(FILES[name])
-    parts = kvloupe.read_prompt(file)
-    wanted = tokens("--prompt", file)
-    ids, segments = kvloupe.Tokenizer(DEMO).encode(parts)
-    assert ids == wanted["ids"]
-    assert {segment: segments.count(segment) for segment in segments} == wanted["segments"]
-    again = tmp_path / "again.txt"
-    again.write_bytes("".join(text for _, text in parts).encode("utf-8") + b"\n")
-    if len(parts) == 1 and "@@" not in parts[0][1]:
-        assert tokens("--prompt", again)["ids"] == ids
-
-
-def test_texts_of_segments_are_as_they_are_written(tmp_path: Path) -> None:
-    file = tmp_path / "prompt.txt"
-    file.write_bytes(FILES["crlf"])
-    assert kvloupe.read_prompt(file) == [("context", "one\r\ntwo\r\n"), ("question", "three?")]
-    file.write_bytes(FILES["sql"])
-    with pytest.warns(kvloupe.KvloupeWarning, match="line 2, @@VERSION, is text"):
-        assert kvloupe.read_prompt(file) == [("context", "SELECT\n@@VERSION\nFROM t")]
-    file.write_bytes(FILES["own"])
-    with pytest.warns(kvloupe.KvloupeWarning, match="@@document-1, starts a segment of that name"):
-        assert kvloupe.read_prompt(file) == [("context", "a\n"), ("document-1", "b")]
+def test_a_prompt_file_has_segments_and_notes(tmp_path: Path) -> None:
+    file = tmp_path / os.fsdecode(b"caf\xe9.txt")
+    for data, note, parts in ((b"one\r\n@@question\r\nthree?\r\n", "", [("context", "one\r\n"), ("question", "three?")]),
+                              ("a\n@@document-1\nb".encode("utf-16"), "line 2, @@document-1, starts a segment of that name",
+                               [("context", "a\n"), ("document-1", "b")]),
+                              (b"@@VERSION\n", "line 1, @@VERSION, is text", [("context", "@@VERSION")]), (b"", "", [])):
+        file.write_bytes(data)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            assert kvloupe.read_prompt(file) == parts
+        assert [str(one.message).count(note) for one in said] == [1] * bool(note)
     for data, why in ((b"a\ncaf\xe9", r"line 2 has the byte \\xE9"), (b"h\0e\0", r"line 1 has the byte \\x00")):
         file.write_bytes(data)
         with pytest.raises(kvloupe.KvloupeError, match=why):
             kvloupe.read_prompt(file)
-        with pytest.raises(kvloupe.KvloupeError, match=why):
-            tokens("--prompt", file)
 
 
 def test_any_lines_can_be_given_as_segments() -> None:

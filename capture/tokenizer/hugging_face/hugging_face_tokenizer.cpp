@@ -9,7 +9,7 @@
 #include "analysis/error.h"
 #include "analysis/json_depth.h"
 #include "analysis/one_line.h"
-#include "capture/file/read_file.h"
+#include "analysis/read_file.h"
 #include "capture/tokenizer/hugging_face/added_tokens.h"
 #include "capture/tokenizer/hugging_face/bpe_model.h"
 #include "capture/tokenizer/hugging_face/decoder.h"

@@ -1,9 +1,11 @@
-#include "capture/eval/answer_score.h"
+#include "analysis/study/answer_score.h"
+
+#include <utf8proc.h>
 
 #include <algorithm>
 #include <map>
 
-#include "capture/tokenizer/unicode.h"
+#include "analysis/utf8.h"
 
 namespace kvloupe {
 
@@ -12,6 +14,26 @@ bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool is_punctuation(char c) {
   return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') ||
          (c >= '{' && c <= '~');
+}
+
+/// With all letters small, as Python's str.lower() makes them; every small sigma is σ. Bytes that
+/// are not UTF-8 stay.
+std::string in_small_letters(std::string_view text) {
+  constexpr char32_t kDottedI = 0x130, kDot = 0x307, kFinalSigma = 0x3C2, kSigma = 0x3C3;
+  std::string result;
+  for (std::size_t length = 0; !text.empty(); text.remove_prefix(length)) {
+    length = character_length(text);
+    if (length == 0) {
+      result += text.substr(0, length = 1);
+      continue;
+    }
+    const char32_t character = first_character(text);
+    const auto small =
+        static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character)));
+    append_character(result, character == kDottedI ? U'i' : small == kFinalSigma ? kSigma : small);
+    if (character == kDottedI) append_character(result, kDot);
+  }
+  return result;
 }
 
 /// How often each word is there.

@@ -1,5 +1,5 @@
 // Scores of answers, against cases worked by hand.
-#include "capture/eval/answer_score.h"
+#include "analysis/study/answer_score.h"
 
 #include <gtest/gtest.h>
 

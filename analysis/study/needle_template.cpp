@@ -1,12 +1,12 @@
-#include "capture/eval/needle_template.h"
+#include "analysis/study/needle_template.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "analysis/error.h"
 #include "analysis/json_depth.h"
-#include "capture/file/read_file.h"
-#include "capture/tokenizer/prompt.h"
+#include "analysis/prompt_file.h"
+#include "analysis/read_file.h"
 
 namespace kvloupe {
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uintmax_t kLargestTemplate = 1U << 24U;
 
-bool is_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+bool is_white(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
   throw FileError(path.string(), why + "; docs/evaluation.md describes a template");
@@ -52,7 +52,7 @@ NeedleTemplate general_needle_template() {
       "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again. ");
   result.filler.pop_back();  // the white space at the end
   for (std::string& sentence : result.filler) {
-    if (!is_blank(sentence.front())) sentence.insert(0, " ");
+    if (!is_white(sentence.front())) sentence.insert(0, " ");
   }
   result.answer_tokens = 12;
   return result;
@@ -102,7 +102,7 @@ std::vector<std::string> read_filler(const std::filesystem::path& path) {
         i + 1 < prompt.segments.size() ? prompt.segments[i + 1].begin : prompt.text.size();
     for (std::string& sentence :
          sentences_of(std::string_view(prompt.text).substr(begin, end - begin))) {
-      const bool empty = std::all_of(sentence.begin(), sentence.end(), is_blank);
+      const bool empty = std::all_of(sentence.begin(), sentence.end(), is_white);
       if (!empty) sentences.push_back(std::move(sentence));
     }
   }
@@ -115,7 +115,7 @@ std::vector<std::string> sentences_of(std::string_view text) {
   std::size_t begin = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const bool ends = text[i] == '.' || text[i] == '!' || text[i] == '?';
-    if (!ends || (i + 1 < text.size() && !is_blank(text[i + 1]))) continue;
+    if (!ends || (i + 1 < text.size() && !is_white(text[i + 1]))) continue;
     sentences.emplace_back(text.substr(begin, i + 1 - begin));
     begin = i + 1;
   }

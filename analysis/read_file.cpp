@@ -1,4 +1,4 @@
-#include "capture/file/read_file.h"
+#include "analysis/read_file.h"
 
 #include <fstream>
 #include <iterator>
