@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 
 #include "analysis/error.h"
 #include "analysis/metric/head_roles.h"
@@ -296,34 +298,116 @@ void StudyResults::create(const Settings& settings, const std::vector<std::strin
     make_tables();
     Statement setting(database_, "INSERT INTO settings VALUES (?, ?)");
     for (const auto& [name, value] : settings) setting.bind(0, name).bind(1, value).run();
-    Statement trace(database_, "INSERT INTO traces VALUES (?, ?, ?)");
-    for (std::size_t i = 0; i < plan.sources.size(); ++i) {
-      trace.bind(0, static_cast<long>(i)).bind(1, plan.sources[i].name);
-      trace.bind(2, plan.sources[i].identity).run();
-    }
     Statement measure(database_, "INSERT INTO measures VALUES (?, ?)");
     for (std::size_t i = 0; i < measures.size(); ++i) {
       measure.bind(0, static_cast<long>(i)).bind(1, measures[i]).run();
     }
-    Statement item(database_,
-                   "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', '', 0)");
-    for (std::size_t i = 0; i < plan.items.size(); ++i) {
-      const StudyItem& one = plan.items[i];
-      item.bind(0, static_cast<long>(i)).bind(1, one.trace).bind(2, plan.source(one).task);
-      item.bind(3, one.policy).bind(4, one.budget).bind(5, one.block_word);
-      item.bind(6, one.entries).bind(7, one.block).bind(8, one.compression).run();
-    }
+    add_plan(plan);
   });
+}
+
+/// The traces and items of a plan that are not there.
+void StudyResults::add_plan(const StudyPlan& plan) {
+  Statement trace(database_, "INSERT OR IGNORE INTO traces VALUES (?, ?, ?)");
+  for (std::size_t i = 0; i < plan.sources.size(); ++i) {
+    trace.bind(0, static_cast<long>(i)).bind(1, plan.sources[i].name);
+    trace.bind(2, plan.sources[i].identity).run();
+  }
+  Statement item(
+      database_,
+      "INSERT OR IGNORE INTO items VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', '', 0)");
+  for (std::size_t i = 0; i < plan.items.size(); ++i) {
+    const StudyItem& one = plan.items[i];
+    item.bind(0, static_cast<long>(i)).bind(1, one.trace).bind(2, plan.source(one).task);
+    item.bind(3, one.policy).bind(4, one.budget).bind(5, one.block_word);
+    item.bind(6, one.entries).bind(7, one.block).bind(8, one.compression).run();
+  }
+}
+
+std::vector<long> StudyResults::places_of_sources(const StudyPlan& plan) {
+  std::map<std::pair<std::string, std::string>, long> known;  // a prompt may serve several tasks
+  for (std::size_t i = 0; i < plan.sources.size(); ++i)
+    known.emplace(std::pair(plan.sources[i].name, plan.sources[i].task), static_cast<long>(i));
+  std::vector<long> places;
+  Statement rows(database_,
+                 "SELECT name, (SELECT MIN(task) FROM items WHERE items.trace = traces.trace) FROM "
+                 "traces ORDER BY trace");
+  while (rows.next()) {
+    const auto found = known.find({rows.text(0), rows.text(1)});
+    places.push_back(found == known.end() ? -1 : found->second);
+  }
+  return places;
+}
+
+std::vector<long> StudyResults::places_of_items(const StudyPlan& plan) {
+  const std::vector<long> sources = places_of_sources(plan);
+  using Key = std::tuple<long, std::string, std::string, std::string>;
+  std::map<Key, long> known;
+  for (std::size_t i = 0; i < plan.items.size(); ++i) {
+    const StudyItem& one = plan.items[i];
+    known.emplace(Key{one.trace, one.policy, one.budget, one.block_word}, static_cast<long>(i));
+  }
+  std::vector<long> places;
+  Statement rows(database_, "SELECT trace, policy, budget, block FROM items ORDER BY item");
+  while (rows.next()) {
+    const auto trace = static_cast<std::size_t>(rows.integer(0));
+    const auto found = known.find({sources[trace], rows.text(1), rows.text(2), rows.text(3)});
+    places.push_back(found == known.end() ? -1 : found->second);
+  }
+  return places;
+}
+
+/// More policies, budgets, blocks, traces or prompts leave what is done as it is; a file that a
+/// policy reads must be the same.
+bool StudyResults::may_grow(const std::string& name, const std::string& before,
+                            const std::string& now) {
+  if (name == "policy files")
+    return before.empty() || (", " + now + ", ").find(", " + before + ", ") != std::string::npos;
+  return name == "policies" || name == "budgets" || name == "blocks" || name == "traces" ||
+         name == "prompts";
+}
+
+/// Gives what is there the places of a larger plan, and adds the rest of the plan.
+void StudyResults::grow(const Settings& settings, const StudyPlan& plan,
+                        const std::vector<long>& sources, const std::vector<long>& places) {
+  database_.run(
+      "CREATE TEMP TABLE moved_item (old INTEGER PRIMARY KEY, new INTEGER);"
+      "CREATE TEMP TABLE moved_trace (old INTEGER PRIMARY KEY, new INTEGER)");
+  for (const auto& [what, moved] : {std::pair{"item", &places}, {"trace", &sources}}) {
+    Statement row(database_, fmt::format("INSERT INTO moved_{} VALUES (?, ?)", what));
+    for (std::size_t i = 0; i < moved->size(); ++i)
+      row.bind(0, static_cast<long>(i)).bind(1, (*moved)[i]).run();
+  }
+  const std::pair<const char*, const char*> columns[] = {
+      {"items", "item"},       {"replay_values", "item"}, {"head_values", "item"},
+      {"step_values", "item"}, {"at_once", "item"},       {"run_prompts", "item"},
+      {"items", "trace"},      {"traces", "trace"},       {"roles", "trace"},
+      {"models", "trace"}};
+  for (const auto& [table, column] : columns) {  // by numbers that no row has
+    database_.run(
+        fmt::format("UPDATE {0} SET {1} = -1 - (SELECT new FROM moved_{1} WHERE old = "
+                    "{1}); UPDATE {0} SET {1} = -1 - {1}",
+                    table, column));
+  }
+  database_.run("DROP TABLE moved_item; DROP TABLE moved_trace");
+  Statement setting(database_, "UPDATE settings SET value = ? WHERE name = ?");
+  for (const auto& [name, value] : settings) setting.bind(0, value).bind(1, name).run();
+  add_plan(plan);
 }
 
 void StudyResults::check_same(const Settings& settings,
                               const std::vector<std::string>& new_measures, const StudyPlan& plan) {
+  // Those of the file, by their places in the plan.
+  const std::vector<long> sources = places_of_sources(plan), places = places_of_items(plan);
+  const bool all_there = std::find(places.begin(), places.end(), -1) == places.end();
+  bool same_settings = true;
   for (const auto& [name, value] : settings) {
-    if (const std::string before = setting(name); before != value) {
-      throw FileError(path_, fmt::format("holds a study with other {}: {} there, {} now; choose "
-                                         "another name, or undo the change",
-                                         name, in_quotes(before, 200), in_quotes(value, 200)));
-    }
+    const std::string before = setting(name);
+    same_settings = same_settings && before == value;
+    if (before == value || (all_there && may_grow(name, before, value))) continue;
+    throw FileError(path_, fmt::format("holds a study with other {}: {} there, {} now; choose "
+                                       "another name, or undo the change",
+                                       name, in_quotes(before, 200), in_quotes(value, 200)));
   }
   // A newer version may measure more at the end; elsewhere values would get another measure's name.
   const std::vector<std::string> old_measures = measures();
@@ -340,12 +424,13 @@ void StudyResults::check_same(const Settings& settings,
     Statement known(database_, "SELECT identity FROM traces ORDER BY trace");
     while (known.next()) before.push_back(known.text(0));
   }
-  if (before.size() != plan.sources.size() || items().size() != plan.items.size()) {
+  const bool more = before.size() < plan.sources.size() || places.size() < plan.items.size();
+  if (!all_there || (more && same_settings)) {
     throw FileError(path_, "is damaged: traces or items are missing; choose another name");
   }
   for (std::size_t i = 0; i < before.size(); ++i) {
     // A trace that cannot be opened now is a problem of the items that wait for it.
-    const StudySource& source = plan.sources[i];
+    const StudySource& source = plan.sources[static_cast<std::size_t>(sources[i])];
     if (before[i] == source.identity || source.identity.empty()) continue;
     if (before[i] == source.earlier_identity) continue;
     Statement done(database_, "SELECT COUNT(*) FROM items WHERE trace = ? AND state = 'done'");
@@ -362,8 +447,9 @@ void StudyResults::check_same(const Settings& settings,
     }
   }
   database_.transaction([&] {
+    if (more) grow(settings, plan, sources, places);
     Statement trace(database_, "UPDATE traces SET identity = ? WHERE trace = ?");
-    for (std::size_t i = 0; i < before.size(); ++i) {
+    for (std::size_t i = 0; i < plan.sources.size(); ++i) {
       if (plan.sources[i].identity.empty()) continue;
       trace.bind(0, plan.sources[i].identity).bind(1, static_cast<long>(i)).run();
     }

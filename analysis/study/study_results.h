@@ -27,8 +27,10 @@ class StudyResults {
   /// The same for a file that this program has checked before: not once more, which reads it all.
   struct Checked {};
   StudyResults(const std::filesystem::path& path, Checked checked);
-  /// Opens the results of this study to go on, or makes the file. Throws FileError as above, and
-  /// where the file holds another study or a trace has changed since, and names the difference.
+  /// Opens the results of this study to go on, or makes the file. A study with more policies,
+  /// budgets, blocks, traces or prompts than the file's takes over what is there. Throws FileError
+  /// as above, and where the file holds another study or a trace has changed since, and names the
+  /// difference.
   StudyResults(const std::filesystem::path& path, const Study& study, const StudyPlan& plan);
   /// The same of a study without a file: by the settings that results depend on, each with its name
   /// in a message about a change, and the names of the measures.
@@ -120,6 +122,12 @@ class StudyResults {
   void add_tables();
   void add_study_folder(const std::filesystem::path& folder);
   void check_same_study(const std::string& part);
+  std::vector<long> places_of_sources(const StudyPlan& plan);  // −1: not in the plan
+  std::vector<long> places_of_items(const StudyPlan& plan);
+  static bool may_grow(const std::string& name, const std::string& before, const std::string& now);
+  void grow(const Settings& settings, const StudyPlan& plan, const std::vector<long>& sources,
+            const std::vector<long>& places);
+  void add_plan(const StudyPlan& plan);
   void create(const Settings& settings, const std::vector<std::string>& measures,
               const StudyPlan& plan);
   void check_same(const Settings& settings, const std::vector<std::string>& new_measures,

@@ -352,6 +352,45 @@ TEST_F(StudyTest, AStudyGoesOnAndAChangedOneIsRefused) {
   EXPECT_EQ(states("out.sqlite")["done"], 8);
 }
 
+TEST_F(StudyTest, ALargerStudyTakesOverWhatIsThere) {
+  write_traces({"b.h5", "a.h5"});
+  const auto study = [&](const char* traces, const char* policies, const char* rest) {
+    return write(fmt::format(R"({{"traces": {}, "policies": {}, "reduce": "none",
+        "measures": ["retained", "role_retrieval"], {}}})",
+                             traces, policies, rest));
+  };
+  run(study(R"(["b.h5"])", R"(["keydiff"])", R"("budgets": [12], "blocks": [32])"));
+  EXPECT_EQ(states("out.sqlite")["done"], 1);
+  const auto large = study(R"(["*.h5"])", R"(["h2o", "keydiff"])",
+                           R"("budgets": ["20%", 12], "blocks": ["all", 32])");
+  said_.clear();
+  run(large);
+  EXPECT_THAT(said_, HasSubstr("16 items, 1 of them done before"));
+  run(large, "fresh.sqlite");
+  const auto content = [&](const char* name) {
+    StudyResults results(folder_ / name);
+    std::vector<std::string> lines;
+    for (const auto& item : results.items()) {
+      lines.push_back(fmt::format("{} {} {} {} {} {} {}", item.number, item.trace, item.policy,
+                                  item.budget, item.block_word, item.entries, item.state));
+    }
+    results.each_value([&](int item, const StudyValue& one) {
+      lines.push_back(fmt::format("{} {} {} {} {} {}", item, one.measure, one.layer, one.head,
+                                  one.step, one.value));
+    });
+    for (const auto& role : results.roles(0, 0))
+      lines.push_back(fmt::format("{} {} {}", role.trace, role.query_head, role.value));
+    return lines;
+  };
+  EXPECT_GT(content("out.sqlite").size(), 100U);
+  EXPECT_EQ(content("out.sqlite"), content("fresh.sqlite"));
+  EXPECT_THAT(
+      failure_of([&] {
+        run(study(R"(["b.h5"])", R"(["keydiff", "tova"])", R"("budgets": [12], "blocks": [32])"));
+      }),
+      HasSubstr("holds a study with other traces"));
+}
+
 TEST_F(StudyTest, MeasuresThatANewerVersionAddsGetTheirNames) {
   write_traces({"a.h5"});
   run(write(kSmall));
