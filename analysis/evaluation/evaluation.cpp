@@ -1,5 +1,7 @@
 #include "analysis/evaluation/evaluation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,9 +11,6 @@
 namespace kvloupe {
 
 namespace {
-/// Two unknown numbers (NaN) count as the same.
-bool same_number(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
-
 template <typename Of>
 std::vector<std::string> in_order(const std::vector<EvaluationRun>& runs, Of of) {
   std::vector<std::string> all;
@@ -29,18 +28,17 @@ EvaluationRun EvaluationRun::unknown() {
   for (const auto number :
        {&EvaluationRun::entries, &EvaluationRun::length, &EvaluationRun::tokens,
         &EvaluationRun::depth, &EvaluationRun::correct, &EvaluationRun::sample,
-        &EvaluationRun::loop_begin, &EvaluationRun::loss, &EvaluationRun::loss_difference, &EvaluationRun::kl,
-        &EvaluationRun::same_top1, &EvaluationRun::seconds}) {
+        &EvaluationRun::loop_begin, &EvaluationRun::loss, &EvaluationRun::loss_difference,
+        &EvaluationRun::kl, &EvaluationRun::same_top1, &EvaluationRun::seconds}) {
     run.*number = kUnknown;
   }
   run.hidden.normed = run.hidden_cosine.normed = kUnknown;
   return run;
 }
 
-bool EvaluationRun::is_of_same_case(const EvaluationRun& other) const {
-  return policy == other.policy && budget == other.budget && policy_files == other.policy_files &&
-         probe == other.probe && same_number(length, other.length) &&
-         same_number(depth, other.depth) && same_number(sample, other.sample);
+std::string EvaluationRun::name_of_case() const {
+  return fmt::format("{}\n{}\n{}\n{}\n{} {} {}", policy, budget, policy_files, probe, length, depth,
+                     sample);
 }
 
 int Evaluation::layers() const {

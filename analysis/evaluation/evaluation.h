@@ -47,8 +47,8 @@ struct EvaluationRun {
 
   /// A run whose numbers are all unknown (NaN).
   static EvaluationRun unknown();
-  /// Whether the other has the same policy, budget and prompt: then one of them is enough.
-  bool is_of_same_case(const EvaluationRun& other) const;
+  /// The same for runs of one policy, budget and prompt, of which one is enough.
+  std::string name_of_case() const;
 };
 
 /// The settings of an evaluation. All runs of a results file share them.

@@ -183,10 +183,13 @@ StudyOutcome ItemWorker::compute(const StudyTask& task) {
   try {
     compute(task, outcome);
   } catch (const std::bad_alloc&) {
+    outcome.failure = std::current_exception();
     outcome.problem = "out of memory; try fewer processes, or a smaller block";
   } catch (const std::exception& error) {
+    outcome.failure = std::current_exception();
     outcome.problem = in_one_line(error.what(), 400);
   } catch (...) {
+    outcome.failure = std::current_exception();
     outcome.problem = "a failure without a message; this is a defect of kvloupe or of a plugin";
   }
   outcome.seconds = std::chrono::duration<double>(Clock::now() - start).count();
