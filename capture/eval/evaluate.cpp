@@ -1,6 +1,7 @@
 #include "capture/eval/evaluate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -47,14 +48,13 @@ Study study_of(const EvalRequest& request, const NeedleTemplate& needles) {
   task.seed = request.seed;
   if (request.needle_template || request.filler) {
     Sha256 content;
-    for (const std::string& part :
-         {needles.needle, needles.question, fmt::format("{} {}", needles.lowest, needles.highest)})
-      content.add(part + "\n");
-    for (const auto* list : {&needles.words, &needles.filler})
-      content.add(fmt::format("{}\n", fmt::join(*list, "\n")));
+    content.add(fmt::format("{}\n{}\n{} {}\n{}\n\n{}", needles.needle, needles.question,
+                            needles.lowest, needles.highest, fmt::join(needles.words, "\n"),
+                            fmt::join(needles.filler, "\n")));
     task.made_of = " of " + content.hex();
   }
   Study study;
+  study.path = "eval";  // the model and files of policies are named from the current folder
   study.model = request.model.path.string();
   study.model_path = request.model.path;
   study.tasks = {std::move(task)};
@@ -108,9 +108,12 @@ class Evaluator final : public OutcomeStore {
       lock = std::make_unique<StudyLock>(request_.output);
       results = std::make_unique<StudyResults>(request_.output, study_, plan_);
     }
+    std::optional<ProbeKind> probe;  // where a policy needs the context read a second time
+    for (const EvaluationRun& run : wanted_)
+      if (!run.probe.empty()) probe = probe_words().at(run.probe);
     RunWorker worker(request_.device, request_.threads, request_.model, report_.note,
                      {request_.needle_template, request_.filler, request_.most_shared,
-                      request_.most_reference, probe(), &progress_});
+                      request_.most_reference, probe, &progress_});
     StudyRun run(study_, plan_, as_study_ ? static_cast<OutcomeStore&>(*results) : *this,
                  [&](const StudyRun::News& news) {
                    if (report_.run && !made_.policy.empty())
@@ -119,7 +122,11 @@ class Evaluator final : public OutcomeStore {
     while (const std::optional<StudyTask> task = run.next(0)) {
       const StudyOutcome outcome = worker.compute(*task);
       if (outcome.failure) std::rethrow_exception(outcome.failure);
-      take(worker.last_run(), wanted_[static_cast<std::size_t>(outcome.item)]);
+      made_ = worker.last_run();
+      // Its files as the request names them, and its prompt.
+      const EvaluationRun& wanted = wanted_[static_cast<std::size_t>(outcome.item)];
+      std::tie(made_.policy, made_.policy_files, made_.length, made_.depth, made_.sample) =
+          std::tie(wanted.policy, wanted.policy_files, wanted.length, wanted.depth, wanted.sample);
       run.record(outcome);
     }
     if (as_study_) return read_evaluation(request_.output);
@@ -227,23 +234,6 @@ class Evaluator final : public OutcomeStore {
   std::string fingerprint() const {
     const std::string& identity = plan_.sources.front().identity;
     return identity.substr(0, identity.find(' '));
-  }
-
-  /// How the context is read a second time; not at all where no policy needs that.
-  std::optional<ProbeKind> probe() const {
-    const bool read = std::any_of(wanted_.begin(), wanted_.end(),
-                                  [](const EvaluationRun& run) { return !run.probe.empty(); });
-    return read ? std::optional(request_.probe.value_or(ProbeKind::repeat)) : std::nullopt;
-  }
-
-  /// A run with its setting and prompt as the request names them.
-  void take(const EvaluationRun& run, const EvaluationRun& wanted) {
-    made_ = run;
-    for (const auto text : {&EvaluationRun::policy, &EvaluationRun::policy_files})
-      made_.*text = wanted.*text;
-    for (const auto number :
-         {&EvaluationRun::length, &EvaluationRun::depth, &EvaluationRun::sample})
-      made_.*number = wanted.*number;
   }
 
   /// A prompt as the results keep it, from what a study keeps of it.

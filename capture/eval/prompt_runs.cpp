@@ -212,7 +212,7 @@ Recording recording_for(const RunningModel& model, int prompt_length, int most_e
 }  // namespace
 
 EvaluationRun EvalSetting::named_run() const {
-  EvaluationRun run = EvaluationRun::unknown();
+  EvaluationRun run;
   run.policy = policy.text();
   run.budget = budget ? budget->text() : std::string(kFullCache);
   run.policy_files = policy_files(policy);

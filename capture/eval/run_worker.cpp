@@ -17,6 +17,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/compression.h"
 #include "analysis/replay/drift.h"
+#include "analysis/trace/compression_words.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/trace_probe.h"
 #include "analysis/unknown.h"
@@ -225,22 +226,17 @@ void RunWorker::open_prompt(const StudyTask& task) {
   running_.positions = task.compact ? Positions::compact : Positions::original;
   const Budget largest = parse_budget(task.largest_budget);
   const bool context_only = task.compression == compression_name(Compression::context_only);
-  if (source.task == kNeedleTask) {
-    NeedleTask needle =
-        haystack_->needle({source.length, source.depth, source.sample}, source.needles);
-    tokens_ = static_cast<int>(needle.tokens.ids.size());
-    read_ = context_only ? needle.question_begin : tokens_;
-    answers_ = {needle.answer};
-    store(task, needle.tokens, model_->needles.answer_tokens);
-    needle_ =
-        std::make_unique<NeedleRuns>(running_, std::move(needle), model_->needles.answer_tokens,
-                                     context_only, largest.resolve(tokens_), progress_);
-  } else if (source.task == kAnswerTask) {
-    NeedleTask question = question_of(task, context_only);
+  const bool needle = source.task == kNeedleTask;
+  if (needle || source.task == kAnswerTask) {
+    NeedleTask question =
+        needle ? haystack_->needle({source.length, source.depth, source.sample}, source.needles)
+               : question_of(task, context_only);
+    const int answer_tokens = needle ? model_->needles.answer_tokens : source.answer_tokens;
     tokens_ = static_cast<int>(question.tokens.ids.size());
     read_ = context_only ? question.question_begin : tokens_;
-    store(task, question.tokens, source.answer_tokens);
-    needle_ = std::make_unique<NeedleRuns>(running_, std::move(question), source.answer_tokens,
+    if (needle) answers_ = {question.answer};
+    store(task, question.tokens, answer_tokens);
+    needle_ = std::make_unique<NeedleRuns>(running_, std::move(question), answer_tokens,
                                            context_only, largest.resolve(tokens_), progress_);
   } else {
     sequence_ = prompt_of(task);
@@ -291,9 +287,7 @@ fs::path RunWorker::captured(const StudyTask& task, const EvalSetting& setting, 
     request.policy = setting.policy;
     request.budget = *setting.budget;
     request.positions = running_.positions;
-    request.compression = task.compression == compression_name(Compression::context_only)
-                              ? Compression::context_only
-                              : Compression::regular;
+    request.compression = compression_words().at(task.compression);
   }
   Silent silent;
   run_capture(request, progress_, silent, &model_->transformer);

@@ -5,8 +5,11 @@
 
 #include <fstream>
 #include <map>
+#include <numeric>
+#include <tuple>
 
 #include "analysis/error.h"
+#include "analysis/study/study_table.h"
 #include "analysis/trace/segments.h"
 #include "analysis/trace/trace.h"
 #include "capture/eval/eval_case.h"
@@ -264,6 +267,65 @@ TEST_F(EvalTest, ARunWithAFillerOfItsOwnIsCapturedAgain) {
     const EvalCase one = eval_case({request.output, static_cast<int>(row), kModel, {}, {}});
     EXPECT_EQ(static_cast<int>(one.tokens.ids.size()), runs[row]["tokens"].get<int>());
     EXPECT_EQ(one.expected, runs[row]["expected"].get<std::string>());
+  }
+}
+
+TEST_F(EvalTest, TheResultsOfAStudyHoldTheSameNumbers) {
+  for (const auto task : {Evaluation::Task::needle, Evaluation::Task::perplexity}) {
+    EvalRequest request = needle_request();
+    request.task = task;
+    const bool needle = task == Evaluation::Task::needle;
+    request.output = (folder_ / (needle ? "needle.json" : "loss.json")).string();
+    const auto runs = run(request);
+    EvalRequest study = request;
+    study.output = (folder_ / (needle ? "needle.sqlite" : "loss.sqlite")).string();
+    Progress progress;
+    EXPECT_EQ(forecast_evaluation(study, progress).missing, std::ssize(runs));
+    EXPECT_FALSE(std::filesystem::exists(study.output));
+    int said = 0;
+    EvalReport report;
+    report.run = [&](long, long, const EvaluationRun&) { ++said; };
+    const Evaluation read = evaluate(study, progress, report);
+    EXPECT_EQ(said, std::ssize(runs));
+    ASSERT_EQ(read.runs.size(), runs.size());
+    StudyTable table = read_study_table(study.output);
+    const auto value = [&](const std::string& measure, std::size_t i) {
+      const int place = table.measure((needle ? "needle_" : "perplexity_") + measure);
+      return table.values.at(static_cast<std::size_t>(place))[i];
+    };
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      SCOPED_TRACE(testing::Message() << runs[i]);
+      EXPECT_EQ(read.runs[i].policy, runs[i]["policy"].get<std::string>());
+      EXPECT_EQ(read.runs[i].tokens, runs[i]["tokens"].get<double>());
+      if (needle) {
+        EXPECT_EQ(value("found", i), runs[i]["correct"].get<bool>() ? 1.0 : 0.0);
+        EXPECT_EQ(read.runs[i].answer, runs[i]["answer"].get<std::string>());
+        const auto row = static_cast<int>(i);
+        const EvalCase one = eval_case({study.output, row, kModel, {}, {}});
+        const EvalCase same = eval_case({request.output, row, kModel, {}, {}});
+        EXPECT_EQ(one.tokens.ids, same.tokens.ids);
+        EXPECT_EQ(one.tokens.segment, same.tokens.segment);
+        EXPECT_EQ(std::tie(one.policy, one.budget, one.dtype, one.block, one.answer_tokens,
+                           one.expected, one.context_only, one.probe),
+                  std::tie(same.policy, same.budget, same.dtype, same.block, same.answer_tokens,
+                           same.expected, same.context_only, same.probe));
+      } else {
+        EXPECT_EQ(value("loss", i), runs[i]["loss"].get<double>());
+        EXPECT_EQ(read.runs[i].loss_difference, runs[i]["loss_difference"].get<double>());
+      }
+      if (runs[i]["budget"] == "full") continue;
+      const auto layers = runs[i]["hidden_distance"].get<std::vector<double>>();
+      EXPECT_NEAR(value("hidden_distance", i),
+                  std::accumulate(layers.begin(), layers.end(), 0.0) / std::ssize(layers), 1e-12);
+      if (needle) continue;
+      EXPECT_EQ(value("kl", i), runs[i]["kl"].get<double>());
+    }
+    said = 0;
+    evaluate(study, progress, report);
+    EXPECT_EQ(said, 0) << "all are there";
+    study.policies.pop_back();
+    EXPECT_THAT(error_of<FileError>([&] { evaluate(study, progress, report); }),
+                testing::HasSubstr("holds a study with other policies"));
   }
 }
 
