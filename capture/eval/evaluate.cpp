@@ -121,7 +121,10 @@ class Evaluator final : public OutcomeStore {
                  });
     while (const std::optional<StudyTask> task = run.next(0)) {
       const StudyOutcome outcome = worker.compute(*task);
-      if (outcome.failure) std::rethrow_exception(outcome.failure);
+      if (outcome.failure) {
+        if (!results_.runs.empty()) write_evaluation(results_, request_.output);
+        std::rethrow_exception(outcome.failure);
+      }
       made_ = worker.last_run();
       // Its files as the request names them, and its prompt.
       const EvaluationRun& wanted = wanted_[static_cast<std::size_t>(outcome.item)];
