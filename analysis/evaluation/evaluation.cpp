@@ -1,5 +1,7 @@
 #include "analysis/evaluation/evaluation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,9 +11,6 @@
 namespace kvloupe {
 
 namespace {
-/// Two unknown numbers (NaN) count as the same.
-bool same_number(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
-
 template <typename Of>
 std::vector<std::string> in_order(const std::vector<EvaluationRun>& runs, Of of) {
   std::vector<std::string> all;
@@ -24,23 +23,9 @@ std::vector<std::string> in_order(const std::vector<EvaluationRun>& runs, Of of)
 
 }  // namespace
 
-EvaluationRun EvaluationRun::unknown() {
-  EvaluationRun run;
-  for (const auto number :
-       {&EvaluationRun::entries, &EvaluationRun::length, &EvaluationRun::tokens,
-        &EvaluationRun::depth, &EvaluationRun::correct, &EvaluationRun::sample,
-        &EvaluationRun::loop_begin, &EvaluationRun::loss, &EvaluationRun::loss_difference, &EvaluationRun::kl,
-        &EvaluationRun::same_top1, &EvaluationRun::seconds}) {
-    run.*number = kUnknown;
-  }
-  run.hidden.normed = run.hidden_cosine.normed = kUnknown;
-  return run;
-}
-
-bool EvaluationRun::is_of_same_case(const EvaluationRun& other) const {
-  return policy == other.policy && budget == other.budget && policy_files == other.policy_files &&
-         probe == other.probe && same_number(length, other.length) &&
-         same_number(depth, other.depth) && same_number(sample, other.sample);
+std::string EvaluationRun::name_of_case() const {
+  return fmt::format("{}\n{}\n{}\n{}\n{} {} {}", policy, budget, policy_files, probe, length, depth,
+                     sample);
 }
 
 int Evaluation::layers() const {
@@ -89,7 +74,7 @@ std::string nearest_budget(const Evaluation& evaluation, double share) {
 
 HiddenDistances mean_of(const Evaluation& evaluation, const std::string& policy,
                         const std::string& budget, HiddenDistances EvaluationRun::*distances) {
-  HiddenDistances mean;
+  HiddenDistances mean{{}, 0.0};
   double count = 0.0, normed_count = 0.0;
   for (const EvaluationRun& run : evaluation.runs) {
     if (run.policy != policy || run.budget != budget) continue;
@@ -126,23 +111,19 @@ std::vector<EvaluationSummary> summary_of(const Evaluation& evaluation) {
   std::vector<EvaluationSummary> lines;
   for (const EvaluationRun& run : evaluation.runs) {
     auto line = std::find_if(lines.begin(), lines.end(), [&](const EvaluationSummary& known) {
-      return known.policy == run.policy && known.budget == run.budget;
+      return known.mean.policy == run.policy && known.mean.budget == run.budget;
     });
     if (line == lines.end()) {
       line = lines.insert(lines.end(), EvaluationSummary());
-      line->policy = run.policy;
-      line->budget = run.budget;
-      const auto mean = [&](auto number) {
-        return mean_of(evaluation, run.policy, run.budget, number);
-      };
-      line->accuracy = mean(&EvaluationRun::correct);
-      line->loss = mean(&EvaluationRun::loss);
-      line->perplexity = std::exp(line->loss);
-      line->loss_difference = mean(&EvaluationRun::loss_difference);
-      line->kl = mean(&EvaluationRun::kl);
-      line->same_top1 = mean(&EvaluationRun::same_top1);
-      line->hidden = mean(&EvaluationRun::hidden);
-      line->hidden_cosine = mean(&EvaluationRun::hidden_cosine);
+      EvaluationRun& mean = line->mean;
+      mean.policy = run.policy;
+      mean.budget = run.budget;
+      for (const auto number :
+           {&EvaluationRun::correct, &EvaluationRun::loss, &EvaluationRun::loss_difference,
+            &EvaluationRun::kl, &EvaluationRun::same_top1})
+        mean.*number = mean_of(evaluation, run.policy, run.budget, number);
+      for (const auto distances : {&EvaluationRun::hidden, &EvaluationRun::hidden_cosine})
+        mean.*distances = mean_of(evaluation, run.policy, run.budget, distances);
     }
     ++line->runs;
   }

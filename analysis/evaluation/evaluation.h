@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/evaluation/rescue_results.h"
+#include "analysis/unknown.h"
 
 namespace kvloupe {
 
@@ -18,37 +19,35 @@ struct StudyTable;  // analysis/study/study_table.h
 /// norm; means over the tokens that the task measures.
 struct HiddenDistances {
   std::vector<double> layers;  // [L]; empty: not measured
-  double normed = 0.0;         // for the input of the output head; NaN: not measured
+  double normed = kUnknown;    // for the input of the output head
 };
 
 /// One run of kvloupe-capture eval: one prompt with one policy in the model's cache. Numbers that
 /// the task does not have are NaN.
 struct EvaluationRun {
-  std::string policy;             // canonical spec; "full": the full cache
-  std::string budget;             // as written: 128, 25%; "full"
-  std::string policy_files;       // what the policy reads (policy_files()); empty: nothing
-  std::string probe;              // how the context was read a second time; empty: it was not
-  double entries = 0.0;           // the budget in entries
-  double length = 0.0;            // as asked for, in tokens
-  double tokens = 0.0;            // of the prompt
-  double depth = 0.0;             // needles: percent of the text before the needle in question
-  double correct = 0.0;           // needles: 1 found, 0 not
-  double sample = 0.0;            // which of the prompts of that length
-  std::string expected, answer;   // needles: the number, and what the model said
-  double loop_begin = 0.0;        // tokens of the answer before its first loop
-  double loss = 0.0;              // perplexity: mean −log p, nats
-  double loss_difference = 0.0;   // from the full cache's, nats
-  double kl = 0.0;                // KL(full ‖ policy), nats
-  double same_top1 = 0.0;         // share of tokens with the full cache's most probable next token
+  std::string policy;                 // canonical spec; "full": the full cache
+  std::string budget;                 // as written: 128, 25%; "full"
+  std::string policy_files;           // what the policy reads (policy_files()); empty: nothing
+  std::string probe;                  // how the context was read a second time; empty: it was not
+  double entries = kUnknown;          // the budget in entries
+  double length = kUnknown;           // as asked for, in tokens
+  double tokens = kUnknown;           // of the prompt
+  double depth = kUnknown;            // needles: percent of the text before the needle in question
+  double correct = kUnknown;          // needles: 1 found, 0 not
+  double sample = kUnknown;           // which of the prompts of that length
+  std::string expected, answer;       // needles: the number, and what the model said
+  double loop_begin = kUnknown;       // tokens of the answer before its first loop
+  double loss = kUnknown;             // perplexity: mean −log p, nats
+  double loss_difference = kUnknown;  // from the full cache's, nats
+  double kl = kUnknown;               // KL(full ‖ policy), nats
+  double same_top1 = kUnknown;    // share of tokens with the full cache's most probable next token
   HiddenDistances hidden;         // ‖h′ − h‖₂ / ‖h‖₂
   HiddenDistances hidden_cosine;  // 1 − cos(h′, h)
   int prompt = -1;                // index into Evaluation::prompts; −1: not kept
-  double seconds = 0.0;
+  double seconds = kUnknown;
 
-  /// A run whose numbers are all unknown (NaN).
-  static EvaluationRun unknown();
-  /// Whether the other has the same policy, budget and prompt: then one of them is enough.
-  bool is_of_same_case(const EvaluationRun& other) const;
+  /// The same for runs of one policy, budget and prompt, of which one is enough.
+  std::string name_of_case() const;
 };
 
 /// The settings of an evaluation. All runs of a results file share them.
@@ -106,11 +105,8 @@ nlohmann::ordered_json run_json(EvaluationRun run, Evaluation::Task task);
 /// Means over the runs of one policy and budget, each over the runs that have the number; NaN: none
 /// has.
 struct EvaluationSummary {
-  std::string policy, budget;
+  EvaluationRun mean;
   int runs = 0;
-  double accuracy = 0.0;  // needles
-  double loss = 0.0, perplexity = 0.0, loss_difference = 0.0, kl = 0.0, same_top1 = 0.0;
-  HiddenDistances hidden, hidden_cosine;
 };
 /// One for each policy and budget, in the order of their first run.
 std::vector<EvaluationSummary> summary_of(const Evaluation& evaluation);

@@ -1,6 +1,7 @@
 // The results file of an evaluation: one description of its fields, for the reader and the writer.
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <system_error>
@@ -12,6 +13,7 @@
 #include "analysis/output_file.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_table.h"
+#include "analysis/user_files.h"
 #include "version.h"
 
 namespace kvloupe {
@@ -84,37 +86,32 @@ void describe_run(Fields& fields, EvaluationRun& run, Task task) {
 
 /// Is written only: readers compute it.
 void describe_summary(Fields& fields, EvaluationSummary& line) {
-  fields.text("policy", line.policy, Fields::refused);
-  fields.text("budget", line.budget, Fields::refused);
+  EvaluationRun& mean = line.mean;
+  fields.text("policy", mean.policy);
+  fields.text("budget", mean.budget);
   fields.whole("runs", line.runs, 1.0, kLargestCount);
-  fields.number("accuracy", line.accuracy, -kAnyNumber, kAnyNumber, Fields::not_written);
-  if (!std::isnan(line.loss)) {
-    fields.number("loss", line.loss);
-    fields.number("perplexity", line.perplexity);
-    fields.number("loss_difference", line.loss_difference, -kAnyNumber, kAnyNumber,
-                  Fields::written);
-    fields.number("kl", line.kl, -kAnyNumber, kAnyNumber, Fields::written);
-    fields.number("same_top1", line.same_top1, -kAnyNumber, kAnyNumber, Fields::written);
+  const auto number = [&](const char* name, double value,
+                          Fields::Missing missing = Fields::written) {
+    fields.number(name, value, -kAnyNumber, kAnyNumber, missing);
+  };
+  number("accuracy", mean.correct, Fields::not_written);
+  if (!std::isnan(mean.loss)) {
+    number("loss", mean.loss);
+    number("perplexity", std::exp(mean.loss));
+    number("loss_difference", mean.loss_difference);
+    number("kl", mean.kl);
+    number("same_top1", mean.same_top1);
   }
-  if (line.hidden.layers.empty()) return;
-  fields.numbers("hidden_distance", line.hidden.layers, 0.0, kAnyNumber);
-  fields.numbers("hidden_cosine_distance", line.hidden_cosine.layers, 0.0, 2.0);
-  fields.number("normed_distance", line.hidden.normed, -kAnyNumber, kAnyNumber, Fields::written);
-  fields.number("normed_cosine_distance", line.hidden_cosine.normed, -kAnyNumber, kAnyNumber,
-                Fields::written);
-}
-
-/// The file's size and time of last change. The file can be read.
-std::string identity_of(const std::filesystem::path& path) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  const auto changed = std::filesystem::last_write_time(path, error);
-  return fmt::format("{}-{}", size, changed.time_since_epoch().count());
+  if (mean.hidden.layers.empty()) return;
+  fields.numbers("hidden_distance", mean.hidden.layers, 0.0, kAnyNumber);
+  fields.numbers("hidden_cosine_distance", mean.hidden_cosine.layers, 0.0, 2.0);
+  number("normed_distance", mean.hidden.normed);
+  number("normed_cosine_distance", mean.hidden_cosine.normed);
 }
 
 /// An error names the number of the run.
 EvaluationRun read_run(const Json& json, std::size_t number, Task task) {
-  EvaluationRun run = EvaluationRun::unknown();
+  EvaluationRun run;
   try {
     if (!json.is_object()) throw Wrong("is not an object");
     Fields fields(json);
@@ -199,7 +196,8 @@ void write_evaluation(const Evaluation& evaluation, const std::string& path) {
 Evaluation read_evaluation(const std::filesystem::path& path) {
   Evaluation evaluation;
   evaluation.path = path;
-  evaluation.identity = identity_of(path);  // before it is read: a later one is read again
+  struct stat status = {};  // before it is read: a later one is read again
+  if (stat(path.c_str(), &status) == 0) evaluation.identity = file_identity(status);
   if (is_study_results(path)) {
     evaluation.task = Task::study;
     evaluation.study = std::make_shared<const StudyTable>(read_study_table(path));

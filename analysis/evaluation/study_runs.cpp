@@ -47,18 +47,25 @@ void add_study_runs(Evaluation& evaluation) {
   StudyResults results(evaluation.path);
   evaluation.model = std::filesystem::path(results.setting("model")).filename().string();
   evaluation.compact = results.setting("positions") == "compact";
-  const int found = study.measure("needle_found"), answered = study.measure("answer_found");
   for (std::size_t i = 0; i < study.items.size(); ++i) {
     const StudyResults::Item& item = study.items[i];
     EvaluationRun run;
     run.policy = item.policy;
     run.budget = item.budget;
     run.entries = item.entries;
-    run.length = run.tokens = run.depth = run.correct = kUnknown;
-    run.seconds = item.seconds > 0.0 ? item.seconds : kUnknown;
-    run.loss = run.loss_difference = run.kl = run.same_top1 = kUnknown;
-    const int measure = item.task == kNeedleTask ? found : item.task == kAnswerTask ? answered : -1;
-    if (measure >= 0) run.correct = study.values[static_cast<std::size_t>(measure)][i];
+    if (item.seconds > 0.0) run.seconds = item.seconds;
+    const auto take = [&](double& number, const char* measure) {
+      const int place = study.measure(measure);
+      if (place >= 0) number = study.values[static_cast<std::size_t>(place)][i];
+    };
+    if (item.task == kNeedleTask) take(run.correct, "needle_found");
+    if (item.task == kAnswerTask) take(run.correct, "answer_found");
+    if (item.task == kPerplexityTask) {
+      take(run.loss, "perplexity_loss");
+      take(run.loss_difference, "perplexity_loss_difference");
+      take(run.kl, "perplexity_kl");
+      take(run.same_top1, "perplexity_same_top1");
+    }
     if (item.task != kReplayTask && item.state == "done") {
       const StudyPrompt prompt = results.prompt(item.number);
       const StoredJson stored = parsed(prompt.stored);

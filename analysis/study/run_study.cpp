@@ -29,10 +29,24 @@ StudyRun::StudyRun(const std::filesystem::path& study, const std::filesystem::pa
     : study_(of_part(read_study(study), part)),
       plan_(plan_study(study_)),
       path_(results.string()),
-      lock_(results),
-      results_(results, study_, plan_),
+      lock_(std::make_unique<StudyLock>(results)),
+      own_(std::make_unique<StudyResults>(results, study_, plan_)),
+      results_(*own_),
       report_(std::move(report)),
       part_(part) {
+  begin(shard);
+}
+
+StudyRun::StudyRun(Study study, StudyPlan plan, OutcomeStore& results, Report report)
+    : study_(std::move(study)),
+      plan_(std::move(plan)),
+      results_(results),
+      report_(std::move(report)),
+      part_(StudyPart::runs) {
+  begin({});
+}
+
+void StudyRun::begin(const Shard& shard) {
   for (const Budget& budget : study_.budgets) {
     // Shares compare with counts on a prompt of a common length.
     constexpr int kTypical = 4096;
@@ -44,23 +58,22 @@ StudyRun::StudyRun(const std::filesystem::path& study, const std::filesystem::pa
   std::vector<int> waiting, broken;
   std::vector<int> of_part;
   int others_wait = 0;
-  const std::vector<StudyResults::Item> items = results_.items();
-  for (const StudyResults::Item& item : items) {
-    if ((item.task == kReplayTask) == (part_ == StudyPart::replays)) {
-      of_part.push_back(item.number);
-    } else if (item.state == "waiting") {
+  const std::vector<std::string> states = results_.states();
+  for (std::size_t i = 0; i < plan_.items.size(); ++i) {
+    const bool replay = plan_.source(plan_.items[i]).task == kReplayTask;
+    if (replay == (part_ == StudyPart::replays)) {
+      of_part.push_back(static_cast<int>(i));
+    } else if (states.at(i) == "waiting") {
       ++others_wait;
     }
   }
   for (const int number : items_of_shard(plan_, of_part, shard)) {
-    const StudyResults::Item& item = items.at(static_cast<std::size_t>(number));
+    const auto place = static_cast<std::size_t>(number);
     ++items_;
-    if (item.state == "done") {
+    if (states.at(place) == "done") {
       ++done_;
-    } else if (plan_.items.at(static_cast<std::size_t>(item.number)).problem.empty()) {
-      waiting.push_back(item.number);
     } else {
-      broken.push_back(item.number);
+      (plan_.items[place].problem.empty() ? waiting : broken).push_back(number);
     }
   }
   const std::string of =

@@ -42,6 +42,8 @@ class StudyRun {
   /// computed.
   StudyRun(const std::filesystem::path& study, const std::filesystem::path& results, Report report,
            StudyPart part = StudyPart::replays, const Shard& shard = {});
+  /// The same for a study that is in memory, of runs in the model; `results` must outlive it.
+  StudyRun(Study study, StudyPlan plan, OutcomeStore& results, Report report);
 
   /// The next task of a worker (any number that stays the same); none if all are handed out.
   std::optional<StudyTask> next(int worker);
@@ -51,14 +53,16 @@ class StudyRun {
   void finish() const;
 
  private:
+  void begin(const Shard& shard);
   std::string place_of(int item) const;
   void say(std::string line) const { report_({std::move(line), done_, failed_, items_}); }
 
   Study study_;
   StudyPlan plan_;
   std::string path_;
-  StudyLock lock_;
-  StudyResults results_;
+  std::unique_ptr<StudyLock> lock_;
+  std::unique_ptr<OutcomeStore> own_;
+  OutcomeStore& results_;
   Report report_;
   std::unique_ptr<ItemQueue> queue_;
   StudyPart part_;

@@ -300,23 +300,10 @@ ModelTask task_of(const Fields& fields, const json& value, bool prompts, const f
   return task;
 }
 
-/// Whether the policies can run in a model, in these tasks.
+/// Whether the policies can run in a model, in these tasks and blocks.
 void check_policies(const Fields& fields, const Study& study) {
-  const bool perplexity =
-      std::any_of(study.tasks.begin(), study.tasks.end(),
-                  [](const ModelTask& task) { return task.task == kPerplexityTask; });
-  // Tasks in which the policy never acts on a generated token.
-  const bool only_reads =
-      study.compression == Compression::context_only ||
-      std::any_of(study.tasks.begin(), study.tasks.end(), [](const ModelTask& task) {
-        return task.task != kNeedleTask && task.task != kAnswerTask;
-      });
+  fields.within("policies", [&] { check_task_policies(study); });
   for (const PolicySpec& policy : study.policies) {
-    fields.within("policies", [&] {
-      const PolicySpec computed = study.computed(policy);
-      check_closed_loop(computed, !perplexity, true);
-      if (only_reads) check_run(computed, without_generated());
-    });
     if (!has_trait(policy, &PolicyTraits::reads_probe)) continue;
     for (const int block : study.blocks) {
       if (block == kWholePrompt) continue;
@@ -391,6 +378,25 @@ std::string block_text(int block) {
 
 PolicySpec Study::computed(const PolicySpec& policy) const {
   return with_files_from(fs::absolute(folder_of(path)).lexically_normal(), policy);
+}
+
+void check_task_policies(const Study& study) {
+  const auto any = [&](const auto& is) {
+    return std::any_of(study.tasks.begin(), study.tasks.end(), is);
+  };
+  const bool perplexity = any([](const ModelTask& task) { return task.task == kPerplexityTask; });
+  // Tasks in which the policy never acts on a generated token.
+  const bool only_reads =
+      study.compression == Compression::context_only || any([](const ModelTask& task) {
+        return task.task != kNeedleTask && task.task != kAnswerTask;
+      });
+  for (const PolicySpec& policy : study.policies) {
+    if (keeps_everything(policy)) continue;
+    const PolicySpec computed = study.computed(policy);
+    check_closed_loop(computed, !perplexity, true);
+    if (only_reads) check_run(computed, without_generated());
+    check_combination(computed);
+  }
 }
 
 Study read_study(const std::filesystem::path& path) {

@@ -40,6 +40,7 @@ struct ModelTask {
   std::uint64_t seed = 1;      // of generated prompts
   int tokens = 32;             // answers: the most that the model says
   std::vector<PromptPlace> prompts = {};  // its own; empty: those of the study
+  std::string made_of = {};  // what generated prompts are of; empty: what the model's folder has
 };
 
 /// The content of a study file, checked.
@@ -75,6 +76,9 @@ std::vector<std::string> default_measures();
 
 /// The measures of a study's results: those of its replays, then those of its tasks.
 std::vector<std::string> measures_of(const Study& study);
+
+/// Throws UsageError for a policy that cannot run in a model in the study's tasks.
+void check_task_policies(const Study& study);
 
 /// Reads a study file, and finds its traces and prompts without opening them. Throws FileError:
 /// missing, too large, not JSON, a field that is unknown, missing or of another kind, a wrong

@@ -112,7 +112,8 @@ std::vector<StudySource> sources_of(const Study& study, const ModelTask& task,
             fmt::format("{}: {} tokens{}, sample {}", task.task, length, at_depth, sample);
         // The generator follows from these and the tokenizer.
         if (!model.empty())
-          source.identity = fmt::format("{} seed {} needles {}", model, task.seed, task.needles);
+          source.identity =
+              fmt::format("{} seed {} needles {}{}", model, task.seed, task.needles, task.made_of);
         source.length = length;
         source.depth = depth;
         source.sample = sample;

@@ -517,6 +517,13 @@ std::vector<StudyResults::Item> StudyResults::items() {
   return items;
 }
 
+std::vector<std::string> StudyResults::states() {
+  std::vector<std::string> states;
+  Statement statement(database_, "SELECT state FROM items ORDER BY item");
+  while (statement.next()) states.push_back(statement.text(0));
+  return states;
+}
+
 void StudyResults::record(const StudyOutcome& outcome) {
   database_.transaction([&] {
     Statement item(database_,

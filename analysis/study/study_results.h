@@ -19,7 +19,7 @@ bool is_study_results(const std::filesystem::path& path);
 
 /// The results file of a study: what was asked for, its items, and their values, a table for each
 /// kind (docs/studies.md describes them). An item and its values are written in one transaction.
-class StudyResults {
+class StudyResults final : public OutcomeStore {
  public:
   /// Opens an existing file for reading. Throws FileError: missing, another kind of file, written
   /// by another version, damaged.
@@ -56,6 +56,7 @@ class StudyResults {
     bool at_once = false;  // done, and the policy acted once on the whole prompt or its context
   };
   std::vector<Item> items();  // in the order of their numbers
+  std::vector<std::string> states() override;
   std::vector<std::string> measures();
   std::string setting(const std::string& name);
   Settings settings();  // by name
@@ -63,7 +64,7 @@ class StudyResults {
   std::string model_name();
 
   /// Writes an item's values and that it is done, or its problem.
-  void record(const StudyOutcome& outcome);
+  void record(const StudyOutcome& outcome) override;
   /// The prompt of an item that ran in the model; an empty one of a replay, and of results of
   /// earlier versions, which kept none.
   StudyPrompt prompt(int item);

@@ -16,6 +16,7 @@
 #include "analysis/replay/follow.h"
 #include "analysis/replay/measure_replay.h"
 #include "analysis/replay/replay.h"
+#include "analysis/trace/compression_words.h"
 #include "analysis/trace/model_fingerprint.h"
 
 namespace kvloupe {
@@ -102,19 +103,16 @@ void StudyWorker::open(const StudyTask& task) {
 std::vector<StudyValue> StudyWorker::values(const StudyTask& task) {
   open(task);
   Progress progress;
-  ReplayRequest request{
-      .policy = parse_policy(task.policy),
-      .budget = task.entries,
-      .block = task.block,
-      .compression = task.compression == compression_name(Compression::context_only)
-                         ? Compression::context_only
-                         : Compression::regular,
-      .measures = task.measures,
-      .cheap = false,
-      .threads = threads_,
-      .states = &states_,
-      .shared = shared_.get(),
-      .prefix = prefix_.get()};
+  ReplayRequest request{.policy = parse_policy(task.policy),
+                        .budget = task.entries,
+                        .block = task.block,
+                        .compression = compression_words().at(task.compression),
+                        .measures = task.measures,
+                        .cheap = false,
+                        .threads = threads_,
+                        .states = &states_,
+                        .shared = shared_.get(),
+                        .prefix = prefix_.get()};
   // Whether the results keep values over all steps instead of values per step.
   request.summary = task.reduce == Reduce::all || task.reduce == Reduce::steps;
   // measure_replay() computes only the requested measures from a finished replay. With merged
@@ -169,10 +167,8 @@ void StudyWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
     outcome.roles = roles();
     roles_told_ = true;
   }
-  outcome.at_once = compresses_at_once(
-      *trace_, task.block,
-      task.compression == compression_name(Compression::context_only) ? Compression::context_only
-                                                                      : Compression::regular);
+  outcome.at_once =
+      compresses_at_once(*trace_, task.block, compression_words().at(task.compression));
 }
 
 StudyOutcome ItemWorker::compute(const StudyTask& task) {
@@ -183,10 +179,13 @@ StudyOutcome ItemWorker::compute(const StudyTask& task) {
   try {
     compute(task, outcome);
   } catch (const std::bad_alloc&) {
+    outcome.failure = std::current_exception();
     outcome.problem = "out of memory; try fewer processes, or a smaller block";
   } catch (const std::exception& error) {
+    outcome.failure = std::current_exception();
     outcome.problem = in_one_line(error.what(), 400);
   } catch (...) {
+    outcome.failure = std::current_exception();
     outcome.problem = "a failure without a message; this is a defect of kvloupe or of a plugin";
   }
   outcome.seconds = std::chrono::duration<double>(Clock::now() - start).count();

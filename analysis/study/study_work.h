@@ -1,6 +1,7 @@
 #pragma once
 // The work of a study: the task of a process, its outcome, and the worker that computes it.
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -70,6 +71,16 @@ struct StudyOutcome {
   StudyPrompt prompt = {};         // of a run in the model
   std::string model = {};          // fingerprint of the model that made a replay's trace, if known
   std::vector<StudyRole> roles = {};  // of the trace, with one outcome of each worker
+  std::exception_ptr failure = {};    // the problem as it was thrown, within a process
+};
+
+/// Where the outcomes of a study's items are kept.
+class OutcomeStore {
+ public:
+  virtual ~OutcomeStore() = default;
+  /// Of every item of the plan: "waiting", "done" or "failed".
+  virtual std::vector<std::string> states() = 0;
+  virtual void record(const StudyOutcome& outcome) = 0;
 };
 
 /// Computes items of one kind, one after the other.

@@ -57,13 +57,14 @@ std::string run_text(const EvaluationRun& run) {
 
 /// The summary as a table: a line per policy and budget.
 void print_summary(const std::vector<EvaluationSummary>& summary) {
-  for (const EvaluationSummary& line : summary) {
-    fmt::print("{:<32} {:>8}  {:>4} runs", line.policy, line.budget, line.runs);
-    if (!std::isnan(line.accuracy)) fmt::print("  {:5.1f} % found", 100.0 * line.accuracy);
-    if (!std::isnan(line.loss))
-      fmt::print("  perplexity {:.3f}, loss {:+.4f}", line.perplexity, line.loss_difference);
-    if (!std::isnan(line.kl))
-      fmt::print(", KL {:.4f}, same top token {:.1f} %", line.kl, 100.0 * line.same_top1);
+  for (const auto& [mean, runs] : summary) {
+    fmt::print("{:<32} {:>8}  {:>4} runs", mean.policy, mean.budget, runs);
+    if (!std::isnan(mean.correct)) fmt::print("  {:5.1f} % found", 100.0 * mean.correct);
+    if (!std::isnan(mean.loss)) {
+      fmt::print("  perplexity {:.3f}, loss {:+.4f}", std::exp(mean.loss), mean.loss_difference);
+    }
+    if (!std::isnan(mean.kl))
+      fmt::print(", KL {:.4f}, same top token {:.1f} %", mean.kl, 100.0 * mean.same_top1);
     fmt::print("\n");
   }
 }
@@ -123,9 +124,10 @@ void add(CLI::App& app, Action& action) {
       ->required();
   verb->add_option("--budgets", options->budgets, "Counts or shares of the prompt: 10%,25%,128")
       ->required();
-  verb->add_option("-o,--output", request.output,
-                   "The results (JSON); runs that the file already has are kept, so a stopped "
-                   "evaluation continues")
+  verb->add_option(
+          "-o,--output", request.output,
+          "The results: JSON, or those of a study (SQLite) where the name ends in .sqlite; "
+          "runs that the file already has are kept, so a stopped evaluation continues")
       ->required();
   verb->add_option("--lengths", options->lengths, "Prompt lengths in tokens, separated by commas")
       ->capture_default_str();

@@ -22,10 +22,30 @@ namespace kvloupe {
 
 namespace {
 using PlainJson = nlohmann::json;
-constexpr int kLongestAnswer = 4096;  // as of kvloupe-capture run --generate
 
 PlainJson parsed(const std::string& text) {
   return is_deep_json(text) ? PlainJson() : PlainJson::parse(text, nullptr, false);
+}
+
+[[noreturn]] void no_usable(const char* name, const std::filesystem::path& path) {
+  throw FileError(path.string(), std::string("has no usable \"") + name +
+                                     "\"; run the evaluation or study again with this version");
+}
+
+/// Throws UsageError for a row that results with so many rows do not have.
+void check_row(int row, std::size_t rows, const char* what) {
+  if (row >= 0 && static_cast<std::size_t>(row) < rows) return;
+  throw UsageError(fmt::format("--row {}: the {} 0 to {}", row, what, static_cast<int>(rows) - 1));
+}
+
+/// The prompt that results carry.
+void take_stored(const PlainJson& prompt, const std::filesystem::path& path, EvalCase& result) {
+  constexpr int kLongestAnswer = 4096;  // as of kvloupe-capture run --generate
+  result.tokens = read_stored_prompt(prompt, path);
+  const PlainJson answer_tokens = prompt.value("answer_tokens", PlainJson());
+  if (!answer_tokens.is_number_integer() || answer_tokens < 0 || answer_tokens > kLongestAnswer)
+    no_usable("answer_tokens", path);
+  result.answer_tokens = answer_tokens.get<int>();
 }
 
 std::vector<std::string> answers_of(const std::string& text, const std::filesystem::path& path) {
@@ -58,10 +78,7 @@ EvalCase study_case(const EvalCaseRequest& request) {
   const std::filesystem::path& path = request.results;
   StudyResults results(path);
   const std::vector<StudyResults::Item> items = results.items();
-  if (request.row < 0 || request.row >= static_cast<int>(items.size())) {
-    throw UsageError(fmt::format("--row {}: the study has items 0 to {}", request.row,
-                                 static_cast<int>(items.size()) - 1));
-  }
+  check_row(request.row, items.size(), "study has items");
   const StudyResults::Item& item = items[static_cast<std::size_t>(request.row)];
   if (item.task == kReplayTask) {
     throw UsageError(fmt::format(
@@ -79,13 +96,9 @@ EvalCase study_case(const EvalCaseRequest& request) {
   }
   const PlainJson stored = parsed(prompt.stored);
   EvalCase result;
-  result.tokens = read_stored_prompt(stored, path);
+  take_stored(stored, path, result);
   if (const PlainJson model = stored.value("fingerprint", PlainJson()); model.is_string())
     check_model_of(model.get<std::string>(), request);
-  const PlainJson answer_tokens = stored.value("answer_tokens", PlainJson());
-  if (!answer_tokens.is_number_integer() || answer_tokens < 0 || answer_tokens > kLongestAnswer)
-    throw FileError(path.string(), "has \"answer_tokens\" out of range; run the study again");
-  result.answer_tokens = answer_tokens.get<int>();
   const PlainJson probe = stored.value("probe", PlainJson());
   const std::vector<std::string> answers = answers_of(prompt.expected, path);
   const bool needle = item.task == kNeedleTask;
@@ -104,30 +117,6 @@ EvalCase study_case(const EvalCaseRequest& request) {
       results.setting("positions") == "compact" ? Positions::compact : Positions::original;
   result.context_only = item.compression == compression_name(Compression::context_only);
   return result;
-}
-
-constexpr int kLongestTemplateAnswer = 1000;  // as of a template
-
-[[noreturn]] void no_usable(const char* name, const std::filesystem::path& path) {
-  throw FileError(path.string(), std::string("has no usable \"") + name +
-                                     "\"; run the evaluation again with this version");
-}
-
-/// The prompt that the results carry.
-void take_stored(const Evaluation& evaluation, int number, EvalCase& result) {
-  const std::filesystem::path& path = evaluation.path;
-  if (number >= static_cast<int>(evaluation.prompts.size())) {
-    throw FileError(path.string(), "has no prompt " + std::to_string(number) +
-                                       "; run the evaluation again with this version");
-  }
-  const auto prompt =
-      nlohmann::json::parse(evaluation.prompts[static_cast<std::size_t>(number)], nullptr, false);
-  result.tokens = read_stored_prompt(prompt, path);
-  const auto answer_tokens = prompt.value("answer_tokens", nlohmann::json());
-  if (!answer_tokens.is_number_integer()) no_usable("answer_tokens", path);
-  if (answer_tokens < 1 || answer_tokens > kLongestTemplateAnswer)
-    throw FileError(path.string(), "has \"answer_tokens\" out of range; run the evaluation again");
-  result.answer_tokens = answer_tokens.get<int>();
 }
 
 /// The prompt of a run of an earlier version, from the template and the tokenizer.
@@ -166,11 +155,7 @@ EvalCase eval_case(const EvalCaseRequest& request) {
   const Evaluation evaluation = read_evaluation(path);
   if (evaluation.task != Evaluation::Task::needle)
     throw FileError(path.string(), "has no needles; give results of eval --task needle");
-  const int rows = static_cast<int>(evaluation.runs.size());
-  if (request.row < 0 || request.row >= rows) {
-    throw UsageError("--row " + std::to_string(request.row) + ": the file has runs 0 to " +
-                     std::to_string(rows - 1));
-  }
+  check_row(request.row, evaluation.runs.size(), "file has runs");
   const EvaluationRun& run = evaluation.runs[static_cast<std::size_t>(request.row)];
   check_model_of(evaluation.fingerprint, request);
   EvalCase result;
@@ -179,7 +164,8 @@ EvalCase eval_case(const EvalCaseRequest& request) {
   if (evaluation.block < 1) no_usable("block", path);
   if (evaluation.dtype.empty()) no_usable("dtype", path);
   if (run.prompt >= 0) {
-    take_stored(evaluation, run.prompt, result);
+    if (run.prompt >= std::ssize(evaluation.prompts)) no_usable("prompt", path);
+    take_stored(parsed(evaluation.prompts[static_cast<std::size_t>(run.prompt)]), path, result);
   } else {
     make_again(request, evaluation, run, result);
   }

@@ -20,7 +20,7 @@ namespace kvloupe {
 /// A request of `kvloupe-capture eval`. Every policy runs in the model's own cache.
 struct EvalRequest {
   ModelChoice model = {};
-  std::string output = {};
+  std::string output = {};  // JSON; of a name that ends in .sqlite: the results of a study
   Evaluation::Task task = Evaluation::Task::needle;  // or perplexity
   std::vector<PolicySpec> policies = {};
   std::vector<Budget> budgets = {};  // shares are of the prompt
@@ -54,9 +54,10 @@ struct EvalReport {
   std::function<void(long done, long total, const EvaluationRun& run)> run;
 };
 
-/// Makes the runs that are missing in the results file and saves after each prompt. The full cache
-/// is always among the policies. Returns the results. Throws UsageError, FileError, WorkError, and
-/// Cancelled through progress; the runs made until then are in the file.
+/// Makes the runs that are missing in the results file, as a study of one task; JSON is saved after
+/// each prompt. The full cache is always among the policies. Returns the results. Throws
+/// UsageError, FileError, WorkError, and Cancelled through progress; the runs made until then are
+/// in the file.
 Evaluation evaluate(const EvalRequest& request, Progress& progress, const EvalReport& report);
 
 /// Foresees the runs without loading the model. Throws as evaluate() does before it loads the

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "analysis/error.h"
+#include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/study/answer_score.h"
 #include "analysis/trace/loops.h"
@@ -211,7 +212,7 @@ Recording recording_for(const RunningModel& model, int prompt_length, int most_e
 }  // namespace
 
 EvaluationRun EvalSetting::named_run() const {
-  EvaluationRun run = EvaluationRun::unknown();
+  EvaluationRun run;
   run.policy = policy.text();
   run.budget = budget ? budget->text() : std::string(kFullCache);
   run.policy_files = policy_files(policy);
@@ -224,6 +225,15 @@ int EvalSetting::entries(int prompt_length) const {
 }
 
 EvalSetting EvalSetting::full_cache() { return {parse_policy("full"), {}}; }
+
+EvalSetting EvalSetting::of(const std::string& policy, const std::string& budget,
+                            const std::string& probe) {
+  EvalSetting setting{parse_policy(policy), {}};
+  if (has_trait(setting.policy, &PolicyTraits::reads_probe))
+    setting.probe = probe_words().at(probe);
+  if (budget != kFullCache) setting.budget = parse_budget(budget);
+  return setting;
+}
 
 NeedleRuns::NeedleRuns(const RunningModel& model, NeedleTask task, int answer_tokens,
                        bool context_only, int most_entries, const Progress& progress)

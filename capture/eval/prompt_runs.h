@@ -114,6 +114,9 @@ struct EvalSetting {
   EvaluationRun named_run() const;
   int entries(int prompt_length) const;  // of the full cache: the whole prompt
   static EvalSetting full_cache();
+  /// As an item of a study has it; `probe`: for a policy that needs one.
+  static EvalSetting of(const std::string& policy, const std::string& budget,
+                        const std::string& probe);
 };
 
 /// A model and what its runs have in common. What it points to must outlive the runs.

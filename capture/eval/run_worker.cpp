@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <system_error>
@@ -17,6 +18,7 @@
 #include "analysis/replay/compression.h"
 #include "analysis/replay/drift.h"
 #include "analysis/study/answer_score.h"
+#include "analysis/trace/compression_words.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/trace_probe.h"
 #include "analysis/unknown.h"
@@ -93,15 +95,6 @@ std::vector<StudyValue> by_layer(const std::vector<double>& values) {
   return layers;
 }
 
-EvalSetting setting_of(const StudyTask& task) {
-  EvalSetting setting{parse_policy(task.policy), {}};
-  if (has_trait(setting.policy, &PolicyTraits::reads_probe)) {
-    setting.probe = probe_words().at(task.probe);
-  }
-  if (task.budget != kFullCache) setting.budget = parse_budget(task.budget);
-  return setting;
-}
-
 fs::path make_folder() {
   std::error_code error;
   const fs::path parent = fs::temp_directory_path(error);
@@ -116,14 +109,15 @@ fs::path make_folder() {
 
 /// All that is loaded once.
 struct RunWorker::OpenModel {
-  OpenModel(const StudyTask& task, const std::string& device_name, const ModelChoice& choice)
+  OpenModel(const StudyTask& task, const std::string& device_name, const ModelChoice& choice,
+            const RunSettings& settings)
       : folder(task.model),
         dtype(task.dtype),
         device(parse_device(device_name)),
         config(read_model_config(folder)),
         info(describe_model(config, folder)),
         tokenizer(open_tokenizer(choice.tokenizer.empty() ? folder : choice.tokenizer)),
-        needles(needle_template_of(folder, {}, {})),
+        needles(needle_template_of(folder, settings.needle_template, settings.filler)),
         transformer(load_transformer(folder, config, parse_compute_type(task.dtype, device), device,
                                      choice.weights)) {}
 
@@ -138,11 +132,13 @@ struct RunWorker::OpenModel {
 };
 
 RunWorker::RunWorker(std::string device, int threads, ModelChoice choice,
-                     std::function<void(const std::string&)> note)
+                     std::function<void(const std::string&)> note, RunSettings settings)
     : device_(std::move(device)),
       choice_(std::move(choice)),
       threads_(threads),
-      note_(std::move(note)) {}
+      note_(std::move(note)),
+      settings_(std::move(settings)),
+      progress_(settings_.progress != nullptr ? *settings_.progress : own_progress_) {}
 
 RunWorker::~RunWorker() {
   full_trace_.reset();
@@ -162,7 +158,7 @@ void RunWorker::open_model(const StudyTask& task) {
     throw FileError(task.model, "has changed since the study began; start the study again");
   const at::Device device = parse_device(device_);
   use_threads(threads_, device, parse_compute_type(task.dtype, device));
-  model_ = std::make_unique<OpenModel>(task, device_, choice_);
+  model_ = std::make_unique<OpenModel>(task, device_, choice_, settings_);
 }
 
 void RunWorker::note(const std::string& text) {
@@ -215,7 +211,8 @@ void RunWorker::open_prompt(const StudyTask& task) {
   needle_.reset();
   perplexity_.reset();
   full_trace_.reset();
-  haystack_.emplace(model_->needles, *model_->tokenizer, source.seed);
+  if (!haystack_ || haystack_seed_ != source.seed)
+    haystack_.emplace(model_->needles, *model_->tokenizer, haystack_seed_ = source.seed);
   running_ = {};
   running_.folder = model_->folder;
   running_.config = &model_->config;
@@ -223,25 +220,23 @@ void RunWorker::open_prompt(const StudyTask& task) {
   running_.tokenizer = model_->tokenizer.get();
   running_.transformer = &model_->transformer;
   running_.block = task.block;
+  running_.most_shared = settings_.most_shared;
+  running_.most_reference = settings_.most_reference;
+  running_.probe = settings_.probe;
   running_.positions = task.compact ? Positions::compact : Positions::original;
   const Budget largest = parse_budget(task.largest_budget);
   const bool context_only = task.compression == compression_name(Compression::context_only);
-  if (source.task == kNeedleTask) {
-    NeedleTask needle =
-        haystack_->needle({source.length, source.depth, source.sample}, source.needles);
-    tokens_ = static_cast<int>(needle.tokens.ids.size());
-    read_ = context_only ? needle.question_begin : tokens_;
-    answers_ = {needle.answer};
-    store(task, needle.tokens, model_->needles.answer_tokens);
-    needle_ =
-        std::make_unique<NeedleRuns>(running_, std::move(needle), model_->needles.answer_tokens,
-                                     context_only, largest.resolve(tokens_), progress_);
-  } else if (source.task == kAnswerTask) {
-    NeedleTask question = question_of(task, context_only);
+  const bool needle = source.task == kNeedleTask;
+  if (needle || source.task == kAnswerTask) {
+    NeedleTask question =
+        needle ? haystack_->needle({source.length, source.depth, source.sample}, source.needles)
+               : question_of(task, context_only);
+    const int answer_tokens = needle ? model_->needles.answer_tokens : source.answer_tokens;
     tokens_ = static_cast<int>(question.tokens.ids.size());
     read_ = context_only ? question.question_begin : tokens_;
-    store(task, question.tokens, source.answer_tokens);
-    needle_ = std::make_unique<NeedleRuns>(running_, std::move(question), source.answer_tokens,
+    if (needle) answers_ = {question.answer};
+    store(task, question.tokens, answer_tokens);
+    needle_ = std::make_unique<NeedleRuns>(running_, std::move(question), answer_tokens,
                                            context_only, largest.resolve(tokens_), progress_);
   } else {
     sequence_ = prompt_of(task);
@@ -252,8 +247,9 @@ void RunWorker::open_prompt(const StudyTask& task) {
     answers_.clear();
     store(task, sequence_, 0);
     if (source.task == kPerplexityTask) {
-      perplexity_ = std::make_unique<PerplexityRuns>(running_, sequence_, largest.resolve(tokens_),
-                                                     progress_, nullptr);
+      perplexity_ =
+          std::make_unique<PerplexityRuns>(running_, sequence_, largest.resolve(tokens_), progress_,
+                                           [&](const std::string& text) { note(text); });
     } else {
       full_trace_ = std::make_unique<Trace>(captured(task, EvalSetting::full_cache(), "full.h5"));
     }
@@ -264,7 +260,9 @@ void RunWorker::open_prompt(const StudyTask& task) {
 /// Keeps the prompt as results carry it: its tokens, how many the model says after them, and how a
 /// policy that needs that reads the context a second time.
 void RunWorker::store(const StudyTask& task, const TokenSequence& tokens, int answer_tokens) {
-  note(beyond_positions(std::ssize(tokens.ids) + answer_tokens, model_->config));
+  // A generated prompt may be shorter by a part of a sentence than it was asked for.
+  const long length = std::max(std::ssize(tokens.ids), std::ptrdiff_t{task.source.length});
+  note(beyond_positions(length + answer_tokens, model_->config));
   nlohmann::ordered_json prompt = stored_prompt(tokens);
   prompt["answer_tokens"] = answer_tokens;
   prompt["probe"] = task.probe;
@@ -289,9 +287,7 @@ fs::path RunWorker::captured(const StudyTask& task, const EvalSetting& setting, 
     request.policy = setting.policy;
     request.budget = *setting.budget;
     request.positions = running_.positions;
-    request.compression = task.compression == compression_name(Compression::context_only)
-                              ? Compression::context_only
-                              : Compression::regular;
+    request.compression = compression_words().at(task.compression);
   }
   Silent silent;
   run_capture(request, progress_, silent, &model_->transformer);
@@ -330,8 +326,9 @@ void RunWorker::drift(const StudyTask& task, const EvalSetting& setting, StudyOu
 void RunWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
   const c10::InferenceMode no_gradients;
   open_model(task);
+  auto begin = std::chrono::steady_clock::now();
   open_prompt(task);
-  const EvalSetting setting = setting_of(task);
+  const EvalSetting setting = EvalSetting::of(task.policy, task.budget, task.probe);
   outcome.entries = setting.entries(tokens_);
   outcome.prompt.stored = stored_;
   if (!answers_.empty()) {
@@ -339,8 +336,11 @@ void RunWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
   }
   if (full_trace_) return drift(task, setting, outcome);
   outcome.at_once = setting.budget && task.block >= read_;
-  const EvaluationRun run =
-      needle_ ? needle_->run(setting, progress_) : perplexity_->run(setting, progress_);
+  // The prompt was opened with the full cache's run.
+  if (setting.budget) begin = std::chrono::steady_clock::now();
+  run_ = needle_ ? needle_->run(setting, progress_) : perplexity_->run(setting, progress_);
+  const EvaluationRun& run = run_;
+  run_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (needle_) outcome.prompt.answer = escape_invalid_utf8(run.answer);
   Values values(task, outcome);
   const std::string prefix = task.source.task + "_";

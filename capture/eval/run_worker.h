@@ -1,5 +1,5 @@
 #pragma once
-// The side of a study that runs items in the model: `kvloupe-capture study`.
+// Runs the items of a study in the model: those of `kvloupe-capture study` and `eval`.
 
 #include <filesystem>
 #include <functional>
@@ -18,6 +18,16 @@
 
 namespace kvloupe {
 
+/// What an evaluation may set, and a study does not.
+struct RunSettings {
+  std::optional<std::filesystem::path> needle_template = {}, filler = {};  // needle_template_of()
+  /// As RunningModel has them.
+  std::int64_t most_shared = std::int64_t{1} << 30;
+  std::int64_t most_reference = std::int64_t{1} << 30;
+  std::optional<ProbeKind> probe = {};
+  Progress* progress = nullptr;  // can cancel the work
+};
+
 /// Runs items in the model, one after the other. The model is loaded once. What the runs of one
 /// prompt share stays until the next prompt: the blocks before the first eviction, the full cache's
 /// distributions, and for the task drift its trace, in a folder of its own among the system's
@@ -26,11 +36,14 @@ class RunWorker final : public ItemWorker {
  public:
   /// `device`: cpu, cuda or cuda:i. `threads`: for the model's products; 0: torch's own choice.
   /// `choice`: the tokenizer and how weights are kept; the study names the model. `note` gets each
-  /// note of a prompt once: see read_set_prompt(), beyond_positions().
+  /// note of a prompt once: see read_set_prompt(), beyond_positions(), Perplexity.
   RunWorker(std::string device, int threads, ModelChoice choice = {},
-            std::function<void(const std::string&)> note = {});
+            std::function<void(const std::string&)> note = {}, RunSettings settings = {});
   ~RunWorker() override;
   using ItemWorker::compute;
+  /// The last run of a task but drift, with all its numbers; `seconds` without the loading and
+  /// without what the runs of the prompt share.
+  const EvaluationRun& last_run() const { return run_; }
 
  private:
   struct OpenModel;
@@ -50,7 +63,10 @@ class RunWorker final : public ItemWorker {
   int threads_;
   std::function<void(const std::string&)> note_;
   std::set<std::string> noted_;
-  Progress progress_;
+  RunSettings settings_;
+  Progress own_progress_;
+  Progress& progress_;
+  EvaluationRun run_;
   PromptIdentities identities_;
   std::unique_ptr<OpenModel> model_;
   RunningModel running_;
@@ -60,6 +76,7 @@ class RunWorker final : public ItemWorker {
   int tokens_ = 0;
   int read_ = 0;  // tokens before the policy stops: the prompt, or its context
   std::optional<Haystack> haystack_;
+  std::uint64_t haystack_seed_ = 0;
   std::unique_ptr<NeedleRuns> needle_;
   std::unique_ptr<PerplexityRuns> perplexity_;
   std::vector<std::string> answers_;  // of a prompt of the task answer

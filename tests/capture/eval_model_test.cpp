@@ -5,17 +5,18 @@
 
 #include <fstream>
 #include <map>
+#include <numeric>
+#include <tuple>
 
 #include "analysis/error.h"
+#include "analysis/study/study_table.h"
 #include "analysis/trace/segments.h"
 #include "analysis/trace/trace.h"
 #include "capture/eval/eval_case.h"
 #include "capture/eval/haystack.h"
 #include "capture/run/capture.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"
-#include "tests/capture/capture_check.h"
 #include "tests/capture/results_file.h"
-#include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
@@ -267,63 +268,84 @@ TEST_F(EvalTest, ARunWithAFillerOfItsOwnIsCapturedAgain) {
   }
 }
 
-TEST_F(EvalTest, ContextOnlyDecidesBeforeTheQuestion) {
-  EvalRequest request = needle_request();
-  request.compression = Compression::context_only;
-  request.policies = {parse_policy("tova"), parse_policy("h2o")};
-  request.budgets = {parse_budget("100%")};
-  std::map<std::pair<int, double>, std::string> full;
-  for (const auto& line : run(request)) {
-    const std::pair at(line["sample"].get<int>(), line["depth"].get<double>());
-    if (line["budget"] == "full") full[at] = line["answer"];
-    EXPECT_EQ(line["answer"], full.at(at));
+TEST_F(EvalTest, TheResultsOfAStudyHoldTheSameNumbers) {
+  for (const auto task : {Evaluation::Task::needle, Evaluation::Task::perplexity}) {
+    EvalRequest request = needle_request();
+    request.task = task;
+    const bool needle = task == Evaluation::Task::needle;
+    request.output = (folder_ / (needle ? "needle.json" : "loss.json")).string();
+    const auto runs = run(request);
+    EvalRequest study = request;
+    study.output = (folder_ / (needle ? "needle.sqlite" : "loss.sqlite")).string();
+    Progress progress;
+    EXPECT_EQ(forecast_evaluation(study, progress).missing, std::ssize(runs));
+    EXPECT_FALSE(std::filesystem::exists(study.output));
+    int said = 0;
+    EvalReport report;
+    report.run = [&](long, long, const EvaluationRun&) { ++said; };
+    const Evaluation read = evaluate(study, progress, report);
+    EXPECT_EQ(said, std::ssize(runs));
+    ASSERT_EQ(read.runs.size(), runs.size());
+    StudyTable table = read_study_table(study.output);
+    const auto value = [&](const std::string& measure, std::size_t i) {
+      const int place = table.measure((needle ? "needle_" : "perplexity_") + measure);
+      return table.values.at(static_cast<std::size_t>(place))[i];
+    };
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      SCOPED_TRACE(testing::Message() << runs[i]);
+      EXPECT_EQ(read.runs[i].policy, runs[i]["policy"].get<std::string>());
+      EXPECT_EQ(read.runs[i].tokens, runs[i]["tokens"].get<double>());
+      if (needle) {
+        EXPECT_EQ(value("found", i), runs[i]["correct"].get<bool>() ? 1.0 : 0.0);
+        EXPECT_EQ(read.runs[i].answer, runs[i]["answer"].get<std::string>());
+        const auto row = static_cast<int>(i);
+        const EvalCase one = eval_case({study.output, row, kModel, {}, {}});
+        const EvalCase same = eval_case({request.output, row, kModel, {}, {}});
+        EXPECT_EQ(one.tokens.ids, same.tokens.ids);
+        EXPECT_EQ(one.tokens.segment, same.tokens.segment);
+        EXPECT_EQ(std::tie(one.policy, one.budget, one.dtype, one.block, one.answer_tokens,
+                           one.expected, one.context_only, one.probe),
+                  std::tie(same.policy, same.budget, same.dtype, same.block, same.answer_tokens,
+                           same.expected, same.context_only, same.probe));
+      } else {
+        EXPECT_EQ(value("loss", i), runs[i]["loss"].get<double>());
+        EXPECT_EQ(read.runs[i].loss_difference, runs[i]["loss_difference"].get<double>());
+      }
+      if (runs[i]["budget"] == "full") continue;
+      const auto layers = runs[i]["hidden_distance"].get<std::vector<double>>();
+      EXPECT_NEAR(value("hidden_distance", i),
+                  std::accumulate(layers.begin(), layers.end(), 0.0) / std::ssize(layers), 1e-12);
+      if (needle) continue;
+      EXPECT_EQ(value("kl", i), runs[i]["kl"].get<double>());
+    }
+    said = 0;
+    evaluate(study, progress, report);
+    EXPECT_EQ(said, 0) << "all are there";
+    study.policies.pop_back();
+    EXPECT_THAT(error_of<FileError>([&] { evaluate(study, progress, report); }),
+                testing::HasSubstr("holds a study with other policies"));
   }
 }
 
-TEST_F(EvalTest, PerplexityIsThatOfAClosedLoopTrace) {
-  EvalRequest request = needle_request();
-  request.task = Evaluation::Task::perplexity;
-  request.policies = {parse_policy("h2o")};
-  request.budgets = {parse_budget("64")};
-  request.lengths = {260};
-  request.samples = 1;
-  request.block = 32;
-  const auto runs = run(request);
-  ASSERT_EQ(runs.size(), 2U);
-
-  const auto tokenizer = open_tokenizer(kModel);
-  const NeedleTemplate needles = read_needle_template(kModel / "needle.json");
-  const auto ids = Haystack(needles, *tokenizer, request.seed).text(260, 0).ids;
-  std::string text;
-  for (const std::int32_t id : ids) text += std::to_string(id) + " ";
-  write_file(folder_ / "ids.txt", text);
-  CaptureRequest capture_request{.model = kModel,
-                                 .target = folder_ / "closed.h5",
-                                 .ids = folder_ / "ids.txt",
-                                 .block = 32,
-                                 .dtype = "f32",
-                                 .storage = Storage::float32};
-  double full_loss = 0;
-  for (const auto& line : runs) {
-    if (line["budget"] != "full") {
-      capture_request.policy = parse_policy("h2o");
-      capture_request.budget = parse_budget("64");
-    }
-    capture(capture_request);
-    const auto loss = Trace(capture_request.target).predictions()->loss;
-    double mean = 0;
-    for (std::size_t t = 0; t + 1 < loss.size(); ++t) mean += double{loss[t]};
-    mean /= static_cast<double>(loss.size() - 1);
-    EXPECT_NEAR(line["loss"].get<double>(), mean, 1e-4);
-    if (line["budget"] == "full") {
-      full_loss = mean;
-      EXPECT_EQ(line["loss_difference"], 0.0);
-    } else {
-      EXPECT_NEAR(line["loss_difference"].get<double>(), mean - full_loss, 2e-4);
-      EXPECT_GT(line["kl"].get<double>(), 0.0);
-      EXPECT_LE(line["same_top1"].get<double>(), 1.0);
-    }
+TEST_F(EvalTest, AStoppedEvaluationKeepsItsRunsAndGoesOn) {
+  const EvalRequest request = needle_request();
+  for (const int stop : {2, 5, 7}) {  // in the midst of a prompt, and after one
+    Progress progress;
+    EvalReport report;
+    report.run = [&](long done, long, const EvaluationRun&) {
+      if (done == stop) progress.cancel();
+    };
+    EXPECT_THROW(evaluate(request, progress, report), Cancelled);
+    EXPECT_EQ(std::ssize(runs_in(request.output)), stop);
   }
+  const auto without_seconds = [](std::vector<nlohmann::ordered_json> runs) {
+    for (nlohmann::ordered_json& run : runs) run.erase("seconds");
+    return runs;
+  };
+  const auto runs = without_seconds(run(request));
+  EXPECT_EQ(made_, 20 - 7);
+  std::filesystem::remove(request.output);
+  EXPECT_EQ(runs, without_seconds(run(request)));
 }
 
 }  // namespace

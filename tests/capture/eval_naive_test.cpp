@@ -273,20 +273,6 @@ TEST_F(EvalNaiveTest, NothingDriftsBeforeTheFirstEviction) {
   }
 }
 
-TEST_F(EvalNaiveTest, AngleAndDistanceBelongTogether) {
-  EvalRequest wanted = request(Task::perplexity, 120);
-  wanted.budgets = {parse_budget("5%"), parse_budget("20%")};
-  for (const Json& run : evaluated(wanted)) {
-    if (run["budget"] == "full") continue;
-    // ‖h′ − h‖/‖h‖ ≥ sin θ where θ ≤ 90°, ≥ 1 beyond: in each token 1 − cos θ ≤ 2·distance.
-    for (std::size_t layer = 0; layer < 3; ++layer) {
-      const double cosine = run["hidden_cosine_distance"][layer];
-      EXPECT_GE(cosine, 0.0);
-      EXPECT_LE(cosine, 2.0 * run["hidden_distance"][layer].get<double>()) << run;
-    }
-  }
-}
-
 TEST_F(EvalNaiveTest, MoreTokensThanPositionsAreSaid) {
   tiny_.max_position_embeddings = 92;
   tiny_.write(folder_.path());

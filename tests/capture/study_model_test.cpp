@@ -1,5 +1,5 @@
-// Studies of runs in the model: the same numbers as an evaluation's and as two captures compared,
-// in the same results file as the replays.
+// Studies of runs in the model: the same numbers as two captures compared, in the same results file
+// as the replays. Evaluations, which are studies of one task, are tested in eval_model_test.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -27,12 +27,10 @@
 #include "analysis/trace/loops.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "capture/eval/eval_case.h"
-#include "capture/eval/evaluate.h"
 #include "capture/eval/run_worker.h"
 #include "capture/run/capture_set.h"
 #include "capture/tokenizer/prompt.h"
 #include "tests/capture/capture_check.h"
-#include "tests/capture/results_file.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
@@ -106,7 +104,7 @@ class RunStudyTest : public testing::Test {
   std::string said_;
 };
 
-TEST_F(RunStudyTest, PoliciesThatReadTheContextTwiceGiveTheEvaluationsValues) {
+TEST_F(RunStudyTest, PoliciesThatReadTheContextTwiceDoSoAsInAReplay) {
   const auto write = [&](const std::string& blocks, const std::string& tasks) {
     write_file(folder_ / "study.json",
                R"({"model": "model", "dtype": "f32", "prompts": ["long.txt", "set.jsonl"],
@@ -120,38 +118,6 @@ TEST_F(RunStudyTest, PoliciesThatReadTheContextTwiceGiveTheEvaluationsValues) {
                                  {"task": "drift", "prompts": ["long.txt"]})");
   ASSERT_EQ(failure(), "");
   const auto all = values();
-  EvalRequest request{
-      .model = kStudiedModel,
-      .output = (folder_ / "needle.json").string(),
-      .policies = {parse_policy("tova"), parse_policy("kvzip+global"), parse_policy("kvcompose")},
-      .budgets = {parse_budget("30%"), parse_budget("100%")},
-      .lengths = {200},
-      .depths = {50.0},
-      .samples = 2,
-      .seed = 3,
-      .compression = Compression::context_only,
-      .block = 200,
-      .probe = ProbeKind::reread,
-      .dtype = "f32"};
-  Progress progress;
-  int compared = 0;
-  evaluate(request, progress, {});
-  for (const auto& line : runs_in(request.output)) {
-    const auto value = [&](const std::string& measure) {
-      return all.at(
-          {measure, line["policy"].get<std::string>(), line["budget"].get<std::string>(),
-           "needle: 200 tokens, depth 50 %, sample " + std::to_string(line["sample"].get<int>())});
-    };
-    EXPECT_EQ(value("needle_found"), line["correct"].get<bool>() ? 1.0 : 0.0);
-    if (line["budget"] == "full") continue;
-    double sum = 0.0;
-    for (const auto& layer : line["hidden_distance"]) sum += layer.get<double>();
-    EXPECT_NEAR(
-        value("needle_hidden_distance") * static_cast<double>(line["hidden_distance"].size()), sum,
-        1e-6 * (1.0 + sum));
-    compared += line["budget"] == "30%" && sum > 0.0 ? 1 : 0;
-  }
-  EXPECT_EQ(compared, 3 * 2);
   // The run keeps at the context's end the same entries as the replay of the same reading.
   for (const char* policy : {"kvzip+global", "kvcompose"}) {
     EXPECT_EQ(all.at({"drift_agreement", policy, "30%", "drift: long.txt"}), 1.0);
@@ -168,89 +134,13 @@ TEST_F(RunStudyTest, PoliciesThatReadTheContextTwiceGiveTheEvaluationsValues) {
   EXPECT_THAT(failure("other.sqlite"), HasSubstr("Perplexity is measured while the text is read"));
 }
 
-TEST_F(RunStudyTest, ValuesAreThoseOfTheEvaluation) {
-  run();
-  EXPECT_THAT(said_, HasSubstr("32 items, 0 of them done before"));
-  const auto all = values();
-  EvalRequest request{.model = kStudiedModel,
-                      .policies = {parse_policy("tova"), parse_policy("keydiff")},
-                      .budgets = {parse_budget("30%"), parse_budget("100%")},
-                      .samples = 2,
-                      .seed = 3,
-                      .block = 32,
-                      .dtype = "f32"};
-  int compared = 0;
-  for (const auto task : {Evaluation::Task::needle, Evaluation::Task::perplexity}) {
-    const bool needle = task == Evaluation::Task::needle;
-    request.task = task;
-    request.lengths = {needle ? 200 : 150};
-    request.depths = {50.0};
-    request.output = (folder_ / (needle ? "needle.json" : "loss.json")).string();
-    Progress progress;
-    evaluate(request, progress, {});
-    for (const auto& line : runs_in(request.output)) {
-      const std::string name =
-          needle ? "needle: 200 tokens, depth 50 %, sample " : "perplexity: 150 tokens, sample ";
-      const std::string policy = line["policy"].get<std::string>();
-      const std::string budget = line["budget"].get<std::string>();
-      const std::string prompt = name + std::to_string(line["sample"].get<int>());
-      const auto value = [&](const std::string& measure) {
-        return all.at(std::tuple(measure, policy, budget, prompt));
-      };
-      ++compared;
-      if (needle) {
-        EXPECT_EQ(value("needle_found"), line["correct"].get<bool>() ? 1.0 : 0.0);
-      } else {
-        EXPECT_EQ(value("perplexity_loss"), line["loss"].get<double>());
-        EXPECT_EQ(value("perplexity_loss_difference"), line["loss_difference"].get<double>());
-      }
-      if (line["budget"] == "full") continue;
-      const auto layers = line["hidden_distance"].get<std::vector<double>>();
-      double sum = 0.0;
-      for (const double layer : layers) sum += layer;
-      EXPECT_NEAR(value(needle ? "needle_hidden_distance" : "perplexity_hidden_distance"),
-                  sum / static_cast<double>(layers.size()), 1e-12);
-      if (needle) continue;
-      EXPECT_EQ(value("perplexity_kl"), line["kl"].get<double>());
-      EXPECT_EQ(value("perplexity_same_top1"), line["same_top1"].get<double>());
-    }
-  }
-  EXPECT_EQ(compared, 20);
-}
-
 TEST_F(RunStudyTest, EachRunCanBeMadeAgainFromThePromptThatItKept) {
   write_study(R"("tasks": [{"task": "needle", "lengths": [200], "depths": [50], "seed": 3},
                            {"task": "answer", "prompts": ["set.jsonl"], "tokens": 4},
                            {"task": "perplexity", "prompts": ["long.txt"]}])");
   run();
-  EvalRequest request{.model = kStudiedModel,
-                      .output = (folder_ / "needle.json").string(),
-                      .policies = {parse_policy("tova"), parse_policy("keydiff")},
-                      .budgets = {parse_budget("30%"), parse_budget("100%")},
-                      .lengths = {200},
-                      .depths = {50.0},
-                      .seed = 3,
-                      .block = 32,
-                      .dtype = "f32"};
-  Progress progress;
-  const Evaluation evaluated = evaluate(request, progress, {});
   const std::filesystem::path path = folder_ / "out.sqlite";
   const auto of_item = [&](int row) { return eval_case({path, row, kStudiedModel, {}, {}}); };
-  ASSERT_EQ(evaluated.runs.size(), 5U);
-  for (int row = 0; row < 5; ++row) {
-    const EvalCase one = of_item(row);
-    const EvalCase same = eval_case({request.output, row, kStudiedModel, {}, {}});
-    EXPECT_EQ(one.tokens.ids, same.tokens.ids);
-    EXPECT_EQ(one.tokens.segment, same.tokens.segment);
-    EXPECT_EQ(one.tokens.names, same.tokens.names);
-    EXPECT_EQ(std::tuple(one.policy, one.budget, one.dtype, one.block, one.answer_tokens,
-                         one.expected, one.context_only, one.probe),
-              std::tuple(same.policy, same.budget, same.dtype, same.block, same.answer_tokens,
-                         same.expected, same.context_only, same.probe));
-    EXPECT_TRUE(one.answers.empty());
-    EXPECT_EQ(StudyResults(path).prompt(row).answer,
-              evaluated.runs[static_cast<std::size_t>(row)].answer);
-  }
   const EvalCase rose = of_item(10 + 3);
   EXPECT_EQ(rose.answers, std::vector<std::string>{"red"});
   EXPECT_EQ(std::tuple(rose.policy, rose.budget, rose.answer_tokens, rose.expected),
@@ -264,10 +154,10 @@ TEST_F(RunStudyTest, EachRunCanBeMadeAgainFromThePromptThatItKept) {
   const Evaluation read = read_evaluation(path);
   ASSERT_EQ(read.runs.size(), 20U);
   EXPECT_EQ(read.model, "model");
+  Progress progress;
   EXPECT_EQ(read.fingerprint, model_fingerprint(kStudiedModel, progress));
   EXPECT_EQ(read.runs[13].expected, "red");
   EXPECT_EQ(read.runs[13].tokens, static_cast<double>(rose.tokens.ids.size()));
-  EXPECT_EQ(read.runs[2].correct, evaluated.runs[2].correct);
   EXPECT_TRUE(has_prompt(read.runs[15]) && std::isnan(read.runs[15].correct));
 
   merge_results({path}, folder_ / "merged.sqlite");
