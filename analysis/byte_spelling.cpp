@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <utility>
 
 #include "analysis/utf8.h"
 
@@ -10,33 +11,20 @@ namespace kvloupe {
 
 namespace {
 
-void append_number(std::string& text, unsigned char byte) {
+/// Bytes with a letter of their own behind the backslash.
+constexpr std::pair<char, char> kLetters[] = {{'\\', '\\'}, {'\n', 'n'}, {'\t', 't'}, {'\r', 'r'}};
+
+std::string number_spelling(char one) {
   static constexpr char kDigits[] = "0123456789ABCDEF";
-  text += {'\\', 'x', kDigits[byte >> 4U], kDigits[byte & 15U]};
+  const auto byte = static_cast<unsigned char>(one);
+  return {'\\', 'x', kDigits[byte >> 4U], kDigits[byte & 15U]};
 }
 
-void append_spelling(std::string& text, unsigned char byte) {
-  switch (byte) {
-    case '\\':
-      text += "\\\\";
-      return;
-    case '\n':
-      text += "\\n";
-      return;
-    case '\t':
-      text += "\\t";
-      return;
-    case '\r':
-      text += "\\r";
-      return;
-    default:
-      break;
+std::string spelling(char one) {
+  for (const auto& [byte, letter] : kLetters) {
+    if (one == byte) return {'\\', letter};
   }
-  if (byte >= 0x20 && byte < 0x7F) {
-    text += static_cast<char>(byte);
-  } else {
-    append_number(text, byte);
-  }
+  return one >= 0x20 && one < 0x7F ? std::string(1, one) : number_spelling(one);
 }
 
 /// The byte that two hexadecimal digits stand for; −1 where they are none.
@@ -47,36 +35,34 @@ int byte_of(std::string_view digits) {
   return problem == std::errc() && end == digits.end() ? value : -1;
 }
 
-}  // namespace
-
-std::string spell_bytes(std::string_view bytes) {
+/// Characters that `stays`(length, first byte) accepts, and other bytes as `spell` writes them.
+template <typename Stays>
+std::string characters(std::string_view bytes, const Stays& stays, std::string (*spell)(char)) {
   std::string text;
   text.reserve(bytes.size());
   while (!bytes.empty()) {
     const std::size_t length = character_length(bytes);
-    if (length > 1) {
+    if (stays(length, bytes.front())) {
       text += bytes.substr(0, length);
     } else {
-      append_spelling(text, static_cast<unsigned char>(bytes.front()));
+      text += spell(bytes.front());
     }
     bytes.remove_prefix(std::max<std::size_t>(length, 1));
   }
   return text;
 }
 
+}  // namespace
+
+std::string spell_bytes(std::string_view bytes) {
+  return characters(
+      bytes, [](std::size_t length, char) { return length > 1; }, spelling);
+}
+
 std::string readable_bytes(std::string_view bytes) {
-  std::string text;
-  text.reserve(bytes.size());
-  while (!bytes.empty()) {
-    const std::size_t length = bytes.front() == '\0' ? 0 : character_length(bytes);
-    if (length > 0) {
-      text += bytes.substr(0, length);
-    } else {
-      append_number(text, static_cast<unsigned char>(bytes.front()));
-    }
-    bytes.remove_prefix(std::max<std::size_t>(length, 1));
-  }
-  return text;
+  return characters(
+      bytes, [](std::size_t length, char first) { return length > 0 && first != '\0'; },
+      number_spelling);
 }
 
 std::string spelled_bytes(std::string_view text) {
@@ -85,22 +71,14 @@ std::string spelled_bytes(std::string_view text) {
   while (!text.empty()) {
     const char next = text.front() == '\\' && text.size() > 1 ? text[1] : '\0';
     const int byte = next == 'x' ? byte_of(text.substr(2, 2)) : -1;
-    std::size_t length = next == '\0' ? 1 : 2;
-    if (byte >= 0) {
-      bytes += static_cast<char>(byte);
-      length = 4;
-    } else if (next == '\\' || next == '\0') {
-      bytes += text.front();
-    } else if (next == 'n') {
-      bytes += '\n';
-    } else if (next == 't') {
-      bytes += '\t';
-    } else if (next == 'r') {
-      bytes += '\r';
-    } else {
-      bytes += text.front();
-      length = 1;
+    std::size_t length = byte >= 0 ? 4 : 1;
+    char one = byte >= 0 ? static_cast<char>(byte) : text.front();
+    for (const auto& [own, letter] : kLetters) {
+      if (next != letter) continue;
+      one = own;
+      length = 2;
     }
+    bytes += one;
     text.remove_prefix(length);
   }
   return bytes;

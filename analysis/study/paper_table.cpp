@@ -43,28 +43,17 @@ std::string place_of_set(const std::string& task, std::string name) {
 /// A set of prompts of one results file.
 struct PromptSet {
   std::size_t part = 0;
-  std::string place;
-  std::set<std::string> content = {};  // of its files, as far as the results tell
-  bool whole = false;                  // the label is the whole place
-  std::string label = {};
+  std::set<std::string> content = {};    // of its files, as far as the results tell
+  std::vector<std::string> labels = {};  // from the shortest to one that tells all sets apart
+  std::size_t shown = 0;                 // of these
 
-  /// The last `depth` names of the place.
-  void set_label(std::size_t depth) {
-    std::vector<std::string> names;
-    for (const std::filesystem::path& name : std::filesystem::path(place)) {
-      if (name != "." && name != ".." && name != "/") names.push_back(name.string());
-    }
-    const std::size_t shown = std::min(depth, names.size());
-    label = fmt::format("{}", fmt::join(names.end() - std::ptrdiff_t(shown), names.end(), "/"));
-    if (label.empty()) label = "prompts";
-  }
+  const std::string& label() const { return labels[shown]; }
   /// Whether one label would stand for two sets. Across files, sets with a file in common are one.
   bool clashes(const PromptSet& other) const {
-    if (label != other.label) return false;
-    if (part == other.part) return place != other.place;
+    if (this == &other || label() != other.label()) return false;
     const auto has = [&](const std::string& one) { return other.content.contains(one); };
-    return !content.empty() && !other.content.empty() &&
-           std::none_of(content.begin(), content.end(), has);
+    return part == other.part || (!content.empty() && !other.content.empty() &&
+                                  std::none_of(content.begin(), content.end(), has));
   }
 };
 
@@ -104,7 +93,7 @@ Part read_part(const std::filesystem::path& path) {
   for (const StudyResults::Item& item : part.study.items) {
     if (!seen.insert(item.trace).second) continue;
     const std::string place = place_of_set(item.task, item.trace);
-    PromptSet& set = part.sets.try_emplace(place, PromptSet{0, place}).first->second;
+    PromptSet& set = part.sets[place];
     // "MODEL CONTENT" of a prompt's file; of generated prompts the numbers that make them.
     const std::string identity = results.trace_identity(item.trace);
     const std::size_t blank = identity.find(' ');
@@ -121,29 +110,30 @@ void name_sets(std::vector<Part>& parts) {
   for (std::size_t p = 0; p < parts.size(); ++p) {
     for (auto& [place, set] : parts[p].sets) {
       set.part = p;
-      set.set_label(1);
+      std::vector<std::string> names;
+      for (const std::filesystem::path& name : std::filesystem::path(place)) {
+        if (name != "." && name != ".." && name != "/") names.push_back(name.string());
+      }
+      for (auto from = names.end(); from != names.begin();)
+        set.labels.push_back(fmt::format("{}", fmt::join(--from, names.end(), "/")));
+      if (set.labels.empty()) set.labels.emplace_back("prompts");
+      if (!place.empty()) set.labels.push_back(place);
+      set.labels.push_back(set.labels.back() + " of " + parts[p].study.path.string());
       sets.push_back(&set);
     }
   }
-  constexpr std::size_t kDeepest = 64;
-  for (std::size_t depth = 2; depth <= kDeepest; ++depth) {
+  for (bool changed = true; changed;) {
+    changed = false;
     std::set<std::string> unclear;
     for (const PromptSet* one : sets) {
       for (const PromptSet* other : sets) {
-        if (one->clashes(*other)) unclear.insert(one->label);
+        if (one->clashes(*other)) unclear.insert(one->label());
       }
     }
-    if (unclear.empty()) return;
     for (PromptSet* one : sets) {
-      if (!unclear.contains(one->label)) continue;
-      const std::string before = one->label;
-      if (one->whole) {
-        one->label += " of " + parts[one->part].study.path.string();
-        continue;
-      }
-      one->set_label(depth);
-      one->whole = one->label == before;
-      if (one->whole && !one->place.empty()) one->label = one->place;
+      if (!unclear.contains(one->label()) || one->shown + 1 == one->labels.size()) continue;
+      ++one->shown;
+      changed = true;
     }
   }
 }
@@ -159,7 +149,7 @@ void take_measure(Part& part, const std::string& name, const std::string& block)
   for (std::size_t i = 0; i < part.study.items.size(); ++i) {
     const StudyResults::Item& item = part.study.items[i];
     if (item.block_word != block || (known && item.task != known->task)) continue;
-    task.set = part.sets.at(place_of_set(item.task, item.trace)).label;
+    task.set = part.sets.at(place_of_set(item.task, item.trace)).label();
     add_new(part.tasks, task);
     part.prompts.resize(part.tasks.size());
     // The same text is one prompt, in whichever task.
@@ -208,19 +198,22 @@ class Filling {
   }
 
   FilledTable fill() {
-    const std::vector<Place> columns = columns_of_table();
+    const std::vector<Place> columns = places(false, parts_.front());
     add_heads(columns);
     for (const Part& part : parts_) {
-      std::map<std::tuple<std::string, std::string, std::size_t>, TableCell> known;
       const std::size_t first = filled_.rows.size();
-      for (const Place& row : rows_of(part)) {
+      for (const Place& row : places(true, part)) {
         FilledTable::Row& filled = filled_.rows.emplace_back();
         filled.model = part.model;
         filled.compression = part.compression;
         filled.first_of_part = filled_.rows.size() == first + 1;
         filled.labels = {row.label};
         if (filled_.label_columns > 1) filled.labels.push_back(row.upper);
-        for (const Place& column : columns) filled.cells.push_back(cell(part, row, column, known));
+        for (const Place& column : columns) {
+          filled.cells.push_back(cell(part, row.policy != nullptr ? row.policy : column.policy,
+                                      row.budget + column.budget,
+                                      row.task ? *row.task : column.task.value()));
+        }
       }
       mark_best(first);
     }
@@ -232,51 +225,46 @@ class Filling {
   const PaperTable& table() const { return *filled_.table; }
   bool is(PaperLayout layout) const { return table().layout == layout; }
 
-  std::vector<Place> columns_of_table() {
-    std::vector<Place> columns;
-    if (is(PaperLayout::tasks_across)) {
-      for (std::size_t t = 0; t < tasks_.size(); ++t)
-        columns.push_back({nullptr, "", t, tasks_[t].measure.title, tasks_[t].set});
-      if (averaged_) columns.push_back({nullptr, "", kAverageOf, "", "Avg."});
-    } else if (is(PaperLayout::policies_across)) {
-      for (const PaperPolicy& policy : table().policies)
-        columns.push_back({&policy, "", kAllPrompts, policy.group, policy.label});
+  /// The columns of the table or, of a part, its rows: its tasks, its settings, or policies at
+  /// budgets.
+  std::vector<Place> places(bool down, const Part& part) const {
+    std::vector<Place> places;
+    const bool tasks_down = is(PaperLayout::settings_across);
+    if (is(PaperLayout::policies_across)) {
+      for (const PaperPolicy& policy : table().policies) {
+        if (!down) places.push_back({&policy, "", kAllPrompts, policy.group, policy.label});
+      }
+      for (const std::string& budget : budgets_) {
+        if (down && !tasks_.empty()) places.push_back({nullptr, budget, {}, "", budget});
+      }
+    } else if (down == tasks_down) {
+      for (const std::size_t t : tasks_of(part)) {
+        const Task& task = tasks_[t];
+        places.push_back(
+            {nullptr, "", t, down ? "" : task.measure.title, down ? task.name() : task.set});
+      }
+      if (averaged_ && places.size() > 1)
+        places.push_back({nullptr, "", kAverageOf, "", down ? "Ave." : "Avg."});
     } else {
-      columns.push_back({nullptr, "", {}, "Full cache", ""});
+      places.push_back({nullptr, "", {}, down ? "" : "Full cache", down ? part.model : ""});
       std::vector<std::string> groups;
-      for (const PaperPolicy& policy : table().policies) add_new(groups, policy.group);
+      const auto group_of = [&](const PaperPolicy& one) { return down ? one.label : one.group; };
+      for (const PaperPolicy& policy : table().policies) add_new(groups, group_of(policy));
       for (const std::string& group : groups) {
         for (const std::string& budget : budgets_) {
           for (const PaperPolicy& policy : table().policies) {
-            if (policy.group != group) continue;
-            const std::string upper = fmt::format("{} b = {}", group, budget);
-            columns.push_back({&policy, budget, {}, upper, policy.label});
+            if (group_of(policy) != group) continue;
+            const bool named = !down || budget == budgets_.front();
+            places.push_back({&policy,
+                              budget,
+                              {},
+                              down ? budget : fmt::format("{} b = {}", group, budget),
+                              named ? policy.label : ""});
           }
         }
       }
     }
-    return columns;
-  }
-
-  std::vector<Place> rows_of(const Part& part) const {
-    std::vector<Place> rows;
-    if (is(PaperLayout::tasks_across)) {
-      rows.push_back({nullptr, "", {}, "", part.model});
-      for (const PaperPolicy& policy : table().policies) {
-        for (const std::string& budget : budgets_) {
-          const bool first = budget == budgets_.front();
-          rows.push_back({&policy, budget, {}, budget, first ? policy.label : ""});
-        }
-      }
-    } else if (is(PaperLayout::policies_across)) {
-      if (tasks_.empty()) return rows;
-      for (const std::string& budget : budgets_) rows.push_back({nullptr, budget, {}, "", budget});
-    } else {
-      for (const std::size_t t : tasks_of(part))
-        rows.push_back({nullptr, "", t, "", tasks_[t].name()});
-      if (averaged_ && rows.size() > 1) rows.push_back({nullptr, "", kAverageOf, "", "Ave."});
-    }
-    return rows;
+    return places;
   }
 
   /// The tasks that an average is over: the table's, or where they stand down, those of the part.
@@ -306,77 +294,73 @@ class Filling {
     filled_.head = {upper, lower};
   }
 
-  /// The cell of a row and a column. `known`: the cells of this part by policy, budget and task.
-  template <typename Known>
-  TableCell cell(const Part& part, const Place& row, const Place& column, Known& known) const {
-    const PaperPolicy* policy = row.policy != nullptr ? row.policy : column.policy;
-    const std::size_t task = row.task ? *row.task : column.task.value();
+  /// One number. `policy`: null for the full cache, whose cells are the same at all budgets.
+  TableCell cell(const Part& part, const PaperPolicy* policy, const std::string& budget,
+                 std::size_t task) const {
     TableCell cell;
-    cell.policy = policy != nullptr ? specs_.at(policy) : kFullCache;
-    cell.budget = policy == nullptr ? kFullCache : row.budget + column.budget;
+    cell.policy = cell.budget = kFullCache;
     if (policy != nullptr) {
+      cell.policy = specs_.at(policy);
       cell.label = policy->label;
       cell.group = policy->group;
+      cell.budget = budget;
     }
     if (task == kAverageOf) {
-      cell.column = "Avg.";
-      average(part, known, cell);
+      average(part, policy, budget, cell);
       return cell;
     }
     // All prompts are those of the first measure.
-    const Task& shown = tasks_[task == kAllPrompts ? 0 : task];
-    cell.column = task == kAllPrompts ? shown.measure.title : shown.name();
-    cell.measure = shown.measure.name;
+    const bool all = task == kAllPrompts;
+    const Task& shown = tasks_[all ? 0 : task];
+    const StudyMeasure& measure = shown.measure;
+    cell.column = all ? measure.title : shown.name();
+    cell.measure = measure.name;
+    cell.better = measure.better;
     std::vector<double> values;
     for (std::size_t t = 0; t < part.tasks.size(); ++t) {
-      const bool own =
-          task == kAllPrompts ? part.tasks[t].measure.name == cell.measure : part.tasks[t] == shown;
-      if (!own) continue;
+      if (all ? part.tasks[t].measure.name != measure.name : part.tasks[t] != shown) continue;
       cell.wanted += static_cast<int>(part.prompts[t].size());
       const auto found = part.values.find({t, cell.policy, cell.budget});
       if (found != part.values.end())
         values.insert(values.end(), found->second.begin(), found->second.end());
     }
-    enter(cell, values, shown.measure);
-    known[{cell.policy, cell.budget, task}] = cell;
+    cell.prompts = static_cast<int>(values.size());
+    if (values.empty()) return cell;
+    const MeanInterval mean = mean_interval(values, measure.share);
+    const double scale = measure.share && table().percent ? 100.0 : 1.0;
+    cell.value = {mean.mean * scale, mean.low * scale, mean.high * scale};
+    cell.interval = std::isfinite(mean.low);
+    cell.decimals = !measure.share ? -1 : table().percent ? 1 : 3;
+    if (policy == nullptr && measure.of_full_cache) {  // known, not measured
+      cell.value->low = cell.value->high = cell.value->mean;
+      cell.interval = false;
+    }
     return cell;
   }
 
-  void enter(TableCell& cell, const std::vector<double>& values,
-             const StudyMeasure& measure) const {
-    cell.prompts = static_cast<int>(values.size());
-    if (values.empty()) return;
-    const MeanInterval mean = mean_interval(values, measure.share);
-    cell.interval = std::isfinite(mean.low);
-    const double scale = measure.share && table().percent ? 100.0 : 1.0;
-    cell.value = {mean.mean * scale, mean.low * scale, mean.high * scale};
-    cell.decimals = !measure.share ? -1 : table().percent ? 1 : 3;
-    if (cell.policy != kFullCache || !measure.of_full_cache) return;
-    cell.value->low = cell.value->high = cell.value->mean;  // known, not measured
-    cell.interval = false;
-  }
-
   /// The average over tasks, where all of them are there.
-  template <typename Known>
-  void average(const Part& part, const Known& known, TableCell& cell) const {
+  void average(const Part& part, const PaperPolicy* policy, const std::string& budget,
+               TableCell& average) const {
+    average.column = "Avg.";
+    average.better = tasks_.front().measure.better;
     std::vector<MeanInterval> means;
     const std::vector<std::size_t> over = tasks_of(part);
     for (const std::size_t task : over) {
-      const TableCell& one = known.at({cell.policy, cell.budget, task});
-      cell.prompts += one.prompts;
-      cell.wanted += one.wanted;
-      cell.decimals = one.decimals;
+      const TableCell one = cell(part, policy, budget, task);
+      average.prompts += one.prompts;
+      average.wanted += one.wanted;
+      average.decimals = one.decimals;
       if (one.value) means.push_back(*one.value);
     }
     if (!averaged_ || means.size() != over.size()) return;
-    cell.value = mean_of_means(means);
+    average.value = mean_of_means(means);
     std::set<std::string> all;
     std::size_t count = 0;
     for (const std::set<std::string>& prompts : part.prompts) {
       all.insert(prompts.begin(), prompts.end());
       count += prompts.size();
     }
-    cell.interval = count == all.size();  // of independent means
+    average.interval = count == all.size();  // of independent means
   }
 
   /// Marks the best of the cells of a part that are compared with each other, by the digits shown:
@@ -395,7 +379,7 @@ class Filling {
       return std::round(one->value->mean * unit) / unit;
     };
     for (auto& [of, cells] : compared) {
-      const Better better = direction(*cells.front());
+      const Better better = cells.front()->better;
       const auto [least, most] =
           std::minmax_element(cells.begin(), cells.end(),
                               [&](const auto* a, const auto* b) { return shown(a) < shown(b); });
@@ -405,12 +389,6 @@ class Filling {
       const double best = better == Better::larger ? high : low;
       for (TableCell* one : cells) one->best = std::abs(shown(one) - best) <= rounding;
     }
-  }
-  Better direction(const TableCell& cell) const {
-    const auto own = std::find_if(tasks_.begin(), tasks_.end(), [&](const Task& task) {
-      return task.measure.name == cell.measure;
-    });
-    return (own == tasks_.end() ? tasks_.front() : *own).measure.better;
   }
 
   void add_notes() {
@@ -434,26 +412,26 @@ class Filling {
       shares = shares || task.measure.share;
       std::size_t prompts = 0;
       for (const Part& part : parts_) {
-        const std::size_t own = part.place(task);
-        if (own < part.tasks.size()) prompts = std::max(prompts, part.prompts[own].size());
+        if (const std::size_t own = part.place(task); own < part.tasks.size())
+          prompts = std::max(prompts, part.prompts[own].size());
       }
       counts.push_back(fmt::format("{} ({})", task.name(), prompts));
     }
-    const auto note = [&](bool said, const std::string& text) {
-      if (said) filled_.notes.push_back(text);
-    };
-    note(true, fmt::format("Means over prompts{}, with 95 % intervals in brackets.",
-                           shares && table().percent ? ", shares in percent" : ""));
-    note(true, fmt::format("Prompts: {}.", fmt::join(counts, "; ")));
-    note(true, fmt::format("Model: {}. Blocks of {}; compression: {}.", fmt::join(models, ", "),
-                           filled_.block, fmt::join(compressions, ", ")));
-    note(budgets_.size() == 1, "Budget: " + (budgets_.empty() ? "" : budgets_.front()) + ".");
-    note(true, is(PaperLayout::settings_across) ? "Bold: the best of a group at the same budget."
-                                                : "Bold: the best policy at the same budget.");
-    note(missing, "–: not there.");
-    note(partial, "†: of a part of the prompts.");
-    note(!others.empty(), fmt::format("Also in the results, but not in the paper's table: {}.",
-                                      fmt::join(others, ", ")));
+    std::vector<std::string>& notes = filled_.notes;
+    notes = {fmt::format("Means over prompts{}, with 95 % intervals in brackets.",
+                         shares && table().percent ? ", shares in percent" : ""),
+             fmt::format("Prompts: {}.", fmt::join(counts, "; ")),
+             fmt::format("Model: {}. Blocks of {}; compression: {}.", fmt::join(models, ", "),
+                         filled_.block, fmt::join(compressions, ", "))};
+    if (budgets_.size() == 1) notes.push_back("Budget: " + budgets_.front() + ".");
+    notes.push_back(fmt::format("Bold: the best {} at the same budget.",
+                                is(PaperLayout::settings_across) ? "of a group" : "policy"));
+    if (missing) notes.emplace_back("–: not there.");
+    if (partial) notes.emplace_back("†: of a part of the prompts.");
+    if (!others.empty()) {
+      notes.push_back(fmt::format("Also in the results, but not in the paper's table: {}.",
+                                  fmt::join(others, ", ")));
+    }
   }
 
   std::vector<Part> parts_;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/measure/measure.h"
 #include "analysis/study/intervals.h"
 
 namespace kvloupe {
@@ -59,6 +60,7 @@ struct TableCell {
   std::optional<MeanInterval> value;         // scaled; none: not there
   bool interval = true;                      // whether low and high are known
   int prompts = 0, wanted = 0;               // with a value, and those of the study
+  Better better = Better::neither;           // of the measure
   bool best = false;                         // of the policies that it is compared with
   int decimals = 1;                          // −1: four significant digits
 };

@@ -109,6 +109,18 @@ Database open_existing(const std::filesystem::path& path) {
   return {path, Database::Access::read};
 }
 
+/// The first column of all rows.
+std::vector<std::string> texts_of(Database& database, const char* sql) {
+  std::vector<std::string> texts;
+  for (Statement rows(database, sql); rows.next();) texts.push_back(rows.text(0));
+  return texts;
+}
+
+/// The first column of the row of a name; empty without one.
+std::string text_of(Database& database, const char* sql, const std::string& name) {
+  Statement row(database, sql);
+  return row.bind(0, name).next() ? row.text(0) : "";
+}
 }  // namespace
 
 bool is_study_results(const std::filesystem::path& path) {
@@ -209,10 +221,8 @@ std::string StudyResults::model_name() {
 
 std::string StudyResults::model_of(const std::string& trace) {
   if (!has_table("models")) return {};
-  Statement row(database_,
-                "SELECT fingerprint FROM models JOIN traces USING (trace) WHERE name = ?");
-  row.bind(0, trace);
-  return row.next() ? row.text(0) : "";
+  return text_of(database_,
+                 "SELECT fingerprint FROM models JOIN traces USING (trace) WHERE name = ?", trace);
 }
 
 void StudyResults::require_one_model() {
@@ -230,17 +240,12 @@ void StudyResults::require_one_model() {
 }
 
 std::string StudyResults::trace_identity(const std::string& name) {
-  Statement row(database_, "SELECT identity FROM traces WHERE name = ?");
-  row.bind(0, name);
-  return row.next() ? row.text(0) : "";
+  return text_of(database_, "SELECT identity FROM traces WHERE name = ?", name);
 }
 
 std::vector<std::string> StudyResults::study_folders() {
-  std::vector<std::string> folders;
-  if (!has_table("folders")) return folders;
-  Statement rows(database_, "SELECT folder FROM folders ORDER BY 1");
-  while (rows.next()) folders.push_back(rows.text(0));
-  return folders;
+  if (!has_table("folders")) return {};
+  return texts_of(database_, "SELECT folder FROM folders ORDER BY 1");
 }
 
 bool StudyResults::is_of(const Study& study) {
@@ -419,11 +424,8 @@ void StudyResults::check_same(const Settings& settings,
                                   in_quotes(old_measures[i], 80), in_quotes(new_measures[i], 80)));
     }
   }
-  std::vector<std::string> before;
-  {
-    Statement known(database_, "SELECT identity FROM traces ORDER BY trace");
-    while (known.next()) before.push_back(known.text(0));
-  }
+  const std::vector<std::string> before =
+      texts_of(database_, "SELECT identity FROM traces ORDER BY trace");
   const bool more = before.size() < plan.sources.size() || places.size() < plan.items.size();
   if (!all_there || (more && same_settings)) {
     throw FileError(path_, "is damaged: traces or items are missing; choose another name");
@@ -470,9 +472,7 @@ void StudyResults::check_same(const Settings& settings,
 }
 
 std::string StudyResults::setting(const std::string& name) {
-  Statement statement(database_, "SELECT value FROM settings WHERE name = ?");
-  statement.bind(0, name);
-  return statement.next() ? statement.text(0) : "";
+  return text_of(database_, "SELECT value FROM settings WHERE name = ?", name);
 }
 
 StudyResults::Settings StudyResults::settings() {
@@ -483,10 +483,7 @@ StudyResults::Settings StudyResults::settings() {
 }
 
 std::vector<std::string> StudyResults::measures() {
-  std::vector<std::string> names;
-  Statement statement(database_, "SELECT name FROM measures ORDER BY measure");
-  while (statement.next()) names.push_back(statement.text(0));
-  return names;
+  return texts_of(database_, "SELECT name FROM measures ORDER BY measure");
 }
 
 std::vector<StudyResults::Item> StudyResults::items() {
@@ -590,13 +587,10 @@ StudyPrompt StudyResults::prompt(int item) {
 }
 
 std::vector<std::string> StudyResults::fingerprints() {
-  std::vector<std::string> found;
-  if (!has_table("run_prompts")) return found;
-  Statement row(database_,
-                "SELECT DISTINCT json_extract(stored, '$.fingerprint') FROM prompts WHERE "
-                "json_valid(stored) AND json_extract(stored, '$.fingerprint') IS NOT NULL");
-  while (row.next()) found.push_back(row.text(0));
-  return found;
+  if (!has_table("run_prompts")) return {};
+  return texts_of(database_,
+                  "SELECT DISTINCT json_extract(stored, '$.fingerprint') FROM prompts WHERE "
+                  "json_valid(stored) AND json_extract(stored, '$.fingerprint') IS NOT NULL");
 }
 
 void StudyResults::each_replay_value(

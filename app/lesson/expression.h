@@ -16,7 +16,8 @@ struct LessonState;
 
 namespace kvloupe {
 class Progress;
-}
+struct FormulaNode;
+}  // namespace kvloupe
 
 namespace kvloupe::lesson {
 
@@ -49,12 +50,10 @@ class Expression {
   /// Whether it changes with the layer, head, step or token that is selected.
   bool depends_on_selection() const;
 
-  struct Node;
-
  private:
   friend Value evaluate(const Expression&, const LessonState&, Progress&);
   std::string text_;
-  std::shared_ptr<const Node> root_;
+  std::shared_ptr<const FormulaNode> root_;
 };
 
 /// The value in a state (values.h); without is_quick() this may take long. Throws Cancelled through

@@ -26,8 +26,9 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 /// Speed and time left, from the tokens run since the present phase (prompt or generation) began.
 class Pace {
  public:
-  void update(int done, int prompt_length, int total) {
-    now_ = Clock::now();
+  /// Whether to report: a tenth of a second after the last report, and at the ends of phases.
+  bool update(int done, int prompt_length, int total) {
+    const Clock::time_point now = Clock::now();
     const bool generating = done > prompt_length;
     if (generating && !generating_) {  // the last update of the prompt is where this phase began
       phase_first_ = done_;
@@ -35,41 +36,30 @@ class Pace {
       generating_ = true;
     }
     done_ = done;
-    last_ = now_;
-    const double seconds = seconds_between(phase_start_, now_);
+    last_ = now;
+    const double seconds = seconds_between(phase_start_, now);
     rate_ = seconds > 0 ? (done - phase_first_) / seconds : 0.0;
     // While the prompt runs, the speed of generation is not known yet.
     const bool foreseeable = generating || total == prompt_length;
     left_.reset();
     if (foreseeable && rate_ > 0) left_ = (total - done) / rate_;
-  }
-  double rate() const { return rate_; }
-  std::optional<double> seconds_left() const { return left_; }
-  Clock::time_point now() const { return now_; }
-
- private:
-  Clock::time_point phase_start_ = Clock::now();
-  Clock::time_point last_ = phase_start_;
-  Clock::time_point now_ = phase_start_;
-  int phase_first_ = 0;
-  int done_ = 0;
-  bool generating_ = false;
-  double rate_ = 0.0;
-  std::optional<double> left_;
-};
-
-/// Lets a tenth of a second pass between two reports, except for the ends of phases.
-class Throttle {
- public:
-  bool due(int done, int prompt_length, int total, Clock::time_point now) {
     const bool milestone = done == prompt_length || done == total;
     if (!milestone && shown_ && seconds_between(*shown_, now) < 0.1) return false;
     shown_ = now;
     return true;
   }
+  double rate() const { return rate_; }
+  std::optional<double> seconds_left() const { return left_; }
 
  private:
+  Clock::time_point phase_start_ = Clock::now();
+  Clock::time_point last_ = phase_start_;
   std::optional<Clock::time_point> shown_;
+  int phase_first_ = 0;
+  int done_ = 0;
+  bool generating_ = false;
+  double rate_ = 0.0;
+  std::optional<double> left_;
 };
 
 void print_note(const std::string& note) {
@@ -92,8 +82,7 @@ class BarReport : public ProgressReport {
   ~BarReport() override { BarReport::clear(); }
 
   void on_tokens(int done, int prompt_length, int total) override {
-    pace_.update(done, prompt_length, total);
-    if (!terminal_ || !throttle_.due(done, prompt_length, total, pace_.now())) return;
+    if (!pace_.update(done, prompt_length, total) || !terminal_) return;
     constexpr int kWidth = 30;
     const int filled = static_cast<int>(static_cast<long>(kWidth) * done / std::max(total, 1));
     std::string line = fmt::format("\r{} [{}{}] {}/{} tokens, {:.0f} tokens/s",
@@ -143,14 +132,12 @@ class BarReport : public ProgressReport {
   bool terminal_ = ::isatty(STDERR_FILENO) == 1;
   bool shown_ = false;
   Pace pace_;
-  Throttle throttle_;
 };
 
 class JsonReport : public ProgressReport {
  public:
   void on_tokens(int done, int prompt_length, int total) override {
-    pace_.update(done, prompt_length, total);
-    if (!throttle_.due(done, prompt_length, total, pace_.now())) return;
+    if (!pace_.update(done, prompt_length, total)) return;
     nlohmann::json line{{"event", "tokens"},
                         {"done", done},
                         {"prompt_length", prompt_length},
@@ -164,8 +151,7 @@ class JsonReport : public ProgressReport {
   void on_run(const std::string&, const nlohmann::ordered_json& members) override {
     nlohmann::ordered_json line{{"event", "run"}};
     line.update(members);
-    std::fputs(json_line(line).c_str(), stdout);
-    std::fflush(stdout);
+    print(line);
   }
   void on_size(const TraceSize& size, const std::string& text) override {
     print({{"event", "size"},
@@ -191,13 +177,13 @@ class JsonReport : public ProgressReport {
   }
 
  private:
-  static void print(const nlohmann::json& object) {
+  template <typename Json = nlohmann::json>
+  static void print(const Json& object) {
     std::fputs(json_line(object).c_str(), stdout);
     std::fflush(stdout);
   }
 
   Pace pace_;
-  Throttle throttle_;
 };
 
 class SilentReport : public ProgressReport {
@@ -232,7 +218,7 @@ void print_forecast(const RunsForecast& forecast, const std::filesystem::path& r
         {"dtype", forecast.dtype},
         {"seconds", forecast.seconds ? nlohmann::ordered_json(*forecast.seconds) : nullptr},
         {"time", forecast.time_text}};
-    out.write(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    out.write(json_line(line));
   } else {
     const std::string space = forecast.free
                                   ? fmt::format(", where {} are free", bytes_text(*forecast.free))

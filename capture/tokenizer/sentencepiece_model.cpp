@@ -8,6 +8,7 @@
 
 #include "analysis/error.h"
 #include "analysis/read_file.h"
+#include "capture/tokenizer/hugging_face/bpe_model.h"
 
 namespace kvloupe {
 
@@ -176,12 +177,7 @@ class ModelParser {
       if (piece.type == Type::unknown) ++unknown;
       if (piece.type == Type::byte) {
         ++bytes;
-        const std::string_view text = piece.text;
-        constexpr std::string_view kDigits = "0123456789ABCDEF";
-        if (text.size() != 6 || text.substr(0, 3) != "<0x" || text[5] != '>' ||
-            kDigits.find(text[3]) == kDigits.npos || kDigits.find(text[4]) == kDigits.npos) {
-          fail("a byte piece does not have the form <0xNN>");
-        }
+        if (byte_of_piece(piece.text) < 0) fail("a byte piece does not have the form <0xNN>");
       }
     }
     if (unknown != 1) fail("is not a SentencePiece model (it needs exactly one unknown piece)");

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "capture/tokenizer/hugging_face/bpe_model.h"
 #include "capture/tokenizer/sentencepiece_model.h"
 #include "capture/tokenizer/tokenizer_config.h"
 #include "capture/tokenizer/unicode.h"
@@ -49,7 +50,7 @@ class SentencePieceTokenizer : public Tokenizer {
       const auto id = static_cast<std::int32_t>(i);
       if (piece.type == PieceType::unknown) unknown_ = id;
       if (piece.type == PieceType::byte) {
-        byte_ids_[static_cast<std::size_t>(std::stoi(piece.text.substr(3, 2), nullptr, 16))] = id;
+        byte_ids_[static_cast<std::size_t>(byte_of_piece(piece.text))] = id;
       }
       if (piece.type == PieceType::control && piece.text == model_.bos_piece) bos_ = id;
       if (piece.type == PieceType::control && piece.text == model_.eos_piece) eos_ = id;
@@ -106,7 +107,7 @@ class SentencePieceTokenizer : public Tokenizer {
 
   std::string piece_bytes(std::int32_t id) const override {
     if (!in_range(id)) return "[" + std::to_string(id) + "]";
-    if (piece(id).type == PieceType::byte) return std::string(1, static_cast<char>(byte_of(id)));
+    if (piece(id).type == PieceType::byte) return std::string(1, byte_of(id));
     return with_spaces(piece(id).text);
   }
 
@@ -117,7 +118,7 @@ class SentencePieceTokenizer : public Tokenizer {
       if (!in_range(id) || piece(id).type == PieceType::control) continue;
       switch (piece(id).type) {
         case PieceType::byte:
-          text += static_cast<char>(byte_of(id));
+          text += byte_of(id);
           break;
         case PieceType::unknown:
           text += kUnknownText;
@@ -138,9 +139,7 @@ class SentencePieceTokenizer : public Tokenizer {
   const SentencePieceModel::Piece& piece(std::int32_t id) const {
     return model_.pieces[static_cast<std::size_t>(id)];
   }
-  unsigned char byte_of(std::int32_t id) const {
-    return static_cast<unsigned char>(std::stoi(piece(id).text.substr(3, 2), nullptr, 16));
-  }
+  char byte_of(std::int32_t id) const { return static_cast<char>(byte_of_piece(piece(id).text)); }
   /// The id of a piece that text can be made of; −1 where there is none.
   std::int32_t find(std::string_view text) const {
     const auto found = ids_.find(std::string(text));
@@ -150,13 +149,9 @@ class SentencePieceTokenizer : public Tokenizer {
   static std::string with_spaces(std::string_view text) {
     std::string plain;
     while (!text.empty()) {
-      if (text.substr(0, kSpaceMark.size()) == kSpaceMark) {
-        plain += ' ';
-        text.remove_prefix(kSpaceMark.size());
-      } else {
-        plain += text.front();
-        text.remove_prefix(1);
-      }
+      const bool space = text.starts_with(kSpaceMark);
+      plain += space ? ' ' : text.front();
+      text.remove_prefix(space ? kSpaceMark.size() : 1);
     }
     return plain;
   }

@@ -9,15 +9,9 @@
 #include <string_view>
 #include <vector>
 
-namespace kvloupe {
+#include "analysis/policy/kit/formula_reader.h"
 
-/// An error in a formula's text.
-struct FormulaError : std::runtime_error {
-  FormulaError(std::size_t position_, std::string word_, const std::string& why)
-      : std::runtime_error(why), position(position_), word(std::move(word_)) {}
-  std::size_t position;  // in the formula, from 0
-  std::string word;      // as written there
-};
+namespace kvloupe {
 
 /// An error in the evaluation of a formula.
 struct FormulaValueError : std::runtime_error {
@@ -37,9 +31,6 @@ class Formula {
 
   /// Throws FormulaError.
   Formula(std::string_view text, const std::vector<std::string>& variables);
-  ~Formula();
-  Formula(Formula&&) noexcept;
-  Formula& operator=(Formula&&) noexcept;
 
   /// Whether the formula reads this variable.
   bool uses(std::string_view variable) const;
@@ -48,10 +39,8 @@ class Formula {
   /// not odd. May be called by different threads at the same time.
   std::vector<double> evaluate(const Columns& columns, std::size_t n) const;
 
-  struct Node;
-
  private:
-  std::unique_ptr<Node> root_;
+  std::shared_ptr<const FormulaNode> root_;
 };
 
 }  // namespace kvloupe

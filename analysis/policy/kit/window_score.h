@@ -13,8 +13,8 @@ namespace kvloupe {
 class WindowScore : public Score {
  public:
   /// Reads the parameters `window` and `kernel`.
-  WindowScore(const SpecPart& part, const ModelInfo& model)
-      : model_(model), window_(part.count("window")), kernel_(part.count("kernel")) {}
+  WindowScore(const SpecPart& part, const LayerContext& context)
+      : model_(context.model), window_(part.count("window")), kernel_(part.count("kernel")) {}
 
   Protection protection() const override { return {.window = window_}; }
 
@@ -52,17 +52,19 @@ class WindowScore : public Score {
 };
 
 /// The parameters of such a score.
-inline ParameterInfo window_parameter() {
-  return count_parameter("window", 32.0, 1, 1e6,
+inline ParameterInfo window_parameter(double window = 32.0) {
+  return count_parameter("window", window, 1, 1e6,
                          "queries that count, and cache entries at the end that are always kept");
 }
-inline ParameterInfo kernel_parameter(double width) {
+inline ParameterInfo kernel_parameter(
+    double width,
+    const char* meaning = "width of the smoothing in entries, over those before the window") {
   return {.name = "kernel",
           .type = ParameterType::count,
           .default_value = width,
           .minimum = 1,
           .maximum = 1001,
-          .meaning = "width of the smoothing in entries, over those before the window",
+          .meaning = meaning,
           .odd = true};
 }
 

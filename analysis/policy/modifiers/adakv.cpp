@@ -11,7 +11,8 @@ namespace kvloupe::policies {
 namespace {
 class AdaKvAllocation : public Allocation {
  public:
-  AdaKvAllocation(double safeguard, bool mix) : safeguard_(safeguard), mix_(mix) {}
+  explicit AdaKvAllocation(const SpecPart& part)
+      : safeguard_(part.number("safeguard")), mix_(part.word("mode") == "mix") {}
 
   /// Quotas depend on the protected entries: of each head at most the mean, so that all have room.
   int protectable(int quota, int budget) const override { return std::min(quota, budget); }
@@ -105,9 +106,7 @@ PolicyEntry adakv() {
           "top and the uniform share")};
   entry.variants = {{"kvpress: the best of each head pinned", "adakv"},
                     {"its authors' code: mixed, a = 0.5", "adakv(safeguard=0.5,mode=mix)"}};
-  entry.builder = AllocationBuilder{[](const SpecPart& part, const LayerContext&) {
-    return std::make_unique<AdaKvAllocation>(part.number("safeguard"), part.word("mode") == "mix");
-  }};
+  entry.builder = AllocationBuilder{made_of<AdaKvAllocation>};
   entry.refusal = one_set_refusal;
   entry.doubts = [](const SpecPart& part, const PolicySpec& spec) {
     std::vector<std::string> doubts;

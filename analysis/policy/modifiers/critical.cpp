@@ -13,7 +13,7 @@ namespace {
 /// score s, the rest by (s + ε)·‖v_i W_O‖.
 class CriticalSelection : public Selection {
  public:
-  CriticalSelection(const LayerContext& context, const SpecPart& part)
+  CriticalSelection(const SpecPart& part, const LayerContext& context)
       : alpha_(part.number("alpha")),
         epsilon_(part.number("eps")),
         of_budget_(part.word("of") == "budget"),
@@ -93,9 +93,7 @@ PolicyEntry critical() {
                     {"CriticalKV: the listing, α = 0.25", "critical(alpha=0.25)"},
                     {"CriticalKV appendix F: L2", "critical(norm=l2)"},
                     {"kvpress: protected entries first", "critical(of=budget)"}};
-  entry.builder = SelectionBuilder{[](const SpecPart& part, const LayerContext& context) {
-    return std::make_unique<CriticalSelection>(context, part);
-  }};
+  entry.builder = SelectionBuilder{made_of<CriticalSelection>};
   entry.refusal = one_set_refusal;
   entry.doubts = [](const SpecPart& part, const PolicySpec& spec) {
     std::vector<std::string> doubts;

@@ -10,7 +10,7 @@ namespace kvloupe::policies {
 namespace {
 class ThresholdAllocation : public Allocation {
  public:
-  explicit ThresholdAllocation(double threshold) : threshold_(threshold) {}
+  explicit ThresholdAllocation(const SpecPart& part) : threshold_(part.number("threshold")) {}
 
   bool bounded() const override { return false; }
   bool over_budget(const StepView&, int) const override { return true; }
@@ -61,9 +61,7 @@ PolicyEntry dms() {
                            "score",
                        .required = true}};
   entry.example = "keydiff+recent(128)+dms(-0.6)";
-  entry.builder = AllocationBuilder{[](const SpecPart& part, const LayerContext&) {
-    return std::make_unique<ThresholdAllocation>(part.number("threshold"));
-  }};
+  entry.builder = AllocationBuilder{made_of<ThresholdAllocation>};
   entry.refusal = [](const SpecPart& part, const PolicySpec& spec) -> std::string {
     for (const SpecPart& other : spec.parts) {
       const PolicyEntry& found = *find_policy(other.name);

@@ -7,6 +7,7 @@
 #include "analysis/policy/kit/layer_preference.h"
 #include "analysis/policy/kit/probe_attention.h"
 #include "analysis/policy/kit/smoothing.h"
+#include "analysis/policy/kit/window_score.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {
@@ -68,14 +69,7 @@ PolicyEntry lava() {
       "its authors' code shares a layer's entries among its heads by the same scores: add adakv. "
       "The weights come from the end of the prompt; under block prefill the same weights hold at "
       "every step";
-  entry.parameters = {vote_window(32),
-                      {.name = "kernel",
-                       .type = ParameterType::count,
-                       .default_value = 7.0,
-                       .minimum = 1,
-                       .maximum = 1001,
-                       .meaning = "width of the smoothing in entries",
-                       .odd = true},
+  entry.parameters = {vote_window(32), kernel_parameter(7.0, "width of the smoothing in entries"),
                       statistics_parameter()};
   entry.example = "snapkv(pool=max)+adakv+lava";
   entry.builder = layer_preference(

@@ -12,7 +12,7 @@ constexpr double kLeastWeight = 1e-6;  // less does not change a float32
 
 class ToMe : public Merging {
  public:
-  explicit ToMe(double threshold) : threshold_(threshold) {}
+  explicit ToMe(const SpecPart& part) : threshold_(part.number("threshold")) {}
 
   std::vector<Merge> gifts(const StepView& view, int head, const HeadDecision& decision) override {
     const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
@@ -93,9 +93,7 @@ PolicyEntry tome() {
   entry.parameters = {
       number_parameter("threshold", 0.0, -1, 1, "a less similar entry is evicted without a trace")};
   entry.variants = {{"kvpress", "tome"}};
-  entry.builder = MergingBuilder{[](const SpecPart& part, const LayerContext&) {
-    return std::make_unique<ToMe>(part.number("threshold"));
-  }};
+  entry.builder = MergingBuilder{made_of<ToMe>};
   entry.notes = [](const SpecPart&, const ModelInfo&, int) {
     return std::vector<std::string>{
         "the bound of the perturbation does not hold for a merged cache"};

@@ -12,8 +12,8 @@ namespace kvloupe::policies {
 namespace {
 class CakeScore : public WindowScore {
  public:
-  CakeScore(const SpecPart& part, const ModelInfo& model)
-      : WindowScore(part, model), gamma_(part.number("gamma")) {}
+  CakeScore(const SpecPart& part, const LayerContext& context)
+      : WindowScore(part, context), gamma_(part.number("gamma")) {}
 
   std::vector<float> score(const StepView& view, int head) override {
     const std::size_t n = view.caches[static_cast<std::size_t>(head)].tokens.size();
@@ -61,10 +61,7 @@ PolicyEntry cakescore() {
                       kernel_parameter(5.0)};
   entry.variants = {{"the paper, with its budgets of layers", "cakescore+cake"}};
   entry.own_protection = protects("", "window");
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<CakeScore>(part, context.model);
-                               },
-                               ScoreScale::common};
+  entry.builder = ScoreBuilder{made_of<CakeScore>, ScoreScale::common};
   return entry;
 }
 

@@ -16,7 +16,7 @@ namespace {
 class DefensiveScore : public WindowScore {
  public:
   DefensiveScore(const SpecPart& part, const LayerContext& context)
-      : WindowScore(part, context.model), mass_(part.number("mass")) {
+      : WindowScore(part, context), mass_(part.number("mass")) {
     if (part.count("outputs") == 1) norms_.emplace(context, Norm::l1);
   }
 

@@ -13,7 +13,7 @@ namespace {
 class DropKvScore : public WindowScore {
  public:
   DropKvScore(const SpecPart& part, const LayerContext& context)
-      : WindowScore(part, context.model), epsilon_(part.number("epsilon")) {}
+      : WindowScore(part, context), epsilon_(part.number("epsilon")) {}
 
   bool needs_values() const override { return true; }
 

@@ -129,10 +129,8 @@ PolicyEntry epikv() {
   entry.own_protection = [](const SpecPart& part) {
     return OwnProtection{.last_entries = Percent{part.count("recent") > 0 ? 25.0 : 0.0}};
   };
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<EpiKvScore>(part, context);
-                               },
-                               ScoreScale::signed_own, [](const SpecPart&) { return true; }};
+  entry.builder = ScoreBuilder{made_of<EpiKvScore>, ScoreScale::signed_own,
+                               [](const SpecPart&) { return true; }};
   entry.limits = [](const SpecPart& part, const ModelInfo& model, int, int) {
     check_layers(part, model);
   };

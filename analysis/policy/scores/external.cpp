@@ -13,8 +13,8 @@ namespace kvloupe::policies {
 namespace {
 class External : public LayerPolicy {
  public:
-  External(const std::string& path, int layer)
-      : sets_(read_kept_sets(path, layer)), layer_(layer) {}
+  External(const SpecPart& part, const LayerContext& context)
+      : sets_(read_kept_sets(part.word("file"), context.layer)), layer_(context.layer) {}
 
   std::vector<HeadDecision> step(const StepView& view) override {
     std::vector<HeadDecision> decisions(view.caches.size());
@@ -81,9 +81,7 @@ PolicyEntry external() {
                        .meaning = "the file, JSON or safetensors (docs/sets.md), in quotes",
                        .required = true,
                        .names_file = true}};
-  entry.builder = WholePolicyBuilder{[](const SpecPart& part, const LayerContext& context) {
-    return std::make_unique<External>(part.word("file"), context.layer);
-  }};
+  entry.builder = WholePolicyBuilder{made_of<External>};
   entry.notes = [](const SpecPart& part, const ModelInfo&, int) {
     return std::vector<std::string>{"external keeps the sets of " + part.word("file") +
                                     "; the budget has no effect"};

@@ -9,7 +9,8 @@ namespace kvloupe::policies {
 namespace {
 class H2oScore : public Score {
  public:
-  H2oScore(const ModelInfo& model, bool per_query) : accumulated_(model), per_query_(per_query) {}
+  H2oScore(const SpecPart& part, const LayerContext& context)
+      : accumulated_(context.model), per_query_(part.word("normalise") == "visible") {}
 
   void observe(const StepView& view, int head) override { accumulated_.observe(view, head); }
 
@@ -62,9 +63,7 @@ PolicyEntry h2o() {
     const auto rows = [](const StepShape& step) { return step.entries * step.block; };
     return CostOrder{"O(NB + B²)", "O(NB + B²)", rows, rows};
   };
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-    return std::make_unique<H2oScore>(context.model, part.word("normalise") == "visible");
-  }};
+  entry.builder = ScoreBuilder{made_of<H2oScore>};
   return entry;
 }
 

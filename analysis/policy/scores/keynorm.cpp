@@ -9,8 +9,8 @@ namespace {
 /// score_i = −‖k_i‖₂ (KeyDiff table 8).
 class KeyNormScore : public Score {
  public:
-  explicit KeyNormScore(const ModelInfo& model)
-      : norms_(static_cast<std::size_t>(model.num_kv_heads)) {}
+  explicit KeyNormScore(const LayerContext& context)
+      : norms_(static_cast<std::size_t>(context.model.num_kv_heads)) {}
 
   void observe(const StepView& view, int head) override {
     const auto index = static_cast<std::size_t>(head);
@@ -42,10 +42,7 @@ PolicyEntry keynorm() {
   entry.differences =
       "the authors' code starts at 2048 tokens and skips the first two layers; kvpress always "
       "evicts";
-  entry.builder = ScoreBuilder{[](const SpecPart&, const LayerContext& context) {
-                                 return std::make_unique<KeyNormScore>(context.model);
-                               },
-                               ScoreScale::signed_own};
+  entry.builder = ScoreBuilder{made_of<KeyNormScore>, ScoreScale::signed_own};
   return entry;
 }
 

@@ -60,10 +60,7 @@ PolicyEntry lavascore() {
   entry.parameters = {window_parameter(), kernel_parameter(7.0)};
   entry.variants = {{"the paper", "lavascore+adakv(0)+lava"}};
   entry.own_protection = protects("", "window");
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<LavaScore>(part, context.model);
-                               },
-                               ScoreScale::common};
+  entry.builder = ScoreBuilder{made_of<LavaScore>, ScoreScale::common};
   return entry;
 }
 

@@ -8,7 +8,7 @@ namespace kvloupe::policies {
 namespace {
 class LongFlowScore : public Score {
  public:
-  explicit LongFlowScore(const ModelInfo& model) : model_(model) {}
+  explicit LongFlowScore(const LayerContext& context) : model_(context.model) {}
 
   bool needs_values() const override { return true; }
 
@@ -39,10 +39,7 @@ PolicyEntry longflow() {
   entry.differences =
       "nothing is carried along and nothing is protected. EpiKV's code keeps one set for all heads "
       "and layers; LongFlow's own code computes the score inside its attention kernel";
-  entry.builder = ScoreBuilder{[](const SpecPart&, const LayerContext& context) {
-                                 return std::make_unique<LongFlowScore>(context.model);
-                               },
-                               ScoreScale::common};
+  entry.builder = ScoreBuilder{made_of<LongFlowScore>, ScoreScale::common};
   return entry;
 }
 

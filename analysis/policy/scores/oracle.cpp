@@ -14,8 +14,8 @@ namespace kvloupe::policies {
 namespace {
 class OracleScore : public Score {
  public:
-  OracleScore(const LayerContext& context, int horizon)
-      : model_(context.model), attention_(context.attention), horizon_(horizon) {}
+  OracleScore(const SpecPart& part, const LayerContext& context)
+      : model_(context.model), attention_(context.attention), horizon_(part.count("horizon")) {}
 
   bool needs_values() const override { return true; }
   void set_protection(const Protection& protection) override { protection_ = protection; }
@@ -182,11 +182,7 @@ PolicyEntry oracle() {
   entry.parameters = {
       count_parameter("horizon", 32.0, 1, 1e6, "how many of the following queries count")};
   entry.traits.needs_future = true;
-  entry.builder =
-      ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                     return std::make_unique<OracleScore>(context, part.count("horizon"));
-                   },
-                   ScoreScale::per_head};
+  entry.builder = ScoreBuilder{made_of<OracleScore>, ScoreScale::per_head};
   entry.notes = [](const SpecPart&, const ModelInfo&, int) {
     return std::vector<std::string>{
         "oracle uses the future: it exists only in a replay, and greedy eviction is not optimal"};

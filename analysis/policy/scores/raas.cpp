@@ -13,8 +13,10 @@ namespace {
 /// A stamp for each entry: the token of the last query that had it among its most attended.
 class RaasScore : public Score {
  public:
-  RaasScore(double top, const ModelInfo& model)
-      : top_(top), model_(model), stamps_(static_cast<std::size_t>(model.num_kv_heads)) {}
+  RaasScore(const SpecPart& part, const LayerContext& context)
+      : top_(part.number("top")),
+        model_(context.model),
+        stamps_(static_cast<std::size_t>(model_.num_kv_heads)) {}
 
   void observe(const StepView& view, int head) override {
     const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
@@ -67,11 +69,7 @@ PolicyEntry raas() {
       "query stamps. EpiKV's code keeps one set for all heads";
   entry.parameters = {number_parameter("top", 50.0, 0.001, 100,
                                        "percent of the entries that a query stamps, at least one")};
-  entry.builder =
-      ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                     return std::make_unique<RaasScore>(part.number("top"), context.model);
-                   },
-                   ScoreScale::common};
+  entry.builder = ScoreBuilder{made_of<RaasScore>, ScoreScale::common};
   return entry;
 }
 

@@ -12,7 +12,8 @@ namespace {
 /// does not favour recent tokens.
 class RandomScore : public Score {
  public:
-  RandomScore(std::uint64_t seed, int layer) : seed_(seed), layer_(layer) {}
+  RandomScore(const SpecPart& part, const LayerContext& context)
+      : seed_(static_cast<std::uint64_t>(part.number("seed"))), layer_(context.layer) {}
   std::vector<float> score(const StepView& view, int head) override {
     std::vector<float> result;
     for (const std::int32_t token : view.caches[static_cast<std::size_t>(head)].tokens) {
@@ -41,12 +42,7 @@ PolicyEntry random() {
       "token the same chance";
   entry.parameters = {
       count_parameter("seed", 0.0, 0, 9007199254740991.0, "another seed, another choice")};
-  entry.builder =
-      ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                     return std::make_unique<RandomScore>(
-                         static_cast<std::uint64_t>(part.number("seed")), context.layer);
-                   },
-                   ScoreScale::common};
+  entry.builder = ScoreBuilder{made_of<RandomScore>, ScoreScale::common};
   return entry;
 }
 

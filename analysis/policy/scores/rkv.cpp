@@ -8,6 +8,7 @@
 #include "analysis/policy/kit/group_mean.h"
 #include "analysis/policy/kit/recent_queries.h"
 #include "analysis/policy/kit/smoothing.h"
+#include "analysis/policy/kit/window_score.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {
@@ -139,15 +140,7 @@ PolicyEntry rkv() {
       "effect in long caches. As in the code, queries are kept across steps, so the window is full "
       "even in steps of one token. The code evicts once per 128 generated tokens: rkv+every(128)";
   entry.parameters = {
-      count_parameter("window", 8.0, 1, 1e6,
-                      "queries that count, and cache entries at the end that are always kept"),
-      {.name = "kernel",
-       .type = ParameterType::count,
-       .default_value = 7.0,
-       .minimum = 1,
-       .maximum = 1001,
-       .meaning = "width of the smoothing in entries, over those before the window",
-       .odd = true},
+      window_parameter(8.0), kernel_parameter(7.0),
       number_parameter("lambda", 0.07, 0, 1, "weight of the attention"),
       number_parameter("threshold", 0.5, -1, 1, "cosine above which keys repeat each other")};
   entry.variants = {{"its code", "rkv+every(128)"},

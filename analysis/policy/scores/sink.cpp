@@ -7,7 +7,7 @@ namespace kvloupe::policies {
 namespace {
 class SinkScore : public Score {
  public:
-  explicit SinkScore(int sinks) : sinks_(sinks) {}
+  explicit SinkScore(const SpecPart& part) : sinks_(part.count("n")) {}
   Protection protection() const override { return {.sink_tokens = sinks_}; }
   std::vector<float> score(const StepView& view, int head) override {
     const auto& tokens = view.caches[static_cast<std::size_t>(head)].tokens;
@@ -39,10 +39,7 @@ PolicyEntry sink() {
                      [](const StepShape&) { return 1.0; }};
   };
   entry.own_protection = protects("n");
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext&) {
-                                 return std::make_unique<SinkScore>(part.count("n"));
-                               },
-                               ScoreScale::common};
+  entry.builder = ScoreBuilder{made_of<SinkScore>, ScoreScale::common};
   return entry;
 }
 

@@ -4,6 +4,7 @@
 
 #include "analysis/policy/kit/group_mean.h"
 #include "analysis/policy/kit/smoothing.h"
+#include "analysis/policy/kit/window_score.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {
@@ -76,17 +77,12 @@ PolicyEntry snapkv() {
       "model writes, a step has one query, and so has "
       "the window: rkv(lambda=1) keeps the last queries across steps, as R-KV's code does";
   entry.parameters = {
-      count_parameter("window", 32.0, 1, 1e6,
-                      "queries that count, and cache entries at the end that are always kept"),
+      window_parameter(),
       word_parameter("pool", "avg", {"avg", "max"}, "smoothing by mean or by maximum"),
-      {.name = "kernel",
-       .type = ParameterType::count,
-       .default_value = 7.0,
-       .minimum = 1,
-       .maximum = 1001,
-       .meaning = "width of the smoothing in entries. The mean always divides by the width, so "
-                  "entries at the ends, including a sink at token 0, get lower scores",
-       .odd = true},
+      kernel_parameter(
+          7.0,
+          "width of the smoothing in entries. The mean always divides by the width, so "
+          "entries at the ends, including a sink at token 0, get lower scores"),
       word_parameter("range", "all", {"all", "candidates"},
                      "smooth over all entries, or only over those before the window"),
       flag_parameter("pool_before_group", 0.0,

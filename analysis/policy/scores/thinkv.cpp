@@ -197,10 +197,8 @@ PolicyEntry thinkv() {
   entry.own_protection = [](const SpecPart& part) {
     return OwnProtection{.last_entries = Percent{part.count("recent") > 0 ? 25.0 : 0.0}};
   };
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                                 return std::make_unique<ThinKvScore>(part, context);
-                               },
-                               ScoreScale::common, [](const SpecPart&) { return true; }};
+  entry.builder =
+      ScoreBuilder{made_of<ThinKvScore>, ScoreScale::common, [](const SpecPart&) { return true; }};
   return entry;
 }
 

@@ -10,8 +10,10 @@ namespace {
 /// score_i = last row of A, mean over the query heads of the group, or of the whole layer.
 class TovaScore : public Score {
  public:
-  TovaScore(const ModelInfo& model, bool whole_layer, int protect_last)
-      : model_(model), whole_layer_(whole_layer), protect_last_(protect_last) {}
+  TovaScore(const SpecPart& part, const LayerContext& context)
+      : model_(context.model),
+        whole_layer_(part.word("aggregate") == "layer"),
+        protect_last_(part.count("protect_last")) {}
 
   Protection protection() const override { return {.window = protect_last_}; }
 
@@ -76,11 +78,7 @@ PolicyEntry tova() {
   };
   entry.own_protection = protects("", "protect_last");
   entry.builder = ScoreBuilder{
-      .make =
-          [](const SpecPart& part, const LayerContext& context) {
-            return std::make_unique<TovaScore>(context.model, part.word("aggregate") == "layer",
-                                               part.count("protect_last"));
-          },
+      .make = made_of<TovaScore>,
       .keeps_one_set = [](const SpecPart& part) { return part.word("aggregate") == "layer"; }};
   return entry;
 }

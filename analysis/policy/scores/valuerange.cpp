@@ -8,7 +8,7 @@ namespace kvloupe::policies {
 namespace {
 class ValueRangeScore : public Score {
  public:
-  explicit ValueRangeScore(int sinks) : sinks_(sinks) {}
+  explicit ValueRangeScore(const SpecPart& part) : sinks_(part.count("sinks")) {}
 
   Protection protection() const override { return {.sink_tokens = sinks_}; }
   bool needs_values() const override { return true; }
@@ -34,10 +34,7 @@ PolicyEntry valuerange() {
   entry.work = "2 n d comparisons per head";
   entry.parameters = {count_parameter("sinks", 4.0, 0, 1e6, "first tokens that are always kept")};
   entry.own_protection = protects("sinks");
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext&) {
-                                 return std::make_unique<ValueRangeScore>(part.count("sinks"));
-                               },
-                               ScoreScale::per_head};
+  entry.builder = ScoreBuilder{made_of<ValueRangeScore>, ScoreScale::per_head};
   return entry;
 }
 

@@ -11,6 +11,7 @@
 #include "analysis/policy/kit/smoothing.h"
 #include "analysis/policy/kit/token_hash.h"
 #include "analysis/policy/kit/value_range.h"
+#include "analysis/policy/kit/window_score.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {
@@ -192,16 +193,9 @@ PolicyEntry vase() {
       share_parameter(
           "large", Percent{25.0}, 0, 1e6,
           "entries that are pinned, first tokens included: a count, or a share of the budget"),
-      count_parameter("window", 64.0, 1, 1e6,
-                      "queries that count, and cache entries at the end that are always kept"),
+      window_parameter(64.0),
       number_parameter("temperature", 1.0, 0.001, 1e6, "of the softmax: larger draws more evenly"),
-      {.name = "kernel",
-       .type = ParameterType::count,
-       .default_value = 5.0,
-       .minimum = 1,
-       .maximum = 1001,
-       .meaning = "width of the smoothing in entries, over those before the window",
-       .odd = true},
+      kernel_parameter(5.0),
       count_parameter("sinks", 4.0, 0, 1e6, "first tokens, which are pinned first"),
       count_parameter("seed", 0.0, 0, 9007199254740991.0, "another seed, another draw"),
       flag_parameter("expected", 0.0,

@@ -14,6 +14,7 @@
 #endif
 
 #include "analysis/error.h"
+#include "analysis/one_line.h"
 #include "analysis/output_file.h"
 
 namespace kvloupe {
@@ -166,34 +167,25 @@ void hand_out(int workers, const std::filesystem::path& study, const std::filesy
   run->finish();
 }
 
-/// Why there is no worker, as the outcome of every item that this process is given.
-class NoWorker final : public ItemWorker {
- public:
-  explicit NoWorker(std::string why) : why_(std::move(why)) {}
-
- private:
-  void compute(const StudyTask&, StudyOutcome&) override { throw WorkError(why_); }
-  std::string why_;
-};
-
-/// A worker, whatever happens: rank 0 waits until each has asked for the last time.
-std::unique_ptr<ItemWorker> worker_of(const MakeWorker& make_worker, int threads) {
+/// Computes until rank 0 has no more. Without a worker, whose making has failed, that failure is
+/// the outcome of every item: rank 0 waits until each process has asked for the last time.
+void compute(const MakeWorker& make_worker, int threads) {
+  std::unique_ptr<ItemWorker> worker;
+  StudyOutcome failed;
   try {
-    return make_worker(threads);
+    worker = make_worker(threads);
   } catch (const std::exception& error) {
-    return std::make_unique<NoWorker>(error.what());
+    failed.problem = in_one_line(error.what(), 400);
   } catch (...) {
-    return std::make_unique<NoWorker>("a failure without a message; this is a defect of kvloupe");
+    failed.problem = "a failure without a message; this is a defect of kvloupe";
   }
-}
-
-void compute(ItemWorker& worker) {
-  std::string outcome;
-  for (;;) {
+  for (std::string outcome;;) {
     send(outcome, 0, kAsk);
-    const std::string task = receive(0, kAnswer);
-    if (task.empty()) return;
-    outcome = to_bytes(worker.compute(task_of(task)));
+    const std::string bytes = receive(0, kAnswer);
+    if (bytes.empty()) return;
+    const StudyTask task = task_of(bytes);
+    failed.item = task.item;
+    outcome = to_bytes(worker ? worker->compute(task) : failed);
   }
 }
 }  // namespace
@@ -207,7 +199,7 @@ void run_study_on_ranks(const std::filesystem::path& study, const std::filesyste
     if (ranks.size() == 1) return run_study(study, results, report, part, make_worker, shard);
     hand_out(ranks.size() - 1, study, results, report, part, shard);
   } else {
-    compute(*worker_of(make_worker, threads));
+    compute(make_worker, threads);
   }
 }
 

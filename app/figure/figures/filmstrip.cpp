@@ -7,6 +7,7 @@
 
 #include "analysis/error.h"
 #include "analysis/metric/sink.h"
+#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/head_sink.h"
 #include "app/figure/segment_band.h"
@@ -456,9 +457,7 @@ constexpr std::size_t kMostCells = std::size_t{1} << 28U;  // two bytes each
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const Selection& s = input.selection;
   const Replay& replay = *input.policy_a;
-  const HeadReplay* head = replay.find(s.layer, s.head);
-  if (head == nullptr)
-    throw WorkError(fmt::format("layer {}, head {} was not replayed", s.layer, s.head));
+  const HeadReplay* head = &head_of(replay, s.layer, s.head);
   auto figure = std::make_unique<Filmstrip>();
   figure->selection = s;
   figure->policy = fmt::format("{}, N = {}", replay.policy, format_count(replay.budget));

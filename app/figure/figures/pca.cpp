@@ -7,8 +7,8 @@
 #include <limits>
 #include <optional>
 
-#include "analysis/error.h"
 #include "analysis/metric/pca.h"
+#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/token_state.h"
 #include "app/plot/frame.h"
@@ -243,9 +243,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   for (const auto& replay : {input.policy_a, input.policy_b}) {
     if (!replay) continue;
     progress.check();
-    const HeadReplay* head = replay->find(s.layer, s.head);
-    if (head == nullptr)
-      throw WorkError(fmt::format("layer {}, head {} was not replayed", s.layer, s.head));
+    const HeadReplay* head = &head_of(*replay, s.layer, s.head);
     Panel panel{replay->policy, token_states(*replay, *head, s.step), {}};
     const std::vector<std::int32_t> present = replay->tokens_at(*head, s.step);
     for (const std::int32_t t : present) {

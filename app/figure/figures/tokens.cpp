@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/error.h"
+#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/segment_band.h"
 #include "app/figure/token_state.h"
@@ -164,9 +164,7 @@ class Tokens final : public Figure {
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const Selection& s = input.selection;
   const Replay& replay = *input.policy_a;
-  const HeadReplay* head = replay.find(s.layer, s.head);
-  if (head == nullptr)
-    throw WorkError(fmt::format("layer {}, head {} was not replayed", s.layer, s.head));
+  const HeadReplay* head = &head_of(replay, s.layer, s.head);
   auto figure = std::make_unique<Tokens>();
   figure->selection = s;
   figure->policy = fmt::format("{}, N = {}", replay.policy, format_count(replay.budget));
