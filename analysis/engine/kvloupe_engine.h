@@ -329,6 +329,53 @@ typedef struct kvloupe_engine_sweep_facts {
 KVLOUPE_ENGINE_EXPORT void kvloupe_engine_sweep_describe(const kvloupe_engine_sweep* sweep,
                                                          kvloupe_engine_sweep_facts* facts);
 
+/* ---- writing traces ---- */
+
+/* A trace in the making (docs/trace-format.md). The file has its name once it is finished, and an
+   older one stays until then; a writer that is destroyed before leaves nothing. */
+typedef struct kvloupe_engine_writer kvloupe_engine_writer;
+
+enum { /* numbers of an array beside KVLOUPE_ENGINE_FLOAT32 and _FLOAT16 */
+       KVLOUPE_ENGINE_INT32 = 3,
+       KVLOUPE_ENGINE_INT64 = 4,
+       KVLOUPE_ENGINE_UINT8 = 5,
+       KVLOUPE_ENGINE_MERGE_ROW = 6 /* int32 head, step, into, from; float32 weight */
+};
+
+/* From here on SIGTERM, SIGHUP and SIGINT remove unfinished files before they end the process,
+   unless it handles them. shapes: JSON, {"tokens": the most there can be, "store": "f16" or "f32",
+   "layers": [{"kind", "heads", "kv_heads", "key_dim", "value_dim", "value_is_key_prefix",
+   "shares_with"}]}. */
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_writer_create(const char* path, const char* shapes,
+                                                           kvloupe_engine_writer** writer,
+                                                           char* error);
+KVLOUPE_ENGINE_EXPORT void kvloupe_engine_writer_destroy(kvloupe_engine_writer* writer);
+/* The next `count` tokens of a layer's query, key, value, gate, attention_logsumexp, or, once
+   /probe/ids is there, probe_query, probe_key, probe_input_norm. `size`: all numbers. */
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_writer_add(kvloupe_engine_writer* writer,
+                                                        int32_t layer, const char* name,
+                                                        int32_t first, int32_t count,
+                                                        const float* numbers, int64_t size,
+                                                        char* error);
+/* What the file has of the first `count` tokens of a head, in float32. */
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_writer_read(kvloupe_engine_writer* writer,
+                                                         int32_t layer, const char* name,
+                                                         int32_t head, int32_t count,
+                                                         float* numbers, int64_t size, char* error);
+/* Any other dataset, whole. */
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_writer_array(kvloupe_engine_writer* writer,
+                                                          const char* path, int32_t type,
+                                                          const int64_t* shape, int32_t rank,
+                                                          const void* data, char* error);
+/* Paths of the datasets that are float32 because a number overflows float16, each with a line end.
+ */
+KVLOUPE_ENGINE_EXPORT const char* kvloupe_engine_writer_widened(kvloupe_engine_writer* writer);
+/* Cuts the trace to its tokens and ends it. description: JSON, {"attributes": {path: {name:
+   value}}, "texts": [spelled text of each token]}; true and false are flags. */
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_writer_finish(kvloupe_engine_writer* writer,
+                                                           int32_t tokens, const char* description,
+                                                           char* error);
+
 #ifdef __cplusplus
 }
 #endif

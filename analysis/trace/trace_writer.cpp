@@ -7,6 +7,8 @@
 #include <cstring>
 #include <ctime>
 #include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "analysis/byte_spelling.h"
@@ -31,6 +33,8 @@ using hdf5::Shape;
 namespace {
 constexpr std::size_t kConversionStep = std::size_t{1} << 20;  // floats converted at a time
 
+constexpr const char* kAdvice = "check the folder and the space on the disk";
+
 std::string now_iso8601() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
@@ -47,17 +51,18 @@ void require(bool condition, const char* what) {
 }  // namespace
 
 struct TraceWriter::Impl {
+  /// A dataset that grows along its axis of tokens; states are float16 until one overflows it.
+  struct Rows {
+    FloatDataset floats;
+    std::size_t axis = 0;
+    int written = 0;  // tokens
+  };
   struct Layer {
     ModelInfo model;                                // what holds in this layer
-    FloatDataset query, key, value, gate;           // float16 until something overflows it
-    Handle attention, logsumexp, norm_l1, norm_l2;  // made when first written
-    Handle residual;
-    int states = 0, attention_rows = 0, logsumexp_rows = 0, norm_rows = 0;  // tokens written
-    int gate_rows = 0;
-    int residual_rows = 0;
+    std::map<std::string, Rows, std::less<>> rows;  // by name, made when first written
+    Handle attention;
+    int attention_rows = 0;
     int evicted_at = 0;  // tokens of the dataset; 0: none
-    FloatDataset probe_query, probe_key, probe_norm;
-    int probe_rows = 0;  // tokens of the probe written
   };
 
   fs::path target;
@@ -66,20 +71,27 @@ struct TraceWriter::Impl {
   RunInfo run;
   TraceWriterOptions options;
   int tokens = 0;  // the most there can be
-  int predicted = 0, hidden_rows = 0, rms_rows = 0;
+  int predicted = 0;
   int probe_tokens = 0;  // 0: no probe
   int given = 0;         // tokens after the prompt
   bool finished = false;
   const std::uint64_t failed_closings = hdf5::failed_closings();  // before the first of this file
   Handle file, half;
-  Handle prediction_ids, prediction_logprob, hidden, final_rms;
+  Handle prediction_ids, prediction_logprob;
+  Rows hidden, final_rms;
   std::vector<Layer> layers;
-  std::vector<std::string> notes;
+  std::vector<std::string> notes, widened;
 
   /// Runs `work` under the lock; a failure inside becomes a FileError about the target.
   template <typename Work>
   void guarded(Work work) {
-    hdf5::guarded(target.string(), "free some space or choose another folder", std::move(work));
+    try {
+      const hdf5::Lock lock;
+      work();
+    } catch (const hdf5::Failure& failure) {
+      throw FileError(target.string(),
+                      fmt::format("cannot be written: {}; {}", failure.what(), kAdvice));
+    }
   }
 
   /// Claims a new file beside the target, so that a bad folder is found before any work.
@@ -92,40 +104,31 @@ struct TraceWriter::Impl {
       throw FileError(target.string(), "does not name a file; give a name");
     unfinished = std::make_unique<UnfinishedFile>(target.string());
     if (unfinished->error() == 0) return;
-    throw FileError(target.string(), std::string("cannot create it: ") +
-                                         std::strerror(unfinished->error()) +
-                                         "; choose a folder that exists and is writable");
+    throw FileError(target.string(), fmt::format("cannot be written ({}); {}",
+                                                 std::strerror(unfinished->error()), kAdvice));
   }
 
   void create_file() {
     file = hdf5::create_file(unfinished->path());
     half = hdf5::half_type();
     const Handle root = hdf5::open_group(file, "/");
+    hdf5::write_flag(root, "complete", false);
+    for (const char* group : {"/model", "/run", "/tokens", "/layers"})
+      hdf5::create_group(file, group);
+    for (int layer = 0; layer < model.num_layers; ++layer)
+      hdf5::create_group(file, layout::layer_group(layer));
+    if (options.described) return;
     hdf5::write_attribute(root, "format", std::string(layout::kFormat));
     hdf5::write_attribute(root, "format_version", std::int64_t{version()});
     hdf5::write_attribute(root, "generator", std::string("kvloupe " KVLOUPE_VERSION));
     hdf5::write_attribute(root, "created", now_iso8601());
-    hdf5::write_flag(root, "complete", false);
-    const Handle of_model = hdf5::create_group(file, "/model");
+    const Handle of_model = hdf5::open_group(file, "/model");
     write_model_attributes(of_model, model, options.fingerprint);
     if (!options.shared_weights.empty())
       hdf5::write_attribute(of_model, layout::kSharedWeights, options.shared_weights);
-    hdf5::create_group(file, "/run");
-    hdf5::create_group(file, "/tokens");
-    hdf5::create_group(file, "/layers");
-    for (int layer = 0; layer < model.num_layers; ++layer) {
-      const Handle group = hdf5::create_group(file, layout::layer_group(layer));
-      if (!options.layers.empty()) {
-        write_layer(group, options.layers.at(static_cast<std::size_t>(layer)), layer);
-      }
-      Layer& entry = layers[static_cast<std::size_t>(layer)];
-      const ModelInfo& own = entry.model;
-      if (!own.attends()) continue;
-      entry.query = create_states(layer, "query", own.num_heads, tokens, own.head_dim);
-      if (!own.stores()) continue;
-      entry.key = create_states(layer, "key", own.num_kv_heads, tokens, own.head_dim);
-      if (own.value_is_key_prefix) continue;
-      entry.value = create_states(layer, "value", own.num_kv_heads, tokens, own.value_width());
+    for (int layer = 0; layer < std::ssize(options.layers); ++layer) {
+      write_layer(hdf5::open_group(file, layout::layer_group(layer)),
+                  options.layers[static_cast<std::size_t>(layer)], layer);
     }
   }
 
@@ -146,51 +149,92 @@ struct TraceWriter::Impl {
     sinks.write({0}, {heads}, attributes.sink_logits);
   }
 
-  FloatDataset create_states(int layer, const char* name, int heads, int count, int width) const {
-    return FloatDataset::create(
-        file, layout::layer_dataset(layer, name), !options.store_f32,
-        {hdf5::extent(heads), hdf5::extent(count), hdf5::extent(width)},
-        {1, hdf5::extent(layout::even_chunk(count, layout::kStateChunk)), hdf5::extent(width)});
+  /// A new dataset of `shape`; its chunks are of one head, or of all that each token has.
+  Rows make_rows(const std::string& path, bool half_states, const Shape& shape,
+                 std::size_t axis) const {
+    Shape chunk = shape;
+    chunk[axis] = hdf5::extent(
+        layout::even_chunk(static_cast<int>(shape[axis]),
+                           shape.size() == 1 ? layout::kPredictionChunk : layout::kStateChunk));
+    const bool strips = axis == 1 && shape.size() == 2;  // a few numbers of each head at a time
+    if (shape.size() == 3) chunk[0] = 1;
+    return {FloatDataset::create(file, path, half_states && !options.store_f32, shape, chunk,
+                                 strips ? 2 * chunk[0] * chunk[1] * sizeof(float) : 0),
+            axis};
+  }
+
+  Rows make_rows(int layer, std::string_view name) const {
+    const ModelInfo& own = layers[static_cast<std::size_t>(layer)].model;
+    const std::string path = layout::layer_group(layer) + "/" + std::string(name);
+    const bool probe = name.starts_with("probe_");
+    const hsize_t count = hdf5::extent(probe ? probe_tokens : tokens);
+    const hsize_t heads = hdf5::extent(own.num_heads), stored = hdf5::extent(own.num_kv_heads);
+    const hsize_t width = hdf5::extent(own.head_dim), value = hdf5::extent(own.value_width());
+    if (name == "query" || name == layout::kProbeQuery)
+      return make_rows(path, true, {heads, count, width}, 1);
+    if (name == "key" || name == layout::kProbeKey)
+      return make_rows(path, true, {stored, count, width}, 1);
+    if (name == "value") return make_rows(path, true, {stored, count, value}, 1);
+    if (name == layout::kGate) return make_rows(path, true, {count, heads * value}, 0);
+    if (name == layout::kResidualChange || name == layout::kProbeInputNorm)
+      return make_rows(path, false, {count}, 0);
+    return make_rows(path, false, {heads, count}, 1);
+  }
+
+  Rows& rows_of(int layer, std::string_view name) {
+    auto& rows = layer_at(layer).rows;
+    const auto found = rows.find(name);
+    return (found != rows.end() ? found : rows.emplace(name, make_rows(layer, name)).first)->second;
   }
 
   void note_wide(const std::string& path) {
     notes.push_back(path + " is stored as float32: its values overflow float16");
+    widened.push_back(path);
   }
 
-  void write_state(FloatDataset& floats, int layer, const char* what, int first, int m,
-                   std::span<const float> values) {
-    const std::size_t d = floats.shape[2];
-    require(values.size() == floats.shape[0] * hdf5::extent(m) * d, "states of the wrong size");
-    const float largest = largest_magnitude(values);
+  [[noreturn]] static void refuse_not_finite(const FloatDataset& floats, std::size_t axis,
+                                             int layer, int first, int m, std::size_t at,
+                                             int value_width) {
+    const std::string_view name = std::string_view(floats.path).substr(floats.path.rfind('/') + 1);
+    if (floats.shape.size() == 1) {
+      throw WorkError(fmt::format("layer {}, {}, token {}: not a finite number", layer, name,
+                                  static_cast<std::size_t>(first) + at));
+    }
+    const std::size_t width = floats.shape.size() == 3 || axis == 0 ? floats.shape.back() : 1;
+    const std::size_t token = at / width % static_cast<std::size_t>(m);
+    const std::size_t head = axis == 0 ? at % width / hdf5::extent(value_width)
+                                       : at / width / static_cast<std::size_t>(m);
+    throw WorkError(fmt::format("layer {}, {} of head {}, token {}: not a finite number", layer,
+                                name, head, static_cast<std::size_t>(first) + token));
+  }
+
+  /// Writes the next m tokens.
+  void write_rows(Rows& rows, int first, int m, std::span<const float> values, int layer = -1) {
+    FloatDataset& floats = rows.floats;
+    Shape start(floats.shape.size(), 0), count = floats.shape;
+    advance_to(rows.written, first, m, static_cast<int>(count[rows.axis]));
+    start[rows.axis] = hdf5::extent(first);
+    count[rows.axis] = hdf5::extent(m);
+    std::size_t elements = 1;
+    for (const hsize_t size : count) elements *= size;
+    require(values.size() == elements, "values of the wrong size");
+    const float largest = layer < 0 ? 0.0F : largest_magnitude(values);
     if (!std::isfinite(largest)) {
       const auto bad = std::find_if(values.begin(), values.end(),
                                     [](float value) { return !std::isfinite(value); });
-      const auto at = static_cast<std::size_t>(bad - values.begin());
-      const std::size_t rows = static_cast<std::size_t>(m);
-      throw WorkError(fmt::format("layer {}, {} {}, token {}: not a finite number", layer, what,
-                                  at / (rows * d),
-                                  static_cast<std::size_t>(first) + at / d % rows));
+      refuse_not_finite(floats, rows.axis, layer, first, m,
+                        static_cast<std::size_t>(bad - values.begin()),
+                        layer_at(layer).model.value_width());
     }
     if (floats.half && largest >= kHalfOverflow) {
-      floats.widen(file, first);
+      floats.widen(file, rows.axis, first);
       note_wide(floats.path);
     }
-    floats.write({0, hdf5::extent(first), 0}, {floats.shape[0], hdf5::extent(m), d}, values);
+    floats.write(start, count, values);
   }
-
-  /// A float32 [Hq,T] dataset, made when first written.
-  void write_per_token(Handle& id, int layer, const char* name, int first, int m,
-                       std::span<const float> values) {
-    const hsize_t heads = hdf5::extent(layers[static_cast<std::size_t>(layer)].model.num_heads);
-    require(values.size() == heads * hdf5::extent(m), "values of the wrong size");
-    const std::string path = layout::layer_dataset(layer, name);
-    if (!id.valid()) {
-      const Shape chunk{heads, hdf5::extent(layout::even_chunk(tokens, layout::kStateChunk))};
-      id = hdf5::create_dataset(file, path, H5T_IEEE_F32LE, {heads, hdf5::extent(tokens)}, chunk,
-                                2 * chunk[0] * chunk[1] * sizeof(float));
-    }
-    hdf5::write_slab(id, H5T_NATIVE_FLOAT, {0, hdf5::extent(first)}, {heads, hdf5::extent(m)},
-                     values.data(), path);
+  void write_rows(int layer, std::string_view name, int first, int m,
+                  std::span<const float> values) {
+    write_rows(rows_of(layer, name), first, m, values, layer);
   }
 
   /// A whole float16 (or wider) weight, in pieces of its first dimension.
@@ -227,9 +271,13 @@ struct TraceWriter::Impl {
   void cut(const Handle& id, Shape shape, const char* what) const {
     if (id.valid()) hdf5::check(H5Dset_extent(id, shape.data()), std::string("cannot cut ") + what);
   }
-  void create_predictions() const {
-    if (!hdf5::exists(file, "/predictions")) hdf5::create_group(file, "/predictions");
+  void create_predictions() const { create_group_if_missing("/predictions"); }
+  void create_group_if_missing(const std::string& path) const {
+    if (!hdf5::exists(file, path)) hdf5::create_group(file, path);
   }
+  void write_attributes(const std::string& path, const nlohmann::json& attributes) const;
+  void write_texts(const std::vector<std::string>& texts) const;
+  void seal();
   void cut_to(int count);
   void write_tokens(const TokenTable& table, int count);
   void write_array(const std::string& path, hid_t file_type, hid_t memory_type, const Shape& shape,
@@ -241,8 +289,8 @@ struct TraceWriter::Impl {
     layers.clear();
     prediction_ids.reset();
     prediction_logprob.reset();
-    hidden.reset();
-    final_rms.reset();
+    hidden = {};
+    final_rms = {};
   }
 };
 
@@ -286,52 +334,75 @@ TraceWriter::~TraceWriter() {
 
 void TraceWriter::write_states(int layer, int first, int m, std::span<const float> query,
                                std::span<const float> key, std::span<const float> value) {
-  Impl::Layer& entry = impl_->layer_at(layer);
-  impl_->advance(entry.states, first, m);
-  require(entry.model.attends(), "states of a layer that has none");
-  require(entry.model.stores() || (key.empty() && value.empty()),
+  const ModelInfo& model = impl_->layer_at(layer).model;
+  require(model.attends(), "states of a layer that has none");
+  require(model.stores() || (key.empty() && value.empty()),
           "keys or values of a layer that reads those of another one");
-  require(!entry.model.value_is_key_prefix || value.empty(),
-          "values of a layer whose keys hold them");
+  require(!model.value_is_key_prefix || value.empty(), "values of a layer whose keys hold them");
   impl_->guarded([&] {
-    impl_->write_state(entry.query, layer, "query head", first, m, query);
-    if (!entry.model.stores()) return;
-    impl_->write_state(entry.key, layer, "key of head", first, m, key);
-    if (entry.model.value_is_key_prefix) return;
-    impl_->write_state(entry.value, layer, "value of head", first, m, value);
+    impl_->write_rows(layer, "query", first, m, query);
+    if (!model.stores()) return;
+    impl_->write_rows(layer, "key", first, m, key);
+    if (!model.value_is_key_prefix) impl_->write_rows(layer, "value", first, m, value);
   });
 }
 
 void TraceWriter::write_gate(int layer, int first, int m, std::span<const float> gate) {
-  Impl::Layer& entry = impl_->layer_at(layer);
+  impl_->layer_at(layer);
   require(
       !impl_->options.layers.empty() && impl_->options.layers[static_cast<std::size_t>(layer)].gate,
       "a gate that the layer's attributes do not announce");
-  impl_->advance(entry.gate_rows, first, m);
-  const hsize_t width =
-      hdf5::extent(entry.model.num_heads) * hdf5::extent(entry.model.value_width());
-  require(gate.size() == hdf5::extent(m) * width, "a gate of the wrong size");
+  write_rows(layer, layout::kGate, first, m, gate);
+}
+
+void TraceWriter::write_rows(int layer, const std::string& name, int first, int m,
+                             std::span<const float> values) {
+  impl_->guarded([&] { impl_->write_rows(layer, name, first, m, values); });
+}
+
+void TraceWriter::read_rows(int layer, const std::string& name, int head, int m,
+                            std::span<float> values) {
   impl_->guarded([&] {
-    if (!entry.gate.id.valid()) {
-      entry.gate = FloatDataset::create(
-          impl_->file, layout::layer_dataset(layer, layout::kGate), !impl_->options.store_f32,
-          {hdf5::extent(impl_->tokens), width},
-          {hdf5::extent(layout::even_chunk(impl_->tokens, layout::kStateChunk)), width});
+    const Impl::Rows& rows = impl_->rows_of(layer, name);
+    const FloatDataset& floats = rows.floats;
+    require(rows.axis == 1 && head >= 0 && hdf5::extent(head) < floats.shape[0] && m >= 0 &&
+                m <= rows.written && values.size() == hdf5::extent(m) * floats.shape.back(),
+            "no such states to read back");
+    Shape start(floats.shape.size(), 0), count = floats.shape;
+    start[0] = hdf5::extent(head);
+    count[0] = 1;
+    count[1] = hdf5::extent(m);
+    floats.read(start, count, values);
+  });
+}
+
+void TraceWriter::write_whole(const std::string& path, Number number, const Shape& shape,
+                              const void* data) {
+  impl_->guarded([&] {
+    const Handle half = hdf5::half_type(), merged = hdf5::merged_entry_type(true);
+    const auto [in_file, in_memory] = [&]() -> std::pair<hid_t, hid_t> {
+      switch (number) {
+        case Number::f32:
+          return {H5T_IEEE_F32LE, H5T_NATIVE_FLOAT};
+        case Number::f16:
+          return {half, half};
+        case Number::i32:
+          return {H5T_STD_I32LE, H5T_NATIVE_INT32};
+        case Number::i64:
+          return {H5T_STD_I64LE, H5T_NATIVE_INT64};
+        case Number::u8:
+          return {H5T_STD_U8LE, H5T_NATIVE_UINT8};
+        case Number::merge:
+          return {merged, merged};
+      }
+      throw std::invalid_argument("TraceWriter: an unknown type of number");
+    }();
+    for (std::size_t end = path.find('/', 1); end != std::string::npos;
+         end = path.find('/', end + 1)) {
+      impl_->create_group_if_missing(path.substr(0, end));
     }
-    const float largest = largest_magnitude(gate);
-    if (!std::isfinite(largest)) {
-      const auto bad =
-          std::find_if(gate.begin(), gate.end(), [](float value) { return !std::isfinite(value); });
-      const auto at = static_cast<std::size_t>(bad - gate.begin());
-      throw WorkError(fmt::format("layer {}, gate of query head {}, token {}: not a finite number",
-                                  layer, at % width / hdf5::extent(entry.model.value_width()),
-                                  static_cast<std::size_t>(first) + at / width));
-    }
-    if (entry.gate.half && largest >= kHalfOverflow) {
-      entry.gate.widen(impl_->file, first);
-      impl_->note_wide(entry.gate.path);
-    }
-    entry.gate.write({hdf5::extent(first), 0}, {hdf5::extent(m), width}, gate);
+    impl_->write_array(path, in_file, in_memory, shape, data);
+    if (path == layout::kProbeIds) impl_->probe_tokens = static_cast<int>(shape.at(0));
   });
 }
 
@@ -371,11 +442,8 @@ void TraceWriter::write_attention(int layer, int first, int m, std::span<const f
 
 void TraceWriter::write_attention_logsumexp(int layer, int first, int m,
                                             std::span<const float> values) {
-  Impl::Layer& entry = impl_->layer_at(layer);
-  impl_->advance(entry.logsumexp_rows, first, m);
-  impl_->guarded([&] {
-    impl_->write_per_token(entry.logsumexp, layer, "attention_logsumexp", first, m, values);
-  });
+  impl_->guarded(
+      [&] { impl_->write_rows(impl_->rows_of(layer, "attention_logsumexp"), first, m, values); });
 }
 
 void TraceWriter::write_output_weight(int layer, std::span<const float> weight) {
@@ -392,34 +460,15 @@ void TraceWriter::write_output_weight(int layer, std::span<const float> weight) 
 
 void TraceWriter::write_value_out_norms(int layer, int first, int m, std::span<const float> l1,
                                         std::span<const float> l2) {
-  Impl::Layer& entry = impl_->layer_at(layer);
-  impl_->advance(entry.norm_rows, first, m);
   impl_->guarded([&] {
-    impl_->write_per_token(entry.norm_l1, layer, "value_out_norm_l1", first, m, l1);
-    impl_->write_per_token(entry.norm_l2, layer, "value_out_norm_l2", first, m, l2);
+    impl_->write_rows(impl_->rows_of(layer, "value_out_norm_l1"), first, m, l1);
+    impl_->write_rows(impl_->rows_of(layer, "value_out_norm_l2"), first, m, l2);
   });
 }
 
 void TraceWriter::write_residual_change(int layer, int first, int m,
                                         std::span<const float> changes) {
-  Impl::Layer& entry = impl_->layer_at(layer);
-  impl_->advance(entry.residual_rows, first, m);
-  require(changes.size() == hdf5::extent(m), "changes of the residual stream of the wrong size");
-  for (std::size_t i = 0; i < changes.size(); ++i) {
-    if (std::isfinite(changes[i])) continue;
-    throw WorkError(fmt::format("layer {}, residual stream after token {}: not a finite number",
-                                layer, static_cast<std::size_t>(first) + i));
-  }
-  impl_->guarded([&] {
-    const std::string path = layout::layer_dataset(layer, layout::kResidualChange);
-    if (!entry.residual.valid()) {
-      const Shape chunk{hdf5::extent(layout::even_chunk(impl_->tokens, layout::kPredictionChunk))};
-      entry.residual = hdf5::create_dataset(impl_->file, path, H5T_IEEE_F32LE,
-                                            {hdf5::extent(impl_->tokens)}, chunk, 0);
-    }
-    hdf5::write_slab(entry.residual, H5T_NATIVE_FLOAT, {hdf5::extent(first)}, {hdf5::extent(m)},
-                     changes.data(), path);
-  });
+  write_rows(layer, layout::kResidualChange, first, m, changes);
 }
 
 void TraceWriter::write_predictions(int first, int m, std::span<const std::int32_t> ids,
@@ -449,20 +498,14 @@ void TraceWriter::write_predictions(int first, int m, std::span<const std::int32
 }
 
 void TraceWriter::write_final_hidden(int first, int m, std::span<const float> hidden) {
-  impl_->advance(impl_->hidden_rows, first, m);
-  const hsize_t width = hdf5::extent(impl_->model.hidden_size);
-  require(hidden.size() == hdf5::extent(m) * width, "hidden states of the wrong size");
   impl_->guarded([&] {
-    const std::string path = "/predictions/hidden";
-    if (!impl_->hidden.valid()) {
+    if (impl_->hidden.written == 0) {
       impl_->create_predictions();
-      const Shape chunk{hdf5::extent(layout::even_chunk(impl_->tokens, layout::kStateChunk)),
-                        width};
-      impl_->hidden = hdf5::create_dataset(impl_->file, path, H5T_IEEE_F32LE,
-                                           {hdf5::extent(impl_->tokens), width}, chunk, 0);
+      impl_->hidden = impl_->make_rows(
+          "/predictions/hidden", false,
+          {hdf5::extent(impl_->tokens), hdf5::extent(impl_->model.hidden_size)}, 0);
     }
-    hdf5::write_slab(impl_->hidden, H5T_NATIVE_FLOAT, {hdf5::extent(first), 0},
-                     {hdf5::extent(m), width}, hidden.data(), path);
+    impl_->write_rows(impl_->hidden, first, m, hidden);
   });
 }
 
@@ -476,17 +519,13 @@ void TraceWriter::write_final_norm(std::span<const float> weight) {
 }
 
 void TraceWriter::write_final_rms(int first, int m, std::span<const float> rms) {
-  impl_->advance(impl_->rms_rows, first, m);
-  require(rms.size() == hdf5::extent(m), "norms of the last norm of the wrong size");
   impl_->guarded([&] {
-    if (!impl_->final_rms.valid()) {
+    if (impl_->final_rms.written == 0) {
       impl_->create_predictions();
-      const Shape chunk{hdf5::extent(layout::even_chunk(impl_->tokens, layout::kPredictionChunk))};
-      impl_->final_rms = hdf5::create_dataset(impl_->file, layout::kFinalRms, H5T_IEEE_F32LE,
-                                              {hdf5::extent(impl_->tokens)}, chunk, 0);
+      impl_->final_rms =
+          impl_->make_rows(layout::kFinalRms, false, {hdf5::extent(impl_->tokens)}, 0);
     }
-    hdf5::write_slab(impl_->final_rms, H5T_NATIVE_FLOAT, {hdf5::extent(first)}, {hdf5::extent(m)},
-                     rms.data(), layout::kFinalRms);
+    impl_->write_rows(impl_->final_rms, first, m, rms);
   });
 }
 
@@ -547,35 +586,17 @@ void TraceWriter::write_probe(const ProbeInfo& probe) {
                        probe.ids.data());
     impl_->write_array(layout::kProbePasses, H5T_STD_I32LE, H5T_NATIVE_INT32,
                        {probe.passes.size(), 4}, bounds.data());
-    for (int layer = 0; layer < impl_->model.num_layers; ++layer) {
-      Impl::Layer& entry = impl_->layer_at(layer);
-      const int count = impl_->probe_tokens;
-      const ModelInfo& own = entry.model;
-      if (!own.attends()) continue;
-      entry.probe_query =
-          impl_->create_states(layer, layout::kProbeQuery, own.num_heads, count, own.head_dim);
-      if (own.stores()) {
-        entry.probe_key =
-            impl_->create_states(layer, layout::kProbeKey, own.num_kv_heads, count, own.head_dim);
-      }
-      entry.probe_norm =
-          FloatDataset::create(impl_->file, layout::layer_dataset(layer, layout::kProbeInputNorm),
-                               false, {hdf5::extent(count)}, {hdf5::extent(count)});
-    }
   });
 }
 
 void TraceWriter::write_probe_states(int layer, int first, int m, std::span<const float> query,
                                      std::span<const float> key,
                                      std::span<const float> input_norm) {
-  Impl::Layer& entry = impl_->layer_at(layer);
-  Impl::advance_to(entry.probe_rows, first, m, impl_->probe_tokens);
-  require(input_norm.size() == hdf5::extent(m), "norms of the wrong size");
   impl_->guarded([&] {
-    impl_->write_state(entry.probe_query, layer, "query of the probe, head", first, m, query);
-    if (entry.model.stores())
-      impl_->write_state(entry.probe_key, layer, "key of the probe, head", first, m, key);
-    entry.probe_norm.write({hdf5::extent(first)}, {hdf5::extent(m)}, input_norm);
+    impl_->write_rows(layer, layout::kProbeQuery, first, m, query);
+    if (impl_->layer_at(layer).model.stores())
+      impl_->write_rows(layer, layout::kProbeKey, first, m, key);
+    impl_->write_rows(impl_->rows_of(layer, layout::kProbeInputNorm), first, m, input_norm);
   });
 }
 
@@ -603,37 +624,41 @@ void TraceWriter::write_merges(int layer, std::span<const MergedEntry> merges) {
 
 void TraceWriter::Impl::cut_to(int count) {
   const hsize_t n = hdf5::extent(count);
+  const auto cut_rows = [&](const Rows& rows) {
+    require(rows.written == 0 || rows.written == count, "rows of a dataset are missing");
+    Shape shape = rows.floats.shape;
+    if (count == tokens || shape.empty()) return;
+    shape[rows.axis] = n;
+    cut(rows.floats.id, shape, rows.floats.path.c_str());
+  };
   for (std::size_t at = 0; at < layers.size(); ++at) {
     const Layer& layer = layers[at];
-    require(layer.residual_rows == 0 || layer.residual_rows == count,
-            "changes of the residual stream are missing");
-    if (count < tokens) cut(layer.residual, {n}, layout::kResidualChange);
-    if (!layer.model.attends()) continue;
-    const hsize_t heads = hdf5::extent(layer.model.num_heads);
-    require(layer.states == count, "states of a layer are missing");
-    require(layer.probe_rows == probe_tokens, "states of the probe are missing");
-    require(options.layers.empty() || !options.layers[at].gate || layer.gate_rows == count,
-            "a layer's gate is missing");
-    for (const int rows :
-         {layer.attention_rows, layer.logsumexp_rows, layer.norm_rows, layer.evicted_at}) {
+    const ModelInfo& own = layer.model;
+    const auto needed = [&](const char* name, bool has, int rows) {
+      const auto found = layer.rows.find(name);
+      require(!has || (found != layer.rows.end() && found->second.written == rows),
+              "states of a layer are missing");
+    };
+    needed("query", own.attends(), count);
+    needed("key", own.stores(), count);
+    needed("value", own.stores() && !own.value_is_key_prefix, count);
+    needed(layout::kGate, !options.layers.empty() && options.layers[at].gate, count);
+    const bool probe = own.attends() && probe_tokens > 0;
+    needed(layout::kProbeQuery, probe, probe_tokens);
+    needed(layout::kProbeKey, probe && own.stores(), probe_tokens);
+    needed(layout::kProbeInputNorm, probe, probe_tokens);
+    for (const auto& [name, rows] : layer.rows) {
+      if (!name.starts_with("probe_")) cut_rows(rows);
+    }
+    for (const int rows : {layer.attention_rows, layer.evicted_at}) {
       require(rows == 0 || rows == count, "a layer's rows are missing");
     }
-    if (count == tokens) continue;
-    for (const FloatDataset* states : {&layer.query, &layer.key, &layer.value}) {
-      if (states->id.valid()) cut(states->id, {states->shape[0], n, states->shape[2]}, "states");
-    }
-    if (layer.gate.id.valid()) cut(layer.gate.id, {n, layer.gate.shape[1]}, "gate");
-    cut(layer.attention, {heads, n, n}, "attention");
-    cut(layer.logsumexp, {heads, n}, "attention_logsumexp");
-    cut(layer.norm_l1, {heads, n}, "value_out_norm_l1");
-    cut(layer.norm_l2, {heads, n}, "value_out_norm_l2");
+    if (count < tokens) cut(layer.attention, {hdf5::extent(own.num_heads), n, n}, "attention");
   }
   require(predicted == 0 || predicted == count, "predictions are missing");
-  require(hidden_rows == 0 || hidden_rows == count, "hidden states are missing");
-  require(rms_rows == 0 || rms_rows == count, "norms of the last norm are missing");
+  cut_rows(hidden);
+  cut_rows(final_rms);
   if (count < tokens) {
-    cut(hidden, {n, hdf5::extent(model.hidden_size)}, "hidden states");
-    cut(final_rms, {n}, "norms of the last norm");
     cut(prediction_ids, {n, hdf5::extent(options.top_k)}, "predictions");
     cut(prediction_logprob, {n, hdf5::extent(options.top_k)}, "predictions");
   }
@@ -647,12 +672,8 @@ void TraceWriter::Impl::write_tokens(const TokenTable& table, int count) {
   if (!table.text.empty()) {
     require(table.text.size() == n, "token texts are missing");
     std::vector<std::string> texts;
-    std::vector<const char*> pointers;
     for (const std::string& text : table.text) texts.push_back(spell_bytes(text));
-    for (const std::string& text : texts) pointers.push_back(text.c_str());
-    const Handle type = hdf5::string_type();
-    write_array("/tokens/text", type, type, shape, pointers.data());
-    hdf5::write_flag(hdf5::open_dataset(file, "/tokens/text").id, layout::kSpelled, true);
+    write_texts(texts);
   }
   if (!table.segment.empty()) {
     require(table.segment.size() == n, "token segments are missing");
@@ -663,6 +684,64 @@ void TraceWriter::Impl::write_tokens(const TokenTable& table, int count) {
     const Handle id(H5Dopen2(file, "/tokens/segment", H5P_DEFAULT), H5Dclose, "cannot write names");
     hdf5::write_attribute(id, "names", table.segment_names);
   }
+}
+
+/// Texts as spell_bytes() spells them.
+void TraceWriter::Impl::write_texts(const std::vector<std::string>& texts) const {
+  std::vector<const char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(text.c_str());
+  const Handle type = hdf5::string_type();
+  write_array("/tokens/text", type, type, {texts.size()}, pointers.data());
+  hdf5::write_flag(hdf5::open_dataset(file, "/tokens/text").id, layout::kSpelled, true);
+}
+
+void TraceWriter::Impl::write_attributes(const std::string& path,
+                                         const nlohmann::json& attributes) const {
+  const Handle object(H5Oopen(file, path.c_str(), H5P_DEFAULT), H5Oclose, "has no " + path);
+  for (const auto& [name, value] : attributes.items()) {
+    if (value.is_boolean()) {
+      hdf5::write_flag(object, name.c_str(), value.get<bool>());
+    } else if (value.is_number_integer()) {
+      hdf5::write_attribute(object, name.c_str(), value.get<std::int64_t>());
+    } else if (value.is_number()) {
+      hdf5::write_attribute(object, name.c_str(), value.get<double>());
+    } else if (value.is_string()) {
+      hdf5::write_attribute(object, name.c_str(), value.get<std::string>());
+    } else {
+      hdf5::write_attribute(object, name.c_str(), value.get<std::vector<std::string>>());
+    }
+  }
+}
+
+void TraceWriter::Impl::seal() {
+  close_datasets();
+  hdf5::check(H5Fflush(file, H5F_SCOPE_GLOBAL), "cannot close it");
+  hdf5::write_flag(hdf5::open_group(file, "/"), "complete", true);
+  hdf5::check(H5Fflush(file, H5F_SCOPE_GLOBAL), "cannot close it");
+  file.reset();
+  if (hdf5::failed_closings() != failed_closings) hdf5::check(-1, "cannot close it");
+  if (const int error = unfinished->put_in_place(); error != 0) {
+    throw hdf5::Failure(std::string("cannot name it (") + std::strerror(error) + ")");
+  }
+  remember_trace(unfinished->descriptor());
+  finished = true;
+}
+
+void TraceWriter::finish(int tokens, const std::string& description) {
+  require(impl_->options.described && !impl_->finished && tokens > 0 && tokens <= impl_->tokens,
+          "a description at the wrong time");
+  const nlohmann::json said = nlohmann::json::parse(description);
+  impl_->guarded([&] {
+    impl_->cut_to(tokens);
+    if (said.contains("texts")) {
+      const auto texts = said["texts"].get<std::vector<std::string>>();
+      require(texts.size() == hdf5::extent(tokens), "token texts are missing");
+      impl_->write_texts(texts);
+    }
+    for (const auto& [path, attributes] : said.at("attributes").items())
+      impl_->write_attributes(path, attributes);
+    impl_->seal();
+  });
 }
 
 void TraceWriter::write_given(int count, std::span<const std::int32_t> own_answer) {
@@ -704,20 +783,11 @@ void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
       impl_->write_array("/predictions/loss", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT,
                          {hdf5::extent(count)}, loss.data());
     }
-    impl_->close_datasets();
-    hdf5::check(H5Fflush(impl_->file, H5F_SCOPE_GLOBAL), "cannot write it");
-    hdf5::write_flag(hdf5::open_group(impl_->file, "/"), "complete", true);
-    hdf5::check(H5Fflush(impl_->file, H5F_SCOPE_GLOBAL), "cannot write it");
-    impl_->file.reset();
-    if (hdf5::failed_closings() != impl_->failed_closings) hdf5::check(-1, "cannot write it");
-    if (const int error = impl_->unfinished->put_in_place(); error != 0) {
-      throw hdf5::Failure(std::string("cannot write it (") + std::strerror(error) + ")");
-    }
-    remember_trace(impl_->unfinished->descriptor());
-    impl_->finished = true;
+    impl_->seal();
   });
 }
 
 const std::vector<std::string>& TraceWriter::notes() const { return impl_->notes; }
+const std::vector<std::string>& TraceWriter::widened() const { return impl_->widened; }
 
 }  // namespace kvloupe
