@@ -342,34 +342,31 @@ enum { /* numbers of an array beside KVLOUPE_ENGINE_FLOAT32 and _FLOAT16 */
        KVLOUPE_ENGINE_MERGE_ROW = 6 /* int32 head, step, into, from; float32 weight */
 };
 
-/* From here on SIGTERM, SIGHUP and SIGINT remove unfinished files before they end the process,
-   unless it handles them. shapes: JSON, {"tokens": the most there can be, "store": "f16" or "f32",
-   "layers": [{"kind", "heads", "kv_heads", "key_dim", "value_dim", "value_is_key_prefix",
-   "shares_with"}]}. */
-KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_writer_create(const char* path, const char* shapes,
+/* `tokens`: the most there can be. From here on SIGTERM, SIGHUP and SIGINT remove unfinished files
+   before they end the process, unless it handles them. */
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_writer_create(const char* path, int32_t tokens,
                                                            kvloupe_engine_writer** writer,
                                                            char* error);
 KVLOUPE_ENGINE_EXPORT void kvloupe_engine_writer_destroy(kvloupe_engine_writer* writer);
-/* The next `count` tokens of a layer's query, key, value, gate, attention_logsumexp, or, once
-   /probe/ids is there, probe_query, probe_key, probe_input_norm. `size`: all numbers. */
+/* The next `count` tokens of a dataset of this shape; its `axis` is that of the tokens. type:
+   KVLOUPE_ENGINE_FLOAT32, or _FLOAT16, which becomes float32 where a number overflows. */
 KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_writer_add(kvloupe_engine_writer* writer,
-                                                        int32_t layer, const char* name,
-                                                        int32_t first, int32_t count,
-                                                        const float* numbers, int64_t size,
-                                                        char* error);
-/* What the file has of the first `count` tokens of a head, in float32. */
+                                                        const char* path, int32_t type,
+                                                        const int64_t* shape, int32_t rank,
+                                                        int32_t axis, int32_t first, int32_t count,
+                                                        const float* numbers, char* error);
+/* What the file has of the first `count` tokens of a head, in float32: [count, width]. */
 KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_writer_read(kvloupe_engine_writer* writer,
-                                                         int32_t layer, const char* name,
-                                                         int32_t head, int32_t count,
-                                                         float* numbers, int64_t size, char* error);
-/* Any other dataset, whole. */
+                                                         const char* path, int32_t head,
+                                                         int32_t count, float* numbers,
+                                                         char* error);
+/* A whole dataset. */
 KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_writer_array(kvloupe_engine_writer* writer,
                                                           const char* path, int32_t type,
                                                           const int64_t* shape, int32_t rank,
                                                           const void* data, char* error);
-/* Paths of the datasets that are float32 because a number overflows float16, each with a line end.
- */
-KVLOUPE_ENGINE_EXPORT const char* kvloupe_engine_writer_widened(kvloupe_engine_writer* writer);
+/* Lines that begin with the path of a dataset which became float32. */
+KVLOUPE_ENGINE_EXPORT const char* kvloupe_engine_writer_notes(kvloupe_engine_writer* writer);
 /* Cuts the trace to its tokens and ends it. description: JSON, {"attributes": {path: {name:
    value}}, "texts": [spelled text of each token]}; true and false are flags. */
 KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_writer_finish(kvloupe_engine_writer* writer,

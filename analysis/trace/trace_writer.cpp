@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <stdexcept>
 
 #include "analysis/byte_spelling.h"
@@ -48,6 +49,18 @@ void require(bool condition, const char* what) {
   if (!condition) throw std::invalid_argument(std::string("TraceWriter: ") + what);
 }
 
+std::size_t elements_of(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
+}
+
+/// Its place; the number of values where all are finite.
+std::size_t first_not_finite(std::span<const float> values) {
+  if (std::isfinite(largest_magnitude(values))) return values.size();
+  const auto bad = std::find_if_not(values.begin(), values.end(),
+                                    [](float value) { return std::isfinite(value); });
+  return static_cast<std::size_t>(bad - values.begin());
+}
+
 }  // namespace
 
 struct TraceWriter::Impl {
@@ -58,8 +71,7 @@ struct TraceWriter::Impl {
     int written = 0;  // tokens
   };
   struct Layer {
-    ModelInfo model;                                // what holds in this layer
-    std::map<std::string, Rows, std::less<>> rows;  // by name, made when first written
+    ModelInfo model;  // what holds in this layer
     Handle attention;
     int attention_rows = 0;
     int evicted_at = 0;  // tokens of the dataset; 0: none
@@ -78,9 +90,9 @@ struct TraceWriter::Impl {
   const std::uint64_t failed_closings = hdf5::failed_closings();  // before the first of this file
   Handle file, half;
   Handle prediction_ids, prediction_logprob;
-  Rows hidden, final_rms;
+  std::map<std::string, Rows> rows;  // by path, made when first written
   std::vector<Layer> layers;
-  std::vector<std::string> notes, widened;
+  std::vector<std::string> notes;
 
   /// Runs `work` under the lock; a failure inside becomes a FileError about the target.
   template <typename Work>
@@ -117,7 +129,7 @@ struct TraceWriter::Impl {
       hdf5::create_group(file, group);
     for (int layer = 0; layer < model.num_layers; ++layer)
       hdf5::create_group(file, layout::layer_group(layer));
-    if (options.described) return;
+    if (layers.empty()) return;  // a description will come
     hdf5::write_attribute(root, "format", std::string(layout::kFormat));
     hdf5::write_attribute(root, "format_version", std::int64_t{version()});
     hdf5::write_attribute(root, "generator", std::string("kvloupe " KVLOUPE_VERSION));
@@ -150,91 +162,63 @@ struct TraceWriter::Impl {
   }
 
   /// A new dataset of `shape`; its chunks are of one head, or of all that each token has.
-  Rows make_rows(const std::string& path, bool half_states, const Shape& shape,
-                 std::size_t axis) const {
+  Rows make_rows(const std::string& path, const Shape& shape, std::size_t axis,
+                 bool as_half) const {
+    create_groups_of(path);
     Shape chunk = shape;
-    chunk[axis] = hdf5::extent(
+    chunk.at(axis) = hdf5::extent(
         layout::even_chunk(static_cast<int>(shape[axis]),
                            shape.size() == 1 ? layout::kPredictionChunk : layout::kStateChunk));
     const bool strips = axis == 1 && shape.size() == 2;  // a few numbers of each head at a time
     if (shape.size() == 3) chunk[0] = 1;
-    return {FloatDataset::create(file, path, half_states && !options.store_f32, shape, chunk,
+    return {FloatDataset::create(file, path, as_half, shape, chunk,
                                  strips ? 2 * chunk[0] * chunk[1] * sizeof(float) : 0),
             axis};
   }
 
-  Rows make_rows(int layer, std::string_view name) const {
-    const ModelInfo& own = layers[static_cast<std::size_t>(layer)].model;
-    const std::string path = layout::layer_group(layer) + "/" + std::string(name);
-    const bool probe = name.starts_with("probe_");
-    const hsize_t count = hdf5::extent(probe ? probe_tokens : tokens);
-    const hsize_t heads = hdf5::extent(own.num_heads), stored = hdf5::extent(own.num_kv_heads);
-    const hsize_t width = hdf5::extent(own.head_dim), value = hdf5::extent(own.value_width());
-    if (name == "query" || name == layout::kProbeQuery)
-      return make_rows(path, true, {heads, count, width}, 1);
-    if (name == "key" || name == layout::kProbeKey)
-      return make_rows(path, true, {stored, count, width}, 1);
-    if (name == "value") return make_rows(path, true, {stored, count, value}, 1);
-    if (name == layout::kGate) return make_rows(path, true, {count, heads * value}, 0);
-    if (name == layout::kResidualChange || name == layout::kProbeInputNorm)
-      return make_rows(path, false, {count}, 0);
-    return make_rows(path, false, {heads, count}, 1);
-  }
-
-  Rows& rows_of(int layer, std::string_view name) {
-    auto& rows = layer_at(layer).rows;
-    const auto found = rows.find(name);
-    return (found != rows.end() ? found : rows.emplace(name, make_rows(layer, name)).first)->second;
-  }
-
   void note_wide(const std::string& path) {
     notes.push_back(path + " is stored as float32: its values overflow float16");
-    widened.push_back(path);
   }
 
-  [[noreturn]] static void refuse_not_finite(const FloatDataset& floats, std::size_t axis,
-                                             int layer, int first, int m, std::size_t at,
-                                             int value_width) {
-    const std::string_view name = std::string_view(floats.path).substr(floats.path.rfind('/') + 1);
-    if (floats.shape.size() == 1) {
-      throw WorkError(fmt::format("layer {}, {}, token {}: not a finite number", layer, name,
-                                  static_cast<std::size_t>(first) + at));
-    }
-    const std::size_t width = floats.shape.size() == 3 || axis == 0 ? floats.shape.back() : 1;
-    const std::size_t token = at / width % static_cast<std::size_t>(m);
-    const std::size_t head = axis == 0 ? at % width / hdf5::extent(value_width)
-                                       : at / width / static_cast<std::size_t>(m);
-    throw WorkError(fmt::format("layer {}, {} of head {}, token {}: not a finite number", layer,
-                                name, head, static_cast<std::size_t>(first) + token));
-  }
-
-  /// Writes the next m tokens.
-  void write_rows(Rows& rows, int first, int m, std::span<const float> values, int layer = -1) {
-    FloatDataset& floats = rows.floats;
-    Shape start(floats.shape.size(), 0), count = floats.shape;
-    advance_to(rows.written, first, m, static_cast<int>(count[rows.axis]));
-    start[rows.axis] = hdf5::extent(first);
-    count[rows.axis] = hdf5::extent(m);
-    std::size_t elements = 1;
-    for (const hsize_t size : count) elements *= size;
-    require(values.size() == elements, "values of the wrong size");
-    const float largest = layer < 0 ? 0.0F : largest_magnitude(values);
-    if (!std::isfinite(largest)) {
-      const auto bad = std::find_if(values.begin(), values.end(),
-                                    [](float value) { return !std::isfinite(value); });
-      refuse_not_finite(floats, rows.axis, layer, first, m,
-                        static_cast<std::size_t>(bad - values.begin()),
-                        layer_at(layer).model.value_width());
-    }
-    if (floats.half && largest >= kHalfOverflow) {
-      floats.widen(file, rows.axis, first);
-      note_wide(floats.path);
+  /// Tokens [first, first + m) of a dataset with this axis of tokens.
+  void write_rows(const std::string& path, const Shape& shape, std::size_t axis, bool as_half,
+                  int first, int m, std::span<const float> values) {
+    auto found = rows.find(path);
+    if (found == rows.end())
+      found = rows.emplace(path, make_rows(path, shape, axis, as_half)).first;
+    FloatDataset& floats = found->second.floats;
+    Shape start(shape.size(), 0), count = shape;
+    advance_to(found->second.written, first, m, static_cast<int>(shape[axis]));
+    start[axis] = hdf5::extent(first);
+    count[axis] = hdf5::extent(m);
+    require(shape == floats.shape && values.size() == elements_of(count),
+            "values of the wrong size");
+    if (floats.half && largest_magnitude(values) >= kHalfOverflow) {
+      floats.widen(file, axis, first);
+      note_wide(path);
     }
     floats.write(start, count, values);
   }
-  void write_rows(int layer, std::string_view name, int first, int m,
-                  std::span<const float> values) {
-    write_rows(rows_of(layer, name), first, m, values, layer);
+
+  /// States [heads,m,width] of a layer, whose numbers must be finite.
+  void write_states(int layer, const char* name, int heads, int width, int first, int m,
+                    std::span<const float> values) {
+    const bool probe = std::string_view(name).starts_with("probe_");
+    const Shape shape{hdf5::extent(heads), hdf5::extent(probe ? probe_tokens : tokens),
+                      hdf5::extent(width)};
+    const std::size_t bad = first_not_finite(values), row = bad / shape[2];
+    if (bad < values.size()) {
+      throw WorkError(fmt::format("layer {}, {} of head {}, token {}: not a finite number", layer,
+                                  name, row / hdf5::extent(m),
+                                  hdf5::extent(first) + row % hdf5::extent(m)));
+    }
+    write_rows(layout::layer_dataset(layer, name), shape, 1, !options.store_f32, first, m, values);
+  }
+  /// One number for each query head and token.
+  void write_per_token(int layer, const char* name, int first, int m,
+                       std::span<const float> values) {
+    const Shape shape{hdf5::extent(layer_at(layer).model.num_heads), hdf5::extent(tokens)};
+    write_rows(layout::layer_dataset(layer, name), shape, 1, false, first, m, values);
   }
 
   /// A whole float16 (or wider) weight, in pieces of its first dimension.
@@ -271,26 +255,30 @@ struct TraceWriter::Impl {
   void cut(const Handle& id, Shape shape, const char* what) const {
     if (id.valid()) hdf5::check(H5Dset_extent(id, shape.data()), std::string("cannot cut ") + what);
   }
-  void create_predictions() const { create_group_if_missing("/predictions"); }
-  void create_group_if_missing(const std::string& path) const {
-    if (!hdf5::exists(file, path)) hdf5::create_group(file, path);
+  /// Those that an object of this path is in.
+  void create_groups_of(const std::string& path) const {
+    for (std::size_t end = path.find('/', 1); end != path.npos; end = path.find('/', end + 1)) {
+      const std::string group = path.substr(0, end);
+      if (!hdf5::exists(file, group)) hdf5::create_group(file, group);
+    }
   }
   void write_attributes(const std::string& path, const nlohmann::json& attributes) const;
   void write_texts(const std::vector<std::string>& texts) const;
+  void open();
   void seal();
   void cut_to(int count);
   void write_tokens(const TokenTable& table, int count);
   void write_array(const std::string& path, hid_t file_type, hid_t memory_type, const Shape& shape,
                    const void* data) const {
+    create_groups_of(path);
     hdf5::write_array(file, path, file_type, memory_type, shape, data);
   }
 
   void close_datasets() {
     layers.clear();
+    rows.clear();
     prediction_ids.reset();
     prediction_logprob.reset();
-    hidden = {};
-    final_rms = {};
   }
 };
 
@@ -317,12 +305,23 @@ TraceWriter::TraceWriter(fs::path target, ModelInfo model, RunInfo run, TraceWri
   } catch (const hdf5::Failure& failure) {
     throw std::invalid_argument(std::string("TraceWriter: ") + failure.what());
   }
-  impl_->claim_temporary();
+  impl_->open();
+}
+
+TraceWriter::TraceWriter(fs::path target, int tokens) : impl_(std::make_unique<Impl>()) {
+  require(tokens > 0, "a trace without tokens");
+  impl_->target = std::move(target);
+  impl_->tokens = tokens;
+  impl_->open();
+}
+
+void TraceWriter::Impl::open() {
+  claim_temporary();
   try {
-    impl_->guarded([&] { impl_->create_file(); });
+    guarded([&] { create_file(); });
   } catch (...) {  // the destructor does not run
-    impl_->close_datasets();
-    impl_->file.reset();
+    close_datasets();
+    file.reset();
     throw;
   }
 }
@@ -340,69 +339,57 @@ void TraceWriter::write_states(int layer, int first, int m, std::span<const floa
           "keys or values of a layer that reads those of another one");
   require(!model.value_is_key_prefix || value.empty(), "values of a layer whose keys hold them");
   impl_->guarded([&] {
-    impl_->write_rows(layer, "query", first, m, query);
+    impl_->write_states(layer, "query", model.num_heads, model.head_dim, first, m, query);
     if (!model.stores()) return;
-    impl_->write_rows(layer, "key", first, m, key);
-    if (!model.value_is_key_prefix) impl_->write_rows(layer, "value", first, m, value);
+    impl_->write_states(layer, "key", model.num_kv_heads, model.head_dim, first, m, key);
+    if (model.value_is_key_prefix) return;
+    impl_->write_states(layer, "value", model.num_kv_heads, model.value_width(), first, m, value);
   });
 }
 
 void TraceWriter::write_gate(int layer, int first, int m, std::span<const float> gate) {
-  impl_->layer_at(layer);
+  const ModelInfo& model = impl_->layer_at(layer).model;
   require(
       !impl_->options.layers.empty() && impl_->options.layers[static_cast<std::size_t>(layer)].gate,
       "a gate that the layer's attributes do not announce");
-  write_rows(layer, layout::kGate, first, m, gate);
+  const std::size_t head = hdf5::extent(model.value_width());
+  const Shape shape{hdf5::extent(impl_->tokens), hdf5::extent(model.num_heads) * head};
+  if (const std::size_t bad = first_not_finite(gate); bad < gate.size()) {
+    throw WorkError(fmt::format("layer {}, gate of query head {}, token {}: not a finite number",
+                                layer, bad % shape[1] / head,
+                                hdf5::extent(first) + bad / shape[1]));
+  }
+  write_rows(layout::layer_dataset(layer, layout::kGate), shape, 0, !impl_->options.store_f32,
+             first, m, gate);
 }
 
-void TraceWriter::write_rows(int layer, const std::string& name, int first, int m,
-                             std::span<const float> values) {
-  impl_->guarded([&] { impl_->write_rows(layer, name, first, m, values); });
+void TraceWriter::write_rows(const std::string& path, const Shape& shape, std::size_t axis,
+                             bool as_half, int first, int m, std::span<const float> values) {
+  impl_->guarded([&] { impl_->write_rows(path, shape, axis, as_half, first, m, values); });
 }
 
-void TraceWriter::read_rows(int layer, const std::string& name, int head, int m,
-                            std::span<float> values) {
+void TraceWriter::read_rows(const std::string& path, int head, int m, float* values) {
   impl_->guarded([&] {
-    const Impl::Rows& rows = impl_->rows_of(layer, name);
-    const FloatDataset& floats = rows.floats;
-    require(rows.axis == 1 && head >= 0 && hdf5::extent(head) < floats.shape[0] && m >= 0 &&
-                m <= rows.written && values.size() == hdf5::extent(m) * floats.shape.back(),
-            "no such states to read back");
-    Shape start(floats.shape.size(), 0), count = floats.shape;
+    const Impl::Rows& rows = impl_->rows.at(path);
+    Shape start(rows.floats.shape.size(), 0), count = rows.floats.shape;
+    require(
+        rows.axis == 1 && head >= 0 && hdf5::extent(head) < count[0] && m >= 0 && m <= rows.written,
+        "no such states to read back");
     start[0] = hdf5::extent(head);
     count[0] = 1;
     count[1] = hdf5::extent(m);
-    floats.read(start, count, values);
+    rows.floats.read(start, count, {values, elements_of(count)});
   });
 }
 
-void TraceWriter::write_whole(const std::string& path, Number number, const Shape& shape,
+void TraceWriter::write_whole(const std::string& path, int type, const Shape& shape,
                               const void* data) {
   impl_->guarded([&] {
-    const Handle half = hdf5::half_type(), merged = hdf5::merged_entry_type(true);
-    const auto [in_file, in_memory] = [&]() -> std::pair<hid_t, hid_t> {
-      switch (number) {
-        case Number::f32:
-          return {H5T_IEEE_F32LE, H5T_NATIVE_FLOAT};
-        case Number::f16:
-          return {half, half};
-        case Number::i32:
-          return {H5T_STD_I32LE, H5T_NATIVE_INT32};
-        case Number::i64:
-          return {H5T_STD_I64LE, H5T_NATIVE_INT64};
-        case Number::u8:
-          return {H5T_STD_U8LE, H5T_NATIVE_UINT8};
-        case Number::merge:
-          return {merged, merged};
-      }
-      throw std::invalid_argument("TraceWriter: an unknown type of number");
-    }();
-    for (std::size_t end = path.find('/', 1); end != std::string::npos;
-         end = path.find('/', end + 1)) {
-      impl_->create_group_if_missing(path.substr(0, end));
-    }
-    impl_->write_array(path, in_file, in_memory, shape, data);
-    if (path == layout::kProbeIds) impl_->probe_tokens = static_cast<int>(shape.at(0));
+    const Handle merged = hdf5::merged_entry_type(true);
+    const std::map<int, hid_t> types{{0, H5T_IEEE_F32LE}, {1, impl_->half},  {3, H5T_STD_I32LE},
+                                     {4, H5T_STD_I64LE},  {5, H5T_STD_U8LE}, {6, merged}};
+    require(types.contains(type), "numbers of an unknown type");
+    impl_->write_array(path, types.at(type), types.at(type), shape, data);
   });
 }
 
@@ -442,8 +429,7 @@ void TraceWriter::write_attention(int layer, int first, int m, std::span<const f
 
 void TraceWriter::write_attention_logsumexp(int layer, int first, int m,
                                             std::span<const float> values) {
-  impl_->guarded(
-      [&] { impl_->write_rows(impl_->rows_of(layer, "attention_logsumexp"), first, m, values); });
+  impl_->guarded([&] { impl_->write_per_token(layer, "attention_logsumexp", first, m, values); });
 }
 
 void TraceWriter::write_output_weight(int layer, std::span<const float> weight) {
@@ -461,14 +447,20 @@ void TraceWriter::write_output_weight(int layer, std::span<const float> weight) 
 void TraceWriter::write_value_out_norms(int layer, int first, int m, std::span<const float> l1,
                                         std::span<const float> l2) {
   impl_->guarded([&] {
-    impl_->write_rows(impl_->rows_of(layer, "value_out_norm_l1"), first, m, l1);
-    impl_->write_rows(impl_->rows_of(layer, "value_out_norm_l2"), first, m, l2);
+    impl_->write_per_token(layer, "value_out_norm_l1", first, m, l1);
+    impl_->write_per_token(layer, "value_out_norm_l2", first, m, l2);
   });
 }
 
 void TraceWriter::write_residual_change(int layer, int first, int m,
                                         std::span<const float> changes) {
-  write_rows(layer, layout::kResidualChange, first, m, changes);
+  impl_->layer_at(layer);
+  if (const std::size_t bad = first_not_finite(changes); bad < changes.size()) {
+    throw WorkError(fmt::format("layer {}, residual stream after token {}: not a finite number",
+                                layer, hdf5::extent(first) + bad));
+  }
+  write_rows(layout::layer_dataset(layer, layout::kResidualChange), {hdf5::extent(impl_->tokens)},
+             0, false, first, m, changes);
 }
 
 void TraceWriter::write_predictions(int first, int m, std::span<const std::int32_t> ids,
@@ -479,7 +471,7 @@ void TraceWriter::write_predictions(int first, int m, std::span<const std::int32
           "predictions of the wrong size");
   impl_->guarded([&] {
     if (!impl_->prediction_ids.valid()) {
-      impl_->create_predictions();
+      impl_->create_groups_of("/predictions/");
       const Shape shape{hdf5::extent(impl_->tokens), k};
       const Shape chunk{hdf5::extent(layout::even_chunk(impl_->tokens, layout::kPredictionChunk)),
                         k};
@@ -498,15 +490,9 @@ void TraceWriter::write_predictions(int first, int m, std::span<const std::int32
 }
 
 void TraceWriter::write_final_hidden(int first, int m, std::span<const float> hidden) {
-  impl_->guarded([&] {
-    if (impl_->hidden.written == 0) {
-      impl_->create_predictions();
-      impl_->hidden = impl_->make_rows(
-          "/predictions/hidden", false,
-          {hdf5::extent(impl_->tokens), hdf5::extent(impl_->model.hidden_size)}, 0);
-    }
-    impl_->write_rows(impl_->hidden, first, m, hidden);
-  });
+  write_rows("/predictions/hidden",
+             {hdf5::extent(impl_->tokens), hdf5::extent(impl_->model.hidden_size)}, 0, false, first,
+             m, hidden);
 }
 
 void TraceWriter::write_final_norm(std::span<const float> weight) {
@@ -519,14 +505,7 @@ void TraceWriter::write_final_norm(std::span<const float> weight) {
 }
 
 void TraceWriter::write_final_rms(int first, int m, std::span<const float> rms) {
-  impl_->guarded([&] {
-    if (impl_->final_rms.written == 0) {
-      impl_->create_predictions();
-      impl_->final_rms =
-          impl_->make_rows(layout::kFinalRms, false, {hdf5::extent(impl_->tokens)}, 0);
-    }
-    impl_->write_rows(impl_->final_rms, first, m, rms);
-  });
+  write_rows(layout::kFinalRms, {hdf5::extent(impl_->tokens)}, 0, false, first, m, rms);
 }
 
 void TraceWriter::write_lm_head(std::span<const float> weight) {
@@ -559,7 +538,6 @@ void TraceWriter::write_vocabulary(const std::vector<std::string>& texts) {
   }
   if (all.empty()) return;
   impl_->guarded([&] {
-    hdf5::create_group(impl_->file, "/model/vocabulary");
     impl_->write_array(layout::kVocabularyText, H5T_STD_U8LE, H5T_NATIVE_UINT8, {all.size()},
                        all.data());
     hdf5::write_flag(hdf5::open_dataset(impl_->file, layout::kVocabularyText).id, layout::kSpelled,
@@ -593,10 +571,13 @@ void TraceWriter::write_probe_states(int layer, int first, int m, std::span<cons
                                      std::span<const float> key,
                                      std::span<const float> input_norm) {
   impl_->guarded([&] {
-    impl_->write_rows(layer, layout::kProbeQuery, first, m, query);
-    if (impl_->layer_at(layer).model.stores())
-      impl_->write_rows(layer, layout::kProbeKey, first, m, key);
-    impl_->write_rows(impl_->rows_of(layer, layout::kProbeInputNorm), first, m, input_norm);
+    const ModelInfo& own = impl_->layer_at(layer).model;
+    impl_->write_states(layer, layout::kProbeQuery, own.num_heads, own.head_dim, first, m, query);
+    if (own.stores()) {
+      impl_->write_states(layer, layout::kProbeKey, own.num_kv_heads, own.head_dim, first, m, key);
+    }
+    impl_->write_rows(layout::layer_dataset(layer, layout::kProbeInputNorm),
+                      {hdf5::extent(impl_->probe_tokens)}, 0, false, first, m, input_norm);
   });
 }
 
@@ -624,40 +605,33 @@ void TraceWriter::write_merges(int layer, std::span<const MergedEntry> merges) {
 
 void TraceWriter::Impl::cut_to(int count) {
   const hsize_t n = hdf5::extent(count);
-  const auto cut_rows = [&](const Rows& rows) {
-    require(rows.written == 0 || rows.written == count, "rows of a dataset are missing");
-    Shape shape = rows.floats.shape;
-    if (count == tokens || shape.empty()) return;
-    shape[rows.axis] = n;
-    cut(rows.floats.id, shape, rows.floats.path.c_str());
-  };
+  for (auto& [path, one] : rows) {
+    const bool probe = path.find("/probe_") != path.npos;
+    Shape shape = one.floats.shape;
+    require(one.written == (probe ? static_cast<int>(shape[one.axis]) : count),
+            "rows of a dataset are missing");
+    if (probe || count == tokens) continue;
+    shape[one.axis] = n;
+    cut(one.floats.id, shape, path.c_str());
+  }
   for (std::size_t at = 0; at < layers.size(); ++at) {
     const Layer& layer = layers[at];
     const ModelInfo& own = layer.model;
-    const auto needed = [&](const char* name, bool has, int rows) {
-      const auto found = layer.rows.find(name);
-      require(!has || (found != layer.rows.end() && found->second.written == rows),
+    const auto needed = [&](const char* name, bool has) {
+      require(!has || rows.contains(layout::layer_dataset(static_cast<int>(at), name)),
               "states of a layer are missing");
     };
-    needed("query", own.attends(), count);
-    needed("key", own.stores(), count);
-    needed("value", own.stores() && !own.value_is_key_prefix, count);
-    needed(layout::kGate, !options.layers.empty() && options.layers[at].gate, count);
-    const bool probe = own.attends() && probe_tokens > 0;
-    needed(layout::kProbeQuery, probe, probe_tokens);
-    needed(layout::kProbeKey, probe && own.stores(), probe_tokens);
-    needed(layout::kProbeInputNorm, probe, probe_tokens);
-    for (const auto& [name, rows] : layer.rows) {
-      if (!name.starts_with("probe_")) cut_rows(rows);
-    }
-    for (const int rows : {layer.attention_rows, layer.evicted_at}) {
-      require(rows == 0 || rows == count, "a layer's rows are missing");
+    needed("query", own.attends());
+    needed("key", own.stores());
+    needed("value", own.stores() && !own.value_is_key_prefix);
+    needed(layout::kGate, !options.layers.empty() && options.layers[at].gate);
+    needed(layout::kProbeInputNorm, own.attends() && probe_tokens > 0);
+    for (const int tokens_of : {layer.attention_rows, layer.evicted_at}) {
+      require(tokens_of == 0 || tokens_of == count, "a layer's rows are missing");
     }
     if (count < tokens) cut(layer.attention, {hdf5::extent(own.num_heads), n, n}, "attention");
   }
   require(predicted == 0 || predicted == count, "predictions are missing");
-  cut_rows(hidden);
-  cut_rows(final_rms);
   if (count < tokens) {
     cut(prediction_ids, {n, hdf5::extent(options.top_k)}, "predictions");
     cut(prediction_logprob, {n, hdf5::extent(options.top_k)}, "predictions");
@@ -697,6 +671,7 @@ void TraceWriter::Impl::write_texts(const std::vector<std::string>& texts) const
 
 void TraceWriter::Impl::write_attributes(const std::string& path,
                                          const nlohmann::json& attributes) const {
+  create_groups_of(hdf5::exists(file, path) ? path : path + "/");
   const Handle object(H5Oopen(file, path.c_str(), H5P_DEFAULT), H5Oclose, "has no " + path);
   for (const auto& [name, value] : attributes.items()) {
     if (value.is_boolean()) {
@@ -728,7 +703,7 @@ void TraceWriter::Impl::seal() {
 }
 
 void TraceWriter::finish(int tokens, const std::string& description) {
-  require(impl_->options.described && !impl_->finished && tokens > 0 && tokens <= impl_->tokens,
+  require(impl_->layers.empty() && !impl_->finished && tokens <= impl_->tokens,
           "a description at the wrong time");
   const nlohmann::json said = nlohmann::json::parse(description);
   impl_->guarded([&] {
@@ -779,7 +754,7 @@ void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
     impl_->write_array("/run/blocks", H5T_STD_I32LE, H5T_NATIVE_INT32, {blocks.size(), 2},
                        bounds.data());
     if (!loss.empty()) {
-      impl_->create_predictions();
+      impl_->create_groups_of("/predictions/");
       impl_->write_array("/predictions/loss", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT,
                          {hdf5::extent(count)}, loss.data());
     }
@@ -788,6 +763,5 @@ void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
 }
 
 const std::vector<std::string>& TraceWriter::notes() const { return impl_->notes; }
-const std::vector<std::string>& TraceWriter::widened() const { return impl_->widened; }
 
 }  // namespace kvloupe

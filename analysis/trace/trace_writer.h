@@ -27,9 +27,6 @@ struct TraceWriterOptions {
   /// it holds them. Needs the fingerprint.
   std::string shared_weights = {};
   std::vector<LayerAttributes> layers = {};  // [L], where layers differ from the model; else empty
-  /// For a program that learns what a layer is while its model runs: `layers` say the shapes, and
-  /// the attributes of the file come with finish().
-  bool described = false;
 };
 
 /// Writes one trace, streamed block by block, in the lowest format version that describes it. The
@@ -106,18 +103,18 @@ class TraceWriter {
   /// call it chose all. `own_answer`: ids that it wrote when nothing was given to it; may be empty.
   void write_given(int count, std::span<const std::int32_t> own_answer);
 
-  /// Of a trace with a description. Tokens [first, first + m) of one dataset of a layer: query,
-  /// key, value, gate, attention_logsumexp, probe_query, probe_key or probe_input_norm; what is
-  /// stored of the first m tokens of one of its heads; and any other dataset, whole, of numbers as
-  /// the file has them.
-  void write_rows(int layer, const std::string& name, int first, int m,
-                  std::span<const float> values);
-  void read_rows(int layer, const std::string& name, int head, int m, std::span<float> values);
-  enum class Number { f32 = 0, f16 = 1, i32 = 3, i64 = 4, u8 = 5, merge = 6 };
-  void write_whole(const std::string& path, Number number,
-                   const std::vector<unsigned long long>& shape, const void* data);
-  /// In place of the other finish(): a JSON object with the `texts` of the tokens, spelled, and the
-  /// `attributes` of each path. A truth is a flag.
+  /// A trace that its caller describes: every dataset by its path, and all attributes at the end.
+  TraceWriter(std::filesystem::path target, int most_tokens);
+  /// Tokens [first, first + m) of a dataset of this shape, `axis` being that of the tokens.
+  void write_rows(const std::string& path, const std::vector<unsigned long long>& shape,
+                  std::size_t axis, bool as_half, int first, int m, std::span<const float> values);
+  /// The first m tokens of a head of such a dataset, as they are stored.
+  void read_rows(const std::string& path, int head, int m, float* values);
+  /// A whole dataset; `type`: of kvloupe_engine_writer_array().
+  void write_whole(const std::string& path, int type, const std::vector<unsigned long long>& shape,
+                   const void* data);
+  /// Cuts it to its tokens. A JSON object with the `texts` of the tokens, spelled, and the
+  /// `attributes` of each path; a truth is a flag.
   void finish(int tokens, const std::string& description);
 
   /// Writes tokens, blocks, losses [T] (NaN at the last) and the final run attributes, then
@@ -127,8 +124,6 @@ class TraceWriter {
 
   /// Notes for the user, for example that states were stored as float32 because they overflow.
   const std::vector<std::string>& notes() const;
-  /// The datasets of which they say this.
-  const std::vector<std::string>& widened() const;
 
  private:
   struct Impl;

@@ -22,7 +22,6 @@ from .visible import logsumexp_of
 SEGMENTS = ("context", "needle", "question", "answer", "special")
 _LARGEST_HALF = 65504.0
 _NUMBERS = {"float32": 0, "float16": 1, "int32": 3, "int64": 4, "uint8": 5}  # and 6: merges
-_OF_SHAPE = ("kind", "heads", "kv_heads", "key_dim", "value_dim", "value_is_key_prefix", "shares_with")
 
 
 def _array(states: Any) -> np.ndarray:
@@ -52,7 +51,7 @@ class TraceWriter:
                  layers: Sequence[Layer] | None = None) -> None:
         self.path = Path(path)
         self.model = model
-        self.tokens = tokens
+        self.tokens = self._most = tokens
         self.layers = resolved(model, layers)  # written with finish(): what they say may be found out until then
         self.notes: list[str] = []
         if store not in ("f16", "f32"):
@@ -69,10 +68,8 @@ class TraceWriter:
 
     def __enter__(self) -> "TraceWriter":
         # The file is made here and not by the constructor: between this and the block no Ctrl-C comes.
-        shapes = {"tokens": self.tokens, "store": "f16" if self.half else "f32",
-                  "layers": [{name: getattr(own, name) for name in _OF_SHAPE} for own in self.layers]}
         try:
-            engine.call("writer_create", os.fsencode(self.path), json.dumps(shapes).encode(), byref(self._trace._as_parameter_))
+            engine.call("writer_create", os.fsencode(self.path), self._most, byref(self._trace._as_parameter_))
         except BaseException:
             self._trace.close()
             raise
@@ -93,7 +90,9 @@ class TraceWriter:
                    for layer, name in self._filled if name in ("query", "key", "value"))
 
     def _widened(self) -> list[str]:
-        return engine.needed().kvloupe_engine_writer_widened(self._trace).decode().split()
+        """Paths of datasets in which a number overflowed float16."""
+        notes = engine.needed().kvloupe_engine_writer_notes(self._trace).decode()
+        return [note.split(" ")[0] for note in notes.splitlines()]
 
     def _put(self, path: str, data: np.ndarray, **attributes: Any) -> None:
         """A whole dataset."""
@@ -106,7 +105,7 @@ class TraceWriter:
     def _stored(self, layer: int, name: str, head: int) -> np.ndarray:
         """[T, width] of a head, as stored."""
         found = np.empty((self.tokens, self._shape(layer, name)[2]), np.float32)
-        engine.call("writer_read", self._trace, layer, name.encode(), head, self.tokens, found.ctypes.data, found.size)
+        engine.call("writer_read", self._trace, f"/layers/{layer}/{name}".encode(), head, self.tokens, found.ctypes.data)
         return found
 
     def cut(self, tokens: int) -> None:
@@ -148,7 +147,10 @@ class TraceWriter:
         if not np.isfinite(states).all():
             self._refuse_not_finite(layer, first, name, states)
         if end > first:
-            engine.call("writer_add", self._trace, layer, name.encode(), first, end - first, states.ctypes.data, states.size)
+            whole = [self._most if at == axis and "probe" not in name else size for at, size in enumerate(shape)]
+            engine.call("writer_add", self._trace, f"/layers/{layer}/{name}".encode(),
+                        int(self.half and name not in ("attention_logsumexp", "probe_input_norm")),
+                        (c_int64 * len(shape))(*whole), len(shape), axis, first, end - first, states.ctypes.data)
         self._filled[layer, name] = end
 
     def _refuse_not_finite(self, layer: int, first: int, name: str, states: np.ndarray) -> None:
