@@ -373,6 +373,10 @@ KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_writer_finish(kvloupe_engine_writer
                                                            int32_t tokens, const char* description,
                                                            char* error);
 
+/* Any other file, whole or not at all. */
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_write_file(const char* path, const char* bytes,
+                                                        int64_t size, char* error);
+
 #ifdef __cplusplus
 }
 #endif

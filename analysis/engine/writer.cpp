@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/engine/calls.h"
+#include "analysis/output_file.h"
 #include "analysis/trace/trace_writer.h"
 #include "analysis/unfinished_files.h"
 
@@ -35,6 +36,8 @@ int32_t kvloupe_engine_writer_add(kvloupe_engine_writer* writer, const char* pat
   return guarded(error, [&] {
     require(writer, "writer");
     require(path, "path");
+    require(shape, "shape");
+    require(numbers, "numbers");
     std::size_t size = static_cast<std::size_t>(count);
     for (int at = 0; at < rank; ++at) size *= at == axis ? 1 : static_cast<std::size_t>(shape[at]);
     writer->trace.write_rows(path, {shape, shape + rank}, static_cast<std::size_t>(axis),
@@ -62,6 +65,7 @@ int32_t kvloupe_engine_writer_array(kvloupe_engine_writer* writer, const char* p
 }
 
 const char* kvloupe_engine_writer_notes(kvloupe_engine_writer* writer) {
+  if (writer == nullptr) return "";
   writer->notes.clear();
   for (const std::string& note : writer->trace.notes()) writer->notes += note + "\n";
   return writer->notes.c_str();
@@ -73,5 +77,12 @@ int32_t kvloupe_engine_writer_finish(kvloupe_engine_writer* writer, int32_t toke
     require(writer, "writer");
     require(description, "description");
     writer->trace.finish(tokens, description);
+  });
+}
+
+int32_t kvloupe_engine_write_file(const char* path, const char* bytes, int64_t size, char* error) {
+  return guarded(error, [&] {
+    require(path, "path");
+    write_whole_file(path, {bytes, static_cast<std::size_t>(size)});
   });
 }

@@ -123,17 +123,16 @@ struct TraceWriter::Impl {
   void create_file() {
     file = hdf5::create_file(unfinished->path());
     half = hdf5::half_type();
-    const Handle root = hdf5::open_group(file, "/");
-    hdf5::write_flag(root, "complete", false);
+    write_attributes("/", {{"complete", false}});
     for (const char* group : {"/model", "/run", "/tokens", "/layers"})
       hdf5::create_group(file, group);
     for (int layer = 0; layer < model.num_layers; ++layer)
       hdf5::create_group(file, layout::layer_group(layer));
     if (layers.empty()) return;  // a description will come
-    hdf5::write_attribute(root, "format", std::string(layout::kFormat));
-    hdf5::write_attribute(root, "format_version", std::int64_t{version()});
-    hdf5::write_attribute(root, "generator", std::string("kvloupe " KVLOUPE_VERSION));
-    hdf5::write_attribute(root, "created", now_iso8601());
+    write_attributes("/", {{"format", layout::kFormat},
+                           {"format_version", version()},
+                           {"generator", "kvloupe " KVLOUPE_VERSION},
+                           {"created", now_iso8601()}});
     const Handle of_model = hdf5::open_group(file, "/model");
     write_model_attributes(of_model, model, options.fingerprint);
     if (!options.shared_weights.empty())
@@ -151,14 +150,13 @@ struct TraceWriter::Impl {
     return new_layers || model.rotary_start > 0 || model.expanded_latent ? 2 : 1;
   }
 
-  void write_layer(const Handle& group, const LayerAttributes& attributes, int layer) const {
+  void write_layer(const Handle& group, const LayerAttributes& attributes, int layer) {
     write_layer_attributes(group, attributes);
     if (attributes.sink_logits.empty()) return;
     const hsize_t heads = hdf5::extent(layers[static_cast<std::size_t>(layer)].model.num_heads);
     require(attributes.sink_logits.size() == heads, "sink logits of the wrong size");
-    FloatDataset sinks = FloatDataset::create(file, layout::layer_dataset(layer, "sink_logits"),
-                                              false, {heads}, {heads});
-    sinks.write({0}, {heads}, attributes.sink_logits);
+    write_array(layout::layer_dataset(layer, "sink_logits"), {heads},
+                attributes.sink_logits.data());
   }
 
   /// A new dataset of `shape`; its chunks are of one head, or of all that each token has.
@@ -188,7 +186,7 @@ struct TraceWriter::Impl {
       found = rows.emplace(path, make_rows(path, shape, axis, as_half)).first;
     FloatDataset& floats = found->second.floats;
     Shape start(shape.size(), 0), count = shape;
-    advance_to(found->second.written, first, m, static_cast<int>(shape[axis]));
+    advance_to(found->second.written, first, m, static_cast<int>(shape.at(axis)));
     start[axis] = hdf5::extent(first);
     count[axis] = hdf5::extent(m);
     require(shape == floats.shape && values.size() == elements_of(count),
@@ -268,10 +266,23 @@ struct TraceWriter::Impl {
   void seal();
   void cut_to(int count);
   void write_tokens(const TokenTable& table, int count);
-  void write_array(const std::string& path, hid_t file_type, hid_t memory_type, const Shape& shape,
-                   const void* data) const {
+  /// A dataset as it is given; `type`: of kvloupe_engine_writer_array().
+  void write_whole(const std::string& path, int type, const Shape& shape, const void* data) const {
+    const Handle merged = hdf5::merged_entry_type(true);
+    const std::map<int, hid_t> types{{0, H5T_IEEE_F32LE}, {1, half},         {3, H5T_STD_I32LE},
+                                     {4, H5T_STD_I64LE},  {5, H5T_STD_U8LE}, {6, merged}};
+    require(types.contains(type), "numbers of an unknown type");
     create_groups_of(path);
-    hdf5::write_array(file, path, file_type, memory_type, shape, data);
+    hdf5::write_array(file, path, types.at(type), types.at(type), shape, data);
+  }
+  template <typename T>
+  void write_array(const std::string& path, const Shape& shape, const T* data) {
+    constexpr int kType = std::is_same_v<T, float>          ? 0
+                          : std::is_same_v<T, std::int32_t> ? 3
+                          : std::is_same_v<T, std::int64_t> ? 4
+                          : std::is_same_v<T, MergedEntry>  ? 6
+                                                            : 5;
+    guarded([&] { write_whole(path, kType, shape, data); });
   }
 
   void close_datasets() {
@@ -384,13 +395,7 @@ void TraceWriter::read_rows(const std::string& path, int head, int m, float* val
 
 void TraceWriter::write_whole(const std::string& path, int type, const Shape& shape,
                               const void* data) {
-  impl_->guarded([&] {
-    const Handle merged = hdf5::merged_entry_type(true);
-    const std::map<int, hid_t> types{{0, H5T_IEEE_F32LE}, {1, impl_->half},  {3, H5T_STD_I32LE},
-                                     {4, H5T_STD_I64LE},  {5, H5T_STD_U8LE}, {6, merged}};
-    require(types.contains(type), "numbers of an unknown type");
-    impl_->write_array(path, types.at(type), types.at(type), shape, data);
-  });
+  impl_->guarded([&] { impl_->write_whole(path, type, shape, data); });
 }
 
 void TraceWriter::write_attention(int layer, int first, int m, std::span<const float> attention) {
@@ -498,10 +503,7 @@ void TraceWriter::write_final_hidden(int first, int m, std::span<const float> hi
 void TraceWriter::write_final_norm(std::span<const float> weight) {
   const hsize_t width = hdf5::extent(impl_->model.hidden_size);
   require(weight.size() == width, "weights of the last norm of the wrong size");
-  impl_->guarded([&] {
-    impl_->write_array(layout::kFinalNorm, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {width},
-                       weight.data());
-  });
+  impl_->write_array(layout::kFinalNorm, {width}, weight.data());
 }
 
 void TraceWriter::write_final_rms(int first, int m, std::span<const float> rms) {
@@ -523,8 +525,7 @@ void TraceWriter::write_lm_head_rows(std::span<const std::int32_t> ids,
   require(weight.size() == shape[0] * shape[1], "rows of the LM head of the wrong size");
   impl_->guarded([&] {
     impl_->write_weight(layout::kHeadRows, shape, weight, true);
-    impl_->write_array(layout::kHeadRowIds, H5T_STD_I32LE, H5T_NATIVE_INT32, {shape[0]},
-                       ids.data());
+    impl_->write_array(layout::kHeadRowIds, {shape[0]}, ids.data());
   });
 }
 
@@ -538,12 +539,9 @@ void TraceWriter::write_vocabulary(const std::vector<std::string>& texts) {
   }
   if (all.empty()) return;
   impl_->guarded([&] {
-    impl_->write_array(layout::kVocabularyText, H5T_STD_U8LE, H5T_NATIVE_UINT8, {all.size()},
-                       all.data());
-    hdf5::write_flag(hdf5::open_dataset(impl_->file, layout::kVocabularyText).id, layout::kSpelled,
-                     true);
-    impl_->write_array(layout::kVocabularyEnds, H5T_STD_I64LE, H5T_NATIVE_INT64, {ends.size()},
-                       ends.data());
+    impl_->write_array(layout::kVocabularyText, {all.size()}, all.data());
+    impl_->write_attributes(layout::kVocabularyText, {{layout::kSpelled, true}});
+    impl_->write_array(layout::kVocabularyEnds, {ends.size()}, ends.data());
   });
 }
 
@@ -557,13 +555,10 @@ void TraceWriter::write_probe(const ProbeInfo& probe) {
                   {pass.tokens.first, pass.tokens.end, pass.context.first, pass.context.end});
   }
   impl_->guarded([&] {
-    const Handle group = hdf5::create_group(impl_->file, layout::kProbe);
-    hdf5::write_attribute(group, layout::kProbeKind, probe.kind);
-    hdf5::write_attribute(group, layout::kProbeContextEnd, std::int64_t{probe.context_end});
-    impl_->write_array(layout::kProbeIds, H5T_STD_I32LE, H5T_NATIVE_INT32, {probe.ids.size()},
-                       probe.ids.data());
-    impl_->write_array(layout::kProbePasses, H5T_STD_I32LE, H5T_NATIVE_INT32,
-                       {probe.passes.size(), 4}, bounds.data());
+    impl_->write_attributes(layout::kProbe, {{layout::kProbeKind, probe.kind},
+                                             {layout::kProbeContextEnd, probe.context_end}});
+    impl_->write_array(layout::kProbeIds, {probe.ids.size()}, probe.ids.data());
+    impl_->write_array(layout::kProbePasses, {probe.passes.size(), 4}, bounds.data());
   });
 }
 
@@ -588,19 +583,13 @@ void TraceWriter::write_evicted_at(int layer, std::span<const std::int32_t> evic
   const hsize_t count = evicted_at.size() / heads;
   require(count > 0 && evicted_at.size() == heads * count, "eviction steps of the wrong size");
   entry.evicted_at = static_cast<int>(count);
-  impl_->guarded([&] {
-    impl_->write_array(layout::layer_dataset(layer, "evicted_at"), H5T_STD_I32LE, H5T_NATIVE_INT32,
-                       {heads, count}, evicted_at.data());
-  });
+  impl_->write_array(layout::layer_dataset(layer, "evicted_at"), {heads, count}, evicted_at.data());
 }
 
 void TraceWriter::write_merges(int layer, std::span<const MergedEntry> merges) {
   impl_->layer_at(layer);
   require(!merges.empty(), "no merges to write");
-  impl_->guarded([&] {
-    impl_->write_array(layout::layer_dataset(layer, "merges"), hdf5::merged_entry_type(true),
-                       hdf5::merged_entry_type(false), {merges.size()}, merges.data());
-  });
+  impl_->write_array(layout::layer_dataset(layer, "merges"), {merges.size()}, merges.data());
 }
 
 void TraceWriter::Impl::cut_to(int count) {
@@ -642,7 +631,7 @@ void TraceWriter::Impl::write_tokens(const TokenTable& table, int count) {
   const Shape shape{hdf5::extent(count)};
   const std::size_t n = shape[0];
   require(table.ids.size() == n, "token ids are missing");
-  write_array("/tokens/ids", H5T_STD_I32LE, H5T_NATIVE_INT32, shape, table.ids.data());
+  write_array("/tokens/ids", shape, table.ids.data());
   if (!table.text.empty()) {
     require(table.text.size() == n, "token texts are missing");
     std::vector<std::string> texts;
@@ -654,9 +643,8 @@ void TraceWriter::Impl::write_tokens(const TokenTable& table, int count) {
     for (const std::uint8_t segment : table.segment) {
       require(segment < table.segment_names.size(), "a segment without a name");
     }
-    write_array("/tokens/segment", H5T_STD_U8LE, H5T_NATIVE_UINT8, shape, table.segment.data());
-    const Handle id(H5Dopen2(file, "/tokens/segment", H5P_DEFAULT), H5Dclose, "cannot write names");
-    hdf5::write_attribute(id, "names", table.segment_names);
+    write_array("/tokens/segment", shape, table.segment.data());
+    write_attributes("/tokens/segment", {{"names", table.segment_names}});
   }
 }
 
@@ -665,8 +653,8 @@ void TraceWriter::Impl::write_texts(const std::vector<std::string>& texts) const
   std::vector<const char*> pointers;
   for (const std::string& text : texts) pointers.push_back(text.c_str());
   const Handle type = hdf5::string_type();
-  write_array("/tokens/text", type, type, {texts.size()}, pointers.data());
-  hdf5::write_flag(hdf5::open_dataset(file, "/tokens/text").id, layout::kSpelled, true);
+  hdf5::write_array(file, "/tokens/text", type, type, {texts.size()}, pointers.data());
+  write_attributes("/tokens/text", {{layout::kSpelled, true}});
 }
 
 void TraceWriter::Impl::write_attributes(const std::string& path,
@@ -691,7 +679,7 @@ void TraceWriter::Impl::write_attributes(const std::string& path,
 void TraceWriter::Impl::seal() {
   close_datasets();
   hdf5::check(H5Fflush(file, H5F_SCOPE_GLOBAL), "cannot close it");
-  hdf5::write_flag(hdf5::open_group(file, "/"), "complete", true);
+  write_attributes("/", {{"complete", true}});
   hdf5::check(H5Fflush(file, H5F_SCOPE_GLOBAL), "cannot close it");
   file.reset();
   if (hdf5::failed_closings() != failed_closings) hdf5::check(-1, "cannot close it");
@@ -722,10 +710,7 @@ void TraceWriter::finish(int tokens, const std::string& description) {
 void TraceWriter::write_given(int count, std::span<const std::int32_t> own_answer) {
   impl_->given = count;
   if (own_answer.empty()) return;
-  impl_->guarded([&] {
-    impl_->write_array(layout::kOwnAnswer, H5T_STD_I32LE, H5T_NATIVE_INT32, {own_answer.size()},
-                       own_answer.data());
-  });
+  impl_->write_array(layout::kOwnAnswer, {own_answer.size()}, own_answer.data());
 }
 
 void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
@@ -751,13 +736,8 @@ void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
     const Handle of_run = hdf5::open_group(impl_->file, "/run");
     write_run_attributes(of_run, run);
     hdf5::write_attribute(of_run, layout::kGiven, std::int64_t{impl_->given});
-    impl_->write_array("/run/blocks", H5T_STD_I32LE, H5T_NATIVE_INT32, {blocks.size(), 2},
-                       bounds.data());
-    if (!loss.empty()) {
-      impl_->create_groups_of("/predictions/");
-      impl_->write_array("/predictions/loss", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT,
-                         {hdf5::extent(count)}, loss.data());
-    }
+    impl_->write_array("/run/blocks", {blocks.size(), 2}, bounds.data());
+    if (!loss.empty()) impl_->write_array("/predictions/loss", {hdf5::extent(count)}, loss.data());
     impl_->seal();
   });
 }

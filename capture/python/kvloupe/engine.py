@@ -108,7 +108,8 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "writer_add": (c_int32, (c_void_p, c_char_p, c_int32, POINTER(c_int64), *[c_int32] * 4, c_void_p)),
     "writer_read": (c_int32, (c_void_p, c_char_p, c_int32, c_int32, c_void_p)),
     "writer_array": (c_int32, (c_void_p, c_char_p, c_int32, POINTER(c_int64), c_int32, c_void_p)),
-    "writer_notes": (c_char_p, (c_void_p,)), "writer_finish": (c_int32, (c_void_p, c_int32, c_char_p))}
+    "writer_notes": (c_char_p, (c_void_p,)), "writer_finish": (c_int32, (c_void_p, c_int32, c_char_p)),
+    "write_file": (c_int32, (c_char_p, c_char_p, c_int64))}
 
 
 @functools.lru_cache(maxsize=4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
-from typing import Any, Sequence
+from typing import Any, Iterable, Sequence
 
 import numpy as np
 
@@ -115,20 +115,21 @@ def resolved(model: Model, layers: Sequence[Layer] | None) -> list[Layer]:
     return done
 
 
+def _usual(found: Iterable[Any]) -> Any:
+    counts = Counter(found)
+    if not counts:
+        raise KvloupeError("no layer has attention: a trace needs one")
+    return max(counts, key=counts.__getitem__)  # of equal counts the first, in the order of the layers
+
+
 def usual_shape(layers: Sequence[Layer]) -> tuple[int, int, int]:
     """(heads, kv_heads, key_dim) of most layers with queries; at a tie those of the first such layer."""
-    shapes = Counter((layer.heads, layer.kv_heads, layer.key_dim) for layer in layers if layer.attends)
-    if not shapes:
-        raise KvloupeError("no layer has attention: a trace needs one")
-    return max(shapes, key=shapes.__getitem__)  # of equal counts the first, in the order of the layers
+    return _usual((layer.heads, layer.kv_heads, layer.key_dim) for layer in layers if layer.attends)
 
 
 def usual_scale(layers: Sequence[Layer]) -> float:
     """The attention scale of most layers: the run's."""
-    scales = Counter(layer.scale for layer in layers if layer.attends)
-    if not scales:
-        raise KvloupeError("no layer has attention: a trace needs one")
-    return float(max(scales, key=scales.__getitem__))  # of equal counts the first, in the order of the layers
+    return float(_usual(layer.scale for layer in layers if layer.attends))
 
 
 def model_attributes(model: Model) -> dict[str, Any]:
