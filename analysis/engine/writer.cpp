@@ -1,6 +1,6 @@
 // New traces, for programs that have the states of a model.
 
-#include <memory>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -76,7 +76,7 @@ int32_t kvloupe_engine_writer_finish(kvloupe_engine_writer* writer, int32_t toke
   return guarded(error, [&] {
     require(writer, "writer");
     require(description, "description");
-    writer->trace.finish(tokens, description);
+    writer->trace.finish(tokens, nlohmann::json::parse(description));
   });
 }
 

@@ -1,5 +1,6 @@
 #include "analysis/trace/trace_writer.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +23,6 @@
 #include "analysis/trace/trace_attributes.h"
 #include "analysis/trace/trace_check.h"
 #include "analysis/trace/trace_layout.h"
-#include "analysis/utf8.h"
 #include "version.h"
 
 namespace kvloupe {
@@ -34,16 +34,7 @@ using hdf5::Shape;
 namespace {
 constexpr std::size_t kConversionStep = std::size_t{1} << 20;  // floats converted at a time
 
-constexpr const char* kAdvice = "check the folder and the space on the disk";
-
-std::string now_iso8601() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
-}
+constexpr const char* kDiskAdvice = "check the folder and the space on the disk";
 
 void require(bool condition, const char* what) {
   if (!condition) throw std::invalid_argument(std::string("TraceWriter: ") + what);
@@ -80,7 +71,6 @@ struct TraceWriter::Impl {
   fs::path target;
   std::unique_ptr<UnfinishedFile> unfinished;  // outlives what HDF5 has open of it
   ModelInfo model;
-  RunInfo run;
   TraceWriterOptions options;
   int tokens = 0;  // the most there can be
   int predicted = 0;
@@ -102,7 +92,7 @@ struct TraceWriter::Impl {
       work();
     } catch (const hdf5::Failure& failure) {
       throw FileError(target.string(),
-                      fmt::format("cannot be written: {}; {}", failure.what(), kAdvice));
+                      fmt::format("cannot be written: {}; {}", failure.what(), kDiskAdvice));
     }
   }
 
@@ -117,29 +107,34 @@ struct TraceWriter::Impl {
     unfinished = std::make_unique<UnfinishedFile>(target.string());
     if (unfinished->error() == 0) return;
     throw FileError(target.string(), fmt::format("cannot be written ({}); {}",
-                                                 std::strerror(unfinished->error()), kAdvice));
+                                                 std::strerror(unfinished->error()), kDiskAdvice));
   }
 
   void create_file() {
     file = hdf5::create_file(unfinished->path());
     half = hdf5::half_type();
     write_attributes("/", {{"complete", false}});
+    if (layers.empty()) return;  // a description will come
     for (const char* group : {"/model", "/run", "/tokens", "/layers"})
       hdf5::create_group(file, group);
     for (int layer = 0; layer < model.num_layers; ++layer)
       hdf5::create_group(file, layout::layer_group(layer));
-    if (layers.empty()) return;  // a description will come
-    write_attributes("/", {{"format", layout::kFormat},
-                           {"format_version", version()},
-                           {"generator", "kvloupe " KVLOUPE_VERSION},
-                           {"created", now_iso8601()}});
+    write_attributes(
+        "/", {{"format", layout::kFormat},
+              {"format_version", version()},
+              {"generator", "kvloupe " KVLOUPE_VERSION},
+              {"created", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))}});
     const Handle of_model = hdf5::open_group(file, "/model");
     write_model_attributes(of_model, model, options.fingerprint);
     if (!options.shared_weights.empty())
       hdf5::write_attribute(of_model, layout::kSharedWeights, options.shared_weights);
     for (int layer = 0; layer < std::ssize(options.layers); ++layer) {
-      write_layer(hdf5::open_group(file, layout::layer_group(layer)),
-                  options.layers[static_cast<std::size_t>(layer)], layer);
+      const LayerAttributes& said = options.layers[static_cast<std::size_t>(layer)];
+      write_layer_attributes(hdf5::open_group(file, layout::layer_group(layer)), said);
+      if (said.sink_logits.empty()) continue;
+      const hsize_t heads = hdf5::extent(layer_at(layer).model.num_heads);
+      require(said.sink_logits.size() == heads, "sink logits of the wrong size");
+      write_array(layout::layer_dataset(layer, "sink_logits"), {heads}, said.sink_logits.data());
     }
   }
 
@@ -148,15 +143,6 @@ struct TraceWriter::Impl {
     const bool new_layers =
         std::any_of(options.layers.begin(), options.layers.end(), needs_version_2);
     return new_layers || model.rotary_start > 0 || model.expanded_latent ? 2 : 1;
-  }
-
-  void write_layer(const Handle& group, const LayerAttributes& attributes, int layer) {
-    write_layer_attributes(group, attributes);
-    if (attributes.sink_logits.empty()) return;
-    const hsize_t heads = hdf5::extent(layers[static_cast<std::size_t>(layer)].model.num_heads);
-    require(attributes.sink_logits.size() == heads, "sink logits of the wrong size");
-    write_array(layout::layer_dataset(layer, "sink_logits"), {heads},
-                attributes.sink_logits.data());
   }
 
   /// A new dataset of `shape`; its chunks are of one head, or of all that each token has.
@@ -226,6 +212,7 @@ struct TraceWriter::Impl {
       as_half = false;
       note_wide(path);
     }
+    create_groups_of(path);
     const FloatDataset floats = FloatDataset::create(file, path, as_half, shape, {});
     const std::size_t row = values.size() / shape[0];
     const std::size_t step =
@@ -301,9 +288,8 @@ TraceWriter::TraceWriter(fs::path target, ModelInfo model, RunInfo run, TraceWri
   require(run.prompt_length > 0 && run.generated >= 0, "a run without tokens");
   impl_->target = std::move(target);
   impl_->model = std::move(model);
-  impl_->run = std::move(run);
   impl_->options = options;
-  impl_->tokens = impl_->run.tokens();
+  impl_->tokens = run.tokens();
   impl_->layers.resize(static_cast<std::size_t>(impl_->model.num_layers));
   const std::vector<LayerAttributes> plain(impl_->layers.size());
   require(impl_->options.layers.empty() || impl_->options.layers.size() == plain.size(),
@@ -398,6 +384,12 @@ void TraceWriter::write_whole(const std::string& path, int type, const Shape& sh
   impl_->guarded([&] { impl_->write_whole(path, type, shape, data); });
 }
 
+void TraceWriter::write_weight(const std::string& path, const Shape& shape,
+                               std::span<const float> values, bool as_half) {
+  require(values.size() == elements_of(shape), "a weight of the wrong size");
+  impl_->guarded([&] { impl_->write_weight(path, shape, values, as_half); });
+}
+
 void TraceWriter::write_attention(int layer, int first, int m, std::span<const float> attention) {
   Impl::Layer& entry = impl_->layer_at(layer);
   impl_->advance(entry.attention_rows, first, m);
@@ -441,12 +433,9 @@ void TraceWriter::write_output_weight(int layer, std::span<const float> weight) 
   const ModelInfo& model = impl_->layer_at(layer).model;
   const Shape shape{hdf5::extent(model.num_heads), hdf5::extent(model.value_width()),
                     hdf5::extent(model.hidden_size)};
-  require(weight.size() == shape[0] * shape[1] * shape[2], "output weight of the wrong size");
-  impl_->guarded([&] {
-    impl_->write_weight(
-        layout::layer_dataset(layer, "output_weight"), shape, weight,
-        !impl_->options.store_f32 || (impl_->options.half_output_weight && are_halves(weight)));
-  });
+  write_weight(
+      layout::layer_dataset(layer, "output_weight"), shape, weight,
+      !impl_->options.store_f32 || (impl_->options.half_output_weight && are_halves(weight)));
 }
 
 void TraceWriter::write_value_out_norms(int layer, int first, int m, std::span<const float> l1,
@@ -474,23 +463,20 @@ void TraceWriter::write_predictions(int first, int m, std::span<const std::int32
   const hsize_t k = hdf5::extent(impl_->options.top_k);
   require(k > 0 && ids.size() == hdf5::extent(m) * k && logprobs.size() == ids.size(),
           "predictions of the wrong size");
+  const Shape shape{hdf5::extent(impl_->tokens), k}, start{hdf5::extent(first), 0};
+  const Shape chunk{hdf5::extent(layout::even_chunk(impl_->tokens, layout::kPredictionChunk)), k};
+  const auto put = [&](Handle& id, const std::string& path, hid_t in_file, hid_t in_memory,
+                       const void* data) {
+    impl_->create_groups_of(path);
+    if (!id.valid())
+      id = hdf5::create_dataset(impl_->file, path, in_file, shape, chunk, 2 * chunk[0] * k * 4);
+    hdf5::write_slab(id, in_memory, start, {hdf5::extent(m), k}, data, path);
+  };
   impl_->guarded([&] {
-    if (!impl_->prediction_ids.valid()) {
-      impl_->create_groups_of("/predictions/");
-      const Shape shape{hdf5::extent(impl_->tokens), k};
-      const Shape chunk{hdf5::extent(layout::even_chunk(impl_->tokens, layout::kPredictionChunk)),
-                        k};
-      const std::size_t cache = 2 * chunk[0] * k * 4;
-      impl_->prediction_ids = hdf5::create_dataset(impl_->file, "/predictions/token_ids",
-                                                   H5T_STD_I32LE, shape, chunk, cache);
-      impl_->prediction_logprob = hdf5::create_dataset(impl_->file, "/predictions/logprob",
-                                                       H5T_IEEE_F32LE, shape, chunk, cache);
-    }
-    const Shape start{hdf5::extent(first), 0}, count{hdf5::extent(m), k};
-    hdf5::write_slab(impl_->prediction_ids, H5T_NATIVE_INT32, start, count, ids.data(),
-                     "/predictions/token_ids");
-    hdf5::write_slab(impl_->prediction_logprob, H5T_NATIVE_FLOAT, start, count, logprobs.data(),
-                     "/predictions/logprob");
+    put(impl_->prediction_ids, "/predictions/token_ids", H5T_STD_I32LE, H5T_NATIVE_INT32,
+        ids.data());
+    put(impl_->prediction_logprob, "/predictions/logprob", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT,
+        logprobs.data());
   });
 }
 
@@ -511,9 +497,10 @@ void TraceWriter::write_final_rms(int first, int m, std::span<const float> rms) 
 }
 
 void TraceWriter::write_lm_head(std::span<const float> weight) {
-  const Shape shape{hdf5::extent(impl_->model.vocab_size), hdf5::extent(impl_->model.hidden_size)};
-  require(!weight.empty() && weight.size() == shape[0] * shape[1], "LM head of the wrong size");
-  impl_->guarded([&] { impl_->write_weight(layout::kHead, shape, weight, true); });
+  require(!weight.empty(), "an empty LM head");
+  write_weight(layout::kHead,
+               {hdf5::extent(impl_->model.vocab_size), hdf5::extent(impl_->model.hidden_size)},
+               weight, true);
 }
 
 void TraceWriter::write_lm_head_rows(std::span<const std::int32_t> ids,
@@ -522,11 +509,8 @@ void TraceWriter::write_lm_head_rows(std::span<const std::int32_t> ids,
   require(!ids.empty() && ids.front() >= 0 && ids.back() < impl_->model.vocab_size &&
               std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end(),
           "ids of the LM head's rows that do not ascend within the vocabulary");
-  require(weight.size() == shape[0] * shape[1], "rows of the LM head of the wrong size");
-  impl_->guarded([&] {
-    impl_->write_weight(layout::kHeadRows, shape, weight, true);
-    impl_->write_array(layout::kHeadRowIds, {shape[0]}, ids.data());
-  });
+  write_weight(layout::kHeadRows, shape, weight, true);
+  impl_->write_array(layout::kHeadRowIds, {shape[0]}, ids.data());
 }
 
 void TraceWriter::write_vocabulary(const std::vector<std::string>& texts) {
@@ -690,10 +674,9 @@ void TraceWriter::Impl::seal() {
   finished = true;
 }
 
-void TraceWriter::finish(int tokens, const std::string& description) {
+void TraceWriter::finish(int tokens, const nlohmann::json& said) {
   require(impl_->layers.empty() && !impl_->finished && tokens <= impl_->tokens,
           "a description at the wrong time");
-  const nlohmann::json said = nlohmann::json::parse(description);
   impl_->guarded([&] {
     impl_->cut_to(tokens);
     if (said.contains("texts")) {

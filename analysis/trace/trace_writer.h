@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -113,9 +114,12 @@ class TraceWriter {
   /// A whole dataset; `type`: of kvloupe_engine_writer_array().
   void write_whole(const std::string& path, int type, const std::vector<unsigned long long>& shape,
                    const void* data);
-  /// Cuts it to its tokens. A JSON object with the `texts` of the tokens, spelled, and the
+  /// The same of float32 `values`, in float16 if that is asked for and none overflows.
+  void write_weight(const std::string& path, const std::vector<unsigned long long>& shape,
+                    std::span<const float> values, bool as_half);
+  /// Cuts it to its tokens. `said`: an object with the `texts` of the tokens, spelled, and the
   /// `attributes` of each path; a truth is a flag.
-  void finish(int tokens, const std::string& description);
+  void finish(int tokens, const nlohmann::json& said);
 
   /// Writes tokens, blocks, losses [T] (NaN at the last) and the final run attributes, then
   /// fsyncs and renames onto the target. `run.generated` and `blocks` are the true ones.

@@ -111,7 +111,6 @@ class TraceWriter:
     def cut(self, tokens: int) -> None:
         """Fewer tokens than announced: the model ended the text."""
         self.tokens = tokens
-        self._filled = {one: min(filled, tokens) if "probe" not in one[1] else filled for one, filled in self._filled.items()}
 
     def _shape(self, layer: int, name: str) -> tuple[int, ...]:
         """Of a dataset, with all its tokens. Raises KvloupeError where the layer has no such dataset."""
