@@ -7,7 +7,6 @@ import math
 import os
 from ctypes import byref, c_int64, c_void_p
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Sequence
 
 import numpy as np
@@ -75,8 +74,7 @@ class TraceWriter:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, *_: Any) -> None:
         self._trace.close()
 
     def note(self, text: str) -> None:
