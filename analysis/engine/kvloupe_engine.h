@@ -372,6 +372,54 @@ KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_results_record(kvloupe_engine_resul
                                                             char* error);
 KVLOUPE_ENGINE_EXPORT void kvloupe_engine_results_close(kvloupe_engine_results* results);
 
+/* ---- writing traces ---- */
+
+/* A trace in the making (docs/trace-format.md). The file has its name once it is finished, and an
+   older one stays until then; a writer that is destroyed before leaves nothing. */
+typedef struct kvloupe_engine_writer kvloupe_engine_writer;
+
+enum { /* numbers of an array beside KVLOUPE_ENGINE_FLOAT32 and _FLOAT16 */
+       KVLOUPE_ENGINE_INT32 = 3,
+       KVLOUPE_ENGINE_INT64 = 4,
+       KVLOUPE_ENGINE_UINT8 = 5,
+       KVLOUPE_ENGINE_MERGE_ROW = 6 /* int32 head, step, into, from; float32 weight */
+};
+
+/* `tokens`: the most there can be. From here on SIGTERM, SIGHUP and SIGINT remove unfinished files
+   before they end the process, unless it handles them. */
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_writer_create(const char* path, int32_t tokens,
+                                                           kvloupe_engine_writer** writer,
+                                                           char* error);
+KVLOUPE_ENGINE_EXPORT void kvloupe_engine_writer_destroy(kvloupe_engine_writer* writer);
+/* The next `count` tokens of a dataset of this shape; its `axis` is that of the tokens. type:
+   KVLOUPE_ENGINE_FLOAT32, or _FLOAT16, which becomes float32 where a number overflows. */
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_writer_add(kvloupe_engine_writer* writer,
+                                                        const char* path, int32_t type,
+                                                        const int64_t* shape, int32_t rank,
+                                                        int32_t axis, int32_t first, int32_t count,
+                                                        const float* numbers, char* error);
+/* What the file has of the first `count` tokens of a head, in float32: [count, width]. */
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_writer_read(kvloupe_engine_writer* writer,
+                                                         const char* path, int32_t head,
+                                                         int32_t count, float* numbers,
+                                                         char* error);
+/* A whole dataset. */
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_writer_array(kvloupe_engine_writer* writer,
+                                                          const char* path, int32_t type,
+                                                          const int64_t* shape, int32_t rank,
+                                                          const void* data, char* error);
+/* Lines that begin with the path of a dataset which became float32. */
+KVLOUPE_ENGINE_EXPORT const char* kvloupe_engine_writer_notes(kvloupe_engine_writer* writer);
+/* Cuts the trace to its tokens and ends it. description: JSON, {"attributes": {path: {name:
+   value}}, "texts": [spelled text of each token]}; true and false are flags. */
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_writer_finish(kvloupe_engine_writer* writer,
+                                                           int32_t tokens, const char* description,
+                                                           char* error);
+
+/* Any other file, whole or not at all. */
+KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_write_file(const char* path, const char* bytes,
+                                                        int64_t size, char* error);
+
 #ifdef __cplusplus
 }
 #endif

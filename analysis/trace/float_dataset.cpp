@@ -23,11 +23,12 @@ float largest_magnitude(std::span<const float> values) {
 }
 
 FloatDataset FloatDataset::create(hid_t file, const std::string& path, bool as_half,
-                                  const hdf5::Shape& shape, const hdf5::Shape& chunk) {
+                                  const hdf5::Shape& shape, const hdf5::Shape& chunk,
+                                  std::size_t cache) {
   FloatDataset floats{{}, path, as_half, shape, chunk};
   const hdf5::Handle half_type = hdf5::half_type();
   const hid_t type = as_half ? hid_t(half_type) : H5T_IEEE_F32LE;
-  floats.id = hdf5::create_dataset(file, path, type, shape, chunk, 0);
+  floats.id = hdf5::create_dataset(file, path, type, shape, chunk, cache);
   return floats;
 }
 
@@ -42,23 +43,37 @@ void FloatDataset::write(const hdf5::Shape& start, const hdf5::Shape& count,
   hdf5::write_slab(id, hdf5::half_type(), start, count, narrow.data(), path);
 }
 
-void FloatDataset::widen(hid_t file, int rows) {
+void FloatDataset::read(const hdf5::Shape& start, const hdf5::Shape& count,
+                        std::span<float> values) const {
+  const std::string what = "cannot read back " + path;
+  const hdf5::Handle memory(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr),
+                            H5Sclose, what);
+  const hdf5::Handle space(H5Dget_space(id), H5Sclose, what);
+  hdf5::check(
+      H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
+      what);
+  if (!half) {
+    hdf5::check(H5Dread(id, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, values.data()), what);
+    return;
+  }
+  std::vector<std::uint16_t> narrow(values.size());
+  hdf5::check(H5Dread(id, hdf5::half_type(), memory, space, H5P_DEFAULT, narrow.data()), what);
+  floats_from_halves(narrow, values);
+}
+
+void FloatDataset::widen(hid_t file, std::size_t axis, int rows) {
   const FloatDataset old = std::move(*this);
   hdf5::check(H5Ldelete(file, old.path.c_str(), H5P_DEFAULT), "cannot replace " + old.path);
   *this = create(file, old.path, false, old.shape, old.chunk);
   if (rows == 0) return;
-  const hdf5::Shape count{1, static_cast<hsize_t>(rows), old.shape[2]};
-  const std::size_t elements = static_cast<std::size_t>(count[1] * count[2]);
-  std::vector<std::uint16_t> narrow(elements);
+  hdf5::Shape start(shape.size(), 0), count = shape;
+  count[axis] = static_cast<hsize_t>(rows);
+  if (axis > 0) count[0] = 1;  // head after head
+  std::size_t elements = 1;
+  for (const hsize_t size : count) elements *= size;
   std::vector<float> wide(elements);
-  const hdf5::Handle memory(H5Screate_simple(3, count.data(), nullptr), H5Sclose, "out of memory");
-  for (hsize_t head = 0; head < old.shape[0]; ++head) {
-    const hdf5::Shape start{head, 0, 0};
-    const hdf5::Handle space(H5Dget_space(old.id), H5Sclose, "cannot read back " + old.path);
-    H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr);
-    hdf5::check(H5Dread(old.id, hdf5::half_type(), memory, space, H5P_DEFAULT, narrow.data()),
-                "cannot read back " + old.path);
-    floats_from_halves(narrow, wide);
+  for (; start[0] < (axis > 0 ? shape[0] : 1); ++start[0]) {
+    old.read(start, count, wide);
     write(start, count, wide);
   }
 }

@@ -19,14 +19,18 @@ struct FloatDataset {
   hdf5::Shape shape, chunk;
 
   static FloatDataset create(hid_t file, const std::string& path, bool as_half,
-                             const hdf5::Shape& shape, const hdf5::Shape& chunk);
+                             const hdf5::Shape& shape, const hdf5::Shape& chunk,
+                             std::size_t cache = 0);
 
   /// Writes float32 `values` of shape `count` at `start`, narrowed where the dataset is float16.
   void write(const hdf5::Shape& start, const hdf5::Shape& count,
              std::span<const float> values) const;
 
-  /// Makes a float16 dataset [H,T,d] a float32 one, keeping its first `rows` tokens.
-  void widen(hid_t file, int rows);
+  /// The numbers of shape `count` at `start`, as a reader of the file gets them.
+  void read(const hdf5::Shape& start, const hdf5::Shape& count, std::span<float> values) const;
+
+  /// Makes a float16 dataset a float32 one, keeping the first `rows` places of its `axis`, 0 or 1.
+  void widen(hid_t file, std::size_t axis, int rows);
 };
 
 }  // namespace kvloupe

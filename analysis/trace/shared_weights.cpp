@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -16,8 +17,6 @@
 #include "analysis/error.h"
 #include "analysis/one_line.h"
 #include "analysis/output_file.h"
-#include "analysis/trace/float_dataset.h"
-#include "analysis/trace/half.h"
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/hdf5_output.h"
 #include "analysis/trace/kept_files.h"
@@ -27,6 +26,7 @@
 #include "analysis/trace/trace_datasets.h"
 #include "analysis/trace/trace_layout.h"
 #include "analysis/trace/trace_size.h"
+#include "analysis/trace/trace_writer.h"
 #include "version.h"
 
 namespace kvloupe {
@@ -39,7 +39,6 @@ using WeightKind = TraceDatasets::Kind;
 namespace {
 
 constexpr std::array kForms = {"bf16-f16", "bf16-f32", "f32-f16", "f32-f32"};
-constexpr std::size_t kWeightsStep = std::size_t{1} << 20;  // numbers converted at a time
 
 std::atomic<bool>& left_alone() {
   static std::atomic<bool> alone = false;
@@ -52,21 +51,6 @@ Shape slices_shape(const ModelInfo& model) {
 }
 Shape head_shape(const ModelInfo& model) {
   return {hdf5::extent(model.vocab_size), hdf5::extent(model.hidden_size)};
-}
-
-/// A whole dataset, in pieces of its first dimension.
-void write_numbers(hid_t file, const std::string& path, const Shape& shape,
-                   std::span<const float> values, bool as_half) {
-  const bool half = as_half && largest_magnitude(values) < kHalfOverflow;
-  const FloatDataset floats = FloatDataset::create(file, path, half, shape, {});
-  const std::size_t row = values.size() / shape[0];
-  const std::size_t step = std::max<std::size_t>(1, kWeightsStep / std::max<std::size_t>(row, 1));
-  for (std::size_t first = 0; first < shape[0]; first += step) {
-    Shape start(shape.size(), 0), count = shape;
-    start[0] = first;
-    count[0] = std::min<hsize_t>(step, shape[0] - first);
-    floats.write(start, count, values.subspan(first * row, count[0] * row));
-  }
 }
 
 /// Throws hdf5::Failure where the open file is not these weights.
@@ -148,73 +132,32 @@ bool holds_weights(const fs::path& file, const ModelInfo& model, const std::stri
   }
 }
 
-struct WeightsWriter::Impl {
-  fs::path target;
-  ModelInfo model;
-  UnfinishedFile unfinished;
-  const std::uint64_t failed_closings = hdf5::failed_closings();
-  Handle file;
-
-  Impl(const fs::path& path, const ModelInfo& of)
-      : target(path), model(of), unfinished(path.string()) {}
-
-  template <typename Work>
-  void guarded(Work work) {
-    hdf5::guarded(target.string(), "free some space, or set XDG_CACHE_HOME to another folder",
-                  std::move(work));
-  }
-};
-
 WeightsWriter::WeightsWriter(const fs::path& target, const ModelInfo& model,
-                             const std::string& fingerprint, const std::string& form) {
+                             const std::string& fingerprint, const std::string& form)
+    : model_(model), fingerprint_(fingerprint), form_(form) {
   std::error_code error;
   fs::create_directories(target.parent_path(), error);
-  impl_ = std::make_unique<Impl>(target, model);
-  impl_->guarded([&] {
-    if (impl_->unfinished.error() != 0) {
-      throw hdf5::Failure(std::string("cannot create it: ") +
-                          std::strerror(impl_->unfinished.error()));
-    }
-    impl_->file = hdf5::create_file(impl_->unfinished.path());
-    const Handle root = hdf5::open_group(impl_->file, "/");
-    hdf5::write_attribute(root, "format", std::string(layout::kWeightsFormat));
-    hdf5::write_attribute(root, "format_version", std::int64_t{layout::kWeightsVersion});
-    hdf5::write_attribute(root, "generator", std::string("kvloupe " KVLOUPE_VERSION));
-    hdf5::write_flag(root, "complete", false);
-    const Handle group = hdf5::create_group(impl_->file, "/model");
-    hdf5::write_attribute(group, "name", model.name);
-    hdf5::write_attribute(group, layout::kFingerprint, fingerprint);
-    hdf5::write_attribute(group, layout::kSharedWeights, form);
-    hdf5::create_group(impl_->file, "/layers");
-    for (int layer = 0; layer < model.num_layers; ++layer)
-      hdf5::create_group(impl_->file, layout::layer_group(layer));
-  });
+  writer_ = std::make_unique<TraceWriter>(target, 1);
 }
 
 WeightsWriter::~WeightsWriter() = default;
 
 void WeightsWriter::write_output_weight(int layer, std::span<const float> weight, bool as_half) {
-  impl_->guarded([&] {
-    write_numbers(impl_->file, layout::layer_dataset(layer, "output_weight"),
-                  slices_shape(impl_->model), weight, as_half);
-  });
+  writer_->write_weight(layout::layer_dataset(layer, "output_weight"), slices_shape(model_), weight,
+                        as_half);
 }
 
 void WeightsWriter::write_lm_head(std::span<const float> weight) {
-  impl_->guarded(
-      [&] { write_numbers(impl_->file, layout::kHead, head_shape(impl_->model), weight, true); });
+  writer_->write_weight(layout::kHead, head_shape(model_), weight, true);
 }
 
 void WeightsWriter::finish() {
-  impl_->guarded([&] {
-    hdf5::write_flag(hdf5::open_group(impl_->file, "/"), "complete", true);
-    hdf5::check(H5Fflush(impl_->file, H5F_SCOPE_GLOBAL), "cannot write it");
-    impl_->file.reset();
-    if (hdf5::failed_closings() != impl_->failed_closings) hdf5::check(-1, "cannot write it");
-    if (const int error = impl_->unfinished.put_in_place(); error != 0)
-      throw hdf5::Failure(std::string("cannot write it (") + std::strerror(error) + ")");
-    remember_trace(impl_->unfinished.descriptor());
-  });
+  const nlohmann::json root = {{"format", layout::kWeightsFormat},
+                               {"format_version", layout::kWeightsVersion},
+                               {"generator", "kvloupe " KVLOUPE_VERSION}};
+  const nlohmann::json of_model = {
+      {"name", model_.name}, {layout::kFingerprint, fingerprint_}, {layout::kSharedWeights, form_}};
+  writer_->finish(1, {{"attributes", {{"/", root}, {"/model", of_model}}}});
 }
 
 std::string missing_weights(const Trace& trace) { return trace.file().missing_weights(); }

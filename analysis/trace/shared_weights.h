@@ -13,6 +13,7 @@
 namespace kvloupe {
 
 class Trace;
+class TraceWriter;
 
 /// How the numbers came to be: the precision in which the model computed with them ("f32", "bf16"),
 /// and the one in which they are stored: "bf16-f16". Other words are no form.
@@ -54,8 +55,9 @@ class WeightsWriter {
   void finish();
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  ModelInfo model_;
+  std::string fingerprint_, form_;
+  std::unique_ptr<TraceWriter> writer_;
 };
 
 /// The parts that a trace lacks because its weights, kept elsewhere, are missing, with the remedy,

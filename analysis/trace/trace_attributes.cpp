@@ -340,42 +340,41 @@ LayerAttributes read_layer_attributes(hid_t file, int layer, int version) {
   return result;
 }
 
+namespace {
+/// Writes an attribute that is there.
+template <typename T>
+void write_some(hid_t group, const char* name, const std::optional<T>& value) {
+  using Stored = std::conditional_t<std::is_same_v<T, int>, std::int64_t, T>;
+  if (value) hdf5::write_attribute(group, name, Stored{*value});
+}
+template <typename T>
+void write_positive(hid_t group, const char* name, T value) {
+  if (value > 0) write_some(group, name, std::optional(value));
+}
+void write_text(hid_t group, const char* name, const std::string& text) {
+  if (!text.empty()) hdf5::write_attribute(group, name, text);
+}
+}  // namespace
+
 void write_layer_attributes(hid_t group, const LayerAttributes& layer) {
-  if (layer.kind != LayerKind::attention) {
-    hdf5::write_attribute(group, "kind", std::string(layer_kind_name(layer.kind)));
-  }
-  const auto number = [&](const char* name, const std::optional<int>& value) {
-    if (value) hdf5::write_attribute(group, name, std::int64_t{*value});
-  };
-  if (!layer.mixer.empty()) hdf5::write_attribute(group, "mixer", layer.mixer);
-  number("num_heads", layer.num_heads);
-  number("num_kv_heads", layer.num_kv_heads);
-  number("key_dim", layer.key_dim);
-  number("value_dim", layer.value_dim);
-  number("shares_with", layer.shares_with);
-  if (layer.value_is_key_prefix) {
-    hdf5::write_attribute(group, "value_is_key_prefix", std::int64_t{1});
-  }
-  if (layer.state_bytes > 0) hdf5::write_attribute(group, "state_bytes", layer.state_bytes);
-  if (layer.chunk_size > 0) {
-    hdf5::write_attribute(group, "chunk_size", std::int64_t{layer.chunk_size});
-  }
-  number("rotary_start", layer.rotary_start);
-  number("rotary_dim", layer.rotary_dim);
-  if (!layer.without_output_weight.empty()) {
-    hdf5::write_attribute(group, "without_output_weight", layer.without_output_weight);
-  }
-  if (layer.attention_scale) {
-    hdf5::write_attribute(group, "attention_scale", *layer.attention_scale);
-  }
-  if (layer.attention_softcap > 0.0) {
-    hdf5::write_attribute(group, "attention_softcap", layer.attention_softcap);
-  }
-  if (layer.sliding_window) {
-    hdf5::write_attribute(group, "sliding_window", std::int64_t{*layer.sliding_window});
-  }
-  if (layer.rope_theta) hdf5::write_attribute(group, "rope_theta", *layer.rope_theta);
-  if (layer.rope_scaling) hdf5::write_attribute(group, "rope_scaling", *layer.rope_scaling);
+  if (layer.kind != LayerKind::attention) write_text(group, "kind", layer_kind_name(layer.kind));
+  write_text(group, "mixer", layer.mixer);
+  write_some(group, "num_heads", layer.num_heads);
+  write_some(group, "num_kv_heads", layer.num_kv_heads);
+  write_some(group, "key_dim", layer.key_dim);
+  write_some(group, "value_dim", layer.value_dim);
+  write_some(group, "shares_with", layer.shares_with);
+  write_positive(group, "value_is_key_prefix", layer.value_is_key_prefix ? 1 : 0);
+  write_positive(group, "state_bytes", layer.state_bytes);
+  write_positive(group, "chunk_size", layer.chunk_size);
+  write_some(group, "rotary_start", layer.rotary_start);
+  write_some(group, "rotary_dim", layer.rotary_dim);
+  write_text(group, "without_output_weight", layer.without_output_weight);
+  write_some(group, "attention_scale", layer.attention_scale);
+  write_positive(group, "attention_softcap", layer.attention_softcap);
+  write_some(group, "sliding_window", layer.sliding_window);
+  write_some(group, "rope_theta", layer.rope_theta);
+  write_some(group, "rope_scaling", layer.rope_scaling);
 }
 
 void write_model_attributes(hid_t group, const ModelInfo& model, const std::string& fingerprint) {
@@ -394,20 +393,14 @@ void write_model_attributes(hid_t group, const ModelInfo& model, const std::stri
       group, "rope_pairing",
       std::string(model.rope_pairing == RopePairing::half ? "half" : "interleaved"));
   hdf5::write_attribute(group, "sliding_window", std::int64_t{model.sliding_window});
-  if (model.rotary_dim > 0) {
-    hdf5::write_attribute(group, "rotary_dim", std::int64_t{model.rotary_dim});
-  }
-  if (model.rotary_start > 0) {
-    hdf5::write_attribute(group, "rotary_start", std::int64_t{model.rotary_start});
-  }
+  write_positive(group, "rotary_dim", model.rotary_dim);
+  write_positive(group, "rotary_start", model.rotary_start);
   if (model.expanded_latent) hdf5::write_attribute(group, "mla", std::string("expanded"));
   hdf5::write_attribute(group, "config", model.config);
-  for (const auto& [name, text] : {std::pair{"weights_format", &model.weights_format},
-                                   {"weights_type", &model.weights_type},
-                                   {"weights_file", &model.weights_file}}) {
-    if (!text->empty()) hdf5::write_attribute(group, name, *text);
-  }
-  if (!fingerprint.empty()) hdf5::write_attribute(group, layout::kFingerprint, fingerprint);
+  write_text(group, "weights_format", model.weights_format);
+  write_text(group, "weights_type", model.weights_type);
+  write_text(group, "weights_file", model.weights_file);
+  write_text(group, layout::kFingerprint, fingerprint);
 }
 
 void write_run_attributes(hid_t group, const RunInfo& run) {

@@ -1,5 +1,6 @@
 #include "analysis/trace/trace_writer.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +8,9 @@
 #include <cstring>
 #include <ctime>
 #include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
 #include <stdexcept>
 
 #include "analysis/byte_spelling.h"
@@ -19,7 +23,6 @@
 #include "analysis/trace/trace_attributes.h"
 #include "analysis/trace/trace_check.h"
 #include "analysis/trace/trace_layout.h"
-#include "analysis/utf8.h"
 #include "version.h"
 
 namespace kvloupe {
@@ -31,55 +34,66 @@ using hdf5::Shape;
 namespace {
 constexpr std::size_t kConversionStep = std::size_t{1} << 20;  // floats converted at a time
 
-std::string now_iso8601() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
-}
+constexpr const char* kDiskAdvice = "check the folder and the space on the disk";
 
 void require(bool condition, const char* what) {
   if (!condition) throw std::invalid_argument(std::string("TraceWriter: ") + what);
 }
 
+std::size_t elements_of(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
+}
+
+/// Its place; the number of values where all are finite.
+std::size_t first_not_finite(std::span<const float> values) {
+  if (std::isfinite(largest_magnitude(values))) return values.size();
+  const auto bad = std::find_if_not(values.begin(), values.end(),
+                                    [](float value) { return std::isfinite(value); });
+  return static_cast<std::size_t>(bad - values.begin());
+}
+
 }  // namespace
 
 struct TraceWriter::Impl {
+  /// A dataset that grows along its axis of tokens; states are float16 until one overflows it.
+  struct Rows {
+    FloatDataset floats;
+    std::size_t axis = 0;
+    int written = 0;  // tokens
+  };
   struct Layer {
-    ModelInfo model;                                // what holds in this layer
-    FloatDataset query, key, value, gate;           // float16 until something overflows it
-    Handle attention, logsumexp, norm_l1, norm_l2;  // made when first written
-    Handle residual;
-    int states = 0, attention_rows = 0, logsumexp_rows = 0, norm_rows = 0;  // tokens written
-    int gate_rows = 0;
-    int residual_rows = 0;
+    ModelInfo model;  // what holds in this layer
+    Handle attention;
+    int attention_rows = 0;
     int evicted_at = 0;  // tokens of the dataset; 0: none
-    FloatDataset probe_query, probe_key, probe_norm;
-    int probe_rows = 0;  // tokens of the probe written
   };
 
   fs::path target;
   std::unique_ptr<UnfinishedFile> unfinished;  // outlives what HDF5 has open of it
   ModelInfo model;
-  RunInfo run;
   TraceWriterOptions options;
   int tokens = 0;  // the most there can be
-  int predicted = 0, hidden_rows = 0, rms_rows = 0;
+  int predicted = 0;
   int probe_tokens = 0;  // 0: no probe
   int given = 0;         // tokens after the prompt
   bool finished = false;
   const std::uint64_t failed_closings = hdf5::failed_closings();  // before the first of this file
   Handle file, half;
-  Handle prediction_ids, prediction_logprob, hidden, final_rms;
+  Handle prediction_ids, prediction_logprob;
+  std::map<std::string, Rows> rows;  // by path, made when first written
   std::vector<Layer> layers;
   std::vector<std::string> notes;
 
   /// Runs `work` under the lock; a failure inside becomes a FileError about the target.
   template <typename Work>
   void guarded(Work work) {
-    hdf5::guarded(target.string(), "free some space or choose another folder", std::move(work));
+    try {
+      const hdf5::Lock lock;
+      work();
+    } catch (const hdf5::Failure& failure) {
+      throw FileError(target.string(),
+                      fmt::format("cannot be written: {}; {}", failure.what(), kDiskAdvice));
+    }
   }
 
   /// Claims a new file beside the target, so that a bad folder is found before any work.
@@ -92,40 +106,35 @@ struct TraceWriter::Impl {
       throw FileError(target.string(), "does not name a file; give a name");
     unfinished = std::make_unique<UnfinishedFile>(target.string());
     if (unfinished->error() == 0) return;
-    throw FileError(target.string(), std::string("cannot create it: ") +
-                                         std::strerror(unfinished->error()) +
-                                         "; choose a folder that exists and is writable");
+    throw FileError(target.string(), fmt::format("cannot be written ({}); {}",
+                                                 std::strerror(unfinished->error()), kDiskAdvice));
   }
 
   void create_file() {
     file = hdf5::create_file(unfinished->path());
     half = hdf5::half_type();
-    const Handle root = hdf5::open_group(file, "/");
-    hdf5::write_attribute(root, "format", std::string(layout::kFormat));
-    hdf5::write_attribute(root, "format_version", std::int64_t{version()});
-    hdf5::write_attribute(root, "generator", std::string("kvloupe " KVLOUPE_VERSION));
-    hdf5::write_attribute(root, "created", now_iso8601());
-    hdf5::write_flag(root, "complete", false);
-    const Handle of_model = hdf5::create_group(file, "/model");
+    write_attributes("/", {{"complete", false}});
+    if (layers.empty()) return;  // a description will come
+    for (const char* group : {"/model", "/run", "/tokens", "/layers"})
+      hdf5::create_group(file, group);
+    for (int layer = 0; layer < model.num_layers; ++layer)
+      hdf5::create_group(file, layout::layer_group(layer));
+    write_attributes(
+        "/", {{"format", layout::kFormat},
+              {"format_version", version()},
+              {"generator", "kvloupe " KVLOUPE_VERSION},
+              {"created", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))}});
+    const Handle of_model = hdf5::open_group(file, "/model");
     write_model_attributes(of_model, model, options.fingerprint);
     if (!options.shared_weights.empty())
       hdf5::write_attribute(of_model, layout::kSharedWeights, options.shared_weights);
-    hdf5::create_group(file, "/run");
-    hdf5::create_group(file, "/tokens");
-    hdf5::create_group(file, "/layers");
-    for (int layer = 0; layer < model.num_layers; ++layer) {
-      const Handle group = hdf5::create_group(file, layout::layer_group(layer));
-      if (!options.layers.empty()) {
-        write_layer(group, options.layers.at(static_cast<std::size_t>(layer)), layer);
-      }
-      Layer& entry = layers[static_cast<std::size_t>(layer)];
-      const ModelInfo& own = entry.model;
-      if (!own.attends()) continue;
-      entry.query = create_states(layer, "query", own.num_heads, tokens, own.head_dim);
-      if (!own.stores()) continue;
-      entry.key = create_states(layer, "key", own.num_kv_heads, tokens, own.head_dim);
-      if (own.value_is_key_prefix) continue;
-      entry.value = create_states(layer, "value", own.num_kv_heads, tokens, own.value_width());
+    for (int layer = 0; layer < std::ssize(options.layers); ++layer) {
+      const LayerAttributes& said = options.layers[static_cast<std::size_t>(layer)];
+      write_layer_attributes(hdf5::open_group(file, layout::layer_group(layer)), said);
+      if (said.sink_logits.empty()) continue;
+      const hsize_t heads = hdf5::extent(layer_at(layer).model.num_heads);
+      require(said.sink_logits.size() == heads, "sink logits of the wrong size");
+      write_array(layout::layer_dataset(layer, "sink_logits"), {heads}, said.sink_logits.data());
     }
   }
 
@@ -136,61 +145,64 @@ struct TraceWriter::Impl {
     return new_layers || model.rotary_start > 0 || model.expanded_latent ? 2 : 1;
   }
 
-  void write_layer(const Handle& group, const LayerAttributes& attributes, int layer) const {
-    write_layer_attributes(group, attributes);
-    if (attributes.sink_logits.empty()) return;
-    const hsize_t heads = hdf5::extent(layers[static_cast<std::size_t>(layer)].model.num_heads);
-    require(attributes.sink_logits.size() == heads, "sink logits of the wrong size");
-    FloatDataset sinks = FloatDataset::create(file, layout::layer_dataset(layer, "sink_logits"),
-                                              false, {heads}, {heads});
-    sinks.write({0}, {heads}, attributes.sink_logits);
-  }
-
-  FloatDataset create_states(int layer, const char* name, int heads, int count, int width) const {
-    return FloatDataset::create(
-        file, layout::layer_dataset(layer, name), !options.store_f32,
-        {hdf5::extent(heads), hdf5::extent(count), hdf5::extent(width)},
-        {1, hdf5::extent(layout::even_chunk(count, layout::kStateChunk)), hdf5::extent(width)});
+  /// A new dataset of `shape`; its chunks are of one head, or of all that each token has.
+  Rows make_rows(const std::string& path, const Shape& shape, std::size_t axis,
+                 bool as_half) const {
+    create_groups_of(path);
+    Shape chunk = shape;
+    chunk.at(axis) = hdf5::extent(
+        layout::even_chunk(static_cast<int>(shape[axis]),
+                           shape.size() == 1 ? layout::kPredictionChunk : layout::kStateChunk));
+    const bool strips = axis == 1 && shape.size() == 2;  // a few numbers of each head at a time
+    if (shape.size() == 3) chunk[0] = 1;
+    return {FloatDataset::create(file, path, as_half, shape, chunk,
+                                 strips ? 2 * chunk[0] * chunk[1] * sizeof(float) : 0),
+            axis};
   }
 
   void note_wide(const std::string& path) {
     notes.push_back(path + " is stored as float32: its values overflow float16");
   }
 
-  void write_state(FloatDataset& floats, int layer, const char* what, int first, int m,
-                   std::span<const float> values) {
-    const std::size_t d = floats.shape[2];
-    require(values.size() == floats.shape[0] * hdf5::extent(m) * d, "states of the wrong size");
-    const float largest = largest_magnitude(values);
-    if (!std::isfinite(largest)) {
-      const auto bad = std::find_if(values.begin(), values.end(),
-                                    [](float value) { return !std::isfinite(value); });
-      const auto at = static_cast<std::size_t>(bad - values.begin());
-      const std::size_t rows = static_cast<std::size_t>(m);
-      throw WorkError(fmt::format("layer {}, {} {}, token {}: not a finite number", layer, what,
-                                  at / (rows * d),
-                                  static_cast<std::size_t>(first) + at / d % rows));
+  /// Tokens [first, first + m) of a dataset with this axis of tokens.
+  void write_rows(const std::string& path, const Shape& shape, std::size_t axis, bool as_half,
+                  int first, int m, std::span<const float> values) {
+    auto found = rows.find(path);
+    if (found == rows.end())
+      found = rows.emplace(path, make_rows(path, shape, axis, as_half)).first;
+    FloatDataset& floats = found->second.floats;
+    Shape start(shape.size(), 0), count = shape;
+    advance_to(found->second.written, first, m, static_cast<int>(shape.at(axis)));
+    start[axis] = hdf5::extent(first);
+    count[axis] = hdf5::extent(m);
+    require(shape == floats.shape && values.size() == elements_of(count),
+            "values of the wrong size");
+    if (floats.half && largest_magnitude(values) >= kHalfOverflow) {
+      floats.widen(file, axis, first);
+      note_wide(path);
     }
-    if (floats.half && largest >= kHalfOverflow) {
-      floats.widen(file, first);
-      note_wide(floats.path);
-    }
-    floats.write({0, hdf5::extent(first), 0}, {floats.shape[0], hdf5::extent(m), d}, values);
+    floats.write(start, count, values);
   }
 
-  /// A float32 [Hq,T] dataset, made when first written.
-  void write_per_token(Handle& id, int layer, const char* name, int first, int m,
-                       std::span<const float> values) {
-    const hsize_t heads = hdf5::extent(layers[static_cast<std::size_t>(layer)].model.num_heads);
-    require(values.size() == heads * hdf5::extent(m), "values of the wrong size");
-    const std::string path = layout::layer_dataset(layer, name);
-    if (!id.valid()) {
-      const Shape chunk{heads, hdf5::extent(layout::even_chunk(tokens, layout::kStateChunk))};
-      id = hdf5::create_dataset(file, path, H5T_IEEE_F32LE, {heads, hdf5::extent(tokens)}, chunk,
-                                2 * chunk[0] * chunk[1] * sizeof(float));
+  /// States [heads,m,width] of a layer, whose numbers must be finite.
+  void write_states(int layer, const char* name, int heads, int width, int first, int m,
+                    std::span<const float> values) {
+    const bool probe = std::string_view(name).starts_with("probe_");
+    const Shape shape{hdf5::extent(heads), hdf5::extent(probe ? probe_tokens : tokens),
+                      hdf5::extent(width)};
+    const std::size_t bad = first_not_finite(values), row = bad / shape[2];
+    if (bad < values.size()) {
+      throw WorkError(fmt::format("layer {}, {} of head {}, token {}: not a finite number", layer,
+                                  name, row / hdf5::extent(m),
+                                  hdf5::extent(first) + row % hdf5::extent(m)));
     }
-    hdf5::write_slab(id, H5T_NATIVE_FLOAT, {0, hdf5::extent(first)}, {heads, hdf5::extent(m)},
-                     values.data(), path);
+    write_rows(layout::layer_dataset(layer, name), shape, 1, !options.store_f32, first, m, values);
+  }
+  /// One number for each query head and token.
+  void write_per_token(int layer, const char* name, int first, int m,
+                       std::span<const float> values) {
+    const Shape shape{hdf5::extent(layer_at(layer).model.num_heads), hdf5::extent(tokens)};
+    write_rows(layout::layer_dataset(layer, name), shape, 1, false, first, m, values);
   }
 
   /// A whole float16 (or wider) weight, in pieces of its first dimension.
@@ -200,6 +212,7 @@ struct TraceWriter::Impl {
       as_half = false;
       note_wide(path);
     }
+    create_groups_of(path);
     const FloatDataset floats = FloatDataset::create(file, path, as_half, shape, {});
     const std::size_t row = values.size() / shape[0];
     const std::size_t step =
@@ -227,22 +240,43 @@ struct TraceWriter::Impl {
   void cut(const Handle& id, Shape shape, const char* what) const {
     if (id.valid()) hdf5::check(H5Dset_extent(id, shape.data()), std::string("cannot cut ") + what);
   }
-  void create_predictions() const {
-    if (!hdf5::exists(file, "/predictions")) hdf5::create_group(file, "/predictions");
+  /// Those that an object of this path is in.
+  void create_groups_of(const std::string& path) const {
+    for (std::size_t end = path.find('/', 1); end != path.npos; end = path.find('/', end + 1)) {
+      const std::string group = path.substr(0, end);
+      if (!hdf5::exists(file, group)) hdf5::create_group(file, group);
+    }
   }
+  void write_attributes(const std::string& path, const nlohmann::json& attributes) const;
+  void write_texts(const std::vector<std::string>& texts) const;
+  void open();
+  void seal();
   void cut_to(int count);
   void write_tokens(const TokenTable& table, int count);
-  void write_array(const std::string& path, hid_t file_type, hid_t memory_type, const Shape& shape,
-                   const void* data) const {
-    hdf5::write_array(file, path, file_type, memory_type, shape, data);
+  /// A dataset as it is given; `type`: of kvloupe_engine_writer_array().
+  void write_whole(const std::string& path, int type, const Shape& shape, const void* data) const {
+    const Handle merged = hdf5::merged_entry_type(true);
+    const std::map<int, hid_t> types{{0, H5T_IEEE_F32LE}, {1, half},         {3, H5T_STD_I32LE},
+                                     {4, H5T_STD_I64LE},  {5, H5T_STD_U8LE}, {6, merged}};
+    require(types.contains(type), "numbers of an unknown type");
+    create_groups_of(path);
+    hdf5::write_array(file, path, types.at(type), types.at(type), shape, data);
+  }
+  template <typename T>
+  void write_array(const std::string& path, const Shape& shape, const T* data) {
+    constexpr int kType = std::is_same_v<T, float>          ? 0
+                          : std::is_same_v<T, std::int32_t> ? 3
+                          : std::is_same_v<T, std::int64_t> ? 4
+                          : std::is_same_v<T, MergedEntry>  ? 6
+                                                            : 5;
+    guarded([&] { write_whole(path, kType, shape, data); });
   }
 
   void close_datasets() {
     layers.clear();
+    rows.clear();
     prediction_ids.reset();
     prediction_logprob.reset();
-    hidden.reset();
-    final_rms.reset();
   }
 };
 
@@ -254,9 +288,8 @@ TraceWriter::TraceWriter(fs::path target, ModelInfo model, RunInfo run, TraceWri
   require(run.prompt_length > 0 && run.generated >= 0, "a run without tokens");
   impl_->target = std::move(target);
   impl_->model = std::move(model);
-  impl_->run = std::move(run);
   impl_->options = options;
-  impl_->tokens = impl_->run.tokens();
+  impl_->tokens = run.tokens();
   impl_->layers.resize(static_cast<std::size_t>(impl_->model.num_layers));
   const std::vector<LayerAttributes> plain(impl_->layers.size());
   require(impl_->options.layers.empty() || impl_->options.layers.size() == plain.size(),
@@ -269,12 +302,23 @@ TraceWriter::TraceWriter(fs::path target, ModelInfo model, RunInfo run, TraceWri
   } catch (const hdf5::Failure& failure) {
     throw std::invalid_argument(std::string("TraceWriter: ") + failure.what());
   }
-  impl_->claim_temporary();
+  impl_->open();
+}
+
+TraceWriter::TraceWriter(fs::path target, int tokens) : impl_(std::make_unique<Impl>()) {
+  require(tokens > 0, "a trace without tokens");
+  impl_->target = std::move(target);
+  impl_->tokens = tokens;
+  impl_->open();
+}
+
+void TraceWriter::Impl::open() {
+  claim_temporary();
   try {
-    impl_->guarded([&] { impl_->create_file(); });
+    guarded([&] { create_file(); });
   } catch (...) {  // the destructor does not run
-    impl_->close_datasets();
-    impl_->file.reset();
+    close_datasets();
+    file.reset();
     throw;
   }
 }
@@ -286,53 +330,64 @@ TraceWriter::~TraceWriter() {
 
 void TraceWriter::write_states(int layer, int first, int m, std::span<const float> query,
                                std::span<const float> key, std::span<const float> value) {
-  Impl::Layer& entry = impl_->layer_at(layer);
-  impl_->advance(entry.states, first, m);
-  require(entry.model.attends(), "states of a layer that has none");
-  require(entry.model.stores() || (key.empty() && value.empty()),
+  const ModelInfo& model = impl_->layer_at(layer).model;
+  require(model.attends(), "states of a layer that has none");
+  require(model.stores() || (key.empty() && value.empty()),
           "keys or values of a layer that reads those of another one");
-  require(!entry.model.value_is_key_prefix || value.empty(),
-          "values of a layer whose keys hold them");
+  require(!model.value_is_key_prefix || value.empty(), "values of a layer whose keys hold them");
   impl_->guarded([&] {
-    impl_->write_state(entry.query, layer, "query head", first, m, query);
-    if (!entry.model.stores()) return;
-    impl_->write_state(entry.key, layer, "key of head", first, m, key);
-    if (entry.model.value_is_key_prefix) return;
-    impl_->write_state(entry.value, layer, "value of head", first, m, value);
+    impl_->write_states(layer, "query", model.num_heads, model.head_dim, first, m, query);
+    if (!model.stores()) return;
+    impl_->write_states(layer, "key", model.num_kv_heads, model.head_dim, first, m, key);
+    if (model.value_is_key_prefix) return;
+    impl_->write_states(layer, "value", model.num_kv_heads, model.value_width(), first, m, value);
   });
 }
 
 void TraceWriter::write_gate(int layer, int first, int m, std::span<const float> gate) {
-  Impl::Layer& entry = impl_->layer_at(layer);
+  const ModelInfo& model = impl_->layer_at(layer).model;
   require(
       !impl_->options.layers.empty() && impl_->options.layers[static_cast<std::size_t>(layer)].gate,
       "a gate that the layer's attributes do not announce");
-  impl_->advance(entry.gate_rows, first, m);
-  const hsize_t width =
-      hdf5::extent(entry.model.num_heads) * hdf5::extent(entry.model.value_width());
-  require(gate.size() == hdf5::extent(m) * width, "a gate of the wrong size");
+  const std::size_t head = hdf5::extent(model.value_width());
+  const Shape shape{hdf5::extent(impl_->tokens), hdf5::extent(model.num_heads) * head};
+  if (const std::size_t bad = first_not_finite(gate); bad < gate.size()) {
+    throw WorkError(fmt::format("layer {}, gate of query head {}, token {}: not a finite number",
+                                layer, bad % shape[1] / head,
+                                hdf5::extent(first) + bad / shape[1]));
+  }
+  write_rows(layout::layer_dataset(layer, layout::kGate), shape, 0, !impl_->options.store_f32,
+             first, m, gate);
+}
+
+void TraceWriter::write_rows(const std::string& path, const Shape& shape, std::size_t axis,
+                             bool as_half, int first, int m, std::span<const float> values) {
+  impl_->guarded([&] { impl_->write_rows(path, shape, axis, as_half, first, m, values); });
+}
+
+void TraceWriter::read_rows(const std::string& path, int head, int m, float* values) {
   impl_->guarded([&] {
-    if (!entry.gate.id.valid()) {
-      entry.gate = FloatDataset::create(
-          impl_->file, layout::layer_dataset(layer, layout::kGate), !impl_->options.store_f32,
-          {hdf5::extent(impl_->tokens), width},
-          {hdf5::extent(layout::even_chunk(impl_->tokens, layout::kStateChunk)), width});
-    }
-    const float largest = largest_magnitude(gate);
-    if (!std::isfinite(largest)) {
-      const auto bad =
-          std::find_if(gate.begin(), gate.end(), [](float value) { return !std::isfinite(value); });
-      const auto at = static_cast<std::size_t>(bad - gate.begin());
-      throw WorkError(fmt::format("layer {}, gate of query head {}, token {}: not a finite number",
-                                  layer, at % width / hdf5::extent(entry.model.value_width()),
-                                  static_cast<std::size_t>(first) + at / width));
-    }
-    if (entry.gate.half && largest >= kHalfOverflow) {
-      entry.gate.widen(impl_->file, first);
-      impl_->note_wide(entry.gate.path);
-    }
-    entry.gate.write({hdf5::extent(first), 0}, {hdf5::extent(m), width}, gate);
+    const Impl::Rows& rows = impl_->rows.at(path);
+    Shape start(rows.floats.shape.size(), 0), count = rows.floats.shape;
+    require(
+        rows.axis == 1 && head >= 0 && hdf5::extent(head) < count[0] && m >= 0 && m <= rows.written,
+        "no such states to read back");
+    start[0] = hdf5::extent(head);
+    count[0] = 1;
+    count[1] = hdf5::extent(m);
+    rows.floats.read(start, count, {values, elements_of(count)});
   });
+}
+
+void TraceWriter::write_whole(const std::string& path, int type, const Shape& shape,
+                              const void* data) {
+  impl_->guarded([&] { impl_->write_whole(path, type, shape, data); });
+}
+
+void TraceWriter::write_weight(const std::string& path, const Shape& shape,
+                               std::span<const float> values, bool as_half) {
+  require(values.size() == elements_of(shape), "a weight of the wrong size");
+  impl_->guarded([&] { impl_->write_weight(path, shape, values, as_half); });
 }
 
 void TraceWriter::write_attention(int layer, int first, int m, std::span<const float> attention) {
@@ -371,55 +426,35 @@ void TraceWriter::write_attention(int layer, int first, int m, std::span<const f
 
 void TraceWriter::write_attention_logsumexp(int layer, int first, int m,
                                             std::span<const float> values) {
-  Impl::Layer& entry = impl_->layer_at(layer);
-  impl_->advance(entry.logsumexp_rows, first, m);
-  impl_->guarded([&] {
-    impl_->write_per_token(entry.logsumexp, layer, "attention_logsumexp", first, m, values);
-  });
+  impl_->guarded([&] { impl_->write_per_token(layer, "attention_logsumexp", first, m, values); });
 }
 
 void TraceWriter::write_output_weight(int layer, std::span<const float> weight) {
   const ModelInfo& model = impl_->layer_at(layer).model;
   const Shape shape{hdf5::extent(model.num_heads), hdf5::extent(model.value_width()),
                     hdf5::extent(model.hidden_size)};
-  require(weight.size() == shape[0] * shape[1] * shape[2], "output weight of the wrong size");
-  impl_->guarded([&] {
-    impl_->write_weight(
-        layout::layer_dataset(layer, "output_weight"), shape, weight,
-        !impl_->options.store_f32 || (impl_->options.half_output_weight && are_halves(weight)));
-  });
+  write_weight(
+      layout::layer_dataset(layer, "output_weight"), shape, weight,
+      !impl_->options.store_f32 || (impl_->options.half_output_weight && are_halves(weight)));
 }
 
 void TraceWriter::write_value_out_norms(int layer, int first, int m, std::span<const float> l1,
                                         std::span<const float> l2) {
-  Impl::Layer& entry = impl_->layer_at(layer);
-  impl_->advance(entry.norm_rows, first, m);
   impl_->guarded([&] {
-    impl_->write_per_token(entry.norm_l1, layer, "value_out_norm_l1", first, m, l1);
-    impl_->write_per_token(entry.norm_l2, layer, "value_out_norm_l2", first, m, l2);
+    impl_->write_per_token(layer, "value_out_norm_l1", first, m, l1);
+    impl_->write_per_token(layer, "value_out_norm_l2", first, m, l2);
   });
 }
 
 void TraceWriter::write_residual_change(int layer, int first, int m,
                                         std::span<const float> changes) {
-  Impl::Layer& entry = impl_->layer_at(layer);
-  impl_->advance(entry.residual_rows, first, m);
-  require(changes.size() == hdf5::extent(m), "changes of the residual stream of the wrong size");
-  for (std::size_t i = 0; i < changes.size(); ++i) {
-    if (std::isfinite(changes[i])) continue;
+  impl_->layer_at(layer);
+  if (const std::size_t bad = first_not_finite(changes); bad < changes.size()) {
     throw WorkError(fmt::format("layer {}, residual stream after token {}: not a finite number",
-                                layer, static_cast<std::size_t>(first) + i));
+                                layer, hdf5::extent(first) + bad));
   }
-  impl_->guarded([&] {
-    const std::string path = layout::layer_dataset(layer, layout::kResidualChange);
-    if (!entry.residual.valid()) {
-      const Shape chunk{hdf5::extent(layout::even_chunk(impl_->tokens, layout::kPredictionChunk))};
-      entry.residual = hdf5::create_dataset(impl_->file, path, H5T_IEEE_F32LE,
-                                            {hdf5::extent(impl_->tokens)}, chunk, 0);
-    }
-    hdf5::write_slab(entry.residual, H5T_NATIVE_FLOAT, {hdf5::extent(first)}, {hdf5::extent(m)},
-                     changes.data(), path);
-  });
+  write_rows(layout::layer_dataset(layer, layout::kResidualChange), {hdf5::extent(impl_->tokens)},
+             0, false, first, m, changes);
 }
 
 void TraceWriter::write_predictions(int first, int m, std::span<const std::int32_t> ids,
@@ -428,72 +463,44 @@ void TraceWriter::write_predictions(int first, int m, std::span<const std::int32
   const hsize_t k = hdf5::extent(impl_->options.top_k);
   require(k > 0 && ids.size() == hdf5::extent(m) * k && logprobs.size() == ids.size(),
           "predictions of the wrong size");
+  const Shape shape{hdf5::extent(impl_->tokens), k}, start{hdf5::extent(first), 0};
+  const Shape chunk{hdf5::extent(layout::even_chunk(impl_->tokens, layout::kPredictionChunk)), k};
+  const auto put = [&](Handle& id, const std::string& path, hid_t in_file, hid_t in_memory,
+                       const void* data) {
+    impl_->create_groups_of(path);
+    if (!id.valid())
+      id = hdf5::create_dataset(impl_->file, path, in_file, shape, chunk, 2 * chunk[0] * k * 4);
+    hdf5::write_slab(id, in_memory, start, {hdf5::extent(m), k}, data, path);
+  };
   impl_->guarded([&] {
-    if (!impl_->prediction_ids.valid()) {
-      impl_->create_predictions();
-      const Shape shape{hdf5::extent(impl_->tokens), k};
-      const Shape chunk{hdf5::extent(layout::even_chunk(impl_->tokens, layout::kPredictionChunk)),
-                        k};
-      const std::size_t cache = 2 * chunk[0] * k * 4;
-      impl_->prediction_ids = hdf5::create_dataset(impl_->file, "/predictions/token_ids",
-                                                   H5T_STD_I32LE, shape, chunk, cache);
-      impl_->prediction_logprob = hdf5::create_dataset(impl_->file, "/predictions/logprob",
-                                                       H5T_IEEE_F32LE, shape, chunk, cache);
-    }
-    const Shape start{hdf5::extent(first), 0}, count{hdf5::extent(m), k};
-    hdf5::write_slab(impl_->prediction_ids, H5T_NATIVE_INT32, start, count, ids.data(),
-                     "/predictions/token_ids");
-    hdf5::write_slab(impl_->prediction_logprob, H5T_NATIVE_FLOAT, start, count, logprobs.data(),
-                     "/predictions/logprob");
+    put(impl_->prediction_ids, "/predictions/token_ids", H5T_STD_I32LE, H5T_NATIVE_INT32,
+        ids.data());
+    put(impl_->prediction_logprob, "/predictions/logprob", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT,
+        logprobs.data());
   });
 }
 
 void TraceWriter::write_final_hidden(int first, int m, std::span<const float> hidden) {
-  impl_->advance(impl_->hidden_rows, first, m);
-  const hsize_t width = hdf5::extent(impl_->model.hidden_size);
-  require(hidden.size() == hdf5::extent(m) * width, "hidden states of the wrong size");
-  impl_->guarded([&] {
-    const std::string path = "/predictions/hidden";
-    if (!impl_->hidden.valid()) {
-      impl_->create_predictions();
-      const Shape chunk{hdf5::extent(layout::even_chunk(impl_->tokens, layout::kStateChunk)),
-                        width};
-      impl_->hidden = hdf5::create_dataset(impl_->file, path, H5T_IEEE_F32LE,
-                                           {hdf5::extent(impl_->tokens), width}, chunk, 0);
-    }
-    hdf5::write_slab(impl_->hidden, H5T_NATIVE_FLOAT, {hdf5::extent(first), 0},
-                     {hdf5::extent(m), width}, hidden.data(), path);
-  });
+  write_rows("/predictions/hidden",
+             {hdf5::extent(impl_->tokens), hdf5::extent(impl_->model.hidden_size)}, 0, false, first,
+             m, hidden);
 }
 
 void TraceWriter::write_final_norm(std::span<const float> weight) {
   const hsize_t width = hdf5::extent(impl_->model.hidden_size);
   require(weight.size() == width, "weights of the last norm of the wrong size");
-  impl_->guarded([&] {
-    impl_->write_array(layout::kFinalNorm, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {width},
-                       weight.data());
-  });
+  impl_->write_array(layout::kFinalNorm, {width}, weight.data());
 }
 
 void TraceWriter::write_final_rms(int first, int m, std::span<const float> rms) {
-  impl_->advance(impl_->rms_rows, first, m);
-  require(rms.size() == hdf5::extent(m), "norms of the last norm of the wrong size");
-  impl_->guarded([&] {
-    if (!impl_->final_rms.valid()) {
-      impl_->create_predictions();
-      const Shape chunk{hdf5::extent(layout::even_chunk(impl_->tokens, layout::kPredictionChunk))};
-      impl_->final_rms = hdf5::create_dataset(impl_->file, layout::kFinalRms, H5T_IEEE_F32LE,
-                                              {hdf5::extent(impl_->tokens)}, chunk, 0);
-    }
-    hdf5::write_slab(impl_->final_rms, H5T_NATIVE_FLOAT, {hdf5::extent(first)}, {hdf5::extent(m)},
-                     rms.data(), layout::kFinalRms);
-  });
+  write_rows(layout::kFinalRms, {hdf5::extent(impl_->tokens)}, 0, false, first, m, rms);
 }
 
 void TraceWriter::write_lm_head(std::span<const float> weight) {
-  const Shape shape{hdf5::extent(impl_->model.vocab_size), hdf5::extent(impl_->model.hidden_size)};
-  require(!weight.empty() && weight.size() == shape[0] * shape[1], "LM head of the wrong size");
-  impl_->guarded([&] { impl_->write_weight(layout::kHead, shape, weight, true); });
+  require(!weight.empty(), "an empty LM head");
+  write_weight(layout::kHead,
+               {hdf5::extent(impl_->model.vocab_size), hdf5::extent(impl_->model.hidden_size)},
+               weight, true);
 }
 
 void TraceWriter::write_lm_head_rows(std::span<const std::int32_t> ids,
@@ -502,12 +509,8 @@ void TraceWriter::write_lm_head_rows(std::span<const std::int32_t> ids,
   require(!ids.empty() && ids.front() >= 0 && ids.back() < impl_->model.vocab_size &&
               std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end(),
           "ids of the LM head's rows that do not ascend within the vocabulary");
-  require(weight.size() == shape[0] * shape[1], "rows of the LM head of the wrong size");
-  impl_->guarded([&] {
-    impl_->write_weight(layout::kHeadRows, shape, weight, true);
-    impl_->write_array(layout::kHeadRowIds, H5T_STD_I32LE, H5T_NATIVE_INT32, {shape[0]},
-                       ids.data());
-  });
+  write_weight(layout::kHeadRows, shape, weight, true);
+  impl_->write_array(layout::kHeadRowIds, {shape[0]}, ids.data());
 }
 
 void TraceWriter::write_vocabulary(const std::vector<std::string>& texts) {
@@ -520,13 +523,9 @@ void TraceWriter::write_vocabulary(const std::vector<std::string>& texts) {
   }
   if (all.empty()) return;
   impl_->guarded([&] {
-    hdf5::create_group(impl_->file, "/model/vocabulary");
-    impl_->write_array(layout::kVocabularyText, H5T_STD_U8LE, H5T_NATIVE_UINT8, {all.size()},
-                       all.data());
-    hdf5::write_flag(hdf5::open_dataset(impl_->file, layout::kVocabularyText).id, layout::kSpelled,
-                     true);
-    impl_->write_array(layout::kVocabularyEnds, H5T_STD_I64LE, H5T_NATIVE_INT64, {ends.size()},
-                       ends.data());
+    impl_->write_array(layout::kVocabularyText, {all.size()}, all.data());
+    impl_->write_attributes(layout::kVocabularyText, {{layout::kSpelled, true}});
+    impl_->write_array(layout::kVocabularyEnds, {ends.size()}, ends.data());
   });
 }
 
@@ -540,42 +539,24 @@ void TraceWriter::write_probe(const ProbeInfo& probe) {
                   {pass.tokens.first, pass.tokens.end, pass.context.first, pass.context.end});
   }
   impl_->guarded([&] {
-    const Handle group = hdf5::create_group(impl_->file, layout::kProbe);
-    hdf5::write_attribute(group, layout::kProbeKind, probe.kind);
-    hdf5::write_attribute(group, layout::kProbeContextEnd, std::int64_t{probe.context_end});
-    impl_->write_array(layout::kProbeIds, H5T_STD_I32LE, H5T_NATIVE_INT32, {probe.ids.size()},
-                       probe.ids.data());
-    impl_->write_array(layout::kProbePasses, H5T_STD_I32LE, H5T_NATIVE_INT32,
-                       {probe.passes.size(), 4}, bounds.data());
-    for (int layer = 0; layer < impl_->model.num_layers; ++layer) {
-      Impl::Layer& entry = impl_->layer_at(layer);
-      const int count = impl_->probe_tokens;
-      const ModelInfo& own = entry.model;
-      if (!own.attends()) continue;
-      entry.probe_query =
-          impl_->create_states(layer, layout::kProbeQuery, own.num_heads, count, own.head_dim);
-      if (own.stores()) {
-        entry.probe_key =
-            impl_->create_states(layer, layout::kProbeKey, own.num_kv_heads, count, own.head_dim);
-      }
-      entry.probe_norm =
-          FloatDataset::create(impl_->file, layout::layer_dataset(layer, layout::kProbeInputNorm),
-                               false, {hdf5::extent(count)}, {hdf5::extent(count)});
-    }
+    impl_->write_attributes(layout::kProbe, {{layout::kProbeKind, probe.kind},
+                                             {layout::kProbeContextEnd, probe.context_end}});
+    impl_->write_array(layout::kProbeIds, {probe.ids.size()}, probe.ids.data());
+    impl_->write_array(layout::kProbePasses, {probe.passes.size(), 4}, bounds.data());
   });
 }
 
 void TraceWriter::write_probe_states(int layer, int first, int m, std::span<const float> query,
                                      std::span<const float> key,
                                      std::span<const float> input_norm) {
-  Impl::Layer& entry = impl_->layer_at(layer);
-  Impl::advance_to(entry.probe_rows, first, m, impl_->probe_tokens);
-  require(input_norm.size() == hdf5::extent(m), "norms of the wrong size");
   impl_->guarded([&] {
-    impl_->write_state(entry.probe_query, layer, "query of the probe, head", first, m, query);
-    if (entry.model.stores())
-      impl_->write_state(entry.probe_key, layer, "key of the probe, head", first, m, key);
-    entry.probe_norm.write({hdf5::extent(first)}, {hdf5::extent(m)}, input_norm);
+    const ModelInfo& own = impl_->layer_at(layer).model;
+    impl_->write_states(layer, layout::kProbeQuery, own.num_heads, own.head_dim, first, m, query);
+    if (own.stores()) {
+      impl_->write_states(layer, layout::kProbeKey, own.num_kv_heads, own.head_dim, first, m, key);
+    }
+    impl_->write_rows(layout::layer_dataset(layer, layout::kProbeInputNorm),
+                      {hdf5::extent(impl_->probe_tokens)}, 0, false, first, m, input_norm);
   });
 }
 
@@ -586,54 +567,45 @@ void TraceWriter::write_evicted_at(int layer, std::span<const std::int32_t> evic
   const hsize_t count = evicted_at.size() / heads;
   require(count > 0 && evicted_at.size() == heads * count, "eviction steps of the wrong size");
   entry.evicted_at = static_cast<int>(count);
-  impl_->guarded([&] {
-    impl_->write_array(layout::layer_dataset(layer, "evicted_at"), H5T_STD_I32LE, H5T_NATIVE_INT32,
-                       {heads, count}, evicted_at.data());
-  });
+  impl_->write_array(layout::layer_dataset(layer, "evicted_at"), {heads, count}, evicted_at.data());
 }
 
 void TraceWriter::write_merges(int layer, std::span<const MergedEntry> merges) {
   impl_->layer_at(layer);
   require(!merges.empty(), "no merges to write");
-  impl_->guarded([&] {
-    impl_->write_array(layout::layer_dataset(layer, "merges"), hdf5::merged_entry_type(true),
-                       hdf5::merged_entry_type(false), {merges.size()}, merges.data());
-  });
+  impl_->write_array(layout::layer_dataset(layer, "merges"), {merges.size()}, merges.data());
 }
 
 void TraceWriter::Impl::cut_to(int count) {
   const hsize_t n = hdf5::extent(count);
+  for (auto& [path, one] : rows) {
+    const bool probe = path.find("/probe_") != path.npos;
+    Shape shape = one.floats.shape;
+    require(one.written == (probe ? static_cast<int>(shape[one.axis]) : count),
+            "rows of a dataset are missing");
+    if (probe || count == tokens) continue;
+    shape[one.axis] = n;
+    cut(one.floats.id, shape, path.c_str());
+  }
   for (std::size_t at = 0; at < layers.size(); ++at) {
     const Layer& layer = layers[at];
-    require(layer.residual_rows == 0 || layer.residual_rows == count,
-            "changes of the residual stream are missing");
-    if (count < tokens) cut(layer.residual, {n}, layout::kResidualChange);
-    if (!layer.model.attends()) continue;
-    const hsize_t heads = hdf5::extent(layer.model.num_heads);
-    require(layer.states == count, "states of a layer are missing");
-    require(layer.probe_rows == probe_tokens, "states of the probe are missing");
-    require(options.layers.empty() || !options.layers[at].gate || layer.gate_rows == count,
-            "a layer's gate is missing");
-    for (const int rows :
-         {layer.attention_rows, layer.logsumexp_rows, layer.norm_rows, layer.evicted_at}) {
-      require(rows == 0 || rows == count, "a layer's rows are missing");
+    const ModelInfo& own = layer.model;
+    const auto needed = [&](const char* name, bool has) {
+      require(!has || rows.contains(layout::layer_dataset(static_cast<int>(at), name)),
+              "states of a layer are missing");
+    };
+    needed("query", own.attends());
+    needed("key", own.stores());
+    needed("value", own.stores() && !own.value_is_key_prefix);
+    needed(layout::kGate, !options.layers.empty() && options.layers[at].gate);
+    needed(layout::kProbeInputNorm, own.attends() && probe_tokens > 0);
+    for (const int tokens_of : {layer.attention_rows, layer.evicted_at}) {
+      require(tokens_of == 0 || tokens_of == count, "a layer's rows are missing");
     }
-    if (count == tokens) continue;
-    for (const FloatDataset* states : {&layer.query, &layer.key, &layer.value}) {
-      if (states->id.valid()) cut(states->id, {states->shape[0], n, states->shape[2]}, "states");
-    }
-    if (layer.gate.id.valid()) cut(layer.gate.id, {n, layer.gate.shape[1]}, "gate");
-    cut(layer.attention, {heads, n, n}, "attention");
-    cut(layer.logsumexp, {heads, n}, "attention_logsumexp");
-    cut(layer.norm_l1, {heads, n}, "value_out_norm_l1");
-    cut(layer.norm_l2, {heads, n}, "value_out_norm_l2");
+    if (count < tokens) cut(layer.attention, {hdf5::extent(own.num_heads), n, n}, "attention");
   }
   require(predicted == 0 || predicted == count, "predictions are missing");
-  require(hidden_rows == 0 || hidden_rows == count, "hidden states are missing");
-  require(rms_rows == 0 || rms_rows == count, "norms of the last norm are missing");
   if (count < tokens) {
-    cut(hidden, {n, hdf5::extent(model.hidden_size)}, "hidden states");
-    cut(final_rms, {n}, "norms of the last norm");
     cut(prediction_ids, {n, hdf5::extent(options.top_k)}, "predictions");
     cut(prediction_logprob, {n, hdf5::extent(options.top_k)}, "predictions");
   }
@@ -643,35 +615,85 @@ void TraceWriter::Impl::write_tokens(const TokenTable& table, int count) {
   const Shape shape{hdf5::extent(count)};
   const std::size_t n = shape[0];
   require(table.ids.size() == n, "token ids are missing");
-  write_array("/tokens/ids", H5T_STD_I32LE, H5T_NATIVE_INT32, shape, table.ids.data());
+  write_array("/tokens/ids", shape, table.ids.data());
   if (!table.text.empty()) {
     require(table.text.size() == n, "token texts are missing");
     std::vector<std::string> texts;
-    std::vector<const char*> pointers;
     for (const std::string& text : table.text) texts.push_back(spell_bytes(text));
-    for (const std::string& text : texts) pointers.push_back(text.c_str());
-    const Handle type = hdf5::string_type();
-    write_array("/tokens/text", type, type, shape, pointers.data());
-    hdf5::write_flag(hdf5::open_dataset(file, "/tokens/text").id, layout::kSpelled, true);
+    write_texts(texts);
   }
   if (!table.segment.empty()) {
     require(table.segment.size() == n, "token segments are missing");
     for (const std::uint8_t segment : table.segment) {
       require(segment < table.segment_names.size(), "a segment without a name");
     }
-    write_array("/tokens/segment", H5T_STD_U8LE, H5T_NATIVE_UINT8, shape, table.segment.data());
-    const Handle id(H5Dopen2(file, "/tokens/segment", H5P_DEFAULT), H5Dclose, "cannot write names");
-    hdf5::write_attribute(id, "names", table.segment_names);
+    write_array("/tokens/segment", shape, table.segment.data());
+    write_attributes("/tokens/segment", {{"names", table.segment_names}});
   }
+}
+
+/// Texts as spell_bytes() spells them.
+void TraceWriter::Impl::write_texts(const std::vector<std::string>& texts) const {
+  std::vector<const char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(text.c_str());
+  const Handle type = hdf5::string_type();
+  hdf5::write_array(file, "/tokens/text", type, type, {texts.size()}, pointers.data());
+  write_attributes("/tokens/text", {{layout::kSpelled, true}});
+}
+
+void TraceWriter::Impl::write_attributes(const std::string& path,
+                                         const nlohmann::json& attributes) const {
+  create_groups_of(hdf5::exists(file, path) ? path : path + "/");
+  const Handle object(H5Oopen(file, path.c_str(), H5P_DEFAULT), H5Oclose, "has no " + path);
+  for (const auto& [name, value] : attributes.items()) {
+    if (value.is_boolean()) {
+      hdf5::write_flag(object, name.c_str(), value.get<bool>());
+    } else if (value.is_number_integer()) {
+      hdf5::write_attribute(object, name.c_str(), value.get<std::int64_t>());
+    } else if (value.is_number()) {
+      hdf5::write_attribute(object, name.c_str(), value.get<double>());
+    } else if (value.is_string()) {
+      hdf5::write_attribute(object, name.c_str(), value.get<std::string>());
+    } else {
+      hdf5::write_attribute(object, name.c_str(), value.get<std::vector<std::string>>());
+    }
+  }
+}
+
+void TraceWriter::Impl::seal() {
+  close_datasets();
+  hdf5::check(H5Fflush(file, H5F_SCOPE_GLOBAL), "cannot close it");
+  write_attributes("/", {{"complete", true}});
+  hdf5::check(H5Fflush(file, H5F_SCOPE_GLOBAL), "cannot close it");
+  file.reset();
+  if (hdf5::failed_closings() != failed_closings) hdf5::check(-1, "cannot close it");
+  if (const int error = unfinished->put_in_place(); error != 0) {
+    throw hdf5::Failure(std::string("cannot name it (") + std::strerror(error) + ")");
+  }
+  remember_trace(unfinished->descriptor());
+  finished = true;
+}
+
+void TraceWriter::finish(int tokens, const nlohmann::json& said) {
+  require(impl_->layers.empty() && !impl_->finished && tokens <= impl_->tokens,
+          "a description at the wrong time");
+  impl_->guarded([&] {
+    impl_->cut_to(tokens);
+    if (said.contains("texts")) {
+      const auto texts = said["texts"].get<std::vector<std::string>>();
+      require(texts.size() == hdf5::extent(tokens), "token texts are missing");
+      impl_->write_texts(texts);
+    }
+    for (const auto& [path, attributes] : said.at("attributes").items())
+      impl_->write_attributes(path, attributes);
+    impl_->seal();
+  });
 }
 
 void TraceWriter::write_given(int count, std::span<const std::int32_t> own_answer) {
   impl_->given = count;
   if (own_answer.empty()) return;
-  impl_->guarded([&] {
-    impl_->write_array(layout::kOwnAnswer, H5T_STD_I32LE, H5T_NATIVE_INT32, {own_answer.size()},
-                       own_answer.data());
-  });
+  impl_->write_array(layout::kOwnAnswer, {own_answer.size()}, own_answer.data());
 }
 
 void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
@@ -697,24 +719,9 @@ void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
     const Handle of_run = hdf5::open_group(impl_->file, "/run");
     write_run_attributes(of_run, run);
     hdf5::write_attribute(of_run, layout::kGiven, std::int64_t{impl_->given});
-    impl_->write_array("/run/blocks", H5T_STD_I32LE, H5T_NATIVE_INT32, {blocks.size(), 2},
-                       bounds.data());
-    if (!loss.empty()) {
-      impl_->create_predictions();
-      impl_->write_array("/predictions/loss", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT,
-                         {hdf5::extent(count)}, loss.data());
-    }
-    impl_->close_datasets();
-    hdf5::check(H5Fflush(impl_->file, H5F_SCOPE_GLOBAL), "cannot write it");
-    hdf5::write_flag(hdf5::open_group(impl_->file, "/"), "complete", true);
-    hdf5::check(H5Fflush(impl_->file, H5F_SCOPE_GLOBAL), "cannot write it");
-    impl_->file.reset();
-    if (hdf5::failed_closings() != impl_->failed_closings) hdf5::check(-1, "cannot write it");
-    if (const int error = impl_->unfinished->put_in_place(); error != 0) {
-      throw hdf5::Failure(std::string("cannot write it (") + std::strerror(error) + ")");
-    }
-    remember_trace(impl_->unfinished->descriptor());
-    impl_->finished = true;
+    impl_->write_array("/run/blocks", {blocks.size(), 2}, bounds.data());
+    if (!loss.empty()) impl_->write_array("/predictions/loss", {hdf5::extent(count)}, loss.data());
+    impl_->seal();
   });
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -102,6 +103,23 @@ class TraceWriter {
   /// The first `count` tokens after the prompt were given, not chosen by the model; without this
   /// call it chose all. `own_answer`: ids that it wrote when nothing was given to it; may be empty.
   void write_given(int count, std::span<const std::int32_t> own_answer);
+
+  /// A trace that its caller describes: every dataset by its path, and all attributes at the end.
+  TraceWriter(std::filesystem::path target, int most_tokens);
+  /// Tokens [first, first + m) of a dataset of this shape, `axis` being that of the tokens.
+  void write_rows(const std::string& path, const std::vector<unsigned long long>& shape,
+                  std::size_t axis, bool as_half, int first, int m, std::span<const float> values);
+  /// The first m tokens of a head of such a dataset, as they are stored.
+  void read_rows(const std::string& path, int head, int m, float* values);
+  /// A whole dataset; `type`: of kvloupe_engine_writer_array().
+  void write_whole(const std::string& path, int type, const std::vector<unsigned long long>& shape,
+                   const void* data);
+  /// The same of float32 `values`, in float16 if that is asked for and none overflows.
+  void write_weight(const std::string& path, const std::vector<unsigned long long>& shape,
+                    std::span<const float> values, bool as_half);
+  /// Cuts it to its tokens. `said`: an object with the `texts` of the tokens, spelled, and the
+  /// `attributes` of each path; a truth is a flag.
+  void finish(int tokens, const nlohmann::json& said);
 
   /// Writes tokens, blocks, losses [T] (NaN at the last) and the final run attributes, then
   /// fsyncs and renames onto the target. `run.generated` and `blocks` are the true ones.

@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <random>
@@ -19,6 +20,7 @@
 #include "analysis/engine/calls.h"
 #include "analysis/engine/given_states.h"
 #include "analysis/trace/half.h"
+#include "tests/support/temporary_folder.h"
 
 namespace kvloupe {
 namespace {
@@ -339,6 +341,43 @@ TEST(Engine, AnswersInJson) {
   EXPECT_NE(ask("first_number", nullptr, "{"), KVLOUPE_ENGINE_DONE);
   EXPECT_EQ(ask(nullptr, nullptr, "1"), KVLOUPE_ENGINE_MISUSED);
   EXPECT_EQ(text, nullptr);
+}
+
+TEST(Engine, AWriterLeavesAWholeFileOrNothing) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() / "t.h5";
+  std::array<char, KVLOUPE_ENGINE_ERROR_BYTES> error = {};
+  const std::array<float, 12> numbers = {1.0F, 70000.0F};
+  const std::array<int64_t, 3> shape = {2, 3, 2};
+  for (const bool finished : {false, true}) {
+    kvloupe_engine_writer* writer = nullptr;
+    ASSERT_EQ(kvloupe_engine_writer_create(path.c_str(), 3, &writer, error.data()), 0) << &error[0];
+    const auto add = [&](int axis, int first) {
+      return kvloupe_engine_writer_add(writer, "/layers/0/key", KVLOUPE_ENGINE_FLOAT16,
+                                       shape.data(), 3, axis, first, 3, numbers.data(),
+                                       error.data());
+    };
+    EXPECT_EQ(add(1, 0), KVLOUPE_ENGINE_DONE) << &error[0];
+    EXPECT_EQ(add(3, 3), KVLOUPE_ENGINE_FAILED);
+    EXPECT_EQ(add(1, 3), KVLOUPE_ENGINE_FAILED);
+    EXPECT_THAT(kvloupe_engine_writer_notes(writer),
+                HasSubstr("/layers/0/key is stored as float32"));
+    std::array<float, 6> head = {};
+    EXPECT_EQ(kvloupe_engine_writer_read(writer, "/layers/0/key", 0, 3, head.data(), nullptr), 0);
+    EXPECT_EQ(head[1], 70000.0F);
+    EXPECT_EQ(kvloupe_engine_writer_array(writer, "/tokens/ids", 2, shape.data(), 3, numbers.data(),
+                                          error.data()),
+              KVLOUPE_ENGINE_FAILED);
+    if (finished) {
+      EXPECT_EQ(kvloupe_engine_writer_finish(writer, 3, R"({"attributes": {"/run": {"x": 1}}})",
+                                             error.data()),
+                KVLOUPE_ENGINE_DONE)
+          << &error[0];
+    }
+    kvloupe_engine_writer_destroy(writer);
+    EXPECT_EQ(std::filesystem::is_empty(folder.path()), !finished);
+  }
+  EXPECT_EQ(kvloupe_engine_writer_finish(nullptr, 3, "{}", nullptr), KVLOUPE_ENGINE_MISUSED);
 }
 
 TEST(Engine, AStepThatDoesNotFollowChangesNothing) {

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import KvloupeError, KvloupeWarning, Tokenizer, __version__, capture, read_prompt
-from .disk import refuse_own_input
+from .external import refuse_own_input
 from .prompt import block_tokens
 from .prompt_file import read_text
 

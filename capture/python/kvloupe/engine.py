@@ -109,7 +109,13 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "results_open": (c_int32, (c_char_p, c_char_p, c_int64, _OUT)), "results_close": (None, (c_void_p,)),
     "results_record": (c_int32, (c_void_p, c_char_p, c_int64)),
     "sweep_create": (c_int32, (c_void_p, POINTER(SweepRequest), _OUT)), "sweep_destroy": (None, (c_void_p,)),
-    "sweep_describe": (None, (c_void_p, POINTER(SweepFacts)))}
+    "sweep_describe": (None, (c_void_p, POINTER(SweepFacts))),
+    "writer_create": (c_int32, (c_char_p, c_int32, _OUT)), "writer_destroy": (None, (c_void_p,)),
+    "writer_add": (c_int32, (c_void_p, c_char_p, c_int32, POINTER(c_int64), *[c_int32] * 4, c_void_p)),
+    "writer_read": (c_int32, (c_void_p, c_char_p, c_int32, c_int32, c_void_p)),
+    "writer_array": (c_int32, (c_void_p, c_char_p, c_int32, POINTER(c_int64), c_int32, c_void_p)),
+    "writer_notes": (c_char_p, (c_void_p,)), "writer_finish": (c_int32, (c_void_p, c_int32, c_char_p)),
+    "write_file": (c_int32, (c_char_p, c_char_p, c_int64))}
 
 
 @functools.lru_cache(maxsize=4)

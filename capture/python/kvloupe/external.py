@@ -8,7 +8,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .disk import refuse_own_input, write_whole_file
+from . import engine
 from .errors import KvloupeError
 from .layout import Layer
 from .reader import open_trace
@@ -83,8 +83,13 @@ def write_steps(path: str | os.PathLike[str], trace: str, kept: Any) -> Path:
              for layer, of_layer in enumerate(kept) for head, steps in enumerate(of_layer)]
     path = Path(path)
     refuse_own_input(path, trace)
-    try:
-        write_whole_file(path, json.dumps({"trace": trace, "heads": heads}))
-    except OSError as error:
-        raise KvloupeError(f"{path}: cannot be written ({error.strerror}); check the folder and the disk") from error
+    written = json.dumps({"trace": trace, "heads": heads}).encode()
+    engine.call("write_file", os.fsencode(path), written, len(written))
     return path
+
+
+def refuse_own_input(output: str | os.PathLike[str], *inputs: str | os.PathLike[str]) -> None:
+    """Raises KvloupeError where `output` is a file that is read."""
+    for one in inputs:
+        if os.path.isfile(output) and os.path.exists(one) and os.path.samefile(output, one):
+            raise KvloupeError(f"{output}: is read here, and would be written over; give the output another name")

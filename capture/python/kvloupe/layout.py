@@ -4,7 +4,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
-from typing import Any, Sequence
+from typing import Any, Iterable, Sequence
 
 import numpy as np
 
@@ -115,85 +115,60 @@ def resolved(model: Model, layers: Sequence[Layer] | None) -> list[Layer]:
     return done
 
 
+def _usual(found: Iterable[Any]) -> Any:
+    counts = Counter(found)
+    if not counts:
+        raise KvloupeError("no layer has attention: a trace needs one")
+    return max(counts, key=counts.__getitem__)  # of equal counts the first, in the order of the layers
+
+
 def usual_shape(layers: Sequence[Layer]) -> tuple[int, int, int]:
     """(heads, kv_heads, key_dim) of most layers with queries; at a tie those of the first such layer."""
-    shapes = Counter((layer.heads, layer.kv_heads, layer.key_dim) for layer in layers if layer.attends)
-    if not shapes:
-        raise KvloupeError("no layer has attention: a trace needs one")
-    return max(shapes, key=shapes.__getitem__)  # of equal counts the first, in the order of the layers
+    return _usual((layer.heads, layer.kv_heads, layer.key_dim) for layer in layers if layer.attends)
 
 
 def usual_scale(layers: Sequence[Layer]) -> float:
     """The attention scale of most layers: the run's."""
-    scales = Counter(layer.scale for layer in layers if layer.attends)
-    if not scales:
-        raise KvloupeError("no layer has attention: a trace needs one")
-    return float(max(scales, key=scales.__getitem__))  # of equal counts the first, in the order of the layers
+    return float(_usual(layer.scale for layer in layers if layer.attends))
 
 
 def model_attributes(model: Model) -> dict[str, Any]:
     """Of `/model`."""
-    found: dict[str, Any] = {
+    found = {
         "num_layers": model.layers, "num_heads": model.heads, "num_kv_heads": model.kv_heads,
         "head_dim": model.head_dim, "hidden_size": model.hidden, "vocab_size": model.vocabulary, "name": model.name,
         "architecture": model.architecture, "rope_theta": model.rope_theta, "rope_pairing": model.rope_pairing,
         "rope_scaling": json.dumps(model.rope_scaling), "sliding_window": model.sliding_window,
         "config": model.config}
-    if 0 < model.rotary_dim < model.head_dim:
-        found["rotary_dim"] = np.int32(model.rotary_dim)
-    if model.rotary_start:
-        found["rotary_start"] = np.int32(model.rotary_start)
-    for name in ("fingerprint", "weights_format", "weights_type", "weights_file", "mla"):
-        if getattr(model, name):
-            found[name] = getattr(model, name)
-    return found
+    more = {"rotary_dim": model.rotary_dim if 0 < model.rotary_dim < model.head_dim else 0}
+    more |= {name: getattr(model, name) for name in ("rotary_start", "fingerprint", "weights_format", "weights_type",
+                                                     "weights_file", "mla")}
+    return found | {name: value for name, value in more.items() if value}
 
 
 def layer_attributes(model: Model, scale: float, layer: Layer) -> dict[str, Any]:
     """Of `/layers/{l}`, where the layer differs from the model and the run, whose attention_scale is `scale`."""
-    found: dict[str, Any] = {}
-    if layer.kind != "attention":
-        found["kind"] = layer.kind
-    if layer.mixer:
-        found["mixer"] = layer.mixer
-    if layer.state_bytes:
-        found["state_bytes"] = np.int64(layer.state_bytes)
-    if not layer.attends:
-        return found
-    if layer.softcap > 0.0:
-        found["attention_softcap"] = float(layer.softcap)
-    window = model.sliding_window if layer.window is None else layer.window
-    if window != model.sliding_window:
-        found["sliding_window"] = np.int32(window)
-    if layer.scale is not None and layer.scale != scale:
-        found["attention_scale"] = float(layer.scale)
-    if layer.rope_theta is not None:
-        found["rope_theta"] = float(layer.rope_theta)
-        found["rope_scaling"] = json.dumps(layer.rope_scaling)
-    if layer.kind == "shared":
-        found["shares_with"] = np.int32(layer.shares_with)
-    if layer.heads != model.heads:
-        found["num_heads"] = np.int32(layer.heads)
-    if layer.kv_heads != model.kv_heads:
-        found["num_kv_heads"] = np.int32(layer.kv_heads)
-    if layer.key_dim != model.head_dim:
-        found["key_dim"] = np.int32(layer.key_dim)
-    if layer.value_dim != model.head_dim or layer.key_dim != model.head_dim:
-        found["value_dim"] = np.int32(layer.value_dim)
-    if layer.value_is_key_prefix:
-        found["value_is_key_prefix"] = np.uint8(1)
-    if layer.chunk:
-        found["chunk_size"] = np.int32(layer.chunk)
-    start = model.rotary_start if layer.rotary_start is None else layer.rotary_start
-    if start != model.rotary_start:
-        found["rotary_start"] = np.int32(start)
-    if layer.rotary_dim is not None:
-        own = layer.rotary_dim or layer.key_dim - start
-        if own != (model.rotary_dim or layer.key_dim - model.rotary_start):
-            found["rotary_dim"] = np.int32(own)
-    if layer.without_output_weight:
-        found["without_output_weight"] = layer.without_output_weight
-    return found
+    def unlike(usual: Any, own: Any) -> Any:
+        return None if own == usual else own
+
+    found = {"kind": unlike("attention", layer.kind), "mixer": layer.mixer or None, "state_bytes": layer.state_bytes or None}
+    if layer.attends:
+        start = model.rotary_start if layer.rotary_start is None else layer.rotary_start
+        rotated, usual = layer.rotary_dim or layer.key_dim - start, model.rotary_dim or layer.key_dim - model.rotary_start
+        plain = layer.value_dim == layer.key_dim == model.head_dim
+        found |= {
+            "attention_softcap": float(layer.softcap) if layer.softcap > 0.0 else None,
+            "sliding_window": unlike(model.sliding_window, layer.window),
+            "attention_scale": None if layer.scale is None else unlike(scale, float(layer.scale)),
+            "rope_theta": None if layer.rope_theta is None else float(layer.rope_theta),
+            "rope_scaling": None if layer.rope_theta is None else json.dumps(layer.rope_scaling),
+            "shares_with": layer.shares_with, "num_heads": unlike(model.heads, layer.heads),
+            "num_kv_heads": unlike(model.kv_heads, layer.kv_heads), "key_dim": unlike(model.head_dim, layer.key_dim),
+            "value_dim": None if plain else layer.value_dim, "value_is_key_prefix": layer.value_is_key_prefix or None,
+            "chunk_size": layer.chunk or None, "rotary_start": unlike(model.rotary_start, start),
+            "rotary_dim": None if layer.rotary_dim is None else unlike(usual, rotated),
+            "without_output_weight": layer.without_output_weight or None}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 # Attributes of a layer that version 1 has, or whose absence changes no number.

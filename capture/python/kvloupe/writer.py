@@ -2,17 +2,17 @@
 from __future__ import annotations
 
 import datetime
+import json
+import math
 import os
+from ctypes import byref, c_int64, c_void_p
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Sequence
 
-import h5py
 import numpy as np
 
-from .disk import Disk
+from . import engine
 from .errors import KvloupeError
-from .interrupts import Interrupts
 from .layout import Layer, Model, format_version, layer_attributes, model_attributes, resolved, usual_scale
 from .spelling import shown
 from .version import VERSION
@@ -20,7 +20,7 @@ from .visible import logsumexp_of
 
 SEGMENTS = ("context", "needle", "question", "answer", "special")
 _LARGEST_HALF = 65504.0
-_STATES = ("query", "key", "value", "gate")
+_NUMBERS = {"float32": 0, "float16": 1, "int32": 3, "int64": 4, "uint8": 5}  # and 6: merges
 
 
 def _array(states: Any) -> np.ndarray:
@@ -50,7 +50,7 @@ class TraceWriter:
                  layers: Sequence[Layer] | None = None) -> None:
         self.path = Path(path)
         self.model = model
-        self.tokens = tokens
+        self.tokens = self._most = tokens
         self.layers = resolved(model, layers)  # written with finish(): what they say may be found out until then
         self.notes: list[str] = []
         if store not in ("f16", "f32"):
@@ -58,41 +58,24 @@ class TraceWriter:
         if tokens < 1:
             raise KvloupeError(f"{tokens} tokens: a trace has at least one")
         self.half = store == "f16"
-        self._type = np.float16 if self.half else np.float32
         if self.path.is_dir():
             raise KvloupeError(f"{self.path}: is a folder; give a file")
-        self._disk = Disk(self.path)
-        # These call add(), at whose return datasets die: h5py would swallow an exception there
-        callers = (f"{__package__}.{one}" for one in ("attention", "between", "cache", "closed_run"))
-        self._interrupts = Interrupts(__name__, Disk.__module__, *callers)
-        self._file: h5py.File | None = None
+        self._trace = engine.Handle(c_void_p(), "writer_destroy")
+        self._attributes: dict[str, dict[str, Any]] = {}  # of groups and datasets
         self._probe_tokens = 0
-        self._filled: dict[str, int] = {}  # tokens of each dataset so far
-        self._gates = False
+        self._filled: dict[tuple[int, str], int] = {}  # tokens of each layer's dataset so far
 
     def __enter__(self) -> "TraceWriter":
         # The file is made here and not by the constructor: between this and the block no Ctrl-C comes.
-        self._interrupts.take()
         try:
-            self._disk.open()
-            self._file = h5py.File(self._disk, "w", libver=("v110", "v110"))
-            for layer in range(self.model.layers):
-                self._file.create_group(f"layers/{layer}")
-            self._check()
-        except BaseException as error:
-            self.__exit__(type(error), error, error.__traceback__)
+            engine.call("writer_create", os.fsencode(self.path), self._most, byref(self._trace._as_parameter_))
+        except BaseException:
+            self._trace.close()
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        try:
-            self._discard()
-        finally:
-            self._interrupts.give_back()
-        if isinstance(error, OSError):
-            raise KvloupeError(f"{self.path}: cannot be written ({error.strerror or error}); check the folder and the "
-                               "space on the disk") from error
+    def __exit__(self, *_: Any) -> None:
+        self._trace.close()
 
     def note(self, text: str) -> None:
         """Something that the caller should know about the trace: one line."""
@@ -100,33 +83,31 @@ class TraceWriter:
 
     def bytes_of_states(self) -> int:
         """What queries, keys and values take in the file."""
-        return sum(data.nbytes for group in self._file["layers"].values() for name, data in group.items()
-                   if name in ("query", "key", "value"))
+        wide = self._widened()
+        return sum(math.prod(self._shape(layer, name)) * (2 if self.half and f"/layers/{layer}/{name}" not in wide else 4)
+                   for layer, name in self._filled if name in ("query", "key", "value"))
 
-    def _check(self) -> None:
-        """Raises the error of an earlier write, or KeyboardInterrupt after Ctrl-C."""
-        self._disk.check()
-        self._interrupts.deliver()
+    def _widened(self) -> list[str]:
+        """Paths of datasets in which a number overflowed float16."""
+        notes = engine.needed().kvloupe_engine_writer_notes(self._trace).decode()
+        return [note.split(" ")[0] for note in notes.splitlines()]
 
-    def _discard(self) -> None:
-        """Ends the file; what is not finished is gone."""
-        try:
-            if self._file:
-                self._file.close()
-        finally:
-            self._disk.close()
+    def _put(self, path: str, data: np.ndarray, **attributes: Any) -> None:
+        """A whole dataset."""
+        data = np.ascontiguousarray(data)
+        engine.call("writer_array", self._trace, path.encode(), _NUMBERS.get(data.dtype.name, 6),
+                    (c_int64 * data.ndim)(*data.shape), data.ndim, data.ctypes.data)
+        if attributes:
+            self._attributes[path] = attributes
+
+    def _stored(self, layer: int, name: str, head: int) -> np.ndarray:
+        """[T, width] of a head, as stored."""
+        found = np.empty((self.tokens, self._shape(layer, name)[2]), np.float32)
+        engine.call("writer_read", self._trace, f"/layers/{layer}/{name}".encode(), head, self.tokens, found.ctypes.data)
+        return found
 
     def cut(self, tokens: int) -> None:
         """Fewer tokens than announced: the model ended the text."""
-        if tokens == self.tokens:
-            return
-        for layer in range(self.model.layers):
-            group = self._file[f"layers/{layer}"]
-            for name in (*_STATES, "attention_logsumexp"):
-                if name in group:
-                    kept = group[name][:tokens] if name == "gate" else group[name][:, :tokens]
-                    del group[name]
-                    group.create_dataset(name, data=kept)
         self.tokens = tokens
 
     def _shape(self, layer: int, name: str) -> tuple[int, ...]:
@@ -142,39 +123,32 @@ class TraceWriter:
                 "value": (own.kv_heads, self.tokens, own.value_dim), "gate": (self.tokens, own.heads * own.value_dim),
                 "attention_logsumexp": (own.heads, self.tokens),
                 "probe_query": (own.heads, self._probe_tokens, own.key_dim),
-                "probe_key": (own.kv_heads, self._probe_tokens, own.key_dim)}[name]
+                "probe_key": (own.kv_heads, self._probe_tokens, own.key_dim),
+                "probe_input_norm": (self._probe_tokens,)}[name]
 
     def add(self, layer: int, first: int, name: str, states: np.ndarray) -> None:
         """States of the tokens from `first` on, block after block: `query`, `key`, `value` [heads, t, d], `gate`
         [t, Hq value_dim], or `attention_logsumexp` [heads, t], which finish() computes where it is not given."""
-        states = _array(states)
+        states = np.ascontiguousarray(_array(states))
         shape = self._shape(layer, name)
-        axis = 0 if name == "gate" else 1
+        axis = 0 if name in ("gate", "probe_input_norm") else 1
         block = (*shape[:axis], states.shape[axis] if states.ndim > axis else 0, *shape[axis + 1:])
-        path = f"layers/{layer}/{name}"
-        end = first + block[axis]
+        filled, end = self._filled.get((layer, name), 0), first + block[axis]
         if states.shape != block:
             axes = ["tokens" if at == axis else str(size) for at, size in enumerate(shape)]
             raise KvloupeError(f"layer {layer}: {name} has the shape {list(states.shape)} instead of "
                                f"[{', '.join(axes)}]; look at the order of its axes and at the layer's heads")
-        if first != self._filled.get(path, 0) or end > shape[axis]:
-            raise KvloupeError(f"layer {layer}: {name} of the tokens {first} to {end - 1} comes after "
-                               f"{self._filled.get(path, 0)} of {shape[axis]} tokens; give blocks in order, without "
-                               "a gap")
+        if first != filled or end > shape[axis]:
+            raise KvloupeError(f"layer {layer}: {name} of the tokens {first} to {end - 1} comes after {filled} of "
+                               f"{shape[axis]} tokens; give blocks in order, without a gap")
         if not np.isfinite(states).all():
             self._refuse_not_finite(layer, first, name, states)
-        if path not in self._file:
-            self._file.create_dataset(path, shape, np.float32 if name == "attention_logsumexp" else self._type)
-            self._gates = self._gates or name == "gate"
-        data = self._file[path]
-        if data.dtype == np.float16 and np.abs(states).max(initial=0.0) > _LARGEST_HALF:
-            whole = data[:].astype(np.float32)
-            del self._file[path]
-            data = self._file.create_dataset(path, data=whole)
-            self.note(f"{path}: a number overflows float16; the dataset is float32")
-        data[(slice(None),) * axis + (slice(first, end),)] = states.astype(data.dtype)
-        self._filled[path] = end
-        self._check()
+        if end > first:
+            whole = [self._most if at == axis and "probe" not in name else size for at, size in enumerate(shape)]
+            engine.call("writer_add", self._trace, f"/layers/{layer}/{name}".encode(),
+                        int(self.half and name not in ("attention_logsumexp", "probe_input_norm")),
+                        (c_int64 * len(shape))(*whole), len(shape), axis, first, end - first, states.ctypes.data)
+        self._filled[layer, name] = end
 
     def _refuse_not_finite(self, layer: int, first: int, name: str, states: np.ndarray) -> None:
         if name == "gate":
@@ -203,33 +177,22 @@ class TraceWriter:
     def add_probe(self, kind: str, ids: Sequence[int], passes: Sequence[Sequence[int]], context_end: int) -> None:
         """A second reading of the context: its tokens, and for each pass the first and one-past-last of these and of
         the context's tokens that it reads again. `add` then writes its states as probe_query, probe_key."""
-        group = self._file.create_group("probe")
-        group.attrs.update(kind=kind, context_end=np.int32(context_end))
-        group.create_dataset("ids", data=np.asarray(ids, np.int32))
-        group.create_dataset("passes", data=np.asarray(passes, np.int32).reshape(-1, 4))
+        self._put("/probe/ids", np.asarray(ids, np.int32))
+        self._put("/probe/passes", np.asarray(passes, np.int32).reshape(-1, 4))
+        self._attributes["/probe"] = {"kind": kind, "context_end": context_end}
         self._probe_tokens = len(ids)
-        for layer, own in enumerate(self.layers):
-            if own.attends:
-                self._file.create_dataset(f"layers/{layer}/probe_input_norm", (len(ids),), np.float32)
 
     def add_probe_norms(self, layer: int, first: int, norms: np.ndarray) -> None:
         """‖h‖ of the attention's input, of some of the probe's tokens: [t]."""
         if not np.isfinite(norms).all():
             raise KvloupeError(f"layer {layer}, token {first + int(np.argmin(np.isfinite(norms)))} of the probe: the "
                                "norm of the attention's input is not finite; capture with another dtype")
-        self._file[f"layers/{layer}/probe_input_norm"][first:first + len(norms)] = norms
+        self.add(layer, first, "probe_input_norm", norms)
 
     def _source(self, layer: int) -> int:
         """The layer that holds the keys and values which this layer reads."""
         own = self.layers[layer]
         return own.shares_with if own.kind == "shared" else layer
-
-    def _values(self, layer: int) -> np.ndarray:
-        """[Hk, T, value_dim] that the layer reads, as stored."""
-        group = self._file[f"layers/{self._source(layer)}"]
-        own = self.layers[layer]
-        data = group["key"][:, :, :own.value_dim] if own.value_is_key_prefix else group["value"][:]
-        return data.astype(np.float32)
 
     def add_output_weight(self, layer: int, weight: np.ndarray, product: Any = np.matmul,
                           half: bool | None = None) -> None:
@@ -246,26 +209,25 @@ class TraceWriter:
         if not np.isfinite(weight).all():
             head = int(np.argwhere(~np.isfinite(weight))[0][0])
             raise KvloupeError(f"layer {layer}, head {head}: output_weight is not finite; leave it out")
-        source = f"layers/{self._source(layer)}/{'key' if own.value_is_key_prefix else 'value'}"
-        if self._filled.get(source, 0) < self.tokens:
+        source, name = self._source(layer), "key" if own.value_is_key_prefix else "value"
+        if self._filled.get((source, name), 0) < self.tokens:
             raise KvloupeError(f"layer {layer}: output_weight comes before the values of all tokens; add them first")
         half = (self.half if half is None else half) and bool(np.abs(weight).max(initial=0.0) <= _LARGEST_HALF)
         data = weight.astype(np.float16 if half else np.float32)
-        self._file.create_dataset(f"layers/{layer}/output_weight", data=data)
+        self._put(f"/layers/{layer}/output_weight", data)
         weight = data.astype(np.float32)  # as a reader will see it
         group = own.heads // own.kv_heads
-        values = self._values(layer)
         norms = np.empty((2, own.heads, self.tokens), np.float32)
         for head in range(own.heads):
+            if head % group == 0:
+                values = np.ascontiguousarray(self._stored(source, name, head // group)[:, :own.value_dim])
             for first in range(0, self.tokens, 256):  # as much as a processor's cache holds
                 rows = slice(first, first + 256)
-                out = product(values[head // group, rows], weight[head])
+                out = product(values[rows], weight[head])
                 norms[1, head, rows] = np.sqrt(np.einsum("ij,ij->i", out, out))
                 norms[0, head, rows] = np.abs(out, out=out).sum(-1)
-                self._interrupts.deliver()
         for name, array in zip(("l1", "l2"), norms):
-            self._file.create_dataset(f"layers/{layer}/value_out_norm_{name}", data=array)
-        self._check()
+            self._put(f"/layers/{layer}/value_out_norm_{name}", array)
 
     def add_residual_changes(self, changes: Sequence[np.ndarray]) -> None:
         """Of every layer, how far the residual stream after it moves from one token to the next: [T] each, 0 at the
@@ -277,8 +239,7 @@ class TraceWriter:
             if not np.isfinite(one).all():
                 raise KvloupeError(f"layer {layer}, token {int(np.argmin(np.isfinite(one)))}: the change of the residual "
                                    "stream is not finite; capture with another dtype")
-            self._file.create_dataset(f"layers/{layer}/residual_change", data=np.asarray(one, np.float32))
-        self._check()
+            self._put(f"/layers/{layer}/residual_change", np.asarray(one, np.float32))
 
     def add_evictions(self, layer: int, evicted_at: np.ndarray, merges: Sequence[tuple[int, int, int, int, float]]) -> None:
         """Of a closed-loop run: the step at which each token left each head, [Hk, T], -1 if it stayed; and each merge as
@@ -287,44 +248,39 @@ class TraceWriter:
         if np.shape(evicted_at) != (own.kv_heads, self.tokens):
             raise KvloupeError(f"layer {layer}: evicted_at has the shape {list(np.shape(evicted_at))} instead of "
                                f"[{own.kv_heads}, {self.tokens}]: key-value heads, tokens")
-        group = self._file[f"layers/{layer}"]
-        group.create_dataset("evicted_at", data=np.asarray(evicted_at, np.int32))
+        self._put(f"/layers/{layer}/evicted_at", np.asarray(evicted_at, np.int32))
         if len(merges):
             kind = [(name, np.int32) for name in ("head", "step", "into", "from")] + [("weight", np.float32)]
-            group.create_dataset("merges", data=np.array([tuple(one) for one in merges], np.dtype(kind)))
-        self._check()
+            self._put(f"/layers/{layer}/merges", np.array([tuple(one) for one in merges], np.dtype(kind)))
 
     def add_vocabulary(self, pieces: Sequence[str]) -> None:
         """The piece of every token id, as shown() spells it."""
         encoded = [piece.encode("utf-8") for piece in pieces]
-        text = self._file.create_dataset("model/vocabulary/text", data=np.frombuffer(b"".join(encoded), np.uint8))
-        text.attrs["spelled"] = np.uint8(1)
-        self._file.create_dataset("model/vocabulary/ends", data=np.cumsum([len(piece) for piece in encoded]))
+        self._put("/model/vocabulary/text", np.frombuffer(b"".join(encoded), np.uint8), spelled=True)
+        self._put("/model/vocabulary/ends", np.cumsum([len(piece) for piece in encoded], dtype=np.int64))
 
     def add_lm_head(self, weight: np.ndarray) -> None:
         """The output head [vocabulary, D]; best given as float16, which it is stored in."""
-        self._file.create_dataset("model/lm_head", data=np.asarray(weight, np.float16))
+        self._put("/model/lm_head", np.asarray(weight, np.float16))
 
     def add_lm_head_rows(self, ids: np.ndarray, weight: np.ndarray) -> None:
         """In place of the whole output head, its rows [n, D] of the token ids in the trace: each once, ascending."""
         weight = np.asarray(weight, np.float32)
         half = bool(np.abs(weight).max(initial=0.0) <= _LARGEST_HALF)
-        self._file.create_dataset("model/lm_head_rows", data=weight.astype(np.float16 if half else np.float32))
-        self._file.create_dataset("model/lm_head_row_ids", data=np.asarray(ids, np.int32))
+        self._put("/model/lm_head_rows", weight.astype(np.float16 if half else np.float32))
+        self._put("/model/lm_head_row_ids", np.asarray(ids, np.int32))
 
     def add_final_norm(self, weight: np.ndarray, bias: np.ndarray | None, centred: bool, rms: np.ndarray) -> None:
         """The last norm, h = weight x / rms + bias: weight and bias [D], rms [T]; `centred`: x less its mean."""
-        data = self._file.create_dataset("model/final_norm", data=np.asarray(weight, np.float32))
-        if centred:
-            data.attrs["centred"] = np.uint8(1)
+        self._put("/model/final_norm", np.asarray(weight, np.float32), **({"centred": True} if centred else {}))
         if bias is not None:
-            self._file.create_dataset("model/final_norm_bias", data=np.asarray(bias, np.float32))
-        self._file.create_dataset("predictions/final_rms", data=np.asarray(rms, np.float32))
+            self._put("/model/final_norm_bias", np.asarray(bias, np.float32))
+        self._put("/predictions/final_rms", np.asarray(rms, np.float32))
 
     def add_predictions(self, **arrays: np.ndarray) -> None:
         """`token_ids`, `logprob` [T, k], `hidden` [T, D], `loss` [T]."""
         for name, array in arrays.items():
-            self._file.create_dataset(f"predictions/{name}", data=array)
+            self._put(f"/predictions/{name}", np.asarray(array, np.int32 if name == "token_ids" else np.float32))
 
     def _fill_scales(self, given: float | None) -> None:
         """The scale of layers that say none: `given`, the run's, or what most models take."""
@@ -346,31 +302,27 @@ class TraceWriter:
             if window > 0 and own.chunk > 0:
                 raise KvloupeError(f"layer {layer}: has a window of {window} and chunks of {own.chunk}; a trace knows "
                                    "only one of them in a layer")
-            needed = [name for name in _STATES[:3] if not (name == "value" and own.value_is_key_prefix)
+            needed = [name for name in ("query", "key", "value") if not (name == "value" and own.value_is_key_prefix)
                       and (own.holds or name == "query")]
-            for name in needed + [name for name in ("gate",) if f"layers/{layer}/gate" in self._file]:
-                filled = self._filled.get(f"layers/{layer}/{name}", 0)
+            for name in needed + [name for name in ("gate", "attention_logsumexp") if (layer, name) in self._filled]:
+                filled = self._filled.get((layer, name), 0)
                 if filled < self.tokens:
                     raise KvloupeError(f"layer {layer}: has {name} of {filled} tokens, but the trace has "
                                        f"{self.tokens}; add the states of every token before the trace is finished")
-            group = self._file[f"layers/{layer}"]
             if own.sink_logits is not None:
                 sinks = np.asarray(own.sink_logits, np.float32).reshape(-1)
                 if sinks.shape != (own.heads,):
                     raise KvloupeError(f"layer {layer}: {sinks.size} sink logits for {own.heads} query heads")
-                group.create_dataset("sink_logits", data=sinks)
-            if closed or "attention_logsumexp" in group:
+                self._put(f"/layers/{layer}/sink_logits", sinks)
+            if closed or (layer, "attention_logsumexp") in self._filled:
                 continue
-            keys = self._file[f"layers/{self._source(layer)}/key"]
             result = np.empty((own.heads, self.tokens), np.float32)
             for head in range(own.heads):
-                key = keys[head * own.kv_heads // own.heads].astype(np.float32)
-                query = group["query"][head].astype(np.float32)
-                result[head] = logsumexp_of(query, key, own, own.scale, window)
+                key = self._stored(self._source(layer), "key", head * own.kv_heads // own.heads)
+                result[head] = logsumexp_of(self._stored(layer, "query", head), key, own, own.scale, window)
                 if own.sink_logits is not None:
                     result[head] = np.logaddexp(result[head], sinks[head])
-                self._interrupts.deliver()
-            group.create_dataset("attention_logsumexp", data=result)
+            self.add(layer, 0, "attention_logsumexp", result)
 
     def finish(self, ids: Sequence[int] | np.ndarray, texts: Sequence[str | bytes] | None = None,
                segments: Sequence[int] | None = None, blocks: Sequence[tuple[int, int]] | None = None,
@@ -401,30 +353,24 @@ class TraceWriter:
         self._fill_scales(run.get("attention_scale"))
         scale = run.setdefault("attention_scale", usual_scale(self.layers))
         self._complete(run.get("policy", "full") != "full")
-        attributes = [layer_attributes(self.model, scale, own) for own in self.layers]
-        for layer, own in enumerate(attributes):
-            self._file[f"layers/{layer}"].attrs.update(own)
-        self._file.require_group("model").attrs.update(model_attributes(self.model))
-        self._file.require_group("run").attrs.update({"policy": "full", "budget": 0, "positions": "original"} | run)
+        layers = [layer_attributes(self.model, scale, own) for own in self.layers]
+        said = self._attributes | {f"/layers/{layer}": own for layer, own in enumerate(layers)}
+        said["/model"] = model_attributes(self.model)
+        said["/run"] = {"policy": "full", "budget": 0, "positions": "original"} | run
         if blocks is not None:
-            self._file.create_dataset("run/blocks", data=np.asarray(blocks, np.int32).reshape(-1, 2))
-        self._file.create_dataset("tokens/ids", data=ids.astype(np.int32))
-        if texts is not None:
-            own = list(texts) if spelled else [shown(one.encode("utf-8", "replace") if isinstance(one, str) else one)
-                                               for one in texts]
-            text = self._file.create_dataset("tokens/text", data=own, dtype=h5py.string_dtype())
-            text.attrs["spelled"] = np.uint8(1)
+            self._put("/run/blocks", np.asarray(blocks, np.int32).reshape(-1, 2))
+        self._put("/tokens/ids", ids.astype(np.int32))
         if segments is not None:
-            data = self._file.create_dataset("tokens/segment", data=np.asarray(segments, np.uint8))
-            data.attrs["names"] = list(names)
-        self._file.attrs.update(format="kvloupe-trace",
-                                format_version=format_version(self.model, attributes, self._gates),
-                                generator=f"kvloupe (Python) {VERSION}",
-                                created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
-        self._file.flush()
-        self._check()
-        self._file.attrs["complete"] = np.uint8(1)
-        self._file.close()
-        self._disk.sync()
-        self._check()  # the last time: from here on the trace is there
-        self._disk.keep()
+            self._put("/tokens/segment", np.asarray(segments, np.uint8))
+            said["/tokens/segment"] = {"names": list(names)}
+        gates = any(name == "gate" for _, name in self._filled)
+        said["/"] = {"format": "kvloupe-trace", "format_version": format_version(self.model, layers, gates),
+                     "generator": f"kvloupe (Python) {VERSION}",
+                     "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")}
+        description: dict[str, Any] = {"attributes": said}
+        if texts is not None:
+            description["texts"] = list(texts) if spelled else [
+                shown(one.encode("utf-8", "replace") if isinstance(one, str) else one) for one in texts]
+        self.notes += [f"{path[1:]}: a number overflows float16; the dataset is float32" for path in self._widened()]
+        engine.call("writer_finish", self._trace, self.tokens,
+                    json.dumps(description, default=lambda one: one.tolist() if hasattr(one, "tolist") else str(one)).encode())

@@ -1,14 +1,12 @@
 """Ends captures by Ctrl-C at random times and looks at what is left (docs/reliability.md).
 
-    build/python/bin/python capture/python/tests/interrupts.py [--runs N] [--seed S] [--named]
+    build/python/bin/python capture/python/tests/interrupts.py [--runs N] [--seed S]
 
 After each run its folder holds nothing or a whole trace, Ctrl-C belongs to Python again, and no error but
-KeyboardInterrupt was seen. --named: as where the file system has no files without a name. Prints the counts; the exit
-code is 1 where something was found.
+KeyboardInterrupt was seen. Prints the counts; the exit code is 1 where something was found.
 """
 import argparse
 import collections
-import os
 import random
 import signal
 import sys
@@ -76,10 +74,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=250)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--named", action="store_true")
     words = parser.parse_args()
-    if words.named and hasattr(os, "O_TMPFILE"):
-        del os.O_TMPFILE
     ended, wrong = end_at_random(words.runs, words.seed)
     print(*(f"{count} {how}" for how, count in sorted(ended.items())), f"{len(wrong)} found", sep=", ")
     print(*wrong, sep="\n", end="\n" if wrong else "")
