@@ -33,5 +33,5 @@ def parts_of(path: str | os.PathLike[str], function: str, given: Any) -> tuple[l
     found = ask(function, given, path)
     unread = [f"the prompts and answers have nothing of the fields {', '.join(found['unread'])}"] if found["unread"] else []
     for note in found.get("notes", unread):
-        warnings.warn(f"{Path(path).name}: {note}", KvloupeWarning, stacklevel=4)
+        warnings.warn(f"{Path(path).name}: {note}", KvloupeWarning, stacklevel=3)
     return [(name, text) for name, text in found["segments"]], found["answers"]

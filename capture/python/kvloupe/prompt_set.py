@@ -52,8 +52,7 @@ def _given(at: int, fields: Any) -> PromptPlace:
     plain = lambda value: value.tolist() if hasattr(value, "tolist") else str(value)
     fields = {"text": fields} if isinstance(fields, str) else {name: value for name, value in fields.items() if not (isinstance(value, float) and value != value)}
     line = json.dumps(fields, ensure_ascii=False, default=plain)
-    # NaN within lists is not JSON, which the engine reads.
-    content = json.dumps(json.loads(line, parse_constant=lambda _: None))
+    content = json.dumps(json.loads(line, parse_constant=lambda _: 0))  # NaN and Infinity are not JSON, which the engine reads
     return PromptPlace(f"prompts#{at}", Path("prompts"), hashlib.sha256(line.encode()).hexdigest(), at, content=content)
 
 

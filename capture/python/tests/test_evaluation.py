@@ -161,6 +161,8 @@ def test_a_file_of_prompts_is_indexed_and_hashed_once(tmp_path: Path, monkeypatc
     file.write_bytes(file.read_bytes()[:-9])
     with pytest.raises(kvloupe.KvloupeError, match="has changed since the runs began"):
         places[3].read()
+    with pytest.warns(kvloupe.KvloupeWarning, match="nothing of the fields l, score"):
+        assert find_prompts({"text": "a", "score": float("inf"), "l": [float("nan")]})[0].read() == ([("context", "a")], [])
 
 
 def test_scores_and_loops_are_asked_of_the_engine() -> None:
