@@ -1,2 +1,0 @@
-#pragma once
-#include "analysis/study/needle_template.h"
