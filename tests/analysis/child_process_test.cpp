@@ -15,6 +15,7 @@
 #include "analysis/error.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe {
 namespace {
@@ -28,8 +29,7 @@ struct Output {
 
 Output run(const std::string& script) {
   Output out;
-  Progress progress;
-  out.result = run_child({"/bin/sh", "-c", script}, progress,
+  out.result = run_child({"/bin/sh", "-c", script}, test::unwatched,
                          [&](const std::string& line) { out.lines.push_back(line); });
   return out;
 }
@@ -50,10 +50,10 @@ TEST(ChildProcess, StandardStreamsMayBeClosed) {
   if (without == 0) {
     for (const int stream : {0, 1, 2}) close(stream);
     bool heard = false;
-    Progress progress;
-    const int exit_code = run_child({"/bin/sh", "-c", "cat; echo said; echo why >&2"}, progress,
-                                    [&](const std::string& line) { heard = line == "said"; })
-                              .exit_code;
+    const int exit_code =
+        run_child({"/bin/sh", "-c", "cat; echo said; echo why >&2"}, test::unwatched,
+                  [&](const std::string& line) { heard = line == "said"; })
+            .exit_code;
     _exit(heard && exit_code == 0 ? 0 : 1);
   }
   int status = 0;
@@ -109,17 +109,16 @@ TEST(ChildProcess, WhatDoesNotStopIsEnded) {
 }
 
 TEST(ChildProcess, OneThatRunsTooLongIsEnded) {
-  Progress progress;
   ChildOptions options;
   options.at_most = std::chrono::milliseconds(200);
   const ChildResult ended = run_child(
-      {"/bin/sh", "-c", "trap '' TERM; exec sleep 100"}, progress, [](const std::string&) {},
+      {"/bin/sh", "-c", "trap '' TERM; exec sleep 100"}, test::unwatched, [](const std::string&) {},
       options);
   EXPECT_TRUE(ended.late);
   EXPECT_EQ(ended.signal, SIGKILL);
   options.at_most = std::chrono::seconds(100);
   EXPECT_FALSE(run_child(
-                   {"/bin/true"}, progress, [](const std::string&) {}, options)
+                   {"/bin/true"}, test::unwatched, [](const std::string&) {}, options)
                    .late);
 }
 
@@ -127,12 +126,12 @@ TEST(ChildProcess, AFileCanBeItsInput) {
   test::TemporaryFolder folder;
   std::ofstream(folder / "text") << "from a file\n";
   const int file = open((folder / "text").c_str(), O_RDONLY | O_CLOEXEC);
-  Progress progress;
   ChildOptions options;
   options.input = file;
   std::vector<std::string> lines;
   run_child(
-      {"/bin/cat"}, progress, [&](const std::string& line) { lines.push_back(line); }, options);
+      {"/bin/cat"}, test::unwatched, [&](const std::string& line) { lines.push_back(line); },
+      options);
   close(file);
   EXPECT_THAT(lines, ElementsAre("from a file"));
   EXPECT_EQ(run("read line; echo $?").lines, std::vector<std::string>{"1"}) << "else it has none";
@@ -159,9 +158,9 @@ TEST(ChildProcess, SignalsAndThreadsOfTheParentAreLeftAlone) {
 }
 
 TEST(ChildProcess, AMissingProgramIsNamed) {
-  Progress progress;
-  EXPECT_THAT(test::error_of<WorkError>(
-                  [&] { run_child({"/no/such/program"}, progress, [](const std::string&) {}); }),
+  EXPECT_THAT(test::error_of<WorkError>([&] {
+                run_child({"/no/such/program"}, test::unwatched, [](const std::string&) {});
+              }),
               testing::HasSubstr("/no/such/program"));
   EXPECT_EQ(find_program("no-such-program-anywhere"), "");
   EXPECT_NE(find_program("sh"), "");

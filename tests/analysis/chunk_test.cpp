@@ -87,7 +87,6 @@ class OfChunks : public testing::TestWithParam<int> {
   Eigen::MatrixXd logits_ = Eigen::MatrixXd::Zero(kChunkTokens, kChunkTokens);
   Eigen::MatrixXd attention_ = Eigen::MatrixXd::Zero(kChunkTokens, kChunkTokens);
   std::vector<float> logsumexp_;
-  Progress progress_;
 };
 INSTANTIATE_TEST_SUITE_P(Sizes, OfChunks, testing::Values(1, 5, 16, 35, 69));
 
@@ -99,15 +98,15 @@ TEST_P(OfChunks, AttentionAndWhatIsMadeOfItAreThoseOfTheMask) {
     EXPECT_LT((result.cast<double>() - attention_.bottomRows(m)).cwiseAbs().maxCoeff(), 1e-5);
   }
   const std::vector<float> sums =
-      attention_logsumexp(view(queries_), view(keys_), rule, reach_, progress_);
+      attention_logsumexp(view(queries_), view(keys_), rule, reach_, test::unwatched);
   const std::vector<double> entropy =
-      attention_entropy(view(queries_), view(keys_), rule, reach_, progress_);
+      attention_entropy(view(queries_), view(keys_), rule, reach_, test::unwatched);
   const std::vector<float> received =
-      received_attention(view(queries_), view(keys_), rule, reach_, progress_);
+      received_attention(view(queries_), view(keys_), rule, reach_, test::unwatched);
   std::vector<std::int32_t> some;
   for (int token = 0; token < 40; token += 3) some.push_back(token);
-  const std::vector<double> later =
-      later_attention(view(queries_), view(keys_), logsumexp_, some, 40, rule, reach_, progress_);
+  const std::vector<double> later = later_attention(view(queries_), view(keys_), logsumexp_, some,
+                                                    40, rule, reach_, test::unwatched);
   for (int token = 0; token < kChunkTokens; ++token) {
     const auto t = static_cast<std::size_t>(token);
     EXPECT_NEAR(sums[t], logsumexp_[t], 1e-5);
@@ -134,7 +133,7 @@ TEST_P(OfChunks, MapsLeaveOutWhatIsNotSeen) {
     for (const Pooling pooling : {Pooling::max, Pooling::mean}) {
       window.pooling = pooling;
       const Matrix map = attention_map(view(queries_), view(keys_), LogitRule(kScale), logsumexp_,
-                                       window, progress_);
+                                       window, test::unwatched);
       const int tile = kChunkTokens / pixels;
       for (int y = 0; y < pixels; ++y) {
         for (int x = 0; x < pixels; ++x) {
@@ -162,7 +161,7 @@ TEST_P(OfChunks, MeansByDistanceAreOverThePairsThatSeeEachOther) {
   model.head_dim = 12;
   model.rope_scaling = "null";
   const DistanceKernel kernel = distance_kernel(view(queries_), view(keys_), Rope(model),
-                                                LogitRule(kScale), reach_, progress_);
+                                                LogitRule(kScale), reach_, test::unwatched);
   ASSERT_EQ(static_cast<int>(kernel.mean_attention.size()), std::min(GetParam(), kChunkTokens));
   for (int distance = 0; distance < static_cast<int>(kernel.mean_attention.size()); ++distance) {
     const auto i = static_cast<std::size_t>(distance);
@@ -207,8 +206,7 @@ class ChunkedReplay : public testing::Test {
   }
   static Replay run(const Trace& trace, const std::string& spec, int budget) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = budget};
-    Progress progress;
-    return replay(trace, request, progress);
+    return replay(trace, request, test::unwatched);
   }
 
   test::TemporaryFolder folder_;
@@ -276,7 +274,6 @@ TEST_F(ChunkedReplay, NothingOfItIsChargedToThePolicy) {
 
 TEST_F(ChunkedReplay, SinksAreMeasuredWhereTheyAreSeen) {
   const Trace& trace = this->trace(16);
-  Progress progress;
   for (const int token : {0, 15, 16, 21, kChunkTokens - 1}) {
     const Matrix queries = trace.query(1, 2);
     const Matrix keys = trace.key(1, trace.model().head_of(2));
@@ -296,8 +293,8 @@ TEST_F(ChunkedReplay, SinksAreMeasuredWhereTheyAreSeen) {
       ++seeing;
     }
     EXPECT_EQ(first_unseeing(token, trace.reach(1), kChunkTokens) - token - 1, seeing);
-    EXPECT_NEAR(sink_strength(trace, 1, 2, token, progress), seeing == 0 ? 0.0 : sum / seeing,
-                2e-4);
+    EXPECT_NEAR(sink_strength(trace, 1, 2, token, test::unwatched),
+                seeing == 0 ? 0.0 : sum / seeing, 2e-4);
   }
 }
 

@@ -147,7 +147,6 @@ class TermsAndDeeds : public testing::Test {
     LayerReplayInput input = {states, blocks, policy, context};
     input.metrics = false;
     if (stops) input.acts_until = kPrompt - kQuestion;
-    Progress progress;
     // These read more than one layer, or texts, or keep all of a prompt as short as this.
     if (has_trait(policy, &PolicyTraits::reads_sequence) ||
         has_trait(policy, &PolicyTraits::reads_pass) ||
@@ -157,7 +156,7 @@ class TermsAndDeeds : public testing::Test {
       return {};
     }
     try {
-      return replay_layer(input, progress);
+      return replay_layer(input, test::unwatched);
     } catch (const WorkError&) {
       return {};
     }
@@ -320,8 +319,7 @@ TEST(ComparisonTerms, AreTheLastColumnsOfASweep) {
                              {0, kWholePrompt}};
   const std::string path = (folder / "sweep.csv").string();
   SweepTable table;
-  Progress progress;
-  run_sweep(trace, sweep_settings(trace, request), path, table, progress,
+  run_sweep(trace, sweep_settings(trace, request), path, table, test::unwatched,
             [](std::size_t, std::size_t, const SweepSetting&, bool) {});
   std::ifstream file(path);
   std::string line;

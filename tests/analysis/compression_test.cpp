@@ -35,8 +35,7 @@ class CompressionTest : public testing::Test {
                           .block = block,
                           .compression = compression,
                           .measures = measures};
-    Progress progress;
-    return replay(*trace_, request, progress);
+    return replay(*trace_, request, test::unwatched);
   }
   test::TemporaryFolder folder_;
   std::unique_ptr<Trace> trace_;
@@ -116,10 +115,9 @@ TEST_F(CompressionTest, MeasuresOnRequestAreThoseOfTheReplay) {
                           .block = 16,
                           .compression = Compression::context_only,
                           .metrics = false};
-    Progress progress;
-    const Replay bare = replay(*trace_, request, progress);
+    const Replay bare = replay(*trace_, request, test::unwatched);
     const Replay measured =
-        measure_replay(*trace_, bare, {.measures = {"perturbation_l1"}}, progress);
+        measure_replay(*trace_, bare, {.measures = {"perturbation_l1"}}, test::unwatched);
     const Measure& measure = require_measure("perturbation_l1");
     for (std::size_t i = 0; i < whole.heads.size(); ++i) {
       for (std::size_t step = 0; step < whole.blocks.size(); ++step) {
@@ -142,12 +140,11 @@ TEST_F(CompressionTest, JsonAndSweepsSayIt) {
   EXPECT_FALSE(nlohmann::json::parse(text).contains("compression"));
 
   SweepTable table;
-  Progress progress;
   const std::string path = (folder_ / "out.csv").string();
   for (const auto compression : {Compression::regular, Compression::context_only}) {
     SweepRequest request{{parse_policy("h2o")}, {parse_budget("20")}, {kWholePrompt}, compression};
     run_sweep(
-        *trace_, sweep_settings(*trace_, request), path, table, progress,
+        *trace_, sweep_settings(*trace_, request), path, table, test::unwatched,
         [](std::size_t, std::size_t, const SweepSetting&, bool known) { EXPECT_FALSE(known); });
   }
   const SweepTable read = SweepTable::load(path);

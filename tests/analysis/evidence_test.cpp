@@ -54,10 +54,10 @@ class EvidenceTest : public testing::Test {
                           .metrics = !measures.empty(),
                           .measures = std::move(measures),
                           .cheap = false};
-    return replay(trace(), request, progress_);
+    return replay(trace(), request, test::unwatched);
   }
   EvidenceReplay evidence(const Replay& replay) {
-    return evidence_of(trace(), replay, {}, progress_);
+    return evidence_of(trace(), replay, {}, test::unwatched);
   }
   /// The largest share over the heads.
   static double most(const EvidenceReplay& found, double EvidenceHead::*share) {
@@ -71,7 +71,6 @@ class EvidenceTest : public testing::Test {
   test::SyntheticTraceOptions options_;
   int last_ = 31;  // of the evidence; 0: the trace has none
   std::unique_ptr<Trace> trace_;
-  Progress progress_;
 };
 
 EvidenceReplay EvidenceTest::expect_as_naive(const std::string& spec, const std::string& uniform,
@@ -173,7 +172,7 @@ TEST_F(EvidenceTest, MeasuresAreThoseOfTheReplay) {
   }
   MeasureRequest request;
   request.measures = names;
-  const Replay later = measure_replay(trace(), run("h2o+adakv(0)", 12), request, progress_);
+  const Replay later = measure_replay(trace(), run("h2o+adakv(0)", 12), request, test::unwatched);
   EXPECT_EQ(measure_of(require_measure("evidence_cut"), later.heads[2]), found.heads[2].cut);
 }
 

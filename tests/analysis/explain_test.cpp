@@ -30,8 +30,7 @@ class ExplainTest : public testing::Test {
   static Replay run(const std::string& spec, int budget) {
     ReplayRequest request{
         .policy = parse_policy(spec), .budget = budget, .scores_layer = 0, .scores_head = 1};
-    Progress progress;
-    return replay(*trace_, request, progress);
+    return replay(*trace_, request, test::unwatched);
   }
   static inline test::TemporaryFolder* folder_ = nullptr;
   static inline Trace* trace_ = nullptr;

@@ -153,8 +153,7 @@ class ExprReplay : public testing::Test {
                           .metrics = false,
                           .scores_layer = 1,
                           .scores_head = 1};
-    Progress progress;
-    return replay(trace, request, progress);
+    return replay(trace, request, test::unwatched);
   }
   test::SyntheticTraceOptions options_;
   test::TemporaryFolder folder_;

@@ -213,8 +213,7 @@ class Resting : public testing::TestWithParam<float> {
                          .attention = made_.run.attention_scale,
                          .budget = budget,
                          .output_weights = states_.output_weights};
-    Progress progress;
-    result.heads = replay_layer({states_, result.blocks, policy, context, true}, progress);
+    result.heads = replay_layer({states_, result.blocks, policy, context, true}, test::unwatched);
     return result;
   }
 

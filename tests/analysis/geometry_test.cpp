@@ -177,9 +177,8 @@ TEST(KeyAttention, EqualsTheNaiveOne) {
     const Matrix& keys = states.key[1][1];
     const std::vector<Matrix> queries = {states.query[1][2], states.query[1][3]};
     const double scale = states.run.attention_scale;
-    Progress progress;
     const KeyAttention fast =
-        key_attention(view(keys), queries, static_cast<float>(scale), 0, progress);
+        key_attention(view(keys), queries, static_cast<float>(scale), 0, test::unwatched);
     const Vectors k = naive::vectors_of(keys);
     Vector received(k.size(), 0.0), cosines;
     for (const Matrix& of_head : queries) {

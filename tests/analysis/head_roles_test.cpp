@@ -22,10 +22,9 @@ HeadRoles of_logits(int count, const std::function<float(int query, int token)>&
   for (int q = 0; q < count; ++q) {
     for (int i = 0; i < count; ++i) queries(q, i) = logit(q, i);
   }
-  Progress progress;
   const std::vector<float> sums =
-      attention_logsumexp(view(queries), view(keys), 1.0F, window, progress);
-  return head_roles(view(queries), view(keys), sums, 1.0, window, tokens, progress);
+      attention_logsumexp(view(queries), view(keys), 1.0F, window, test::unwatched);
+  return head_roles(view(queries), view(keys), sums, 1.0, window, tokens, test::unwatched);
 }
 
 /// 0 1 2 … 19 and the same again: every token of the second half occurred before.
@@ -148,12 +147,11 @@ TEST(HeadRoles, AgreesWithTheDoublePrecisionTwin) {
             made.query[static_cast<std::size_t>(layer)][static_cast<std::size_t>(query_head)];
         const Matrix& keys =
             made.key[static_cast<std::size_t>(layer)][static_cast<std::size_t>(query_head / 2)];
-        Progress progress;
         const double scale = made.run.attention_scale;
         const std::vector<float> sums = attention_logsumexp(
-            view(queries), view(keys), static_cast<float>(scale), window, progress);
+            view(queries), view(keys), static_cast<float>(scale), window, test::unwatched);
         const HeadRoles fast =
-            head_roles(view(queries), view(keys), sums, scale, window, tokens, progress);
+            head_roles(view(queries), view(keys), sums, scale, window, tokens, test::unwatched);
         const HeadRoles plain =
             naive::roles(naive::full_attention(queries, keys, scale, window), window, tokens);
         for (const RoleInfo& role : role_catalog()) {

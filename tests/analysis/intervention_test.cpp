@@ -34,7 +34,7 @@ class Intervention : public testing::Test {
   }
   Replay run(const std::string& spec, int budget = kBudget) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = budget};
-    return replay(*trace_, request, progress_);
+    return replay(*trace_, request, test::unwatched);
   }
   std::string problem(const std::string& spec, int budget = kBudget) {
     return test::error_of<UsageError>([&] { run(spec, budget); });
@@ -48,7 +48,6 @@ class Intervention : public testing::Test {
   test::SyntheticTraceOptions options_;
   test::SyntheticStates made_;
   std::unique_ptr<Trace> trace_;
-  Progress progress_;
 };
 
 /// Scores of attention, of keys and of places, and what stands between them and a decision.
@@ -179,7 +178,7 @@ TEST_F(Intervention, AgreesWithTheDoublePrecisionTwin) {
       }
       ReplayRequest request{
           .policy = parse_policy(policy + rule), .budget = kBudget, .layers = {0}};
-      const Replay cut = replay(*trace_, request, progress_);
+      const Replay cut = replay(*trace_, request, test::unwatched);
       const naive::Comparison found =
           naive::compare(cut, 0, states, model, made_.run.attention_scale);
       EXPECT_EQ(found.failure, "") << policy << rule;

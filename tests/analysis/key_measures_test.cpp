@@ -31,8 +31,7 @@ class KeyMeasuresTest : public ::testing::TestWithParam<Model> {
   Replay run(const std::string& policy, int budget) const {
     const Trace trace(folder_ / "trace.h5");
     ReplayRequest request{.policy = parse_policy(policy), .budget = budget, .measures = {"all"}};
-    Progress progress;
-    return replay(trace, request, progress);
+    return replay(trace, request, test::unwatched);
   }
 
   naive::Vectors keys(const HeadReplay& head) const {

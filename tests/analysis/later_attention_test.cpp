@@ -76,9 +76,8 @@ TEST_P(LaterAttentionTest, TheKernelAndWhatIsMeasuredAreThoseOfThePlainLoops) {
       const auto attention = attention_of(trace, 1, query_head);
       const naive::ByDistance twin =
           naive::by_distance(queries, keys, model, scale, window, attention);
-      Progress progress;
       const DistanceKernel fast =
-          distance_kernel(view(queries), view(keys), Rope(model), scale, window, progress);
+          distance_kernel(view(queries), view(keys), Rope(model), scale, window, test::unwatched);
       ASSERT_EQ(fast.logit.size(), twin.kernel.size());
       ASSERT_EQ(fast.logit.size(), window > 0 ? 23U : 104U);
       double sinks = 0.0;
@@ -105,17 +104,16 @@ TEST_P(LaterAttentionTest, TokensReceiveWhatThePlainLoopsSay) {
   for (std::int32_t token = 1; token < 60; token += token % 3 + 1) some.push_back(token);
   std::vector<std::int32_t> all(60);
   std::iota(all.begin(), all.end(), 0);
-  Progress progress;
   for (int query_head = 0; query_head < 4; ++query_head) {
     const auto attention = attention_of(trace, 0, query_head);
     const Matrix queries = trace.query(0, query_head);
     const Matrix keys = trace.key(0, trace.model().head_of(query_head));
-    const std::vector<float> sums = attention_logsumexp(trace, 0, query_head, progress);
+    const std::vector<float> sums = attention_logsumexp(trace, 0, query_head, test::unwatched);
     for (const auto& tokens : {some, all}) {
       for (const int first : {60, 77, 103}) {
         const std::vector<double> fast =
             later_attention(view(queries), view(keys), sums, tokens, first,
-                            trace.attention(0).of(query_head), trace.window(0), progress);
+                            trace.attention(0).of(query_head), trace.window(0), test::unwatched);
         for (std::size_t i = 0; i < tokens.size(); ++i) {
           EXPECT_NEAR(fast[i], naive::later_attention(attention, tokens[i], first), 2e-6);
         }
@@ -123,7 +121,7 @@ TEST_P(LaterAttentionTest, TokensReceiveWhatThePlainLoopsSay) {
     }
     const std::vector<double> none =
         later_attention(view(queries), view(keys), sums, some, 104,
-                        trace.attention(0).of(query_head), trace.window(0), progress);
+                        trace.attention(0).of(query_head), trace.window(0), test::unwatched);
     EXPECT_TRUE(std::isnan(none.front()));
   }
 }
@@ -139,8 +137,7 @@ TEST_P(LaterAttentionTest, WhatPoliciesLoseIsTheLaterAttentionOfWhatTheyEvict) {
   long evictions = 0;
   for (const int sinks : {0, 4}) {
     request.sinks = sinks;
-    Progress progress;
-    const std::vector<AttentionLost> heads = attention_lost(trace, request, progress);
+    const std::vector<AttentionLost> heads = attention_lost(trace, request, test::unwatched);
     ASSERT_EQ(heads.size(), static_cast<std::size_t>(2 * GetParam().heads));
     for (const AttentionLost& head : heads) {
       const std::vector<double> received = later(trace, head.layer, head.head, request.prefix);
@@ -191,8 +188,7 @@ TEST_P(LaterAttentionTest, ARandomChoiceLosesItsShareOnAverage) {
   request.budgets = {10};
   request.prefix = 60;
   request.layers = {0};
-  Progress progress;
-  for (const AttentionLost& head : attention_lost(trace, request, progress)) {
+  for (const AttentionLost& head : attention_lost(trace, request, test::unwatched)) {
     double mean = 0.0;
     for (const auto& points : head.points) mean += points.front().lost / 300.0;
     const double share = 1.0 - 10.0 / head.entries;
@@ -212,8 +208,7 @@ TEST_P(LaterAttentionTest, ScoresAndLaterAttentionHaveTheRankCorrelationOfTheDef
     request.measures = {"score_attention_correlation"};
     request.scores_layer = 1;
     request.scores_head = 0;
-    Progress progress;
-    const Replay replay = kvloupe::replay(trace, request, progress);
+    const Replay replay = kvloupe::replay(trace, request, test::unwatched);
     const HeadReplay& head = *replay.find(1, 0);
     for (int step = 0; step < static_cast<int>(head.steps.size()); ++step) {
       const auto at = static_cast<std::size_t>(step);
@@ -258,9 +253,8 @@ TEST(DistanceKernel, OfStatesThatAreTheSameBeforeRopeIsWhatIsMeasured) {
     states(t, 0) = 2.0F * std::cos(static_cast<float>(t));
     states(t, 1) = 2.0F * std::sin(static_cast<float>(t));
   }
-  Progress progress;
   const DistanceKernel kernel =
-      distance_kernel(view(states), view(states), Rope(model), 0.5, 0, progress);
+      distance_kernel(view(states), view(states), Rope(model), 0.5, 0, test::unwatched);
   for (std::size_t distance = 0; distance < 6; ++distance) {
     const double expected = 2.0 * std::cos(static_cast<double>(distance));
     EXPECT_NEAR(kernel.logit[distance], expected, 1e-6);
@@ -294,17 +288,18 @@ TEST(DistanceKernel, TheNeededWindowByHand) {
 TEST(LaterAttention, ByHand) {
   // Keys of zero: a query pays 1/(q + 1) to each token. Mean over queries 2 and 3: (1/3 + 1/4) / 2.
   const Matrix zeros = Matrix::Zero(4, 2);
-  Progress progress;
-  const std::vector<float> sums = attention_logsumexp(view(zeros), view(zeros), 1.0, 0, progress);
+  const std::vector<float> sums =
+      attention_logsumexp(view(zeros), view(zeros), 1.0, 0, test::unwatched);
   const std::vector<std::int32_t> tokens = {0, 1};
   for (const double one :
-       later_attention(view(zeros), view(zeros), sums, tokens, 2, 1.0, 0, progress)) {
+       later_attention(view(zeros), view(zeros), sums, tokens, 2, 1.0, 0, test::unwatched)) {
     EXPECT_NEAR(one, 7.0 / 24.0, 1e-6);
   }
   // Through a window of 2, query 2 sees token 1 and query 3 sees neither.
-  const std::vector<float> narrow = attention_logsumexp(view(zeros), view(zeros), 1.0, 2, progress);
+  const std::vector<float> narrow =
+      attention_logsumexp(view(zeros), view(zeros), 1.0, 2, test::unwatched);
   const std::vector<double> seen =
-      later_attention(view(zeros), view(zeros), narrow, tokens, 2, 1.0, 2, progress);
+      later_attention(view(zeros), view(zeros), narrow, tokens, 2, 1.0, 2, test::unwatched);
   EXPECT_EQ(seen[0], 0.0);
   EXPECT_NEAR(seen[1], 0.25, 1e-6);
 }

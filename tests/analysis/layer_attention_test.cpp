@@ -60,15 +60,14 @@ const std::vector<LogitRule>& rules() {
 TEST(LayerAttention, EveryFunctionFollowsTheRule) {
   const Matrix k = random_matrix(150, 12, 1) * 2.0F;
   const Matrix q = random_matrix(150, 12, 2);
-  Progress progress;
   for (const LogitRule& rule : rules()) {
     SCOPED_TRACE(testing::Message() << "cap " << rule.softcap << ", sink " << rule.sink);
     const Eigen::MatrixXd expected = naive_rows(q, k, rule);
     const Matrix rows = attention_rows(view(q), view(k), rule, 0);
     EXPECT_LT((rows.cast<double>() - expected).cwiseAbs().maxCoeff(), 1e-6);
-    const auto logsumexp = attention_logsumexp(view(q), view(k), rule, 0, progress);
-    const auto sums = attention_column_sums(view(q), view(k), rule, 0, progress);
-    const auto entropy = attention_entropy(view(q), view(k), rule, 0, progress);
+    const auto logsumexp = attention_logsumexp(view(q), view(k), rule, 0, test::unwatched);
+    const auto sums = attention_column_sums(view(q), view(k), rule, 0, test::unwatched);
+    const auto entropy = attention_entropy(view(q), view(k), rule, 0, test::unwatched);
     for (int r = 0; r < 150; ++r) {
       // A query's own entry says what the whole row was divided by.
       const double logit = rule.logit(static_cast<double>(q.row(r).dot(k.row(r))));
@@ -84,7 +83,7 @@ TEST(LayerAttention, EveryFunctionFollowsTheRule) {
       EXPECT_NEAR(sums[static_cast<std::size_t>(r)], expected.col(r).sum(), 1e-4);
     }
     AttentionWindow window{0, 150, 0, 150, 150, 150};
-    const Matrix map = attention_map(view(q), view(k), rule, logsumexp, window, progress);
+    const Matrix map = attention_map(view(q), view(k), rule, logsumexp, window, test::unwatched);
     for (int r = 0; r < 150; ++r) {
       for (int i = 0; i <= r; ++i) EXPECT_NEAR(map(r, i), expected(r, i), 1e-5);
     }
@@ -167,8 +166,7 @@ class LayerAttentionTrace : public testing::Test {
   }
   static Replay replayed(const Trace& trace, const std::string& policy) {
     ReplayRequest request{.policy = parse_policy(policy), .budget = 8, .measures = {"all"}};
-    Progress progress;
-    return replay(trace, request, progress);
+    return replay(trace, request, test::unwatched);
   }
   test::TemporaryFolder folder_;
 };
@@ -244,11 +242,10 @@ TEST_F(LayerAttentionTrace, ALayerReplaysAsInATraceWhoseLayersAreAllLikeIt) {
         }
       }
     }
-    Progress progress;
-    EXPECT_EQ(sink_strength(*open, layer, 1, 0, progress),
-              sink_strength(*alike, layer, 1, 0, progress));
-    const auto reads = token_reads(*open, {{3, 4}}, progress);
-    const auto reads_alike = token_reads(*alike, {{3, 4}}, progress);
+    EXPECT_EQ(sink_strength(*open, layer, 1, 0, test::unwatched),
+              sink_strength(*alike, layer, 1, 0, test::unwatched));
+    const auto reads = token_reads(*open, {{3, 4}}, test::unwatched);
+    const auto reads_alike = token_reads(*alike, {{3, 4}}, test::unwatched);
     EXPECT_EQ(reads[static_cast<std::size_t>(layer) * 2].later,
               reads_alike[static_cast<std::size_t>(layer) * 2].later);
   }
@@ -258,10 +255,9 @@ TEST_F(LayerAttentionTrace, ASinkLogitTakesAttentionFromEveryEntry) {
   test::SyntheticTraceOptions with = options();
   with.layer_attributes.resize(3);
   for (LayerAttributes& layer : with.layer_attributes) layer.sink_logits.assign(4, 50.0F);
-  Progress progress;
   const auto open = trace("sinks.h5", with);
-  EXPECT_LT(sink_strength(*open, 0, 0, 0, progress), 1e-6F);
-  EXPECT_GT(sink_strength(*trace("plain.h5", options()), 0, 0, 0, progress), 0.2F);
+  EXPECT_LT(sink_strength(*open, 0, 0, 0, test::unwatched), 1e-6F);
+  EXPECT_GT(sink_strength(*trace("plain.h5", options()), 0, 0, 0, test::unwatched), 0.2F);
 }
 
 TEST_F(LayerAttentionTrace, ALayerWithoutRotationHasItsKeysBeforeRope) {

@@ -103,8 +103,7 @@ TEST_F(LayerKinds, ALayerWithoutACacheIsRefusedByName) {
   EXPECT_NE(message([&] { trace_->key(0, 0); }).find("layer 0"), std::string::npos);
   EXPECT_NE(message([&] { trace_->query(0, 0); }).find("Mamba-2"), std::string::npos);
   ReplayRequest request{.budget = 9, .layers = {0}};
-  Progress progress;
-  EXPECT_NE(message([&] { replay(*trace_, request, progress); }).find("nothing to evict"),
+  EXPECT_NE(message([&] { replay(*trace_, request, test::unwatched); }).find("nothing to evict"),
             std::string::npos);
 }
 
@@ -126,8 +125,7 @@ std::vector<PolicySpec> all_policies() {
 
 Replay replayed(const Trace& trace, const PolicySpec& policy, int budget, bool metrics) {
   ReplayRequest request{.policy = policy, .budget = budget, .block = 16, .metrics = metrics};
-  Progress progress;
-  return replay(trace, request, progress);
+  return replay(trace, request, test::unwatched);
 }
 
 // The naive twin gets each layer's states and shape alone; what all layers share (budgets by layer)
@@ -213,8 +211,7 @@ TEST_F(LayerKinds, ASharedCacheIsThatOfTheLayerThatDecides) {
 TEST_F(LayerKinds, LaterQueriesAgreeWithPlainLoops) {
   for (const char* spec : {"h2o", "keydiff+kvmerger(auto)"}) {
     const Replay made = replayed(*trace_, parse_policy(spec), 12, true);
-    Progress progress;
-    const AskedReplay answer = ask(*trace_, made, Asked::later, {}, progress);
+    const AskedReplay answer = ask(*trace_, made, Asked::later, {}, test::unwatched);
     ASSERT_FALSE(answer.queries.empty());
     std::vector<naive::NaiveAsked> kept;
     std::vector<const naive::NaiveAsked*> parts;
@@ -330,8 +327,7 @@ TEST_F(LayerKinds, WhatDoesNotFitIsRefusedWithLayerAndAttribute) {
 // What stays is counted in bytes over all layers, each with its own widths, a shared cache once.
 TEST_F(LayerKinds, BytesAreThoseOfEveryCacheOnce) {
   ReplayRequest request{.policy = parse_policy("keydiff"), .budget = 17, .metrics = false};
-  Progress progress;
-  const Replay all = replay(*trace_, request, progress);
+  const Replay all = replay(*trace_, request, test::unwatched);
   const auto bytes = held_bytes(*trace_, all);
   ASSERT_TRUE(bytes);
   // Layer 1: 2 heads of 8 + 8 numbers; 2: one of 12, with the values in it; 3: 3 of 6 + 10.
@@ -344,7 +340,7 @@ TEST_F(LayerKinds, BytesAreThoseOfEveryCacheOnce) {
             "0.00313 of 0.0125 MB in 16 bits, and 0.0041 MB of fixed states");
   EXPECT_EQ(reached_share(all), "25.0 % of the entries");
   request.layers = {1, 4};
-  EXPECT_FALSE(held_bytes(*trace_, replay(*trace_, request, progress)));
+  EXPECT_FALSE(held_bytes(*trace_, replay(*trace_, request, test::unwatched)));
 }
 
 TEST_F(LayerKinds, ATraceThatNeedsNothingNewIsVersionOne) {

@@ -14,6 +14,7 @@
 #include "analysis/replay/replay.h"
 #include "tests/support/long_trace.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe {
 namespace {
@@ -60,8 +61,7 @@ TEST(LongLayer, ReplaysInMemoryThatItsLengthDoesNotSet) {
     const double peak = peak_of([&] {
       const Trace trace(path);
       ReplayRequest request{.policy = parse_policy(policy), .budget = kBudget, .metrics = false};
-      Progress progress;
-      const Replay replayed = replay(trace, request, progress);
+      const Replay replayed = replay(trace, request, test::unwatched);
       if (replayed.heads.size() != 8 || replayed.heads[7].steps.back().retained != kBudget) {
         _exit(2);
       }

@@ -103,8 +103,7 @@ TEST(LostValues, CompareWhatLeavesWithWhatWasThere) {
                           .budget = 10,
                           .block = 16,
                           .measures = {"lost_value_range", "largest_lost_value_range"}};
-    Progress progress;
-    const Replay made = replay(trace, request, progress);
+    const Replay made = replay(trace, request, test::unwatched);
     int steps = 0;
     for (const HeadReplay& head : made.heads) {
       const Matrix values = trace.value(head.layer, head.head);

@@ -97,11 +97,10 @@ class MeasuresAgainstNaive : public testing::TestWithParam<Model> {
                            .attention = made_.run.attention_scale,
                            .budget = budget,
                            .output_weights = states_.output_weights};
-      Progress progress;
       LayerReplayInput input = {states_, result.blocks, policy, context};
       input.scores_head = head;
       result.heads.push_back(
-          std::move(replay_layer(input, progress)[static_cast<std::size_t>(head)]));
+          std::move(replay_layer(input, test::unwatched)[static_cast<std::size_t>(head)]));
     }
     return result;
   }
@@ -371,8 +370,7 @@ TEST(MeasureJson, EveryMeasureThatAppliesIsWritten) {
   const Trace trace(folder / "trace.h5");
   for (const char* spec : {"snapkv(8)+critical", "keydiff"}) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = 20};
-    Progress progress;
-    const Replay made = replay(trace, request, progress);
+    const Replay made = replay(trace, request, test::unwatched);
     std::string text;
     write_replay_json(made, "t", {}, [&](std::string_view piece) { text += piece; });
     const auto json = nlohmann::json::parse(text);
@@ -395,7 +393,7 @@ TEST(MeasureJson, EveryMeasureThatAppliesIsWritten) {
     }
     EXPECT_EQ(json["heads"][1]["measures"]["retained"], 20);
     request.measures = {"no_such"};
-    EXPECT_THROW(replay(trace, request, progress), UsageError);
+    EXPECT_THROW(replay(trace, request, test::unwatched), UsageError);
   }
 }
 

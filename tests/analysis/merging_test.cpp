@@ -136,8 +136,7 @@ struct HandMade {
   HeadReplay run(const std::string& spec, int budget) {
     policy_ = parse_policy(spec);
     LayerContext context{.model = model, .attention = 1.0, .budget = budget};
-    Progress progress;
-    return replay_layer({states, blocks, policy_, context, true, 0}, progress).front();
+    return replay_layer({states, blocks, policy_, context, true, 0}, test::unwatched).front();
   }
   /// Sets and gifts of the first step.
   std::vector<Merge> merges(const HeadReplay& head) const {
@@ -396,8 +395,7 @@ struct Made {
     result.policy = policy.text();
     result.budget = budget;
     result.blocks = blocks;
-    Progress progress;
-    result.heads = replay_layer({layer, blocks, policy, context, true, 0}, progress);
+    result.heads = replay_layer({layer, blocks, policy, context, true, 0}, test::unwatched);
     return result;
   }
 };
@@ -632,8 +630,7 @@ TEST(Merging, ABudgetThatIsNotUsedIsNoted) {
   const Trace trace(folder / "trace.h5");
   const auto notes = [&](const std::string& spec) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = 30, .metrics = false};
-    Progress progress;
-    const Replay result = replay(trace, request, progress);
+    const Replay result = replay(trace, request, test::unwatched);
     std::string all;
     for (const std::string& note : result.notes) all += note + "\n";
     return all;

@@ -93,13 +93,12 @@ TEST(Attention, ALogSizeCountsLikeSoManyEqualEntries) {
 
 TEST(Attention, LogSumExpAndColumnSumsEqualTheFormulaAcrossTiles) {
   const Matrix q = random_matrix(300, 8, 5), k = random_matrix(340, 8, 6);
-  Progress progress;
   for (const int window : {0, 1, 5, 128, 200, 339, 340}) {
     SCOPED_TRACE(window);
     const Naive logits = naive_logits(q, k, 1.0, window);
     const Naive attention = naive_attention(q, k, 1.0, window);
-    const auto logsumexp = attention_logsumexp(view(q), view(k), 1.0F, window, progress);
-    const auto sums = attention_column_sums(view(q), view(k), 1.0F, window, progress);
+    const auto logsumexp = attention_logsumexp(view(q), view(k), 1.0F, window, test::unwatched);
+    const auto sums = attention_column_sums(view(q), view(k), 1.0F, window, test::unwatched);
     for (int r = 0; r < 300; ++r) {
       const double largest = logits.row(r).maxCoeff();
       const double expected = largest + std::log((logits.row(r).array() - largest).exp().sum());
@@ -112,9 +111,8 @@ TEST(Attention, LogSumExpAndColumnSumsEqualTheFormulaAcrossTiles) {
 
 TEST(Attention, ReceivedAttentionDividesByTheQueriesThatSee) {
   const Matrix q = random_matrix(40, 8, 7), k = random_matrix(40, 8, 8);
-  Progress progress;
   for (const int window : {0, 1, 12, 40}) {
-    const auto received = received_attention(view(q), view(k), 1.0F, window, progress);
+    const auto received = received_attention(view(q), view(k), 1.0F, window, test::unwatched);
     const Naive attention = naive_attention(q, k, 1.0, window);
     for (int i = 0; i < 40; ++i) {
       int see = 0;
@@ -137,25 +135,24 @@ TEST(Attention, AStoredLogSumExpIsUsedOnlyWhereItFitsTheStates) {
   ASSERT_GE(H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, wrong.data()), 0);
   H5Dclose(dataset);
   H5Fclose(file);
-  Progress progress;
   const std::vector<float> computed =
-      attention_logsumexp(Trace(folder / "none.h5"), 1, 2, progress);
+      attention_logsumexp(Trace(folder / "none.h5"), 1, 2, test::unwatched);
   for (const char* name : {"good.h5", "wrong.h5"}) {
-    const std::vector<float> result = attention_logsumexp(Trace(folder / name), 1, 2, progress);
+    const std::vector<float> result =
+        attention_logsumexp(Trace(folder / name), 1, 2, test::unwatched);
     for (std::size_t i = 0; i < result.size(); ++i) EXPECT_NEAR(result[i], computed[i], 1e-5);
   }
 }
 
 TEST(Attention, AWindowAsLongAsTheTraceChangesNoBit) {
   const Matrix q = random_matrix(150, 8, 5), k = random_matrix(150, 8, 6);
-  Progress progress;
   for (const int window : {150, 151, 100000}) {
     EXPECT_EQ(attention_rows(view(q), view(k), 0.3F, window),
               attention_rows(view(q), view(k), 0.3F, 0));
-    EXPECT_EQ(attention_logsumexp(view(q), view(k), 0.3F, window, progress),
-              attention_logsumexp(view(q), view(k), 0.3F, 0, progress));
-    EXPECT_EQ(received_attention(view(q), view(k), 0.3F, window, progress),
-              received_attention(view(q), view(k), 0.3F, 0, progress));
+    EXPECT_EQ(attention_logsumexp(view(q), view(k), 0.3F, window, test::unwatched),
+              attention_logsumexp(view(q), view(k), 0.3F, 0, test::unwatched));
+    EXPECT_EQ(received_attention(view(q), view(k), 0.3F, window, test::unwatched),
+              received_attention(view(q), view(k), 0.3F, 0, test::unwatched));
   }
 }
 
@@ -178,10 +175,9 @@ TEST(Attention, TheStoredLogSumExpOfAWindowedTraceIsUsed) {
   write_synthetic_trace(folder / "stored.h5", options);
   options.logsumexp = false;
   write_synthetic_trace(folder / "computed.h5", options);
-  Progress progress;
   const Trace stored(folder / "stored.h5");
-  EXPECT_EQ(attention_logsumexp(stored, 1, 2, progress), stored.attention_logsumexp(1, 2));
-  const auto computed = attention_logsumexp(Trace(folder / "computed.h5"), 1, 2, progress);
+  EXPECT_EQ(attention_logsumexp(stored, 1, 2, test::unwatched), stored.attention_logsumexp(1, 2));
+  const auto computed = attention_logsumexp(Trace(folder / "computed.h5"), 1, 2, test::unwatched);
   for (int i = 0; i < 104; ++i) EXPECT_NEAR(stored.attention_logsumexp(1, 2)[i], computed[i], 1e-5);
 }
 
@@ -190,9 +186,9 @@ class AttentionMapOfAWindow : public testing::TestWithParam<int> {};
 TEST_P(AttentionMapOfAWindow, PoolsExactlyTheVisibleCells) {
   const int seen = GetParam();
   const Matrix q = random_matrix(200, 8, 9), k = random_matrix(200, 8, 10) * 1.5F;
-  Progress progress;
   const float scale = 0.7F;
-  const std::vector<float> logsumexp = attention_logsumexp(view(q), view(k), scale, seen, progress);
+  const std::vector<float> logsumexp =
+      attention_logsumexp(view(q), view(k), scale, seen, test::unwatched);
   const Naive logits = naive_logits(q, k, scale, seen);
   const Naive attention = naive_attention(q, k, scale, seen);
   const AttentionWindow windows[] = {{0, 200, 0, 200, 30, 41}, {0, 200, 0, 200, 200, 200},
@@ -202,7 +198,8 @@ TEST_P(AttentionMapOfAWindow, PoolsExactlyTheVisibleCells) {
     for (const Pooling pooling : {Pooling::max, Pooling::mean}) {
       for (const AttentionUnit unit : {AttentionUnit::probability, AttentionUnit::logit}) {
         window.pooling = pooling, window.unit = unit, window.seen = seen;
-        const Matrix map = attention_map(view(q), view(k), scale, logsumexp, window, progress);
+        const Matrix map =
+            attention_map(view(q), view(k), scale, logsumexp, window, test::unwatched);
         const Naive& cells = unit == AttentionUnit::logit ? logits : attention;
         const int rows = window.query_end - window.query_first;
         const int columns = window.key_end - window.key_first;
@@ -418,7 +415,6 @@ TEST(UndoRope, RefusesWhatItCannotUndoByName) {
 
 TEST(Sink, StrengthIsTheMeanAttentionOfLaterQueriesThatSeeTheToken) {
   const test::TemporaryFolder folder;
-  Progress progress;
   for (const int window : {1, 2, 20, 103, 104}) {
     test::SyntheticTraceOptions options;
     options.sliding_window = window;
@@ -429,7 +425,8 @@ TEST(Sink, StrengthIsTheMeanAttentionOfLaterQueriesThatSeeTheToken) {
       double sum = 0;
       int count = 0;
       for (int q = token + 1; q < 104 && q - token < window; ++q) sum += a(q, token), ++count;
-      EXPECT_NEAR(sink_strength(trace, 1, 3, token, progress), count > 0 ? sum / count : 0, 1e-5)
+      EXPECT_NEAR(sink_strength(trace, 1, 3, token, test::unwatched), count > 0 ? sum / count : 0,
+                  1e-5)
           << window << " " << token;
     }
   }

@@ -45,8 +45,7 @@ std::string header(const std::string& json) {
 }
 
 std::string fingerprint(const fs::path& folder) {
-  Progress progress;
-  return model_fingerprint(folder, progress);
+  return model_fingerprint(folder, test::unwatched);
 }
 
 class ModelFingerprint : public testing::Test {

@@ -30,8 +30,7 @@ class PageSelection : public testing::TestWithParam<int> {  // the model's windo
     ReplayRequest request{.policy = parse_policy(policy),
                           .budget = budget,
                           .measures = {"quest_mass", "best_mass", "retained_mass"}};
-    Progress progress;
-    return replay(trace, request, progress);
+    return replay(trace, request, test::unwatched);
   }
 
   /// Attention of a token's query to the tokens it sees, by token.

@@ -198,8 +198,7 @@ class PassPolicies : public testing::TestWithParam<PassSetting> {
   std::filesystem::path path() const { return folder_ / "trace.h5"; }
   Replay replayed(const std::string& spec, int budget, int block) const {
     ReplayRequest request{.policy = parse_policy(spec), .budget = budget, .block = block};
-    Progress progress;
-    return replay(*trace_, request, progress);
+    return replay(*trace_, request, test::unwatched);
   }
 
   test::TemporaryFolder folder_;
@@ -259,15 +258,14 @@ TEST(PassPoliciesRefuse, WhatIsNotThere) {
   EXPECT_TRUE(trace.residual_change(0).empty());
   ReplayRequest request;
   request.budget = 20;
-  Progress progress;
   request.policy = parse_policy("epikv");
-  EXPECT_THAT(said_by([&] { replay(trace, request, progress); }),
+  EXPECT_THAT(said_by([&] { replay(trace, request, test::unwatched); }),
               HasSubstr("has no residual_change, the change of the residual stream"));
   request.policy = parse_policy("epikv(a=7)");
-  EXPECT_THAT(said_by([&] { replay(trace, request, progress); }),
+  EXPECT_THAT(said_by([&] { replay(trace, request, test::unwatched); }),
               HasSubstr("epikv: a=7: the model has layers 0 to 1"));
   request.policy = parse_policy("thinkv");
-  EXPECT_NO_THROW(replay(trace, request, progress));
+  EXPECT_NO_THROW(replay(trace, request, test::unwatched));
   // A program in which each layer decides by itself.
   for (const char* spec : {"epikv", "thinkv"}) {
     EXPECT_THAT(said_by([&] { check_closed_loop(parse_policy(spec), false, false, false); }),

@@ -176,8 +176,7 @@ class ProbePolicies : public testing::TestWithParam<Setting> {
                           .block = block,
                           .compression = compression,
                           .metrics = false};
-    Progress progress;
-    return replay(*trace_, request, progress);
+    return replay(*trace_, request, test::unwatched);
   }
 
   void compare(const std::string& spec, int budget, int block) const {
@@ -314,8 +313,7 @@ TEST_F(ProbeRefusals, ATraceWithoutAProbeSaysHowToGetOne) {
   for (const char* spec : {"kvzip", "kvzip(plus=1)+global", "kvcompose"}) {
     const std::string text = refusal([&] {
       ReplayRequest request{.policy = parse_policy(spec), .budget = 10};
-      Progress progress;
-      replay(trace, request, progress);
+      replay(trace, request, test::unwatched);
     });
     EXPECT_THAT(text, HasSubstr("plain.h5 does not have"));
     EXPECT_THAT(text, HasSubstr("kvloupe-capture run --probe repeat"));

@@ -90,8 +90,7 @@ TEST(RandomLine, ActsWhereThePolicyActs) {
   for (const char* spec : {"rkv(4)+every(6)", "h2o+protect_prompt(1)+slack(3)", "vase(4)+only"}) {
     const auto acts = [&](const PolicySpec& policy) {
       ReplayRequest request{.policy = policy, .budget = 16};
-      Progress progress;
-      const Replay replayed = replay(trace, request, progress);
+      const Replay replayed = replay(trace, request, test::unwatched);
       std::vector<int> leave(replayed.blocks.size(), 0);
       for (const std::int32_t step : replayed.heads.front().evicted_at) {
         if (step >= 0) ++leave[static_cast<std::size_t>(step)];

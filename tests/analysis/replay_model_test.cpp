@@ -11,6 +11,7 @@
 #include "tests/naive/compare_replay.h"
 #include "tests/naive/removal_error.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe {
 namespace {
@@ -50,8 +51,7 @@ class CapturedReplay : public testing::TestWithParam<Capture> {
   void compare(const std::string& spec, int budget, int block, bool metrics) {
     ReplayRequest request{
         .policy = parse_policy(spec), .budget = budget, .block = block, .metrics = metrics};
-    Progress progress;
-    const Replay fast = replay(*trace_, request, progress);
+    const Replay fast = replay(*trace_, request, test::unwatched);
     for (int layer = 0; layer < trace_->model().num_layers; ++layer) {
       const naive::Comparison found =
           naive::compare(fast, layer, states_[static_cast<std::size_t>(layer)], trace_->model(),

@@ -83,8 +83,7 @@ class ReplayTest : public testing::Test {
     return run(request);
   }
   static Replay run(const ReplayRequest& request) {
-    Progress progress;
-    return replay(*trace_, request, progress);
+    return replay(*trace_, request, test::unwatched);
   }
   static std::string path(const std::string& name) { return (*folder_ / name).string(); }
   static std::string json(const Replay& replay, const ReplayJsonOptions& options = {}) {
@@ -288,8 +287,8 @@ TEST_F(ReplayTest, APolicyThatReadsNoQueriesDecidesWithoutThem) {
     request.metrics = false;
     const Replay bare = run(request);
     const bool reads = has_trait(request.policy, &PolicyTraits::reads_queries);
-    Progress progress;
-    EXPECT_EQ(states.get(*trace_, 1, StateParts::keys_only(), progress)->queries.empty(), !reads)
+    EXPECT_EQ(states.get(*trace_, 1, StateParts::keys_only(), test::unwatched)->queries.empty(),
+              !reads)
         << spec;
     if (reads) continue;
     ++without;
@@ -314,8 +313,7 @@ TEST_F(ReplayTest, DoesNotDependOnStoredAttention) {
   ASSERT_FALSE(test::stored_attention(*trace_, 0, 0).has_value());
   for (const char* spec : {"h2o", "tova", "snapkv(8)"}) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = 24};
-    Progress progress;
-    expect_same(replay(with, request, progress), run(request));
+    expect_same(replay(with, request, test::unwatched), run(request));
   }
 }
 
@@ -603,8 +601,7 @@ TEST_F(ReplayTest, WithoutOutputWeightsThePerturbationIsUnknown) {
   test::write_synthetic_trace(*folder_ / "plain.h5", options);
   const Trace plain(*folder_ / "plain.h5");
   ReplayRequest request{.policy = parse_policy("keydiff"), .budget = 20};
-  Progress progress;
-  const Replay result = replay(plain, request, progress);
+  const Replay result = replay(plain, request, test::unwatched);
   const QueryHeadMetrics metrics = test::metrics_of(result.heads[0].steps.back())[0];
   EXPECT_TRUE(std::isnan(metrics.perturbation_l1) && std::isnan(metrics.bound_l1));
   EXPECT_GT(metrics.head_error_l2, 0.0);

@@ -38,12 +38,11 @@ class RestoreTest : public testing::Test {
   }
   Replay run(const std::string& spec, int budget) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = budget, .metrics = false};
-    return replay(trace(), request, progress_);
+    return replay(trace(), request, test::unwatched);
   }
   test::TemporaryFolder folder_;
   test::SyntheticTraceOptions options_;
   std::unique_ptr<Trace> trace_;
-  Progress progress_;
 };
 
 /// Σ of weights · values, times W_O.
@@ -76,7 +75,7 @@ TEST_F(RestoreTest, IsWhatPlainLoopsSay) {
   Eigen::MatrixXd effects(5, options_.hidden_size);
   for (Eigen::Index i = 0; i < effects.size(); ++i) effects(i) = std::sin(static_cast<double>(i));
   const std::vector<RestoredHead> heads =
-      restored_heads(trace(), replay, tokens, {}, progress_, &effects);
+      restored_heads(trace(), replay, tokens, {}, test::unwatched, &effects);
   ASSERT_EQ(heads.size(), replay.heads.size());
   double largest = 0.0;
   for (std::size_t i = 0; i < heads.size(); ++i) {
@@ -120,19 +119,20 @@ TEST_F(RestoreTest, IsWhatPlainLoopsSay) {
 }
 
 TEST_F(RestoreTest, WhatIsThereHasNothingToRestore) {
-  for (const RestoredHead& head : restored_heads(trace(), run("full", 77), {5, 6}, {}, progress_)) {
+  for (const RestoredHead& head :
+       restored_heads(trace(), run("full", 77), {5, 6}, {}, test::unwatched)) {
     EXPECT_EQ(head.change, 0.0);
     EXPECT_TRUE(std::isnan(head.effect));
   }
-  EXPECT_THROW(restored_heads(trace(), run("full", 77), {77}, {}, progress_), UsageError);
+  EXPECT_THROW(restored_heads(trace(), run("full", 77), {77}, {}, test::unwatched), UsageError);
 }
 
 TEST_F(RestoreTest, HeadsAreBlamedByTheBestNumberThatIsKnown) {
   const Replay replay = run("h2o", 20);
   ReadsRequest request;
   request.tokens = {20, 21, 22, 23};
-  const std::vector<TokenReads> reads = token_reads(trace(), request, progress_);
-  const auto restored = restored_heads(trace(), replay, request.tokens, {}, progress_);
+  const std::vector<TokenReads> reads = token_reads(trace(), request, test::unwatched);
+  const auto restored = restored_heads(trace(), replay, request.tokens, {}, test::unwatched);
   const std::vector<FollowedHead> heads = follow(replay, reads, request.tokens, restored);
   EXPECT_STREQ(blame_name(heads), "change");
   for (std::size_t i = 1; i < heads.size(); ++i) {
@@ -149,7 +149,8 @@ TEST_F(RestoreTest, HeadsAreBlamedByTheBestNumberThatIsKnown) {
   EXPECT_THAT(restored_over(trace(), replay), testing::StartsWith("the 5 tokens of the answer"));
   EXPECT_STREQ(blame_name(follow(replay, reads, request.tokens)), "loss");
   Eigen::MatrixXd effects = Eigen::MatrixXd::Ones(5, options_.hidden_size);
-  const auto with_logit = restored_heads(trace(), replay, request.tokens, {}, progress_, &effects);
+  const auto with_logit =
+      restored_heads(trace(), replay, request.tokens, {}, test::unwatched, &effects);
   EXPECT_STREQ(blame_name(follow(replay, reads, request.tokens, with_logit)), "logit");
 }
 
@@ -158,14 +159,15 @@ TEST_F(RestoreTest, RowsOfTheOutputHeadAreEnoughToBlameByLogits) {
   const Replay replay = run("h2o", 20);
   ReadsRequest request;
   request.tokens = {20, 21, 22, 23};
-  const std::vector<TokenReads> reads = token_reads(trace(), request, progress_);
-  const auto restored = restored_heads(trace(), replay, request.tokens, {}, progress_);
+  const std::vector<TokenReads> reads = token_reads(trace(), request, test::unwatched);
+  const auto restored = restored_heads(trace(), replay, request.tokens, {}, test::unwatched);
   EXPECT_STREQ(blame_name(follow(replay, reads, request.tokens, restored)), "logit");
 }
 
 TEST_F(RestoreTest, WithoutOutputWeightsItIsUnknown) {
   options_.output_weight = options_.value_out_norms = false;
-  for (const RestoredHead& head : restored_heads(trace(), run("h2o", 20), {20}, {}, progress_)) {
+  for (const RestoredHead& head :
+       restored_heads(trace(), run("h2o", 20), {20}, {}, test::unwatched)) {
     EXPECT_TRUE(std::isnan(head.change));
   }
 }

@@ -119,8 +119,7 @@ class ScheduledLayer {
     result.budget = budget;
     result.block = block;
     result.blocks = make_blocks(kPrompt, kGenerated, block);
-    Progress progress;
-    result.heads = replay_layer({states_, result.blocks, policy, context, false}, progress);
+    result.heads = replay_layer({states_, result.blocks, policy, context, false}, test::unwatched);
     return result;
   }
 
@@ -318,8 +317,7 @@ TEST(Schedule, ACadenceWithoutGeneratedTokensIsRefusedBeforeTheReplay) {
   const auto failure = [&](const char* file, const char* spec, Compression compression) {
     const Trace trace(folder / file);
     ReplayRequest request{.policy = parse_policy(spec), .budget = 8, .compression = compression};
-    Progress progress;
-    return test::error_of<UsageError>([&] { replay(trace, request, progress); });
+    return test::error_of<UsageError>([&] { replay(trace, request, test::unwatched); });
   };
   EXPECT_THAT(failure("prompt.h5", "h2o+every(4)", Compression::regular),
               HasSubstr("--generate N"));

@@ -146,8 +146,7 @@ TEST(Expected, TakesItsStatisticsFromAnotherTrace) {
   const Trace trace(file);
   const auto kept = [&](const std::string& spec) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = 20, .block = kWholePrompt};
-    Progress progress;
-    const Replay made = replay(trace, request, progress);
+    const Replay made = replay(trace, request, test::unwatched);
     std::vector<std::int32_t> all;
     for (const HeadReplay& head : made.heads) {
       const auto own = made.retained_at(head, 0);

@@ -49,8 +49,7 @@ class SequencePolicies : public testing::Test {
   Replay run(const std::string& spec, int budget, int block = 0) const {
     ReplayRequest request{
         .policy = parse_policy(spec), .budget = budget, .block = block, .metrics = false};
-    Progress progress;
-    return replay(*trace_, request, progress);
+    return replay(*trace_, request, test::unwatched);
   }
 
   /// Attention of a query to tokens 0 … t: plain softmax over float16-rounded states.
@@ -510,8 +509,7 @@ TEST_F(SequencePolicies, SimLayerKeepsAllOrTheEnds) {
         .budget = 7,
         .block = kWholePrompt,
         .metrics = false};
-    Progress progress;
-    const Replay replay = kvloupe::replay(*trace_, request, progress);
+    const Replay replay = kvloupe::replay(*trace_, request, test::unwatched);
     for (const HeadReplay& head : replay.heads) {
       const bool lazy = share[static_cast<std::size_t>(head.layer)] > threshold;
       EXPECT_EQ(head.steps.front().retained, lazy ? 4 + 20 - queries : 90)
@@ -552,8 +550,7 @@ TEST_F(SequencePolicies, AHeadProtectsWithinItsOwnPlaces) {
   const Trace trace(folder_ / "five.h5");
   ReplayRequest request{
       .policy = parse_policy("snapkv+headbudgets(\"" + path + "\")"), .budget = 20, .block = 16};
-  Progress progress;
-  const Replay replay = kvloupe::replay(trace, request, progress);
+  const Replay replay = kvloupe::replay(trace, request, test::unwatched);
   for (const HeadReplay& head : replay.heads) {
     const auto kept = replay.retained_at(head, 2);
     const int window = std::min(static_cast<int>(kept.size()), 32);

@@ -235,8 +235,7 @@ TEST_F(StudyTest, ValuesAreThoseOfAReplayWithAllMeasures) {
   for (const std::string policy : {"h2o", "snapkv", "keydiff+kvmerger"}) {
     const Trace trace(path);
     ReplayRequest request{.policy = parse_policy(policy), .budget = 24, .block = 16, .threads = 2};
-    Progress progress;
-    const Replay expected = replay(trace, request, progress);
+    const Replay expected = replay(trace, request, test::unwatched);
     for (int m = 0; m < static_cast<int>(measures.size()); ++m) {
       const std::string& name = measures[static_cast<std::size_t>(m)];
       SCOPED_TRACE(policy + " " + name);
@@ -304,8 +303,7 @@ TEST_F(StudyTest, EveryMeasureOfEveryReplayIsThatOfAReplayAlone) {
                                 .block = block,
                                 .measures = measures,
                                 .threads = 1};
-          Progress progress;
-          const Replay alone = replay(trace, request, progress);
+          const Replay alone = replay(trace, request, test::unwatched);
           for (const StudyValue& one : outcome.values) {
             if (one.layer < 0) continue;
             const auto head =

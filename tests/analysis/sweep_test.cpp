@@ -38,9 +38,8 @@ class SweepTest : public testing::Test {
   }
   /// How many replays it took.
   int run(const std::vector<SweepSetting>& all, SweepTable& table) const {
-    Progress progress;
     int replays = 0;
-    run_sweep(*trace_, all, path("out.csv"), table, progress,
+    run_sweep(*trace_, all, path("out.csv"), table, test::unwatched,
               [&](std::size_t, std::size_t, const SweepSetting&, bool known) {
                 replays += known ? 0 : 1;
               });
@@ -80,8 +79,7 @@ TEST_F(SweepTest, RowsHoldTheMeasuresOfTheReplay) {
   EXPECT_EQ(run(all, table), 2);
   ASSERT_EQ(table.rows().size(), 2U * 4U);
   ReplayRequest request{.policy = all[1].policy, .budget = 20};
-  Progress progress;
-  const Replay tova = replay(*trace_, request, progress);
+  const Replay tova = replay(*trace_, request, test::unwatched);
   const auto column = [](std::string_view name) {
     std::size_t i = 0;
     while (all_measures().at(i).info->name != name) ++i;
@@ -117,8 +115,7 @@ TEST_F(SweepTest, EveryRowIsThatOfAReplayAlone) {
   const auto& measures = all_measures();
   for (std::size_t i = 0; i < all.size(); ++i) {
     ReplayRequest request{.policy = all[i].policy, .budget = all[i].budget, .block = all[i].block};
-    Progress progress;
-    const Replay alone = replay(*trace_, request, progress);
+    const Replay alone = replay(*trace_, request, test::unwatched);
     for (std::size_t h = 0; h < alone.heads.size(); ++h) {
       const SweepRow& row = table.rows()[4 * i + h];
       for (std::size_t m = 0; m < measures.size(); ++m) {

@@ -81,8 +81,7 @@ class WindowTest : public testing::Test {
                           .measures = std::move(measures),
                           .scores_layer = 1,
                           .scores_head = 0};
-    Progress progress;
-    return replay(trace, request, progress);
+    return replay(trace, request, test::unwatched);
   }
   static std::string json(const Replay& replay) {
     std::string text;
@@ -271,13 +270,12 @@ TEST_F(WindowTest, OutputChangeIsTheDifferenceOfWindowedOutputs) {
 TEST_F(WindowTest, DriftRefusesWhatIsOfAnotherWindowOrUndefined) {
   test::write_synthetic_closed_loop(folder_ / "closed.h5", options(20), "h2o", 8);
   const Trace closed(folder_ / "closed.h5");
-  Progress progress;
-  const Drift drift = measure_drift(trace(20), closed, progress);
+  const Drift drift = measure_drift(trace(20), closed, test::unwatched);
   EXPECT_EQ(drift.layers.front().key, 0.0);
   EXPECT_GT(drift.layers.front().output, 0.0);
   EXPECT_TRUE(is_drift_pair(trace(20), closed));
   EXPECT_FALSE(is_drift_pair(trace(23), closed));
-  EXPECT_THAT(test::error_of<FileError>([&] { measure_drift(trace(0), closed, progress); }),
+  EXPECT_THAT(test::error_of<FileError>([&] { measure_drift(trace(0), closed, test::unwatched); }),
               HasSubstr("sees a window of 20 tokens"));
 }
 

@@ -9,6 +9,7 @@
 
 #include "app/job/eval_case_job.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::window {
 namespace {
@@ -107,8 +108,7 @@ TEST_F(CaptureJob, SaysWhatARunTakesBeforeItStarts) {
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
   options_.program = program;
   options_.shared_weights = true;
-  Progress progress;
-  const CaptureForecast forecast = foresee_capture(options_, progress);
+  const CaptureForecast forecast = foresee_capture(options_, test::unwatched);
   EXPECT_EQ(forecast.bytes, 130'000'000U);
   ASSERT_TRUE(forecast.seconds);
   EXPECT_DOUBLE_EQ(*forecast.seconds, 12.5);

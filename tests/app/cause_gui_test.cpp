@@ -28,14 +28,13 @@ class Cause : public WindowTest {
     const std::string program = find_program("kvloupe-capture");
     if (program.empty()) GTEST_SKIP() << "kvloupe-capture is not built";
     results_ = folder_ / "needle.json";
-    Progress progress;
     const auto made = run_child({program,      "eval",   "--model",    window::demo_model_folder(),
                                  "--task",     "needle", "--policies", "sink",
                                  "--budgets",  "20%",    "--lengths",  "300",
                                  "--depths",   "30,60",  "--samples",  "2",
                                  "--block",    "64",     "--dtype",    "f32",
                                  "--progress", "none",   "--output",   results_.string()},
-                                progress, [](const std::string&) {});
+                                unwatched, [](const std::string&) {});
     ASSERT_EQ(made.exit_code, 0) << made.last_error;
     window::Workspace::Host host;
     host.demo.cache = folder_ / "cache";
@@ -104,11 +103,10 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   EXPECT_EQ(w().state.followed, "needle");
   EXPECT_EQ(w().state.grid_measure, "followed");
   // The head that `kvloupe follow` lists first is selected.
-  Progress progress;
   ReplayRequest wanted{.policy = w().state.policy_a,
                        .budget = w().state.budget.resolve(trace->run().prompt_length)};
   const FollowedHead blamed =
-      follow_tokens(*trace, wanted, named_tokens(*trace, "needle"), progress).heads.front();
+      follow_tokens(*trace, wanted, named_tokens(*trace, "needle"), unwatched).heads.front();
   EXPECT_EQ(w().state.selection.layer, blamed.reads.layer);
   EXPECT_EQ(w().state.selection.head, blamed.reads.head);
   EXPECT_EQ(w().state.tiles[0].view, "needle-grid");
@@ -188,10 +186,9 @@ TEST_F(Cause, OfAStudysRunIsFoundAsThatOfAnEvaluation) {
       << R"({"model": ")" << window::demo_model_folder() << R"(", "dtype": "f32", "blocks": [64],
              "policies": ["sink"], "budgets": ["20%"],
              "tasks": [{"task": "needle", "lengths": [300], "depths": [30]}]})";
-  Progress progress;
   const auto made = run_child({find_program("kvloupe-capture"), "study",
                                (folder_ / "study.json").string(), "-o", study.string()},
-                              progress, [](const std::string&) {});
+                              unwatched, [](const std::string&) {});
   ASSERT_EQ(made.exit_code, 0) << made.last_error;
   w().open(study.string());
   driver_->settle();

@@ -46,9 +46,8 @@ class ClosedLoopSheet : public WindowTest {
   }
   /// A trace that a folder with a model of its own made, as far as its fingerprint says.
   fs::path trace_of(const fs::path& model) {
-    Progress progress;
     write_synthetic_trace(folder_ / "made.h5", {});
-    write_model_attribute(folder_ / "made.h5", "fingerprint", model_fingerprint(model, progress));
+    write_model_attribute(folder_ / "made.h5", "fingerprint", model_fingerprint(model, unwatched));
     return folder_ / "made.h5";
   }
   fs::path make_model(const char* name, const char* weights) {
@@ -66,11 +65,10 @@ TEST_F(ClosedLoopSheet, RunsTheDemoModelAgainWithoutTyping) {
   const fs::path demo = window::demo_model_folder();
   ASSERT_FALSE(demo.empty());
   const fs::path trace = folder_ / "demo.h5";
-  Progress progress;
   const auto made = run_child({program, "run", "--model", demo.string(), "--text",
                                "The fox and the owl went to the market.", "--generate", "4",
                                "--block", "4", "--output", trace.string()},
-                              progress, [](const std::string&) {});
+                              unwatched, [](const std::string&) {});
   ASSERT_EQ(made.exit_code, 0) << made.last_error;
   open_and_settle(trace);
   const auto ids = w().results.trace()->tokens().ids;

@@ -65,11 +65,11 @@ TEST(ExportCommand, WritesTheFileTheWindowWrites) {
   const request::FigureMaker maker(std::make_shared<const Trace>(trace_file));
   request::FigureSettings settings{
       .layer = 1, .head = 0, .step = 2, .policy = state.policy_a, .budget = state.budget};
-  Progress progress;
   const figure::FigureInfo& figure = *find_view(tile.view);
   const figure::TextMetrics fonts;
-  const std::string expected = figure::file_of(figure, maker.make(figure, settings, progress),
-                                               figure::FileFormat::svg, options, fonts);
+  const std::string expected =
+      figure::file_of(figure, maker.make(figure, settings, test::unwatched),
+                      figure::FileFormat::svg, options, fonts);
 
   const auto target = folder.path() / "it's a figure.svg";
   const std::string line =

@@ -19,6 +19,7 @@
 #include "app/request/figure_service.h"
 #include "app/scene/text_metrics.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::figure {
 namespace {
@@ -91,8 +92,7 @@ TEST(HeadScatterSpeed, AChangeOfAxisIsDrawnWithinThreeTenthsOfASecond) {
     request::FigureSettings settings;
     settings.choices = {{"x", name(measure)}, {"y", name(0)}, {"colour", name(measure + 6)}};
     start = std::clock();
-    Progress progress;
-    const MadeFigure made = maker.make(info, settings, progress);
+    const MadeFigure made = maker.make(info, settings, test::unwatched);
     const Scene scene = page_of(info, made, {}, fonts);
     slowest = std::max(slowest, seconds(start));
     std::size_t points = 0;

@@ -274,8 +274,7 @@ TEST_F(HtmlInBrowserTest, EveryFigureOpensAndSaysWhatItsTargetsSay) {
   for (const FigureInfo& info : figure_catalog()) {
     if (info.needs.evaluation || info.needs.fewest_traces > 1 || info.needs.both_loops) continue;
     SCOPED_TRACE(info.name);
-    Progress progress;
-    const MadeFigure made = maker.make(info, {}, progress);
+    const MadeFigure made = maker.make(info, {}, test::unwatched);
     open(figure_page(info, made, {}, fonts));
     EXPECT_THAT(browser->complaints(), IsEmpty());
     ++opened;

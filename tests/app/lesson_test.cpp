@@ -325,12 +325,11 @@ class LessonOnATrace : public ::testing::Test {
   std::string problem_of(const std::string& body) {
     const Lesson lesson = parse_lesson("l.md", page_with(body));
     EXPECT_THAT(lesson.errors(), IsEmpty());
-    return test::error_of<FileError>([&] { page_workspace(lesson, 0, traces, progress); },
+    return test::error_of<FileError>([&] { page_workspace(lesson, 0, traces, test::unwatched); },
                                      "accepted");
   }
   test::TemporaryFolder folder;
   LessonTraces traces;
-  Progress progress;
 };
 
 TEST_F(LessonOnATrace, AViewIsFilledIn) {
@@ -342,8 +341,8 @@ TEST_F(LessonOnATrace, AViewIsFilledIn) {
                 " \"policy_a\": \"h2o\", \"budget\": \"{{0.125 | percent}}\"}\n```") +
           "\n## Two\n\nText alone.\n");
   EXPECT_THAT(lesson.errors(), IsEmpty());
-  const auto workspace = page_workspace(lesson, 0, traces, progress);
-  const auto sinks = traces.store->sinks(*traces.trace, progress);
+  const auto workspace = page_workspace(lesson, 0, traces, test::unwatched);
+  const auto sinks = traces.store->sinks(*traces.trace, test::unwatched);
   EXPECT_EQ(workspace.trace, (folder / "t.h5").string());
   EXPECT_EQ(workspace.selection.layer, sinks->layer);
   EXPECT_EQ(workspace.selection.head, traces.trace->model().head_of(sinks->query_head));
@@ -353,7 +352,7 @@ TEST_F(LessonOnATrace, AViewIsFilledIn) {
   EXPECT_EQ(workspace.tile_count, 2);
   EXPECT_EQ(workspace.tiles[1].view, "norms");
   // A page without a view keeps the one before it.
-  EXPECT_EQ(page_workspace(lesson, 1, traces, progress), workspace);
+  EXPECT_EQ(page_workspace(lesson, 1, traces, test::unwatched), workspace);
 }
 
 TEST_F(LessonOnATrace, WhatTheTraceLacksIsNamedWithItsPlace) {
@@ -403,7 +402,7 @@ TEST_F(LessonOnATrace, ThePageOfEachTileIsTheFigureThatExportWouldMake) {
  "policy_a": "tova", "policy_b": "h2o", "policy_b_on": true, "budget": "12"}
 ```)"));
   EXPECT_THAT(lesson.errors(), IsEmpty());
-  const auto figures = page_figures(page_workspace(lesson, 0, traces, progress));
+  const auto figures = page_figures(page_workspace(lesson, 0, traces, test::unwatched));
   ASSERT_EQ(figures.size(), 3U);
   EXPECT_EQ(figures[0].settings.policy.text(), "tova");
   EXPECT_FALSE(figures[0].settings.policy_b);
@@ -415,7 +414,7 @@ TEST_F(LessonOnATrace, ThePageOfEachTileIsTheFigureThatExportWouldMake) {
   EXPECT_EQ(figures[0].settings.query_head, 2);
   EXPECT_EQ(figures[0].settings.tokens, (std::pair{3, 40}));
   for (const PageFigure& figure : figures)
-    EXPECT_NE(make_figure(figure, traces, progress).figure, nullptr);
+    EXPECT_NE(make_figure(figure, traces, test::unwatched).figure, nullptr);
 }
 
 TEST_F(LessonOnATrace, AFigureOfTwoLoopsTakesTheRunOfItsPolicy) {
@@ -431,12 +430,12 @@ TEST_F(LessonOnATrace, AFigureOfTwoLoopsTakesTheRunOfItsPolicy) {
   for (const auto& [policy, file] :
        {std::pair{"tova", "tova.h5"}, {"h2o", "h2o.h5"}, {"keydiff", "h2o.h5"}}) {
     figure.settings.policy = parse_policy(policy);
-    const auto made = make_figure(figure, traces, progress);
+    const auto made = make_figure(figure, traces, test::unwatched);
     EXPECT_THAT(made.settings, ::testing::Contains(std::pair<std::string, std::string>(
                                    "trace", std::string("t.h5, ") + file)));
   }
   traces.closed.clear();
-  EXPECT_THROW(make_figure(figure, traces, progress), WorkError);
+  EXPECT_THROW(make_figure(figure, traces, test::unwatched), WorkError);
 }
 
 TEST(LessonNumbers, AreWrittenAsPeopleDo) {

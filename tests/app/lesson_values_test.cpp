@@ -45,12 +45,12 @@ class LessonValues : public ::testing::Test {
     workspace.selection.head = 1;
   }
   double number(const std::string& expression) {
-    const Value value = evaluate(Expression(expression), state(), progress);
+    const Value value = evaluate(Expression(expression), state(), test::unwatched);
     EXPECT_TRUE(std::holds_alternative<double>(value)) << expression;
     return std::get<double>(value);
   }
   std::string text(const std::string& expression) {
-    return std::get<std::string>(evaluate(Expression(expression), state(), progress));
+    return std::get<std::string>(evaluate(Expression(expression), state(), test::unwatched));
   }
   LessonState state() { return lesson_state(traces, workspace, playing); }
 
@@ -97,7 +97,6 @@ class LessonValues : public ::testing::Test {
   LessonTraces traces;
   window::WorkspaceState workspace;
   bool playing = false;
-  Progress progress;
 };
 
 TEST_F(LessonValues, OfTheTraceAreItsSizes) {
@@ -308,7 +307,7 @@ TEST_F(LessonValues, MeasuresOfEveryScopeHaveAValue) {
   for (const Measure& measure : all_measures()) {
     const PolicySpec policy = workspace.policy_a;
     const Value value =
-        evaluate(Expression("measure(\"" + measure.info->name + "\")"), state(), progress);
+        evaluate(Expression("measure(\"" + measure.info->name + "\")"), state(), test::unwatched);
     ASSERT_TRUE(std::holds_alternative<double>(value));
     if (applies(measure, policy) && measure.info->name == "key_norm") {
       EXPECT_GT(std::get<double>(value), 0.0);
@@ -317,7 +316,7 @@ TEST_F(LessonValues, MeasuresOfEveryScopeHaveAValue) {
   // One that is computed only on request, and one of a whole replay, by the replay itself.
   ReplayRequest request{
       .policy = parse_policy("tova"), .budget = 24, .layers = {1}, .measures = {"output_error"}};
-  const Replay replayed = replay(*traces.trace, request, progress);
+  const Replay replayed = replay(*traces.trace, request, test::unwatched);
   const HeadReplay& head = *replayed.find(1, 1);
   EXPECT_EQ(number("measure(\"output_error\")"), measure_of(require_measure("output_error"), head));
   EXPECT_EQ(number("measure(\"retained_share\")"),
@@ -447,7 +446,7 @@ TEST(Answer, IsTheModelsOwnWhetherItsWordsWereTakenOrNot) {
 
 TEST_F(LessonValues, ConditionsAreMetByNumbersOtherThanZero) {
   const auto met = [&](const char* expression) {
-    return is_met(Expression(expression), state(), progress);
+    return is_met(Expression(expression), state(), test::unwatched);
   };
   EXPECT_TRUE(met("layer == 1 && head == 1"));
   EXPECT_FALSE(met("layer == 0 || head == 0"));
@@ -455,7 +454,7 @@ TEST_F(LessonValues, ConditionsAreMetByNumbersOtherThanZero) {
   EXPECT_FALSE(met("kept_b(0)")) << "not known is not met";
   EXPECT_FALSE(met("kept_b(0) > 0"));
   EXPECT_FALSE(met("sqrt(0 - 1) > 0"));
-  EXPECT_FALSE(is_met(Expression(), state(), progress));
+  EXPECT_FALSE(is_met(Expression(), state(), test::unwatched));
 }
 
 TEST_F(LessonValues, WhatTakesLongCanBeStopped) {
@@ -483,7 +482,7 @@ TEST_F(LessonValues, QuickOnesNeedNeitherReplayNorStates) {
           arguments.emplace_back(std::string(kind == Argument::view ? "pca" : "h2o"));
         }
       }
-      info.compute(bare, arguments, progress);
+      info.compute(bare, arguments, test::unwatched);
     }
   }
 }

@@ -68,8 +68,8 @@ TEST_F(LessonWebPageTest, HoldsTextsFiguresAndASlider) {
   LessonTraces traces;
   traces.trace = std::make_shared<const Trace>(folder / "t.h5");
   const figure::TextMetrics fonts;
-  Progress progress;
-  const WebPage page = make_web_page(read_lesson(folder / "heads.md"), traces, fonts, progress);
+  const WebPage page =
+      make_web_page(read_lesson(folder / "heads.md"), traces, fonts, test::unwatched);
   EXPECT_THAT(test::why_not_well_formed(page.html), IsEmpty());
   EXPECT_LT(page.html.size(), 1'000'000U);
   EXPECT_THAT(page.html,

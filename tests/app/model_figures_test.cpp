@@ -58,8 +58,7 @@ class ModelFigures : public ::testing::Test {
   }
   static MadeFigure make(const request::FigureMaker& maker, const std::string& name,
                          const request::FigureSettings& settings = {}) {
-    Progress progress;
-    return maker.make(find_figure(name), settings, progress);
+    return maker.make(find_figure(name), settings, test::unwatched);
   }
   static request::FigureSettings settings(const std::string& policy) {
     request::FigureSettings s{.policy = parse_policy(policy),
@@ -164,22 +163,21 @@ TEST_F(ModelFigures, DriftIsCountedTokenByTokenInEitherOrder) {
 }
 
 TEST_F(ModelFigures, ALayersAgreementIsTheMeanOfItsHeads) {
-  Progress progress;
   ReplayRequest request{.policy = parse_policy("h2o"), .budget = kBudget};
-  const Replay open = replay(*full, request, progress);
+  const Replay open = replay(*full, request, test::unwatched);
   EXPECT_TRUE(is_same_policy(open, *closed));
-  const Drift drift = measure_drift(*full, *closed, progress);
+  const Drift drift = measure_drift(*full, *closed, test::unwatched);
   for (int layer = 0; layer < options.layers; ++layer) {
     double mean = 0.0;
     for (const HeadDrift& head : drift.heads) {
       if (head.layer == layer)
         mean += Drift::mean_jaccard(head, drift.first_eviction) / options.heads;
     }
-    EXPECT_NEAR(layer_agreement(open, *closed, layer, progress), mean, 1e-12);
+    EXPECT_NEAR(layer_agreement(open, *closed, layer, test::unwatched), mean, 1e-12);
   }
-  EXPECT_LT(layer_agreement(open, *closed, 1, progress), 1.0);
+  EXPECT_LT(layer_agreement(open, *closed, 1, test::unwatched), 1.0);
   request.budget = kBudget + 1;
-  EXPECT_FALSE(is_same_policy(replay(*full, request, progress), *closed));
+  EXPECT_FALSE(is_same_policy(replay(*full, request, test::unwatched), *closed));
 }
 
 TEST_F(ModelFigures, RunsThatCannotBeComparedAreRefused) {

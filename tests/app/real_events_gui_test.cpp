@@ -72,8 +72,7 @@ class RealEvents : public testing::Test {
 
   void send(std::vector<std::string> words) {
     words.insert(words.begin(), "xdotool");
-    Progress progress;
-    run_child(words, progress, [&](const std::string& line) { window_ = line; });
+    run_child(words, unwatched, [&](const std::string& line) { window_ = line; });
   }
   void keys(std::vector<std::string> names) {
     names.insert(names.begin(), "key");

@@ -23,6 +23,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/synthetic_study.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::report {
 namespace {
@@ -144,8 +145,7 @@ class ReportOfStudy : public testing::Test {
   }
   void SetUp() override { std::filesystem::copy_file(*made_ / "made.sqlite", path_); }
   Report make(const AdviceRequest& advice = {}) const {
-    Progress progress;
-    return make_report(path_.string(), {advice, {"report.html"}}, progress);
+    return make_report(path_.string(), {advice, {"report.html"}}, test::unwatched);
   }
   static AdviceRequest asked(const std::string& measure, double at_most, double largest = 0.0) {
     AdviceRequest request{.measure = measure, .at_most = at_most, .largest = largest};

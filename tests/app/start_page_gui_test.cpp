@@ -32,10 +32,9 @@ TEST_F(StartPage, OpensTheDemoByTheMouse) {
   EXPECT_EQ(w().notice, "");
   EXPECT_EQ(w().results.trace()->path().parent_path(), demo_.places().cache);
   EXPECT_THAT(demo_.runs(), SizeIs(1));
-  Progress progress;
   const Trace& trace = *w().results.trace();
   const HeadIndex strongest =
-      strongest_sink(sink_strengths(trace, 0, progress), trace.model().num_kv_heads);
+      strongest_sink(sink_strengths(trace, 0, unwatched), trace.model().num_kv_heads);
   EXPECT_EQ(w().state.selection.layer, strongest.layer)
       << "the head that rests most is shown first";
   EXPECT_EQ(w().state.selection.head, strongest.head);

@@ -29,6 +29,7 @@
 #include "tests/figure/csv_rows.h"
 #include "tests/support/synthetic_study.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::figure {
 namespace {
@@ -42,9 +43,8 @@ class StudyFigures : public testing::Test {
   MadeFigure make(const std::string& name, const Choices& choices = {}) const {
     request::FigureSettings settings;
     settings.choices = choices;
-    Progress progress;
     const request::FigureMaker maker(std::make_shared<const Evaluation>(read_evaluation(path_)));
-    return maker.make(find_figure(name), settings, progress);
+    return maker.make(find_figure(name), settings, test::unwatched);
   }
   std::string refusal(const std::string& name, const Choices& choices) const {
     try {

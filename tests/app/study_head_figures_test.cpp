@@ -41,9 +41,8 @@ using Row = std::map<std::string, std::string>;
 MadeFigure head_figure(const fs::path& path, const std::string& name, const Choices& choices = {},
                        int layer = 0, int head = 0) {
   request::FigureSettings settings{.layer = layer, .head = head, .choices = choices};
-  Progress progress;
   const request::FigureMaker maker(std::make_shared<const Evaluation>(read_evaluation(path)));
-  return maker.make(find_figure(name), settings, progress);
+  return maker.make(find_figure(name), settings, test::unwatched);
 }
 
 std::string head_refusal(const fs::path& path, const std::string& name, const Choices& choices = {},

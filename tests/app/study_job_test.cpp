@@ -174,9 +174,8 @@ TEST_F(StudyJob, RunsStopsAndGoesOn) {
   const int kept = done();
   EXPECT_GE(kept, 2);
   seen.clear();
-  Progress again;
   const StudyProgress end = run_study_program(
-      options_, again, [&](const StudyProgress& state) { seen.push_back(state); });
+      options_, test::unwatched, [&](const StudyProgress& state) { seen.push_back(state); });
   EXPECT_EQ(end.done, 12);
   EXPECT_EQ(end.done_before, kept) << "what was done is not computed again";
   EXPECT_THAT(end.line, HasSubstr("12 of 12"));

@@ -100,10 +100,9 @@ TEST_F(Window, TheGridShowsTheSinksWhateverThePolicy) {
   open_trace();
   state().grid_measure = "sinks";
   driver().settle();
-  Progress progress;
   const Trace& trace = *w().results.trace();
   const Matrix means =
-      mean_of_query_heads(sink_strengths(trace, 0, progress), trace.model().num_kv_heads);
+      mean_of_query_heads(sink_strengths(trace, 0, unwatched), trace.model().num_kv_heads);
   const std::vector<double> shown = grid();
   ASSERT_EQ(shown.size(), static_cast<std::size_t>(means.size()));
   for (Eigen::Index i = 0; i < means.size(); ++i) {
@@ -119,8 +118,7 @@ TEST_F(Window, TheGridShowsTheSinksWhateverThePolicy) {
 TEST_F(Window, TheGridAndTheReadoutsShowTheMeasuresOfTheStepInHand) {
   open_trace();
   ReplayRequest request{.policy = parse_policy("h2o+kvmerger"), .budget = 20};
-  Progress progress;
-  const Replay whole = replay(*w().results.trace(), request, progress);
+  const Replay whole = replay(*w().results.trace(), request, unwatched);
   state().policy_a = parse_policy("h2o+kvmerger");
   state().budget = parse_budget("20");
   for (const int step : {2, 1}) {

@@ -7,6 +7,7 @@
 
 #include "analysis/trace/trace_final_norm.h"
 #include "tests/support/stored_attention.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 
@@ -36,9 +37,8 @@ double distance(const Matrix& a, const Rows& b) {
 }  // namespace
 
 CaptureSummary capture(const CaptureRequest& request) {
-  Progress progress;
   QuietObserver observer;
-  return run_capture(request, progress, observer);
+  return run_capture(request, unwatched, observer);
 }
 
 void expect_like_naive(const Trace& trace, const NaiveModel& model, double tolerance) {

@@ -19,6 +19,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -174,8 +175,7 @@ TEST(Capture, TheTraceNamesItsModelAndNoFolder) {
   const TemporaryFolder folder;
   CaptureRequest request = ids_request(folder, tiny);
   const CaptureSummary summary = capture(request);
-  Progress progress;
-  const std::string expected = model_fingerprint(request.model.path, progress);
+  const std::string expected = model_fingerprint(request.model.path, unwatched);
   EXPECT_TRUE(is_model_fingerprint(expected)) << expected;
   EXPECT_EQ(summary.fingerprint, expected);
   EXPECT_EQ(stored_model_fingerprint(request.target), expected);

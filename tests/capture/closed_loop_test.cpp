@@ -25,6 +25,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -82,8 +83,7 @@ std::vector<std::string> catalogue_examples() {
 
 Replay replay_of(const Trace& trace, const std::string& policy, int budget) {
   ReplayRequest request{.policy = parse_policy(policy), .budget = budget, .metrics = false};
-  Progress progress;
-  return replay(trace, request, progress);
+  return replay(trace, request, unwatched);
 }
 
 /// By step, head and entries.
@@ -460,8 +460,7 @@ TEST_F(ClosedLoopTest, ContextOnlyStopsAtTheQuestion) {
                           .block = block,
                           .compression = Compression::context_only,
                           .metrics = false};
-      Progress progress;
-      expect_same_decisions(closed, replay(full, asked, progress), 0);
+      expect_same_decisions(closed, replay(full, asked, unwatched), 0);
       const Replay own = replay_of(closed, policy, 10);
       for (int layer = 0; layer < tiny_.layers; ++layer) expect_same_decisions(closed, own, layer);
       EXPECT_THROW(replay_blocks(closed, 0, Compression::regular), UsageError);
@@ -536,8 +535,7 @@ TEST_F(ClosedLoopTest, TheModelsCacheHoldsTheNumbersOfTheReplay) {
       LayerReplayInput input{states, full.blocks(), policy, context};
       input.metrics = false;
       input.on_found = &on_found;
-      Progress replaying;
-      replay_layer(input, replaying);
+      replay_layer(input, unwatched);
       EXPECT_EQ(compared, tiny_.kv_heads * (static_cast<int>(full.blocks().size()) - 1));
       EXPECT_GT(rounded, 1e-3) << "nothing lost bits: nothing is tested";
     }

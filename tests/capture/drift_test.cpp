@@ -13,6 +13,7 @@
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -42,8 +43,7 @@ class DriftTest : public testing::Test {
     return request.target;
   }
   static Drift drift_of(const Trace& full, const Trace& closed) {
-    Progress progress;
-    return measure_drift(full, closed, progress);
+    return measure_drift(full, closed, unwatched);
   }
 
   TinyCheckpoint tiny_;
@@ -154,8 +154,7 @@ TEST_F(DriftTest, IsWhatPlainLoopsAndTheNaiveModelSay) {
     EXPECT_EQ(drift.positions, compact ? "compact" : "original");
 
     ReplayRequest request{.policy = parse_policy(policy), .budget = 12};
-    Progress progress;
-    const Replay open = replay(full, request, progress);
+    const Replay open = replay(full, request, unwatched);
     ASSERT_EQ(drift.heads.size(), 4U);
     double deeper = 0;
     for (const HeadDrift& head : drift.heads) {

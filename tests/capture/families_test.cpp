@@ -12,6 +12,7 @@
 #include "tests/capture/whole_model.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -260,8 +261,7 @@ TEST_P(Families, ARunWithAPolicyDecidesAsTheReplayOfItsTrace) {
     capture(wanted);
     const Trace trace(wanted.target);
     ReplayRequest again{.policy = wanted.policy.value(), .budget = 6, .metrics = false};
-    Progress progress;
-    for (const HeadReplay& head : replay(trace, again, progress).heads) {
+    for (const HeadReplay& head : replay(trace, again, unwatched).heads) {
       EXPECT_EQ(*trace.evicted_at(head.layer, head.head), head.evicted_at)
           << head.layer << "." << head.head;
     }
@@ -285,10 +285,9 @@ TEST_P(Families, WeightsThatAreExpandedLayerByLayerChangeNoBit) {
 
 TEST_P(Families, ATraceIsReplayedWithinItsWindow) {
   ReplayRequest wanted{.policy = parse_policy("h2o+kvmerger(rotate=pre)"), .budget = 8};
-  Progress progress;
   capture(request(8));
   const Trace trace(request(8).target);
-  const Replay replayed = replay(trace, wanted, progress);
+  const Replay replayed = replay(trace, wanted, unwatched);
   EXPECT_EQ(replayed.heads.size(), static_cast<std::size_t>(tiny_.layers * tiny_.kv_heads));
   const NaiveModel naive(folder_.path());
   EXPECT_EQ(replayed.heads.front().reach, Reach(naive.windows.front()));

@@ -23,6 +23,7 @@
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -390,13 +391,12 @@ TEST_F(GgufFile, APartOfASplitModelIsFoundByItsName) {
   EXPECT_THAT(problem(name(0)), AllOf(HasSubstr("s-00003-of-00003"), HasSubstr("missing")));
   write_parts(3);
   EXPECT_EQ(problem(name(0)), "");
-  Progress progress;
-  const std::string fingerprint = model_fingerprint(name(0), progress);
+  const std::string fingerprint = model_fingerprint(name(0), unwatched);
   EXPECT_TRUE(is_model_fingerprint(fingerprint));
   EXPECT_THAT(problem(name(1)), HasSubstr("first part"));
   std::filesystem::copy_file(name(0), name(2), std::filesystem::copy_options::overwrite_existing);
   EXPECT_THAT(problem(name(0)), AllOf(HasSubstr("s-00003"), HasSubstr("part 1 of 3")));
-  EXPECT_NE(model_fingerprint(name(0), progress), fingerprint);
+  EXPECT_NE(model_fingerprint(name(0), unwatched), fingerprint);
   parts[2].tensors.pop_back();
   write_parts(3);
   EXPECT_THAT(problem(name(0)), HasSubstr("tensors"));
@@ -411,16 +411,15 @@ TEST_F(GgufFile, APartOfASplitModelIsFoundByItsName) {
 
 TEST_F(GgufFile, OtherQuantisationsAndNamesHaveFingerprintsOfTheirOwn) {
   write(tiny_.gguf());
-  Progress progress;
-  const std::string one = model_fingerprint(path(), progress);
+  const std::string one = model_fingerprint(path(), unwatched);
   EXPECT_TRUE(is_model_fingerprint(one));
-  EXPECT_NE(one, model_fingerprint(folder_.path(), progress));
+  EXPECT_NE(one, model_fingerprint(folder_.path(), unwatched));
   std::filesystem::rename(path(), folder_ / "renamed.gguf");
-  EXPECT_EQ(model_fingerprint(folder_ / "renamed.gguf", progress), one);
+  EXPECT_EQ(model_fingerprint(folder_ / "renamed.gguf", unwatched), one);
   GgufBytes other = tiny_.gguf();
   other.tensors.back().bytes[5] = static_cast<char>(other.tensors.back().bytes[5] ^ 1);
   write(other);
-  EXPECT_NE(model_fingerprint(path(), progress), one);
+  EXPECT_NE(model_fingerprint(path(), unwatched), one);
 }
 
 TEST_F(GgufFile, EveryCutIsOneLine) {

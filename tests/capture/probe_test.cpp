@@ -13,6 +13,7 @@
 #include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -198,8 +199,7 @@ TEST_F(ProbeTest, PoliciesDecideInTheModelAsInTheReplayOfItsTrace) {
         const Trace closed = closed_loop(wanted, policy, 12);
         ASSERT_TRUE(TraceProbe(closed).info());
         ReplayRequest again{.policy = parse_policy(policy), .budget = 12, .metrics = false};
-        Progress progress;
-        const Replay replay = kvloupe::replay(closed, again, progress);
+        const Replay replay = kvloupe::replay(closed, again, unwatched);
         bool evicted = false;
         for (int layer = 0; layer < tiny_.layers; ++layer) {
           for (int head = 0; head < tiny_.kv_heads; ++head) {
@@ -282,8 +282,7 @@ TEST_F(WindowedProbeTest, SeesThroughTheModelsWindow) {
   expect_probe_like_naive(Trace(folder_ / "trace.h5"));
   const Trace closed = closed_loop(request(kWholePrompt), "kvzip+global", 6);
   ReplayRequest again{.policy = parse_policy("kvzip+global"), .budget = 6, .metrics = false};
-  Progress progress;
-  const Replay replay = kvloupe::replay(closed, again, progress);
+  const Replay replay = kvloupe::replay(closed, again, unwatched);
   for (int layer = 0; layer < tiny_.layers; ++layer) {
     for (int head = 0; head < tiny_.kv_heads; ++head) {
       EXPECT_EQ(*closed.evicted_at(layer, head), replay.find(layer, head)->evicted_at);

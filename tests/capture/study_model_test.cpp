@@ -36,6 +36,7 @@
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -133,9 +134,8 @@ TEST_F(RunStudyTest, PoliciesThatReadTheContextTwiceGiveTheEvaluationsValues) {
       .block = 200,
       .probe = ProbeKind::reread,
       .dtype = "f32"};
-  Progress progress;
   int compared = 0;
-  evaluate(request, progress, {});
+  evaluate(request, unwatched, {});
   for (const auto& line : runs_in(request.output)) {
     const auto value = [&](const std::string& measure) {
       return all.at(
@@ -186,8 +186,7 @@ TEST_F(RunStudyTest, ValuesAreThoseOfTheEvaluation) {
     request.lengths = {needle ? 200 : 150};
     request.depths = {50.0};
     request.output = (folder_ / (needle ? "needle.json" : "loss.json")).string();
-    Progress progress;
-    evaluate(request, progress, {});
+    evaluate(request, unwatched, {});
     for (const auto& line : runs_in(request.output)) {
       const std::string name =
           needle ? "needle: 200 tokens, depth 50 %, sample " : "perplexity: 150 tokens, sample ";
@@ -232,8 +231,7 @@ TEST_F(RunStudyTest, EachRunCanBeMadeAgainFromThePromptThatItKept) {
                       .seed = 3,
                       .block = 32,
                       .dtype = "f32"};
-  Progress progress;
-  const Evaluation evaluated = evaluate(request, progress, {});
+  const Evaluation evaluated = evaluate(request, unwatched, {});
   const std::filesystem::path path = folder_ / "out.sqlite";
   const auto of_item = [&](int row) { return eval_case({path, row, kStudiedModel, {}, {}}); };
   ASSERT_EQ(evaluated.runs.size(), 5U);
@@ -264,7 +262,7 @@ TEST_F(RunStudyTest, EachRunCanBeMadeAgainFromThePromptThatItKept) {
   const Evaluation read = read_evaluation(path);
   ASSERT_EQ(read.runs.size(), 20U);
   EXPECT_EQ(read.model, "model");
-  EXPECT_EQ(read.fingerprint, model_fingerprint(kStudiedModel, progress));
+  EXPECT_EQ(read.fingerprint, model_fingerprint(kStudiedModel, unwatched));
   EXPECT_EQ(read.runs[13].expected, "red");
   EXPECT_EQ(read.runs[13].tokens, static_cast<double>(rose.tokens.ids.size()));
   EXPECT_EQ(read.runs[2].correct, evaluated.runs[2].correct);
@@ -288,20 +286,19 @@ TEST_F(RunStudyTest, DriftIsThatOfTwoCaptures) {
   run();
   const auto all = values();
   Quiet quiet;
-  Progress progress;
   CaptureRequest request{.model = kStudiedModel,
                          .target = folder_ / "full.h5",
                          .prompt = folder_ / "long.txt",
                          .block = 32,
                          .dtype = "f32"};
-  run_capture(request, progress, quiet);
+  run_capture(request, unwatched, quiet);
   request.policy = parse_policy("keydiff");
   request.budget = parse_budget("30%");
   request.compression = Compression::context_only;
   request.target = folder_ / "closed.h5";
-  run_capture(request, progress, quiet);
+  run_capture(request, unwatched, quiet);
   const Drift drift =
-      measure_drift(Trace(folder_ / "full.h5"), Trace(folder_ / "closed.h5"), progress);
+      measure_drift(Trace(folder_ / "full.h5"), Trace(folder_ / "closed.h5"), unwatched);
   double agreement = 0.0, keys = 0.0;
   for (const HeadDrift& head : drift.heads)
     agreement += Drift::mean_jaccard(head, drift.first_eviction);
@@ -347,14 +344,13 @@ TEST_F(RunStudyTest, AStudyGoesOnAndAChangedPromptIsRefused) {
   EXPECT_THAT(said_, HasSubstr("27 items, 12 of them done before"));
   EXPECT_EQ(csv(), whole);
   // A copy of the same text is the same text; so it is for results of earlier versions.
-  Progress progress;
   const auto later = std::filesystem::last_write_time(folder_ / "long.txt") + std::chrono::hours(1);
   std::filesystem::last_write_time(folder_ / "long.txt", later);
   run();
   EXPECT_THAT(said_, HasSubstr("27 items, 27 of them done before"));
   Database(folder_ / "out.sqlite", Database::Access::write)
-      .run("UPDATE traces SET identity = '" + model_fingerprint(folder_ / "model", progress) + " " +
-           earlier_prompt_identity({"long.txt", folder_ / "long.txt"}) +
+      .run("UPDATE traces SET identity = '" + model_fingerprint(folder_ / "model", unwatched) +
+           " " + earlier_prompt_identity({"long.txt", folder_ / "long.txt"}) +
            "' WHERE name LIKE '%long.txt';");
   run();
   EXPECT_THAT(said_, HasSubstr("27 items, 27 of them done before"));
@@ -365,12 +361,11 @@ TEST_F(RunStudyTest, AStudyGoesOnAndAChangedPromptIsRefused) {
 
 TEST_F(RunStudyTest, ReplaysAndRunsShareAFile) {
   Quiet quiet;
-  Progress progress;
   CaptureRequest request{.model = kStudiedModel,
                          .target = folder_ / "long.h5",
                          .prompt = folder_ / "long.txt",
                          .dtype = "f32"};
-  run_capture(request, progress, quiet);
+  run_capture(request, unwatched, quiet);
   write_study(R"("tasks": ["drift"])",
               R"("traces": ["long.h5"], "measures": ["retained", "perturbation_l1"], )");
   run();
@@ -399,12 +394,11 @@ TEST_F(RunStudyTest, EveryPromptOfASetIsCapturedOnce) {
   request.set = folder_ / "set.jsonl";
   request.folder = folder_ / "traces";
   Quiet quiet;
-  Progress progress;
   int done = 0, found = 0;
   CaptureSetReport report;
   report.done = [&](const std::filesystem::path&, const CaptureSummary&, int, int) { ++done; };
   report.found = [&](int traces) { found = traces; };
-  run_capture_set(request, progress, quiet, report);
+  run_capture_set(request, unwatched, quiet, report);
   EXPECT_EQ(done, 2);
   // The same trace as of the same text by itself.
   const Trace one(folder_ / "traces" / "set-00000.h5");
@@ -412,7 +406,7 @@ TEST_F(RunStudyTest, EveryPromptOfASetIsCapturedOnce) {
   alone.prompt = folder_ / "alone.txt";
   write_file(*alone.prompt, "First line of a text.\n@@question\nWhat is the first?");
   alone.target = folder_ / "alone.h5";
-  run_capture(alone, progress, quiet);
+  run_capture(alone, unwatched, quiet);
   const Trace expected(alone.target);
   EXPECT_EQ(one.tokens().ids, expected.tokens().ids);
   EXPECT_EQ(one.tokens().segment, expected.tokens().segment);
@@ -420,14 +414,14 @@ TEST_F(RunStudyTest, EveryPromptOfASetIsCapturedOnce) {
   // A trace that is there stays; the missing one is made.
   const auto time = std::filesystem::last_write_time(folder_ / "traces" / "set-00000.h5");
   std::filesystem::remove(folder_ / "traces" / "set-00002.h5");
-  run_capture_set(request, progress, quiet, report);
+  run_capture_set(request, unwatched, quiet, report);
   EXPECT_EQ(found, 1);
   EXPECT_EQ(done, 3);
   EXPECT_EQ(std::filesystem::last_write_time(folder_ / "traces" / "set-00000.h5"), time);
   EXPECT_TRUE(std::filesystem::exists(folder_ / "traces" / "set-00002.h5"));
   // Traces of another run, or of another set with the same names, are not these.
   const auto problem = [&](const CaptureSetRequest& other) -> std::string {
-    return error_of<FileError>([&] { run_capture_set(other, progress, quiet, report); });
+    return error_of<FileError>([&] { run_capture_set(other, unwatched, quiet, report); });
   };
   CaptureSetRequest other = request;
   other.each.policy = parse_policy("keydiff");
@@ -447,7 +441,7 @@ TEST_F(RunStudyTest, EveryPromptOfASetIsCapturedOnce) {
   EXPECT_EQ(problem(request), "");
   write_file(folder_ / "prompts" / "a.md", "Another text.");
   request.set = folder_ / "prompts";
-  EXPECT_THAT([&] { run_capture_set(request, progress, quiet, report); },
+  EXPECT_THAT([&] { run_capture_set(request, unwatched, quiet, report); },
               testing::ThrowsMessage<FileError>(HasSubstr("the same trace as")));
 }
 
@@ -543,8 +537,7 @@ TEST_F(RunStudyTest, TheModelWritesAsACaptureDoesAndItsLoopsAreCounted) {
   capture(request);
   const Trace trace(request.target);
   ReplayRequest again{.policy = *request.policy, .budget = 24, .metrics = false};
-  Progress progress;
-  const Replay replayed = replay(trace, again, progress);
+  const Replay replayed = replay(trace, again, unwatched);
   for (int layer = 0; layer < trace.model().num_layers; ++layer) {
     for (int head = 0; head < trace.model().num_kv_heads; ++head) {
       EXPECT_EQ(trace.evicted_at(layer, head), replayed.find(layer, head)->evicted_at)

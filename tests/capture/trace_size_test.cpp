@@ -15,6 +15,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -46,8 +47,7 @@ class TraceSizeTest : public testing::Test {
   }
   static SizeObserver run(const CaptureRequest& wanted) {
     SizeObserver observer;
-    Progress progress;
-    run_capture(wanted, progress, observer);
+    run_capture(wanted, unwatched, observer);
     return observer;
   }
   /// Bytes of all datasets whose path ends so.
@@ -266,8 +266,7 @@ TEST_F(TraceSizeTest, AFullDiskIsForeseenBeforeTheModelIsRead) {
   const auto problem = [&](std::uint64_t free) -> std::string {
     wanted.free_space = [=](const auto&) { return std::optional(free); };
     SizeObserver observer;
-    Progress progress;
-    return error_of<FileError>([&] { run_capture(wanted, progress, observer); });
+    return error_of<FileError>([&] { run_capture(wanted, unwatched, observer); });
   };
   const std::string plain = problem(needed - 1);
   EXPECT_THAT(plain, HasSubstr("trace.h5: needs " + bytes_text(needed)));

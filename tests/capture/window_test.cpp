@@ -15,6 +15,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -62,8 +63,7 @@ class WindowedRun : public testing::TestWithParam<int> {
   }
   static Replay replay_of(const Trace& trace, const std::string& policy, int budget) {
     ReplayRequest request{.policy = parse_policy(policy), .budget = budget, .metrics = false};
-    Progress progress;
-    return replay(trace, request, progress);
+    return replay(trace, request, unwatched);
   }
 
   TinyCheckpoint tiny_;
@@ -181,15 +181,14 @@ TEST_P(WindowedRun, TheModelAttendsToWhatTheTraceSaysItHolds) {
 
 TEST_P(WindowedRun, DriftComparesWhatIsLeftOfTheWindow) {
   const Trace whole = full(kWindowBlock);
-  Progress progress;
-  const Drift none = measure_drift(whole, closed(kWindowBlock, "h2o", window()), progress);
+  const Drift none = measure_drift(whole, closed(kWindowBlock, "h2o", window()), unwatched);
   EXPECT_EQ(none.first_eviction, static_cast<int>(none.blocks.size()));
   for (const HeadDrift& head : none.heads) EXPECT_THAT(head.jaccard, testing::Each(1.0));
   for (const LayerDrift& layer : none.layers) EXPECT_EQ(layer.output + layer.key, 0.0);
   EXPECT_EQ(none.mean_divergence(), 0.0);
 
   const Trace cut = closed(kWindowBlock, "h2o", 4);
-  const Drift drift = measure_drift(whole, cut, progress);
+  const Drift drift = measure_drift(whole, cut, unwatched);
   const bool evicts = window() > 5;
   EXPECT_EQ(drift.first_eviction, evicts ? 0 : static_cast<int>(drift.blocks.size()));
   EXPECT_EQ(drift.layers[2].key > 1e-4, evicts);

@@ -47,8 +47,7 @@ TEST_F(Examples, ThePolicyKeepsEveryStridethTokenThenTheLatest) {
   const int strided = (length + 7) / 8;
   request.budget = strided + 3;
   request.block = length;
-  Progress progress;
-  const Replay result = replay(*trace_, request, progress);
+  const Replay result = replay(*trace_, request, test::unwatched);
   for (const HeadReplay& head : result.heads) {
     std::vector<std::int32_t> expected;
     for (std::int32_t token = 0; token < length; token += 8) expected.push_back(token);
@@ -71,13 +70,12 @@ TEST_F(Examples, ThePolicyTakesModifiersAndItsRangeIsChecked) {
 TEST_F(Examples, TheMeasureIsInTheCatalogueAndInTheReplay) {
   const Measure& measure = require_measure("mean_position");
   ReplayRequest request{.policy = parse_policy("full"), .budget = 1};
-  Progress progress;
-  const Replay full = replay(*trace_, request, progress);
+  const Replay full = replay(*trace_, request, test::unwatched);
   // All tokens are retained: their mean position is the middle.
   EXPECT_NEAR(measure_of(measure, full.heads.front()), 0.5, 1e-12);
   request.policy = parse_policy("strided(stride=1000000)");
   request.budget = 8;
-  const Replay latest = replay(*trace_, request, progress);
+  const Replay latest = replay(*trace_, request, test::unwatched);
   const double tokens = trace_->run().prompt_length;
   const StepRecord& record = latest.heads.front().steps.at(0);
   const double end = latest.blocks.at(0).end;
@@ -91,8 +89,8 @@ TEST_F(Examples, TheFigureIsMadeByItsName) {
   const figure::FigureInfo& info = figure::find_figure("kept-tokens");
   request::FigureSettings settings{.policy = parse_policy("strided(stride=8)"),
                                    .budget = parse_budget("25%")};
-  Progress progress;
-  const figure::MadeFigure made = request::FigureMaker(trace_).make(info, settings, progress);
+  const figure::MadeFigure made =
+      request::FigureMaker(trace_).make(info, settings, test::unwatched);
   std::ostringstream out;
   figure::CsvWriter csv(out);
   made.figure->write_csv(csv);

@@ -37,8 +37,7 @@ class AttentionFigures : public ::testing::Test {
     trace = std::make_shared<const Trace>(folder / "t.h5");
   }
   MadeFigure make(const std::string& name, const request::FigureSettings& settings) const {
-    Progress progress;
-    return request::FigureMaker(trace).make(find_figure(name), settings, progress);
+    return request::FigureMaker(trace).make(find_figure(name), settings, test::unwatched);
   }
   std::vector<std::vector<double>> attention(int layer, int query_head) const {
     return naive::full_attention(trace->query(layer, query_head),
@@ -281,9 +280,8 @@ TEST_F(AttentionFigures, AClosedLoopTraceLacksTheAttentionTheyShow) {
   test::write_synthetic_closed_loop(folder / "closed.h5", options, "h2o", 24);
   const auto closed = std::make_shared<const Trace>(folder / "closed.h5");
   for (const char* name : {"distance-kernel", "attention-lost", "score-vs-attention"}) {
-    Progress progress;
     try {
-      request::FigureMaker(closed).make(find_figure(name), {}, progress);
+      request::FigureMaker(closed).make(find_figure(name), {}, test::unwatched);
       FAIL() << name;
     } catch (const WorkError& error) {
       EXPECT_THAT(error.what(), HasSubstr("closed-loop trace"));

@@ -25,8 +25,7 @@ class ComparisonCaptions : public ::testing::Test {
     trace = std::make_shared<const Trace>(folder / "t.h5");
   }
   MadeFigure make(const std::string& name, const request::FigureSettings& settings) const {
-    Progress progress;
-    return request::FigureMaker(trace).make(find_figure(name), settings, progress);
+    return request::FigureMaker(trace).make(find_figure(name), settings, test::unwatched);
   }
 
   test::TemporaryFolder folder;

@@ -35,8 +35,7 @@ class ComparisonFigures : public ::testing::Test {
 
   MadeFigure make(const std::string& name, const request::FigureSettings& settings) {
     const request::FigureMaker maker(trace);
-    Progress progress;
-    return maker.make(find_figure(name), settings, progress);
+    return maker.make(find_figure(name), settings, test::unwatched);
   }
 
   /// The rows of a figure's CSV; no field here has a comma in it.
@@ -48,8 +47,7 @@ class ComparisonFigures : public ::testing::Test {
 
   Replay replay_of_spec(const std::string& spec, int budget, bool metrics = false) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = budget, .metrics = metrics};
-    Progress progress;
-    return replay(*trace, request, progress);
+    return replay(*trace, request, test::unwatched);
   }
 
   static std::set<int> kept(const Replay& replay, int layer, int head, int step) {
@@ -314,13 +312,12 @@ TEST_F(ComparisonFigures, WhyTellsTheStoryOfAToken) {
 
 TEST_F(ComparisonFigures, ATooLargeOrTooSmallNumberOfTracesIsRefused) {
   const request::FigureMaker two({trace, trace});
-  Progress progress;
-  EXPECT_THROW(two.make(find_figure("agreement"), {}, progress), UsageError);
+  EXPECT_THROW(two.make(find_figure("agreement"), {}, test::unwatched), UsageError);
   FigureInfo many = find_figure("agreement");
   many.needs.fewest_traces = 2;
   many.needs.most_traces = 3;
-  EXPECT_THROW(request::FigureMaker(trace).make(many, {}, progress), UsageError);
-  EXPECT_NO_THROW(two.make(many, {}, progress));
+  EXPECT_THROW(request::FigureMaker(trace).make(many, {}, test::unwatched), UsageError);
+  EXPECT_NO_THROW(two.make(many, {}, test::unwatched));
 }
 
 }  // namespace

@@ -123,8 +123,7 @@ TEST(ReplaysOf, MeasureWhatIsAskedAsAReplayWithEveryMeasure) {
   const Measure& output = require_measure("output_norm_l2");
   for (std::size_t i = 0; i < replays.size(); ++i) {
     ReplayRequest request{.policy = wanted[i].policy, .budget = 16, .layers = wanted[i].layers};
-    Progress alone;
-    const Replay whole = replay(*trace, request, alone);
+    const Replay whole = replay(*trace, request, test::unwatched);
     ASSERT_EQ(replays[i]->heads.size(), whole.heads.size());
     for (std::size_t h = 0; h < whole.heads.size(); ++h) {
       for (int step = 0; step <= last; ++step) {

@@ -52,8 +52,7 @@ class DeepFiguresTest : public ::testing::Test {
 
   MadeFigure make(const std::string& name, const Choices& choices = {}) const {
     request::FigureSettings settings{.policy = parse_policy("h2o"), .choices = choices};
-    Progress progress;
-    return request::FigureMaker(*trace).make(find_figure(name), settings, progress);
+    return request::FigureMaker(*trace).make(find_figure(name), settings, test::unwatched);
   }
   Scene page(const std::string& name, const MadeFigure& made, double millimetres) const {
     FileOptions options;
@@ -243,8 +242,7 @@ TEST_F(DeepFiguresTest, LostRangesBesideLoopsAreThoseOfTheMeasure) {
       .policy = parse_policy("h2o"),
       .budget = parse_budget(setting(made, "budget")).resolve((*trace)->run().prompt_length),
       .measures = {"lost_value_range"}};
-  Progress progress;
-  const Replay replayed = replay(**trace, request, progress);
+  const Replay replayed = replay(**trace, request, test::unwatched);
   int compared = 0;
   std::map<int, std::pair<double, int>> sums;  // by token
   std::map<int, double> means;
@@ -290,10 +288,9 @@ TEST_F(DeepFiguresTest, LoopsStandOverTheTokensThatTheyTake) {
   test::make_loop(file, 80, 7);
   request::FigureSettings settings;
   settings.policy = parse_policy("sink");
-  Progress progress;
   const FigureInfo& info = find_figure("loops");
   const auto looping = std::make_shared<const Trace>(file);
-  const MadeFigure made = request::FigureMaker(looping).make(info, settings, progress);
+  const MadeFigure made = request::FigureMaker(looping).make(info, settings, test::unwatched);
   std::vector<std::string> loops;
   for (const test::CsvRow& row : test::csv_rows(*made.figure)) {
     if (row.at("loop_first").empty()) continue;

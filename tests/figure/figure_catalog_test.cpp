@@ -102,8 +102,7 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
 
   const FigureInfo& info() const { return find_figure(GetParam()); }
   MadeFigure make(request::FigureSettings settings = {}) const {
-    Progress progress;
-    return maker().make(info(), settings, progress);
+    return maker().make(info(), settings, test::unwatched);
   }
   /// A maker with the inputs of the figure.
   request::FigureMaker maker() const {
@@ -426,8 +425,7 @@ TEST_P(FigureCatalogTest, OnPaperTextsStandClearOfDataInFlatAndDeepModels) {
   for (const int layers : {4, 30}) {
     const request::FigureMaker from = info().needs.evaluation ? maker() : maker_with(layers);
     for (const request::FigureSettings& settings : with_each_choice(parse_policy("keydiff"))) {
-      Progress progress;
-      const MadeFigure made = from.make(info(), settings, progress);
+      const MadeFigure made = from.make(info(), settings, test::unwatched);
       for (const double width : {85.0, 170.0}) {
         FileOptions options;
         options.width = width * kPointsPerMillimetre;

@@ -74,8 +74,7 @@ class FigureServiceTest : public ::testing::Test {
     inputs.traces = {std::make_shared<const Trace>(folder / "t.h5")};
   }
   figure::MadeFigure make(const FigureSettings& settings = {}) {
-    Progress progress;
-    return service.make(info, make_request(info, settings, inputs), inputs, progress);
+    return service.make(info, make_request(info, settings, inputs), inputs, test::unwatched);
   }
   static void wait_for(int jobs) {
     while (under_way < jobs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -191,8 +190,7 @@ TEST_F(FigureServiceTest, WhoLooksOnGetsPartsTheLayerInHandFirst) {
   meanwhile.on_part = [&](figure::MadeFigure part) { parts.push_back(std::move(part)); };
   meanwhile.shown = older;
   meanwhile.layer = 1;
-  Progress progress;
-  const figure::MadeFigure whole = service.make(info, request, inputs, progress, meanwhile);
+  const figure::MadeFigure whole = service.make(info, request, inputs, test::unwatched, meanwhile);
   ASSERT_EQ(made_of.size(), parts.size() + 1);
   ASSERT_FALSE(parts.empty());
   EXPECT_EQ(made_of.front().layers, std::set<int>{1});
@@ -204,7 +202,7 @@ TEST_F(FigureServiceTest, WhoLooksOnGetsPartsTheLayerInHandFirst) {
   EXPECT_TRUE(whole.complete);
   EXPECT_FALSE(made_of.back().partial);
   EXPECT_EQ(made_of.back().layers, (std::set<int>{0, 1}));
-  EXPECT_EQ(service.make(info, request, inputs, progress, meanwhile).figure, whole.figure)
+  EXPECT_EQ(service.make(info, request, inputs, test::unwatched, meanwhile).figure, whole.figure)
       << "no part is taken for the whole";
 }
 
@@ -241,8 +239,7 @@ TEST_P(ComparisonParts, TheReplaysSoFarAreShownInAnEmptyTileAlone) {
       EXPECT_EQ(part.figure->draw(page).width, page.width);
       parts.push_back(known_rows(*part.figure));
     };
-    Progress progress;
-    return eager.make(comparison, request, inputs, progress, meanwhile);
+    return eager.make(comparison, request, inputs, test::unwatched, meanwhile);
   };
   std::vector<std::set<std::string>> parts;
   const figure::MadeFigure whole = make_with(nullptr, parts);
@@ -282,8 +279,7 @@ TEST_F(FigureServiceTest, WhatIsMissingIsRefused) {
   inputs.traces.clear();
   EXPECT_THROW(make(), UsageError);
   const figure::FigureInfo& grid = figure::find_figure("needle-grid");
-  Progress progress;
-  EXPECT_THROW(service.make(grid, make_request(grid, {}, {}), {}, progress), WorkError);
+  EXPECT_THROW(service.make(grid, make_request(grid, {}, {}), {}, test::unwatched), WorkError);
 }
 
 }  // namespace

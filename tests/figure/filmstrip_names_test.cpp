@@ -26,9 +26,8 @@ class FilmstripNames : public ::testing::Test {
     test::SyntheticTraceOptions options{
         .layers = 1, .prompt_length = 300, .generated = 12, .question = 12};
     test::write_synthetic_trace(folder_ / "trace.h5", options);
-    Progress progress;
     made_ = request::FigureMaker(std::make_shared<const Trace>(folder_ / "trace.h5"))
-                .make(find_figure("filmstrip"), {}, progress);
+                .make(find_figure("filmstrip"), {}, test::unwatched);
   }
   using Names = std::map<std::string, std::pair<double, double>>;
 
@@ -197,9 +196,8 @@ TEST_F(FilmstripNames, NeighboursOfOneNameCountOnce) {
 TEST_F(FilmstripNames, AGivenAnswerIsNotShownAsTheModels) {
   made_ = {};  // closes the trace
   test::write_given(folder_ / "trace.h5", 12);
-  Progress progress;
   const auto trace = std::make_shared<const Trace>(folder_ / "trace.h5");
-  made_ = request::FigureMaker(trace).make(find_figure("filmstrip"), {}, progress);
+  made_ = request::FigureMaker(trace).make(find_figure("filmstrip"), {}, test::unwatched);
   FileOptions options;
   options.size = PageSize{2000.0, 200.0};
   const Scene scene = page_of(find_figure("filmstrip"), made_, options, fonts_);

@@ -28,9 +28,8 @@ class GalleryPageTest : public ::testing::Test {
     trace = std::make_shared<const Trace>(folder / "t.h5");
   }
   GalleryPiece piece(const std::string& name, std::vector<std::string> endings) const {
-    Progress progress;
     const FigureInfo& info = find_figure(name);
-    const MadeFigure made = request::FigureMaker(trace).make(info, {}, progress);
+    const MadeFigure made = request::FigureMaker(trace).make(info, {}, test::unwatched);
     GalleryPiece out;
     out.info = &info;
     out.name = name;
@@ -97,8 +96,7 @@ TEST_F(GalleryPageTest, FollowsTheThemeAndNeedsAFigure) {
 
 TEST_F(GalleryPageTest, DotsOfHeadsAreHeadsOnAPage) {
   const MadeFigure made = [&] {
-    Progress progress;
-    return request::FigureMaker(trace).make(find_figure("predicted-loss"), {}, progress);
+    return request::FigureMaker(trace).make(find_figure("predicted-loss"), {}, test::unwatched);
   }();
   const auto data =
       test::page_data(figure_page(find_figure("predicted-loss"), made, {}, fonts))["figures"][0];

@@ -54,14 +54,12 @@ class HeadFigures : public ::testing::Test {
     request::FigureSettings settings{.budget = parse_budget(std::to_string(kEntries)),
                                      .choices = choices};
     if (step >= 0) settings.step = step;
-    Progress progress;
-    return request::FigureMaker(trace).make(find_figure(name), settings, progress);
+    return request::FigureMaker(trace).make(find_figure(name), settings, test::unwatched);
   }
 
   Replay fast(const std::string& policy, int budget = kEntries) const {
     ReplayRequest request{.policy = parse_policy(policy), .budget = budget};
-    Progress progress;
-    return replay(*trace, request, progress);
+    return replay(*trace, request, test::unwatched);
   }
 
   /// [L][Hk] of the answer's queries.

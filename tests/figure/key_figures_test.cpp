@@ -34,8 +34,7 @@ class KeyFiguresTest : public ::testing::Test {
                            const request::FigureSettings& settings = {}) const {
     const FigureInfo& info = find_figure(name);
     const request::FigureMaker maker(trace);
-    Progress progress;
-    const MadeFigure made = maker.make(info, settings, progress);
+    const MadeFigure made = maker.make(info, settings, test::unwatched);
     const TextMetrics fonts;
     const std::vector<Row> rows = test::csv_rows(file_of(info, made, FileFormat::csv, {}, fonts));
     EXPECT_FALSE(rows.empty()) << name;
@@ -118,8 +117,7 @@ TEST_F(KeyFiguresTest, DiversityIsThatOfTheRetainedSets) {
   settings.choices["policies"] = "random";
   settings.choices["measure"] = "objective";
   ReplayRequest request{.policy = parse_policy("random"), .budget = 24};
-  Progress progress;
-  const Replay random = replay(*trace, request, progress);
+  const Replay random = replay(*trace, request, test::unwatched);
   int compared = 0;
   for (const Row& row : rows_of("diversity", settings)) {
     if (row.at("panel") != "Objective") continue;
@@ -193,8 +191,7 @@ TEST_F(KeyFiguresTest, SigmaNeedsAPolicyThatMerges) {
   request::FigureSettings settings;
   settings.choices["policies"] = "h2o";
   const request::FigureMaker maker(trace);
-  Progress progress;
-  EXPECT_THROW(maker.make(find_figure("sigma-sweep"), settings, progress), UsageError);
+  EXPECT_THROW(maker.make(find_figure("sigma-sweep"), settings, test::unwatched), UsageError);
 }
 
 TEST_F(KeyFiguresTest, AWiderSigmaCountsMoreMembers) {

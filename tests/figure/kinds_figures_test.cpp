@@ -35,10 +35,9 @@ TEST(KindsFigures, EveryFigureDrawsAtEveryLayerOrSaysWhyNot) {
       SCOPED_TRACE(info.name + ", layer " + std::to_string(layer));
       settings.layer = layer;
       settings.head = trace->attends(layer) ? trace->layer_model(layer).num_kv_heads - 1 : 0;
-      Progress progress;
       MadeFigure made;
       try {
-        made = request::FigureMaker(trace).make(info, settings, progress);
+        made = request::FigureMaker(trace).make(info, settings, test::unwatched);
       } catch (const std::runtime_error& problem) {  // UsageError and WorkError: a line
         EXPECT_GT(std::string(problem.what()).size(), 25U) << problem.what();
         if (!trace->attends(layer)) {

@@ -96,8 +96,7 @@ TEST(Limits, OfAttentionAreNeverAboveOneInAnyFigure) {
     request::FigureSettings settings;
     settings.choices[key] = value;
     settings.head = 0;
-    Progress progress;
-    const MadeFigure made = maker.make(info, settings, progress);
+    const MadeFigure made = maker.make(info, settings, test::unwatched);
     for (const auto& asked : {std::optional<Limits>(), std::optional<Limits>({1e-5, 50.0})}) {
       FileOptions file;
       file.limits = asked;

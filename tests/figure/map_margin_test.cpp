@@ -28,8 +28,7 @@ class Margins : public ::testing::Test {
         std::make_unique<request::FigureMaker>(std::make_shared<const Trace>(folder_ / "trace.h5"));
   }
   MadeFigure make(const std::string& name, const request::FigureSettings& settings) const {
-    Progress progress;
-    return maker_->make(find_figure(name), settings, progress);
+    return maker_->make(find_figure(name), settings, test::unwatched);
   }
   static request::FigureSettings of_query_head(int query_head) {
     request::FigureSettings settings;

@@ -36,8 +36,8 @@ class OverviewTest : public ::testing::Test {
   const FigureInfo& info() const { return find_figure("overview"); }
   MadeFigure make(const std::string& measure, const request::Meanwhile& meanwhile = {}) {
     settings.choices["measure"] = measure;
-    return service.make(info(), request::make_request(info(), settings, inputs), inputs, progress,
-                        meanwhile);
+    return service.make(info(), request::make_request(info(), settings, inputs), inputs,
+                        test::unwatched, meanwhile);
   }
   const Trace& trace() const { return *inputs.traces.front(); }
 
@@ -45,7 +45,6 @@ class OverviewTest : public ::testing::Test {
   request::FigureInputs inputs;
   request::FigureSettings settings;
   request::FigureService service;
-  Progress progress;
 };
 
 TEST_F(OverviewTest, EveryMeasureHasANumberOfEveryHeadAndIsDrawnInAPanelToo) {
@@ -184,7 +183,7 @@ TEST_F(OverviewTest, RolesAndEffectiveTokensAreMeansOverTheQueryHeads) {
   ReadsRequest wanted;
   wanted.tokens = {0};
   wanted.roles = wanted.effective_tokens = true;
-  const std::vector<TokenReads> heads = token_reads(trace(), wanted, progress);
+  const std::vector<TokenReads> heads = token_reads(trace(), wanted, test::unwatched);
   const auto effective = csv_rows(*make(kEffectiveTokensMeasure).figure);
   for (std::size_t i = 0; i < heads.size(); ++i) {
     EXPECT_NEAR(csv_number(effective[i], kEffectiveTokensMeasure), heads[i].effective_tokens, 1e-5);
@@ -207,10 +206,10 @@ TEST_F(OverviewTest, FollowedTokensAreThereOrLostAndSomebodyReadsThem) {
   settings.choices["tokens"] = "3-5,40";
   const MadeFigure made = make(kFollowedMeasure);
   ReplayRequest wanted{.policy = settings.policy, .budget = 24};
-  const Replay whole = replay(trace(), wanted, progress);
+  const Replay whole = replay(trace(), wanted, test::unwatched);
   ReadsRequest reading;
   reading.tokens = {3, 4, 5, 40};
-  const std::vector<TokenReads> reads = token_reads(trace(), reading, progress);
+  const std::vector<TokenReads> reads = token_reads(trace(), reading, test::unwatched);
   const auto rows = csv_rows(*made.figure);
   ASSERT_EQ(rows.size(), whole.heads.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -73,8 +73,7 @@ class FiguresOfOneHead : public ::testing::Test {
         .layer = 1, .policy = parse_policy(policy), .budget = parse_budget("50%")};
     if (name == "follow") settings.choices["tokens"] = "3-5";
     if (!show.empty()) settings.choices["show"] = show;
-    Progress progress;
-    return request::FigureMaker(trace).make(find_figure(name), settings, progress).figure;
+    return request::FigureMaker(trace).make(find_figure(name), settings, test::unwatched).figure;
   }
   test::TemporaryFolder folder_;
 };

@@ -116,8 +116,7 @@ class PatternsOfFigures : public testing::Test {
     if (!policy_b.empty()) settings.policy_b = parse_policy(policy_b);
     settings.budget = parse_budget("24");
     settings.choices = choices;
-    Progress progress;
-    return request::FigureMaker(trace_).make(find_figure(name), settings, progress);
+    return request::FigureMaker(trace_).make(find_figure(name), settings, test::unwatched);
   }
   Scene draw(const MadeFigure& made, bool patterns) {
     DrawRequest request;

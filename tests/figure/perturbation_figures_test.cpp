@@ -54,8 +54,7 @@ class PerturbationFigures : public ::testing::Test {
 
   MadeFigure make(const std::string& name, const request::FigureSettings& settings) const {
     const request::FigureMaker maker(trace);
-    Progress progress;
-    return maker.make(find_figure(name), settings, progress);
+    return maker.make(find_figure(name), settings, test::unwatched);
   }
 
   /// The rows of a figure's CSV; the fields read here have no comma in them.
@@ -278,9 +277,8 @@ TEST_F(PerturbationFigures, ALayersChangeIsThatOfTheAnswersQueries) {
   const std::vector<Row> rows = rows_of("output-error-layers", settings);
   for (const char* policy : {"h2o", "tova+caote"}) {
     ReplayRequest request{.policy = parse_policy(policy), .budget = kBudget};
-    Progress progress;
-    const Replay replayed = replay(*trace, request, progress);
-    const AskedReplay answer = ask(*trace, replayed, Asked::answer, {}, progress);
+    const Replay replayed = replay(*trace, request, test::unwatched);
+    const AskedReplay answer = ask(*trace, replayed, Asked::answer, {}, test::unwatched);
     ASSERT_EQ(answer.queries.size(), static_cast<std::size_t>(kGenerated));
     const auto errors = line_of(rows, "", policy, "layer", "output_error");
     for (int layer = 0; layer < kLayers; ++layer) {

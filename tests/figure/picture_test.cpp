@@ -79,12 +79,12 @@ class PictureTest : public ::testing::TestWithParam<const char*> {
     const request::FigureMaker maker(std::make_shared<const Trace>(folder / "synthetic.h5"));
     request::FigureSettings settings;
     settings.policy = parse_policy("h2o+recent(20%)+sinks(2)");
-    Progress progress;
     FileOptions options;
     options.theme = theme;
     options.size = parse_page_size("480x320px");
     const TextMetrics fonts;
-    return file_of(info, maker.make(info, settings, progress), FileFormat::png, options, fonts);
+    return file_of(info, maker.make(info, settings, test::unwatched), FileFormat::png, options,
+                   fonts);
   }
 };
 

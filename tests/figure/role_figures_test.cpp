@@ -60,9 +60,8 @@ TEST(RoleFigures, EachRoleKeepsAndLosesWhatItsQueryHeadsDo) {
                                    .policy = parse_policy("keydiff"),
                                    .policy_b = parse_policy("h2o"),
                                    .budget = parse_budget(std::to_string(kBudget))};
-  Progress progress;
   const MadeFigure made =
-      request::FigureMaker(trace).make(find_figure("role-cost"), settings, progress);
+      request::FigureMaker(trace).make(find_figure("role-cost"), settings, test::unwatched);
 
   struct Count {
     double kept = 0.0, lost = 0.0, heads = 0.0;
@@ -71,7 +70,7 @@ TEST(RoleFigures, EachRoleKeepsAndLosesWhatItsQueryHeadsDo) {
   const int group = trace->model().num_heads / trace->model().num_kv_heads;
   for (const std::string spec : {"keydiff", "h2o"}) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = kBudget};
-    const Replay run = replay(*trace, request, progress);
+    const Replay run = replay(*trace, request, test::unwatched);
     const int end = run.blocks[kStep].end;
     for (const HeadReplay& head : run.heads) {
       for (int q = head.head * group; q < (head.head + 1) * group; ++q) {

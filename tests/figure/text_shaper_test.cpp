@@ -212,9 +212,8 @@ TEST_F(TextShaperTest, FiguresOfSuchATraceAreSoundAndTheirPdfCanBeSearched) {
   const request::FigureMaker maker(std::make_shared<const Trace>(path));
   request::FigureSettings settings;
   settings.policy = parse_policy("h2o+recent(20%)+sinks(2)");
-  Progress progress;
   const FigureInfo& info = find_figure("tokens");
-  const MadeFigure made = maker.make(info, settings, progress);
+  const MadeFigure made = maker.make(info, settings, test::unwatched);
   for (const char* size : {"", "85x60mm", "40x40mm"}) {
     FileOptions options;
     if (*size != '\0') options.size = parse_page_size(size);

@@ -52,10 +52,9 @@ class WindowFigures : public ::testing::TestWithParam<Reach> {
   }
   MadeFigure make(const std::string& name, const request::FigureSettings& settings) const {
     const FigureInfo& info = find_figure(name);
-    Progress progress;
     if (info.needs.both_loops)
-      return request::FigureMaker({full, closed}).make(info, settings, progress);
-    return request::FigureMaker(full).make(info, settings, progress);
+      return request::FigureMaker({full, closed}).make(info, settings, test::unwatched);
+    return request::FigureMaker(full).make(info, settings, test::unwatched);
   }
   std::vector<Row> rows(const std::string& name, const request::FigureSettings& settings) const {
     const std::vector<Row> rows = test::csv_rows(*make(name, settings).figure);
@@ -64,8 +63,7 @@ class WindowFigures : public ::testing::TestWithParam<Reach> {
   }
   Replay replay_of(const std::string& policy) const {
     ReplayRequest request{.policy = parse_policy(policy), .budget = 8};
-    Progress progress;
-    return replay(*full, request, progress);
+    return replay(*full, request, test::unwatched);
   }
 
   const test::TemporaryFolder folder_;

@@ -73,8 +73,7 @@ class Plugins : public testing::Test {
   static Replay replayed(const std::string& policy, int budget = 20, int block = 0) {
     ReplayRequest request{
         .policy = parse_policy(policy), .budget = budget, .block = block, .metrics = false};
-    Progress progress;
-    return replay(Trace(path()), request, progress);
+    return replay(Trace(path()), request, test::unwatched);
   }
 
   /// The error of a replay that fails.

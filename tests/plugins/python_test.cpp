@@ -124,8 +124,7 @@ class PythonPolicy : public testing::Test {
   static Replay replayed(const std::string& policy, int budget = 10, int block = 0) {
     ReplayRequest request{
         .policy = parse_policy(policy), .budget = budget, .block = block, .metrics = false};
-    Progress progress;
-    return replay(Trace(*folder_ / "trace.h5"), request, progress);
+    return replay(Trace(*folder_ / "trace.h5"), request, test::unwatched);
   }
   static std::string failure(const std::string& policy) {
     return test::error_of<std::exception>([&] { replayed(policy); }, "no failure");

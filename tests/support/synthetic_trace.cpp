@@ -203,8 +203,7 @@ void write_synthetic_closed_loop(const std::filesystem::path& target,
   {
     const Trace trace(open);
     ReplayRequest request{.policy = parse_policy(policy), .budget = budget, .metrics = false};
-    Progress progress;
-    const Replay made = replay(trace, request, progress);
+    const Replay made = replay(trace, request, unwatched);
     for (int layer = 0; layer < options.layers; ++layer) {
       std::vector<std::int32_t> all;
       for (int head = 0; head < options.heads; ++head) {

@@ -8,6 +8,7 @@
 #include "analysis/matrix.h"
 #include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 
