@@ -208,8 +208,7 @@ TEST_F(AskTest, LogitsChangeByWhatAllHeadsAddTogether) {
         const Eigen::VectorXd gradient =
             path.gradient(query, trace().tokens().ids[static_cast<std::size_t>(query) + 1]);
         for (Eigen::Index i = 0; i < gradient.size(); ++i) {
-          effect += gradient[i] * head.change[q][static_cast<std::size_t>(i)] /
-                    static_cast<double>(answer.queries.size());
+          effect += gradient[i] * head.change[q][i] / static_cast<double>(answer.queries.size());
         }
       }
       EXPECT_NEAR(answer.heads[place++].effect, effect, 1e-5);
@@ -274,8 +273,7 @@ TEST_F(AskTest, QueriesAreThoseOfQuestionAnswerAndLaterTokens) {
   EXPECT_EQ(asked_first(trace().tokens(), trace().run()), Asked::answer);
 
   TokenTable tokens;
-  RunInfo run;
-  run.prompt_length = 1000;
+  RunInfo run{.prompt_length = 1000};
   const std::vector<int> sample = asked_queries(tokens, run, Asked::later, 100);
   EXPECT_EQ(sample.size(), static_cast<std::size_t>(kMostLater));
   EXPECT_EQ(sample.back(), 999);
@@ -304,8 +302,7 @@ TEST_F(AskTest, MeasuresOfACatalogueHaveTheValues) {
       const HeadReplay& head = replay->heads[i];
       const auto value = [&](const char* name) { return measure_of(require_measure(name), head); };
       EXPECT_EQ(value("answer_residual_part"), answer.parts[i]);
-      EXPECT_EQ(value("answer_layer_error"),
-                answer.layer_errors[static_cast<std::size_t>(head.layer)]);
+      EXPECT_EQ(value("answer_layer_error"), answer.layer_errors[head.layer]);
       EXPECT_EQ(value("answer_residual_change"), answer.residual_change);
       EXPECT_EQ(value("question_kept_attention"), question.heads[i].kept_attention);
       EXPECT_TRUE(std::isnan(value("later_residual_change")));

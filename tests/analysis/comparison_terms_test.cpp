@@ -294,8 +294,7 @@ TEST(ComparisonTerms, SentencesByHand) {
 
 TEST(ComparisonTerms, AtOnceIsOneStepOfThePromptOrItsContext) {
   test::TemporaryFolder folder;
-  test::SyntheticTraceOptions options;
-  options.question = 20;
+  test::SyntheticTraceOptions options{.question = 20};
   test::write_synthetic_trace(folder / "trace.h5", options);
   const Trace trace(folder / "trace.h5");
   const auto at_once = [&](int block, Compression compression) {

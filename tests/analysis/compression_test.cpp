@@ -11,6 +11,7 @@
 #include "analysis/replay/replay_json.h"
 #include "analysis/replay/sweep.h"
 #include "analysis/trace/segments.h"
+#include "tests/support/cells.h"
 #include "tests/support/record_values.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -119,11 +120,9 @@ TEST_F(CompressionTest, MeasuresOnRequestAreThoseOfTheReplay) {
     const Replay measured =
         measure_replay(*trace_, bare, {.measures = {"perturbation_l1"}}, test::unwatched);
     const Measure& measure = require_measure("perturbation_l1");
-    for (std::size_t i = 0; i < whole.heads.size(); ++i) {
-      for (std::size_t step = 0; step < whole.blocks.size(); ++step) {
-        EXPECT_EQ(measure_at(measure, whole.heads[i].steps[step]),
-                  measure_at(measure, measured.heads[i].steps[step]));
-      }
+    for (const auto& [i, step] : test::cells(whole.heads.size(), whole.blocks.size())) {
+      EXPECT_EQ(measure_at(measure, whole.heads[i].steps[step]),
+                measure_at(measure, measured.heads[i].steps[step]));
     }
   }
 }
@@ -156,8 +155,7 @@ TEST_F(CompressionTest, JsonAndSweepsSayIt) {
 
 TEST_F(CompressionTest, APromptThatBeginsWithItsQuestionIsRefused) {
   TokenTable tokens{.segment = {1, 0, 0, 2}, .segment_names = {"question", "special", "context"}};
-  RunInfo run;
-  run.prompt_length = 4;
+  RunInfo run{.prompt_length = 4};
   EXPECT_THROW(compression_end(tokens, run, Compression::context_only), UsageError);
   EXPECT_EQ(compression_end(tokens, run, Compression::regular), 4);
   tokens.segment = {1, 2, 0, 0};

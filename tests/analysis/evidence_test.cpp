@@ -165,13 +165,12 @@ TEST_F(EvidenceTest, MeasuresAreThoseOfTheReplay) {
     EXPECT_EQ(measure_of(require_measure("evidence_kept"), head), found.heads[i].kept);
     EXPECT_EQ(measure_of(require_measure("evidence_attention"), head), found.heads[i].attention);
     EXPECT_EQ(measure_of(require_measure("layer_eviction_ratio"), head),
-              found.layer_evicted[static_cast<std::size_t>(head.layer)]);
+              found.layer_evicted[head.layer]);
     EXPECT_EQ(measure_of(require_measure("global_eviction_ratio"), head), found.evicted);
     EXPECT_TRUE(std::isnan(measure_of(require_measure("answer_kept_attention"), head)))
         << "not asked for";
   }
-  MeasureRequest request;
-  request.measures = names;
+  MeasureRequest request{.measures = names};
   const Replay later = measure_replay(trace(), run("h2o+adakv(0)", 12), request, test::unwatched);
   EXPECT_EQ(measure_of(require_measure("evidence_cut"), later.heads[2]), found.heads[2].cut);
 }

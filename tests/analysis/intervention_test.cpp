@@ -40,7 +40,7 @@ class Intervention : public testing::Test {
     return test::error_of<UsageError>([&] { run(spec, budget); });
   }
   static bool keeps(const Replay& replay, int layer, int head, int token) {
-    return replay.find(layer, head)->evicted_at[static_cast<std::size_t>(token)] < 0;
+    return replay.find(layer, head)->evicted_at[token] < 0;
   }
 
   static constexpr int kBudget = 20;

@@ -96,8 +96,7 @@ TEST_F(KeptFiles, LeavesAllElseAlone) {
   // Nor is it removed when somebody names it.
   for (const char* name : {"demo-link-01234567.h5", "notes.txt", "demo-folder-01234567.h5",
                            "../mine.h5", "demo-a-00000001.h5"}) {
-    KeptFile named;
-    named.path = root() / name;
+    KeptFile named{.path = root() / name};
     EXPECT_EQ(folder.remove(named).files, 0) << name;
   }
   others.push_back(outside);

@@ -196,11 +196,7 @@ TEST_F(LargeLayer, RowsAreThoseOfTheTrace) {
 
 TEST(LongTraceTest, LayersAreTheSameDataAndTakeNoMoreDisk) {
   const test::TemporaryFolder folder;
-  test::LongTraceOptions options;
-  options.query_heads = 4;
-  options.heads = 2;
-  options.head_dim = 16;
-  options.tokens = 300;
+  test::LongTraceOptions options{.query_heads = 4, .heads = 2, .head_dim = 16, .tokens = 300};
   test::write_long_trace(folder / "one.h5", options);
   options.layers = 5;
   test::write_long_trace(folder / "five.h5", options);
@@ -219,7 +215,7 @@ TEST(LongTraceTest, LayersAreTheSameDataAndTakeNoMoreDisk) {
   }();
   const std::vector<float> stated = one.value_out_norm(0, 2, Norm::l1);
   for (Eigen::Index i = 0; i < outputs.rows(); ++i) {
-    EXPECT_NEAR(stated[static_cast<std::size_t>(i)], outputs.row(i).lpNorm<1>(), 1e-3);
+    EXPECT_NEAR(stated[i], outputs.row(i).lpNorm<1>(), 1e-3);
   }
 }
 

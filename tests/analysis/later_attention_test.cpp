@@ -18,6 +18,7 @@
 #include "tests/naive/naive_later.h"
 #include "tests/naive/naive_replay.h"
 #include "tests/naive/naive_roles.h"
+#include "tests/support/cells.h"
 #include "tests/support/made_layer.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -51,8 +52,7 @@ class LaterAttentionTest : public testing::TestWithParam<Model> {
     for (int q = head * group; q < (head + 1) * group; ++q) {
       const auto attention = attention_of(trace, layer, q);
       for (int token = 0; token < trace.length(); ++token) {
-        mean[static_cast<std::size_t>(token)] +=
-            naive::later_attention(attention, token, first) / group;
+        mean[token] += naive::later_attention(attention, token, first) / group;
       }
     }
     return mean;
@@ -82,7 +82,7 @@ TEST_P(LaterAttentionTest, TheKernelAndWhatIsMeasuredAreThoseOfThePlainLoops) {
       ASSERT_EQ(fast.logit.size(), window > 0 ? 23U : 104U);
       double sinks = 0.0;
       for (std::size_t q = 0; q < attention.size(); ++q) {
-        for (int i = 0; i < kKernelSinks; ++i) sinks += attention[q][static_cast<std::size_t>(i)];
+        for (int i = 0; i < kKernelSinks; ++i) sinks += attention[q][i];
       }
       EXPECT_NEAR(fast.to_sinks, sinks / 104.0, 1e-5);
       for (std::size_t i = 0; i < fast.logit.size(); ++i) {
@@ -142,30 +142,26 @@ TEST_P(LaterAttentionTest, WhatPoliciesLoseIsTheLaterAttentionOfWhatTheyEvict) {
     for (const AttentionLost& head : heads) {
       const std::vector<double> received = later(trace, head.layer, head.head, request.prefix);
       const LayerStates states = test::made_layer(states_, head.layer);
-      for (std::size_t p = 0; p < request.policies.size(); ++p) {
-        for (std::size_t b = 0; b < request.budgets.size(); ++b) {
-          naive::NaiveReplay naive(states, trace.layer_model(head.layer),
-                                   trace.attention(head.layer), head.layer, request.policies[p],
-                                   request.budgets[b]);
-          const naive::HeadStep step =
-              naive.step({0, request.prefix})[static_cast<std::size_t>(head.head)];
-          int entries = 0, evicted = 0;
-          double all = 0.0, lost = 0.0;
-          for (const int token : step.cache) {
-            if (token < sinks) continue;
-            ++entries;
-            all += received[static_cast<std::size_t>(token)];
-            if (step.retained.count(token) > 0) continue;
-            ++evicted;
-            lost += received[static_cast<std::size_t>(token)];
-          }
-          const AttentionLost::Point& point = head.points[p][b];
-          EXPECT_EQ(head.entries, entries);
-          EXPECT_EQ(point.evicted, evicted);
-          EXPECT_NEAR(point.lost, lost / all, 1e-5) << request.policies[p].text();
-          EXPECT_GE(point.lost, head.least[static_cast<std::size_t>(point.evicted)] - 1e-12);
-          evictions += evicted;
+      for (const auto& [p, b] : test::cells(request.policies.size(), request.budgets.size())) {
+        naive::NaiveReplay naive(states, trace.layer_model(head.layer), trace.attention(head.layer),
+                                 head.layer, request.policies[p], request.budgets[b]);
+        const naive::HeadStep step = naive.step({0, request.prefix})[head.head];
+        int entries = 0, evicted = 0;
+        double all = 0.0, lost = 0.0;
+        for (const int token : step.cache) {
+          if (token < sinks) continue;
+          ++entries;
+          all += received[token];
+          if (step.retained.count(token) > 0) continue;
+          ++evicted;
+          lost += received[token];
         }
+        const AttentionLost::Point& point = head.points[p][b];
+        EXPECT_EQ(head.entries, entries);
+        EXPECT_EQ(point.evicted, evicted);
+        EXPECT_NEAR(point.lost, lost / all, 1e-5) << request.policies[p].text();
+        EXPECT_GE(point.lost, head.least[point.evicted] - 1e-12);
+        evictions += evicted;
       }
       EXPECT_EQ(head.least.size(), static_cast<std::size_t>(head.entries) + 1);
       EXPECT_EQ(head.least.front(), 0.0);
@@ -201,8 +197,7 @@ TEST_P(LaterAttentionTest, ScoresAndLaterAttentionHaveTheRankCorrelationOfTheDef
   const Measure& measure = require_measure("score_attention_correlation");
   long known = 0;
   for (const char* spec : {"h2o", "keydiff+recent(10%)", "snapkv(8)", "keynorm", "sink(4)"}) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
+    ReplayRequest request{.policy = parse_policy(spec)};
     request.budget = 14;  // fewer than the window leaves
     request.block = 16;
     request.measures = {"score_attention_correlation"};
@@ -211,19 +206,18 @@ TEST_P(LaterAttentionTest, ScoresAndLaterAttentionHaveTheRankCorrelationOfTheDef
     const Replay replay = kvloupe::replay(trace, request, test::unwatched);
     const HeadReplay& head = *replay.find(1, 0);
     for (int step = 0; step < static_cast<int>(head.steps.size()); ++step) {
-      const auto at = static_cast<std::size_t>(step);
-      const double value = measure_at(measure, head.steps[at]);
-      const int end = replay.blocks[at].end;
-      const bool evicts = head.steps[at].retained < head.steps[at].cache_size;
-      if (head.scores[at].empty() || !evicts || end == trace.length()) {
+      const double value = measure_at(measure, head.steps[step]);
+      const int end = replay.blocks[step].end;
+      const bool evicts = head.steps[step].retained < head.steps[step].cache_size;
+      if (head.scores[step].empty() || !evicts || end == trace.length()) {
         EXPECT_TRUE(std::isnan(value)) << spec << " step " << step;
         continue;
       }
       const std::vector<double> received = later(trace, 1, 0, end);
       naive::Vector scores, attention, score_ranks, attention_ranks;
-      for (const float score : head.scores[at]) scores.push_back(static_cast<double>(score));
+      for (const float score : head.scores[step]) scores.push_back(static_cast<double>(score));
       for (const std::int32_t token : replay.tokens_at(head, step)) {
-        attention.push_back(received[static_cast<std::size_t>(token)]);
+        attention.push_back(received[token]);
       }
       for (std::size_t i = 0; i < scores.size(); ++i) {
         score_ranks.push_back(naive::rank_of(scores, i));

@@ -48,8 +48,7 @@ TEST(LongLayer, ReplaysInMemoryThatItsLengthDoesNotSet) {
     GTEST_SKIP() << "needs 2 GB on the disk";
   }
   ASSERT_GT(peak_of([&] {
-              test::LongTraceOptions options;
-              options.tokens = kTokens;
+              test::LongTraceOptions options{.tokens = kTokens};
               test::write_long_trace(path, options);
             }),
             0.0);

@@ -97,8 +97,8 @@ TEST_P(MeasureReplay, EveryMeasureIsWhatAReplayWithMetricsHas) {
           continue;
         }
         for (const int step : {2, last}) {
-          const StepRecord& one = of.heads[h].steps[static_cast<std::size_t>(step)];
-          const StepRecord& two = whole.heads[h].steps[static_cast<std::size_t>(step)];
+          const StepRecord& one = of.heads[h].steps[step];
+          const StepRecord& two = whole.heads[h].steps[step];
           for (int query_head = -1; query_head < 2; ++query_head) {
             expect_same(measure_at(measure, one, query_head), measure_at(measure, two, query_head),
                         where + ", step " + std::to_string(step));

@@ -41,15 +41,13 @@ class GivenPass : public WholePass {
   }
   std::vector<AttendingLayer>& layers() { return attending_; }
 
-  std::span<const float> residual_change(int layer) const override {
-    return changes[static_cast<std::size_t>(layer)];
-  }
+  std::span<const float> residual_change(int layer) const override { return changes[layer]; }
 
  protected:
   const std::vector<AttendingLayer>& attending() const override { return attending_; }
   Matrix queries(int, int) const override { return Matrix::Ones(1, 1); }
   MatrixView keys(int layer, int) const override {
-    const std::vector<float>& own = logits_[static_cast<std::size_t>(layer)];
+    const std::vector<float>& own = logits_[layer];
     return {own.data(), std::ssize(own), 1, Eigen::OuterStride<>(1)};
   }
 
@@ -191,8 +189,8 @@ class PassPolicies : public testing::TestWithParam<PassSetting> {
       pass_.changes.push_back(trace_->residual_change(layer));
     }
     for (int layer = 0; layer < 5; ++layer) {
-      pass_.layers.push_back({&states_[static_cast<std::size_t>(layer)], trace_->layer_model(layer),
-                              trace_->attention(layer)});
+      pass_.layers.push_back(
+          {&states_[layer], trace_->layer_model(layer), trace_->attention(layer)});
     }
   }
   std::filesystem::path path() const { return folder_ / "trace.h5"; }
@@ -219,9 +217,9 @@ TEST_P(PassPolicies, FastEqualsNaive) {
       const int budget = spec.find("(1)") != std::string::npos ? 20 : 40;
       const Replay fast = replayed(spec, budget, block);
       for (int layer = 0; layer < 5; ++layer) {
-        const naive::Comparison result = naive::compare(
-            fast, layer, states_[static_cast<std::size_t>(layer)], trace_->layer_model(layer),
-            trace_->attention(layer), nullptr, options_.prompt_length, {}, &pass_);
+        const naive::Comparison result =
+            naive::compare(fast, layer, states_[layer], trace_->layer_model(layer),
+                           trace_->attention(layer), nullptr, options_.prompt_length, {}, &pass_);
         EXPECT_EQ(result.failure, "");
         decisions += result.decisions;
       }
@@ -256,9 +254,7 @@ TEST(PassPoliciesRefuse, WhatIsNotThere) {
   const Trace trace(path);
   EXPECT_FALSE(trace.has_residual_change());
   EXPECT_TRUE(trace.residual_change(0).empty());
-  ReplayRequest request;
-  request.budget = 20;
-  request.policy = parse_policy("epikv");
+  ReplayRequest request{.policy = parse_policy("epikv"), .budget = 20};
   EXPECT_THAT(said_by([&] { replay(trace, request, test::unwatched); }),
               HasSubstr("has no residual_change, the change of the residual stream"));
   request.policy = parse_policy("epikv(a=7)");

@@ -283,8 +283,7 @@ class QuantisedTrace : public testing::Test {
 TEST_F(QuantisedTrace, WhatIsMeasuredAfterwardsIsWhatTheReplayMeasured) {
   const std::string spec = "h2o" + quant_of(4, 4);
   const Replay at_once = run(spec, 24);
-  MeasureRequest request;
-  request.measures = {"head_error_l2", "retained_mass"};
+  MeasureRequest request{.measures = {"head_error_l2", "retained_mass"}};
   const Replay later = measure_replay(*trace_, run(spec, 24, false), request, test::unwatched);
   const Measure& error = require_measure("head_error_l2");
   for (std::size_t head = 0; head < later.heads.size(); ++head) {
@@ -306,8 +305,7 @@ TEST_F(QuantisedTrace, LaterQueriesReadTheRoundedEntries) {
 }
 
 TEST_F(QuantisedTrace, FollowSaysThatItDoesNotCountBits) {
-  ReplayRequest request;
-  request.budget = 24;
+  ReplayRequest request{.budget = 24};
   for (const bool in_few_bits : {true, false}) {
     request.policy = parse_policy(in_few_bits ? "h2o" + quant_of(4, 4) : "h2o");
     const FollowedReplay followed = follow_tokens(*trace_, request, {3, 4}, test::unwatched);

@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
-#include <iterator>
 #include <set>
 
 #include "analysis/policy/kit/stages.h"
@@ -71,8 +70,7 @@ TEST(RandomLine, HasTheQuarterOfPoliciesThatKeepAtMostThat) {
 TEST(RandomLine, NoPolicyIsAskedForByName) {
   const std::set<std::string> of_the_line = {"random", "sinks", "recent"};
   for (const std::string file : {"policy/random_line.cpp", "study/head_advice.cpp"}) {
-    std::ifstream in(KVLOUPE_SOURCE_DIR "/analysis/" + file);
-    const std::string source(std::istreambuf_iterator<char>(in), {});
+    const std::string source = test::file_text(KVLOUPE_SOURCE_DIR "/analysis/" + file);
     ASSERT_FALSE(source.empty()) << file;
     for (const PolicyEntry& entry : policy_catalog()) {
       if (of_the_line.contains(entry.name)) continue;
@@ -93,7 +91,7 @@ TEST(RandomLine, ActsWhereThePolicyActs) {
       const Replay replayed = replay(trace, request, test::unwatched);
       std::vector<int> leave(replayed.blocks.size(), 0);
       for (const std::int32_t step : replayed.heads.front().evicted_at) {
-        if (step >= 0) ++leave[static_cast<std::size_t>(step)];
+        if (step >= 0) ++leave[step];
       }
       return leave;
     };

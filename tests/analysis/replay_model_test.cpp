@@ -53,9 +53,8 @@ class CapturedReplay : public testing::TestWithParam<Capture> {
         .policy = parse_policy(spec), .budget = budget, .block = block, .metrics = metrics};
     const Replay fast = replay(*trace_, request, test::unwatched);
     for (int layer = 0; layer < trace_->model().num_layers; ++layer) {
-      const naive::Comparison found =
-          naive::compare(fast, layer, states_[static_cast<std::size_t>(layer)], trace_->model(),
-                         trace_->run().attention_scale);
+      const naive::Comparison found = naive::compare(fast, layer, states_[layer], trace_->model(),
+                                                     trace_->run().attention_scale);
       ASSERT_EQ(found.failure, "");
       decisions_ += found.decisions;
       near_ties_ += found.near_ties;
@@ -118,7 +117,7 @@ TEST_P(CapturedCombinations, OracleRemovesWhatIsMissedLeast) {
   const double scale = trace_->run().attention_scale;
   const int group = trace_->model().group_size();
   for (int layer = 0; layer < trace_->model().num_layers; ++layer) {
-    const LayerStates& states = states_[static_cast<std::size_t>(layer)];
+    const LayerStates& states = states_[layer];
     for (std::size_t head = 0; head < states.keys.size(); ++head) {
       const Eigen::MatrixXd keys = states.keys[head].cast<double>();
       const Eigen::MatrixXd values = states.values[head].cast<double>();

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "analysis/cache/one_blas_thread.h"
 #include "analysis/error.h"
@@ -350,10 +349,8 @@ TEST_F(ReplayTest, PairwiseKeyDiffIsTheMeanAnchorTimesItsLengthAndN) {
     Eigen::VectorXd sum = Eigen::VectorXd::Zero(keys.cols());
     for (int i = 0; i < n; ++i) sum += keys.row(i).cast<double>().normalized().transpose();
     for (int i = 0; i < n; ++i) {
-      const auto row = static_cast<std::size_t>(i);
-      ASSERT_NEAR(pairwise.heads[0].scores[s][row],
-                  sum.norm() * static_cast<double>(mean.heads[0].scores[s][row]),
-                  2e-5 * sum.norm());
+      ASSERT_NEAR(pairwise.heads[0].scores[s][i],
+                  sum.norm() * static_cast<double>(mean.heads[0].scores[s][i]), 2e-5 * sum.norm());
     }
   }
 }
@@ -622,9 +619,8 @@ TEST_F(ReplayTest, AnOutputFileIsThereInFullOrNotAtAll) {
     file.write("whole");
     file.finish();
   }
-  std::stringstream content;
-  content << std::ifstream(path("whole.txt")).rdbuf();
-  EXPECT_EQ(content.str(), "whole");
+  const std::string content = test::file_text(path("whole.txt"));
+  EXPECT_EQ(content, "whole");
   for (const auto& entry : std::filesystem::directory_iterator(folder_->path())) {
     EXPECT_NE(entry.path().extension(), ".tmp");
   }

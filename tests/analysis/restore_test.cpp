@@ -13,6 +13,7 @@
 #include "analysis/replay/follow_json.h"
 #include "analysis/replay/replay.h"
 #include "tests/naive/naive_measures.h"
+#include "tests/support/cells.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -49,15 +50,13 @@ class RestoreTest : public testing::Test {
 std::vector<double> added(const naive::QueryHeadStates& head,
                           const std::map<int, double>& weights) {
   std::vector<double> output(static_cast<std::size_t>(head.model.hidden_size), 0.0);
-  const OutputWeight& w = head.states.output_weights[static_cast<std::size_t>(head.query_head)];
+  const OutputWeight& w = head.states.output_weights[head.query_head];
   for (const auto& [token, weight] : weights) {
     const std::vector<double> value = head.value(token);
-    for (std::size_t column = 0; column < output.size(); ++column) {
-      for (std::size_t c = 0; c < value.size(); ++c) {
-        output[column] +=
-            weight * value[c] *
-            static_cast<double>(w(static_cast<Eigen::Index>(c), static_cast<Eigen::Index>(column)));
-      }
+    for (const auto& [column, c] : test::cells(output.size(), value.size())) {
+      output[column] +=
+          weight * value[c] *
+          static_cast<double>(w(static_cast<Eigen::Index>(c), static_cast<Eigen::Index>(column)));
     }
   }
   return output;
@@ -85,11 +84,11 @@ TEST_F(RestoreTest, IsWhatPlainLoopsSay) {
     double change = 0.0, effect = 0.0;
     for (std::size_t q = 0; q < queries.size(); ++q) {
       int step = 0;
-      while (replay.blocks[static_cast<std::size_t>(step)].end <= queries[q]) ++step;
+      while (replay.blocks[step].end <= queries[q]) ++step;
       std::vector<int> there, back;
       for (int token = 0; token <= queries[q]; ++token) {
         if (model.sliding_window > 0 && queries[q] - token >= model.sliding_window) continue;
-        const int left = head.evicted_at[static_cast<std::size_t>(token)];
+        const int left = head.evicted_at[token];
         const bool holds = left < 0 || left >= step;
         const bool named = std::count(tokens.begin(), tokens.end(), token) > 0;
         if (holds) there.push_back(token);
@@ -129,8 +128,7 @@ TEST_F(RestoreTest, WhatIsThereHasNothingToRestore) {
 
 TEST_F(RestoreTest, HeadsAreBlamedByTheBestNumberThatIsKnown) {
   const Replay replay = run("h2o", 20);
-  ReadsRequest request;
-  request.tokens = {20, 21, 22, 23};
+  ReadsRequest request{.tokens = {20, 21, 22, 23}};
   const std::vector<TokenReads> reads = token_reads(trace(), request, test::unwatched);
   const auto restored = restored_heads(trace(), replay, request.tokens, {}, test::unwatched);
   const std::vector<FollowedHead> heads = follow(replay, reads, request.tokens, restored);
@@ -157,8 +155,7 @@ TEST_F(RestoreTest, HeadsAreBlamedByTheBestNumberThatIsKnown) {
 TEST_F(RestoreTest, RowsOfTheOutputHeadAreEnoughToBlameByLogits) {
   options_.lm_head_rows = true;
   const Replay replay = run("h2o", 20);
-  ReadsRequest request;
-  request.tokens = {20, 21, 22, 23};
+  ReadsRequest request{.tokens = {20, 21, 22, 23}};
   const std::vector<TokenReads> reads = token_reads(trace(), request, test::unwatched);
   const auto restored = restored_heads(trace(), replay, request.tokens, {}, test::unwatched);
   EXPECT_STREQ(blame_name(follow(replay, reads, request.tokens, restored)), "logit");

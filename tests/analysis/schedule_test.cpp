@@ -183,7 +183,7 @@ void expect_schedule(const ScheduleSetting& setting, const Replay& replay, bool 
       ASSERT_GE(record.retained, std::min(record.cache_size, 1));
     }
     for (int token = 0; setting.keeps_prompt && token < kPrompt; ++token) {
-      ASSERT_EQ(head.evicted_at[static_cast<std::size_t>(token)], -1) << "token " << token;
+      ASSERT_EQ(head.evicted_at[token], -1) << "token " << token;
     }
   }
 }

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <fstream>
 #include <memory>
-#include <sstream>
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
@@ -30,8 +29,7 @@ class SweepTest : public testing::Test {
   std::vector<SweepSetting> settings(const std::string& policies,
                                      const std::vector<std::string>& budgets,
                                      std::vector<int> blocks = {0}) const {
-    SweepRequest request;
-    request.policies = parse_policy_list(policies);
+    SweepRequest request{.policies = parse_policy_list(policies)};
     for (const std::string& budget : budgets) request.budgets.push_back(parse_budget(budget));
     request.blocks = std::move(blocks);
     return sweep_settings(*trace_, request);
@@ -47,9 +45,8 @@ class SweepTest : public testing::Test {
   }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::string content() const {
-    std::stringstream text;
-    text << std::ifstream(path("out.csv")).rdbuf();
-    return text.str();
+    const std::string text = test::file_text(path("out.csv"));
+    return text;
   }
 
   test::TemporaryFolder folder_;

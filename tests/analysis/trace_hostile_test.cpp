@@ -622,11 +622,6 @@ int read_in_child(const Path& path) {
   return status;
 }
 
-std::string bytes_of(const Path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 class DamagedTrace : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -640,7 +635,7 @@ class DamagedTrace : public ::testing::Test {
                                         .vocabulary = true,
                                         .evicted_at = true};
     test::write_synthetic_trace(folder_ / "good.h5", options);
-    good_ = bytes_of(folder_ / "good.h5");
+    good_ = test::file_text(folder_ / "good.h5");
     ASSERT_EQ(read_in_child(folder_ / "good.h5"), 0);
   }
   void expect_survives(const std::string& bytes, const std::string& what) {
@@ -689,7 +684,7 @@ TEST_F(DamagedTrace, AnyDamagedBytesAreReadOrRefusedButNeverCrash) {
 TEST_F(DamagedTrace, SoAreThoseOfLayersOfEveryKind) {
   const Path kinds = Path(KVLOUPE_SOURCE_DIR) / "tests/fuzz/seeds/trace/good-kinds";
   ASSERT_EQ(read_in_child(kinds), 0);
-  expect_survives_damage(bytes_of(kinds), 200, 20261127, "kinds ");
+  expect_survives_damage(test::file_text(kinds), 200, 20261127, "kinds ");
   EXPECT_GT(refused_, 25);
 }
 

@@ -140,7 +140,7 @@ TEST_F(WindowTest, NothingOfItIsChargedToThePolicy) {
   for (const HeadReplay& head : result.heads) {
     int evicted = 0, unseen = 0;
     for (int token = 0; token < kTokens; ++token) {
-      const int left = head.evicted_at[static_cast<std::size_t>(token)];
+      const int left = head.evicted_at[token];
       if (left < 0) continue;
       const auto present = result.tokens_at(head, left);
       const bool candidate = std::binary_search(present.begin(), present.end(), token);
@@ -198,7 +198,7 @@ TEST_F(WindowTest, ExplanationsTellWhatLeftUnseen) {
   int unseen = 0;
   for (int token = 0; token < kTokens; ++token) {
     const TokenExplanation life = explain(result, head, token);
-    ASSERT_EQ(life.left, head.evicted_at[static_cast<std::size_t>(token)]);
+    ASSERT_EQ(life.left, head.evicted_at[token]);
     ASSERT_FALSE(life.steps.empty());
     for (const StepReason& reason : life.steps) {
       const bool left = reason.fate == Fate::beyond_window;
@@ -240,15 +240,15 @@ TEST_F(WindowTest, OutputChangeIsTheDifferenceOfWindowedOutputs) {
   const ModelInfo& model = windowed.model();
   Eigen::VectorXd expected = Eigen::VectorXd::Zero(model.hidden_size);
   for (int q = 0; q < model.num_heads; ++q) {
-    const Matrix& keys = states.keys[static_cast<std::size_t>(model.head_of(q))];
-    const Matrix& values = states.values[static_cast<std::size_t>(model.head_of(q))];
-    const auto& has = left[static_cast<std::size_t>(model.head_of(q))];
+    const Matrix& keys = states.keys[model.head_of(q)];
+    const Matrix& values = states.values[model.head_of(q)];
+    const auto& has = left[model.head_of(q)];
     const auto output = [&](bool cut) {
       Eigen::VectorXd sum = Eigen::VectorXd::Zero(model.head_dim);
       double mass = 0;
       for (int j = 0; j <= query; ++j) {
         if (query - j >= 20 || (cut && !std::binary_search(has.begin(), has.end(), j))) continue;
-        const auto own = states.queries[static_cast<std::size_t>(q)].row(query).cast<double>();
+        const auto own = states.queries[q].row(query).cast<double>();
         const double weight =
             std::exp(own.dot(keys.row(j).cast<double>()) * windowed.run().attention_scale);
         sum += weight * values.row(j).cast<double>().transpose();
@@ -257,9 +257,8 @@ TEST_F(WindowTest, OutputChangeIsTheDifferenceOfWindowedOutputs) {
       return Eigen::VectorXd(sum / mass);
     };
     Matrix room;
-    expected +=
-        states.output_weights[static_cast<std::size_t>(q)].floats(room).cast<double>().transpose() *
-        (output(true) - output(false));
+    expected += states.output_weights[q].floats(room).cast<double>().transpose() *
+                (output(true) - output(false));
   }
   const Eigen::VectorXd change =
       output_change(states, model, windowed.run().attention_scale, left, query);

@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 #include "app/job/eval_case_job.h"
@@ -114,8 +113,7 @@ TEST_F(CaptureJob, SaysWhatARunTakesBeforeItStarts) {
   EXPECT_DOUBLE_EQ(*forecast.seconds, 12.5);
   EXPECT_EQ(forecast_text(forecast),
             "the trace will take about 130 MB; computed in bf16, stored as float16; about 15 s");
-  std::ifstream in(folder_.path() / "words");
-  const std::string words{std::istreambuf_iterator<char>(in), {}};
+  const std::string words = test::file_text(folder_.path() / "words");
   EXPECT_THAT(words, HasSubstr("--dry-run\n"));
   EXPECT_THAT(words, HasSubstr("--shared-weights\n"));
   EXPECT_EQ(precision_text("", "f32"), "stored as float32");

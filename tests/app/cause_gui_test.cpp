@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "analysis/child_process.h"
 #include "analysis/evaluation/evaluation.h"
@@ -49,10 +48,8 @@ class Cause : public WindowTest {
     ASSERT_NE(tile.scene(), nullptr) << tile.error();
     for (const figure::PickRegion& region : tile.scene()->regions) {
       if (region.target.run != run) continue;
-      const figure::Point centre = region.rect.centre();
-      driver_->click(tile.origin().x + static_cast<float>(centre.x) * tile.scale(),
-                     tile.origin().y + static_cast<float>(centre.y) * tile.scale());
-      driver_->frames(3);
+      const auto [x, y] = on_screen(region.rect.centre());
+      driver_->click(x, y).frames(3);
       return;
     }
     FAIL() << "no cell of run " << run;
@@ -79,7 +76,7 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
     if (full_finds) missed = static_cast<int>(i);
   }
   ASSERT_GE(missed, 0) << "sink finds every needle";
-  const EvaluationRun& run = evaluation.runs[static_cast<std::size_t>(missed)];
+  const EvaluationRun& run = evaluation.runs[missed];
   for (std::size_t i = 0; i < evaluation.runs.size() && first < 0; ++i) {
     const EvaluationRun& other = evaluation.runs[i];
     if (other.policy == run.policy && other.depth == run.depth) first = static_cast<int>(i);
@@ -90,8 +87,7 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   click_cell(first);
   ASSERT_TRUE(w().sheets.cause_card.is_open());
 
-  driver_->press_on("##cause", {std::to_string(missed), "Why?"});
-  driver_->settle();
+  driver_->press_on("##cause", {std::to_string(missed), "Why?"}).settle();
   const auto trace = w().results.trace();
   ASSERT_NE(trace, nullptr) << w().notice;
   EXPECT_FALSE(trace->run().closed_loop());
@@ -119,8 +115,7 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   EXPECT_EQ(loop->run().policy, "sink");
   EXPECT_EQ(loop->tokens().ids, trace->tokens().ids);
 
-  driver_->press_on("##cause", {"Search for a rescue"});
-  driver_->settle();
+  driver_->press_on("##cause", {"Search for a rescue"}).settle();
   EXPECT_EQ(w().notice, "");
   ASSERT_EQ(w().state.tile_count, 3);
   EXPECT_EQ(w().state.tiles[2].view, "rescue");
@@ -153,26 +148,21 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   std::ofstream(rescue->path) << json;
   driver_->key(GLFW_KEY_ESCAPE);
   click_cell(first);
-  driver_->press_on("##cause", {std::to_string(missed), "Why?"});
-  driver_->settle();
+  driver_->press_on("##cause", {std::to_string(missed), "Why?"}).settle();
   driver_->frames(3);  // the card grows
-  driver_->press_on("##cause", {"Search for a rescue"});
-  driver_->settle();
+  driver_->press_on("##cause", {"Search for a rescue"}).settle();
   EXPECT_TRUE(w().results.rescue()->rescue->stopped);
   driver_->frames(3);
-  driver_->press_on("##cause", {"Run other heads alone, too"});
-  driver_->settle();
+  driver_->press_on("##cause", {"Run other heads alone, too"}).settle();
   EXPECT_FALSE(w().results.rescue()->rescue->stopped);
 
   // Another trace may be looked at in between.
   const auto again = w().results.trace();
   write_synthetic_trace(folder_ / "other.h5", {});
-  w().open((folder_ / "other.h5").string());
-  driver_->settle();
+  open_file(folder_ / "other.h5");
   EXPECT_NE(w().results.trace(), again);
   EXPECT_TRUE(w().sheets.cause_card.is_open());
-  driver_->press_on("##cause", {"Come back"});
-  driver_->settle();
+  driver_->press_on("##cause", {"Come back"}).settle();
   EXPECT_EQ(w().results.trace(), again);
   EXPECT_EQ(w().state.policy_a.text(), "sink");
 
@@ -190,16 +180,14 @@ TEST_F(Cause, OfAStudysRunIsFoundAsThatOfAnEvaluation) {
                                (folder_ / "study.json").string(), "-o", study.string()},
                               unwatched, [](const std::string&) {});
   ASSERT_EQ(made.exit_code, 0) << made.last_error;
-  w().open(study.string());
-  driver_->settle();
+  open_file(study);
   w().state.tiles[0].view = "study-prompts";
   driver_->settle();
   ASSERT_EQ(w().tiles[0].error(), "");
   click_cell(1);  // item 0 is the full cache's run
   ASSERT_TRUE(w().sheets.cause_card.is_open());
   const bool missed = read_evaluation(study).runs.at(1).correct < 0.5;
-  driver_->press_on("##cause", {"1", missed ? "Why?" : "Open"});
-  driver_->settle();
+  driver_->press_on("##cause", {"1", missed ? "Why?" : "Open"}).settle();
   EXPECT_EQ(w().sheets.cause_card.error(), "");
   const auto trace = w().results.trace();
   ASSERT_NE(trace, nullptr) << w().notice;
@@ -214,20 +202,17 @@ TEST_F(Cause, OfAStudysRunIsFoundAsThatOfAnEvaluation) {
 }
 
 TEST_F(Cause, AModelThatIsNotKnownIsSaidAndNothingIsOpened) {
-  std::stringstream text;
-  text << std::ifstream(results_).rdbuf();
-  std::string changed = text.str();
+  const std::string text = file_text(results_);
+  std::string changed = text;
   const std::size_t at = changed.find("\"fingerprint\":\"") + 15;
   ASSERT_GT(at, 20U);
   changed[at] = changed[at] == '0' ? '1' : '0';
   std::ofstream(folder_ / "other.json") << changed;
-  w().open((folder_ / "other.json").string());
-  driver_->settle();
+  open_file(folder_ / "other.json");
   click_cell(1);
   ASSERT_TRUE(w().sheets.cause_card.is_open());
   const bool wrong = driver_->point_at("##cause", {"1", "Why?"});
-  driver_->press_on("##cause", {"1", wrong ? "Why?" : "Open"});
-  driver_->settle();
+  driver_->press_on("##cause", {"1", wrong ? "Why?" : "Open"}).settle();
   EXPECT_EQ(w().results.trace(), nullptr);
   EXPECT_TRUE(w().sheets.cause_card.is_open());
   EXPECT_THAT(w().sheets.cause_card.error(), HasSubstr("is not known"));

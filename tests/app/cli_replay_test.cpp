@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -54,8 +53,7 @@ TEST_F(CliReplay, PoliciesListsTheCatalogue) {
 }
 
 TEST_F(CliReplay, InfoSaysWhatWasGivenToTheModel) {
-  test::SyntheticTraceOptions options;
-  options.vocabulary = true;
+  test::SyntheticTraceOptions options{.vocabulary = true};
   test::write_synthetic_trace(path("given.h5"), options);
   test::write_given(path("given.h5"), 8, {4, 5});
   const test::Called text = call({"info", path("given.h5")});
@@ -115,10 +113,9 @@ TEST_F(CliReplay, JsonOnStandardOutput) {
 TEST_F(CliReplay, JsonInAFileIsTheSame) {
   const std::string file = path("out.json");
   ASSERT_EQ(replay({"--policy", "h2o", "--budget", "20", "--json", file}).code, 0);
-  std::stringstream content;
-  content << std::ifstream(file).rdbuf();
-  EXPECT_EQ(content.str(), replay({"--policy", "h2o", "--budget", "20", "--json", "-"}).out);
-  EXPECT_EQ(nlohmann::json::parse(content.str())["heads"].size(), 4U);
+  const std::string content = test::file_text(file);
+  EXPECT_EQ(content, replay({"--policy", "h2o", "--budget", "20", "--json", "-"}).out);
+  EXPECT_EQ(nlohmann::json::parse(content)["heads"].size(), 4U);
 }
 
 TEST_F(CliReplay, TheTableHasALinePerHeadAndStep) {

@@ -61,9 +61,8 @@ TEST_F(CliSweep, MeasuresTheAnswersQueriesUnlessToldOtherwise) {
     const SweepTable table = SweepTable::load(path(name));
     const auto column = &require_measure(measure) - all_measures().data();
     EXPECT_EQ(table.rows().size(), 4U);
-    return std::all_of(table.rows().begin(), table.rows().end(), [&](const SweepRow& row) {
-      return std::isfinite(row.values[static_cast<std::size_t>(column)]);
-    });
+    return std::all_of(table.rows().begin(), table.rows().end(),
+                       [&](const SweepRow& row) { return std::isfinite(row.values[column]); });
   };
   const std::vector<std::string> one = {"--policies", "h2o", "--budgets", "24"};
   ASSERT_EQ(sweep("asked.csv", one).code, 0);

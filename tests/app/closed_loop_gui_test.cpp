@@ -151,8 +151,7 @@ TEST_F(ClosedLoopSheet, ButtonsStayWhileTheSheetFindsOutWhatARunTakes) {
     w().state.scale = scale;
     driver_->settle();
     sheet().options.model.clear();
-    driver_->key(GLFW_KEY_R, true);
-    driver_->settle();
+    driver_->key(GLFW_KEY_R, true).settle();
     ASSERT_TRUE(sheet().is_open());
     ASSERT_EQ(sheet().forecast(), "") << "without a model there is nothing to ask";
     const auto height = [] { return ImGui::FindWindowByName("##capture")->ContentSize.y; };
@@ -218,8 +217,7 @@ TEST_F(ClosedLoopSheet, QuittingSaysFirstWhatWouldEnd) {
 
 TEST_F(ClosedLoopSheet, ANewCaptureBeginsWithTheDemoModel) {
   driver_->settle();
-  driver_->key(GLFW_KEY_N, true);
-  driver_->frames(3);
+  driver_->key(GLFW_KEY_N, true).frames(3);
   EXPECT_EQ(options().model, window::demo_model_folder());
 }
 

@@ -35,8 +35,7 @@ class CommandsTest : public ::testing::Test {
 
   test::TemporaryFolder folder;
   std::shared_ptr<const Trace> trace = [this] {
-    test::write_synthetic_trace(folder / "trace.h5");
-    return std::make_shared<const Trace>(folder / "trace.h5");
+    return test::open_synthetic_trace(folder / "trace.h5");
   }();
   StateRange range{trace.get(), 6, 2};
 };

@@ -25,8 +25,7 @@ class WindowCompression : public WindowTest {
 };
 
 TEST_F(WindowCompression, StopsAtTheQuestionWhereThereIsAContext) {
-  SyntheticTraceOptions options;
-  options.question = 16;
+  SyntheticTraceOptions options{.question = 16};
   write_synthetic_trace(folder_ / "asks.h5", options);
   open(folder_ / "asks.h5");
   ASSERT_EQ(state().compression, Compression::context_only);

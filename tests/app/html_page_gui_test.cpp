@@ -266,10 +266,8 @@ TEST_F(HtmlInBrowserTest, ItsMarkupIsReadAsXmlToo) {
 }
 
 TEST_F(HtmlInBrowserTest, EveryFigureOpensAndSaysWhatItsTargetsSay) {
-  test::SyntheticTraceOptions options;
-  options.lm_head = true;
-  test::write_synthetic_trace(folder / "t.h5", options);
-  const request::FigureMaker maker(std::make_shared<const Trace>(folder / "t.h5"));
+  test::SyntheticTraceOptions options{.lm_head = true};
+  const request::FigureMaker maker(test::open_synthetic_trace(folder / "t.h5", options));
   int opened = 0;
   for (const FigureInfo& info : figure_catalog()) {
     if (info.needs.evaluation || info.needs.fewest_traces > 1 || info.needs.both_loops) continue;

@@ -21,10 +21,9 @@ namespace fs = std::filesystem;
 
 /// The lesson's own traces, captured as `kvloupe lesson` does, but into this folder.
 LessonTraces capture(const Lesson& lesson, const fs::path& folder) {
-  demo::DemoPlaces places;
-  places.assets = fs::path(KVLOUPE_SOURCE_DIR) / "assets";
-  places.cache = folder;
-  places.program = std::string(KVLOUPE_BIN_DIR) + "/kvloupe-capture";
+  demo::DemoPlaces places{.assets = fs::path(KVLOUPE_SOURCE_DIR) / "assets",
+                          .cache = folder,
+                          .program = std::string(KVLOUPE_BIN_DIR) + "/kvloupe-capture"};
   LessonTraces traces;
   for (const demo::DemoRun& run : own_runs(lesson)) {
     auto trace = std::make_shared<const Trace>(demo::demo_trace(run, test::unwatched, places));

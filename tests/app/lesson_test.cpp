@@ -6,7 +6,6 @@
 
 #include <fstream>
 #include <random>
-#include <sstream>
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/spec.h"
@@ -24,13 +23,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 namespace fs = std::filesystem;
-
-std::string content(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 const fs::path kExample = fs::path(KVLOUPE_SOURCE_DIR) / "tests/app/lessons/example.md";
 
@@ -242,7 +234,7 @@ TEST(Lesson, TheOtherPagesStillWork) {
 }
 
 TEST(Lesson, LineEndsAndMarksOfOtherSystemsDoNotMatter) {
-  std::string text = content(kExample);
+  std::string text = test::file_text(kExample);
   for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2)
     text.replace(at, 1, "\r\n");
   const Lesson lesson = parse_lesson("l.md", "\xEF\xBB\xBF" + text);
@@ -272,7 +264,7 @@ TEST(Lesson, FilesThatAreNoLessons) {
 /// Every prefix, and thousands of files that are nearly the example: bytes changed, lines lost,
 /// doubled, swapped, cut. None may do more than be refused with its place.
 TEST(Lesson, MutationsOfALessonAreReadOrRefused) {
-  const std::string good = content(kExample);
+  const std::string good = test::file_text(kExample);
   int refused = 0;
   const auto read = [&](const std::string& text) {
     const Lesson lesson = parse_lesson("l.md", text);
@@ -318,10 +310,7 @@ TEST(Lesson, MutationsOfALessonAreReadOrRefused) {
 
 class LessonOnATrace : public ::testing::Test {
  protected:
-  void SetUp() override {
-    test::write_synthetic_trace(folder / "t.h5");
-    traces.trace = std::make_shared<const Trace>(folder / "t.h5");
-  }
+  void SetUp() override { traces.trace = test::open_synthetic_trace(folder / "t.h5"); }
   std::string problem_of(const std::string& body) {
     const Lesson lesson = parse_lesson("l.md", page_with(body));
     EXPECT_THAT(lesson.errors(), IsEmpty());
@@ -388,8 +377,7 @@ TEST_F(LessonOnATrace, NeedsAreComparedWithTheTrace) {
                         traces.trace->path().string()));
   EXPECT_THAT(missing("closed\nwrites: h2o 10%"), HasSubstr("--generate 8 --policy POLICY"));
   test::SyntheticTraceOptions bare{.generated = 0, .predictions = false};
-  test::write_synthetic_trace(folder / "bare.h5", bare);
-  traces.trace = std::make_shared<const Trace>(folder / "bare.h5");
+  traces.trace = test::open_synthetic_trace(folder / "bare.h5", bare);
   EXPECT_THAT(missing("generated"), HasSubstr("--generate"));
   EXPECT_THAT(missing("predictions"), HasSubstr("predictions"));
 }

@@ -52,7 +52,7 @@ LessonTraces traces_of(const Shape& shape, const fs::path& folder) {
   const std::vector<std::string> policies = {"h2o", "sink(n=0)"};
   for (int i = 0; i < shape.closed; ++i) {
     const fs::path closed = folder / ("closed" + std::to_string(i) + ".h5");
-    test::write_synthetic_closed_loop(closed, shape.options, policies[static_cast<std::size_t>(i)],
+    test::write_synthetic_closed_loop(closed, shape.options, policies[i],
                                       std::max(8, shape.options.prompt_length / 4));
     traces.closed.push_back(std::make_shared<const Trace>(closed));
   }
@@ -175,9 +175,8 @@ TEST(LessonTraces, APageThatWouldBeTooLargeShowsLess) {
 
 TEST(LessonText, PiecesWithConditionsAreShownWhereTheyHold) {
   const test::TemporaryFolder folder;
-  test::write_synthetic_trace(folder / "t.h5");
   LessonTraces traces;
-  traces.trace = std::make_shared<const Trace>(folder / "t.h5");
+  traces.trace = test::open_synthetic_trace(folder / "t.h5");
   const auto shown = [&](const std::string& text) {
     return plain_text(finished_text(
         read_text({{1, text}}), lesson_state(traces, window::default_state()), test::unwatched));

@@ -23,6 +23,7 @@
 #include "tests/naive/naive_logits.h"
 #include "tests/naive/naive_measures.h"
 #include "tests/naive/naive_replay.h"
+#include "tests/support/cells.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -45,9 +46,8 @@ class ModelFigures : public ::testing::Test {
   ModelFigures() {
     options.clusters = 4;
     options.lm_head = true;
-    test::write_synthetic_trace(folder / "full.h5", options);
     test::write_synthetic_closed_loop(folder / "closed.h5", options, "h2o", kBudget);
-    full = std::make_shared<const Trace>(folder / "full.h5");
+    full = test::open_synthetic_trace(folder / "full.h5", options);
     closed = std::make_shared<const Trace>(folder / "closed.h5");
   }
 
@@ -94,12 +94,12 @@ TEST_F(ModelFigures, DriftIsCountedTokenByTokenInEitherOrder) {
       double mean = 0.0;
       long counted = 0;
       for (std::size_t step = 0; step < blocks.size(); ++step) {
-        const auto& own = steps[step][static_cast<std::size_t>(head)].retained;
+        const auto& own = steps[step][head].retained;
         const std::set<int> a(own.begin(), own.end());
         std::set<int> all = a;
         double common = 0.0;
         for (int t = 0; t < blocks[step].end; ++t) {
-          const int when = left[static_cast<std::size_t>(t)];
+          const int when = left[t];
           if (when >= 0 && when <= static_cast<int>(step)) continue;
           common += a.contains(t) ? 1.0 : 0.0;
           all.insert(t);
@@ -189,8 +189,7 @@ TEST_F(ModelFigures, RunsThatCannotBeComparedAreRefused) {
   EXPECT_THROW(make(request::FigureMaker(full), "drift"), UsageError);
   test::SyntheticTraceOptions others = options;
   others.seed = 5;  // other tokens
-  test::write_synthetic_trace(folder / "other.h5", others);
-  const auto other = std::make_shared<const Trace>(folder / "other.h5");
+  const auto other = test::open_synthetic_trace(folder / "other.h5", others);
   EXPECT_FALSE(is_drift_pair(*other, *closed));
   EXPECT_THROW(make(request::FigureMaker({other, closed}), "drift"), FileError);
 }
@@ -287,7 +286,7 @@ TEST_F(ModelFigures, ARescueShowsEveryHeadAndNamesTheSmallestSets) {
   const std::vector<Row> rows = rows_of(*made.figure);
   ASSERT_EQ(rows.size(), 6U);
   for (int i = 0; i < 6; ++i) {
-    const Row& row = rows[static_cast<std::size_t>(i)];
+    const Row& row = rows[i];
     EXPECT_EQ(row.at("layer"), std::to_string(i / 2));
     EXPECT_EQ(row.at("head"), std::to_string(i % 2));
     if (i > 0) {
@@ -329,7 +328,7 @@ TEST_F(ModelFigures, LeaveOneOutShowsEveryHeadThatWasRun) {
   const std::vector<Row> rows = rows_of(*made.figure);
   ASSERT_EQ(rows.size(), 6U);
   for (int i = 0; i < 6; ++i) {
-    const Row& row = rows[static_cast<std::size_t>(i)];
+    const Row& row = rows[i];
     EXPECT_EQ(row.at("layer"), std::to_string(i / 2));
     EXPECT_EQ(row.at("head"), std::to_string(i % 2));
     EXPECT_NEAR(std::stod(row.at("fall")), 0.3 * i, 1e-9);
@@ -404,8 +403,7 @@ TEST_F(ModelFigures, AModelOfManyLayersShowsWhatEntersTheHeadByName) {
   EXPECT_EQ(rows.back().at("after_layer"), "norm");
   TextMetrics fonts;
   for (const char* size : {"85x60mm", "178x100mm", "50x50mm"}) {
-    FileOptions options;
-    options.size = parse_page_size(size);
+    FileOptions options{.size = parse_page_size(size)};
     int shown = 0;
     for (const Item& item : page_of(find_figure("layer-drift"), made, options, fonts).items) {
       if (const Text* text = std::get_if<Text>(&item)) {
@@ -546,19 +544,16 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
         left = present;
         left.erase(left.begin() + 5);
       } else {
-        const auto& kept = steps[step][static_cast<std::size_t>(query_head / 2)].retained;
+        const auto& kept = steps[step][query_head / 2].retained;
         left.assign(kept.begin(), kept.end());
       }
       for (const auto& [tokens, sign] : {std::pair{present, -1.0}, {left, 1.0}}) {
         for (const auto& [token, weight] : head.attention(query, tokens)) {
           const std::vector<double> value = head.value(token);
-          const OutputWeight& output = states.output_weights[static_cast<std::size_t>(query_head)];
-          for (std::size_t c = 0; c < change.size(); ++c) {
-            for (std::size_t i = 0; i < value.size(); ++i)
-              change[c] +=
-                  sign * weight * value[i] *
-                  double{output(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(c))};
-          }
+          const OutputWeight& output = states.output_weights[query_head];
+          for (const auto& [c, i] : test::cells(change.size(), value.size()))
+            change[c] += sign * weight * value[i] *
+                         double{output(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(c))};
         }
       }
     }
@@ -594,8 +589,7 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
   // Names come from the vocabulary where the trace has one.
   test::SyntheticTraceOptions with_words = options;
   with_words.vocabulary = true;
-  test::write_synthetic_trace(folder / "words.h5", with_words);
-  const request::FigureMaker of_words(std::make_shared<const Trace>(folder / "words.h5"));
+  const request::FigureMaker of_words(test::open_synthetic_trace(folder / "words.h5", with_words));
   for (const Row& row : rows_of(*make(of_words, "logit-effect", settings("h2o")).figure)) {
     const std::string& id = row.at("token_id");
     if (id.empty() || std::stoi(id) % 7 == 3) continue;

@@ -132,8 +132,7 @@ TEST_P(Documentation, EveryCommandWorksAsItStandsThere) {
       const int code = std::regex_search(text, unnamed) ? 0 : run(text, "empty");
       EXPECT_TRUE(code == 0 || code == 1) << "ends with " << code << ": " << text;
     } else if (other != std::end(kElsewhere)) {
-      std::ifstream in(kRoot / other->file);
-      const std::string there((std::istreambuf_iterator<char>(in)), {});
+      const std::string there = test::file_text(kRoot / other->file);
       EXPECT_NE(there.find(other->words), std::string::npos)
           << other->file << " does not run: " << text;
     } else if (text.starts_with("kvloupe") || text.starts_with("build/bin/kvloupe")) {

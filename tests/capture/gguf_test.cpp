@@ -142,14 +142,13 @@ const Case kCases[] = {
 };
 
 TinyCheckpoint tiny_of(const Case& c) {
-  TinyCheckpoint tiny;
-  tiny.architecture = c.architecture;
-  tiny.more = c.more;
-  tiny.heads = c.heads;
-  tiny.kv_heads = c.kv_heads;
-  tiny.head_dim = c.head_dim;
-  tiny.hidden_size = c.hidden_size;
-  tiny.tied = c.tied;
+  TinyCheckpoint tiny{.architecture = c.architecture,
+                      .heads = c.heads,
+                      .kv_heads = c.kv_heads,
+                      .head_dim = c.head_dim,
+                      .hidden_size = c.hidden_size,
+                      .tied = c.tied,
+                      .more = c.more};
   return tiny;
 }
 
@@ -331,9 +330,7 @@ TEST_F(GgufFile, RotationsAreReadUnderOtherConvertersNames) {
           .rope_scaling,
       RopeScaling());
   // Ollama's Gemma 3: two bases, and the windows by layer.
-  TinyCheckpoint gemma;
-  gemma.architecture = "Gemma3ForCausalLM";
-  gemma.more = R"({"sliding_window": 13})";
+  TinyCheckpoint gemma{.architecture = "Gemma3ForCausalLM", .more = R"({"sliding_window": 13})"};
   const auto ollama = [](auto& f) {
     f.without("gemma3.rope.freq_base").real("gemma3.rope.global.freq_base", 700.0F);
     f.real("gemma3.rope.local.freq_base", 60.0F);
@@ -563,9 +560,7 @@ TEST_F(GgufFile, TextsEndWhereTheFilesTokensSay) {
 TEST_F(GgufFile, WhatAFamilyDoesNotHaveIsRefused) {
   const auto problem_with = [&](const char* architecture, const char* more,
                                 const std::function<void(GgufBytes&)>& change) {
-    TinyCheckpoint tiny;
-    tiny.architecture = architecture;
-    tiny.more = more;
+    TinyCheckpoint tiny{.architecture = architecture, .more = more};
     GgufBytes file = tiny.gguf();
     change(file);
     return problem(file);

@@ -38,9 +38,9 @@ class RescueTest : public testing::Test {
     wanted.budget = parse_budget("10%");
     wanted.tokens = "needle";
     wanted.answer_tokens = 2;
+    wanted.output = folder_ / name;
     wanted.block = 64;
     wanted.dtype = "f32";
-    wanted.output = folder_ / name;
     return wanted;
   }
   Json run(const RescueRequest& wanted) {

@@ -34,6 +34,7 @@
 #include "tests/capture/capture_check.h"
 #include "tests/capture/results_file.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/cells.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/unwatched.h"
@@ -88,18 +89,16 @@ class RunStudyTest : public testing::Test {
   std::string csv(const std::string& name = "out.sqlite") {
     StudyResults results(folder_ / name);
     write_study_csv(results, folder_ / "out.csv");
-    return read_file_bytes(folder_ / "out.csv");
+    return file_text(folder_ / "out.csv");
   }
   /// By (measure, policy, budget, prompt).
   std::map<std::tuple<std::string, std::string, std::string, std::string>, double> values() {
     const StudyTable table = read_study_table(folder_ / "out.sqlite");
     std::map<std::tuple<std::string, std::string, std::string, std::string>, double> all;
-    for (std::size_t m = 0; m < table.measures.size(); ++m) {
-      for (std::size_t i = 0; i < table.items.size(); ++i) {
-        const StudyResults::Item& item = table.items[i];
-        if (table.has_value[m][i] != 0)
-          all[{table.measures[m], item.policy, item.budget, item.trace}] = table.values[m][i];
-      }
+    for (const auto& [m, i] : cells(table.measures.size(), table.items.size())) {
+      const StudyResults::Item& item = table.items[i];
+      if (table.has_value[m][i] != 0)
+        all[{table.measures[m], item.policy, item.budget, item.trace}] = table.values[m][i];
     }
     return all;
   }
@@ -246,8 +245,7 @@ TEST_F(RunStudyTest, EachRunCanBeMadeAgainFromThePromptThatItKept) {
               std::tuple(same.policy, same.budget, same.dtype, same.block, same.answer_tokens,
                          same.expected, same.context_only, same.probe));
     EXPECT_TRUE(one.answers.empty());
-    EXPECT_EQ(StudyResults(path).prompt(row).answer,
-              evaluated.runs[static_cast<std::size_t>(row)].answer);
+    EXPECT_EQ(StudyResults(path).prompt(row).answer, evaluated.runs[row].answer);
   }
   const EvalCase rose = of_item(10 + 3);
   EXPECT_EQ(rose.answers, std::vector<std::string>{"red"});
@@ -538,11 +536,9 @@ TEST_F(RunStudyTest, TheModelWritesAsACaptureDoesAndItsLoopsAreCounted) {
   const Trace trace(request.target);
   ReplayRequest again{.policy = *request.policy, .budget = 24, .metrics = false};
   const Replay replayed = replay(trace, again, unwatched);
-  for (int layer = 0; layer < trace.model().num_layers; ++layer) {
-    for (int head = 0; head < trace.model().num_kv_heads; ++head) {
-      EXPECT_EQ(trace.evicted_at(layer, head), replayed.find(layer, head)->evicted_at)
-          << "layer " << layer << ", head " << head;
-    }
+  for (const auto& [layer, head] : cells(trace.model().num_layers, trace.model().num_kv_heads)) {
+    EXPECT_EQ(trace.evicted_at(layer, head), replayed.find(layer, head)->evicted_at)
+        << "layer " << layer << ", head " << head;
   }
 }
 

@@ -12,6 +12,7 @@
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/capture/whole_model.h"
+#include "tests/support/cells.h"
 #include "tests/support/error_of.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
@@ -84,14 +85,13 @@ class TraceSizeTest : public testing::Test {
 
 /// Larger than HDF5's own bytes, and yet fast.
 TinyCheckpoint wide_checkpoint() {
-  TinyCheckpoint tiny;
-  tiny.layers = 3;
-  tiny.heads = 6;
-  tiny.kv_heads = 3;
-  tiny.head_dim = 32;
-  tiny.hidden_size = 96;
-  tiny.vocab_size = 500;
-  tiny.max_position_embeddings = 1000;
+  TinyCheckpoint tiny{.layers = 3,
+                      .heads = 6,
+                      .kv_heads = 3,
+                      .head_dim = 32,
+                      .hidden_size = 96,
+                      .vocab_size = 500,
+                      .max_position_embeddings = 1000};
   return tiny;
 }
 
@@ -165,10 +165,7 @@ TEST_F(TraceSizeTest, ChunksAreEvenSoThatFewTokensTakeLittle) {
 }
 
 TEST_F(TraceSizeTest, AttentionIsStoredOnDemandAndUpTo64Megabytes) {
-  TinyCheckpoint tiny;
-  tiny.heads = 16;
-  tiny.head_dim = 2;
-  tiny.max_position_embeddings = 2000;
+  TinyCheckpoint tiny{.heads = 16, .head_dim = 2, .max_position_embeddings = 2000};
   const auto has_attention = [&](int tokens, std::optional<AttentionStorage> storage) {
     CaptureRequest wanted = request(tiny, tokens);
     if (storage) wanted.attention = *storage;
@@ -205,8 +202,7 @@ TEST_F(TraceSizeTest, TheOutputHeadIsStoredOnDemandAndWhereItIsSmallerThanTheSta
 }
 
 TEST_F(TraceSizeTest, RowsOfTheOutputHeadAreThoseOfDifferentTokens) {
-  TinyCheckpoint tiny;
-  tiny.vocab_size = 4000;
+  TinyCheckpoint tiny{.vocab_size = 4000};
   CaptureRequest wanted = request(tiny, 50);
   write_file(folder_ / "ids.txt", "3 9 3 3 9 3999 0 9 3 3");
   run(wanted);
@@ -236,10 +232,8 @@ TEST_F(TraceSizeTest, OutputWeightsThatWereFloat16StayFloat16AndExact) {
                                   .to(at::kFloat)
                                   .contiguous();  // [D,Hq·d]
     const OutputWeight slice = *trace.output_weight(1, 2);
-    for (Eigen::Index c = 0; c < slice.rows(); ++c) {
-      for (Eigen::Index column = 0; column < slice.cols(); ++column) {
-        ASSERT_EQ(slice(c, column), weight[column][2 * 32 + c].item<float>());
-      }
+    for (const auto& [c, column] : cells(slice.rows(), slice.cols())) {
+      ASSERT_EQ(slice(c, column), weight[column][2 * 32 + c].item<float>());
     }
     wanted.storage = Storage::float16;
     run(wanted);

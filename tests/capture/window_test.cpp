@@ -10,6 +10,7 @@
 #include "analysis/replay/drift.h"
 #include "analysis/replay/replay.h"
 #include "tests/capture/capture_check.h"
+#include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/catalogue_parts.h"
 #include "tests/support/error_of.h"
@@ -152,7 +153,7 @@ TEST_P(WindowedRun, ABudgetThatHoldsTheWindowChangesNothing) {
           EXPECT_TRUE(cut.merges(layer).empty());
           const auto left = *cut.evicted_at(layer, 1);
           for (int token = 0; token < kAllTokens; ++token) {
-            ASSERT_EQ(left[static_cast<std::size_t>(token)], leaves_at(cut, token, window()));
+            ASSERT_EQ(left[token], leaves_at(cut, token, window()));
           }
         }
         if (HasFailure()) return;
@@ -167,15 +168,7 @@ TEST_P(WindowedRun, TheModelAttendsToWhatTheTraceSaysItHolds) {
   for (const char* spec : {"sink", "h2o", "snapkv(4)+adakv"}) {
     SCOPED_TRACE(spec);
     const Trace cut = closed(kWindowBlock, spec, 5);
-    const NaiveCut follow = [&](int layer, int step, NaiveCaches& caches) {
-      for (std::size_t head = 0; head < caches.size(); ++head) {
-        const auto left = *cut.evicted_at(layer, static_cast<int>(head));
-        std::erase_if(caches[head], [&](const NaiveEntry& entry) {
-          return left[static_cast<std::size_t>(entry.token)] == step;
-        });
-      }
-    };
-    expect_like_naive(cut, naive.run(cut.tokens().ids, cut.blocks(), follow, false), 2e-4);
+    expect_like_naive(cut, naive.run(cut.tokens().ids, cut.blocks(), follow(cut), false), 2e-4);
   }
 }
 
@@ -204,7 +197,7 @@ TEST_P(WindowedRun, DriftComparesWhatIsLeftOfTheWindow) {
           Eigen::VectorXd sum = Eigen::VectorXd::Zero(values.cols());
           double mass = 0;
           for (int j = std::max(0, t - window() + 1); j <= t; ++j) {
-            const int gone = left[static_cast<std::size_t>(j)];
+            const int gone = left[j];
             if (!all && gone >= 0 && gone < static_cast<int>(step)) continue;
             const double logit = queries.row(t).cast<double>().dot(keys.row(j).cast<double>());
             const double weight = std::exp(logit * cut.run().attention_scale);

@@ -70,8 +70,7 @@ class FigureServiceTest : public ::testing::Test {
     computed = 0;
     under_way = 0;
     hold = false;
-    test::write_synthetic_trace(folder / "t.h5");
-    inputs.traces = {std::make_shared<const Trace>(folder / "t.h5")};
+    inputs.traces = {test::open_synthetic_trace(folder / "t.h5")};
   }
   figure::MadeFigure make(const FigureSettings& settings = {}) {
     return service.make(info, make_request(info, settings, inputs), inputs, test::unwatched);
@@ -96,8 +95,7 @@ TEST_F(FigureServiceTest, WhatIsAskedForTwiceIsComputedOnce) {
   EXPECT_EQ(again.traces, first.traces);
   EXPECT_EQ(again.steps.size(), first.steps.size());
   EXPECT_EQ(computed, 1);
-  FigureSettings other;
-  other.head = 1;
+  FigureSettings other{.head = 1};
   EXPECT_NE(make(other).figure, first.figure);
   EXPECT_EQ(computed, 2);
 }
@@ -118,8 +116,7 @@ TEST_F(FigureServiceTest, SettingsSayTheBlockOfTheReplayAndThatThePolicyStopsAtT
 
 TEST_F(FigureServiceTest, APolicyWithoutABudgetSaysTheShareItKeeps) {
   const auto said = [&](const std::string& policy, const std::string& key) {
-    FigureSettings settings;
-    settings.policy = parse_policy(policy);
+    FigureSettings settings{.policy = parse_policy(policy)};
     for (const auto& [name, value] : make(settings).settings)
       if (name == key) return value;
     return std::string("nothing");
@@ -234,8 +231,7 @@ TEST_P(ComparisonParts, TheReplaysSoFarAreShownInAnEmptyTileAlone) {
     meanwhile.shown = std::move(shown);
     meanwhile.on_part = [&](const figure::MadeFigure& part) {
       EXPECT_FALSE(part.complete);
-      figure::DrawRequest page;
-      page.style = figure::make_style(fonts);
+      figure::DrawRequest page{.style = figure::make_style(fonts)};
       EXPECT_EQ(part.figure->draw(page).width, page.width);
       parts.push_back(known_rows(*part.figure));
     };
@@ -267,10 +263,8 @@ INSTANTIATE_TEST_SUITE_P(Figures, ComparisonParts,
 
 TEST_F(FigureServiceTest, ARewrittenTraceIsAnotherFigure) {
   const figure::MadeFigure before = make();
-  test::SyntheticTraceOptions options;
-  options.sink_logit = 3.0F;
-  test::write_synthetic_trace(folder / "t.h5", options);
-  inputs.traces = {std::make_shared<const Trace>(folder / "t.h5")};
+  test::SyntheticTraceOptions options{.sink_logit = 3.0F};
+  inputs.traces = {test::open_synthetic_trace(folder / "t.h5", options)};
   EXPECT_NE(make().figure, before.figure);
   EXPECT_EQ(computed, 2);
 }

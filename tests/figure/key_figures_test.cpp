@@ -23,8 +23,7 @@ using Row = test::CsvRow;
 class KeyFiguresTest : public ::testing::Test {
  protected:
   KeyFiguresTest() {
-    test::SyntheticTraceOptions options;
-    options.clusters = 3;
+    test::SyntheticTraceOptions options{.clusters = 3};
     states = test::write_synthetic_trace(folder / "synthetic.h5", options);
     trace = std::make_shared<const Trace>(folder / "synthetic.h5");
   }
@@ -42,12 +41,10 @@ class KeyFiguresTest : public ::testing::Test {
   }
 
   naive::Vectors keys(int layer, int head) const {
-    return naive::vectors_of(
-        states.key[static_cast<std::size_t>(layer)][static_cast<std::size_t>(head)]);
+    return naive::vectors_of(states.key[layer][head]);
   }
   naive::Vectors queries(int layer, int head) const {
-    return naive::vectors_of(
-        states.query[static_cast<std::size_t>(layer)][static_cast<std::size_t>(head)]);
+    return naive::vectors_of(states.query[layer][head]);
   }
 
   test::TemporaryFolder folder;
@@ -62,8 +59,7 @@ TEST_F(KeyFiguresTest, MeanKeyAndMeanQuery) {
     const int layer = i / 4, query_head = i % 4;
     const double expected = naive::cosine(naive::mean(keys(layer, query_head / 2)),
                                           naive::mean(queries(layer, query_head)));
-    EXPECT_NEAR(test::csv_number(rows[static_cast<std::size_t>(i)], "cosine_of_means"), expected,
-                1e-8);
+    EXPECT_NEAR(test::csv_number(rows[i], "cosine_of_means"), expected, 1e-8);
   }
 }
 
@@ -79,8 +75,7 @@ TEST_F(KeyFiguresTest, DistinctKeysOfAllKeysAreAllKeys) {
 }
 
 TEST_F(KeyFiguresTest, AnglesAreThoseToTheMean) {
-  request::FigureSettings settings;
-  settings.layer = 1;
+  request::FigureSettings settings{.layer = 1};
   const naive::Vectors of_head = keys(1, 1);
   const naive::Vector mean = naive::mean(of_head);
   int compared = 0;
@@ -195,8 +190,7 @@ TEST_F(KeyFiguresTest, SigmaNeedsAPolicyThatMerges) {
 }
 
 TEST_F(KeyFiguresTest, AWiderSigmaCountsMoreMembers) {
-  request::FigureSettings settings;
-  settings.budget = parse_budget("40");
+  request::FigureSettings settings{.budget = parse_budget("40")};
   settings.choices["policies"] = "h2o+kvmerger(threshold=auto)";
   settings.choices["sigma"] = "0.1,1,100";
   std::map<double, double> members;

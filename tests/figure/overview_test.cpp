@@ -27,10 +27,8 @@ using test::csv_rows;
 class OverviewTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    test::SyntheticTraceOptions options;
-    options.layers = 3;
-    test::write_synthetic_trace(folder / "t.h5", options);
-    inputs.traces = {std::make_shared<const Trace>(folder / "t.h5")};
+    test::SyntheticTraceOptions options{.layers = 3};
+    inputs.traces = {test::open_synthetic_trace(folder / "t.h5", options)};
     settings.budget = parse_budget("24");
   }
   const FigureInfo& info() const { return find_figure("overview"); }
@@ -57,10 +55,7 @@ TEST_F(OverviewTest, EveryMeasureHasANumberOfEveryHeadAndIsDrawnInAPanelToo) {
     EXPECT_NE(one.help, "") << one.name;
     const MadeFigure made = make(one.name);
     EXPECT_EQ(csv_rows(*made.figure).size(), 6U) << one.name;
-    DrawRequest narrow;
-    narrow.style = make_style(fonts);
-    narrow.width = 120.0;
-    narrow.height = 260.0;
+    DrawRequest narrow{.style = make_style(fonts), .width = 120.0, .height = 260.0};
     const Scene scene = made.figure->draw(narrow);
     EXPECT_THAT(scene_problems(scene), ::testing::IsEmpty()) << one.name;
     const auto target = scene.pick(scene.axes.front().to_page(0.5, 1.5));
@@ -102,9 +97,7 @@ TEST_F(OverviewTest, TheRelativeScaleIsPercentFromTheMeanOfTheLayer) {
 /// The values that the ends of the colour bar stand for.
 std::pair<double, double> bar_of(const Figure& figure, double width) {
   const TextMetrics fonts;
-  DrawRequest request;
-  request.style = make_style(fonts);
-  request.width = width;
+  DrawRequest request{.style = make_style(fonts), .width = width};
   const Scene scene = figure.draw(request);
   EXPECT_THAT(scene_problems(scene), ::testing::IsEmpty());
   for (const Axes& axes : scene.axes) {
@@ -180,8 +173,7 @@ TEST_F(OverviewTest, WhatTheFullCacheShowsAsksForNoPolicy) {
 }
 
 TEST_F(OverviewTest, RolesAndEffectiveTokensAreMeansOverTheQueryHeads) {
-  ReadsRequest wanted;
-  wanted.tokens = {0};
+  ReadsRequest wanted{.tokens = {0}};
   wanted.roles = wanted.effective_tokens = true;
   const std::vector<TokenReads> heads = token_reads(trace(), wanted, test::unwatched);
   const auto effective = csv_rows(*make(kEffectiveTokensMeasure).figure);
@@ -207,8 +199,7 @@ TEST_F(OverviewTest, FollowedTokensAreThereOrLostAndSomebodyReadsThem) {
   const MadeFigure made = make(kFollowedMeasure);
   ReplayRequest wanted{.policy = settings.policy, .budget = 24};
   const Replay whole = replay(trace(), wanted, test::unwatched);
-  ReadsRequest reading;
-  reading.tokens = {3, 4, 5, 40};
+  ReadsRequest reading{.tokens = {3, 4, 5, 40}};
   const std::vector<TokenReads> reads = token_reads(trace(), reading, test::unwatched);
   const auto rows = csv_rows(*made.figure);
   ASSERT_EQ(rows.size(), whole.heads.size());

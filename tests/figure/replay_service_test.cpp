@@ -19,19 +19,14 @@ namespace {
 
 class ReplayServiceTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    test::write_synthetic_trace(folder / "t.h5");
-    trace = std::make_shared<const Trace>(folder / "t.h5");
-  }
+  void SetUp() override { trace = test::open_synthetic_trace(folder / "t.h5"); }
   ReplayRequest request(const char* policy, int budget = 24, bool metrics = false) const {
     ReplayRequest wanted{.policy = parse_policy(policy), .budget = budget, .metrics = metrics};
     return wanted;
   }
   void open_layers(int layers) {
-    test::SyntheticTraceOptions options;
-    options.layers = layers;
-    test::write_synthetic_trace(folder / "layers.h5", options);
-    trace = std::make_shared<const Trace>(folder / "layers.h5");
+    test::SyntheticTraceOptions options{.layers = layers};
+    trace = test::open_synthetic_trace(folder / "layers.h5", options);
   }
   test::TemporaryFolder folder;
   std::shared_ptr<const Trace> trace;
@@ -235,8 +230,7 @@ TEST_F(ReplayServiceTest, CancellingHalfWayLeavesNothingHalfMade) {
 TEST_F(ReplayServiceTest, ARewrittenTraceOrExternalFileIsReplayedAgain) {
   ReplayService store;
   const auto before = store.get(*trace, request("keydiff"), test::unwatched);
-  test::SyntheticTraceOptions options;
-  options.sink_logit = 3.0F;
+  test::SyntheticTraceOptions options{.sink_logit = 3.0F};
   test::write_synthetic_trace(folder / "t.h5", options);
   const Trace rewritten(folder / "t.h5");
   EXPECT_NE(store.get(rewritten, request("keydiff"), test::unwatched), before);

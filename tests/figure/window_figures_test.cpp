@@ -34,9 +34,8 @@ class WindowFigures : public ::testing::TestWithParam<Reach> {
                                         .chunk_size = GetParam().chunk,
                                         .clusters = 4,
                                         .lm_head = true};
-    test::write_synthetic_trace(folder_ / "full.h5", options);
     test::write_synthetic_closed_loop(folder_ / "closed.h5", options, "h2o", 8);
-    full = std::make_shared<const Trace>(folder_ / "full.h5");
+    full = test::open_synthetic_trace(folder_ / "full.h5", options);
     closed = std::make_shared<const Trace>(folder_ / "closed.h5");
   }
   static int window() { return GetParam().span(); }
@@ -184,7 +183,7 @@ TEST_P(WindowFigures, TokensBeyondTheWindowAreNeitherKeptNorEvicted) {
   std::map<std::string, int> states;
   for (const Row& row : rows("tokens", wanted)) {
     const int token = std::stoi(row.at("token"));
-    const int left = head.evicted_at[static_cast<std::size_t>(token)];
+    const int left = head.evicted_at[token];
     const bool beyond = left >= 0 && left <= 9 && result.left_unseen(head, token);
     EXPECT_EQ(row.at("state") == "beyond_window", beyond) << token;
     ++states[row.at("state")];
