@@ -32,8 +32,7 @@ testing::Matcher<double> near(double value) {
   return DoubleNear(value, 2e-5 * std::max(1e-3, std::abs(value)));
 }
 
-class AskTest : public testing::Test {
- protected:
+struct AskTest : testing::Test {
   AskTest() {
     options_.layers = 2;
     options_.query_heads = 4;

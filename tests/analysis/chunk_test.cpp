@@ -60,8 +60,7 @@ TEST(Reach, IsTheMaskOfTheFormula) {
   }
 }
 
-class OfChunks : public testing::TestWithParam<int> {
- protected:
+struct OfChunks : testing::TestWithParam<int> {
   OfChunks() {
     model_.chunk_size = GetParam();
     model_.chunked_tokens = kChunkTokens;
@@ -185,8 +184,7 @@ TEST_P(OfChunks, MeansByDistanceAreOverThePairsThatSeeEachOther) {
   }
 }
 
-class ChunkedReplay : public testing::Test {
- protected:
+struct ChunkedReplay : testing::Test {
   const Trace& trace(int chunk) {
     test::SyntheticTraceOptions options{.head_dim = 8,
                                         .prompt_length = 60,

@@ -106,8 +106,7 @@ TEST(ComparisonTerms, EveryPolicyHasWordsThatHoldTogether) {
 }
 
 /// One layer, with a question at the end of its prompt.
-class TermsAndDeeds : public testing::Test {
- protected:
+struct TermsAndDeeds : testing::Test {
   static constexpr int kPrompt = 160, kQuestion = 40, kGenerated = 4, kBudget = 80, kBlock = 40;
   TermsAndDeeds() {
     options_.layers = 2;

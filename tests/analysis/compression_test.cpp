@@ -21,8 +21,7 @@ namespace {
 
 constexpr int kContext = 80, kPrompt = 96, kTokens = 104;
 
-class CompressionTest : public testing::Test {
- protected:
+struct CompressionTest : testing::Test {
   void SetUp() override {
     test::SyntheticTraceOptions options;  // T = 96 + 8, B = 32
     options.question = kPrompt - kContext;

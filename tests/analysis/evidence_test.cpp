@@ -25,8 +25,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::IsNan;
 
-class EvidenceTest : public testing::Test {
- protected:
+struct EvidenceTest : testing::Test {
   EvidenceTest() {
     options_.layers = 3;
     options_.query_heads = 6;

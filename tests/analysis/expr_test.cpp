@@ -139,8 +139,7 @@ TEST(Expr, ASpecNamesTheColumnOfTheFormulasError) {
   EXPECT_THAT(refusal("expr"), HasSubstr("needs formula"));
 }
 
-class ExprReplay : public testing::Test {
- protected:
+struct ExprReplay : testing::Test {
   ExprReplay() {
     options_.prompt_length = 80;
     test::write_synthetic_trace(folder_ / "t.h5", options_);

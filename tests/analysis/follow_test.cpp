@@ -219,8 +219,7 @@ INSTANTIATE_TEST_SUITE_P(Windows, Follow, testing::Values(0, 48));
 
 // Why a token was kept or left.
 
-class ExplainTest : public testing::Test {
- protected:
+struct ExplainTest : testing::Test {
   static void SetUpTestSuite() {
     folder_ = new test::TemporaryFolder;
     test::SyntheticTraceOptions options{.layers = 1, .clusters = 4};

@@ -139,8 +139,7 @@ TEST(HeadAllocation, EntriesSumToTheMeanExactly) {
   EXPECT_NEAR(entries[0], 50.0, 0.7);  // there its slope falls from 0.075 to 0.0125; 0.02 is next
 }
 
-class HeadAdviceOfStudy : public testing::Test {
- protected:
+struct HeadAdviceOfStudy : testing::Test {
   /// Writing it takes longer than all tests together: once, then copied.
   static void SetUpTestSuite() {
     made_ = std::make_unique<test::TemporaryFolder>();

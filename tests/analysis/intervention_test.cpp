@@ -22,8 +22,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class Intervention : public testing::Test {
- protected:
+struct Intervention : testing::Test {
   Intervention() {
     options_.prompt_length = 64;
     options_.generated = 4;

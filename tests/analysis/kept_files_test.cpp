@@ -29,8 +29,7 @@ using testing::IsEmpty;
 
 constexpr const char* kBegin = "\x89HDF\r\n\x1a\n";
 
-class KeptFiles : public testing::Test {
- protected:
+struct KeptFiles : testing::Test {
   void SetUp() override { fs::create_directories(root() / "cases"); }
   fs::path root() const { return folder_.path() / "cache"; }
   /// A file of so many bytes that was last written so many seconds ago.

@@ -23,8 +23,7 @@ struct Model {
   int window = 0;
 };
 
-class KeyMeasuresTest : public ::testing::TestWithParam<Model> {
- protected:
+struct KeyMeasuresTest : ::testing::TestWithParam<Model> {
   KeyMeasuresTest() {
     options_.query_heads = 4;
     options_.heads = GetParam().heads;

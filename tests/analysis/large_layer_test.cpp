@@ -40,8 +40,7 @@ std::vector<std::string> specs() {
   return result;
 }
 
-class LargeLayer : public testing::Test {
- protected:
+struct LargeLayer : testing::Test {
   LargeLayer() {
     options_.query_heads = 4;
     options_.heads = 2;

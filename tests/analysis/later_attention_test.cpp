@@ -31,8 +31,7 @@ struct Model {
   int window = 0;
 };
 
-class LaterAttentionTest : public testing::TestWithParam<Model> {
- protected:
+struct LaterAttentionTest : testing::TestWithParam<Model> {
   LaterAttentionTest() {
     options_.heads = GetParam().heads;
     options_.sliding_window = GetParam().window;

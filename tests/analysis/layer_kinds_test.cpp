@@ -47,8 +47,7 @@ using test::MadeLayer;
 using test::random_matrix;
 using testing::HasSubstr;
 
-class LayerKinds : public testing::Test {
- protected:
+struct LayerKinds : testing::Test {
   static void SetUpTestSuite() {
     folder_ = new test::TemporaryFolder;
     test::write_kinds_trace(path(), made_layers());
@@ -494,8 +493,7 @@ TEST(LayerAttention, MeasuresCountASinkAsAnEntryThatStays) {
   }
 }
 
-class LayerAttentionTrace : public testing::Test {
- protected:
+struct LayerAttentionTrace : testing::Test {
   static test::SyntheticTraceOptions options() {
     test::SyntheticTraceOptions options{.layers = 3,
                                         .head_dim = 8,

@@ -21,8 +21,7 @@ using testing::HasSubstr;
 
 std::vector<double> list(const Eigen::VectorXd& v) { return {v.begin(), v.end()}; }
 
-class LogitPathTest : public testing::Test {
- protected:
+struct LogitPathTest : testing::Test {
   std::filesystem::path write(const char* name, const test::SyntheticTraceOptions& options) {
     const auto path = folder_ / name;
     test::write_synthetic_trace(path, options);

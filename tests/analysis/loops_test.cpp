@@ -154,8 +154,7 @@ TEST(LostValues, CompareWhatLeavesWithWhatWasThere) {
 
 // Which tokens after a prompt the model was given, and what it would have written.
 
-class Given : public testing::Test {
- protected:
+struct Given : testing::Test {
   /// A trace of 96 tokens of prompt and 8 after it, of which some were given.
   GivenTokens with(std::optional<int> given, const std::vector<std::int32_t>& own = {},
                    bool predictions = true) {

@@ -61,8 +61,7 @@ struct Model {
 };
 
 /// Measured by the engine, and again by the twin.
-class MeasuresAgainstNaive : public testing::TestWithParam<Model> {
- protected:
+struct MeasuresAgainstNaive : testing::TestWithParam<Model> {
   static int group() { return GetParam().group; }
   MeasuresAgainstNaive() {
     options_.layers = 1;

@@ -48,8 +48,7 @@ std::string fingerprint(const fs::path& folder) {
   return model_fingerprint(folder, test::unwatched);
 }
 
-class ModelFingerprint : public testing::Test {
- protected:
+struct ModelFingerprint : testing::Test {
   void SetUp() override {
     write(model_ / "config.json", R"({"model_type": "llama"})");
     write(model_ / "model.safetensors", header("{}") + "weights");

@@ -112,8 +112,7 @@ TEST(OutputFile, IsNotThereUntilItIsWhole) {
   EXPECT_EQ(files_in(folder.path()), 1U);
 }
 
-class Unfinished : public testing::Test {
- protected:
+struct Unfinished : testing::Test {
   static void fill(const UnfinishedFile& file, const std::string& text) {
     EXPECT_EQ(write(file.descriptor(), text.data(), text.size()),
               static_cast<ssize_t>(text.size()));

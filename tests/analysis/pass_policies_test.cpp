@@ -167,8 +167,7 @@ struct PassSetting {
   bool sink = false;
 };
 
-class PassPolicies : public testing::TestWithParam<PassSetting> {
- protected:
+struct PassPolicies : testing::TestWithParam<PassSetting> {
   void SetUp() override {
     options_.layers = 5;
     options_.prompt_length = 70;

@@ -131,8 +131,7 @@ struct Setting {
   int part = 30;
 };
 
-class ProbePolicies : public testing::TestWithParam<Setting> {
- protected:
+struct ProbePolicies : testing::TestWithParam<Setting> {
   void SetUp() override {
     test::ProbeTraceOptions options;
     options.trace.layers = 3;
@@ -293,8 +292,7 @@ TEST_P(ProbePolicies, ContextOnlyEvictsOnceAndNothingOfTheQuestion) {
   }
 }
 
-class ProbeRefusals : public testing::Test {
- protected:
+struct ProbeRefusals : testing::Test {
   static std::string refusal(const std::function<void()>& work) {
     return test::error_of<UsageError>(work);
   }

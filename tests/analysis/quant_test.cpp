@@ -259,8 +259,7 @@ TEST(Quant, TheErrorOfAFullCacheFallsWithBitsAndWithTheResidual) {
   }
 }
 
-class QuantisedTrace : public testing::Test {
- protected:
+struct QuantisedTrace : testing::Test {
   static void SetUpTestSuite() {
     folder_ = new test::TemporaryFolder;
     test::SyntheticTraceOptions options{

@@ -23,8 +23,7 @@ struct Capture {
   fs::path model;
 };
 
-class CapturedReplay : public testing::TestWithParam<Capture> {
- protected:
+struct CapturedReplay : testing::TestWithParam<Capture> {
   void SetUp() override {
     const fs::path program = fs::path(KVLOUPE_BIN_DIR) / "kvloupe-capture";
     const fs::path& model = GetParam().model;

@@ -60,8 +60,7 @@ std::vector<std::string> catalogue_specs() {
   return specs;
 }
 
-class ReplayTest : public testing::Test {
- protected:
+struct ReplayTest : testing::Test {
   static void SetUpTestSuite() {
     folder_ = new test::TemporaryFolder;
     options_.layers = 2;

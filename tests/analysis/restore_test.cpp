@@ -20,8 +20,7 @@
 namespace kvloupe {
 namespace {
 
-class RestoreTest : public testing::Test {
- protected:
+struct RestoreTest : testing::Test {
   RestoreTest() {
     options_.layers = 2;
     options_.prompt_length = 72;

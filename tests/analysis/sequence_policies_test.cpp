@@ -33,8 +33,7 @@ using testing::HasSubstr;
 
 constexpr int kWindow = 8;
 
-class SequencePolicies : public testing::Test {
- protected:
+struct SequencePolicies : testing::Test {
   void SetUp() override {
     options_.layers = 3;
     options_.query_heads = 4;
@@ -605,8 +604,7 @@ TEST_F(SequencePolicies, HeadBudgetsOfTheBudgetEachAreTheBudget) {
   }
 }
 
-class HeadTableFile : public testing::Test {
- protected:
+struct HeadTableFile : testing::Test {
   HeadTableFile() {
     model_.num_layers = 2;
     model_.num_heads = 4;

@@ -31,8 +31,7 @@ using testing::HasSubstr;
 const std::string kPrint = "v1:" + std::string(64, 'a');
 constexpr const char* kForm = "f32-f16";
 
-class SharedWeights : public testing::Test {
- protected:
+struct SharedWeights : testing::Test {
   void SetUp() override {
     const char* cache = std::getenv("XDG_CACHE_HOME");
     if (cache) before_ = cache;

@@ -83,8 +83,7 @@ test::SyntheticTraceOptions with_window(int window) {
   return options;
 }
 
-class SinkTest : public ::testing::Test {
- protected:
+struct SinkTest : ::testing::Test {
   explicit SinkTest(int window = 0)
       : states(test::write_synthetic_trace(folder / "t.h5", with_window(window))) {}
 
@@ -412,8 +411,7 @@ TEST(ExtremeSink, LeavingOneOutIsFiniteUnlessNothingElseIsThere) {
 }
 
 /// Replays of a layer whose queries rest on token 0, by the engine and by its twin.
-class Resting : public testing::TestWithParam<float> {
- protected:
+struct Resting : testing::TestWithParam<float> {
   Resting() {
     options_.layers = 1;
     options_.query_heads = 4;

@@ -38,8 +38,7 @@ std::string failure_of(const std::function<void()>& work) {
   return test::error_of<Error>(work);
 }
 
-class StudyFaults : public testing::Test {
- protected:
+struct StudyFaults : testing::Test {
   void SetUp() override {
     for (const std::string name : {"a.h5", "b.h5", "c.h5"}) {
       test::SyntheticTraceOptions options{.prompt_length = 64,

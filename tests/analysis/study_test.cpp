@@ -47,8 +47,7 @@ std::string failure_of(const std::function<void()>& work) {
   return test::error_of<FileError>(work);
 }
 
-class StudyTest : public testing::Test {
- protected:
+struct StudyTest : testing::Test {
   std::filesystem::path write(const std::string& text, const std::string& name = "study.json") {
     std::ofstream(folder_ / name) << text;
     return folder_ / name;

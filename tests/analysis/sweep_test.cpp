@@ -20,8 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class SweepTest : public testing::Test {
- protected:
+struct SweepTest : testing::Test {
   void SetUp() override {
     test::write_synthetic_trace(folder_ / "trace.h5");  // 2 layers, 2 heads, T = 96 + 8, B = 32
     trace_ = std::make_unique<Trace>(folder_ / "trace.h5");

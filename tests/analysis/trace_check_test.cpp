@@ -69,8 +69,7 @@ void write_crashing_trace(const fs::path& path) {
   write_bytes(path, bytes);
 }
 
-class TraceCheck : public testing::Test {
- protected:
+struct TraceCheck : testing::Test {
   void SetUp() override {
     if (!fs::exists(kProgram)) GTEST_SKIP() << "kvloupe is not built";
     check_with(kProgram.string());
@@ -421,8 +420,7 @@ void shuffle_whole_chunks(hid_t properties) {
 }
 
 /// Traces as h5py writes them, with packed datasets.
-class PackedTrace : public TraceCheck {
- protected:
+struct PackedTrace : TraceCheck {
   static constexpr hsize_t kHeads = 2, kTokens = 24, kWidth = 16;
   static constexpr const char* kKey = "/layers/0/key";
   static inline const std::vector<hsize_t> kShape = {kHeads, kTokens, kWidth};

@@ -89,8 +89,7 @@ class Edit {
   hid_t file_;
 };
 
-class HostileTrace : public ::testing::Test {
- protected:
+struct HostileTrace : ::testing::Test {
   /// The message of opening after `spoil`; "opened" if it succeeds.
   std::string after(const std::function<void(Edit&)>& spoil) {
     const Path path = folder_ / "t.h5";
@@ -488,8 +487,7 @@ TEST_F(HostileTrace, ChangesOfTheResidualStreamThatDisagree) {
               HasSubstr("residual_change of layer 1, token 7 is not a finite"));
 }
 
-class HostileProbe : public HostileTrace {
- protected:
+struct HostileProbe : HostileTrace {
   /// As after(), of a trace with a probe: two passes of 3 + 10 tokens over a context of 20.
   std::string after_probe(const std::function<void(Edit&)>& spoil) {
     const Path path = folder_ / "t.h5";
@@ -622,8 +620,7 @@ int read_in_child(const Path& path) {
   return status;
 }
 
-class DamagedTrace : public ::testing::Test {
- protected:
+struct DamagedTrace : ::testing::Test {
   void SetUp() override {
     test::SyntheticTraceOptions options{.layers = 1,
                                         .head_dim = 4,

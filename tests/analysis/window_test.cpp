@@ -55,8 +55,7 @@ std::vector<std::string> catalogue_specs() {
   return specs;
 }
 
-class WindowTest : public testing::Test {
- protected:
+struct WindowTest : testing::Test {
   static test::SyntheticTraceOptions options(int window) {
     test::SyntheticTraceOptions options{.head_dim = 8,
                                         .prompt_length = 60,

@@ -15,8 +15,7 @@ using window::Panels;
 
 constexpr Panels kAllPanels{true, true, true};
 
-class Borders : public WindowTest {
- protected:
+struct Borders : WindowTest {
   void prepare() override {
     SyntheticTraceOptions options{.layers = 3, .clusters = 4};
     write_synthetic_trace(folder_ / "small.h5", options);

@@ -15,8 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class CacheSheetTest : public WindowTest {
- protected:
+struct CacheSheetTest : WindowTest {
   void prepare() override {
     const char* config = std::getenv("XDG_CONFIG_HOME");
     before_ = config ? config : "";

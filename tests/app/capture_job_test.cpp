@@ -17,8 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class CaptureJob : public testing::Test {
- protected:
+struct CaptureJob : testing::Test {
   void SetUp() override {
     std::ofstream(folder_.path() / "config.json") << "{}";
     std::ofstream(folder_.path() / "prompt.txt") << "Once";

@@ -21,8 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class Cause : public WindowTest {
- protected:
+struct Cause : WindowTest {
   void prepare() override {
     const std::string program = find_program("kvloupe-capture");
     if (program.empty()) GTEST_SKIP() << "kvloupe-capture is not built";

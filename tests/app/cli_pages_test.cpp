@@ -98,8 +98,7 @@ TEST(ManualPage, KeepsTextThatLooksLikeCommands) {
 }
 
 /// The completions of bash for a line whose last word is being written.
-class BashCompletion : public testing::Test {
- protected:
+struct BashCompletion : testing::Test {
   void SetUp() override { std::ofstream(folder_ / "kvloupe.bash") << page("bash"); }
   std::vector<std::string> offered(const std::vector<std::string>& words) const {
     std::string script = "source " + (folder_ / "kvloupe.bash").string() + "; COMP_WORDS=(kvloupe";

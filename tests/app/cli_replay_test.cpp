@@ -22,8 +22,7 @@ using test::call;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class CliReplay : public testing::Test {
- protected:
+struct CliReplay : testing::Test {
   static void SetUpTestSuite() {
     folder_ = new test::TemporaryFolder;
     test::write_synthetic_trace(*folder_ / "trace.h5");  // 2 layers, 2 heads, T = 96 + 8, B = 32

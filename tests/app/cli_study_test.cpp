@@ -20,8 +20,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-class CliStudy : public testing::Test {
- protected:
+struct CliStudy : testing::Test {
   void SetUp() override {
     for (const std::string name : {"a.h5", "b.h5", "c.h5"}) {
       test::SyntheticTraceOptions options{.seed = static_cast<std::uint64_t>(name[0])};

@@ -20,8 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class CliSweep : public testing::Test {
- protected:
+struct CliSweep : testing::Test {
   static void SetUpTestSuite() {
     folder_ = new test::TemporaryFolder;
     test::write_synthetic_trace(*folder_ / "trace.h5");  // 2 layers, 2 heads, T = 96 + 8, B = 32

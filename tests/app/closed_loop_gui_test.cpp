@@ -23,8 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class ClosedLoopSheet : public WindowTest {
- protected:
+struct ClosedLoopSheet : WindowTest {
   window::CapturePanel& sheet() { return driver_->workspace.sheets.capture_panel; }
   const window::CaptureOptions& options() { return sheet().options; }
 

@@ -15,8 +15,7 @@
 namespace kvloupe::window {
 namespace {
 
-class CommandsTest : public ::testing::Test {
- protected:
+struct CommandsTest : ::testing::Test {
   WorkspaceState after(Command command, WorkspaceState state) const {
     EXPECT_TRUE(change_state(command, state, range)) << keys_of(command);
     return state;

@@ -7,8 +7,7 @@
 namespace kvloupe::test {
 namespace {
 
-class WindowCompression : public WindowTest {
- protected:
+struct WindowCompression : WindowTest {
   void prepare() override {
     start();
     state() = window::default_state();

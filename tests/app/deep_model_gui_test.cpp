@@ -33,8 +33,7 @@ void PrintTo(const Screen& screen, std::ostream* out) {
   *out << screen.width << " x " << screen.height << ", " << 100 * screen.scale << " %";
 }
 
-class DeepModel : public testing::TestWithParam<Screen> {
- protected:
+struct DeepModel : testing::TestWithParam<Screen> {
   static void SetUpTestSuite() {
     folder_ = new TemporaryFolder;
     write_long_trace(trace(), {.layers = kLayers,

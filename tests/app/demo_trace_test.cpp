@@ -27,8 +27,7 @@ using testing::Not;
 using testing::SizeIs;
 using testing::StartsWith;
 
-class DemoTrace : public testing::Test {
- protected:
+struct DemoTrace : testing::Test {
   fs::path make(const DemoRun& run = {}) {
     return demo_trace(run, test::unwatched, demo_.places());
   }

@@ -29,8 +29,7 @@ std::string drag_digest(const figure::Scene* scene) {
   return keys;
 }
 
-class Dragged : public WindowTest {
- protected:
+struct Dragged : WindowTest {
   void prepare() override {
     SyntheticTraceOptions options{.layers = 6,
                                   .query_heads = 8,

@@ -14,8 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class ExportTest : public ::testing::Test {
- protected:
+struct ExportTest : ::testing::Test {
   void SetUp() override { test::write_synthetic_trace(folder / "t.h5"); }
 
   int call(const std::vector<std::string>& words) {

@@ -44,8 +44,7 @@ FigureSettings parsed(const std::string& line) {
   return cli::settings_of(options);
 }
 
-class FigureRequestTest : public ::testing::TestWithParam<std::string> {
- protected:
+struct FigureRequestTest : ::testing::TestWithParam<std::string> {
   static void SetUpTestSuite() {
     folder = new test::TemporaryFolder;
     test::SyntheticTraceOptions options{.lm_head = true};

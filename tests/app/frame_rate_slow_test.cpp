@@ -45,8 +45,7 @@ FrameCost measure(int frames, const std::function<void(int)>& frame) {
           1e3 * (seconds_of(CLOCK_PROCESS_CPUTIME_ID) - process) / frames};
 }
 
-class DraggedBudget : public WindowTest {
- protected:
+struct DraggedBudget : WindowTest {
   void prepare() override {
     SyntheticTraceOptions options{.layers = 4,
                                   .query_heads = 8,
@@ -143,8 +142,7 @@ double seconds_since(Clock::time_point start) {
 
 constexpr int kTokens = 32768;
 
-class LongTrace : public WindowTest {
- protected:
+struct LongTrace : WindowTest {
   void prepare() override {
     // In a process of its own, so that the states it makes up do not count as the window's memory.
     const pid_t child = fork();

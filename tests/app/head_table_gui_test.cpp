@@ -13,8 +13,7 @@
 namespace kvloupe::test {
 namespace {
 
-class HeadTableTest : public WindowTest {
- protected:
+struct HeadTableTest : WindowTest {
   void prepare() override {
     start();
     const auto trace = folder_.path() / "small.h5";

@@ -21,8 +21,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-class HtmlInBrowserTest : public ::testing::Test {
- protected:
+struct HtmlInBrowserTest : ::testing::Test {
   void SetUp() override {
     if (test::Chromium::program().empty())
       GTEST_SKIP() << "Chromium is not installed; apt-get install chromium";

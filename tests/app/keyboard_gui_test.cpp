@@ -33,8 +33,7 @@ when: budget < 0.1
 ```
 )";
 
-class Keyboard : public WindowTest {
- protected:
+struct Keyboard : WindowTest {
   void prepare() override {
     std::filesystem::create_directories(demo_.places().assets / "lessons");
     std::ofstream(demo_.places().assets / "lessons" / "01-cache.md") << kLesson;

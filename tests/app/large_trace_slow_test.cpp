@@ -19,8 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr double kLongest = 400.0;  // seconds; a busy machine gives a window little of itself
 
-class LargeTrace : public WindowTest {
- protected:
+struct LargeTrace : WindowTest {
   void prepare() override {
     const pid_t child = fork();  // so that the states it makes up are not the window's memory
     if (child == 0) {

@@ -79,8 +79,7 @@ Text stays.
 It works.
 )";
 
-class LessonPanel : public WindowTest {
- protected:
+struct LessonPanel : WindowTest {
   void prepare() override {
     write("01-cache.md", kFirst);
     write("02-broken.md", kSecond);

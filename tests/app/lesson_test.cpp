@@ -308,8 +308,7 @@ TEST(Lesson, MutationsOfALessonAreReadOrRefused) {
   EXPECT_GT(refused, 500);
 }
 
-class LessonOnATrace : public ::testing::Test {
- protected:
+struct LessonOnATrace : ::testing::Test {
   void SetUp() override { traces.trace = test::open_synthetic_trace(folder / "t.h5"); }
   std::string problem_of(const std::string& body) {
     const Lesson lesson = parse_lesson("l.md", page_with(body));

@@ -27,8 +27,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class LessonValues : public ::testing::Test {
- protected:
+struct LessonValues : ::testing::Test {
   void SetUp() override {
     options.layers = 2;
     options.query_heads = 4;

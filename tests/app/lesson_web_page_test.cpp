@@ -64,8 +64,7 @@ when: step > 1
 ```
 )";
 
-class LessonWebPageTest : public ::testing::Test {
- protected:
+struct LessonWebPageTest : ::testing::Test {
   void SetUp() override {
     test::write_synthetic_trace(folder / "t.h5");
     write_whole_file(folder / "heads.md", kLesson);
@@ -161,8 +160,7 @@ when: budget < 0.1
 {{segment_first("needle")}} is not known, but this text is.
 )";
 
-class HandoutTest : public ::testing::Test {
- protected:
+struct HandoutTest : ::testing::Test {
   void SetUp() override {
     test::write_synthetic_trace(folder / "t.h5");
     std::ofstream(folder / "l.md") << kHandout;
@@ -294,8 +292,7 @@ TEST(Assets, AreFoundBesideTheProgram) {
   EXPECT_THROW(job::find_asset("no-such-thing"), FileError);
 }
 
-class SetText : public ::testing::Test {
- protected:
+struct SetText : ::testing::Test {
   Fragment set(const std::string& text, double width) {
     return set_text(style, read_text({{1, text}}), look, width);
   }

@@ -44,8 +44,7 @@ std::vector<std::string> words(const std::string& name, const std::string& condi
   return found;
 }
 
-class Lessons : public WindowTest {
- protected:
+struct Lessons : WindowTest {
   void prepare() override {
     demo::DemoPlaces places{.assets = fs::path(KVLOUPE_SOURCE_DIR) / "assets",
                             .cache = folder_.path() / "cache",

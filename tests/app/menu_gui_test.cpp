@@ -17,8 +17,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-class MenuTexts : public WindowTest {
- protected:
+struct MenuTexts : WindowTest {
   void prepare() override {
     std::filesystem::create_directories(demo_.places().assets / "lessons");
     std::ofstream(demo_.places().assets / "lessons" / "01-cache.md")

@@ -41,8 +41,7 @@ using Row = test::CsvRow;
 
 constexpr int kBudget = 24;
 
-class ModelFigures : public ::testing::Test {
- protected:
+struct ModelFigures : ::testing::Test {
   ModelFigures() {
     options.clusters = 4;
     options.lm_head = true;

@@ -23,8 +23,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class OpenedFiles : public WindowTest {
- protected:
+struct OpenedFiles : WindowTest {
   void prepare() override {
     start();
     large_ = write("large.h5", 5);

@@ -91,8 +91,7 @@ std::vector<std::string> pages() {
   return found;
 }
 
-class Documentation : public testing::TestWithParam<std::string> {
- protected:
+struct Documentation : testing::TestWithParam<std::string> {
   Documentation() {
     fs::create_directories(folder_ / "build");
     fs::create_directory(folder_ / "empty");

@@ -28,8 +28,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using namespace std::chrono_literals;
 
-class RealEvents : public testing::Test {
- protected:
+struct RealEvents : testing::Test {
   void SetUp() override {
     if (const std::string problem = need_own_display(); !problem.empty()) GTEST_SKIP() << problem;
     if (find_program("xdotool").empty()) GTEST_SKIP() << "install the package xdotool";

@@ -132,8 +132,7 @@ TEST(ReportSentences, TooFewPromptsSayHowManyItTakes) {
 
 // --- a results file
 
-class ReportOfStudy : public testing::Test {
- protected:
+struct ReportOfStudy : testing::Test {
   /// Written once: each item is on the disk before the next one.
   static void SetUpTestSuite() {
     made_ = new test::TemporaryFolder;
@@ -400,8 +399,7 @@ TEST_F(ReportOfStudy, NamesFromTheFileAreTextAndNothingElse) {
 
 // --- the command
 
-class CliReport : public ReportOfStudy {
- protected:
+struct CliReport : ReportOfStudy {
   static test::Called call(const std::vector<std::string>& arguments) {
     test::Called called = test::call({"report"}, arguments);
     EXPECT_EQ(called.out, "");

@@ -53,8 +53,7 @@ double difference(const Ink& a, const Ink& b) {
   return std::max(missing(a, b), missing(b, a));
 }
 
-class Scripts : public WindowTest {
- protected:
+struct Scripts : WindowTest {
   static constexpr int kWidth = 160;
   static constexpr int kHeight = 60;
 

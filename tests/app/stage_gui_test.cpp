@@ -19,8 +19,7 @@ namespace {
 using figure::Rect;
 using window::Panels;
 
-class SmallScreen : public WindowTest {
- protected:
+struct SmallScreen : WindowTest {
   void prepare() override {
     SyntheticTraceOptions options{.layers = 3, .clusters = 4};
     write_synthetic_trace(folder_ / "small.h5", options);

@@ -12,8 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::SizeIs;
 
-class StartPage : public WindowTest {
- protected:
+struct StartPage : WindowTest {
   void prepare() override { open_window(); }
   void open_window(int width = 1280, int height = 800) {
     start(width, height,

@@ -38,8 +38,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-class StudyFigures : public testing::Test {
- protected:
+struct StudyFigures : testing::Test {
   void SetUp() override { test::write_synthetic_study(path_); }
   MadeFigure make(const std::string& name, const Choices& choices = {}) const {
     request::FigureSettings settings{.choices = choices};

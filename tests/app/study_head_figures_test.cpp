@@ -77,8 +77,7 @@ TEST(StudentMean, IsOfKnownValuesAndNeedsTwoForAnInterval) {
 }
 
 /// The results of the synthetic study, in which every value is known by a formula.
-class HeadScatterFigure : public testing::Test {
- protected:
+struct HeadScatterFigure : testing::Test {
   // Written once: it flushes each of its 224 items to the disk.
   static void SetUpTestSuite() {
     written = new test::TemporaryFolder;
@@ -239,8 +238,7 @@ TEST_F(HeadScatterFigure, ProfileHasTheDecilesOfTheValues) {
 }
 
 /// A study of three traces with roles, computed.
-class HeadRolesOfStudy : public testing::Test {
- protected:
+struct HeadRolesOfStudy : testing::Test {
   void SetUp() override {
     for (int i = 0; i < 3; ++i) {
       options_[i].seed = static_cast<std::uint64_t>(i) + 1;

@@ -18,8 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class StudyHeadsWindow : public WindowTest {
- protected:
+struct StudyHeadsWindow : WindowTest {
   void prepare() override {
     for (int i = 0; i < 3; ++i) {
       SyntheticTraceOptions options{.layers = 3, .seed = static_cast<std::uint64_t>(i) + 1};

@@ -25,8 +25,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class StudyJob : public testing::Test {
- protected:
+struct StudyJob : testing::Test {
   void SetUp() override {
     options_.traces = (folder_ / "*.h5").string();
     options_.policies = "h2o, snapkv(pool=max)+recent(10%)";

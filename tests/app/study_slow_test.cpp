@@ -40,8 +40,7 @@ const bool loaded = [] {
   return true;
 }();
 
-class StudyRanks : public testing::Test {
- protected:
+struct StudyRanks : testing::Test {
   void SetUp() override {
     mpirun_ = in_path("mpirun");
     if (mpirun_.empty()) GTEST_SKIP() << "mpirun is not installed";

@@ -20,8 +20,7 @@ using window::TokenText;
 
 constexpr int kLength = 1200;  // of which the last eight are generated
 
-class Text : public WindowTest {
- protected:
+struct Text : WindowTest {
   void prepare() override {
     write("text.h5", texts());
     start(1600, 1130);

@@ -9,8 +9,7 @@ namespace kvloupe::test {
 namespace {
 
 /// A view that compares policies waits behind a job that ends when it is told to.
-class Waiting : public WindowTest {
- protected:
+struct Waiting : WindowTest {
   void prepare() override {
     start();
     w().state = window::default_state();

@@ -30,8 +30,7 @@ namespace {
 using testing::HasSubstr;
 using window::TileState;
 
-class Window : public WindowTest {
- protected:
+struct Window : WindowTest {
   void prepare() override {
     start();
     state() = window::default_state();  // one film strip

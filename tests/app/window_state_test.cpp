@@ -65,8 +65,7 @@ TEST(RecentFiles, ABrokenOrUnwritableListIsNoFuss) {
   EXPECT_NO_THROW(folder_list.add("/a.h5"));
 }
 
-class PreferencesFile : public testing::Test {
- protected:
+struct PreferencesFile : testing::Test {
   Preferences read(const std::string& text) {
     std::ofstream(path()) << text;
     return read_preferences(path());

@@ -18,8 +18,7 @@
 namespace kvloupe::test {
 
 /// A window to drive, and a folder of its own. Skipped where there is no display.
-class WindowTest : public testing::Test {
- protected:
+struct WindowTest : testing::Test {
   void SetUp() final {
     if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
     prepare();

@@ -35,8 +35,7 @@ constexpr int kLoopTokens = 90;
 constexpr int kLoopPrompt = 70;
 
 /// A tiny model and a sequence; runs share both.
-class ClosedLoopTest : public testing::Test {
- protected:
+struct ClosedLoopTest : testing::Test {
   ClosedLoopTest() {
     tiny_.layers = 3;
     tiny_.write(folder_.path());

@@ -22,8 +22,7 @@ namespace {
 
 constexpr int kDriftTokens = 70;
 
-class DriftTest : public testing::Test {
- protected:
+struct DriftTest : testing::Test {
   DriftTest() {
     tiny_.write(folder_.path());
     write_file(folder_ / "ids.txt", random_ids_text(kDriftTokens, tiny_.vocab_size, 5));

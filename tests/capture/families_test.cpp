@@ -129,8 +129,7 @@ const Case kCases[] = {
     {"GptOssPacked", "GptOssForCausalLM", kGptOssPacked, 4, 2, 16, 32, false},
 };
 
-class Families : public testing::TestWithParam<Case> {
- protected:
+struct Families : testing::TestWithParam<Case> {
   Families() {
     const Case& c = GetParam();
     tiny_.architecture = c.architecture;

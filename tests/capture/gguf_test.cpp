@@ -152,8 +152,7 @@ TinyCheckpoint tiny_of(const Case& c) {
   return tiny;
 }
 
-class GgufFamilies : public testing::TestWithParam<Case> {
- protected:
+struct GgufFamilies : testing::TestWithParam<Case> {
   GgufFamilies() : tiny_(tiny_of(GetParam())) {
     std::filesystem::create_directory(folder_ / "model");
     tiny_.write(folder_ / "model");
@@ -244,8 +243,7 @@ TEST_P(GgufFamilies, TracesAreThoseOfTheFolderHoweverWeightsAreKept) {
 INSTANTIATE_TEST_SUITE_P(Families, GgufFamilies, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
-class GgufFile : public testing::Test {
- protected:
+struct GgufFile : testing::Test {
   GgufFile() { tiny_.write(folder_.path()); }
 
   std::filesystem::path path() const { return folder_ / "m.gguf"; }

@@ -90,8 +90,7 @@ TEST(MakeProbe, RereadsTheContextAsItIs) {
   EXPECT_THROW(make_probe(ProbeKind::reread, {}, nullptr), UsageError);
 }
 
-class ProbeTest : public testing::Test {
- protected:
+struct ProbeTest : testing::Test {
   explicit ProbeTest(TinyCheckpoint tiny = {}) : tiny_(std::move(tiny)) {
     tiny_.write(folder_.path());
     write_file(folder_ / "ids.txt", random_ids_text(kProbeTokens, tiny_.vocab_size, 11));
@@ -256,8 +255,7 @@ TEST_F(ProbeTest, WhatCannotBeIsRefusedInOneLineAndLeavesNothing) {
   EXPECT_THAT(refusal(asks), HasSubstr("--probe reread"));
 }
 
-class WindowedProbeTest : public ProbeTest {
- protected:
+struct WindowedProbeTest : ProbeTest {
   WindowedProbeTest() : ProbeTest(windowed()) {}
   static TinyCheckpoint windowed() {
     TinyCheckpoint tiny{.architecture = "MistralForCausalLM", .more = R"({"sliding_window": 17})"};

@@ -21,8 +21,7 @@
 namespace kvloupe::test {
 namespace {
 
-class Processors : public testing::Test {
- protected:
+struct Processors : testing::Test {
   void put(const std::string& path, const std::string& text) const {
     std::filesystem::create_directories((root_ / path).parent_path());
     write_file(root_ / path, text + "\n");
@@ -114,8 +113,7 @@ TEST(AllowedProcessors, AreSomeAndAscend) {
 
 // The time of a run, from how fast the last one was.
 
-class RunRates : public testing::Test {
- protected:
+struct RunRates : testing::Test {
   void SetUp() override {
     if (const char* cache = std::getenv("XDG_CACHE_HOME")) before_ = cache;
     setenv("XDG_CACHE_HOME", (folder_ / "xdg").c_str(), 1);

@@ -57,8 +57,7 @@ class Child {
   pid_t process_ = -1;
 };
 
-class Program : public testing::Test {
- protected:
+struct Program : testing::Test {
   void SetUp() override {
     std::filesystem::create_directory(model_);
     std::filesystem::create_directory(work_);

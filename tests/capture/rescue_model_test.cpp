@@ -28,8 +28,7 @@ using testing::HasSubstr;
 
 const std::filesystem::path kAssets = std::filesystem::path(KVLOUPE_SOURCE_DIR) / "assets";
 
-class RescueTest : public testing::Test {
- protected:
+struct RescueTest : testing::Test {
   RescueRequest request(const std::string& policy, const std::string& name) const {
     RescueRequest wanted;
     wanted.model = kAssets / "demo-model";

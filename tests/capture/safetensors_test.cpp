@@ -171,8 +171,7 @@ TEST(Safetensors, DamagedHeadersGiveATensorOrOneClearError) {
   EXPECT_GT(refused, 500);
 }
 
-class CheckpointFolder : public testing::Test {
- protected:
+struct CheckpointFolder : testing::Test {
   std::string problem() {
     try {
       const ModelConfig config = read_model_config(folder_.path());
@@ -396,8 +395,7 @@ TEST_F(CheckpointFolder, ShardsStayMapped) {
             static_cast<std::size_t>(tiny.hidden_size) * 4);
 }
 
-class MappedFileTest : public testing::Test {
- protected:
+struct MappedFileTest : testing::Test {
   fs::path file(std::size_t bytes, const std::string& name = "weights") const {
     std::ofstream(folder_ / name, std::ios::binary) << std::string(bytes, 'w');
     return folder_ / name;

@@ -25,8 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class SharedRun : public testing::Test {
- protected:
+struct SharedRun : testing::Test {
   void SetUp() override {
     if (const char* cache = std::getenv("XDG_CACHE_HOME")) before_ = cache;
     setenv("XDG_CACHE_HOME", (folder_ / "xdg").c_str(), 1);

@@ -53,8 +53,7 @@ class Quiet final : public CaptureObserver {
   void on_note(const std::string&) override {}
 };
 
-class RunStudyTest : public testing::Test {
- protected:
+struct RunStudyTest : testing::Test {
   void SetUp() override {
     std::filesystem::create_directory_symlink(kStudiedModel, folder_ / "model");
     std::filesystem::create_directory(folder_ / "prompts");

@@ -34,8 +34,7 @@ class SizeObserver : public QuietObserver {
   std::string text;
 };
 
-class TraceSizeTest : public testing::Test {
- protected:
+struct TraceSizeTest : testing::Test {
   /// A run over so many ids in float32, stored as float16.
   CaptureRequest request(const TinyCheckpoint& tiny, int tokens) const {
     tiny.write(folder_.path());

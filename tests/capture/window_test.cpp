@@ -26,8 +26,7 @@ constexpr int kPromptTokens = 45;
 constexpr int kWindowBlock = 8;
 
 /// A tiny Mistral with the window of the test's parameter, and a sequence; runs share both.
-class WindowedRun : public testing::TestWithParam<int> {
- protected:
+struct WindowedRun : testing::TestWithParam<int> {
   WindowedRun() {
     tiny_.architecture = "MistralForCausalLM";
     tiny_.layers = 3;

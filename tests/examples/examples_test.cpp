@@ -26,8 +26,7 @@ const bool added = [] {
   return true;
 }();
 
-class Examples : public testing::Test {
- protected:
+struct Examples : testing::Test {
   void SetUp() override { ASSERT_TRUE(added); }
 
   static std::shared_ptr<const Trace> open(const std::filesystem::path& path) {

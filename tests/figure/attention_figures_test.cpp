@@ -35,8 +35,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-class AttentionFigures : public ::testing::Test {
- protected:
+struct AttentionFigures : ::testing::Test {
   AttentionFigures() {
     states = test::write_synthetic_trace(folder / "t.h5", options);
     trace = std::make_shared<const Trace>(folder / "t.h5");
@@ -296,8 +295,7 @@ TEST_F(AttentionFigures, AClosedLoopTraceLacksTheAttentionTheyShow) {
 
 // A sink is seen beside its map at any size and length, and the numbers are those of the formula.
 
-class Margins : public ::testing::Test {
- protected:
+struct Margins : ::testing::Test {
   void write(test::SyntheticTraceOptions options) {
     options.layers = 1;
     made_ = test::write_synthetic_trace(folder_ / "trace.h5", options);

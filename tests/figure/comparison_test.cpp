@@ -321,8 +321,7 @@ TEST(LinePlot, BreaksWhereThereIsNoNumberAndClipsWhatIsOutside) {
 // The words of captions and CSV about a comparison: which policies can know the question, when the
 // prompt is compressed, which entries the budget counts.
 
-class ComparisonCaptions : public ::testing::Test {
- protected:
+struct ComparisonCaptions : ::testing::Test {
   ComparisonCaptions() { trace = test::open_synthetic_trace(folder / "t.h5"); }
   MadeFigure make(const std::string& name, const request::FigureSettings& settings) const {
     return request::FigureMaker(trace).make(find_figure(name), settings, test::unwatched);
@@ -374,8 +373,7 @@ TEST_F(ComparisonCaptions, CaptionsSayWhatAComparisonHasToKnow) {
 
 // The numbers of the figures that compare, read from their CSV, beside plain counts over replays.
 
-class ComparisonFigures : public ::testing::Test {
- protected:
+struct ComparisonFigures : ::testing::Test {
   void SetUp() override {
     test::SyntheticTraceOptions options{.clusters = 4};
     trace = test::open_synthetic_trace(folder / "t.h5", options);

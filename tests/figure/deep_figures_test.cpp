@@ -35,8 +35,7 @@ using testing::Not;
 
 constexpr int kLayers = 30;
 
-class DeepFiguresTest : public ::testing::Test {
- protected:
+struct DeepFiguresTest : ::testing::Test {
   static void SetUpTestSuite() {
     test::SyntheticTraceOptions options{.layers = kLayers,
                                         .query_heads = 9,

@@ -16,8 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class Dump : public ::testing::Test {
- protected:
+struct Dump : ::testing::Test {
   /// A curve of 200 points and a map of 40×40 cells, moved and recoloured as asked.
   std::string dump(double lift = 0, double noise = 0, int recoloured = 0, double spike = 0) const {
     Scene scene = make_scene(style, 200, 100);
@@ -85,8 +84,7 @@ TEST(DumpDifference, OnlyPlacesMayDifferALittle) {
 
 // The judge of texts over data: what it must find, and what it must let pass.
 
-class TextsOnDataTest : public ::testing::Test {
- protected:
+struct TextsOnDataTest : ::testing::Test {
   TextsOnDataTest() {
     style.colours.paper = {255, 255, 255};
     scene = make_scene(style, 100.0, 100.0);

@@ -85,8 +85,7 @@ struct FiguresData {
   TextMetrics fonts;
 };
 
-class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
- protected:
+struct FigureCatalogTest : ::testing::TestWithParam<std::string> {
   static void SetUpTestSuite() { shared = std::make_unique<FiguresData>(); }
   static void TearDownTestSuite() { shared.reset(); }
 

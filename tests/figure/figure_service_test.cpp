@@ -64,8 +64,7 @@ struct Computed {
 };
 std::vector<Computed> made_of;
 
-class FigureServiceTest : public ::testing::Test {
- protected:
+struct FigureServiceTest : ::testing::Test {
   void SetUp() override {
     computed = 0;
     under_way = 0;

@@ -20,8 +20,7 @@
 namespace kvloupe::figure {
 namespace {
 
-class FilmstripNames : public ::testing::Test {
- protected:
+struct FilmstripNames : ::testing::Test {
   FilmstripNames() {
     test::SyntheticTraceOptions options{
         .layers = 1, .prompt_length = 300, .generated = 12, .question = 12};

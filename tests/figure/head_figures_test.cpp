@@ -41,8 +41,7 @@ using testing::Not;
 
 constexpr int kLayersOfTrace = 2, kHeadsOfTrace = 2, kGroupOfTrace = 2, kEntries = 24;
 
-class HeadFigures : public ::testing::Test {
- protected:
+struct HeadFigures : ::testing::Test {
   void SetUp() override {
     test::SyntheticTraceOptions options{.clusters = 4};
     trace = test::open_synthetic_trace(folder / "t.h5", options);

@@ -38,8 +38,7 @@ std::size_t count(std::string_view text, std::string_view word) {
   return found;
 }
 
-class HtmlPageTest : public ::testing::Test {
- protected:
+struct HtmlPageTest : ::testing::Test {
   TextMetrics fonts;
   Page page = test::made_page(fonts);
   std::string html = write_page(page);
@@ -216,8 +215,7 @@ TEST(ValueTexts, AnyRowOfTextsIsReadBack) {
 
 // The index of a gallery: what it shows of each figure, in which order, and where its links go.
 
-class GalleryPageTest : public ::testing::Test {
- protected:
+struct GalleryPageTest : ::testing::Test {
   GalleryPageTest() { trace = test::open_synthetic_trace(folder / "t.h5", {}); }
   GalleryPiece piece(const std::string& name, std::vector<std::string> endings) const {
     const FigureInfo& info = find_figure(name);

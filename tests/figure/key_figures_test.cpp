@@ -20,8 +20,7 @@ namespace {
 
 using Row = test::CsvRow;
 
-class KeyFiguresTest : public ::testing::Test {
- protected:
+struct KeyFiguresTest : ::testing::Test {
   KeyFiguresTest() {
     test::SyntheticTraceOptions options{.clusters = 3};
     states = test::write_synthetic_trace(folder / "synthetic.h5", options);

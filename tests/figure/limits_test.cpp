@@ -147,8 +147,7 @@ TEST(PanelLimits, AreShownUnlessAPersonChoseAPart) {
   EXPECT_EQ(grid.panels[0].y.first, 1.0);
 }
 
-class FiguresOfOneHead : public ::testing::Test {
- protected:
+struct FiguresOfOneHead : ::testing::Test {
   /// A figure of a head of a trace of two layers.
   std::shared_ptr<const Figure> made(const std::string& name, const std::string& policy,
                                      bool without_a_cache = false, const std::string& show = "") {

@@ -24,8 +24,7 @@ namespace {
 using test::csv_number;
 using test::csv_rows;
 
-class OverviewTest : public ::testing::Test {
- protected:
+struct OverviewTest : ::testing::Test {
   void SetUp() override {
     test::SyntheticTraceOptions options{.layers = 3};
     inputs.traces = {test::open_synthetic_trace(folder / "t.h5", options)};

@@ -102,8 +102,7 @@ TEST(Pattern, ThemesHaveNamesAndHighContrastHasPatterns) {
   EXPECT_EQ(theme_named("pink"), std::nullopt);
 }
 
-class PatternsOfFigures : public testing::Test {
- protected:
+struct PatternsOfFigures : testing::Test {
   PatternsOfFigures() {
     test::SyntheticTraceOptions options{.layers = 1, .clusters = 4};
     trace_ = test::open_synthetic_trace(folder_ / "t.h5", options);

@@ -31,8 +31,7 @@ constexpr int kPrompt = 96;
 constexpr int kGenerated = 8;
 constexpr int kBudget = 24;
 
-class PerturbationFigures : public ::testing::Test {
- protected:
+struct PerturbationFigures : ::testing::Test {
   void SetUp() override {
     test::SyntheticTraceOptions options{.clusters = 4};
     trace = test::open_synthetic_trace(folder / "t.h5", options);

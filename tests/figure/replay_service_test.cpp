@@ -17,8 +17,7 @@
 namespace kvloupe::figure {
 namespace {
 
-class ReplayServiceTest : public ::testing::Test {
- protected:
+struct ReplayServiceTest : ::testing::Test {
   void SetUp() override { trace = test::open_synthetic_trace(folder / "t.h5"); }
   ReplayRequest request(const char* policy, int budget = 24, bool metrics = false) const {
     ReplayRequest wanted{.policy = parse_policy(policy), .budget = budget, .metrics = metrics};

@@ -18,8 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class SceneTest : public ::testing::Test {
- protected:
+struct SceneTest : ::testing::Test {
   TextMetrics fonts;
   Style style = make_style(fonts);
   Scene scene = make_scene(style, 200, 100);

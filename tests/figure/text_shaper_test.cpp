@@ -47,8 +47,7 @@ const std::string kHebrew = "שלום";
 const std::vector<std::string> kWords{kArabic, kDevanagari, kThai,        kAccent,
                                       kHebrew, "漢字",      "👩‍🔬"};
 
-class TextShaperTest : public ::testing::Test {
- protected:
+struct TextShaperTest : ::testing::Test {
   std::vector<std::uint32_t> indices(const std::string& text, Font font = Font::regular) const {
     std::vector<std::uint32_t> out;
     for (const Glyph& glyph : fonts.layout(text, font)) out.push_back(glyph.index);

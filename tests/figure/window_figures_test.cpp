@@ -27,8 +27,7 @@ using Row = test::CsvRow;
 constexpr int kTokens = 104;
 
 /// Tests with this window or these chunks.
-class WindowFigures : public ::testing::TestWithParam<Reach> {
- protected:
+struct WindowFigures : ::testing::TestWithParam<Reach> {
   WindowFigures() {
     test::SyntheticTraceOptions options{.sliding_window = GetParam().window,
                                         .chunk_size = GetParam().chunk,

@@ -35,8 +35,7 @@ std::vector<std::string> commands_of(const fs::path& page) {
   return commands;
 }
 
-class InstalledPlugin : public testing::Test {
- protected:
+struct InstalledPlugin : testing::Test {
   /// Runs a line of a shell in the folder: its exit code, and what it said in said_.
   int run(const std::string& line) {
     const std::string whole =

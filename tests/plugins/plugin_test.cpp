@@ -50,8 +50,7 @@ TEST(PluginScores, AChanceLineKeepsWhatTheirScoreKeeps) {
   EXPECT_EQ(random_line(parse_policy("w_keydiff")).text(), "random");
 }
 
-class Plugins : public testing::Test {
- protected:
+struct Plugins : testing::Test {
   static void SetUpTestSuite() {
     ASSERT_TRUE(loaded);
     folder_ = new test::TemporaryFolder;

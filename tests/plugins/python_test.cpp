@@ -100,8 +100,7 @@ def asks(step):
 not_a_function = 3
 )";
 
-class PythonPolicy : public testing::Test {
- protected:
+struct PythonPolicy : testing::Test {
   static void SetUpTestSuite() {
     folder_ = new test::TemporaryFolder;
     test::SyntheticTraceOptions options;  // 2 layers, 2 heads, 4 query heads, T = 48 + 4, B = 16
