@@ -248,11 +248,9 @@ Simulated simulate(const std::vector<double>& expected, double at_most, int prom
     const PolicyAdvice advice = advise(made.table, answers_found(at_most)).policies[0];
     if (advice.promised >= 0) {
       result.promised += 1.0 / kStudies;
-      if (expected[static_cast<std::size_t>(advice.promised)] > at_most)
-        result.broken += 1.0 / kStudies;
+      if (expected[advice.promised] > at_most) result.broken += 1.0 / kStudies;
     }
-    if (advice.on_average >= 0)
-      result.average += expected[static_cast<std::size_t>(advice.on_average)] / kStudies;
+    if (advice.on_average >= 0) result.average += expected[advice.on_average] / kStudies;
   }
   return result;
 }

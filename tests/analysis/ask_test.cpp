@@ -32,8 +32,7 @@ testing::Matcher<double> near(double value) {
   return DoubleNear(value, 2e-5 * std::max(1e-3, std::abs(value)));
 }
 
-class AskTest : public testing::Test {
- protected:
+struct AskTest : testing::Test {
   AskTest() {
     options_.layers = 2;
     options_.query_heads = 4;
@@ -57,17 +56,16 @@ class AskTest : public testing::Test {
                           .metrics = !measures.empty(),
                           .measures = std::move(measures),
                           .cheap = false};
-    return replay(trace(), request, progress_);
+    return replay(trace(), request, test::unwatched);
   }
   AskedReplay ask_all(const Replay& replay, Asked asked) {
-    return ask(trace(), replay, asked, {}, progress_);
+    return ask(trace(), replay, asked, {}, test::unwatched);
   }
   void expect_as_naive(const Replay& replay, Asked asked);
 
   test::TemporaryFolder folder_;
   test::SyntheticTraceOptions options_;
   std::unique_ptr<Trace> trace_;
-  Progress progress_;
 };
 
 void AskTest::expect_as_naive(const Replay& replay, Asked asked) {
@@ -153,9 +151,9 @@ TEST_F(AskTest, SeveralReplaysAreAskedAsEachAlone) {
   }
   ReplayRequest other{.policy = parse_policy("h2o"), .budget = 12, .metrics = false};
   other.block = 24;  // other steps, and so other entries at the same queries
-  replays.push_back(replay(trace(), other, progress_));
+  replays.push_back(replay(trace(), other, test::unwatched));
   other.layers = {1};  // the whole model is not known
-  replays.push_back(replay(trace(), other, progress_));
+  replays.push_back(replay(trace(), other, test::unwatched));
   std::vector<const Replay*> all;
   for (const Replay& one : replays) all.push_back(&one);
 
@@ -209,8 +207,7 @@ TEST_F(AskTest, LogitsChangeByWhatAllHeadsAddTogether) {
         const Eigen::VectorXd gradient =
             path.gradient(query, trace().tokens().ids[static_cast<std::size_t>(query) + 1]);
         for (Eigen::Index i = 0; i < gradient.size(); ++i) {
-          effect += gradient[i] * head.change[q][static_cast<std::size_t>(i)] /
-                    static_cast<double>(answer.queries.size());
+          effect += gradient[i] * head.change[q][i] / static_cast<double>(answer.queries.size());
         }
       }
       EXPECT_NEAR(answer.heads[place++].effect, effect, 1e-5);
@@ -220,7 +217,7 @@ TEST_F(AskTest, LogitsChangeByWhatAllHeadsAddTogether) {
   EXPECT_NEAR(answer.logit_change, whole, 1e-5);
   EXPECT_GT(std::abs(whole), 1e-3);
   const std::vector<RestoredHead> restored =
-      restored_heads(trace(), replay, {20, 21, 22}, {}, progress_);
+      restored_heads(trace(), replay, {20, 21, 22}, {}, test::unwatched);
   EXPECT_TRUE(std::isfinite(restored.front().effect));
 }
 
@@ -234,7 +231,7 @@ TEST_F(AskTest, RowsOfTheOutputHeadAreEnoughForLogits) {
     trace_.reset();
     const Replay replay = run("keydiff", 20);
     answers[rows] = ask_all(replay, Asked::answer);
-    restored[rows] = restored_heads(trace(), replay, {20, 21, 22}, {}, progress_);
+    restored[rows] = restored_heads(trace(), replay, {20, 21, 22}, {}, test::unwatched);
   }
   EXPECT_GT(std::abs(answers[0].logit_change), 1e-3);
   EXPECT_EQ(answers[0].logit_change, answers[1].logit_change);
@@ -275,8 +272,7 @@ TEST_F(AskTest, QueriesAreThoseOfQuestionAnswerAndLaterTokens) {
   EXPECT_EQ(asked_first(trace().tokens(), trace().run()), Asked::answer);
 
   TokenTable tokens;
-  RunInfo run;
-  run.prompt_length = 1000;
+  RunInfo run{.prompt_length = 1000};
   const std::vector<int> sample = asked_queries(tokens, run, Asked::later, 100);
   EXPECT_EQ(sample.size(), static_cast<std::size_t>(kMostLater));
   EXPECT_EQ(sample.back(), 999);
@@ -297,17 +293,15 @@ TEST_F(AskTest, MeasuresOfACatalogueHaveTheValues) {
   const Replay made = run("keydiff", 20, names);
   const AskedReplay answer = ask_all(made, Asked::answer);
   const AskedReplay question = ask_all(made, Asked::question);
-  Progress progress;
   const Replay measured =
-      measure_replay(trace(), run("keydiff", 20), {.measures = names}, progress);
+      measure_replay(trace(), run("keydiff", 20), {.measures = names}, test::unwatched);
   double squares = 0.0;
   for (std::size_t i = 0; i < made.heads.size(); ++i) {
     for (const Replay* replay : {&made, &measured}) {
       const HeadReplay& head = replay->heads[i];
       const auto value = [&](const char* name) { return measure_of(require_measure(name), head); };
       EXPECT_EQ(value("answer_residual_part"), answer.parts[i]);
-      EXPECT_EQ(value("answer_layer_error"),
-                answer.layer_errors[static_cast<std::size_t>(head.layer)]);
+      EXPECT_EQ(value("answer_layer_error"), answer.layer_errors[head.layer]);
       EXPECT_EQ(value("answer_residual_change"), answer.residual_change);
       EXPECT_EQ(value("question_kept_attention"), question.heads[i].kept_attention);
       EXPECT_TRUE(std::isnan(value("later_residual_change")));
@@ -348,9 +342,9 @@ TEST_F(AskTest, ProgressCountsItAsTheLargerPart) {
 }
 
 TEST_F(AskTest, OfSomeHeadsTheWholeModelIsUnknown) {
-  Progress progress;
-  const Replay made = measure_replay(trace(), run("keydiff", 20),
-                                     {.measures = {"answer_output_error"}, .head = 1}, progress);
+  const Replay made =
+      measure_replay(trace(), run("keydiff", 20), {.measures = {"answer_output_error"}, .head = 1},
+                     test::unwatched);
   ASSERT_EQ(made.heads.size(), 2U);
   const auto value = [&](const char* name) {
     return measure_of(require_measure(name), made.heads[0]);

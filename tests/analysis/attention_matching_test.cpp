@@ -206,7 +206,7 @@ TEST(AttentionMatching, PursuitPicksAsItsTwin) {
 TEST(AttentionMatching, AllEntriesMatchThemselves) {
   const MatchingCase made = random_case(80, 20, 8, 7);
   std::vector<std::int32_t> rows(20);
-  for (int i = 0; i < 20; ++i) rows[static_cast<std::size_t>(i)] = i;
+  for (int i = 0; i < 20; ++i) rows[i] = i;
   const MatchedEntries matched = made.attention().fit(rows, view(made.values), kHighest);
   for (const float bias : matched.biases) EXPECT_NEAR(bias, 0.0F, 1e-3F);
   EXPECT_LT((matched.values - made.values).norm(), 1e-3F * made.values.norm());

@@ -2,19 +2,29 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
+#include <functional>
+#include <new>
 #include <thread>
 #include <vector>
 
+#include "analysis/confinement.h"
 #include "analysis/error.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe {
 namespace {
@@ -28,8 +38,7 @@ struct Output {
 
 Output run(const std::string& script) {
   Output out;
-  Progress progress;
-  out.result = run_child({"/bin/sh", "-c", script}, progress,
+  out.result = run_child({"/bin/sh", "-c", script}, test::unwatched,
                          [&](const std::string& line) { out.lines.push_back(line); });
   return out;
 }
@@ -50,10 +59,10 @@ TEST(ChildProcess, StandardStreamsMayBeClosed) {
   if (without == 0) {
     for (const int stream : {0, 1, 2}) close(stream);
     bool heard = false;
-    Progress progress;
-    const int exit_code = run_child({"/bin/sh", "-c", "cat; echo said; echo why >&2"}, progress,
-                                    [&](const std::string& line) { heard = line == "said"; })
-                              .exit_code;
+    const int exit_code =
+        run_child({"/bin/sh", "-c", "cat; echo said; echo why >&2"}, test::unwatched,
+                  [&](const std::string& line) { heard = line == "said"; })
+            .exit_code;
     _exit(heard && exit_code == 0 ? 0 : 1);
   }
   int status = 0;
@@ -109,17 +118,15 @@ TEST(ChildProcess, WhatDoesNotStopIsEnded) {
 }
 
 TEST(ChildProcess, OneThatRunsTooLongIsEnded) {
-  Progress progress;
-  ChildOptions options;
-  options.at_most = std::chrono::milliseconds(200);
+  ChildOptions options{.at_most = std::chrono::milliseconds(200)};
   const ChildResult ended = run_child(
-      {"/bin/sh", "-c", "trap '' TERM; exec sleep 100"}, progress, [](const std::string&) {},
+      {"/bin/sh", "-c", "trap '' TERM; exec sleep 100"}, test::unwatched, [](const std::string&) {},
       options);
   EXPECT_TRUE(ended.late);
   EXPECT_EQ(ended.signal, SIGKILL);
   options.at_most = std::chrono::seconds(100);
   EXPECT_FALSE(run_child(
-                   {"/bin/true"}, progress, [](const std::string&) {}, options)
+                   {"/bin/true"}, test::unwatched, [](const std::string&) {}, options)
                    .late);
 }
 
@@ -127,12 +134,11 @@ TEST(ChildProcess, AFileCanBeItsInput) {
   test::TemporaryFolder folder;
   std::ofstream(folder / "text") << "from a file\n";
   const int file = open((folder / "text").c_str(), O_RDONLY | O_CLOEXEC);
-  Progress progress;
-  ChildOptions options;
-  options.input = file;
+  ChildOptions options{.input = file};
   std::vector<std::string> lines;
   run_child(
-      {"/bin/cat"}, progress, [&](const std::string& line) { lines.push_back(line); }, options);
+      {"/bin/cat"}, test::unwatched, [&](const std::string& line) { lines.push_back(line); },
+      options);
   close(file);
   EXPECT_THAT(lines, ElementsAre("from a file"));
   EXPECT_EQ(run("read line; echo $?").lines, std::vector<std::string>{"1"}) << "else it has none";
@@ -159,13 +165,117 @@ TEST(ChildProcess, SignalsAndThreadsOfTheParentAreLeftAlone) {
 }
 
 TEST(ChildProcess, AMissingProgramIsNamed) {
-  Progress progress;
-  EXPECT_THAT(test::error_of<WorkError>(
-                  [&] { run_child({"/no/such/program"}, progress, [](const std::string&) {}); }),
+  EXPECT_THAT(test::error_of<WorkError>([&] {
+                run_child({"/no/such/program"}, test::unwatched, [](const std::string&) {});
+              }),
               testing::HasSubstr("/no/such/program"));
   EXPECT_EQ(find_program("no-such-program-anywhere"), "");
   EXPECT_NE(find_program("sh"), "");
 }
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+constexpr Confinement kAllowed{64U << 20U, 1};
+
+/// The wait status of a confined child that does this.
+int confined(const std::function<int()>& work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    confine_process(kAllowed);
+    _exit(work());
+  }
+  int status = -1;
+  if (child < 0 || waitpid(child, &status, 0) != child) return -1;
+  return status;
+}
+
+int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
+
+TEST(Confinement, ReadingGoesOn) {
+  EXPECT_EQ(code_of(confined([] {
+              const int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+              char bytes[16];
+              return file >= 0 && read(file, bytes, sizeof bytes) == sizeof bytes ? 0 : 1;
+            })),
+            0);
+}
+
+TEST(Confinement, MemoryIsLimited) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers reserve terabytes";
+  EXPECT_EQ(code_of(confined([] {
+              std::vector<char> small(16U << 20U, 'x');
+              try {
+                std::vector<char> large(256U << 20U, 'x');
+              } catch (const std::bad_alloc&) {
+                return small[5] == 'x' ? 7 : 8;
+              }
+              return 0;
+            })),
+            7);
+}
+
+TEST(Confinement, TimeIsLimited) {
+  EXPECT_EQ(code_of(confined([] {
+              volatile unsigned long work = 0;
+              while (true) work = work + 1;
+              return 0;
+            })),
+            -SIGXCPU);
+}
+
+TEST(Confinement, NothingIsWritten) {
+  test::TemporaryFolder folder;
+  const std::string path = (folder / "file").string();
+  const int before = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  const int status = confined([&] {
+    signal(SIGXFSZ, SIG_IGN);
+    if (write(before, "x", 1) == 1) return 1;  // an open file was closed
+    for (const int flags : {O_WRONLY, O_RDWR, O_RDONLY | O_CREAT, O_RDONLY | O_TRUNC}) {
+      const int file = open(path.c_str(), flags, 0600);
+      if (file >= 0 && write(file, "x", 1) == 1) return 2;
+    }
+    static_cast<void>(unlink(path.c_str()));
+    return 0;
+  });
+  EXPECT_EQ(code_of(status), 0);
+  EXPECT_EQ(lseek(before, 0, SEEK_END), 0);
+  close(before);
+}
+
+#if defined(__x86_64__) || defined(__aarch64__)
+TEST(Confinement, WhereTheKernelCanDoItNothingElseIsTouched) {
+  const unsigned action = SECCOMP_RET_ERRNO;
+  if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) != 0)
+    GTEST_SKIP() << "this kernel has no seccomp";
+  test::TemporaryFolder folder;
+  const std::string path = (folder / "file").string();
+  close(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const auto refused = [](long result) { return result < 0 && errno == EPERM; };
+  const int status = confined([&] {
+    if (!refused(socket(AF_INET, SOCK_STREAM, 0))) return 1;
+    if (!refused(socket(AF_UNIX, SOCK_STREAM, 0))) return 2;
+    if (!refused(unlink(path.c_str()))) return 3;
+    if (!refused(open(path.c_str(), O_WRONLY))) return 4;
+    if (!refused(open(path.c_str(), O_RDONLY | O_CREAT, 0600))) return 5;
+    if (!refused(rename(path.c_str(), (path + "2").c_str()))) return 6;
+    char* const arguments[] = {nullptr};
+    if (!refused(execve("/bin/true", arguments, arguments))) return 7;
+    if (!refused(kill(getppid(), 0))) return 8;
+    if (!refused(chmod(path.c_str(), 0777))) return 9;
+    return 0;
+  });
+  EXPECT_EQ(code_of(status), 0);
+  EXPECT_EQ(access(path.c_str(), F_OK), 0);
+}
+
+TEST(Confinement, AbortStillEndsIt) {
+  EXPECT_EQ(code_of(confined([]() -> int { std::abort(); })), -SIGABRT);
+}
+#endif
 
 }  // namespace
 }  // namespace kvloupe

@@ -19,6 +19,7 @@
 #include "analysis/trace/layer_kinds_text.h"
 #include "tests/naive/naive_mask.h"
 #include "tests/support/catalogue_parts.h"
+#include "tests/support/cells.h"
 #include "tests/support/random_matrix.h"
 #include "tests/support/record_values.h"
 #include "tests/support/synthetic_trace.h"
@@ -59,8 +60,7 @@ TEST(Reach, IsTheMaskOfTheFormula) {
   }
 }
 
-class OfChunks : public testing::TestWithParam<int> {
- protected:
+struct OfChunks : testing::TestWithParam<int> {
   OfChunks() {
     model_.chunk_size = GetParam();
     model_.chunked_tokens = kChunkTokens;
@@ -87,7 +87,6 @@ class OfChunks : public testing::TestWithParam<int> {
   Eigen::MatrixXd logits_ = Eigen::MatrixXd::Zero(kChunkTokens, kChunkTokens);
   Eigen::MatrixXd attention_ = Eigen::MatrixXd::Zero(kChunkTokens, kChunkTokens);
   std::vector<float> logsumexp_;
-  Progress progress_;
 };
 INSTANTIATE_TEST_SUITE_P(Sizes, OfChunks, testing::Values(1, 5, 16, 35, 69));
 
@@ -99,26 +98,25 @@ TEST_P(OfChunks, AttentionAndWhatIsMadeOfItAreThoseOfTheMask) {
     EXPECT_LT((result.cast<double>() - attention_.bottomRows(m)).cwiseAbs().maxCoeff(), 1e-5);
   }
   const std::vector<float> sums =
-      attention_logsumexp(view(queries_), view(keys_), rule, reach_, progress_);
+      attention_logsumexp(view(queries_), view(keys_), rule, reach_, test::unwatched);
   const std::vector<double> entropy =
-      attention_entropy(view(queries_), view(keys_), rule, reach_, progress_);
+      attention_entropy(view(queries_), view(keys_), rule, reach_, test::unwatched);
   const std::vector<float> received =
-      received_attention(view(queries_), view(keys_), rule, reach_, progress_);
+      received_attention(view(queries_), view(keys_), rule, reach_, test::unwatched);
   std::vector<std::int32_t> some;
   for (int token = 0; token < 40; token += 3) some.push_back(token);
-  const std::vector<double> later =
-      later_attention(view(queries_), view(keys_), logsumexp_, some, 40, rule, reach_, progress_);
+  const std::vector<double> later = later_attention(view(queries_), view(keys_), logsumexp_, some,
+                                                    40, rule, reach_, test::unwatched);
   for (int token = 0; token < kChunkTokens; ++token) {
-    const auto t = static_cast<std::size_t>(token);
-    EXPECT_NEAR(sums[t], logsumexp_[t], 1e-5);
+    EXPECT_NEAR(sums[token], logsumexp_[token], 1e-5);
     double of_row = 0.0, seeing = 0.0;
     for (int other = 0; other < kChunkTokens; ++other) {
       const double one = attention_(token, other);
       if (one > 0.0) of_row -= one * std::log(one);
       seeing += naive::sees(model_, other, token) ? 1.0 : 0.0;
     }
-    EXPECT_NEAR(entropy[t], of_row, 1e-5);
-    EXPECT_NEAR(received[t], attention_.col(token).sum() / seeing, 1e-5);
+    EXPECT_NEAR(entropy[token], of_row, 1e-5);
+    EXPECT_NEAR(received[token], attention_.col(token).sum() / seeing, 1e-5);
   }
   for (std::size_t i = 0; i < some.size(); ++i) {
     EXPECT_NEAR(later[i], attention_.col(some[i]).tail(kChunkTokens - 40).mean(), 1e-5);
@@ -134,24 +132,22 @@ TEST_P(OfChunks, MapsLeaveOutWhatIsNotSeen) {
     for (const Pooling pooling : {Pooling::max, Pooling::mean}) {
       window.pooling = pooling;
       const Matrix map = attention_map(view(queries_), view(keys_), LogitRule(kScale), logsumexp_,
-                                       window, progress_);
+                                       window, test::unwatched);
       const int tile = kChunkTokens / pixels;
-      for (int y = 0; y < pixels; ++y) {
-        for (int x = 0; x < pixels; ++x) {
-          double sum = 0.0, largest = 0.0;
-          int cells = 0;
-          for (int query = y * tile; query < (y + 1) * tile; ++query) {
-            for (int key = x * tile; key < (x + 1) * tile; ++key) {
-              if (!naive::sees(model_, query, key)) continue;
-              ++cells;
-              sum += attention_(query, key);
-              largest = std::max(largest, attention_(query, key));
-            }
+      for (const auto& [y, x] : test::cells(pixels, pixels)) {
+        double sum = 0.0, largest = 0.0;
+        int cells = 0;
+        for (int query = y * tile; query < (y + 1) * tile; ++query) {
+          for (int key = x * tile; key < (x + 1) * tile; ++key) {
+            if (!naive::sees(model_, query, key)) continue;
+            ++cells;
+            sum += attention_(query, key);
+            largest = std::max(largest, attention_(query, key));
           }
-          ASSERT_EQ(std::isnan(map(y, x)), cells == 0) << y << " " << x;
-          if (cells == 0) continue;
-          ASSERT_NEAR(map(y, x), pooling == Pooling::max ? largest : sum / cells, 1e-5);
         }
+        ASSERT_EQ(std::isnan(map(y, x)), cells == 0) << y << " " << x;
+        if (cells == 0) continue;
+        ASSERT_NEAR(map(y, x), pooling == Pooling::max ? largest : sum / cells, 1e-5);
       }
     }
   }
@@ -162,10 +158,9 @@ TEST_P(OfChunks, MeansByDistanceAreOverThePairsThatSeeEachOther) {
   model.head_dim = 12;
   model.rope_scaling = "null";
   const DistanceKernel kernel = distance_kernel(view(queries_), view(keys_), Rope(model),
-                                                LogitRule(kScale), reach_, progress_);
+                                                LogitRule(kScale), reach_, test::unwatched);
   ASSERT_EQ(static_cast<int>(kernel.mean_attention.size()), std::min(GetParam(), kChunkTokens));
   for (int distance = 0; distance < static_cast<int>(kernel.mean_attention.size()); ++distance) {
-    const auto i = static_cast<std::size_t>(distance);
     double logit = 0.0, attention = 0.0, predicted = 0.0;
     int pairs = 0;
     for (int query = distance; query < kChunkTokens; ++query) {
@@ -180,17 +175,16 @@ TEST_P(OfChunks, MeansByDistanceAreOverThePairsThatSeeEachOther) {
           sum += std::exp(kernel.logit[other]);
         }
       }
-      predicted += std::exp(kernel.logit[i]) / sum;
+      predicted += std::exp(kernel.logit[distance]) / sum;
     }
     ASSERT_GT(pairs, 0);
-    EXPECT_NEAR(kernel.mean_logit[i], logit / pairs, 1e-5);
-    EXPECT_NEAR(kernel.mean_attention[i], attention / pairs, 1e-5);
-    EXPECT_NEAR(kernel.attention[i], predicted / pairs, 1e-9);
+    EXPECT_NEAR(kernel.mean_logit[distance], logit / pairs, 1e-5);
+    EXPECT_NEAR(kernel.mean_attention[distance], attention / pairs, 1e-5);
+    EXPECT_NEAR(kernel.attention[distance], predicted / pairs, 1e-9);
   }
 }
 
-class ChunkedReplay : public testing::Test {
- protected:
+struct ChunkedReplay : testing::Test {
   const Trace& trace(int chunk) {
     test::SyntheticTraceOptions options{.head_dim = 8,
                                         .prompt_length = 60,
@@ -207,8 +201,7 @@ class ChunkedReplay : public testing::Test {
   }
   static Replay run(const Trace& trace, const std::string& spec, int budget) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = budget};
-    Progress progress;
-    return replay(trace, request, progress);
+    return replay(trace, request, test::unwatched);
   }
 
   test::TemporaryFolder folder_;
@@ -263,7 +256,7 @@ TEST_F(ChunkedReplay, NothingOfItIsChargedToThePolicy) {
   for (const HeadReplay& head : result.heads) {
     int evicted = 0, unseen = 0;
     for (int token = 0; token < kChunkTokens; ++token) {
-      const int left = head.evicted_at[static_cast<std::size_t>(token)];
+      const int left = head.evicted_at[token];
       if (left < 0) continue;
       ++(result.left_unseen(head, token) ? unseen : evicted);
     }
@@ -276,7 +269,6 @@ TEST_F(ChunkedReplay, NothingOfItIsChargedToThePolicy) {
 
 TEST_F(ChunkedReplay, SinksAreMeasuredWhereTheyAreSeen) {
   const Trace& trace = this->trace(16);
-  Progress progress;
   for (const int token : {0, 15, 16, 21, kChunkTokens - 1}) {
     const Matrix queries = trace.query(1, 2);
     const Matrix keys = trace.key(1, trace.model().head_of(2));
@@ -296,8 +288,8 @@ TEST_F(ChunkedReplay, SinksAreMeasuredWhereTheyAreSeen) {
       ++seeing;
     }
     EXPECT_EQ(first_unseeing(token, trace.reach(1), kChunkTokens) - token - 1, seeing);
-    EXPECT_NEAR(sink_strength(trace, 1, 2, token, progress), seeing == 0 ? 0.0 : sum / seeing,
-                2e-4);
+    EXPECT_NEAR(sink_strength(trace, 1, 2, token, test::unwatched),
+                seeing == 0 ? 0.0 : sum / seeing, 2e-4);
   }
 }
 

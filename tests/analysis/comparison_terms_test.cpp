@@ -106,8 +106,7 @@ TEST(ComparisonTerms, EveryPolicyHasWordsThatHoldTogether) {
 }
 
 /// One layer, with a question at the end of its prompt.
-class TermsAndDeeds : public testing::Test {
- protected:
+struct TermsAndDeeds : testing::Test {
   static constexpr int kPrompt = 160, kQuestion = 40, kGenerated = 4, kBudget = 80, kBlock = 40;
   TermsAndDeeds() {
     options_.layers = 2;
@@ -147,7 +146,6 @@ class TermsAndDeeds : public testing::Test {
     LayerReplayInput input = {states, blocks, policy, context};
     input.metrics = false;
     if (stops) input.acts_until = kPrompt - kQuestion;
-    Progress progress;
     // These read more than one layer, or texts, or keep all of a prompt as short as this.
     if (has_trait(policy, &PolicyTraits::reads_sequence) ||
         has_trait(policy, &PolicyTraits::reads_pass) ||
@@ -157,7 +155,7 @@ class TermsAndDeeds : public testing::Test {
       return {};
     }
     try {
-      return replay_layer(input, progress);
+      return replay_layer(input, test::unwatched);
     } catch (const WorkError&) {
       return {};
     }
@@ -295,8 +293,7 @@ TEST(ComparisonTerms, SentencesByHand) {
 
 TEST(ComparisonTerms, AtOnceIsOneStepOfThePromptOrItsContext) {
   test::TemporaryFolder folder;
-  test::SyntheticTraceOptions options;
-  options.question = 20;
+  test::SyntheticTraceOptions options{.question = 20};
   test::write_synthetic_trace(folder / "trace.h5", options);
   const Trace trace(folder / "trace.h5");
   const auto at_once = [&](int block, Compression compression) {
@@ -320,8 +317,7 @@ TEST(ComparisonTerms, AreTheLastColumnsOfASweep) {
                              {0, kWholePrompt}};
   const std::string path = (folder / "sweep.csv").string();
   SweepTable table;
-  Progress progress;
-  run_sweep(trace, sweep_settings(trace, request), path, table, progress,
+  run_sweep(trace, sweep_settings(trace, request), path, table, test::unwatched,
             [](std::size_t, std::size_t, const SweepSetting&, bool) {});
   std::ifstream file(path);
   std::string line;

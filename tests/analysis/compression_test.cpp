@@ -11,6 +11,7 @@
 #include "analysis/replay/replay_json.h"
 #include "analysis/replay/sweep.h"
 #include "analysis/trace/segments.h"
+#include "tests/support/cells.h"
 #include "tests/support/record_values.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -20,8 +21,7 @@ namespace {
 
 constexpr int kContext = 80, kPrompt = 96, kTokens = 104;
 
-class CompressionTest : public testing::Test {
- protected:
+struct CompressionTest : testing::Test {
   void SetUp() override {
     test::SyntheticTraceOptions options;  // T = 96 + 8, B = 32
     options.question = kPrompt - kContext;
@@ -35,8 +35,7 @@ class CompressionTest : public testing::Test {
                           .block = block,
                           .compression = compression,
                           .measures = measures};
-    Progress progress;
-    return replay(*trace_, request, progress);
+    return replay(*trace_, request, test::unwatched);
   }
   test::TemporaryFolder folder_;
   std::unique_ptr<Trace> trace_;
@@ -116,16 +115,13 @@ TEST_F(CompressionTest, MeasuresOnRequestAreThoseOfTheReplay) {
                           .block = 16,
                           .compression = Compression::context_only,
                           .metrics = false};
-    Progress progress;
-    const Replay bare = replay(*trace_, request, progress);
+    const Replay bare = replay(*trace_, request, test::unwatched);
     const Replay measured =
-        measure_replay(*trace_, bare, {.measures = {"perturbation_l1"}}, progress);
+        measure_replay(*trace_, bare, {.measures = {"perturbation_l1"}}, test::unwatched);
     const Measure& measure = require_measure("perturbation_l1");
-    for (std::size_t i = 0; i < whole.heads.size(); ++i) {
-      for (std::size_t step = 0; step < whole.blocks.size(); ++step) {
-        EXPECT_EQ(measure_at(measure, whole.heads[i].steps[step]),
-                  measure_at(measure, measured.heads[i].steps[step]));
-      }
+    for (const auto& [i, step] : test::cells(whole.heads.size(), whole.blocks.size())) {
+      EXPECT_EQ(measure_at(measure, whole.heads[i].steps[step]),
+                measure_at(measure, measured.heads[i].steps[step]));
     }
   }
 }
@@ -142,12 +138,11 @@ TEST_F(CompressionTest, JsonAndSweepsSayIt) {
   EXPECT_FALSE(nlohmann::json::parse(text).contains("compression"));
 
   SweepTable table;
-  Progress progress;
   const std::string path = (folder_ / "out.csv").string();
   for (const auto compression : {Compression::regular, Compression::context_only}) {
     SweepRequest request{{parse_policy("h2o")}, {parse_budget("20")}, {kWholePrompt}, compression};
     run_sweep(
-        *trace_, sweep_settings(*trace_, request), path, table, progress,
+        *trace_, sweep_settings(*trace_, request), path, table, test::unwatched,
         [](std::size_t, std::size_t, const SweepSetting&, bool known) { EXPECT_FALSE(known); });
   }
   const SweepTable read = SweepTable::load(path);
@@ -159,8 +154,7 @@ TEST_F(CompressionTest, JsonAndSweepsSayIt) {
 
 TEST_F(CompressionTest, APromptThatBeginsWithItsQuestionIsRefused) {
   TokenTable tokens{.segment = {1, 0, 0, 2}, .segment_names = {"question", "special", "context"}};
-  RunInfo run;
-  run.prompt_length = 4;
+  RunInfo run{.prompt_length = 4};
   EXPECT_THROW(compression_end(tokens, run, Compression::context_only), UsageError);
   EXPECT_EQ(compression_end(tokens, run, Compression::regular), 4);
   tokens.segment = {1, 2, 0, 0};

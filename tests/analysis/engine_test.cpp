@@ -20,6 +20,7 @@
 #include "analysis/engine/calls.h"
 #include "analysis/engine/given_states.h"
 #include "analysis/trace/half.h"
+#include "tests/support/cells.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe {
@@ -140,7 +141,7 @@ TEST(Engine, DecidesAndMergesAsTheCachesOfARunningModel) {
           for (int head = 0; head < kHeads; ++head) {
             SCOPED_TRACE(std::string(spec) + ", window " + std::to_string(window) + ", step " +
                          std::to_string(step));
-            const HeadDecision& decision = decisions[static_cast<std::size_t>(head)];
+            const HeadDecision& decision = decisions[head];
             const int hidden = other.head(head).hidden();
             EXPECT_EQ(retained[head].left_window, hidden);
             EXPECT_EQ(retained[head].entries,
@@ -171,7 +172,7 @@ TEST(Engine, DecidesAndMergesAsTheCachesOfARunningModel) {
             ASSERT_EQ(retained[head].merge_count, static_cast<int>(decision.merges.size()));
             for (int i = 0; i < retained[head].merge_count; ++i) {
               const kvloupe_engine_merge& merge = retained[head].merges[i];
-              const Merge& expected = decision.merges[static_cast<std::size_t>(i)];
+              const Merge& expected = decision.merges[i];
               EXPECT_EQ(merge.into, expected.into + hidden);
               EXPECT_EQ(merge.log_size, expected.log_size.value_or(0.0F));
               EXPECT_EQ(merge.key_changed != 0, !expected.key.empty());
@@ -182,8 +183,8 @@ TEST(Engine, DecidesAndMergesAsTheCachesOfARunningModel) {
                 EXPECT_EQ(merge.key[c], view.keys(row, c));
               }
               for (int j = 0; j < merge.members; ++j) {
-                EXPECT_EQ(merge.from[j], expected.from[static_cast<std::size_t>(j)] + hidden);
-                EXPECT_EQ(merge.weights[j], expected.weights[static_cast<std::size_t>(j)]);
+                EXPECT_EQ(merge.from[j], expected.from[j] + hidden);
+                EXPECT_EQ(merge.weights[j], expected.weights[j]);
               }
             }
           }
@@ -210,11 +211,9 @@ TEST(Engine, AValueThatIsAPartOfItsKeyLosesBitsWithIt) {
   for (int head = 0; head < kHeads; ++head) {
     ASSERT_EQ(retained[head].keys.count, 24);  // three groups
     ASSERT_EQ(retained[head].values.count, 24);
-    for (int row = 0; row < 24; ++row) {
-      for (int c = 0; c < kValueDim; ++c) {
-        EXPECT_EQ(retained[head].values.numbers[row * kValueDim + c],
-                  retained[head].keys.numbers[row * kKeyDim + c]);
-      }
+    for (const auto& [row, c] : test::cells(24, kValueDim)) {
+      EXPECT_EQ(retained[head].values.numbers[row * kValueDim + c],
+                retained[head].keys.numbers[row * kKeyDim + c]);
     }
   }
   layer.value_dim = kKeyDim + 1;
@@ -250,8 +249,7 @@ TEST(Engine, ReadsNumbersOf16BitsExactly) {
     const std::vector<MatrixView> read = given.read(states, {2, rows, columns}, "keys", 0);
     for (std::int64_t i = 0; i < 2 * rows * columns; ++i) {
       const auto row = i % (rows * columns) / columns;
-      ASSERT_EQ(read[static_cast<std::size_t>(i / (rows * columns))](row, i % columns),
-                wide[static_cast<std::size_t>(i)]);
+      ASSERT_EQ(read[i / (rows * columns)](row, i % columns), wide[i]);
     }
   }
 }

@@ -25,8 +25,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::IsNan;
 
-class EvidenceTest : public testing::Test {
- protected:
+struct EvidenceTest : testing::Test {
   EvidenceTest() {
     options_.layers = 3;
     options_.query_heads = 6;
@@ -54,10 +53,10 @@ class EvidenceTest : public testing::Test {
                           .metrics = !measures.empty(),
                           .measures = std::move(measures),
                           .cheap = false};
-    return replay(trace(), request, progress_);
+    return replay(trace(), request, test::unwatched);
   }
   EvidenceReplay evidence(const Replay& replay) {
-    return evidence_of(trace(), replay, {}, progress_);
+    return evidence_of(trace(), replay, {}, test::unwatched);
   }
   /// The largest share over the heads.
   static double most(const EvidenceReplay& found, double EvidenceHead::*share) {
@@ -71,7 +70,6 @@ class EvidenceTest : public testing::Test {
   test::SyntheticTraceOptions options_;
   int last_ = 31;  // of the evidence; 0: the trace has none
   std::unique_ptr<Trace> trace_;
-  Progress progress_;
 };
 
 EvidenceReplay EvidenceTest::expect_as_naive(const std::string& spec, const std::string& uniform,
@@ -166,14 +164,13 @@ TEST_F(EvidenceTest, MeasuresAreThoseOfTheReplay) {
     EXPECT_EQ(measure_of(require_measure("evidence_kept"), head), found.heads[i].kept);
     EXPECT_EQ(measure_of(require_measure("evidence_attention"), head), found.heads[i].attention);
     EXPECT_EQ(measure_of(require_measure("layer_eviction_ratio"), head),
-              found.layer_evicted[static_cast<std::size_t>(head.layer)]);
+              found.layer_evicted[head.layer]);
     EXPECT_EQ(measure_of(require_measure("global_eviction_ratio"), head), found.evicted);
     EXPECT_TRUE(std::isnan(measure_of(require_measure("answer_kept_attention"), head)))
         << "not asked for";
   }
-  MeasureRequest request;
-  request.measures = names;
-  const Replay later = measure_replay(trace(), run("h2o+adakv(0)", 12), request, progress_);
+  MeasureRequest request{.measures = names};
+  const Replay later = measure_replay(trace(), run("h2o+adakv(0)", 12), request, test::unwatched);
   EXPECT_EQ(measure_of(require_measure("evidence_cut"), later.heads[2]), found.heads[2].cut);
 }
 

@@ -139,8 +139,7 @@ TEST(Expr, ASpecNamesTheColumnOfTheFormulasError) {
   EXPECT_THAT(refusal("expr"), HasSubstr("needs formula"));
 }
 
-class ExprReplay : public testing::Test {
- protected:
+struct ExprReplay : testing::Test {
   ExprReplay() {
     options_.prompt_length = 80;
     test::write_synthetic_trace(folder_ / "t.h5", options_);
@@ -153,8 +152,7 @@ class ExprReplay : public testing::Test {
                           .metrics = false,
                           .scores_layer = 1,
                           .scores_head = 1};
-    Progress progress;
-    return replay(trace, request, progress);
+    return replay(trace, request, test::unwatched);
   }
   test::SyntheticTraceOptions options_;
   test::TemporaryFolder folder_;

@@ -3,6 +3,7 @@
 
 #include "analysis/replay/follow.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,6 +21,8 @@
 namespace kvloupe {
 namespace {
 
+using testing::HasSubstr;
+
 class Follow : public testing::TestWithParam<int> {  // the model's window
  protected:
   Follow() {
@@ -32,10 +35,9 @@ class Follow : public testing::TestWithParam<int> {  // the model's window
     trace_ = std::make_unique<Trace>(folder_ / "t.h5");
   }
   std::vector<std::vector<double>> attention(int layer, int query_head) const {
-    return naive::full_attention(
-        states_.query[static_cast<std::size_t>(layer)][static_cast<std::size_t>(query_head)],
-        states_.key[static_cast<std::size_t>(layer)][static_cast<std::size_t>(query_head / 2)],
-        states_.run.attention_scale, options_.sliding_window);
+    return naive::full_attention(states_.query[layer][query_head],
+                                 states_.key[layer][query_head / 2], states_.run.attention_scale,
+                                 options_.sliding_window);
   }
   Replay replayed(const std::string& spec, const std::vector<int>& tokens, int scores_layer = -1,
                   int scores_head = -1) {
@@ -71,8 +73,7 @@ double mean_of_group(const std::vector<std::vector<double>>& a,
 TEST_P(Follow, ReadsAreThoseOfThePlainAttention) {
   for (const std::vector<int>& tokens :
        {from_to(40, 52), std::vector<int>{0}, std::vector<int>{3, 90, 99}}) {
-    ReadsRequest request;
-    request.tokens = tokens;
+    ReadsRequest request{.tokens = tokens};
     request.roles = request.effective_tokens = true;
     LayerStatesCache states(std::size_t{1} << 24U);
     request.states = &states;
@@ -104,8 +105,7 @@ TEST_P(Follow, ReadsAreThoseOfThePlainAttention) {
 }
 
 TEST_P(Follow, AQueryThatAFollowedTokenComesAfterIsLeftOut) {
-  ReadsRequest request;
-  request.tokens = {110};
+  ReadsRequest request{.tokens = {110}};
   const TokenReads head = token_reads(*trace_, request, progress_).front();
   const auto a = attention(0, 0), b = attention(0, 1);
   EXPECT_NEAR(head.question, mean_of_group(a, b, from_to(111, 120), {110}), 1e-5);
@@ -125,14 +125,13 @@ TEST_P(Follow, SharesAreThoseOfTheRetainedSets) {
         const std::vector<std::int32_t> there = result.retained_at(head, step);
         int seen = 0, kept = 0;
         for (const int token : tokens) {
-          if (token >= result.blocks[static_cast<std::size_t>(step)].end) continue;
+          if (token >= result.blocks[step].end) continue;
           ++seen;
           const bool unseen =
               result.left_unseen(head, token) && token < result.first_token(head, step);
           kept += unseen || std::binary_search(there.begin(), there.end(), token) ? 1 : 0;
         }
-        EXPECT_NEAR(fate.share[static_cast<std::size_t>(step)], double(kept) / seen, 1e-12)
-            << spec << " step " << step;
+        EXPECT_NEAR(fate.share[step], double(kept) / seen, 1e-12) << spec << " step " << step;
       }
       EXPECT_EQ(fate.kept, fate.share.back());
       EXPECT_EQ(fate.first_loss >= 0, fate.kept < 1.0);
@@ -193,8 +192,7 @@ TEST_P(Follow, HeadsComeByFallingLoss) {
 }
 
 TEST_P(Follow, PartsComeLayerByLayer) {
-  ReadsRequest request;
-  request.tokens = {5};
+  ReadsRequest request{.tokens = {5}};
   int heads = 0;
   token_reads(*trace_, request, progress_, [&](const std::vector<TokenReads>& layer) {
     ASSERT_EQ(layer.size(), 2U);
@@ -218,6 +216,112 @@ TEST_P(Follow, WhatTheTraceLacksIsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Windows, Follow, testing::Values(0, 48));
+
+// Why a token was kept or left.
+
+struct ExplainTest : testing::Test {
+  static void SetUpTestSuite() {
+    folder_ = new test::TemporaryFolder;
+    test::SyntheticTraceOptions options{.layers = 1, .clusters = 4};
+    test::write_synthetic_trace(*folder_ / "trace.h5", options);
+    trace_ = new Trace(*folder_ / "trace.h5");
+  }
+  static void TearDownTestSuite() {
+    delete trace_;
+    delete folder_;
+  }
+  static Replay run(const std::string& spec, int budget) {
+    ReplayRequest request{
+        .policy = parse_policy(spec), .budget = budget, .scores_layer = 0, .scores_head = 1};
+    return replay(*trace_, request, test::unwatched);
+  }
+  static inline test::TemporaryFolder* folder_ = nullptr;
+  static inline Trace* trace_ = nullptr;
+};
+
+TEST_F(ExplainTest, AgreesWithTheReplayForEveryToken) {
+  for (const char* spec :
+       {"keydiff", "h2o+recent(4)+sinks(2)", "snapkv(8)", "random+kvmerger(auto)", "h2o+cam(3)"}) {
+    const Replay result = run(spec, 20);
+    const HeadReplay& head = *result.find(0, 1);
+    for (int token = 0; token < trace_->length(); ++token) {
+      const TokenExplanation explanation = explain(result, head, token);
+      ASSERT_EQ(explanation.left, head.evicted_at[token]);
+      const Block& block = result.blocks[explanation.entered];
+      ASSERT_TRUE(block.first <= token && token < block.end);
+      for (const StepReason& reason : explanation.steps) {
+        const auto retained = result.retained_at(head, reason.step);
+        const bool kept = std::binary_search(retained.begin(), retained.end(), token);
+        ASSERT_EQ(kept, reason.fate != Fate::evicted && reason.fate != Fate::merged);
+        ASSERT_FALSE(reason_text(explanation, reason).empty());
+        ASSERT_GE(reason.rank, 1);
+        ASSERT_LE(reason.rank, reason.cache_size);
+        if (!reason.decided) continue;
+        if (reason.fate == Fate::evicted) {
+          ASSERT_LE(reason.margin, 0.0);
+        }
+        if (reason.fate == Fate::by_score && !std::isnan(reason.threshold)) {
+          ASSERT_GE(reason.margin, 0.0);
+        }
+        if (reason.fate == Fate::merged) {
+          ASSERT_FALSE(reason.merges.empty());
+        }
+      }
+    }
+  }
+}
+
+TEST_F(ExplainTest, RanksAreAPermutation) {
+  const Replay result = run("sink(2)", 20);
+  const HeadReplay& head = *result.find(0, 1);
+  std::vector<int> ranks;
+  for (const int token : result.tokens_at(head, 1)) {
+    const TokenExplanation explanation = explain(result, head, token);
+    ranks.push_back(explanation.steps[1 - explanation.entered].rank);
+  }
+  // sink's scores rise with the token: the first ranks last.
+  ASSERT_EQ(ranks.front(), static_cast<int>(ranks.size()));
+  ASSERT_EQ(ranks.back(), 1);
+  std::sort(ranks.begin(), ranks.end());
+  for (std::size_t i = 0; i < ranks.size(); ++i) ASSERT_EQ(ranks[i], static_cast<int>(i) + 1);
+}
+
+TEST_F(ExplainTest, SaysWhatHappened) {
+  // Budget 10, blocks of 32: at step 0 tokens 0 and 1 are sinks, 24 to 31 the most recent.
+  const Replay result = run("sink(2)", 10);
+  const HeadReplay& head = *result.find(0, 1);
+  const auto at = [&](int token) {
+    const TokenExplanation explanation = explain(result, head, token);
+    return reason_text(explanation, explanation.steps.front());
+  };
+  EXPECT_THAT(at(0), HasSubstr("protected as one of the first tokens"));
+  EXPECT_EQ(at(23), "evicted: score 23, rank 9 of 32, threshold 24, margin −1");
+  EXPECT_EQ(at(24), "kept by its score: score 24, rank 8 of 32, threshold 24, margin 0");
+  const Replay merging = run("random+kvmerger(auto,recent=0,heavy=0)", 10);
+  const HeadReplay& merged = *merging.find(0, 1);
+  const Merge& set = merged.steps[0].merges.at(0);
+  const int member = set.from[0] == set.into ? set.from[1] : set.from[0];
+  const TokenExplanation explanation = explain(merging, merged, member);
+  EXPECT_THAT(reason_text(explanation, explanation.steps.front()),
+              HasSubstr("set into " + std::to_string(set.into)));
+  const Replay giving = run("sink(2)+cam(1)", 10);
+  const HeadReplay& given = *giving.find(0, 1);
+  const Merge gift = giving.merges_at(given, 0).at(0);
+  const auto says = [&](int token) {
+    const TokenExplanation why = explain(giving, given, token);
+    return reason_text(why, why.steps.front());
+  };
+  // m = 1: everything goes to the first kept after it, 24.
+  EXPECT_THAT(says(gift.from[0]), HasSubstr("; its value is given to 24 ("));
+  EXPECT_THAT(says(24), HasSubstr("; it receives the values of " + std::to_string(gift.from[0])));
+}
+
+TEST_F(ExplainTest, RefusesWhatItCannotAnswer) {
+  const Replay result = run("keydiff", 20);
+  EXPECT_THROW(explain(result, *result.find(0, 1), -1), UsageError);
+  EXPECT_THROW(explain(result, *result.find(0, 1), trace_->length()), UsageError);
+  EXPECT_THROW(explain(result, *result.find(0, 0), 3), std::invalid_argument);
+}
 
 }  // namespace
 }  // namespace kvloupe

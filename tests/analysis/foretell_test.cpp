@@ -6,15 +6,19 @@
 
 #include <cmath>
 #include <random>
+#include <set>
 
 #include "analysis/error.h"
+#include "analysis/measure/foretold_answers.h"
+#include "analysis/measure/measure_catalog.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/trace/trace.h"
+#include "tests/support/cells.h"
 #include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvloupe {
+namespace kvloupe::test {
 namespace {
 
 using testing::DoubleNear;
@@ -77,15 +81,11 @@ TEST(Foretell, NamesOfOnePromptAreEqual) {
 TEST(Foretell, KnowsAMeasureThatSaysAllAndOneThatSaysTheOpposite) {
   // Runs succeed where policy + budget + prompt is at least 3; less error is better.
   Made made({"output_error", "retained_mass"}, 2, 2, 4);
-  for (int policy = 0; policy < 2; ++policy) {
-    for (int budget = 0; budget < 2; ++budget) {
-      for (int prompt = 0; prompt < 4; ++prompt) {
-        const int sum = policy + budget + prompt;
-        made.set(0, policy, budget, prompt, 10.0 - sum);
-        made.set(1, policy, budget, prompt, 10.0 - sum);
-        made.set(2, policy, budget, prompt, sum >= 3 ? 1.0 : 0.0);
-      }
-    }
+  for (const auto& [policy, budget, prompt] : cells(2, 2, 4)) {
+    const int sum = policy + budget + prompt;
+    made.set(0, policy, budget, prompt, 10.0 - sum);
+    made.set(1, policy, budget, prompt, 10.0 - sum);
+    made.set(2, policy, budget, prompt, sum >= 3 ? 1.0 : 0.0);
   }
   const std::vector<Foretelling> rows = foretell(made.table, "answer_found");
   ASSERT_EQ(rows.size(), 2U);
@@ -105,12 +105,10 @@ TEST(Foretell, KnowsAMeasureThatSaysAllAndOneThatSaysTheOpposite) {
 /// The share over all pairs of these runs with different outcomes.
 double share_of_pairs(const std::vector<std::pair<double, double>>& runs) {
   double agree = 0.0, all = 0.0;
-  for (std::size_t a = 0; a < runs.size(); ++a) {
-    for (std::size_t b = 0; b < runs.size(); ++b) {
-      if (!(runs[a].second > runs[b].second)) continue;
-      all += 1.0;
-      agree += runs[a].first > runs[b].first ? 1.0 : runs[a].first == runs[b].first ? 0.5 : 0.0;
-    }
+  for (const auto& [a, b] : cells(runs.size(), runs.size())) {
+    if (!(runs[a].second > runs[b].second)) continue;
+    all += 1.0;
+    agree += runs[a].first > runs[b].first ? 1.0 : runs[a].first == runs[b].first ? 0.5 : 0.0;
   }
   return agree / all;
 }
@@ -121,19 +119,14 @@ TEST(Foretell, SharesAreThoseOfAllPairs) {
   Made made({"retained_mass"}, policies, budgets, prompts);
   std::vector<std::pair<double, double>> all;
   std::vector<std::vector<std::pair<double, double>>> settings(6), by_prompt(15);
-  for (int policy = 0; policy < policies; ++policy) {
-    for (int budget = 0; budget < budgets; ++budget) {
-      for (int prompt = 0; prompt < prompts; ++prompt) {
-        const double measure = static_cast<double>(random() % 8);
-        const double outcome = static_cast<double>(random() % 3) / 2.0;
-        made.set(0, policy, budget, prompt, measure);
-        made.set(1, policy, budget, prompt, outcome);
-        all.emplace_back(measure, outcome);
-        settings[static_cast<std::size_t>(policy * budgets + budget)].emplace_back(measure,
-                                                                                   outcome);
-        by_prompt[static_cast<std::size_t>(prompt)].emplace_back(measure, outcome);
-      }
-    }
+  for (const auto& [policy, budget, prompt] : cells(policies, budgets, prompts)) {
+    const double measure = static_cast<double>(random() % 8);
+    const double outcome = static_cast<double>(random() % 3) / 2.0;
+    made.set(0, policy, budget, prompt, measure);
+    made.set(1, policy, budget, prompt, outcome);
+    all.emplace_back(measure, outcome);
+    settings[policy * budgets + budget].emplace_back(measure, outcome);
+    by_prompt[prompt].emplace_back(measure, outcome);
   }
   const Foretelling row = foretell(made.table, "answer_found").at(0);
   EXPECT_THAT(row.pairs.value, DoubleNear(share_of_pairs(all), 1e-12));
@@ -160,11 +153,9 @@ TEST(Foretell, SharesAreThoseOfAllPairs) {
 
 TEST(Foretell, PromptsThatTheFullCacheFailsAreLeftOut) {
   Made made({"retained_mass"}, 2, 1, 3);
-  for (int policy = 0; policy < 2; ++policy) {
-    for (int prompt = 0; prompt < 3; ++prompt) {
-      made.set(0, policy, 0, prompt, policy);
-      made.set(1, policy, 0, prompt, prompt == 1 ? 0.0 : policy);
-    }
+  for (const auto& [policy, prompt] : cells(2, 3)) {
+    made.set(0, policy, 0, prompt, policy);
+    made.set(1, policy, 0, prompt, prompt == 1 ? 0.0 : policy);
   }
   for (int prompt = 0; prompt < 3; ++prompt) {
     StudyResults::Item full = made.table.items[made.table.items.size() / 2];
@@ -184,11 +175,9 @@ TEST(Foretell, PromptsThatTheFullCacheFailsAreLeftOut) {
 
 TEST(Foretell, PromptsWithoutBothAreLeftOutAndNothingToCompareIsOneLine) {
   Made made({"retained_mass"}, 2, 1, 3);
-  for (int policy = 0; policy < 2; ++policy) {
-    for (int prompt = 0; prompt < 3; ++prompt) {
-      made.set(0, policy, 0, prompt, policy);
-      if (prompt < 2) made.set(1, policy, 0, prompt, policy);
-    }
+  for (const auto& [policy, prompt] : cells(2, 3)) {
+    made.set(0, policy, 0, prompt, policy);
+    if (prompt < 2) made.set(1, policy, 0, prompt, policy);
   }
   EXPECT_EQ(foretell(made.table, "answer_found").at(0).prompts, 2);
   EXPECT_THAT(test::error_of<UsageError>([&] { foretell(made.table, "needle_found"); }),
@@ -201,10 +190,8 @@ TEST(Foretell, PromptsWithoutBothAreLeftOutAndNothingToCompareIsOneLine) {
 
 TEST(Foretell, WhereAllPromptsAgreeAnIntervalHasAWidth) {
   Made made({"retained_mass"}, 2, 1, 3);
-  for (int policy = 0; policy < 2; ++policy) {
-    for (int prompt = 0; prompt < 3; ++prompt) {
-      for (const std::size_t measure : {0U, 1U}) made.set(measure, policy, 0, prompt, policy);
-    }
+  for (const auto& [policy, prompt] : cells(2, 3)) {
+    for (const std::size_t measure : {0U, 1U}) made.set(measure, policy, 0, prompt, policy);
   }
   const std::vector<Foretelling> rows = foretell(made.table, "answer_found");
   EXPECT_EQ(rows[0].pairs.value, 1.0);
@@ -222,10 +209,8 @@ TEST(Foretell, TracesOfOneNameAreLeftOutUnlessTheirTokensTell) {
     if (const std::size_t at = item.trace.find("q-00003"); at != std::string::npos)
       item.trace = "other/q-00002.h5";
   }
-  for (int policy = 0; policy < 2; ++policy) {
-    for (int prompt = 0; prompt < 4; ++prompt) {
-      for (const std::size_t measure : {0U, 1U}) made.set(measure, policy, 0, prompt, policy);
-    }
+  for (const auto& [policy, prompt] : cells(2, 4)) {
+    for (const std::size_t measure : {0U, 1U}) made.set(measure, policy, 0, prompt, policy);
   }
   const std::vector<Foretelling> rows = foretell(made.table, "answer_found");
   EXPECT_EQ(rows[0].prompts, 2);
@@ -244,16 +229,14 @@ TEST(Foretell, TracesOfOneNameAreLeftOutUnlessTheirTokensTell) {
     StudyPlan plan;
     std::vector<StudyOutcome> outcomes;
     for (const std::string name : {"a", "b"}) {
-      test::SyntheticTraceOptions options;
-      options.seed = static_cast<std::uint64_t>(name[0]);
+      test::SyntheticTraceOptions options{.seed = static_cast<std::uint64_t>(name[0])};
       const std::filesystem::path trace = folder / (name + "/p.h5");
       std::filesystem::create_directories(trace.parent_path());
       if (!std::filesystem::exists(trace)) test::write_synthetic_trace(trace, options);
       const Trace opened(trace);
       std::string ids;
       for (int i = 0; i < opened.run().prompt_length; ++i)
-        ids +=
-            (i > 0 ? " " : "") + std::to_string(opened.tokens().ids[static_cast<std::size_t>(i)]);
+        ids += (i > 0 ? " " : "") + std::to_string(opened.tokens().ids[i]);
       const std::string other = name == "a" ? "b" : "a";
       for (const bool replay : {true, false}) {
         plan.sources.push_back({replay ? name + "/p.h5" : "answer: " + other + "/p.txt",
@@ -298,5 +281,26 @@ TEST(Foretell, TracesOfOneNameAreLeftOutUnlessTheirTokensTell) {
       << "replays of one model, runs of another";
 }
 
+TEST(ForetoldAnswers, AreOfMeasuresThatThereAreEachOnceTheBestFirst) {
+  const auto& all = foretold_answers();
+  ASSERT_FALSE(all.empty());
+  std::set<std::string_view> names;
+  double before = 1.0;
+  for (const ForetoldAnswers& one : all) {
+    EXPECT_TRUE(names.insert(one.measure).second) << one.measure;
+    EXPECT_NO_THROW(require_measure(std::string(one.measure)));
+    const double least = std::fmin(one.needles, one.things);  // of what is known
+    EXPECT_LE(least, before) << one.measure;
+    EXPECT_GE(least, -1.0);
+    before = least;
+  }
+}
+
+TEST(ForetoldAnswers, TheTextSaysHowWellAndNothingOfOthers) {
+  EXPECT_THAT(foretold_text("answer_residual_change"), HasSubstr("(31 needles)"));
+  EXPECT_THAT(foretold_text("answer_residual_change"), HasSubstr("(21 things)"));
+  EXPECT_EQ(foretold_text("retained"), "");
+}
+
 }  // namespace
-}  // namespace kvloupe
+}  // namespace kvloupe::test

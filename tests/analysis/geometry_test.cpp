@@ -20,6 +20,7 @@
 #include "analysis/numeric/ranks.h"
 #include "analysis/policy/policy_catalog.h"
 #include "tests/naive/naive_geometry.h"
+#include "tests/support/cells.h"
 #include "tests/support/synthetic_trace.h"
 
 namespace kvloupe {
@@ -93,8 +94,8 @@ TEST(Angles, EqualTheNaiveOnes) {
   const Eigen::RowVectorXd fast_mean = mean_row(view(rows));
   const Eigen::RowVectorXd fast_anchor = mean_direction(view(rows));
   for (Eigen::Index c = 0; c < 11; ++c) {
-    EXPECT_NEAR(fast_mean[c], mean[static_cast<std::size_t>(c)], 1e-14);
-    EXPECT_NEAR(fast_anchor[c], anchor[static_cast<std::size_t>(c)], 1e-14);
+    EXPECT_NEAR(fast_mean[c], mean[c], 1e-14);
+    EXPECT_NEAR(fast_anchor[c], anchor[c], 1e-14);
   }
   const std::vector<double> cosines = cosines_to(view(rows), fast_mean);
   const std::vector<double> angles = angles_to(view(rows), fast_mean);
@@ -115,7 +116,7 @@ TEST(Angles, EqualTheNaiveOnes) {
     std::sort(sorted.begin(), sorted.end());
     double sum = 0.0;
     for (std::size_t i = 0; i < 60; ++i) {
-      if (anchor_cosines[i] <= sorted[static_cast<std::size_t>(count - 1)]) {
+      if (anchor_cosines[i] <= sorted[count - 1]) {
         sum += naive::cosine(plain[i], mean);
       }
     }
@@ -177,9 +178,8 @@ TEST(KeyAttention, EqualsTheNaiveOne) {
     const Matrix& keys = states.key[1][1];
     const std::vector<Matrix> queries = {states.query[1][2], states.query[1][3]};
     const double scale = states.run.attention_scale;
-    Progress progress;
     const KeyAttention fast =
-        key_attention(view(keys), queries, static_cast<float>(scale), 0, progress);
+        key_attention(view(keys), queries, static_cast<float>(scale), 0, test::unwatched);
     const Vectors k = naive::vectors_of(keys);
     Vector received(k.size(), 0.0), cosines;
     for (const Matrix& of_head : queries) {
@@ -253,9 +253,8 @@ TEST(AttentionAlignment, OursHoldsForEveryHeadAndQuery) {
             if (t % 9 != 0) continue;
             Vectors plain = naive::vectors_of(keys);
             plain.resize(static_cast<std::size_t>(t + 1));
-            const naive::Alignment slow =
-                naive::attention_alignment(naive::vectors_of(queries)[static_cast<std::size_t>(t)],
-                                           plain, scale, static_cast<std::size_t>(star));
+            const naive::Alignment slow = naive::attention_alignment(
+                naive::vectors_of(queries)[t], plain, scale, static_cast<std::size_t>(star));
             ASSERT_NEAR(a.weight, slow.weight, 1e-12);
             ASSERT_NEAR(a.cosine, slow.cosine, 1e-12);
             ASSERT_NEAR(a.paper_bound, slow.paper_bound, 1e-9);
@@ -329,9 +328,9 @@ TEST(MeanKeyAlignment, TheBoundsHoldForEveryHeadAndQuery) {
             if (t % 9 != 0) continue;
             Vectors plain = naive::vectors_of(keys);
             plain.resize(static_cast<std::size_t>(t + 1));
-            const Vector query = naive::vectors_of(queries)[static_cast<std::size_t>(t)];
+            const Vector query = naive::vectors_of(queries)[t];
             const Vector mean = naive::mean(plain);
-            const Vector& own = plain[static_cast<std::size_t>(star)];
+            const Vector& own = plain[star];
             const double alpha = naive::cosine(mean, query), beta = naive::cosine(own, query);
             ASSERT_NEAR(a.alpha, alpha, 1e-12);
             ASSERT_NEAR(a.beta, beta, 1e-12);
@@ -374,16 +373,14 @@ TEST(Diversity, EqualsTheNaiveOne) {
   const Vectors plain = naive::vectors_of(keys);
   EXPECT_NEAR(fast.objective, naive::objective(plain, set), 1e-11);
   Vectors kept, all;
-  for (const int i : set) kept.push_back(plain[static_cast<std::size_t>(i)]);
-  for (const int i : present) all.push_back(plain[static_cast<std::size_t>(i)]);
+  for (const int i : set) kept.push_back(plain[i]);
+  for (const int i : present) all.push_back(plain[i]);
   const Vector a = naive::mean_direction(kept), b = naive::mean_direction(all);
   double squares = 0.0, pairs = 0.0;
   for (std::size_t c = 0; c < a.size(); ++c) squares += (a[c] - b[c]) * (a[c] - b[c]);
   EXPECT_NEAR(fast.relaxation_gap, std::sqrt(squares), 1e-13);
-  for (std::size_t i = 0; i < kept.size(); ++i) {
-    for (std::size_t j = 0; j < kept.size(); ++j) {
-      if (i != j) pairs += naive::cosine(kept[i], kept[j]);
-    }
+  for (const auto& [i, j] : test::cells(kept.size(), kept.size())) {
+    if (i != j) pairs += naive::cosine(kept[i], kept[j]);
   }
   const auto n = static_cast<double>(kept.size());
   EXPECT_NEAR(fast.mean_cosine, pairs / (n * (n - 1.0)), 1e-13);
@@ -466,7 +463,7 @@ TEST(PairRotation, EqualsTheNaiveOne) {
           inside += cosine >= std::cos(2.0) ? 1.0 : 0.0;
           ++count;
         }
-        const PairRotation& one = fast[static_cast<std::size_t>(j)];
+        const PairRotation& one = fast[j];
         EXPECT_EQ(one.neighbours, count);
         EXPECT_NEAR(one.before, sum / static_cast<double>(count), 1e-12);
         EXPECT_NEAR(one.inside, inside / static_cast<double>(count), 1e-12);

@@ -18,6 +18,7 @@
 #include "analysis/policy/kit/head_table_file.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/study/database.h"
+#include "tests/support/cells.h"
 #include "tests/support/error_of.h"
 #include "tests/support/synthetic_study.h"
 #include "tests/support/temporary_folder.h"
@@ -33,8 +34,7 @@ double smallest_sum(const std::vector<std::vector<double>>& losses, std::size_t 
   if (head == losses.size()) return steps == 0 ? 0.0 : std::numeric_limits<double>::infinity();
   double least = std::numeric_limits<double>::infinity();
   for (long k = 0; k <= steps && k < std::ssize(losses[head]); ++k) {
-    least = std::min(least, losses[head][static_cast<std::size_t>(k)] +
-                                smallest_sum(losses, head + 1, steps - k));
+    least = std::min(least, losses[head][k] + smallest_sum(losses, head + 1, steps - k));
   }
   return least;
 }
@@ -51,8 +51,7 @@ std::vector<double> convex_losses(std::mt19937& random, int steps) {
 
 double sum_of(const std::vector<std::vector<double>>& losses, const std::vector<int>& steps) {
   double sum = 0.0;
-  for (std::size_t h = 0; h < losses.size(); ++h)
-    sum += losses[h][static_cast<std::size_t>(steps[h])];
+  for (std::size_t h = 0; h < losses.size(); ++h) sum += losses[h][steps[h]];
   return sum;
 }
 
@@ -75,14 +74,12 @@ TEST(HeadAllocation, NoExchangeOfOneStepLowersTheTotal) {
   std::vector<std::vector<double>> losses;
   for (int h = 0; h < 40; ++h) losses.push_back(convex_losses(random, 30));
   const std::vector<int> given = share_steps(losses, 40L * 9);
-  for (std::size_t from = 0; from < losses.size(); ++from) {
-    for (std::size_t to = 0; to < losses.size(); ++to) {
-      if (from == to || given[from] == 0 || given[to] == 30) continue;
-      std::vector<int> other = given;
-      --other[from];
-      ++other[to];
-      EXPECT_GE(sum_of(losses, other), sum_of(losses, given) - 1e-12);
-    }
+  for (const auto& [from, to] : test::cells(losses.size(), losses.size())) {
+    if (from == to || given[from] == 0 || given[to] == 30) continue;
+    std::vector<int> other = given;
+    --other[from];
+    ++other[to];
+    EXPECT_GE(sum_of(losses, other), sum_of(losses, given) - 1e-12);
   }
 }
 
@@ -142,8 +139,7 @@ TEST(HeadAllocation, EntriesSumToTheMeanExactly) {
   EXPECT_NEAR(entries[0], 50.0, 0.7);  // there its slope falls from 0.075 to 0.0125; 0.02 is next
 }
 
-class HeadAdviceOfStudy : public testing::Test {
- protected:
+struct HeadAdviceOfStudy : testing::Test {
   /// Writing it takes longer than all tests together: once, then copied.
   static void SetUpTestSuite() {
     made_ = std::make_unique<test::TemporaryFolder>();
@@ -231,10 +227,8 @@ TEST_F(HeadAdviceOfStudy, TheFloorHoldsAndAnotherPolicyIsTried) {
       advice.sharings[0].foretold,
       [] {
         double sum = 0.0;
-        for (int layer = 0; layer < test::kStudyLayers; ++layer) {
-          for (int head = 0; head < test::kStudyHeads; ++head)
-            sum += curve_of(1, layer, head).losses[1];
-        }
+        for (const auto& [layer, head] : test::cells(test::kStudyLayers, test::kStudyHeads))
+          sum += curve_of(1, layer, head).losses[1];
         return sum;
       }(),
       1e-9);

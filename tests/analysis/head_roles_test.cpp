@@ -9,6 +9,7 @@
 
 #include "analysis/metric/attention.h"
 #include "tests/naive/naive_roles.h"
+#include "tests/support/cells.h"
 #include "tests/support/synthetic_trace.h"
 
 namespace kvloupe {
@@ -19,13 +20,10 @@ HeadRoles of_logits(int count, const std::function<float(int query, int token)>&
                     const RoleTokens& tokens, int window = 0) {
   const Matrix keys = Matrix::Identity(count, count);
   Matrix queries(count, count);
-  for (int q = 0; q < count; ++q) {
-    for (int i = 0; i < count; ++i) queries(q, i) = logit(q, i);
-  }
-  Progress progress;
+  for (const auto& [q, i] : test::cells(count, count)) queries(q, i) = logit(q, i);
   const std::vector<float> sums =
-      attention_logsumexp(view(queries), view(keys), 1.0F, window, progress);
-  return head_roles(view(queries), view(keys), sums, 1.0, window, tokens, progress);
+      attention_logsumexp(view(queries), view(keys), 1.0F, window, test::unwatched);
+  return head_roles(view(queries), view(keys), sums, 1.0, window, tokens, test::unwatched);
 }
 
 /// 0 1 2 … 19 and the same again: every token of the second half occurred before.
@@ -38,7 +36,7 @@ constexpr float kStrong = 30.0F;
 
 std::string name_of(const HeadRoles& roles) {
   const int role = strongest_role(roles);
-  return role < 0 ? "none" : role_catalog()[static_cast<std::size_t>(role)].name;
+  return role < 0 ? "none" : role_catalog()[role].name;
 }
 
 TEST(HeadRoles, HeadsMadeForOneRoleAreNamedByIt) {
@@ -142,27 +140,22 @@ TEST(HeadRoles, AgreesWithTheDoublePrecisionTwin) {
     std::vector<std::int32_t> ids;
     for (int i = 0; i < options.tokens(); ++i) ids.push_back((i * i + i / 7) % 13);
     const RoleTokens tokens{ids, options.prompt_length, {130, 150}, {40, 60}};
-    for (int layer = 0; layer < 2; ++layer) {
-      for (int query_head = 0; query_head < 4; ++query_head) {
-        const Matrix& queries =
-            made.query[static_cast<std::size_t>(layer)][static_cast<std::size_t>(query_head)];
-        const Matrix& keys =
-            made.key[static_cast<std::size_t>(layer)][static_cast<std::size_t>(query_head / 2)];
-        Progress progress;
-        const double scale = made.run.attention_scale;
-        const std::vector<float> sums = attention_logsumexp(
-            view(queries), view(keys), static_cast<float>(scale), window, progress);
-        const HeadRoles fast =
-            head_roles(view(queries), view(keys), sums, scale, window, tokens, progress);
-        const HeadRoles plain =
-            naive::roles(naive::full_attention(queries, keys, scale, window), window, tokens);
-        for (const RoleInfo& role : role_catalog()) {
-          const double a = fast.*role.value, b = plain.*role.value;
-          if (std::isnan(b)) {
-            EXPECT_TRUE(std::isnan(a)) << role.name;
-          } else {
-            EXPECT_NEAR(a, b, 1e-5) << role.name << ", window " << window;
-          }
+    for (const auto& [layer, query_head] : test::cells(2, 4)) {
+      const Matrix& queries = made.query[layer][query_head];
+      const Matrix& keys = made.key[layer][query_head / 2];
+      const double scale = made.run.attention_scale;
+      const std::vector<float> sums = attention_logsumexp(
+          view(queries), view(keys), static_cast<float>(scale), window, test::unwatched);
+      const HeadRoles fast =
+          head_roles(view(queries), view(keys), sums, scale, window, tokens, test::unwatched);
+      const HeadRoles plain =
+          naive::roles(naive::full_attention(queries, keys, scale, window), window, tokens);
+      for (const RoleInfo& role : role_catalog()) {
+        const double a = fast.*role.value, b = plain.*role.value;
+        if (std::isnan(b)) {
+          EXPECT_TRUE(std::isnan(a)) << role.name;
+        } else {
+          EXPECT_NEAR(a, b, 1e-5) << role.name << ", window " << window;
         }
       }
     }

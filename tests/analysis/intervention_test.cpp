@@ -22,8 +22,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class Intervention : public testing::Test {
- protected:
+struct Intervention : testing::Test {
   Intervention() {
     options_.prompt_length = 64;
     options_.generated = 4;
@@ -34,13 +33,13 @@ class Intervention : public testing::Test {
   }
   Replay run(const std::string& spec, int budget = kBudget) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = budget};
-    return replay(*trace_, request, progress_);
+    return replay(*trace_, request, test::unwatched);
   }
   std::string problem(const std::string& spec, int budget = kBudget) {
     return test::error_of<UsageError>([&] { run(spec, budget); });
   }
   static bool keeps(const Replay& replay, int layer, int head, int token) {
-    return replay.find(layer, head)->evicted_at[static_cast<std::size_t>(token)] < 0;
+    return replay.find(layer, head)->evicted_at[token] < 0;
   }
 
   static constexpr int kBudget = 20;
@@ -48,7 +47,6 @@ class Intervention : public testing::Test {
   test::SyntheticTraceOptions options_;
   test::SyntheticStates made_;
   std::unique_ptr<Trace> trace_;
-  Progress progress_;
 };
 
 /// Scores of attention, of keys and of places, and what stands between them and a decision.
@@ -179,7 +177,7 @@ TEST_F(Intervention, AgreesWithTheDoublePrecisionTwin) {
       }
       ReplayRequest request{
           .policy = parse_policy(policy + rule), .budget = kBudget, .layers = {0}};
-      const Replay cut = replay(*trace_, request, progress_);
+      const Replay cut = replay(*trace_, request, test::unwatched);
       const naive::Comparison found =
           naive::compare(cut, 0, states, model, made_.run.attention_scale);
       EXPECT_EQ(found.failure, "") << policy << rule;

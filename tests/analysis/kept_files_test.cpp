@@ -29,8 +29,7 @@ using testing::IsEmpty;
 
 constexpr const char* kBegin = "\x89HDF\r\n\x1a\n";
 
-class KeptFiles : public testing::Test {
- protected:
+struct KeptFiles : testing::Test {
   void SetUp() override { fs::create_directories(root() / "cases"); }
   fs::path root() const { return folder_.path() / "cache"; }
   /// A file of so many bytes that was last written so many seconds ago.
@@ -96,8 +95,7 @@ TEST_F(KeptFiles, LeavesAllElseAlone) {
   // Nor is it removed when somebody names it.
   for (const char* name : {"demo-link-01234567.h5", "notes.txt", "demo-folder-01234567.h5",
                            "../mine.h5", "demo-a-00000001.h5"}) {
-    KeptFile named;
-    named.path = root() / name;
+    KeptFile named{.path = root() / name};
     EXPECT_EQ(folder.remove(named).files, 0) << name;
   }
   others.push_back(outside);

@@ -3,10 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 
+#include "analysis/cache/key_panels.h"
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/policy/kit/query_moments.h"
 #include "analysis/replay/replay.h"
+#include "tests/naive/decompositions.h"
 #include "tests/naive/naive_geometry.h"
+#include "tests/support/random_matrix.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
@@ -18,8 +23,7 @@ struct Model {
   int window = 0;
 };
 
-class KeyMeasuresTest : public ::testing::TestWithParam<Model> {
- protected:
+struct KeyMeasuresTest : ::testing::TestWithParam<Model> {
   KeyMeasuresTest() {
     options_.query_heads = 4;
     options_.heads = GetParam().heads;
@@ -31,21 +35,17 @@ class KeyMeasuresTest : public ::testing::TestWithParam<Model> {
   Replay run(const std::string& policy, int budget) const {
     const Trace trace(folder_ / "trace.h5");
     ReplayRequest request{.policy = parse_policy(policy), .budget = budget, .measures = {"all"}};
-    Progress progress;
-    return replay(trace, request, progress);
+    return replay(trace, request, test::unwatched);
   }
 
   naive::Vectors keys(const HeadReplay& head) const {
-    return naive::vectors_of(
-        states_.key[static_cast<std::size_t>(head.layer)][static_cast<std::size_t>(head.head)]);
+    return naive::vectors_of(states_.key[head.layer][head.head]);
   }
   naive::Vectors values(const HeadReplay& head) const {
-    return naive::vectors_of(
-        states_.value[static_cast<std::size_t>(head.layer)][static_cast<std::size_t>(head.head)]);
+    return naive::vectors_of(states_.value[head.layer][head.head]);
   }
   naive::Vectors queries(int layer, int query_head) const {
-    return naive::vectors_of(
-        states_.query[static_cast<std::size_t>(layer)][static_cast<std::size_t>(query_head)]);
+    return naive::vectors_of(states_.query[layer][query_head]);
   }
 
   test::TemporaryFolder folder_;
@@ -63,7 +63,7 @@ TEST_P(KeyMeasuresTest, DiversityOfWhatEachStepRetains) {
     for (const HeadReplay& head : replay.heads) {
       const naive::Vectors k = keys(head);
       for (int step = 0; step < static_cast<int>(head.steps.size()); ++step) {
-        const StepRecord& record = head.steps[static_cast<std::size_t>(step)];
+        const StepRecord& record = head.steps[step];
         const std::vector<std::int32_t> retained = replay.retained_at(head, step);
         const auto n = static_cast<double>(retained.size());
         const double objective = naive::objective(k, {retained.begin(), retained.end()});
@@ -158,6 +158,104 @@ TEST_P(KeyMeasuresTest, MergedKeysOnlyWhereThereAreMerges) {
 
 INSTANTIATE_TEST_SUITE_P(Heads, KeyMeasuresTest,
                          ::testing::Values(Model{1}, Model{2}, Model{4}, Model{2, 40}));
+
+/// How far a direction is from an eigenvector of the largest eigenvalue, relative to that. The
+/// matrix has no negative eigenvalue, so its singular values are its eigenvalues.
+double residual(const Eigen::MatrixXd& matrix) {
+  const Eigen::VectorXd direction = main_direction(matrix);
+  const double largest = naive::singular_values(matrix)[0];
+  EXPECT_NEAR(direction.norm(), 1.0, 1e-12);
+  return (matrix * direction - largest * direction).norm() / std::max(std::abs(largest), 1e-300);
+}
+
+TEST(MainDirection, BelongsToTheLargestEigenvalue) {
+  for (const int n : {1, 2, 3, 8, 48, 128}) {
+    for (const int rows : {1, 2, n, 4 * n}) {
+      const Eigen::MatrixXd x =
+          test::random_matrix(rows, n, static_cast<unsigned>(n + rows)).cast<double>();
+      EXPECT_LT(residual(x.transpose() * x), 1e-11) << n << " " << rows;
+    }
+  }
+}
+
+TEST(MainDirection, IsFoundWhereTheLargestEigenvaluesAreEqual) {
+  EXPECT_LT(residual(Eigen::MatrixXd::Identity(16, 16)), 1e-12);
+  Eigen::VectorXd values = Eigen::VectorXd::LinSpaced(16, 0.0, 1.0);
+  values[3] = values[9] = 2.0;
+  EXPECT_LT(residual(values.asDiagonal()), 1e-12);
+  values[3] += 1e-13;
+  EXPECT_LT(residual(values.asDiagonal()), 1e-12);
+  const Eigen::MatrixXd none = Eigen::MatrixXd::Zero(16, 16);
+  EXPECT_NEAR(main_direction(none).norm(), 1.0, 1e-12);
+}
+
+// Products of queries with keys laid out in panels: every shape against plain sums in double.
+
+Matrix made(std::mt19937& random, Eigen::Index rows, Eigen::Index cols) {
+  std::normal_distribution<float> normal;
+  return Matrix::NullaryExpr(rows, cols, [&] { return normal(random); });
+}
+
+TEST(KeyPanels, ProductsEqualPlainSumsForEveryShape) {
+  if (!KeyPanels::available()) GTEST_SKIP() << "this processor has no kernel";
+  std::mt19937 random(3);
+  KeyPanels panels;  // one object for all: what a larger cache left behind must not show
+  for (const Eigen::Index n : {100, 1, 23, 24, 25, 47, 48, 49, 97}) {
+    for (const Eigen::Index d : {1, 3, 16, 17, 128}) {
+      // Keys lie in rows that are further apart than their length, as in a larger matrix.
+      const Matrix wide = made(random, n, d + 5);
+      const MatrixView keys(wide.data(), n, d, Eigen::OuterStride<>(wide.outerStride()));
+      panels.lay_out(keys);
+      const std::size_t stride = KeyPanels::padded(static_cast<std::size_t>(n)) + 3;
+      ASSERT_GE(stride, static_cast<std::size_t>(n) + 3);
+      for (const Eigen::Index rows : {1, 4, 7, 8, 9, 33}) {
+        const Matrix queries = made(random, rows, d);
+        for (const Eigen::Index seen : {Eigen::Index{1}, (n + 1) / 2, n}) {
+          // All keys up to there, or only the later of them.
+          const Eigen::Index oldest = rows % 2 == 1 ? seen / 3 : 0;
+          std::vector<float> products(static_cast<std::size_t>(rows) * stride, -7.0F);
+          panels.multiply(view(queries), oldest, seen, products.data(), stride);
+          for (Eigen::Index r = 0; r < rows; ++r) {
+            const float* row = products.data() + static_cast<std::size_t>(r) * stride;
+            for (Eigen::Index i = oldest; i < seen; ++i) {
+              double sum = 0.0, size = 0.0;
+              for (Eigen::Index c = 0; c < d; ++c) {
+                const double term =
+                    static_cast<double>(queries(r, c)) * static_cast<double>(keys(i, c));
+                sum += term;
+                size += std::abs(term);
+              }
+              ASSERT_NEAR(row[i], sum, 1e-5 * size + 1e-30);
+            }
+            // Nothing beyond whole panels is touched.
+            ASSERT_EQ(row[stride - 1], -7.0F);
+            const auto before = static_cast<std::size_t>(oldest) / KeyPanels::padded(1);
+            if (before > 0) {
+              ASSERT_EQ(row[before * KeyPanels::padded(1) - 1], -7.0F);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(KeyPanels, ARowDoesNotDependOnTheOthers) {
+  if (!KeyPanels::available()) GTEST_SKIP() << "this processor has no kernel";
+  std::mt19937 random(4);
+  const Matrix keys = made(random, 70, 40), queries = made(random, 13, 40);
+  KeyPanels panels;
+  panels.lay_out(view(keys));
+  const std::size_t stride = KeyPanels::padded(70);
+  std::vector<float> all(13 * stride), one(stride);
+  panels.multiply(view(queries), 0, 70, all.data(), stride);
+  for (Eigen::Index r = 0; r < 13; ++r) {
+    panels.multiply(rows(view(queries), r, 1), 0, 70, one.data(), stride);
+    for (std::size_t i = 0; i < 70; ++i) {
+      ASSERT_EQ(one[i], all[static_cast<std::size_t>(r) * stride + i]);
+    }
+  }
+}
 
 }  // namespace
 }  // namespace kvloupe

@@ -40,8 +40,7 @@ std::vector<std::string> specs() {
   return result;
 }
 
-class LargeLayer : public testing::Test {
- protected:
+struct LargeLayer : testing::Test {
   LargeLayer() {
     options_.query_heads = 4;
     options_.heads = 2;
@@ -55,13 +54,12 @@ class LargeLayer : public testing::Test {
   }
   Replay run(const std::string& spec) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = 20, .metrics = false};
-    return replay(*trace_, request, progress_);
+    return replay(*trace_, request, test::unwatched);
   }
 
   test::TemporaryFolder folder_;
   test::SyntheticTraceOptions options_;
   std::unique_ptr<Trace> trace_;
-  Progress progress_;
 };
 
 TEST_F(LargeLayer, EveryPolicyDecidesBlockByBlockAsItDoesFromMemory) {
@@ -78,11 +76,11 @@ TEST_F(LargeLayer, EveryPolicyDecidesBlockByBlockAsItDoesFromMemory) {
                          .budget = 20,
                          .output_weights = states.output_weights};
     LayerReplayInput input{states, trace_->blocks(), policy, context, false, 1};
-    const std::vector<HeadReplay> whole = replay_layer(input, progress_);
+    const std::vector<HeadReplay> whole = replay_layer(input, test::unwatched);
     StateRows rows(*trace_, 1, {}, 1);
     LayerReplayInput by_block{weights, trace_->blocks(), policy, context, false, 1};
     by_block.rows = &rows;
-    const std::vector<HeadReplay> read = replay_layer(by_block, progress_);
+    const std::vector<HeadReplay> read = replay_layer(by_block, test::unwatched);
     ASSERT_EQ(read.size(), whole.size());
     for (std::size_t h = 0; h < whole.size(); ++h) {
       EXPECT_EQ(read[h].evicted_at, whole[h].evicted_at) << spec;
@@ -102,12 +100,12 @@ TEST_F(LargeLayer, EveryMeasureReadsHeadByHeadWhatItReadsFromMemory) {
     const Replay bare = run(spec);
     MeasureRequest request;
     for (const Measure& measure : all_measures()) request.measures.push_back(measure.info->name);
-    const Replay whole = measure_replay(*trace_, bare, request, progress_);
+    const Replay whole = measure_replay(*trace_, bare, request, test::unwatched);
     request.most_layer_bytes = kNothingFits;
-    const Replay by_head = measure_replay(*trace_, bare, request, progress_);
+    const Replay by_head = measure_replay(*trace_, bare, request, test::unwatched);
     request.layers = {1};
     request.head = 1;
-    const Replay one = measure_replay(*trace_, bare, request, progress_);
+    const Replay one = measure_replay(*trace_, bare, request, test::unwatched);
     ASSERT_EQ(one.heads.size(), 1U);
     // A measure of a whole layer or model is unknown if not all of its heads were measured.
     const auto of_more_heads = [](const std::string& name) {
@@ -140,10 +138,10 @@ TEST_F(LargeLayer, HeadByHeadNothingIsKept) {
                          .steps = {4},
                          .states = &states,
                          .most_layer_bytes = kNothingFits};
-  measure_replay(*trace_, bare, request, progress_);
+  measure_replay(*trace_, bare, request, test::unwatched);
   EXPECT_EQ(states.bytes(), 0U);
   request.most_layer_bytes = kLargeLayer;
-  measure_replay(*trace_, bare, request, progress_);
+  measure_replay(*trace_, bare, request, test::unwatched);
   EXPECT_GT(states.bytes(), 0U);
 }
 
@@ -197,11 +195,7 @@ TEST_F(LargeLayer, RowsAreThoseOfTheTrace) {
 
 TEST(LongTraceTest, LayersAreTheSameDataAndTakeNoMoreDisk) {
   const test::TemporaryFolder folder;
-  test::LongTraceOptions options;
-  options.query_heads = 4;
-  options.heads = 2;
-  options.head_dim = 16;
-  options.tokens = 300;
+  test::LongTraceOptions options{.query_heads = 4, .heads = 2, .head_dim = 16, .tokens = 300};
   test::write_long_trace(folder / "one.h5", options);
   options.layers = 5;
   test::write_long_trace(folder / "five.h5", options);
@@ -220,7 +214,7 @@ TEST(LongTraceTest, LayersAreTheSameDataAndTakeNoMoreDisk) {
   }();
   const std::vector<float> stated = one.value_out_norm(0, 2, Norm::l1);
   for (Eigen::Index i = 0; i < outputs.rows(); ++i) {
-    EXPECT_NEAR(stated[static_cast<std::size_t>(i)], outputs.row(i).lpNorm<1>(), 1e-3);
+    EXPECT_NEAR(stated[i], outputs.row(i).lpNorm<1>(), 1e-3);
   }
 }
 

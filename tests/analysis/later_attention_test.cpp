@@ -18,6 +18,7 @@
 #include "tests/naive/naive_later.h"
 #include "tests/naive/naive_replay.h"
 #include "tests/naive/naive_roles.h"
+#include "tests/support/cells.h"
 #include "tests/support/made_layer.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -30,8 +31,7 @@ struct Model {
   int window = 0;
 };
 
-class LaterAttentionTest : public testing::TestWithParam<Model> {
- protected:
+struct LaterAttentionTest : testing::TestWithParam<Model> {
   LaterAttentionTest() {
     options_.heads = GetParam().heads;
     options_.sliding_window = GetParam().window;
@@ -51,8 +51,7 @@ class LaterAttentionTest : public testing::TestWithParam<Model> {
     for (int q = head * group; q < (head + 1) * group; ++q) {
       const auto attention = attention_of(trace, layer, q);
       for (int token = 0; token < trace.length(); ++token) {
-        mean[static_cast<std::size_t>(token)] +=
-            naive::later_attention(attention, token, first) / group;
+        mean[token] += naive::later_attention(attention, token, first) / group;
       }
     }
     return mean;
@@ -76,14 +75,13 @@ TEST_P(LaterAttentionTest, TheKernelAndWhatIsMeasuredAreThoseOfThePlainLoops) {
       const auto attention = attention_of(trace, 1, query_head);
       const naive::ByDistance twin =
           naive::by_distance(queries, keys, model, scale, window, attention);
-      Progress progress;
       const DistanceKernel fast =
-          distance_kernel(view(queries), view(keys), Rope(model), scale, window, progress);
+          distance_kernel(view(queries), view(keys), Rope(model), scale, window, test::unwatched);
       ASSERT_EQ(fast.logit.size(), twin.kernel.size());
       ASSERT_EQ(fast.logit.size(), window > 0 ? 23U : 104U);
       double sinks = 0.0;
       for (std::size_t q = 0; q < attention.size(); ++q) {
-        for (int i = 0; i < kKernelSinks; ++i) sinks += attention[q][static_cast<std::size_t>(i)];
+        for (int i = 0; i < kKernelSinks; ++i) sinks += attention[q][i];
       }
       EXPECT_NEAR(fast.to_sinks, sinks / 104.0, 1e-5);
       for (std::size_t i = 0; i < fast.logit.size(); ++i) {
@@ -105,17 +103,16 @@ TEST_P(LaterAttentionTest, TokensReceiveWhatThePlainLoopsSay) {
   for (std::int32_t token = 1; token < 60; token += token % 3 + 1) some.push_back(token);
   std::vector<std::int32_t> all(60);
   std::iota(all.begin(), all.end(), 0);
-  Progress progress;
   for (int query_head = 0; query_head < 4; ++query_head) {
     const auto attention = attention_of(trace, 0, query_head);
     const Matrix queries = trace.query(0, query_head);
     const Matrix keys = trace.key(0, trace.model().head_of(query_head));
-    const std::vector<float> sums = attention_logsumexp(trace, 0, query_head, progress);
+    const std::vector<float> sums = attention_logsumexp(trace, 0, query_head, test::unwatched);
     for (const auto& tokens : {some, all}) {
       for (const int first : {60, 77, 103}) {
         const std::vector<double> fast =
             later_attention(view(queries), view(keys), sums, tokens, first,
-                            trace.attention(0).of(query_head), trace.window(0), progress);
+                            trace.attention(0).of(query_head), trace.window(0), test::unwatched);
         for (std::size_t i = 0; i < tokens.size(); ++i) {
           EXPECT_NEAR(fast[i], naive::later_attention(attention, tokens[i], first), 2e-6);
         }
@@ -123,7 +120,7 @@ TEST_P(LaterAttentionTest, TokensReceiveWhatThePlainLoopsSay) {
     }
     const std::vector<double> none =
         later_attention(view(queries), view(keys), sums, some, 104,
-                        trace.attention(0).of(query_head), trace.window(0), progress);
+                        trace.attention(0).of(query_head), trace.window(0), test::unwatched);
     EXPECT_TRUE(std::isnan(none.front()));
   }
 }
@@ -139,36 +136,31 @@ TEST_P(LaterAttentionTest, WhatPoliciesLoseIsTheLaterAttentionOfWhatTheyEvict) {
   long evictions = 0;
   for (const int sinks : {0, 4}) {
     request.sinks = sinks;
-    Progress progress;
-    const std::vector<AttentionLost> heads = attention_lost(trace, request, progress);
+    const std::vector<AttentionLost> heads = attention_lost(trace, request, test::unwatched);
     ASSERT_EQ(heads.size(), static_cast<std::size_t>(2 * GetParam().heads));
     for (const AttentionLost& head : heads) {
       const std::vector<double> received = later(trace, head.layer, head.head, request.prefix);
       const LayerStates states = test::made_layer(states_, head.layer);
-      for (std::size_t p = 0; p < request.policies.size(); ++p) {
-        for (std::size_t b = 0; b < request.budgets.size(); ++b) {
-          naive::NaiveReplay naive(states, trace.layer_model(head.layer),
-                                   trace.attention(head.layer), head.layer, request.policies[p],
-                                   request.budgets[b]);
-          const naive::HeadStep step =
-              naive.step({0, request.prefix})[static_cast<std::size_t>(head.head)];
-          int entries = 0, evicted = 0;
-          double all = 0.0, lost = 0.0;
-          for (const int token : step.cache) {
-            if (token < sinks) continue;
-            ++entries;
-            all += received[static_cast<std::size_t>(token)];
-            if (step.retained.count(token) > 0) continue;
-            ++evicted;
-            lost += received[static_cast<std::size_t>(token)];
-          }
-          const AttentionLost::Point& point = head.points[p][b];
-          EXPECT_EQ(head.entries, entries);
-          EXPECT_EQ(point.evicted, evicted);
-          EXPECT_NEAR(point.lost, lost / all, 1e-5) << request.policies[p].text();
-          EXPECT_GE(point.lost, head.least[static_cast<std::size_t>(point.evicted)] - 1e-12);
-          evictions += evicted;
+      for (const auto& [p, b] : test::cells(request.policies.size(), request.budgets.size())) {
+        naive::NaiveReplay naive(states, trace.layer_model(head.layer), trace.attention(head.layer),
+                                 head.layer, request.policies[p], request.budgets[b]);
+        const naive::HeadStep step = naive.step({0, request.prefix})[head.head];
+        int entries = 0, evicted = 0;
+        double all = 0.0, lost = 0.0;
+        for (const int token : step.cache) {
+          if (token < sinks) continue;
+          ++entries;
+          all += received[token];
+          if (step.retained.count(token) > 0) continue;
+          ++evicted;
+          lost += received[token];
         }
+        const AttentionLost::Point& point = head.points[p][b];
+        EXPECT_EQ(head.entries, entries);
+        EXPECT_EQ(point.evicted, evicted);
+        EXPECT_NEAR(point.lost, lost / all, 1e-5) << request.policies[p].text();
+        EXPECT_GE(point.lost, head.least[point.evicted] - 1e-12);
+        evictions += evicted;
       }
       EXPECT_EQ(head.least.size(), static_cast<std::size_t>(head.entries) + 1);
       EXPECT_EQ(head.least.front(), 0.0);
@@ -191,8 +183,7 @@ TEST_P(LaterAttentionTest, ARandomChoiceLosesItsShareOnAverage) {
   request.budgets = {10};
   request.prefix = 60;
   request.layers = {0};
-  Progress progress;
-  for (const AttentionLost& head : attention_lost(trace, request, progress)) {
+  for (const AttentionLost& head : attention_lost(trace, request, test::unwatched)) {
     double mean = 0.0;
     for (const auto& points : head.points) mean += points.front().lost / 300.0;
     const double share = 1.0 - 10.0 / head.entries;
@@ -205,30 +196,27 @@ TEST_P(LaterAttentionTest, ScoresAndLaterAttentionHaveTheRankCorrelationOfTheDef
   const Measure& measure = require_measure("score_attention_correlation");
   long known = 0;
   for (const char* spec : {"h2o", "keydiff+recent(10%)", "snapkv(8)", "keynorm", "sink(4)"}) {
-    ReplayRequest request;
-    request.policy = parse_policy(spec);
+    ReplayRequest request{.policy = parse_policy(spec)};
     request.budget = 14;  // fewer than the window leaves
     request.block = 16;
     request.measures = {"score_attention_correlation"};
     request.scores_layer = 1;
     request.scores_head = 0;
-    Progress progress;
-    const Replay replay = kvloupe::replay(trace, request, progress);
+    const Replay replay = kvloupe::replay(trace, request, test::unwatched);
     const HeadReplay& head = *replay.find(1, 0);
     for (int step = 0; step < static_cast<int>(head.steps.size()); ++step) {
-      const auto at = static_cast<std::size_t>(step);
-      const double value = measure_at(measure, head.steps[at]);
-      const int end = replay.blocks[at].end;
-      const bool evicts = head.steps[at].retained < head.steps[at].cache_size;
-      if (head.scores[at].empty() || !evicts || end == trace.length()) {
+      const double value = measure_at(measure, head.steps[step]);
+      const int end = replay.blocks[step].end;
+      const bool evicts = head.steps[step].retained < head.steps[step].cache_size;
+      if (head.scores[step].empty() || !evicts || end == trace.length()) {
         EXPECT_TRUE(std::isnan(value)) << spec << " step " << step;
         continue;
       }
       const std::vector<double> received = later(trace, 1, 0, end);
       naive::Vector scores, attention, score_ranks, attention_ranks;
-      for (const float score : head.scores[at]) scores.push_back(static_cast<double>(score));
+      for (const float score : head.scores[step]) scores.push_back(static_cast<double>(score));
       for (const std::int32_t token : replay.tokens_at(head, step)) {
-        attention.push_back(received[static_cast<std::size_t>(token)]);
+        attention.push_back(received[token]);
       }
       for (std::size_t i = 0; i < scores.size(); ++i) {
         score_ranks.push_back(naive::rank_of(scores, i));
@@ -258,9 +246,8 @@ TEST(DistanceKernel, OfStatesThatAreTheSameBeforeRopeIsWhatIsMeasured) {
     states(t, 0) = 2.0F * std::cos(static_cast<float>(t));
     states(t, 1) = 2.0F * std::sin(static_cast<float>(t));
   }
-  Progress progress;
   const DistanceKernel kernel =
-      distance_kernel(view(states), view(states), Rope(model), 0.5, 0, progress);
+      distance_kernel(view(states), view(states), Rope(model), 0.5, 0, test::unwatched);
   for (std::size_t distance = 0; distance < 6; ++distance) {
     const double expected = 2.0 * std::cos(static_cast<double>(distance));
     EXPECT_NEAR(kernel.logit[distance], expected, 1e-6);
@@ -294,17 +281,18 @@ TEST(DistanceKernel, TheNeededWindowByHand) {
 TEST(LaterAttention, ByHand) {
   // Keys of zero: a query pays 1/(q + 1) to each token. Mean over queries 2 and 3: (1/3 + 1/4) / 2.
   const Matrix zeros = Matrix::Zero(4, 2);
-  Progress progress;
-  const std::vector<float> sums = attention_logsumexp(view(zeros), view(zeros), 1.0, 0, progress);
+  const std::vector<float> sums =
+      attention_logsumexp(view(zeros), view(zeros), 1.0, 0, test::unwatched);
   const std::vector<std::int32_t> tokens = {0, 1};
   for (const double one :
-       later_attention(view(zeros), view(zeros), sums, tokens, 2, 1.0, 0, progress)) {
+       later_attention(view(zeros), view(zeros), sums, tokens, 2, 1.0, 0, test::unwatched)) {
     EXPECT_NEAR(one, 7.0 / 24.0, 1e-6);
   }
   // Through a window of 2, query 2 sees token 1 and query 3 sees neither.
-  const std::vector<float> narrow = attention_logsumexp(view(zeros), view(zeros), 1.0, 2, progress);
+  const std::vector<float> narrow =
+      attention_logsumexp(view(zeros), view(zeros), 1.0, 2, test::unwatched);
   const std::vector<double> seen =
-      later_attention(view(zeros), view(zeros), narrow, tokens, 2, 1.0, 2, progress);
+      later_attention(view(zeros), view(zeros), narrow, tokens, 2, 1.0, 2, test::unwatched);
   EXPECT_EQ(seen[0], 0.0);
   EXPECT_NEAR(seen[1], 0.25, 1e-6);
 }

@@ -21,16 +21,14 @@ using testing::HasSubstr;
 
 std::vector<double> list(const Eigen::VectorXd& v) { return {v.begin(), v.end()}; }
 
-class LogitPathTest : public testing::Test {
- protected:
+struct LogitPathTest : testing::Test {
   std::filesystem::path write(const char* name, const test::SyntheticTraceOptions& options) {
     const auto path = folder_ / name;
     test::write_synthetic_trace(path, options);
     return path;
   }
   static test::SyntheticTraceOptions with_head() {
-    test::SyntheticTraceOptions options;
-    options.lm_head = true;
+    test::SyntheticTraceOptions options{.lm_head = true};
     return options;
   }
   test::TemporaryFolder folder_;
@@ -120,7 +118,7 @@ TEST_F(LogitPathTest, ALayerNormTakesTheMeanOut) {
     H5Dread(states, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, hidden.data());
     for (Eigen::Index i = 0; i < 24; ++i) {
       shift(0, i) = 0.25F * static_cast<float>(i % 5);
-      bias[static_cast<std::size_t>(i)] = shift(0, i);
+      bias[i] = shift(0, i);
     }
     for (Eigen::Index token = 0; token < 104; ++token) {
       Eigen::RowVectorXf own = hidden.row(token).cwiseQuotient(weight.row(0));
@@ -179,7 +177,7 @@ TEST_F(LogitPathTest, RowsOfTheTracesTokensSayWhatTheWholeHeadSays) {
   const std::vector<std::int32_t>& ids = rows.tokens().ids;
   ASSERT_EQ(ids, whole.tokens().ids);
   for (int token = 0; token < rows.length(); ++token) {
-    const std::int32_t id = ids[static_cast<std::size_t>(rows.length() - 1 - token)];
+    const std::int32_t id = ids[rows.length() - 1 - token];
     EXPECT_TRUE(of_rows.gradient(token, id) == of_whole.gradient(token, id)) << token;
   }
   for (std::int32_t id = -1; id <= 400; ++id) {

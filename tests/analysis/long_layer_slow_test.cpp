@@ -14,6 +14,7 @@
 #include "analysis/replay/replay.h"
 #include "tests/support/long_trace.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe {
 namespace {
@@ -47,8 +48,7 @@ TEST(LongLayer, ReplaysInMemoryThatItsLengthDoesNotSet) {
     GTEST_SKIP() << "needs 2 GB on the disk";
   }
   ASSERT_GT(peak_of([&] {
-              test::LongTraceOptions options;
-              options.tokens = kTokens;
+              test::LongTraceOptions options{.tokens = kTokens};
               test::write_long_trace(path, options);
             }),
             0.0);
@@ -60,8 +60,7 @@ TEST(LongLayer, ReplaysInMemoryThatItsLengthDoesNotSet) {
     const double peak = peak_of([&] {
       const Trace trace(path);
       ReplayRequest request{.policy = parse_policy(policy), .budget = kBudget, .metrics = false};
-      Progress progress;
-      const Replay replayed = replay(trace, request, progress);
+      const Replay replayed = replay(trace, request, test::unwatched);
       if (replayed.heads.size() != 8 || replayed.heads[7].steps.back().retained != kBudget) {
         _exit(2);
       }

@@ -2,19 +2,29 @@
 
 #include "analysis/trace/loops.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <random>
+#include <string>
+#include <vector>
 
+#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/replay.h"
+#include "analysis/trace/given_tokens.h"
+#include "tests/support/cells.h"
+#include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe {
 namespace {
+
+using testing::HasSubstr;
 
 TEST(Loops, AreSpansThatFollowThemselvesThreeTimes) {
   std::vector<std::int32_t> ids = {7, 8, 9, 10};                    // the prompt
@@ -38,9 +48,7 @@ TEST(Loops, ThePromptDoesNotCount) {
 
 TEST(Loops, TwoOccurrencesAreNoLoop) {
   std::vector<std::int32_t> ids;
-  for (int i = 0; i < 2; ++i) {
-    for (int token = 0; token < 30; ++token) ids.push_back(token);
-  }
+  for (const auto& [i, token] : test::cells(2, 30)) ids.push_back(token);
   EXPECT_TRUE(find_loops(ids, 0).spans.empty());
   for (int token = 0; token < 30; ++token) ids.push_back(token);
   EXPECT_EQ(find_loops(ids, 0).spans, (std::vector<Loop>{{0, 30, 90}}));
@@ -78,10 +86,9 @@ TEST(Loops, CoverWhatASearchOfAllSpansFinds) {
     for (const Loop& loop : loops.spans) {
       EXPECT_GE(loop.repeats(), 3);
       for (int at = loop.first; at < loop.first + loop.tokens; ++at) {
-        found[static_cast<std::size_t>(at)] = true;
+        found[at] = true;
         if (at >= loop.first + loop.length) {
-          EXPECT_EQ(ids[static_cast<std::size_t>(at)],
-                    ids[static_cast<std::size_t>(at - loop.length)]);
+          EXPECT_EQ(ids[at], ids[at - loop.length]);
         }
       }
     }
@@ -103,16 +110,15 @@ TEST(LostValues, CompareWhatLeavesWithWhatWasThere) {
                           .budget = 10,
                           .block = 16,
                           .measures = {"lost_value_range", "largest_lost_value_range"}};
-    Progress progress;
-    const Replay made = replay(trace, request, progress);
+    const Replay made = replay(trace, request, test::unwatched);
     int steps = 0;
     for (const HeadReplay& head : made.heads) {
       const Matrix values = trace.value(head.layer, head.head);
       for (int step = 0; step < static_cast<int>(made.blocks.size()); ++step) {
         double all = 0.0, lost = 0.0, most = 0.0, most_lost = 0.0;
         int n = 0, gone = 0;
-        for (int token = 0; token < made.blocks[static_cast<std::size_t>(step)].end; ++token) {
-          const std::int32_t at = head.evicted_at[static_cast<std::size_t>(token)];
+        for (int token = 0; token < made.blocks[step].end; ++token) {
+          const std::int32_t at = head.evicted_at[token];
           if (at >= 0 && at < step) continue;
           double least = 1e300, largest = -1e300;
           for (Eigen::Index c = 0; c < values.cols(); ++c) {
@@ -127,7 +133,7 @@ TEST(LostValues, CompareWhatLeavesWithWhatWasThere) {
           lost += largest - least;
           most_lost = std::max(most_lost, largest - least);
         }
-        const StepRecord& record = head.steps[static_cast<std::size_t>(step)];
+        const StepRecord& record = head.steps[step];
         const auto mean = measure_at(require_measure("lost_value_range"), record);
         const auto largest = measure_at(require_measure("largest_lost_value_range"), record);
         if (gone == 0) {
@@ -144,6 +150,99 @@ TEST(LostValues, CompareWhatLeavesWithWhatWasThere) {
     }
     EXPECT_GT(steps, 10) << spec;
   }
+}
+
+// Which tokens after a prompt the model was given, and what it would have written.
+
+struct Given : testing::Test {
+  /// A trace of 96 tokens of prompt and 8 after it, of which some were given.
+  GivenTokens with(std::optional<int> given, const std::vector<std::int32_t>& own = {},
+                   bool predictions = true) {
+    test::SyntheticTraceOptions options{
+        .layers = 1, .predictions = predictions, .vocabulary = true};
+    test::write_synthetic_trace(path_, options);
+    test::write_given(path_, given, own);
+    trace_.emplace(path_);
+    return given_tokens(*trace_);
+  }
+  /// Those in whose place another one was most probable, from all predictions.
+  std::vector<int> others(int end) const {
+    const auto predicted = *trace_->predictions();
+    std::vector<int> tokens;
+    for (int token = 96; token < end; ++token) {
+      const auto best = static_cast<std::size_t>((token - 1) * predicted.k);
+      if (predicted.token_ids[best] != trace_->tokens().ids[token]) tokens.push_back(token);
+    }
+    return tokens;
+  }
+  static std::vector<int> tokens_of(const GivenTokens& given) {
+    std::vector<int> tokens;
+    for (const GivenTokens::Other& one : given.others) tokens.push_back(one.token);
+    return tokens;
+  }
+
+  test::TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_ / "t.h5";
+  std::optional<Trace> trace_;
+};
+
+TEST_F(Given, TokensAreToldFromThoseThatTheModelChose) {
+  const GivenTokens given = with(5);
+  EXPECT_EQ(given.range, (TokenRange{96, 101}));
+  EXPECT_TRUE(given.compared);
+  ASSERT_EQ(tokens_of(given), others(101));
+  ASSERT_FALSE(given.others.empty());
+  const GivenTokens::Other& first = given.others.front();
+  const std::string piece = (*trace_->vocabulary())[first.id];
+  EXPECT_EQ(first.text, piece.empty() ? "#" + std::to_string(first.id) : piece);
+  EXPECT_EQ(given.other(first.token), &first);
+  EXPECT_EQ(given.other(101), nullptr);
+  EXPECT_THAT(given.own_text, testing::EndsWith(first.text + " …")) << "as far as it is known";
+  EXPECT_EQ(part_name(*trace_, given, 95), "context");
+  EXPECT_EQ(part_name(*trace_, given, 100), "answer · given");
+  EXPECT_EQ(part_name(*trace_, given, 101), "answer");
+  EXPECT_THAT(part_text(*trace_, given, first.token),
+              testing::StartsWith("answer · given · the model would have chosen “"));
+  EXPECT_THAT(own_answer_note(given), HasSubstr("The answer in the text was given to it"));
+}
+
+TEST_F(Given, AnAnswerOfItsOwnIsTheModels) {
+  const GivenTokens given = with(8, {4, 5});
+  EXPECT_EQ(given.own_ids, (std::vector<std::int32_t>{4, 5}));
+  EXPECT_EQ(given.own_text, (*trace_->vocabulary())[4] + (*trace_->vocabulary())[5]);
+}
+
+TEST_F(Given, NothingIsSaidWhereTheModelChose) {
+  const GivenTokens chosen = with(0);
+  EXPECT_TRUE(chosen.range.empty() && chosen.others.empty() && chosen.own_text.empty());
+  EXPECT_EQ(part_name(*trace_, chosen, 100), "answer");
+  EXPECT_EQ(own_answer_note(chosen), "");
+  trace_.reset();
+  test::mark_segment(path_, "answer", 10, 20);
+  EXPECT_EQ(part_name(Trace(path_), chosen, 15), "answer · given")
+      << "a prompt's is not the model's";
+}
+
+TEST_F(Given, AnOlderTraceIsJudgedByItsTokens) {
+  const GivenTokens old = with(std::nullopt);
+  EXPECT_EQ(old.range, (TokenRange{96, 104})) << "kvloupe chooses the most probable token";
+  EXPECT_EQ(tokens_of(old), others(104));
+  const GivenTokens unknown = with(std::nullopt, {}, false);
+  EXPECT_TRUE(unknown.range.empty()) << "nothing tells";
+}
+
+TEST_F(Given, WithoutPredictionsTheModelsChoiceIsNotKnown) {
+  const GivenTokens given = with(8, {}, false);
+  EXPECT_EQ(given.range, (TokenRange{96, 104}));
+  EXPECT_FALSE(given.compared);
+  EXPECT_EQ(given.own_text, "");
+  EXPECT_THAT(own_answer_note(given), HasSubstr("does not say"));
+}
+
+TEST_F(Given, WrongNumbersAreRefused) {
+  EXPECT_THROW(with(9), FileError);
+  EXPECT_THROW(with(-1), FileError);
+  EXPECT_THROW(with(8, {50}), FileError) << "outside the vocabulary";
 }
 
 }  // namespace

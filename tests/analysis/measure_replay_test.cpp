@@ -97,8 +97,8 @@ TEST_P(MeasureReplay, EveryMeasureIsWhatAReplayWithMetricsHas) {
           continue;
         }
         for (const int step : {2, last}) {
-          const StepRecord& one = of.heads[h].steps[static_cast<std::size_t>(step)];
-          const StepRecord& two = whole.heads[h].steps[static_cast<std::size_t>(step)];
+          const StepRecord& one = of.heads[h].steps[step];
+          const StepRecord& two = whole.heads[h].steps[step];
           for (int query_head = -1; query_head < 2; ++query_head) {
             expect_same(measure_at(measure, one, query_head), measure_at(measure, two, query_head),
                         where + ", step " + std::to_string(step));
@@ -183,8 +183,7 @@ TEST(LayerStatesCacheTest, GivesAtLeastThePartsAskedFor) {
   test::write_synthetic_trace(folder / "trace.h5");
   const Trace trace(folder / "trace.h5");
   LayerStatesCache cache(std::size_t{1} << 24U);
-  Progress progress;
-  const auto keys = cache.get(trace, 1, StateParts::keys_only(), progress);
+  const auto keys = cache.get(trace, 1, StateParts::keys_only(), test::unwatched);
   EXPECT_EQ(keys->keys.size(), 2U);
   EXPECT_TRUE(keys->queries.empty() && keys->values.empty() && keys->output_weights.empty() &&
               keys->value_norms_l1.empty());
@@ -192,10 +191,10 @@ TEST(LayerStatesCacheTest, GivesAtLeastThePartsAskedFor) {
             token_rows(load_layer_states(trace, 1).queries, 50))
       << "read by itself, or taken from all";
   EXPECT_THROW(trace.queries_of_token(1, trace.length()), UsageError);
-  const auto all = cache.get(trace, 1, {}, progress);
+  const auto all = cache.get(trace, 1, {}, test::unwatched);
   EXPECT_EQ(all->queries.size(), 4U);
   EXPECT_EQ(all->value_norms_l2.size(), 4U);
-  EXPECT_EQ(cache.get(trace, 1, StateParts::keys_only(), progress), all)
+  EXPECT_EQ(cache.get(trace, 1, StateParts::keys_only(), test::unwatched), all)
       << "more than asked for will do";
 }
 

@@ -3,10 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <sstream>
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_text.h"
@@ -29,11 +27,8 @@ using testing::DoubleNear;
 using testing::HasSubstr;
 
 TEST(MeasureCatalog, TheDocumentIsWhatTheCatalogueSays) {
-  std::ifstream file(KVLOUPE_SOURCE_DIR "/docs/measures.md");
-  ASSERT_TRUE(file) << "docs/measures.md is missing";
-  std::ostringstream text;
-  text << file.rdbuf();
-  EXPECT_EQ(text.str(), measures_markdown())
+  const std::string text = test::file_text(KVLOUPE_SOURCE_DIR "/docs/measures.md");
+  EXPECT_EQ(text, measures_markdown())
       << "stale; write it anew: kvloupe measures --markdown > docs/measures.md";
 }
 
@@ -66,8 +61,7 @@ struct Model {
 };
 
 /// Measured by the engine, and again by the twin.
-class MeasuresAgainstNaive : public testing::TestWithParam<Model> {
- protected:
+struct MeasuresAgainstNaive : testing::TestWithParam<Model> {
   static int group() { return GetParam().group; }
   MeasuresAgainstNaive() {
     options_.layers = 1;
@@ -97,11 +91,9 @@ class MeasuresAgainstNaive : public testing::TestWithParam<Model> {
                            .attention = made_.run.attention_scale,
                            .budget = budget,
                            .output_weights = states_.output_weights};
-      Progress progress;
       LayerReplayInput input = {states_, result.blocks, policy, context};
       input.scores_head = head;
-      result.heads.push_back(
-          std::move(replay_layer(input, progress)[static_cast<std::size_t>(head)]));
+      result.heads.push_back(std::move(replay_layer(input, test::unwatched)[head]));
     }
     return result;
   }
@@ -136,8 +128,8 @@ TEST_P(MeasuresAgainstNaive, AgreeAndKeepTheirOrder) {
         const bool critical = parse_policy(spec).find("critical") != nullptr;
         for (const HeadReplay& head : replay.heads) {
           for (int step = 0; step < static_cast<int>(head.steps.size()); ++step) {
-            const StepRecord& record = head.steps[static_cast<std::size_t>(step)];
-            const int query = replay.blocks[static_cast<std::size_t>(step)].end - 1;
+            const StepRecord& record = head.steps[step];
+            const int query = replay.blocks[step].end - 1;
             const auto before = replay.tokens_at(head, step);
             const std::vector<int> cache(before.begin(), before.end());
             const auto after = replay.retained_at(head, step);
@@ -149,7 +141,7 @@ TEST_P(MeasuresAgainstNaive, AgreeAndKeepTheirOrder) {
               if (has.insert(token).second) cache_of_query.insert(cache_of_query.begin(), token);
             }
             ASSERT_LE(has.size(), retained.size() + (GetParam().window > 0 ? 1 : 0));
-            const auto& fates = head.fates[static_cast<std::size_t>(step)];
+            const auto& fates = head.fates[step];
             std::set<int> one, two;
             for (std::size_t row = 0; row < fates.size(); ++row) {
               if (fates[row] == Fate::evicted) continue;
@@ -225,7 +217,7 @@ TEST_P(MeasuresAgainstNaive, AgreeAndKeepTheirOrder) {
               }
             }
             // With the policy's scores for h; under caote the base is not known.
-            const auto& scores = head.scores[static_cast<std::size_t>(step)];
+            const auto& scores = head.scores[step];
             if (record.retained == record.cache_size || std::string(spec) == "snapkv(8)+caote") {
               EXPECT_TRUE(std::isnan(at("score_eviction_joint", record)));
               continue;
@@ -331,7 +323,7 @@ TEST(JointEvictionError, ByHandAndBesideBruteForce) {
     Eigen::VectorXd full = Eigen::VectorXd::Zero(5), kept = full, lost = full;
     double mass = 0.0, gone_mass = 0.0;
     for (int i = 0; i < n; ++i) {
-      const double share = own[static_cast<std::size_t>(i)];
+      const double share = own[i];
       full += share * v.row(i).cast<double>().transpose();
       if (std::find(gone.begin(), gone.end(), i) != gone.end()) {
         gone_mass += share;
@@ -341,7 +333,7 @@ TEST(JointEvictionError, ByHandAndBesideBruteForce) {
       mass += share;
     }
     for (const std::int32_t j : gone) {
-      lost += own[static_cast<std::size_t>(j)] * (full - v.row(j).cast<double>().transpose());
+      lost += own[j] * (full - v.row(j).cast<double>().transpose());
     }
     const double joint = joint_eviction_error(own, view(v), gone);
     EXPECT_NEAR(joint, (full - kept / mass).norm(), 1e-9);  // what the output does
@@ -371,8 +363,7 @@ TEST(MeasureJson, EveryMeasureThatAppliesIsWritten) {
   const Trace trace(folder / "trace.h5");
   for (const char* spec : {"snapkv(8)+critical", "keydiff"}) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = 20};
-    Progress progress;
-    const Replay made = replay(trace, request, progress);
+    const Replay made = replay(trace, request, test::unwatched);
     std::string text;
     write_replay_json(made, "t", {}, [&](std::string_view piece) { text += piece; });
     const auto json = nlohmann::json::parse(text);
@@ -395,7 +386,7 @@ TEST(MeasureJson, EveryMeasureThatAppliesIsWritten) {
     }
     EXPECT_EQ(json["heads"][1]["measures"]["retained"], 20);
     request.measures = {"no_such"};
-    EXPECT_THROW(replay(trace, request, progress), UsageError);
+    EXPECT_THROW(replay(trace, request, test::unwatched), UsageError);
   }
 }
 

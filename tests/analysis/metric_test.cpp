@@ -1,5 +1,7 @@
 // Each metric against a naive double-precision twin that reads like its formula.
+
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <hdf5.h>
 
 #include <cmath>
@@ -17,8 +19,10 @@
 #include "analysis/metric/rope_scaling.h"
 #include "analysis/metric/similarity_map.h"
 #include "analysis/metric/sink.h"
+#include "analysis/metric/turned_back.h"
 #include "analysis/numeric/exponentials.h"
 #include "tests/naive/decompositions.h"
+#include "tests/support/cells.h"
 #include "tests/support/error_of.h"
 #include "tests/support/random_matrix.h"
 #include "tests/support/synthetic_trace.h"
@@ -28,7 +32,6 @@ namespace kvloupe {
 namespace {
 
 using test::random_matrix;
-
 using Naive = Eigen::MatrixXd;
 
 constexpr double kMasked = -std::numeric_limits<double>::infinity();
@@ -93,13 +96,12 @@ TEST(Attention, ALogSizeCountsLikeSoManyEqualEntries) {
 
 TEST(Attention, LogSumExpAndColumnSumsEqualTheFormulaAcrossTiles) {
   const Matrix q = random_matrix(300, 8, 5), k = random_matrix(340, 8, 6);
-  Progress progress;
   for (const int window : {0, 1, 5, 128, 200, 339, 340}) {
     SCOPED_TRACE(window);
     const Naive logits = naive_logits(q, k, 1.0, window);
     const Naive attention = naive_attention(q, k, 1.0, window);
-    const auto logsumexp = attention_logsumexp(view(q), view(k), 1.0F, window, progress);
-    const auto sums = attention_column_sums(view(q), view(k), 1.0F, window, progress);
+    const auto logsumexp = attention_logsumexp(view(q), view(k), 1.0F, window, test::unwatched);
+    const auto sums = attention_column_sums(view(q), view(k), 1.0F, window, test::unwatched);
     for (int r = 0; r < 300; ++r) {
       const double largest = logits.row(r).maxCoeff();
       const double expected = largest + std::log((logits.row(r).array() - largest).exp().sum());
@@ -112,9 +114,8 @@ TEST(Attention, LogSumExpAndColumnSumsEqualTheFormulaAcrossTiles) {
 
 TEST(Attention, ReceivedAttentionDividesByTheQueriesThatSee) {
   const Matrix q = random_matrix(40, 8, 7), k = random_matrix(40, 8, 8);
-  Progress progress;
   for (const int window : {0, 1, 12, 40}) {
-    const auto received = received_attention(view(q), view(k), 1.0F, window, progress);
+    const auto received = received_attention(view(q), view(k), 1.0F, window, test::unwatched);
     const Naive attention = naive_attention(q, k, 1.0, window);
     for (int i = 0; i < 40; ++i) {
       int see = 0;
@@ -137,25 +138,24 @@ TEST(Attention, AStoredLogSumExpIsUsedOnlyWhereItFitsTheStates) {
   ASSERT_GE(H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, wrong.data()), 0);
   H5Dclose(dataset);
   H5Fclose(file);
-  Progress progress;
   const std::vector<float> computed =
-      attention_logsumexp(Trace(folder / "none.h5"), 1, 2, progress);
+      attention_logsumexp(Trace(folder / "none.h5"), 1, 2, test::unwatched);
   for (const char* name : {"good.h5", "wrong.h5"}) {
-    const std::vector<float> result = attention_logsumexp(Trace(folder / name), 1, 2, progress);
+    const std::vector<float> result =
+        attention_logsumexp(Trace(folder / name), 1, 2, test::unwatched);
     for (std::size_t i = 0; i < result.size(); ++i) EXPECT_NEAR(result[i], computed[i], 1e-5);
   }
 }
 
 TEST(Attention, AWindowAsLongAsTheTraceChangesNoBit) {
   const Matrix q = random_matrix(150, 8, 5), k = random_matrix(150, 8, 6);
-  Progress progress;
   for (const int window : {150, 151, 100000}) {
     EXPECT_EQ(attention_rows(view(q), view(k), 0.3F, window),
               attention_rows(view(q), view(k), 0.3F, 0));
-    EXPECT_EQ(attention_logsumexp(view(q), view(k), 0.3F, window, progress),
-              attention_logsumexp(view(q), view(k), 0.3F, 0, progress));
-    EXPECT_EQ(received_attention(view(q), view(k), 0.3F, window, progress),
-              received_attention(view(q), view(k), 0.3F, 0, progress));
+    EXPECT_EQ(attention_logsumexp(view(q), view(k), 0.3F, window, test::unwatched),
+              attention_logsumexp(view(q), view(k), 0.3F, 0, test::unwatched));
+    EXPECT_EQ(received_attention(view(q), view(k), 0.3F, window, test::unwatched),
+              received_attention(view(q), view(k), 0.3F, 0, test::unwatched));
   }
 }
 
@@ -173,15 +173,13 @@ TEST(Attention, AWindowThatHidesNothingOfATraceIsNone) {
 
 TEST(Attention, TheStoredLogSumExpOfAWindowedTraceIsUsed) {
   const test::TemporaryFolder folder;
-  test::SyntheticTraceOptions options;
-  options.sliding_window = 13;
+  test::SyntheticTraceOptions options{.sliding_window = 13};
   write_synthetic_trace(folder / "stored.h5", options);
   options.logsumexp = false;
   write_synthetic_trace(folder / "computed.h5", options);
-  Progress progress;
   const Trace stored(folder / "stored.h5");
-  EXPECT_EQ(attention_logsumexp(stored, 1, 2, progress), stored.attention_logsumexp(1, 2));
-  const auto computed = attention_logsumexp(Trace(folder / "computed.h5"), 1, 2, progress);
+  EXPECT_EQ(attention_logsumexp(stored, 1, 2, test::unwatched), stored.attention_logsumexp(1, 2));
+  const auto computed = attention_logsumexp(Trace(folder / "computed.h5"), 1, 2, test::unwatched);
   for (int i = 0; i < 104; ++i) EXPECT_NEAR(stored.attention_logsumexp(1, 2)[i], computed[i], 1e-5);
 }
 
@@ -190,9 +188,9 @@ class AttentionMapOfAWindow : public testing::TestWithParam<int> {};
 TEST_P(AttentionMapOfAWindow, PoolsExactlyTheVisibleCells) {
   const int seen = GetParam();
   const Matrix q = random_matrix(200, 8, 9), k = random_matrix(200, 8, 10) * 1.5F;
-  Progress progress;
   const float scale = 0.7F;
-  const std::vector<float> logsumexp = attention_logsumexp(view(q), view(k), scale, seen, progress);
+  const std::vector<float> logsumexp =
+      attention_logsumexp(view(q), view(k), scale, seen, test::unwatched);
   const Naive logits = naive_logits(q, k, scale, seen);
   const Naive attention = naive_attention(q, k, scale, seen);
   const AttentionWindow windows[] = {{0, 200, 0, 200, 30, 41}, {0, 200, 0, 200, 200, 200},
@@ -202,29 +200,28 @@ TEST_P(AttentionMapOfAWindow, PoolsExactlyTheVisibleCells) {
     for (const Pooling pooling : {Pooling::max, Pooling::mean}) {
       for (const AttentionUnit unit : {AttentionUnit::probability, AttentionUnit::logit}) {
         window.pooling = pooling, window.unit = unit, window.seen = seen;
-        const Matrix map = attention_map(view(q), view(k), scale, logsumexp, window, progress);
+        const Matrix map =
+            attention_map(view(q), view(k), scale, logsumexp, window, test::unwatched);
         const Naive& cells = unit == AttentionUnit::logit ? logits : attention;
         const int rows = window.query_end - window.query_first;
         const int columns = window.key_end - window.key_first;
-        for (int y = 0; y < window.height; ++y) {
-          for (int x = 0; x < window.width; ++x) {
-            const int r0 = y * rows / window.height, c0 = x * columns / window.width;
-            const int r1 = std::max(r0 + 1, (y + 1) * rows / window.height);
-            const int c1 = std::max(c0 + 1, (x + 1) * columns / window.width);
-            double sum = 0, largest = kMasked;
-            int count = 0;
-            for (int r = window.query_first + r0; r < window.query_first + r1; ++r) {
-              for (int c = window.key_first + c0; c < window.key_first + c1; ++c) {
-                if (c > r || (seen > 0 && c <= r - seen)) continue;
-                sum += cells(r, c), largest = std::max(largest, cells(r, c)), ++count;
-              }
+        for (const auto& [y, x] : test::cells(window.height, window.width)) {
+          const int r0 = y * rows / window.height, c0 = x * columns / window.width;
+          const int r1 = std::max(r0 + 1, (y + 1) * rows / window.height);
+          const int c1 = std::max(c0 + 1, (x + 1) * columns / window.width);
+          double sum = 0, largest = kMasked;
+          int count = 0;
+          for (int r = window.query_first + r0; r < window.query_first + r1; ++r) {
+            for (int c = window.key_first + c0; c < window.key_first + c1; ++c) {
+              if (c > r || (seen > 0 && c <= r - seen)) continue;
+              sum += cells(r, c), largest = std::max(largest, cells(r, c)), ++count;
             }
-            if (count == 0) {
-              EXPECT_TRUE(std::isnan(map(y, x)));
-            } else {
-              ASSERT_NEAR(map(y, x), pooling == Pooling::max ? largest : sum / count, 1e-5)
-                  << y << "," << x;
-            }
+          }
+          if (count == 0) {
+            EXPECT_TRUE(std::isnan(map(y, x)));
+          } else {
+            ASSERT_NEAR(map(y, x), pooling == Pooling::max ? largest : sum / count, 1e-5)
+                << y << "," << x;
           }
         }
       }
@@ -275,13 +272,11 @@ TEST(SimilarityMap, AnyWindowIsTheMeanCosineOfItsTiles) {
     const Matrix map = similarity.map(w);
     const double dy = (w.row_end - w.row_first) / w.height;
     const double dx = (w.column_end - w.column_first) / w.width;
-    for (int y = 0; y < w.height; ++y) {
-      for (int x = 0; x < w.width; ++x) {
-        ASSERT_NEAR(map(y, x),
-                    naive_similarity(k, w.row_first + y * dy, w.row_first + (y + 1) * dy,
-                                     w.column_first + x * dx, w.column_first + (x + 1) * dx),
-                    1e-6);
-      }
+    for (const auto& [y, x] : test::cells(w.height, w.width)) {
+      ASSERT_NEAR(map(y, x),
+                  naive_similarity(k, w.row_first + y * dy, w.row_first + (y + 1) * dy,
+                                   w.column_first + x * dx, w.column_first + (x + 1) * dx),
+                  1e-6);
     }
   }
   EXPECT_THROW(similarity.map({0, 50.1, 0, 50, 3, 3}), std::invalid_argument);
@@ -324,14 +319,12 @@ TEST(UndoRope, TakesBackTheRotationOfEitherPairing) {
   for (const RopePairing pairing : {RopePairing::half, RopePairing::interleaved}) {
     model.rope_pairing = pairing;
     Matrix rotated(30, 8);
-    for (int i = 0; i < 30; ++i) {
-      for (int j = 0; j < 4; ++j) {
-        const int a = pairing == RopePairing::half ? j : 2 * j;
-        const int b = pairing == RopePairing::half ? j + 4 : 2 * j + 1;
-        const double angle = (5 + i) / std::pow(10000.0, 2.0 * j / 8);
-        rotated(i, a) = float(original(i, a) * std::cos(angle) - original(i, b) * std::sin(angle));
-        rotated(i, b) = float(original(i, a) * std::sin(angle) + original(i, b) * std::cos(angle));
-      }
+    for (const auto& [i, j] : test::cells(30, 4)) {
+      const int a = pairing == RopePairing::half ? j : 2 * j;
+      const int b = pairing == RopePairing::half ? j + 4 : 2 * j + 1;
+      const double angle = (5 + i) / std::pow(10000.0, 2.0 * j / 8);
+      rotated(i, a) = float(original(i, a) * std::cos(angle) - original(i, b) * std::sin(angle));
+      rotated(i, b) = float(original(i, a) * std::sin(angle) + original(i, b) * std::cos(angle));
     }
     EXPECT_LT((undo_rope(view(rotated), model, 5) - original).cwiseAbs().maxCoeff(), 1e-5F);
   }
@@ -418,10 +411,8 @@ TEST(UndoRope, RefusesWhatItCannotUndoByName) {
 
 TEST(Sink, StrengthIsTheMeanAttentionOfLaterQueriesThatSeeTheToken) {
   const test::TemporaryFolder folder;
-  Progress progress;
   for (const int window : {1, 2, 20, 103, 104}) {
-    test::SyntheticTraceOptions options;
-    options.sliding_window = window;
+    test::SyntheticTraceOptions options{.sliding_window = window};
     const test::SyntheticStates states = test::write_synthetic_trace(folder / "w.h5", options);
     const Trace trace(folder / "w.h5");
     for (const int token : {0, 60, 99}) {
@@ -429,7 +420,8 @@ TEST(Sink, StrengthIsTheMeanAttentionOfLaterQueriesThatSeeTheToken) {
       double sum = 0;
       int count = 0;
       for (int q = token + 1; q < 104 && q - token < window; ++q) sum += a(q, token), ++count;
-      EXPECT_NEAR(sink_strength(trace, 1, 3, token, progress), count > 0 ? sum / count : 0, 1e-5)
+      EXPECT_NEAR(sink_strength(trace, 1, 3, token, test::unwatched), count > 0 ? sum / count : 0,
+                  1e-5)
           << window << " " << token;
     }
   }
@@ -442,14 +434,11 @@ TEST(Sink, StrengthIsTheMeanAttentionOfLaterQueries) {
   Progress progress;
   for (const int token : {0, 5, 102, 103}) {
     const Matrix strengths = sink_strengths(trace, token, progress);
-    for (int layer = 0; layer < 2; ++layer) {
-      for (int head = 0; head < 4; ++head) {
-        const Naive a =
-            naive_attention(states.query[layer][head], states.key[layer][head / 2], 0.25);
-        double sum = 0;
-        for (int q = token + 1; q < 104; ++q) sum += a(q, token);
-        EXPECT_NEAR(strengths(layer, head), token == 103 ? 0.0 : sum / (103 - token), 1e-5);
-      }
+    for (const auto& [layer, head] : test::cells(2, 4)) {
+      const Naive a = naive_attention(states.query[layer][head], states.key[layer][head / 2], 0.25);
+      double sum = 0;
+      for (int q = token + 1; q < 104; ++q) sum += a(q, token);
+      EXPECT_NEAR(strengths(layer, head), token == 103 ? 0.0 : sum / (103 - token), 1e-5);
     }
     if (token == 0) {
       EXPECT_GT(strengths.minCoeff(), kSinkHead);
@@ -633,6 +622,25 @@ TEST(Norms, MedianIsTheMiddle) {
   EXPECT_TRUE(std::isnan(median({})));
   const Matrix m = random_matrix(5, 3, 33);
   for (int i = 0; i < 5; ++i) EXPECT_NEAR(row_norms(view(m))[size_t(i)], m.row(i).norm(), 1e-6);
+}
+
+TEST(TurnedBack, IsTheRotationByMinusThePosition) {
+  for (const RopePairing pairing : {RopePairing::half, RopePairing::interleaved}) {
+    for (const int rotated : {0, 6}) {
+      ModelInfo model{
+          .head_dim = 10, .rope_theta = 10000.0, .rope_pairing = pairing, .rotary_dim = rotated};
+      const Rope rope(model);
+      const TurnedBack turned_back(rope);
+      TurnedBack::Cursor cursor;
+      const Eigen::MatrixXd states = test::random_matrix(1, 10, 3).cast<double>();
+      for (const long position : {0L, 1L, 63L, 64L, 65L, 8191L, 70L, 1000003L}) {
+        std::vector<double> expected(states.data(), states.data() + 10), found = expected;
+        rope.turn(std::span(expected), -static_cast<double>(position));
+        turned_back.turn(std::span(found), position, cursor);
+        for (std::size_t c = 0; c < 10; ++c) EXPECT_NEAR(found[c], expected[c], 1e-9) << position;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -45,12 +45,10 @@ std::string header(const std::string& json) {
 }
 
 std::string fingerprint(const fs::path& folder) {
-  Progress progress;
-  return model_fingerprint(folder, progress);
+  return model_fingerprint(folder, test::unwatched);
 }
 
-class ModelFingerprint : public testing::Test {
- protected:
+struct ModelFingerprint : testing::Test {
   void SetUp() override {
     write(model_ / "config.json", R"({"model_type": "llama"})");
     write(model_ / "model.safetensors", header("{}") + "weights");

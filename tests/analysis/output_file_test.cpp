@@ -15,7 +15,6 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
-#include <sstream>
 #include <thread>
 
 #include "analysis/error.h"
@@ -25,12 +24,6 @@ namespace kvloupe {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 std::size_t files_in(const fs::path& folder) {
   return static_cast<std::size_t>(
@@ -43,7 +36,7 @@ TEST(OutputFile, WhatIsNoRegularFileIsWrittenThrough) {
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   for (const bool whole_first : {false, true}) {
     std::string read;
-    std::thread reader([&] { read = text_of(pipe); });
+    std::thread reader([&] { read = test::file_text(pipe); });
     if (whole_first) {  // as a trace is written
       UnfinishedFile file(pipe.string());
       ASSERT_EQ(file.error(), 0);
@@ -71,9 +64,9 @@ TEST(OutputFile, ALinkStaysAndItsFileIsReplaced) {
   fs::create_symlink("there/new", folder / "dangling");
   for (const char* name : {"link", "dangling"}) write_whole_file(folder / name, "after");
   EXPECT_TRUE(fs::is_symlink(folder / "link"));
-  EXPECT_EQ(text_of(folder / "there/file"), "after");
+  EXPECT_EQ(test::file_text(folder / "there/file"), "after");
   EXPECT_TRUE(fs::is_symlink(folder / "dangling"));
-  EXPECT_EQ(text_of(folder / "there/new"), "after");
+  EXPECT_EQ(test::file_text(folder / "there/new"), "after");
   EXPECT_EQ(files_in(folder / "there"), 2U);
 }
 
@@ -107,20 +100,19 @@ TEST(OutputFile, IsNotThereUntilItIsWhole) {
   {
     OutputFile out(target.string());
     out.write("half");
-    EXPECT_EQ(text_of(target), "before");
+    EXPECT_EQ(test::file_text(target), "before");
     EXPECT_EQ(files_in(folder.path()), 2U);
   }
-  EXPECT_EQ(text_of(target), "before");
+  EXPECT_EQ(test::file_text(target), "before");
   EXPECT_EQ(files_in(folder.path()), 1U) << "what was begun is gone";
   OutputFile out(target.string());
   out.write("after");
   out.finish();
-  EXPECT_EQ(text_of(target), "after");
+  EXPECT_EQ(test::file_text(target), "after");
   EXPECT_EQ(files_in(folder.path()), 1U);
 }
 
-class Unfinished : public testing::Test {
- protected:
+struct Unfinished : testing::Test {
   static void fill(const UnfinishedFile& file, const std::string& text) {
     EXPECT_EQ(write(file.descriptor(), text.data(), text.size()),
               static_cast<ssize_t>(text.size()));
@@ -134,10 +126,10 @@ TEST_F(Unfinished, TakesTheTargetsPlaceOnceItIsWhole) {
     UnfinishedFile file(target_.string());
     ASSERT_EQ(file.error(), 0);
     fill(file, text);
-    EXPECT_EQ(text_of(file.path()), text) << "this process can open it";
-    EXPECT_NE(text_of(target_), text);
+    EXPECT_EQ(test::file_text(file.path()), text) << "this process can open it";
+    EXPECT_NE(test::file_text(target_), text);
     ASSERT_EQ(file.put_in_place(), 0);
-    EXPECT_EQ(text_of(target_), text);
+    EXPECT_EQ(test::file_text(target_), text);
   }
   EXPECT_EQ(files_in(folder_.path()), 1U);
   std::ofstream(folder_ / "plain.txt") << "x";
@@ -181,12 +173,12 @@ TEST(UnfinishedFile, AKilledProgramLeavesTheOlderFileAndItsTemporaryName) {
   waitpid(child, nullptr, 0);
   close(ready[0]);
   close(ready[1]);
-  EXPECT_EQ(text_of(target), "before");
+  EXPECT_EQ(test::file_text(target), "before");
   EXPECT_EQ(files_in(folder.path()), 2U);
   for (const fs::directory_entry& entry : fs::directory_iterator(folder.path()))
     fs::last_write_time(entry.path(), fs::file_time_type::clock::now() - std::chrono::hours(2));
   write_whole_file(target, "after");
-  EXPECT_EQ(text_of(target), "after");
+  EXPECT_EQ(test::file_text(target), "after");
   EXPECT_EQ(files_in(folder.path()), 1U) << "nobody holds its lock";
 }
 
@@ -215,8 +207,8 @@ TEST(UnfinishedFile, AProgramEndedByCtrlCOrItsLikeLeavesTheOlderFileAlone) {
     close(ready[0]);
     close(ready[1]);
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << status;
-    EXPECT_EQ(text_of(target), "before");
-    EXPECT_EQ(text_of(folder / "another.txt"), "whole");
+    EXPECT_EQ(test::file_text(target), "before");
+    EXPECT_EQ(test::file_text(folder / "another.txt"), "whole");
     EXPECT_EQ(files_in(folder.path()), 2U);
   }
 }

@@ -23,9 +23,8 @@ TEST(ParallelLoop, RunsEveryIndexOnceAndEndsBeforeWhatFollows) {
   for (int round = 0; round < 50; ++round) {
     std::vector<int> values(1000);
     std::iota(values.begin(), values.end(), round);  // before the loop: its parts must see it
-    parallel_loop(0, 1000, [&](int i) { values[static_cast<std::size_t>(i)] *= 2; });
-    for (int i = 0; i < 1000; ++i)
-      ASSERT_EQ(values[static_cast<std::size_t>(i)], 2 * (i + round)) << "round " << round;
+    parallel_loop(0, 1000, [&](int i) { values[i] *= 2; });
+    for (int i = 0; i < 1000; ++i) ASSERT_EQ(values[i], 2 * (i + round)) << "round " << round;
   }
 }
 
@@ -34,7 +33,7 @@ TEST(ParallelLoop, LoopsStandInEachOther) {
   parallel_loop(
       std::size_t{0}, rows.size(),
       [&](std::size_t row) {
-        parallel_loop(0, 50, [&](int i) { rows[row][static_cast<std::size_t>(i)] = i; });
+        parallel_loop(0, 50, [&](int i) { rows[row][i] = i; });
         rows[row].push_back(std::accumulate(rows[row].begin(), rows[row].end(), 0));
       },
       tbb::simple_partitioner());
@@ -48,7 +47,7 @@ TEST(ParallelLoop, WhatABodyThrowsArrivesAfterTheOthersAreDone) {
     EXPECT_EQ(test::error_of<std::runtime_error>([&] {
                 parallel_loop(0, 100, [&](int i) {
                   ++running;
-                  values[static_cast<std::size_t>(i)] = i;
+                  values[i] = i;
                   --running;
                   if (i == 50) throw std::runtime_error("fifty");
                 });

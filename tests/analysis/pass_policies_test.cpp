@@ -41,15 +41,13 @@ class GivenPass : public WholePass {
   }
   std::vector<AttendingLayer>& layers() { return attending_; }
 
-  std::span<const float> residual_change(int layer) const override {
-    return changes[static_cast<std::size_t>(layer)];
-  }
+  std::span<const float> residual_change(int layer) const override { return changes[layer]; }
 
  protected:
   const std::vector<AttendingLayer>& attending() const override { return attending_; }
   Matrix queries(int, int) const override { return Matrix::Ones(1, 1); }
   MatrixView keys(int layer, int) const override {
-    const std::vector<float>& own = logits_[static_cast<std::size_t>(layer)];
+    const std::vector<float>& own = logits_[layer];
     return {own.data(), std::ssize(own), 1, Eigen::OuterStride<>(1)};
   }
 
@@ -169,8 +167,7 @@ struct PassSetting {
   bool sink = false;
 };
 
-class PassPolicies : public testing::TestWithParam<PassSetting> {
- protected:
+struct PassPolicies : testing::TestWithParam<PassSetting> {
   void SetUp() override {
     options_.layers = 5;
     options_.prompt_length = 70;
@@ -191,15 +188,14 @@ class PassPolicies : public testing::TestWithParam<PassSetting> {
       pass_.changes.push_back(trace_->residual_change(layer));
     }
     for (int layer = 0; layer < 5; ++layer) {
-      pass_.layers.push_back({&states_[static_cast<std::size_t>(layer)], trace_->layer_model(layer),
-                              trace_->attention(layer)});
+      pass_.layers.push_back(
+          {&states_[layer], trace_->layer_model(layer), trace_->attention(layer)});
     }
   }
   std::filesystem::path path() const { return folder_ / "trace.h5"; }
   Replay replayed(const std::string& spec, int budget, int block) const {
     ReplayRequest request{.policy = parse_policy(spec), .budget = budget, .block = block};
-    Progress progress;
-    return replay(*trace_, request, progress);
+    return replay(*trace_, request, test::unwatched);
   }
 
   test::TemporaryFolder folder_;
@@ -220,9 +216,9 @@ TEST_P(PassPolicies, FastEqualsNaive) {
       const int budget = spec.find("(1)") != std::string::npos ? 20 : 40;
       const Replay fast = replayed(spec, budget, block);
       for (int layer = 0; layer < 5; ++layer) {
-        const naive::Comparison result = naive::compare(
-            fast, layer, states_[static_cast<std::size_t>(layer)], trace_->layer_model(layer),
-            trace_->attention(layer), nullptr, options_.prompt_length, {}, &pass_);
+        const naive::Comparison result =
+            naive::compare(fast, layer, states_[layer], trace_->layer_model(layer),
+                           trace_->attention(layer), nullptr, options_.prompt_length, {}, &pass_);
         EXPECT_EQ(result.failure, "");
         decisions += result.decisions;
       }
@@ -257,17 +253,14 @@ TEST(PassPoliciesRefuse, WhatIsNotThere) {
   const Trace trace(path);
   EXPECT_FALSE(trace.has_residual_change());
   EXPECT_TRUE(trace.residual_change(0).empty());
-  ReplayRequest request;
-  request.budget = 20;
-  Progress progress;
-  request.policy = parse_policy("epikv");
-  EXPECT_THAT(said_by([&] { replay(trace, request, progress); }),
+  ReplayRequest request{.policy = parse_policy("epikv"), .budget = 20};
+  EXPECT_THAT(said_by([&] { replay(trace, request, test::unwatched); }),
               HasSubstr("has no residual_change, the change of the residual stream"));
   request.policy = parse_policy("epikv(a=7)");
-  EXPECT_THAT(said_by([&] { replay(trace, request, progress); }),
+  EXPECT_THAT(said_by([&] { replay(trace, request, test::unwatched); }),
               HasSubstr("epikv: a=7: the model has layers 0 to 1"));
   request.policy = parse_policy("thinkv");
-  EXPECT_NO_THROW(replay(trace, request, progress));
+  EXPECT_NO_THROW(replay(trace, request, test::unwatched));
   // A program in which each layer decides by itself.
   for (const char* spec : {"epikv", "thinkv"}) {
     EXPECT_THAT(said_by([&] { check_closed_loop(parse_policy(spec), false, false, false); }),

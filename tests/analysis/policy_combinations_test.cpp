@@ -150,8 +150,7 @@ class Combinations {
     result.budget = budget;
     result.block = kBlock;
     result.blocks = blocks_;
-    Progress progress;
-    result.heads = replay_layer({states_, blocks_, policy, context, true}, progress);
+    result.heads = replay_layer({states_, blocks_, policy, context, true}, test::unwatched);
     return result;
   }
 
@@ -191,7 +190,7 @@ class Combinations {
         const int leaves = leaves_at(token);
         const bool left = leaves >= 0 && leaves <= step;
         // A token that left the window is said to have left then, unless it was evicted before.
-        EXPECT_TRUE(!left || head.evicted_at[static_cast<std::size_t>(token)] <= leaves);
+        EXPECT_TRUE(!left || head.evicted_at[token] <= leaves);
         return left;
       });
       ASSERT_EQ(replay.tokens_at(head, step), expected);

@@ -16,6 +16,7 @@
 #include "analysis/replay/replay.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/naive/naive_probe.h"
+#include "tests/support/cells.h"
 #include "tests/support/error_of.h"
 #include "tests/support/probe_trace.h"
 #include "tests/support/synthetic_trace.h"
@@ -43,8 +44,7 @@ class GivenProbe : public ProbeSource {
 
 std::shared_ptr<const KnownScores> known_of(const std::string& spec, const SequenceTables& tables) {
   const PolicySpec policy = parse_policy(spec);
-  LayerContext context;
-  context.sequence = &tables;
+  LayerContext context{.sequence = &tables};
   const auto* builder = find_policy(policy.score().name)->as<ScoreBuilder>();
   return dynamic_cast<KnowsScores&>(*builder->make(policy.score(), context)).known();
 }
@@ -52,7 +52,7 @@ std::shared_ptr<const KnownScores> known_of(const std::string& spec, const Seque
 Matrix column(std::vector<float> values) {
   Matrix result(static_cast<Eigen::Index>(values.size()), 1);
   for (Eigen::Index i = 0; i < result.rows(); ++i) {
-    result(i, 0) = values[static_cast<std::size_t>(i)];
+    result(i, 0) = values[i];
   }
   return result;
 }
@@ -131,8 +131,7 @@ struct Setting {
   int part = 30;
 };
 
-class ProbePolicies : public testing::TestWithParam<Setting> {
- protected:
+struct ProbePolicies : testing::TestWithParam<Setting> {
   void SetUp() override {
     test::ProbeTraceOptions options;
     options.trace.layers = 3;
@@ -176,8 +175,7 @@ class ProbePolicies : public testing::TestWithParam<Setting> {
                           .block = block,
                           .compression = compression,
                           .metrics = false};
-    Progress progress;
-    return replay(*trace_, request, progress);
+    return replay(*trace_, request, test::unwatched);
   }
 
   void compare(const std::string& spec, int budget, int block) const {
@@ -188,10 +186,9 @@ class ProbePolicies : public testing::TestWithParam<Setting> {
     const SpecPart* global = policy.find("global");
     const Replay fast = run(spec, budget, block);
     for (int layer = 0; layer < 3; ++layer) {
-      const auto index = static_cast<std::size_t>(layer);
-      naive::KnownLayer known{scores[index], [&](int end) {
+      naive::KnownLayer known{scores[layer], [&](int end) {
                                 return naive::places(scores, windows, end, budget,
-                                                     global->word("by") == "layer")[index];
+                                                     global->word("by") == "layer")[layer];
                               }};
       const naive::Comparison found =
           naive::compare(fast, layer, load_layer_states(*trace_, layer), trace_->layer_model(layer),
@@ -223,15 +220,11 @@ TEST_P(ProbePolicies, ScoresAreThoseOfPlainLoops) {
     const SequenceTables tables(*source_, nullptr);
     const auto scores = known_of(spec, tables);
     double largest = 0.0;
-    for (int layer = 0; layer < 3; ++layer) {
-      for (int head = 0; head < 2; ++head) {
-        for (int token = 0; token < trace_->length(); ++token) {
-          const double one = wanted[layer][head][token];
-          EXPECT_NEAR(scores->at(layer, head, token), one, 2e-6 * (1.0 + one))
-              << spec << " " << layer << " " << head << " " << token;
-          if (token < source_->info()->context_end) largest = std::max(largest, one);
-        }
-      }
+    for (const auto& [layer, head, token] : test::cells(3, 2, trace_->length())) {
+      const double one = wanted[layer][head][token];
+      EXPECT_NEAR(scores->at(layer, head, token), one, 2e-6 * (1.0 + one))
+          << spec << " " << layer << " " << head << " " << token;
+      if (token < source_->info()->context_end) largest = std::max(largest, one);
     }
     EXPECT_GT(largest, 0.0) << spec;
   }
@@ -264,8 +257,7 @@ TEST_P(ProbePolicies, HoldWhatAPolicyMust) {
       const Replay full = run(spec, trace_->length(), block);
       for (const HeadReplay& head : full.heads) {
         for (int token = 0; token < trace_->length(); ++token) {
-          EXPECT_TRUE(head.evicted_at[static_cast<std::size_t>(token)] < 0 ||
-                      full.left_unseen(head, token));
+          EXPECT_TRUE(head.evicted_at[token] < 0 || full.left_unseen(head, token));
         }
       }
       const Replay cut = run(spec, 11, block), again = run(spec, 11, block);
@@ -290,7 +282,7 @@ TEST_P(ProbePolicies, ContextOnlyEvictsOnceAndNothingOfTheQuestion) {
   ASSERT_EQ(replay.blocks.front().end, 74);
   for (const HeadReplay& head : replay.heads) {
     for (int token = 0; token < trace_->length(); ++token) {
-      const int step = head.evicted_at[static_cast<std::size_t>(token)];
+      const int step = head.evicted_at[token];
       if (replay.left_unseen(head, token)) continue;
       EXPECT_EQ(step, step < 0 ? -1 : 0);
       if (token >= 74) {
@@ -300,8 +292,7 @@ TEST_P(ProbePolicies, ContextOnlyEvictsOnceAndNothingOfTheQuestion) {
   }
 }
 
-class ProbeRefusals : public testing::Test {
- protected:
+struct ProbeRefusals : testing::Test {
   static std::string refusal(const std::function<void()>& work) {
     return test::error_of<UsageError>(work);
   }
@@ -314,8 +305,7 @@ TEST_F(ProbeRefusals, ATraceWithoutAProbeSaysHowToGetOne) {
   for (const char* spec : {"kvzip", "kvzip(plus=1)+global", "kvcompose"}) {
     const std::string text = refusal([&] {
       ReplayRequest request{.policy = parse_policy(spec), .budget = 10};
-      Progress progress;
-      replay(trace, request, progress);
+      replay(trace, request, test::unwatched);
     });
     EXPECT_THAT(text, HasSubstr("plain.h5 does not have"));
     EXPECT_THAT(text, HasSubstr("kvloupe-capture run --probe repeat"));

@@ -143,11 +143,10 @@ class QuantisedLayer {
     result.budget = budget;
     result.block = 8;
     result.blocks = blocks_;
-    Progress progress;
     const PolicySpec policy = parse_policy(text);
     LayerReplayInput input{states_, blocks_, policy, context};
     input.acts_until = acts_until;
-    result.heads = replay_layer(input, progress);
+    result.heads = replay_layer(input, test::unwatched);
     return result;
   }
   std::string differs_from_twin(const Replay& replay) const {
@@ -260,8 +259,7 @@ TEST(Quant, TheErrorOfAFullCacheFallsWithBitsAndWithTheResidual) {
   }
 }
 
-class QuantisedTrace : public testing::Test {
- protected:
+struct QuantisedTrace : testing::Test {
   static void SetUpTestSuite() {
     folder_ = new test::TemporaryFolder;
     test::SyntheticTraceOptions options{
@@ -275,8 +273,7 @@ class QuantisedTrace : public testing::Test {
   }
   static Replay run(const std::string& spec, int budget, bool metrics = true) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = budget, .metrics = metrics};
-    Progress progress;
-    return replay(*trace_, request, progress);
+    return replay(*trace_, request, test::unwatched);
   }
   static inline test::TemporaryFolder* folder_ = nullptr;
   static inline Trace* trace_ = nullptr;
@@ -285,10 +282,8 @@ class QuantisedTrace : public testing::Test {
 TEST_F(QuantisedTrace, WhatIsMeasuredAfterwardsIsWhatTheReplayMeasured) {
   const std::string spec = "h2o" + quant_of(4, 4);
   const Replay at_once = run(spec, 24);
-  MeasureRequest request;
-  request.measures = {"head_error_l2", "retained_mass"};
-  Progress progress;
-  const Replay later = measure_replay(*trace_, run(spec, 24, false), request, progress);
+  MeasureRequest request{.measures = {"head_error_l2", "retained_mass"}};
+  const Replay later = measure_replay(*trace_, run(spec, 24, false), request, test::unwatched);
   const Measure& error = require_measure("head_error_l2");
   for (std::size_t head = 0; head < later.heads.size(); ++head) {
     EXPECT_EQ(measure_of(error, later.heads[head]), measure_of(error, at_once.heads[head]));
@@ -297,11 +292,11 @@ TEST_F(QuantisedTrace, WhatIsMeasuredAfterwardsIsWhatTheReplayMeasured) {
 }
 
 TEST_F(QuantisedTrace, LaterQueriesReadTheRoundedEntries) {
-  Progress progress;
   double before = 1e9;
   for (const int bits : {2, 4, 8}) {
-    const AskedReplay answer = ask(*trace_, run("full" + quant_of(bits, 4), 24),
-                                   asked_first(trace_->tokens(), trace_->run()), {}, progress);
+    const AskedReplay answer =
+        ask(*trace_, run("full" + quant_of(bits, 4), 24),
+            asked_first(trace_->tokens(), trace_->run()), {}, test::unwatched);
     EXPECT_GT(answer.residual_change, 0.0);
     EXPECT_LT(answer.residual_change, 0.5 * before);
     before = answer.residual_change;
@@ -309,12 +304,10 @@ TEST_F(QuantisedTrace, LaterQueriesReadTheRoundedEntries) {
 }
 
 TEST_F(QuantisedTrace, FollowSaysThatItDoesNotCountBits) {
-  ReplayRequest request;
-  request.budget = 24;
+  ReplayRequest request{.budget = 24};
   for (const bool in_few_bits : {true, false}) {
     request.policy = parse_policy(in_few_bits ? "h2o" + quant_of(4, 4) : "h2o");
-    Progress progress;
-    const FollowedReplay followed = follow_tokens(*trace_, request, {3, 4}, progress);
+    const FollowedReplay followed = follow_tokens(*trace_, request, {3, 4}, test::unwatched);
     EXPECT_EQ(testing::Value(followed.replay.notes,
                              testing::Contains(HasSubstr("not what fewer bits cost"))),
               in_few_bits);

@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
-#include <iterator>
 #include <set>
 
 #include "analysis/policy/kit/stages.h"
@@ -71,8 +70,7 @@ TEST(RandomLine, HasTheQuarterOfPoliciesThatKeepAtMostThat) {
 TEST(RandomLine, NoPolicyIsAskedForByName) {
   const std::set<std::string> of_the_line = {"random", "sinks", "recent"};
   for (const std::string file : {"policy/random_line.cpp", "study/head_advice.cpp"}) {
-    std::ifstream in(KVLOUPE_SOURCE_DIR "/analysis/" + file);
-    const std::string source(std::istreambuf_iterator<char>(in), {});
+    const std::string source = test::file_text(KVLOUPE_SOURCE_DIR "/analysis/" + file);
     ASSERT_FALSE(source.empty()) << file;
     for (const PolicyEntry& entry : policy_catalog()) {
       if (of_the_line.contains(entry.name)) continue;
@@ -90,11 +88,10 @@ TEST(RandomLine, ActsWhereThePolicyActs) {
   for (const char* spec : {"rkv(4)+every(6)", "h2o+protect_prompt(1)+slack(3)", "vase(4)+only"}) {
     const auto acts = [&](const PolicySpec& policy) {
       ReplayRequest request{.policy = policy, .budget = 16};
-      Progress progress;
-      const Replay replayed = replay(trace, request, progress);
+      const Replay replayed = replay(trace, request, test::unwatched);
       std::vector<int> leave(replayed.blocks.size(), 0);
       for (const std::int32_t step : replayed.heads.front().evicted_at) {
-        if (step >= 0) ++leave[static_cast<std::size_t>(step)];
+        if (step >= 0) ++leave[step];
       }
       return leave;
     };

@@ -11,6 +11,7 @@
 #include "tests/naive/compare_replay.h"
 #include "tests/naive/removal_error.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe {
 namespace {
@@ -22,8 +23,7 @@ struct Capture {
   fs::path model;
 };
 
-class CapturedReplay : public testing::TestWithParam<Capture> {
- protected:
+struct CapturedReplay : testing::TestWithParam<Capture> {
   void SetUp() override {
     const fs::path program = fs::path(KVLOUPE_BIN_DIR) / "kvloupe-capture";
     const fs::path& model = GetParam().model;
@@ -50,12 +50,10 @@ class CapturedReplay : public testing::TestWithParam<Capture> {
   void compare(const std::string& spec, int budget, int block, bool metrics) {
     ReplayRequest request{
         .policy = parse_policy(spec), .budget = budget, .block = block, .metrics = metrics};
-    Progress progress;
-    const Replay fast = replay(*trace_, request, progress);
+    const Replay fast = replay(*trace_, request, test::unwatched);
     for (int layer = 0; layer < trace_->model().num_layers; ++layer) {
-      const naive::Comparison found =
-          naive::compare(fast, layer, states_[static_cast<std::size_t>(layer)], trace_->model(),
-                         trace_->run().attention_scale);
+      const naive::Comparison found = naive::compare(fast, layer, states_[layer], trace_->model(),
+                                                     trace_->run().attention_scale);
       ASSERT_EQ(found.failure, "");
       decisions_ += found.decisions;
       near_ties_ += found.near_ties;
@@ -118,7 +116,7 @@ TEST_P(CapturedCombinations, OracleRemovesWhatIsMissedLeast) {
   const double scale = trace_->run().attention_scale;
   const int group = trace_->model().group_size();
   for (int layer = 0; layer < trace_->model().num_layers; ++layer) {
-    const LayerStates& states = states_[static_cast<std::size_t>(layer)];
+    const LayerStates& states = states_[layer];
     for (std::size_t head = 0; head < states.keys.size(); ++head) {
       const Eigen::MatrixXd keys = states.keys[head].cast<double>();
       const Eigen::MatrixXd values = states.values[head].cast<double>();

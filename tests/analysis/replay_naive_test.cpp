@@ -256,9 +256,9 @@ TEST_P(ReplayAgainstNaive, RetainedSetsAndMetricsAgree) {
                              .attention = attention,
                              .budget = budget,
                              .output_weights = states.output_weights};
-        Progress progress;
         // Metrics do not depend on how a set came about: measured for one block size of each.
-        fast.heads = replay_layer({states, fast.blocks, policy, context, block == 7}, progress);
+        fast.heads =
+            replay_layer({states, fast.blocks, policy, context, block == 7}, test::unwatched);
         const naive::Comparison found = naive::compare(fast, layer, states, model, attention);
         ASSERT_EQ(found.failure, "");
         decisions += found.decisions;
@@ -286,8 +286,7 @@ naive::Comparison compared(const test::SyntheticStates& made, const LayerStates&
                        .attention = made.run.attention_scale,
                        .budget = budget,
                        .output_weights = states.output_weights};
-  Progress progress;
-  fast.heads = replay_layer({states, fast.blocks, policy, context, false}, progress);
+  fast.heads = replay_layer({states, fast.blocks, policy, context, false}, test::unwatched);
   return naive::compare(fast, 0, states, made.model, context.attention);
 }
 
@@ -343,9 +342,8 @@ TEST(Comparison, SeesThatAnotherRuleMerged) {
                          .attention = made.run.attention_scale,
                          .budget = fast.budget,
                          .output_weights = states.output_weights};
-    Progress progress;
-    fast.heads =
-        replay_layer({states, fast.blocks, parse_policy(replayed), context, false}, progress);
+    fast.heads = replay_layer({states, fast.blocks, parse_policy(replayed), context, false},
+                              test::unwatched);
     return naive::compare(fast, 0, states, made.model, context.attention).failure;
   };
   const char* spec = "h2o+adakv+kvmerger(auto)";

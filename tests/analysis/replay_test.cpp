@@ -7,7 +7,6 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "analysis/cache/one_blas_thread.h"
 #include "analysis/error.h"
@@ -61,8 +60,7 @@ std::vector<std::string> catalogue_specs() {
   return specs;
 }
 
-class ReplayTest : public testing::Test {
- protected:
+struct ReplayTest : testing::Test {
   static void SetUpTestSuite() {
     folder_ = new test::TemporaryFolder;
     options_.layers = 2;
@@ -83,8 +81,7 @@ class ReplayTest : public testing::Test {
     return run(request);
   }
   static Replay run(const ReplayRequest& request) {
-    Progress progress;
-    return replay(*trace_, request, progress);
+    return replay(*trace_, request, test::unwatched);
   }
   static std::string path(const std::string& name) { return (*folder_ / name).string(); }
   static std::string json(const Replay& replay, const ReplayJsonOptions& options = {}) {
@@ -288,8 +285,8 @@ TEST_F(ReplayTest, APolicyThatReadsNoQueriesDecidesWithoutThem) {
     request.metrics = false;
     const Replay bare = run(request);
     const bool reads = has_trait(request.policy, &PolicyTraits::reads_queries);
-    Progress progress;
-    EXPECT_EQ(states.get(*trace_, 1, StateParts::keys_only(), progress)->queries.empty(), !reads)
+    EXPECT_EQ(states.get(*trace_, 1, StateParts::keys_only(), test::unwatched)->queries.empty(),
+              !reads)
         << spec;
     if (reads) continue;
     ++without;
@@ -314,8 +311,7 @@ TEST_F(ReplayTest, DoesNotDependOnStoredAttention) {
   ASSERT_FALSE(test::stored_attention(*trace_, 0, 0).has_value());
   for (const char* spec : {"h2o", "tova", "snapkv(8)"}) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = 24};
-    Progress progress;
-    expect_same(replay(with, request, progress), run(request));
+    expect_same(replay(with, request, test::unwatched), run(request));
   }
 }
 
@@ -352,10 +348,8 @@ TEST_F(ReplayTest, PairwiseKeyDiffIsTheMeanAnchorTimesItsLengthAndN) {
     Eigen::VectorXd sum = Eigen::VectorXd::Zero(keys.cols());
     for (int i = 0; i < n; ++i) sum += keys.row(i).cast<double>().normalized().transpose();
     for (int i = 0; i < n; ++i) {
-      const auto row = static_cast<std::size_t>(i);
-      ASSERT_NEAR(pairwise.heads[0].scores[s][row],
-                  sum.norm() * static_cast<double>(mean.heads[0].scores[s][row]),
-                  2e-5 * sum.norm());
+      ASSERT_NEAR(pairwise.heads[0].scores[s][i],
+                  sum.norm() * static_cast<double>(mean.heads[0].scores[s][i]), 2e-5 * sum.norm());
     }
   }
 }
@@ -603,8 +597,7 @@ TEST_F(ReplayTest, WithoutOutputWeightsThePerturbationIsUnknown) {
   test::write_synthetic_trace(*folder_ / "plain.h5", options);
   const Trace plain(*folder_ / "plain.h5");
   ReplayRequest request{.policy = parse_policy("keydiff"), .budget = 20};
-  Progress progress;
-  const Replay result = replay(plain, request, progress);
+  const Replay result = replay(plain, request, test::unwatched);
   const QueryHeadMetrics metrics = test::metrics_of(result.heads[0].steps.back())[0];
   EXPECT_TRUE(std::isnan(metrics.perturbation_l1) && std::isnan(metrics.bound_l1));
   EXPECT_GT(metrics.head_error_l2, 0.0);
@@ -625,9 +618,8 @@ TEST_F(ReplayTest, AnOutputFileIsThereInFullOrNotAtAll) {
     file.write("whole");
     file.finish();
   }
-  std::stringstream content;
-  content << std::ifstream(path("whole.txt")).rdbuf();
-  EXPECT_EQ(content.str(), "whole");
+  const std::string content = test::file_text(path("whole.txt"));
+  EXPECT_EQ(content, "whole");
   for (const auto& entry : std::filesystem::directory_iterator(folder_->path())) {
     EXPECT_NE(entry.path().extension(), ".tmp");
   }

@@ -13,14 +13,14 @@
 #include "analysis/replay/follow_json.h"
 #include "analysis/replay/replay.h"
 #include "tests/naive/naive_measures.h"
+#include "tests/support/cells.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe {
 namespace {
 
-class RestoreTest : public testing::Test {
- protected:
+struct RestoreTest : testing::Test {
   RestoreTest() {
     options_.layers = 2;
     options_.prompt_length = 72;
@@ -38,27 +38,24 @@ class RestoreTest : public testing::Test {
   }
   Replay run(const std::string& spec, int budget) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = budget, .metrics = false};
-    return replay(trace(), request, progress_);
+    return replay(trace(), request, test::unwatched);
   }
   test::TemporaryFolder folder_;
   test::SyntheticTraceOptions options_;
   std::unique_ptr<Trace> trace_;
-  Progress progress_;
 };
 
 /// Σ of weights · values, times W_O.
 std::vector<double> added(const naive::QueryHeadStates& head,
                           const std::map<int, double>& weights) {
   std::vector<double> output(static_cast<std::size_t>(head.model.hidden_size), 0.0);
-  const OutputWeight& w = head.states.output_weights[static_cast<std::size_t>(head.query_head)];
+  const OutputWeight& w = head.states.output_weights[head.query_head];
   for (const auto& [token, weight] : weights) {
     const std::vector<double> value = head.value(token);
-    for (std::size_t column = 0; column < output.size(); ++column) {
-      for (std::size_t c = 0; c < value.size(); ++c) {
-        output[column] +=
-            weight * value[c] *
-            static_cast<double>(w(static_cast<Eigen::Index>(c), static_cast<Eigen::Index>(column)));
-      }
+    for (const auto& [column, c] : test::cells(output.size(), value.size())) {
+      output[column] +=
+          weight * value[c] *
+          static_cast<double>(w(static_cast<Eigen::Index>(c), static_cast<Eigen::Index>(column)));
     }
   }
   return output;
@@ -76,7 +73,7 @@ TEST_F(RestoreTest, IsWhatPlainLoopsSay) {
   Eigen::MatrixXd effects(5, options_.hidden_size);
   for (Eigen::Index i = 0; i < effects.size(); ++i) effects(i) = std::sin(static_cast<double>(i));
   const std::vector<RestoredHead> heads =
-      restored_heads(trace(), replay, tokens, {}, progress_, &effects);
+      restored_heads(trace(), replay, tokens, {}, test::unwatched, &effects);
   ASSERT_EQ(heads.size(), replay.heads.size());
   double largest = 0.0;
   for (std::size_t i = 0; i < heads.size(); ++i) {
@@ -86,11 +83,11 @@ TEST_F(RestoreTest, IsWhatPlainLoopsSay) {
     double change = 0.0, effect = 0.0;
     for (std::size_t q = 0; q < queries.size(); ++q) {
       int step = 0;
-      while (replay.blocks[static_cast<std::size_t>(step)].end <= queries[q]) ++step;
+      while (replay.blocks[step].end <= queries[q]) ++step;
       std::vector<int> there, back;
       for (int token = 0; token <= queries[q]; ++token) {
         if (model.sliding_window > 0 && queries[q] - token >= model.sliding_window) continue;
-        const int left = head.evicted_at[static_cast<std::size_t>(token)];
+        const int left = head.evicted_at[token];
         const bool holds = left < 0 || left >= step;
         const bool named = std::count(tokens.begin(), tokens.end(), token) > 0;
         if (holds) there.push_back(token);
@@ -120,19 +117,19 @@ TEST_F(RestoreTest, IsWhatPlainLoopsSay) {
 }
 
 TEST_F(RestoreTest, WhatIsThereHasNothingToRestore) {
-  for (const RestoredHead& head : restored_heads(trace(), run("full", 77), {5, 6}, {}, progress_)) {
+  for (const RestoredHead& head :
+       restored_heads(trace(), run("full", 77), {5, 6}, {}, test::unwatched)) {
     EXPECT_EQ(head.change, 0.0);
     EXPECT_TRUE(std::isnan(head.effect));
   }
-  EXPECT_THROW(restored_heads(trace(), run("full", 77), {77}, {}, progress_), UsageError);
+  EXPECT_THROW(restored_heads(trace(), run("full", 77), {77}, {}, test::unwatched), UsageError);
 }
 
 TEST_F(RestoreTest, HeadsAreBlamedByTheBestNumberThatIsKnown) {
   const Replay replay = run("h2o", 20);
-  ReadsRequest request;
-  request.tokens = {20, 21, 22, 23};
-  const std::vector<TokenReads> reads = token_reads(trace(), request, progress_);
-  const auto restored = restored_heads(trace(), replay, request.tokens, {}, progress_);
+  ReadsRequest request{.tokens = {20, 21, 22, 23}};
+  const std::vector<TokenReads> reads = token_reads(trace(), request, test::unwatched);
+  const auto restored = restored_heads(trace(), replay, request.tokens, {}, test::unwatched);
   const std::vector<FollowedHead> heads = follow(replay, reads, request.tokens, restored);
   EXPECT_STREQ(blame_name(heads), "change");
   for (std::size_t i = 1; i < heads.size(); ++i) {
@@ -149,23 +146,24 @@ TEST_F(RestoreTest, HeadsAreBlamedByTheBestNumberThatIsKnown) {
   EXPECT_THAT(restored_over(trace(), replay), testing::StartsWith("the 5 tokens of the answer"));
   EXPECT_STREQ(blame_name(follow(replay, reads, request.tokens)), "loss");
   Eigen::MatrixXd effects = Eigen::MatrixXd::Ones(5, options_.hidden_size);
-  const auto with_logit = restored_heads(trace(), replay, request.tokens, {}, progress_, &effects);
+  const auto with_logit =
+      restored_heads(trace(), replay, request.tokens, {}, test::unwatched, &effects);
   EXPECT_STREQ(blame_name(follow(replay, reads, request.tokens, with_logit)), "logit");
 }
 
 TEST_F(RestoreTest, RowsOfTheOutputHeadAreEnoughToBlameByLogits) {
   options_.lm_head_rows = true;
   const Replay replay = run("h2o", 20);
-  ReadsRequest request;
-  request.tokens = {20, 21, 22, 23};
-  const std::vector<TokenReads> reads = token_reads(trace(), request, progress_);
-  const auto restored = restored_heads(trace(), replay, request.tokens, {}, progress_);
+  ReadsRequest request{.tokens = {20, 21, 22, 23}};
+  const std::vector<TokenReads> reads = token_reads(trace(), request, test::unwatched);
+  const auto restored = restored_heads(trace(), replay, request.tokens, {}, test::unwatched);
   EXPECT_STREQ(blame_name(follow(replay, reads, request.tokens, restored)), "logit");
 }
 
 TEST_F(RestoreTest, WithoutOutputWeightsItIsUnknown) {
   options_.output_weight = options_.value_out_norms = false;
-  for (const RestoredHead& head : restored_heads(trace(), run("h2o", 20), {20}, {}, progress_)) {
+  for (const RestoredHead& head :
+       restored_heads(trace(), run("h2o", 20), {20}, {}, test::unwatched)) {
     EXPECT_TRUE(std::isnan(head.change));
   }
 }

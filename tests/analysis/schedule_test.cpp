@@ -119,8 +119,7 @@ class ScheduledLayer {
     result.budget = budget;
     result.block = block;
     result.blocks = make_blocks(kPrompt, kGenerated, block);
-    Progress progress;
-    result.heads = replay_layer({states_, result.blocks, policy, context, false}, progress);
+    result.heads = replay_layer({states_, result.blocks, policy, context, false}, test::unwatched);
     return result;
   }
 
@@ -184,7 +183,7 @@ void expect_schedule(const ScheduleSetting& setting, const Replay& replay, bool 
       ASSERT_GE(record.retained, std::min(record.cache_size, 1));
     }
     for (int token = 0; setting.keeps_prompt && token < kPrompt; ++token) {
-      ASSERT_EQ(head.evicted_at[static_cast<std::size_t>(token)], -1) << "token " << token;
+      ASSERT_EQ(head.evicted_at[token], -1) << "token " << token;
     }
   }
 }
@@ -318,8 +317,7 @@ TEST(Schedule, ACadenceWithoutGeneratedTokensIsRefusedBeforeTheReplay) {
   const auto failure = [&](const char* file, const char* spec, Compression compression) {
     const Trace trace(folder / file);
     ReplayRequest request{.policy = parse_policy(spec), .budget = 8, .compression = compression};
-    Progress progress;
-    return test::error_of<UsageError>([&] { replay(trace, request, progress); });
+    return test::error_of<UsageError>([&] { replay(trace, request, test::unwatched); });
   };
   EXPECT_THAT(failure("prompt.h5", "h2o+every(4)", Compression::regular),
               HasSubstr("--generate N"));

@@ -139,15 +139,13 @@ TEST(SmallScores, StandForTheirLogarithm) {
 
 TEST(Expected, TakesItsStatisticsFromAnotherTrace) {
   const test::TemporaryFolder folder;
-  test::SyntheticTraceOptions options;
-  options.generated = 0;
+  test::SyntheticTraceOptions options{.generated = 0};
   const std::string file = (folder / "t.h5").string();
   test::write_synthetic_trace(file, options);
   const Trace trace(file);
   const auto kept = [&](const std::string& spec) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = 20, .block = kWholePrompt};
-    Progress progress;
-    const Replay made = replay(trace, request, progress);
+    const Replay made = replay(trace, request, test::unwatched);
     std::vector<std::int32_t> all;
     for (const HeadReplay& head : made.heads) {
       const auto own = made.retained_at(head, 0);
@@ -453,7 +451,7 @@ TEST(Vase, ManyDrawsAgreeWithTheInclusionProbabilities) {
   for (int seed = 0; seed < kSeeds; ++seed) {
     const std::string spec = "vase(10,1,kernel=1,sinks=0,seed=" + std::to_string(seed) + ")";
     for (const std::int32_t row : decision_of(spec, entries, context).kept) {
-      kept[static_cast<std::size_t>(row)] += 1.0 / kSeeds;
+      kept[row] += 1.0 / kSeeds;
     }
   }
   double places = 0.0;

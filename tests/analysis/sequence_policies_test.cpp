@@ -20,6 +20,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/replay.h"
 #include "tests/naive/compare_replay.h"
+#include "tests/support/cells.h"
 #include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -32,8 +33,7 @@ using testing::HasSubstr;
 
 constexpr int kWindow = 8;
 
-class SequencePolicies : public testing::Test {
- protected:
+struct SequencePolicies : testing::Test {
   void SetUp() override {
     options_.layers = 3;
     options_.query_heads = 4;
@@ -49,8 +49,7 @@ class SequencePolicies : public testing::Test {
   Replay run(const std::string& spec, int budget, int block = 0) const {
     ReplayRequest request{
         .policy = parse_policy(spec), .budget = budget, .block = block, .metrics = false};
-    Progress progress;
-    return replay(*trace_, request, progress);
+    return replay(*trace_, request, test::unwatched);
   }
 
   /// Attention of a query to tokens 0 … t: plain softmax over float16-rounded states.
@@ -112,10 +111,10 @@ class SequencePolicies : public testing::Test {
             const int kept = head.steps[step].retained;
             sum += kept;
             // With blocks of one token a layer whose share grows is still filling up.
-            EXPECT_LT(kept, wanted[static_cast<std::size_t>(head.layer)] + 1.0)
+            EXPECT_LT(kept, wanted[head.layer] + 1.0)
                 << spec << " " << budget << " " << block << " " << step;
             if (block == 90) {
-              EXPECT_GT(kept, wanted[static_cast<std::size_t>(head.layer)] - 1.0);
+              EXPECT_GT(kept, wanted[head.layer] - 1.0);
             }
           }
           if (block == 90) {
@@ -189,8 +188,7 @@ TEST_F(SequencePolicies, WindowAttentionIsThatOfPlainLoops) {
       for (int row = 0; row < count; ++row) {
         const std::vector<double> wanted = attention(1, query_head, end - count + row);
         for (int i = 0; i < end; ++i) {
-          const double value =
-              i < static_cast<int>(wanted.size()) ? wanted[static_cast<std::size_t>(i)] : 0.0;
+          const double value = i < static_cast<int>(wanted.size()) ? wanted[i] : 0.0;
           EXPECT_NEAR(rows(row, i), value, 2e-6);
         }
       }
@@ -224,7 +222,7 @@ TEST_F(SequencePolicies, WindowAttentionSeesTheLayersWindowSinkAndCap) {
     }
     EXPECT_EQ(rows(row, t - 20), 0.0);
     for (int i = 0; i < 20; ++i) {
-      EXPECT_NEAR(rows(row, t - 19 + i), weights[static_cast<std::size_t>(i)] / sum, 2e-6);
+      EXPECT_NEAR(rows(row, t - 19 + i), weights[i] / sum, 2e-6);
     }
   }
 }
@@ -240,12 +238,11 @@ TEST_F(SequencePolicies, CakeWeighsLayersByEntropyAndVariance) {
         for (int i = 0; i < 90 - kWindow; ++i) {
           double mean = 0.0, squares = 0.0;
           for (const auto& row : rows) {
-            entropy -=
-                row[static_cast<std::size_t>(i)] * std::log(row[static_cast<std::size_t>(i)]);
-            mean += row[static_cast<std::size_t>(i)] / kWindow;
+            entropy -= row[i] * std::log(row[i]);
+            mean += row[i] / kWindow;
           }
           for (const auto& row : rows) {
-            squares += std::pow(row[static_cast<std::size_t>(i)] - mean, 2);
+            squares += std::pow(row[i] - mean, 2);
           }
           variance += squares / (kWindow - 1);
         }
@@ -268,8 +265,7 @@ TEST_F(SequencePolicies, LavaWeighsLayersByTheEntropyOfTheirScores) {
       double longest = 0.0;
       for (int i = 0; i < kBefore; ++i) {
         for (int t = kBefore; t < 90; ++t) {
-          mean[static_cast<std::size_t>(i)] +=
-              attention(layer, q, t)[static_cast<std::size_t>(i)] / kWindow;
+          mean[i] += attention(layer, q, t)[i] / kWindow;
         }
         double norm = 0.0;
         for (int c = 0; c < 8; ++c) {
@@ -280,9 +276,9 @@ TEST_F(SequencePolicies, LavaWeighsLayersByTheEntropyOfTheirScores) {
       for (int i = 0; i < kBefore; ++i) {
         double most = 0.0;
         for (int j = std::max(i - 1, 0); j <= std::min(i + 1, kBefore - 1); ++j) {
-          most = std::max(most, mean[static_cast<std::size_t>(j)]);
+          most = std::max(most, mean[j]);
         }
-        double& score = scores[static_cast<std::size_t>(q / 2 * kBefore + i)];
+        double& score = scores[q / 2 * kBefore + i];
         score = std::max(score, most * longest);
       }
     }
@@ -307,7 +303,7 @@ TEST_F(SequencePolicies, ZigzagWeighsLayersByTheTokensTheyNeed) {
       std::sort(mean.rbegin(), mean.rend());
       double sum = 0.0;
       int count = 0;
-      while (sum < 0.8) sum += mean[static_cast<std::size_t>(count++)];
+      while (sum < 0.8) sum += mean[count++];
       needed += count / 4.0;
     }
     weights.push_back(needed);
@@ -367,68 +363,63 @@ std::complex<double> pair_of(const std::vector<double>& x, std::size_t j, double
 TEST_F(SequencePolicies, FarSightIsDuoAttentionsScore) {
   constexpr int kPositions = 40, kDim = 8, kEnd = 90;
   const SequenceTables tables(*trace_, kEnd, nullptr);
-  for (int layer = 0; layer < 3; ++layer) {
-    for (int q = 0; q < 4; ++q) {
-      std::vector<double> query(kDim, 0.0), key(kDim, 0.0);
-      for (int t = 0; t < kEnd; ++t) {
-        for (std::size_t j = 0; j < kDim / 2; ++j) {
-          const double angle =
-              -t * std::pow(states_.model.rope_theta, -2.0 * static_cast<double>(j) / kDim);
-          const auto turned = [&](const Matrix& rows) {
-            return std::complex<double>(rows(t, static_cast<Eigen::Index>(j)),
-                                        rows(t, static_cast<Eigen::Index>(j + kDim / 2))) *
-                   std::polar(1.0, angle);
-          };
-          const auto a = turned(states_.query[layer][q]), b = turned(states_.key[layer][q / 2]);
-          query[j] += a.real() / kEnd;
-          query[j + kDim / 2] += a.imag() / kEnd;
-          key[j] += b.real() / kEnd;
-          key[j + kDim / 2] += b.imag() / kEnd;
-        }
+  for (const auto& [layer, q] : test::cells(3, 4)) {
+    std::vector<double> query(kDim, 0.0), key(kDim, 0.0);
+    for (int t = 0; t < kEnd; ++t) {
+      for (std::size_t j = 0; j < kDim / 2; ++j) {
+        const double angle =
+            -t * std::pow(states_.model.rope_theta, -2.0 * static_cast<double>(j) / kDim);
+        const auto turned = [&](const Matrix& rows) {
+          return std::complex<double>(rows(t, static_cast<Eigen::Index>(j)),
+                                      rows(t, static_cast<Eigen::Index>(j + kDim / 2))) *
+                 std::polar(1.0, angle);
+        };
+        const auto a = turned(states_.query[layer][q]), b = turned(states_.key[layer][q / 2]);
+        query[j] += a.real() / kEnd;
+        query[j + kDim / 2] += a.imag() / kEnd;
+        key[j] += b.real() / kEnd;
+        key[j + kDim / 2] += b.imag() / kEnd;
       }
-      // Both placed at their positions, as kvpress does, and not at their distance.
-      std::vector<double> weights;
-      double total = 0.0;
-      for (int p = 0; p < kPositions; ++p) {
-        double product = 0.0;
-        for (std::size_t j = 0; j < kDim / 2; ++j) {
-          const double w = std::pow(states_.model.rope_theta, -2.0 * static_cast<double>(j) / kDim);
-          product += std::real(pair_of(query, j, (kPositions - 1) * w) *
-                               std::conj(pair_of(key, j, p * w)));
-        }
-        weights.push_back(std::exp(product * trace_->run().attention_scale));
-        total += weights.back();
-      }
-      double sum = 0.0, mean = 0.0;
-      for (const double weight : weights) {
-        sum += weight / total;
-        mean += sum / kPositions;
-      }
-      EXPECT_NEAR(far_sight(tables, layer, q, kPositions), mean, 1e-9);
     }
+    // Both placed at their positions, as kvpress does, and not at their distance.
+    std::vector<double> weights;
+    double total = 0.0;
+    for (int p = 0; p < kPositions; ++p) {
+      double product = 0.0;
+      for (std::size_t j = 0; j < kDim / 2; ++j) {
+        const double w = std::pow(states_.model.rope_theta, -2.0 * static_cast<double>(j) / kDim);
+        product +=
+            std::real(pair_of(query, j, (kPositions - 1) * w) * std::conj(pair_of(key, j, p * w)));
+      }
+      weights.push_back(std::exp(product * trace_->run().attention_scale));
+      total += weights.back();
+    }
+    double sum = 0.0, mean = 0.0;
+    for (const double weight : weights) {
+      sum += weight / total;
+      mean += sum / kPositions;
+    }
+    EXPECT_NEAR(far_sight(tables, layer, q, kPositions), mean, 1e-9);
   }
 }
 
 TEST_F(SequencePolicies, DuoStreamsInTheHeadsThatLookLeastFar) {
   const SequenceTables tables(*trace_, 90, nullptr);
   std::multimap<double, int> order;
-  for (int layer = 0; layer < 3; ++layer) {
-    for (int head = 0; head < 2; ++head) {
-      order.emplace(
-          (far_sight(tables, layer, 2 * head, 60) + far_sight(tables, layer, 2 * head + 1, 60)) / 2,
-          2 * layer + head);
-    }
+  for (const auto& [layer, head] : test::cells(3, 2)) {
+    order.emplace(
+        (far_sight(tables, layer, 2 * head, 60) + far_sight(tables, layer, 2 * head + 1, 60)) / 2,
+        2 * layer + head);
   }
   const Replay replay = run("duo(0.5,sinks=3,recent=10,positions=60)", 5);
   int place = 0;
   for (const auto& [score, index] : order) {
-    const HeadReplay& head = replay.heads[static_cast<std::size_t>(index)];
+    const HeadReplay& head = replay.heads[index];
     for (int token = 0; token < 96; ++token) {
       const bool streams = place < 3;
       // After the last step, 96 tokens were seen: the first 3 and the last 10 stay.
       const bool stays = !streams || token < 3 || token >= 86;
-      EXPECT_EQ(head.evicted_at[static_cast<std::size_t>(token)] < 0, stays)
-          << "head " << index << ", token " << token;
+      EXPECT_EQ(head.evicted_at[token] < 0, stays) << "head " << index << ", token " << token;
     }
     ++place;
   }
@@ -463,7 +454,7 @@ TEST_F(SequencePolicies, DmsKeepsWhatPassesTheThreshold) {
       for (int t = 0; t < 96; ++t) {
         const double score = -states_.key[head.layer][head.head].row(t).cast<double>().norm();
         if (std::abs(score - threshold) < 1e-5) continue;
-        EXPECT_EQ(head.evicted_at[static_cast<std::size_t>(t)]<0, score> threshold || t >= 91);
+        EXPECT_EQ(head.evicted_at[t]<0, score> threshold || t >= 91);
       }
     }
     EXPECT_THAT(replay.notes, testing::Contains(HasSubstr("% of the entries at the last step")));
@@ -486,15 +477,12 @@ TEST_F(SequencePolicies, SimLayerKeepsAllOrTheEnds) {
   for (const int queries : {1, 3}) {
     // How much the last `queries` give the first 4 and the last 20 before them, in each layer.
     std::vector<double> share(3, 0.0);
-    for (int layer = 0; layer < 3; ++layer) {
-      for (int q = 0; q < 4; ++q) {
-        for (int t = 90 - queries; t < 90; ++t) {
-          const std::vector<double> row = attention(layer, q, t);
-          for (int i = 0; i < 90 - queries; ++i) {
-            if (i < 4 || i >= 90 - queries - 20) {
-              share[static_cast<std::size_t>(layer)] +=
-                  row[static_cast<std::size_t>(i)] / (4 * queries);
-            }
+    for (const auto& [layer, q] : test::cells(3, 4)) {
+      for (int t = 90 - queries; t < 90; ++t) {
+        const std::vector<double> row = attention(layer, q, t);
+        for (int i = 0; i < 90 - queries; ++i) {
+          if (i < 4 || i >= 90 - queries - 20) {
+            share[layer] += row[i] / (4 * queries);
           }
         }
       }
@@ -510,10 +498,9 @@ TEST_F(SequencePolicies, SimLayerKeepsAllOrTheEnds) {
         .budget = 7,
         .block = kWholePrompt,
         .metrics = false};
-    Progress progress;
-    const Replay replay = kvloupe::replay(*trace_, request, progress);
+    const Replay replay = kvloupe::replay(*trace_, request, test::unwatched);
     for (const HeadReplay& head : replay.heads) {
-      const bool lazy = share[static_cast<std::size_t>(head.layer)] > threshold;
+      const bool lazy = share[head.layer] > threshold;
       EXPECT_EQ(head.steps.front().retained, lazy ? 4 + 20 - queries : 90)
           << "layer " << head.layer;
     }
@@ -552,8 +539,7 @@ TEST_F(SequencePolicies, AHeadProtectsWithinItsOwnPlaces) {
   const Trace trace(folder_ / "five.h5");
   ReplayRequest request{
       .policy = parse_policy("snapkv+headbudgets(\"" + path + "\")"), .budget = 20, .block = 16};
-  Progress progress;
-  const Replay replay = kvloupe::replay(trace, request, progress);
+  const Replay replay = kvloupe::replay(trace, request, test::unwatched);
   for (const HeadReplay& head : replay.heads) {
     const auto kept = replay.retained_at(head, 2);
     const int window = std::min(static_cast<int>(kept.size()), 32);
@@ -618,8 +604,7 @@ TEST_F(SequencePolicies, HeadBudgetsOfTheBudgetEachAreTheBudget) {
   }
 }
 
-class HeadTableFile : public testing::Test {
- protected:
+struct HeadTableFile : testing::Test {
   HeadTableFile() {
     model_.num_layers = 2;
     model_.num_heads = 4;

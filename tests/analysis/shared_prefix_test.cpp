@@ -43,12 +43,11 @@ class SharedPrefixTest : public testing::TestWithParam<int> {  // the model's wi
                           .scores_layer = 1,
                           .scores_head = 1,
                           .prefix = prefix};
-    return replay(*trace_, request, progress_);
+    return replay(*trace_, request, test::unwatched);
   }
 
   test::TemporaryFolder folder_;
   std::unique_ptr<Trace> trace_;
-  Progress progress_;
 };
 
 TEST_P(SharedPrefixTest, ReplaysDecideAsTheyDoAlone) {

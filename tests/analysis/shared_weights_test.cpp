@@ -16,6 +16,7 @@
 #include "analysis/trace/trace.h"
 #include "analysis/trace/trace_final_norm.h"
 #include "analysis/trace/trace_walk.h"
+#include "tests/support/cells.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -30,8 +31,7 @@ using testing::HasSubstr;
 const std::string kPrint = "v1:" + std::string(64, 'a');
 constexpr const char* kForm = "f32-f16";
 
-class SharedWeights : public testing::Test {
- protected:
+struct SharedWeights : testing::Test {
   void SetUp() override {
     const char* cache = std::getenv("XDG_CACHE_HOME");
     if (cache) before_ = cache;
@@ -62,7 +62,7 @@ class SharedWeights : public testing::Test {
     WeightsWriter writer(file, of, print, form);
     for (int layer = 0; layer < of.num_layers; ++layer) {
       std::vector<float> all;
-      for (const Matrix& slice : states_.output_weight.at(static_cast<std::size_t>(layer)))
+      for (const Matrix& slice : states_.output_weight.at(layer))
         all.insert(all.end(), slice.data(), slice.data() + slice.size());
       all.resize(static_cast<std::size_t>(of.num_heads * of.head_dim * of.hidden_size));
       writer.write_output_weight(layer, all, true);
@@ -96,13 +96,11 @@ TEST_F(SharedWeights, AreReadAsIfTheyStoodInTheTrace) {
   EXPECT_TRUE(trace.has_output_weight());
   EXPECT_TRUE(trace.has_lm_head());
   Matrix room, other_room;
-  for (int layer = 0; layer < 2; ++layer) {
-    for (int head = 0; head < 4; ++head) {
-      EXPECT_EQ(trace.output_weight(layer, head)->floats(room),
-                whole_trace.output_weight(layer, head)->floats(other_room));
-      EXPECT_EQ(trace.value_out_norm(layer, head, Norm::l2),
-                whole_trace.value_out_norm(layer, head, Norm::l2));
-    }
+  for (const auto& [layer, head] : cells(2, 4)) {
+    EXPECT_EQ(trace.output_weight(layer, head)->floats(room),
+              whole_trace.output_weight(layer, head)->floats(other_room));
+    EXPECT_EQ(trace.value_out_norm(layer, head, Norm::l2),
+              whole_trace.value_out_norm(layer, head, Norm::l2));
   }
   EXPECT_EQ(*trace.lm_head(), *whole_trace.lm_head());
   EXPECT_EQ(TraceFinalNorm(trace).head_row(7), TraceFinalNorm(whole_trace).head_row(7));

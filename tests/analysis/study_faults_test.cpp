@@ -33,18 +33,12 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string content(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 template <typename Error>
 std::string failure_of(const std::function<void()>& work) {
   return test::error_of<Error>(work);
 }
 
-class StudyFaults : public testing::Test {
- protected:
+struct StudyFaults : testing::Test {
   void SetUp() override {
     for (const std::string name : {"a.h5", "b.h5", "c.h5"}) {
       test::SyntheticTraceOptions options{.prompt_length = 64,
@@ -69,7 +63,7 @@ class StudyFaults : public testing::Test {
   std::string csv(const std::string& results) const {
     StudyResults read(folder_ / results);
     write_study_csv(read, folder_ / "out.csv");
-    return content(folder_ / "out.csv");
+    return test::file_text(folder_ / "out.csv");
   }
   std::string whole() {
     run("whole.sqlite");
@@ -100,7 +94,7 @@ TEST(Shard, EveryItemIsInOneOfThemAndTheirCostsAreAlike) {
     for (int number = 1; number <= count; ++number) {
       const std::vector<int> own = items_of_shard(plan, items, {number, count});
       double cost = 0.0;
-      for (const int item : own) cost += plan.items[static_cast<std::size_t>(item)].cost;
+      for (const int item : own) cost += plan.items[item].cost;
       EXPECT_LE(cost, all / count + 60.0) << number << " of " << count;
       together.insert(together.end(), own.begin(), own.end());
     }

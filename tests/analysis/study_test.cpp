@@ -18,9 +18,11 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/replay.h"
 #include "analysis/study/database.h"
+#include "analysis/study/first_measure.h"
 #include "analysis/study/intervals.h"
 #include "analysis/study/item_queue.h"
 #include "analysis/study/merge_results.h"
+#include "analysis/study/mpi/ranks.h"
 #include "analysis/study/run_study.h"
 #include "analysis/study/study_lock.h"
 #include "analysis/study/study_measures.h"
@@ -39,13 +41,13 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using Environment = std::map<std::string, std::string>;
 
 std::string failure_of(const std::function<void()>& work) {
   return test::error_of<FileError>(work);
 }
 
-class StudyTest : public testing::Test {
- protected:
+struct StudyTest : testing::Test {
   std::filesystem::path write(const std::string& text, const std::string& name = "study.json") {
     std::ofstream(folder_ / name) << text;
     return folder_ / name;
@@ -235,10 +237,9 @@ TEST_F(StudyTest, ValuesAreThoseOfAReplayWithAllMeasures) {
   for (const std::string policy : {"h2o", "snapkv", "keydiff+kvmerger"}) {
     const Trace trace(path);
     ReplayRequest request{.policy = parse_policy(policy), .budget = 24, .block = 16, .threads = 2};
-    Progress progress;
-    const Replay expected = replay(trace, request, progress);
+    const Replay expected = replay(trace, request, test::unwatched);
     for (int m = 0; m < static_cast<int>(measures.size()); ++m) {
-      const std::string& name = measures[static_cast<std::size_t>(m)];
+      const std::string& name = measures[m];
       SCOPED_TRACE(policy + " " + name);
       const Measure& measure = require_measure(name);
       const Places steps = values_of(path, policy, measures, m, Reduce::steps);
@@ -256,7 +257,7 @@ TEST_F(StudyTest, ValuesAreThoseOfAReplayWithAllMeasures) {
         EXPECT_EQ(none.at({head.layer, head.head, -1}), value);
         sum += value;
         for (int s = 0; by_step && s < static_cast<int>(expected.blocks.size()); ++s) {
-          const double at = measure_at(measure, head.steps[static_cast<std::size_t>(s)]);
+          const double at = measure_at(measure, head.steps[s]);
           const double kept = none.at({head.layer, head.head, s});
           EXPECT_TRUE(kept == at || (std::isnan(kept) && std::isnan(at)));
         }
@@ -274,8 +275,7 @@ TEST_F(StudyTest, ValuesAreThoseOfAReplayWithAllMeasures) {
 }
 
 TEST_F(StudyTest, EveryMeasureOfEveryReplayIsThatOfAReplayAlone) {
-  test::SyntheticTraceOptions options;
-  options.prompt_length = 96;
+  test::SyntheticTraceOptions options{.prompt_length = 96};
   test::write_synthetic_trace(folder_ / "full.h5", options);
   options.seed = 7;
   options.sliding_window = 40;
@@ -304,8 +304,7 @@ TEST_F(StudyTest, EveryMeasureOfEveryReplayIsThatOfAReplayAlone) {
                                 .block = block,
                                 .measures = measures,
                                 .threads = 1};
-          Progress progress;
-          const Replay alone = replay(trace, request, progress);
+          const Replay alone = replay(trace, request, test::unwatched);
           for (const StudyValue& one : outcome.values) {
             if (one.layer < 0) continue;
             const auto head =
@@ -313,7 +312,7 @@ TEST_F(StudyTest, EveryMeasureOfEveryReplayIsThatOfAReplayAlone) {
                   return other.layer == one.layer && other.head == one.head;
                 });
             ASSERT_NE(head, alone.heads.end());
-            const std::string& name = measures[static_cast<std::size_t>(one.measure)];
+            const std::string& name = measures[one.measure];
             const double expected = measure_of(require_measure(name), *head);
             known += std::isfinite(expected) ? 1 : 0;
             EXPECT_TRUE(one.value == expected || (std::isnan(one.value) && std::isnan(expected)))
@@ -543,7 +542,7 @@ TEST_F(StudyTest, ASummaryIsPairedByTrace) {
   // Traces × policies: what both have differs by 10 in every trace; the third lacks h2o.
   const std::vector<double> values = {1.0, 11.0, 5.0, 15.0, kUnknown, 40.0};
   for (int i = 0; i < 6; ++i) {
-    results.record({i, "", 0.0, {{0, -1, -1, -1, values[static_cast<std::size_t>(i)]}}});
+    results.record({i, "", 0.0, {{0, -1, -1, -1, values[i]}}});
   }
   const std::vector<SummaryRow> rows = summarise(results);
   ASSERT_EQ(rows.size(), 2U);
@@ -557,6 +556,94 @@ TEST_F(StudyTest, ASummaryIsPairedByTrace) {
   EXPECT_EQ(rows[1].from_first->high, 10.0);
   EXPECT_THAT(summary_markdown(rows),
               HasSubstr("| keydiff | 12 | capture | 3 | 22 [11, 40] | 10 [10, 10] |\n"));
+}
+
+// How many processes a launcher started, by what it says in the environment.
+
+int processes(const Environment& environment) {
+  return launched_processes([&](const char* name) -> const char* {
+    const auto found = environment.find(name);
+    return found == environment.end() ? nullptr : found->second.c_str();
+  });
+}
+
+TEST(LaunchedProcesses, KnowsTheLaunchers) {
+  EXPECT_EQ(processes({}), 1);
+  EXPECT_EQ(processes({{"OMPI_COMM_WORLD_SIZE", "3"}, {"OMPI_COMM_WORLD_RANK", "2"}}), 3);
+  EXPECT_EQ(processes({{"PMI_SIZE", "4"}, {"PMI_RANK", "0"}}), 4);
+  const Environment step = {{"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_PROCID", "5"}};
+  Environment pmix = step;
+  pmix["PMIX_RANK"] = "5";
+  EXPECT_EQ(processes(pmix), 8);
+  pmix["SLURM_STEP_NUM_TASKS"] = "1";
+  EXPECT_EQ(processes(pmix), 1);
+  // mpirun on the nodes of a job: its own number counts, not that of its daemons.
+  Environment daemon = step;
+  daemon["OMPI_COMM_WORLD_SIZE"] = "32";
+  daemon["OMPI_COMM_WORLD_RANK"] = "7";
+  daemon["PMIX_RANK"] = "7";
+  EXPECT_EQ(processes(daemon), 32);
+  // One process of mpirun inside a step.
+  daemon["OMPI_COMM_WORLD_SIZE"] = "1";
+  daemon.erase("PMIX_RANK");
+  EXPECT_EQ(processes(daemon), 1);
+}
+
+TEST(LaunchedProcesses, ABatchScriptIsOneProcessWhateverTheJobHas) {
+  EXPECT_EQ(processes({{"SLURM_NTASKS", "64"}, {"SLURM_PROCID", "0"}}), 1);
+  EXPECT_EQ(processes({{"SLURM_STEP_NUM_TASKS", "64"}}), 1);
+}
+
+TEST(LaunchedProcesses, ProcessesThatCannotFindEachOtherAreRefused) {
+  EXPECT_THAT(
+      [] {
+        processes({{"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_PROCID", "5"}});
+      },
+      testing::ThrowsMessage<UsageError>(testing::HasSubstr("srun --mpi=pmix")));
+  EXPECT_EQ(processes({{"OMPI_COMM_WORLD_SIZE", "many"}}), 1);
+}
+
+// The order in which measures of a study are taken where nobody chose one.
+
+/// Two policies at one budget on one prompt: `unknown` has a row without a value under the second.
+StudyTable made(std::vector<std::string> measures, const std::string& unknown = "") {
+  StudyTable table;
+  table.measures = std::move(measures);
+  for (const char* policy : {"h2o", "keydiff"}) {
+    StudyResults::Item item;
+    item.trace = "prompt";
+    item.policy = policy;
+    item.budget = "10%";
+    item.block_word = "128";
+    table.items.push_back(item);
+  }
+  for (const std::string& name : table.measures) {
+    table.values.push_back({0.5, name == unknown ? std::nan("") : 0.5});
+    table.has_value.push_back({1, 1});
+  }
+  return table;
+}
+
+TEST(FirstMeasure, AnswersThenTheChangeThenWhatForetellsThenSharesThenTheRest) {
+  const StudyTable study = made(
+      {"role_sink", "retained", "bound_l1", "perplexity_loss", "evidence_kept", "retained_mass",
+       "answer_worst_layer_error", "answer_residual_change", "needle_found", "answer_found"},
+      "bound_l1");
+  EXPECT_THAT(measures_in_order(study),
+              ElementsAre("answer_found", "needle_found", "answer_residual_change",
+                          "answer_worst_layer_error", "retained_mass", "evidence_kept",
+                          "perplexity_loss", "role_sink", "retained", "bound_l1"));
+  EXPECT_THAT(first_measure(study).why, HasSubstr("the model's own answers"));
+  EXPECT_EQ(first_measure(StudyTable{}).name, "");
+}
+
+TEST(FirstMeasure, SaysHowWellItForetellsAndOnWhichModels) {
+  const FirstMeasure first = first_measure(made({"retained_mass", "answer_residual_change"}));
+  EXPECT_EQ(first.name, "answer_residual_change");
+  for (const char* model : {"SmolLM2-135M", "Qwen2.5-Coder-0.5B: 0.77 (0.41 to 0.91",
+                            "Gemma 3 270M it did no better than chance"})
+    EXPECT_THAT(first.why, HasSubstr(model));
+  EXPECT_THAT(first_measure(made({"bound_l1"})).why, HasSubstr("nor answer_residual_change"));
 }
 
 }  // namespace

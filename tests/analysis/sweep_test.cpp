@@ -7,7 +7,6 @@
 #include <cmath>
 #include <fstream>
 #include <memory>
-#include <sstream>
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
@@ -21,8 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class SweepTest : public testing::Test {
- protected:
+struct SweepTest : testing::Test {
   void SetUp() override {
     test::write_synthetic_trace(folder_ / "trace.h5");  // 2 layers, 2 heads, T = 96 + 8, B = 32
     trace_ = std::make_unique<Trace>(folder_ / "trace.h5");
@@ -30,17 +28,15 @@ class SweepTest : public testing::Test {
   std::vector<SweepSetting> settings(const std::string& policies,
                                      const std::vector<std::string>& budgets,
                                      std::vector<int> blocks = {0}) const {
-    SweepRequest request;
-    request.policies = parse_policy_list(policies);
+    SweepRequest request{.policies = parse_policy_list(policies)};
     for (const std::string& budget : budgets) request.budgets.push_back(parse_budget(budget));
     request.blocks = std::move(blocks);
     return sweep_settings(*trace_, request);
   }
   /// How many replays it took.
   int run(const std::vector<SweepSetting>& all, SweepTable& table) const {
-    Progress progress;
     int replays = 0;
-    run_sweep(*trace_, all, path("out.csv"), table, progress,
+    run_sweep(*trace_, all, path("out.csv"), table, test::unwatched,
               [&](std::size_t, std::size_t, const SweepSetting&, bool known) {
                 replays += known ? 0 : 1;
               });
@@ -48,9 +44,8 @@ class SweepTest : public testing::Test {
   }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::string content() const {
-    std::stringstream text;
-    text << std::ifstream(path("out.csv")).rdbuf();
-    return text.str();
+    const std::string text = test::file_text(path("out.csv"));
+    return text;
   }
 
   test::TemporaryFolder folder_;
@@ -80,8 +75,7 @@ TEST_F(SweepTest, RowsHoldTheMeasuresOfTheReplay) {
   EXPECT_EQ(run(all, table), 2);
   ASSERT_EQ(table.rows().size(), 2U * 4U);
   ReplayRequest request{.policy = all[1].policy, .budget = 20};
-  Progress progress;
-  const Replay tova = replay(*trace_, request, progress);
+  const Replay tova = replay(*trace_, request, test::unwatched);
   const auto column = [](std::string_view name) {
     std::size_t i = 0;
     while (all_measures().at(i).info->name != name) ++i;
@@ -117,8 +111,7 @@ TEST_F(SweepTest, EveryRowIsThatOfAReplayAlone) {
   const auto& measures = all_measures();
   for (std::size_t i = 0; i < all.size(); ++i) {
     ReplayRequest request{.policy = all[i].policy, .budget = all[i].budget, .block = all[i].block};
-    Progress progress;
-    const Replay alone = replay(*trace_, request, progress);
+    const Replay alone = replay(*trace_, request, test::unwatched);
     for (std::size_t h = 0; h < alone.heads.size(); ++h) {
       const SweepRow& row = table.rows()[4 * i + h];
       for (std::size_t m = 0; m < measures.size(); ++m) {

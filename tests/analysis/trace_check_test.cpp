@@ -23,6 +23,7 @@
 #include "analysis/trace/known_traces.h"
 #include "analysis/trace/trace.h"
 #include "analysis/trace/trace_walk.h"
+#include "tests/support/cells.h"
 #include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -36,11 +37,6 @@ using testing::Not;
 namespace fs = std::filesystem;
 
 const fs::path kProgram = fs::path(KVLOUPE_BIN_DIR) / "kvloupe";
-
-std::string bytes_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 void write_bytes(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
@@ -60,7 +56,7 @@ void write_crashing_trace(const fs::path& path) {
   H5Sclose(space);
   H5Tclose(type);
   H5Fclose(file);
-  std::string bytes = bytes_of(path);
+  std::string bytes = test::file_text(path);
   // The reference: length (4), address of the heap (8), index (4).
   const std::string length("\x0d\0\0\0", 4), one("\1\0\0\0", 4);
   bool found = false;
@@ -73,8 +69,7 @@ void write_crashing_trace(const fs::path& path) {
   write_bytes(path, bytes);
 }
 
-class TraceCheck : public testing::Test {
- protected:
+struct TraceCheck : testing::Test {
   void SetUp() override {
     if (!fs::exists(kProgram)) GTEST_SKIP() << "kvloupe is not built";
     check_with(kProgram.string());
@@ -91,7 +86,7 @@ class TraceCheck : public testing::Test {
     return path.string();
   }
   std::string counted_program() { return program("exec " + kProgram.string() + " \"$@\""); }
-  std::size_t starts() const { return bytes_of(folder_ / "starts").size(); }
+  std::size_t starts() const { return test::file_text(folder_ / "starts").size(); }
 
   fs::path good(const std::string& name = "good.h5") {
     test::SyntheticTraceOptions options{.prompt_length = 20,
@@ -103,6 +98,11 @@ class TraceCheck : public testing::Test {
     const fs::path path = folder_ / name;
     test::write_synthetic_trace(path, options);
     return path;
+  }
+  /// The same, written by a program that keeps no list of what it wrote.
+  fs::path unknown() {
+    set_trace_checks({}, {});
+    return good();
   }
   /// The message of opening; "opened" if it succeeds.
   static std::string message(const fs::path& path) {
@@ -183,8 +183,7 @@ TEST_F(TraceCheck, AFileThatAnotherProgramWritesIsSaidToBeOpen) {
 }
 
 TEST_F(TraceCheck, AGoodFileIsTriedOnceAndKnownAtTheNextStart) {
-  set_trace_checks({}, {});
-  const fs::path path = good();  // written by a program that keeps no list
+  const fs::path path = unknown();
   const std::string counted = counted_program();
   check_with(counted);
   EXPECT_EQ(message(path), "opened");
@@ -195,7 +194,7 @@ TEST_F(TraceCheck, AGoodFileIsTriedOnceAndKnownAtTheNextStart) {
   EXPECT_EQ(message(path), "opened");
   EXPECT_EQ(starts(), 1U);
   // Other content, and also the same content written again: another file.
-  std::string bytes = bytes_of(path);
+  std::string bytes = test::file_text(path);
   bytes[bytes.size() / 2] ^= 1;
   write_bytes(path, bytes);
   message(path);
@@ -203,12 +202,11 @@ TEST_F(TraceCheck, AGoodFileIsTriedOnceAndKnownAtTheNextStart) {
 }
 
 TEST_F(TraceCheck, TimesThatWereSetBackHideNoChange) {
-  set_trace_checks({}, {});
-  const fs::path path = good();
+  const fs::path path = unknown();
   check_with(counted_program());
   EXPECT_EQ(message(path), "opened");
   const auto time = fs::last_write_time(path);
-  std::string bytes = bytes_of(path);
+  std::string bytes = test::file_text(path);
   bytes[bytes.size() / 2] ^= 1;
   write_bytes(path, bytes);
   fs::last_write_time(path, time);
@@ -261,8 +259,7 @@ int exit_code_with_change(const fs::path& program, const fs::path& trace, const 
 }
 
 TEST_F(TraceCheck, AnUpgradeOfTheProgramUnderWayChangesNothing) {
-  set_trace_checks({}, {});
-  const fs::path path = good();
+  const fs::path path = unknown();
   // The window checks by itself; kvloupe-capture by the window's program beside it.
   for (const std::string name : {"kvloupe", "other"}) {
     for (const bool replaced : {false, true}) {
@@ -286,8 +283,7 @@ TEST_F(TraceCheck, AnUpgradeOfTheProgramUnderWayChangesNothing) {
 }
 
 TEST_F(TraceCheck, ADamagedListIsIgnoredAndGrowsOnlySoFar) {
-  set_trace_checks({}, {});
-  const fs::path path = good();
+  const fs::path path = unknown();
   fs::create_directories(list_.parent_path());
   write_bytes(list_, std::string("\0\xff garbage without an end", 26));
   const std::string counted = counted_program();
@@ -332,8 +328,7 @@ TEST_F(TraceCheck, AListThatOthersCouldWriteIsNotTrusted) {
 }
 
 TEST_F(TraceCheck, HoweverTheTrialEndsThereIsOneLine) {
-  set_trace_checks({}, {});
-  const fs::path path = good();
+  const fs::path path = unknown();
   const auto said = [&](const std::string& script) {
     check_with(program(script));
     return message(path);
@@ -357,8 +352,7 @@ TEST_F(TraceCheck, HoweverTheTrialEndsThereIsOneLine) {
 }
 
 TEST_F(TraceCheck, AnOpeningThatTakesLongCanBeCancelled) {
-  set_trace_checks({}, {});
-  const fs::path path = good();
+  const fs::path path = unknown();
   check_with(program("exec sleep 60"));
   Progress progress;
   std::thread later([&] {
@@ -372,8 +366,7 @@ TEST_F(TraceCheck, AnOpeningThatTakesLongCanBeCancelled) {
 }
 
 TEST_F(TraceCheck, SeveralThreadsOpenOneFile) {
-  set_trace_checks({}, {});
-  const fs::path path = good();
+  const fs::path path = unknown();
   check_with(kProgram.string());
   std::vector<std::thread> threads;
   std::vector<std::string> said(8);
@@ -382,40 +375,79 @@ TEST_F(TraceCheck, SeveralThreadsOpenOneFile) {
   for (const std::string& text : said) EXPECT_EQ(text, "opened");
 }
 
-/// A trace as h5py writes it, with /layers/0/key packed by gzip, one chunk a head; `packed` is
-/// written in place of the first chunk's bytes where it is not empty.
-class PackedTrace : public TraceCheck {
- protected:
-  static constexpr hsize_t kHeads = 2, kTokens = 24, kWidth = 16;
+using Change = std::function<void(hid_t)>;
 
-  fs::path packed(const std::string& chunk, int filter = H5Z_FILTER_DEFLATE,
+/// Puts a chunked dataset into a trace, in place of one of that name: `filters` set its properties,
+/// `fill` writes into it.
+void replace(const fs::path& path, const char* name, hid_t type, const std::vector<hsize_t>& shape,
+             const std::vector<hsize_t>& chunk, const Change& filters, const Change& fill = {}) {
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  if (H5Lexists(file, name, H5P_DEFAULT) > 0) H5Ldelete(file, name, H5P_DEFAULT);
+  const int axes = static_cast<int>(shape.size());
+  const hid_t space = H5Screate_simple(axes, shape.data(), nullptr);
+  const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(properties, axes, chunk.data());
+  filters(properties);
+  const hid_t id = H5Dcreate2(file, name, type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+  if (fill) fill(id);
+  H5Dclose(id);
+  H5Pclose(properties);
+  H5Sclose(space);
+  H5Fclose(file);
+}
+
+/// Writes the corner of a dataset that has this shape.
+void write_corner(hid_t id, hid_t type, const std::vector<hsize_t>& shape, const void* data) {
+  const std::vector<hsize_t> start(shape.size(), 0);
+  const hid_t space = H5Dget_space(id);
+  const hid_t part = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
+  H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, shape.data(), nullptr);
+  H5Dwrite(id, type, part, space, H5P_DEFAULT, data);
+  H5Sclose(part);
+  H5Sclose(space);
+}
+
+void gzip(hid_t properties) { H5Pset_deflate(properties, 6); }
+void checksum(hid_t properties) { H5Pset_fletcher32(properties); }
+void gzip_shuffle_checksum(hid_t properties) {
+  H5Pset_shuffle(properties);
+  gzip(properties);
+  checksum(properties);
+}
+void shuffle_whole_chunks(hid_t properties) {
+  H5Pset_chunk_opts(properties, H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS);
+  H5Pset_shuffle(properties);
+}
+
+/// Traces as h5py writes them, with packed datasets.
+struct PackedTrace : TraceCheck {
+  static constexpr hsize_t kHeads = 2, kTokens = 24, kWidth = 16;
+  static constexpr const char* kKey = "/layers/0/key";
+  static inline const std::vector<hsize_t> kShape = {kHeads, kTokens, kWidth};
+  static inline const std::vector<hsize_t> kHead = {1, kTokens, kWidth};
+
+  /// /layers/0/key is packed, one chunk a head; `chunk` is written in place of the first one's
+  /// bytes where it is not empty.
+  fs::path packed(const std::string& chunk, const Change& filters = gzip_shuffle_checksum,
                   std::uint32_t skipped = 0) {
-    set_trace_checks({}, {});
-    const fs::path path = good("packed.h5");
-    const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-    H5Ldelete(file, "/layers/0/key", H5P_DEFAULT);
-    const hsize_t shape[] = {kHeads, kTokens, kWidth}, one[] = {1, kTokens, kWidth};
-    const hid_t space = H5Screate_simple(3, shape, nullptr);
-    const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_chunk(creation, 3, one);
-    H5Pset_shuffle(creation);
-    if (filter == H5Z_FILTER_DEFLATE) H5Pset_deflate(creation, 6);
-    if (filter == H5Z_FILTER_NBIT) H5Pset_nbit(creation);
-    if (filter == H5Z_FILTER_DEFLATE) H5Pset_fletcher32(creation);
-    const hid_t id = H5Dcreate2(file, "/layers/0/key", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation,
-                                H5P_DEFAULT);
+    const fs::path path = unknown();
     const std::vector<float> values(kHeads * kTokens * kWidth, 0.5F);
-    H5Dwrite(id, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
-    if (!chunk.empty()) {
+    replace(path, kKey, H5T_IEEE_F32LE, kShape, kHead, filters, [&](hid_t id) {
+      H5Dwrite(id, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
       const hsize_t at[] = {0, 0, 0};
-      H5Dwrite_chunk(id, H5P_DEFAULT, skipped, at, chunk.size(), chunk.data());
-    }
-    H5Dclose(id);
-    H5Pclose(creation);
-    H5Sclose(space);
-    H5Fclose(file);
+      if (!chunk.empty()) H5Dwrite_chunk(id, H5P_DEFAULT, skipped, at, chunk.size(), chunk.data());
+    });
     check_with(kProgram.string());
     return path;
+  }
+  /// Numbers that differ, [heads,tokens,width].
+  static std::vector<double> wave() {
+    std::vector<double> values(kHeads * kTokens * kWidth);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<double>(i));
+    return values;
+  }
+  static void write_wave(hid_t id) {
+    H5Dwrite(id, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, wave().data());
   }
 };
 
@@ -426,81 +458,38 @@ TEST_F(PackedTrace, GzipShuffleAndChecksumsAreRead) {
 
 TEST_F(PackedTrace, OtherFiltersAreRefused) {
   EXPECT_THAT(
-      message(packed("", H5Z_FILTER_NBIT)),
+      message(packed("", [](hid_t properties) { H5Pset_nbit(properties); })),
       AllOf(HasSubstr("/layers/0/key is packed with HDF5's filter 5"), HasSubstr("h5repack")));
 }
 
 TEST_F(PackedTrace, AChunkThatUnpacksToLessOrMoreIsRefused) {
   constexpr std::size_t kBytes = kTokens * kWidth * sizeof(float);
-  constexpr std::uint32_t kPlain = 0b111;  // no filter was used for this chunk
-  EXPECT_EQ(message(packed(std::string(kBytes, '\0'), H5Z_FILTER_DEFLATE, kPlain)), "opened");
-  EXPECT_THAT(message(packed(std::string(kBytes - 4, '\0'), H5Z_FILTER_DEFLATE, kPlain)),
+  const auto said = [&](const std::string& chunk, std::uint32_t skipped = 0b111) {  // unfiltered
+    return message(packed(chunk, gzip_shuffle_checksum, skipped));
+  };
+  EXPECT_EQ(said(std::string(kBytes, '\0')), "opened");
+  EXPECT_THAT(said(std::string(kBytes - 4, '\0')),
               HasSubstr("the chunk at [0, 0, 0] unpacks to 1532 bytes, not 1536"));
-  EXPECT_THAT(message(packed(std::string(4 * kBytes, '\0'), H5Z_FILTER_DEFLATE, kPlain)),
-              HasSubstr("is too large"));
-  EXPECT_THAT(message(packed("not gzip at all, nothing of it", H5Z_FILTER_DEFLATE, 0b100)),
-              HasSubstr("cannot be unpacked"));
-}
-
-/// Replaces /layers/0/key of a trace by a packed dataset of this type, and lets `change` spoil it.
-void repack(const fs::path& path, hid_t type, std::vector<hsize_t> chunk,
-            const std::function<void(hid_t properties)>& filters, const std::vector<double>& values,
-            const std::function<void(hid_t dataset)>& change = {}) {
-  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-  H5Ldelete(file, "/layers/0/key", H5P_DEFAULT);
-  const hsize_t shape[] = {2, 24, 16};
-  const hid_t space = H5Screate_simple(3, shape, nullptr);
-  const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_chunk(properties, 3, chunk.data());
-  filters(properties);
-  const hid_t id =
-      H5Dcreate2(file, "/layers/0/key", type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
-  H5Dwrite(id, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
-  if (change) change(id);
-  H5Dclose(id);
-  H5Pclose(properties);
-  H5Sclose(space);
-  H5Fclose(file);
-}
-
-std::vector<double> wave() {
-  std::vector<double> values(2 * 24 * 16);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<double>(i));
-  return values;
+  EXPECT_THAT(said(std::string(4 * kBytes, '\0')), HasSubstr("is too large"));
+  EXPECT_THAT(said("not gzip at all, nothing of it", 0b100), HasSubstr("cannot be unpacked"));
 }
 
 TEST_F(PackedTrace, EveryPartIsReadAsItWasWrittenWhateverTypeAndChunksItHas) {
-  set_trace_checks({}, {});
   const std::vector<double> values = wave();
-  const auto all = [](hid_t properties) {
-    H5Pset_shuffle(properties);
-    H5Pset_deflate(properties, 6);
-    H5Pset_fletcher32(properties);
-  };
-  const auto checksum = [](hid_t properties) { H5Pset_fletcher32(properties); };
-  const auto shuffled = [](hid_t properties) {
-    H5Pset_chunk_opts(properties, H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS);
-    H5Pset_shuffle(properties);
-  };
   for (const hid_t type : {H5T_IEEE_F32LE, H5T_IEEE_F64BE}) {
     for (const std::vector<hsize_t>& chunk :
          {std::vector<hsize_t>{1, 24, 16}, {2, 7, 5}, {1, 1, 16}, {2, 24, 3}}) {
-      for (const std::function<void(hid_t)>& filters :
-           {std::function<void(hid_t)>(all), std::function<void(hid_t)>(checksum),
-            std::function<void(hid_t)>(shuffled)}) {
-        const fs::path path = good("any.h5");
-        repack(path, type, chunk, filters, values);
+      for (const auto filters : {gzip_shuffle_checksum, checksum, shuffle_whole_chunks}) {
+        const fs::path path = unknown();
+        replace(path, kKey, type, kShape, chunk, filters, write_wave);
         const Trace trace(path);
         const Matrix part = trace.keys(0, {5, 9});
         for (int head = 0; head < 2; ++head) {
           const Matrix key = trace.key(0, head);
-          for (int t = 0; t < 24; ++t) {
-            for (int i = 0; i < 16; ++i) {
-              const auto at = static_cast<std::size_t>((head * 24 + t) * 16 + i);
-              ASSERT_EQ(key(t, i), static_cast<float>(values[at]));
-              if (t < 5 || t >= 9) continue;
-              ASSERT_EQ(part(head * 4 + t - 5, i), key(t, i));
-            }
+          for (const auto& [t, i] : test::cells(24, 16)) {
+            ASSERT_EQ(key(t, i), static_cast<float>(values[(head * 24 + t) * 16 + i]));
+            if (t < 5 || t >= 9) continue;
+            ASSERT_EQ(part(head * 4 + t - 5, i), key(t, i));
           }
         }
       }
@@ -509,38 +498,25 @@ TEST_F(PackedTrace, EveryPartIsReadAsItWasWrittenWhateverTypeAndChunksItHas) {
 }
 
 TEST_F(PackedTrace, AnAbsentChunkHoldsTheFillValue) {
-  set_trace_checks({}, {});
-  const fs::path path = good();
-  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-  H5Ldelete(file, "/layers/0/key", H5P_DEFAULT);
-  const hsize_t shape[] = {2, 24, 16}, one[] = {1, 24, 16}, start[] = {0, 0, 0};
-  const hid_t space = H5Screate_simple(3, shape, nullptr);
-  const hid_t part = H5Screate_simple(3, one, nullptr);
-  const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_chunk(properties, 3, one);
-  H5Pset_deflate(properties, 6);
-  const float value = 0.25F;
-  H5Pset_fill_value(properties, H5T_NATIVE_FLOAT, &value);
-  const hid_t id = H5Dcreate2(file, "/layers/0/key", H5T_IEEE_F32LE, space, H5P_DEFAULT, properties,
-                              H5P_DEFAULT);
-  H5Sselect_hyperslab(space, H5S_SELECT_SET, start, nullptr, one, nullptr);
+  const fs::path path = unknown();
   const std::vector<double> values = wave();
-  H5Dwrite(id, H5T_NATIVE_DOUBLE, part, space, H5P_DEFAULT, values.data());
-  H5Dclose(id);
-  H5Pclose(properties);
-  H5Sclose(part);
-  H5Sclose(space);
-  H5Fclose(file);
+  const auto filled = [](hid_t properties) {
+    gzip(properties);
+    const float value = 0.25F;
+    H5Pset_fill_value(properties, H5T_NATIVE_FLOAT, &value);
+  };
+  replace(path, kKey, H5T_IEEE_F32LE, kShape, kHead, filled,
+          [&](hid_t id) { write_corner(id, H5T_NATIVE_DOUBLE, kHead, values.data()); });
   const Trace trace(path);
   EXPECT_EQ(trace.key(0, 0)(3, 3), static_cast<float>(values[3 * 16 + 3]));
   EXPECT_EQ(trace.key(0, 1), Matrix::Constant(24, 16, 0.25F));
 }
 
 TEST_F(PackedTrace, ADamagedChunkInTheMiddleIsRefusedWhenItIsRead) {
-  set_trace_checks({}, {});
-  const auto after = [&](const std::function<void(hid_t)>& filters, const std::string& chunk) {
-    const fs::path path = good();
-    repack(path, H5T_IEEE_F32LE, {1, 8, 16}, filters, wave(), [&](hid_t id) {
+  const auto after = [&](const Change& filters, const std::string& chunk) {
+    const fs::path path = unknown();
+    replace(path, kKey, H5T_IEEE_F32LE, kShape, {1, 8, 16}, filters, [&](hid_t id) {
+      write_wave(id);
       const hsize_t at[] = {0, 8, 0};
       H5Dwrite_chunk(id, H5P_DEFAULT, 0, at, chunk.size(), chunk.data());
     });
@@ -550,8 +526,6 @@ TEST_F(PackedTrace, ADamagedChunkInTheMiddleIsRefusedWhenItIsRead) {
     EXPECT_NO_THROW(trace.key(0, 1));
     return test::error_of<FileError>([&] { trace.key(0, 0); }, "read");
   };
-  const auto gzip = [](hid_t properties) { H5Pset_deflate(properties, 6); };
-  const auto checksum = [](hid_t properties) { H5Pset_fletcher32(properties); };
   EXPECT_THAT(after(gzip, "no gzip"), HasSubstr("the chunk at [0, 8, 0] cannot be unpacked"));
   EXPECT_THAT(after(checksum, std::string(8 * 16 * 4, 'x') + "1234"),
               HasSubstr("the chunk at [0, 8, 0] has another checksum than it should"));
@@ -562,42 +536,19 @@ TEST_F(PackedTrace, ADamagedChunkInTheMiddleIsRefusedWhenItIsRead) {
 }
 
 TEST_F(PackedTrace, TextsOfVariableLengthMayNotBePacked) {
-  set_trace_checks({}, {});
-  const fs::path path = good();
-  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-  H5Ldelete(file, "/tokens/text", H5P_DEFAULT);
-  const hsize_t shape[] = {24};
-  const hid_t space = H5Screate_simple(1, shape, nullptr);
-  const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_chunk(properties, 1, shape);
-  H5Pset_deflate(properties, 6);
+  const fs::path path = unknown();
   const hid_t type = H5Tcopy(H5T_C_S1);
   H5Tset_size(type, H5T_VARIABLE);
-  const hid_t id =
-      H5Dcreate2(file, "/tokens/text", type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
   const std::vector<const char*> texts(24, "a");
-  H5Dwrite(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, texts.data());
-  H5Dclose(id);
+  replace(path, "/tokens/text", type, {24}, {24}, gzip,
+          [&](hid_t id) { H5Dwrite(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, texts.data()); });
   H5Tclose(type);
-  H5Pclose(properties);
-  H5Sclose(space);
-  H5Fclose(file);
   EXPECT_THAT(message(path), HasSubstr("/tokens/text is packed, but its texts are not of one"));
 }
 
 TEST_F(PackedTrace, ADatasetThatKvloupeDoesNotReadMayBePackedAsItLikes) {
-  set_trace_checks({}, {});
-  const fs::path path = good();
-  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-  const hsize_t shape[] = {64};
-  const hid_t space = H5Screate_simple(1, shape, nullptr);
-  const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_chunk(creation, 1, shape);
-  H5Pset_nbit(creation);
-  H5Dclose(H5Dcreate2(file, "/mine", H5T_NATIVE_INT, space, H5P_DEFAULT, creation, H5P_DEFAULT));
-  H5Pclose(creation);
-  H5Sclose(space);
-  H5Fclose(file);
+  const fs::path path = unknown();
+  replace(path, "/mine", H5T_NATIVE_INT, {64}, {64}, [](hid_t packed) { H5Pset_nbit(packed); });
   check_with(kProgram.string());
   EXPECT_EQ(message(path), "opened");
 }
@@ -605,59 +556,32 @@ TEST_F(PackedTrace, ADatasetThatKvloupeDoesNotReadMayBePackedAsItLikes) {
 TEST_F(PackedTrace, ADatasetOfWhichNothingIsThereIsRefused) {
   // Found by mutation: HDF5 reads at address null. Here: a packed dataset of which nothing is
   // there.
-  set_trace_checks({}, {});
-  const fs::path path = good();
-  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-  H5Ldelete(file, "/layers/0/key", H5P_DEFAULT);
-  const hsize_t shape[] = {kHeads, kTokens, kWidth};
-  const hid_t space = H5Screate_simple(3, shape, nullptr);
-  const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_chunk(creation, 3, shape);
-  H5Pset_deflate(creation, 6);
-  H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER);
-  H5Dclose(
-      H5Dcreate2(file, "/layers/0/key", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
-  H5Pclose(creation);
-  H5Sclose(space);
-  H5Fclose(file);
+  const fs::path path = unknown();
+  replace(path, kKey, H5T_IEEE_F32LE, kShape, kShape, [](hid_t properties) {
+    gzip(properties);
+    H5Pset_fill_time(properties, H5D_FILL_TIME_NEVER);
+  });
   EXPECT_THAT(message(path), HasSubstr("only 0 bytes in the file"));
 }
 
 TEST_F(PackedTrace, TerabytesInAFewBytesAreRefused) {
   // All attributes agree with 2^31 tokens; of the packed dataset one chunk of zeros is stored.
-  set_trace_checks({}, {});
-  const fs::path path = good();
+  const fs::path path = unknown();
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-  const auto set = [&](const char* group, const char* name, std::int64_t value) {
-    H5Adelete_by_name(file, group, name, H5P_DEFAULT);
-    const hid_t space = H5Screate(H5S_SCALAR);
-    const hid_t id = H5Acreate_by_name(file, group, name, H5T_NATIVE_INT64, space, H5P_DEFAULT,
-                                       H5P_DEFAULT, H5P_DEFAULT);
-    H5Awrite(id, H5T_NATIVE_INT64, &value);
-    H5Aclose(id);
-    H5Sclose(space);
-  };
-  constexpr hsize_t kMany = INT32_MAX;
-  set("/run", "prompt_length", INT32_MAX - 4);
-  for (const char* name : {"/tokens/ids", "/tokens/text", "/tokens/segment", "/run/blocks"})
+  H5Adelete_by_name(file, "/run", "prompt_length", H5P_DEFAULT);
+  const hid_t one = H5Screate(H5S_SCALAR);
+  const hid_t length = H5Acreate_by_name(file, "/run", "prompt_length", H5T_NATIVE_INT64, one,
+                                         H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  const std::int64_t prompt = INT32_MAX - 4;
+  H5Awrite(length, H5T_NATIVE_INT64, &prompt);
+  H5Aclose(length);
+  H5Sclose(one);
+  for (const char* name : {"/tokens/text", "/tokens/segment", "/run/blocks"})
     H5Ldelete(file, name, H5P_DEFAULT);
-  const hsize_t shape[] = {kMany}, chunk[] = {1 << 20};
-  const hid_t space = H5Screate_simple(1, shape, nullptr);
-  const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_chunk(creation, 1, chunk);
-  H5Pset_deflate(creation, 9);
-  const hid_t id =
-      H5Dcreate2(file, "/tokens/ids", H5T_STD_I32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT);
-  const hsize_t start[] = {0};
-  const hid_t part = H5Screate_simple(1, chunk, nullptr);
-  H5Sselect_hyperslab(space, H5S_SELECT_SET, start, nullptr, chunk, nullptr);
-  const std::vector<int> zeros(1 << 20, 0);
-  H5Dwrite(id, H5T_NATIVE_INT, part, space, H5P_DEFAULT, zeros.data());
-  H5Dclose(id);
-  H5Pclose(creation);
-  H5Sclose(part);
-  H5Sclose(space);
   H5Fclose(file);
+  const std::vector<int> zeros(1 << 20, 0);
+  replace(path, "/tokens/ids", H5T_STD_I32LE, {INT32_MAX}, {zeros.size()}, gzip,
+          [&](hid_t id) { write_corner(id, H5T_NATIVE_INT, {zeros.size()}, zeros.data()); });
   EXPECT_LT(fs::file_size(path), 200'000U);
   EXPECT_THAT(message(path), HasSubstr("/tokens/ids has the shape [2147483647] but only"));
   check_with(kProgram.string());

@@ -89,8 +89,7 @@ class Edit {
   hid_t file_;
 };
 
-class HostileTrace : public ::testing::Test {
- protected:
+struct HostileTrace : ::testing::Test {
   /// The message of opening after `spoil`; "opened" if it succeeds.
   std::string after(const std::function<void(Edit&)>& spoil) {
     const Path path = folder_ / "t.h5";
@@ -488,8 +487,7 @@ TEST_F(HostileTrace, ChangesOfTheResidualStreamThatDisagree) {
               HasSubstr("residual_change of layer 1, token 7 is not a finite"));
 }
 
-class HostileProbe : public HostileTrace {
- protected:
+struct HostileProbe : HostileTrace {
   /// As after(), of a trace with a probe: two passes of 3 + 10 tokens over a context of 20.
   std::string after_probe(const std::function<void(Edit&)>& spoil) {
     const Path path = folder_ / "t.h5";
@@ -622,13 +620,7 @@ int read_in_child(const Path& path) {
   return status;
 }
 
-std::string bytes_of(const Path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-class DamagedTrace : public ::testing::Test {
- protected:
+struct DamagedTrace : ::testing::Test {
   void SetUp() override {
     test::SyntheticTraceOptions options{.layers = 1,
                                         .head_dim = 4,
@@ -640,7 +632,7 @@ class DamagedTrace : public ::testing::Test {
                                         .vocabulary = true,
                                         .evicted_at = true};
     test::write_synthetic_trace(folder_ / "good.h5", options);
-    good_ = bytes_of(folder_ / "good.h5");
+    good_ = test::file_text(folder_ / "good.h5");
     ASSERT_EQ(read_in_child(folder_ / "good.h5"), 0);
   }
   void expect_survives(const std::string& bytes, const std::string& what) {
@@ -689,7 +681,7 @@ TEST_F(DamagedTrace, AnyDamagedBytesAreReadOrRefusedButNeverCrash) {
 TEST_F(DamagedTrace, SoAreThoseOfLayersOfEveryKind) {
   const Path kinds = Path(KVLOUPE_SOURCE_DIR) / "tests/fuzz/seeds/trace/good-kinds";
   ASSERT_EQ(read_in_child(kinds), 0);
-  expect_survives_damage(bytes_of(kinds), 200, 20261127, "kinds ");
+  expect_survives_damage(test::file_text(kinds), 200, 20261127, "kinds ");
   EXPECT_GT(refused_, 25);
 }
 

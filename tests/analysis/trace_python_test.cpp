@@ -50,8 +50,7 @@ std::string example(const std::string& comment) {
   return all.substr(body, all.find("```", body) - body);
 }
 
-class TracePython : public ::testing::Test {
- protected:
+struct TracePython : ::testing::Test {
   void SetUp() override {
     if (run_python(folder_, "import h5py, numpy", "-").status != 0) {
       GTEST_SKIP() << "/usr/bin/python3 has no h5py: install python3-h5py";

@@ -1,7 +1,9 @@
 // The trace's writer and reader, against each other.
+
 #include "analysis/trace/trace.h"
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <hdf5.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -13,8 +15,11 @@
 #include <fstream>
 
 #include "analysis/error.h"
+#include "analysis/trace/trace_layout.h"
 #include "analysis/trace/trace_probe.h"
+#include "analysis/trace/trace_size.h"
 #include "analysis/trace/trace_writer.h"
+#include "analysis/user_files.h"
 #include "tests/support/error_of.h"
 #include "tests/support/probe_trace.h"
 #include "tests/support/stored_attention.h"
@@ -28,7 +33,7 @@ using test::SyntheticStates;
 using test::SyntheticTraceOptions;
 using test::TemporaryFolder;
 using test::write_synthetic_trace;
-using ::testing::HasSubstr;
+using testing::HasSubstr;
 
 std::size_t files_in(const std::filesystem::path& folder) {
   return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
@@ -36,14 +41,12 @@ std::size_t files_in(const std::filesystem::path& folder) {
 
 void expect_same_states(const Trace& trace, const SyntheticStates& states) {
   for (int layer = 0; layer < trace.model().num_layers; ++layer) {
-    const auto l = static_cast<std::size_t>(layer);
     for (int head = 0; head < trace.model().num_kv_heads; ++head) {
-      const auto h = static_cast<std::size_t>(head);
-      EXPECT_EQ(trace.key(layer, head), states.key[l][h]);
-      EXPECT_EQ(trace.value(layer, head), states.value[l][h]);
+      EXPECT_EQ(trace.key(layer, head), states.key[layer][head]);
+      EXPECT_EQ(trace.value(layer, head), states.value[layer][head]);
     }
     for (int head = 0; head < trace.model().num_heads; ++head) {
-      EXPECT_EQ(trace.query(layer, head), states.query[l][static_cast<std::size_t>(head)]);
+      EXPECT_EQ(trace.query(layer, head), states.query[layer][head]);
     }
   }
 }
@@ -73,8 +76,7 @@ TEST(Trace, StatesSurviveTheFileExactly) {
 
 TEST(Trace, AttributesAndTokensSurvive) {
   const TemporaryFolder folder;
-  SyntheticTraceOptions options;
-  options.seed = ~std::uint64_t{0};
+  SyntheticTraceOptions options{.seed = ~std::uint64_t{0}};
   const SyntheticStates states = write_synthetic_trace(folder / "t.h5", options);
   const Trace trace(folder / "t.h5");
   EXPECT_EQ(trace.model().name, "synthetic");
@@ -175,8 +177,7 @@ TEST(Trace, ChangesOfTheResidualStreamSurviveTheFileExactly) {
   const Trace trace(folder / "t.h5");
   EXPECT_TRUE(trace.has_residual_change());
   for (int layer = 0; layer < 3; ++layer) {
-    EXPECT_EQ(trace.residual_change(layer),
-              states.residual_change[static_cast<std::size_t>(layer)]);
+    EXPECT_EQ(trace.residual_change(layer), states.residual_change[layer]);
     EXPECT_EQ(trace.residual_change(layer).front(), 0.0F);
   }
   EXPECT_THROW(trace.residual_change(3), UsageError);
@@ -430,8 +431,7 @@ TEST(TraceWriter, AFullDiskIsOneClearErrorAndLeavesNothing) {
     setrlimit(RLIMIT_FSIZE, &limit);
     int code = 10;
     try {
-      SyntheticTraceOptions options;
-      options.prompt_length = 2000;
+      SyntheticTraceOptions options{.prompt_length = 2000};
       write_synthetic_trace(folder / "t.h5", options);
     } catch (const FileError& error) {
       const std::string text = error.what();
@@ -448,6 +448,113 @@ TEST(TraceWriter, AFullDiskIsOneClearErrorAndLeavesNothing) {
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
   EXPECT_EQ(files_in(folder.path()), 0U);
+}
+
+/// SmolLM2-135M.
+ModelInfo small_language_model() {
+  ModelInfo model{.num_layers = 30,
+                  .num_heads = 9,
+                  .num_kv_heads = 3,
+                  .head_dim = 64,
+                  .hidden_size = 576,
+                  .vocab_size = 49152};
+  return model;
+}
+
+RunInfo run_of(int tokens) {
+  RunInfo run{.block_size = 128, .prompt_length = tokens};
+  return run;
+}
+
+TEST(TraceSize, OfASmallLanguageModelByHand) {
+  const ModelInfo model = small_language_model();
+  EXPECT_EQ(states_size(model, 2000, false), 30U * 15 * 2000 * 64 * 2);
+  EXPECT_EQ(states_size(model, 54, true), 30U * 15 * 54 * 64 * 4);
+  EXPECT_EQ(attention_size(model, 54), 270U * 54 * 54 * 2);
+  EXPECT_EQ(attention_size(model, 2000), 270U * (16 * 17 / 2) * 125 * 125 * 2);
+  EXPECT_EQ(lm_head_size(model), 49152U * 576 * 2);
+  TraceContents contents{.vocabulary_text = 330'000};
+  EXPECT_LT(trace_size(model, run_of(54), {}, contents).total(), 25'000'000U);
+  EXPECT_LT(trace_size(model, run_of(2000), {}, contents).total(), 160'000'000U);
+  EXPECT_EQ(trace_size(model, run_of(54), {}, contents).output_weights, 19'906'560U);
+}
+
+TEST(TraceSize, NumbersBeyondAnyDiskDoNotWrapAround) {
+  const ModelInfo model = small_language_model();
+  RunInfo run = run_of(100);
+  run.generated = 1 << 30;
+  TraceWriterOptions options{.store_attention = true};
+  EXPECT_GT(attention_size(model, 1 << 30), std::uint64_t{1} << 61);
+  EXPECT_GT(trace_size(model, run, options, {}).total(), std::uint64_t{1} << 61);
+}
+
+TEST(TraceSize, ItsLineNamesThePartsThatAreThere) {
+  TraceSize size{.states = 115'200'000, .output_weights = 19'906'560, .other = 12'400'000};
+  EXPECT_EQ(size_text(size, run_of(2000), false, false),
+            "the trace will take about 148 MB: 115 MB states (2000 tokens, float16), 20 MB output "
+            "projections, 12 MB other");
+  size.attention = 1'200'000'000;
+  size.lm_head = 56'600'000;
+  EXPECT_EQ(
+      size_text(size, run_of(2000), true, true),
+      "the trace will take at most 1.4 GB: 115 MB states (up to 2000 tokens, float32), 1.2 GB "
+      "attention matrices, 20 MB output projections, 57 MB output head, 12 MB other");
+}
+
+TEST(TraceSize, BytesAsText) {
+  EXPECT_EQ(bytes_text(0), "0 bytes");
+  EXPECT_EQ(bytes_text(999), "999 bytes");
+  EXPECT_EQ(bytes_text(1000), "1.0 kB");
+  EXPECT_EQ(bytes_text(12'345), "12 kB");
+  EXPECT_EQ(bytes_text(999'600), "1.0 MB");
+  EXPECT_EQ(bytes_text(9'960'000), "10 MB");
+  EXPECT_EQ(bytes_text(1'440'000'000), "1.4 GB");
+}
+
+TEST(TraceSize, EvenChunksCoverTheTokensWithLeastWaste) {
+  for (int tokens = 1; tokens < 2000; ++tokens) {
+    const int chunk = layout::even_chunk(tokens, 256);
+    const int chunks = (tokens + chunk - 1) / chunk;
+    ASSERT_LE(chunk, 256);
+    ASSERT_EQ(chunks, (tokens + 255) / 256) << tokens;
+    ASSERT_LT(chunks * chunk - tokens, chunks) << tokens;
+  }
+}
+
+TEST(FreeSpace, IsToldOfAFolderThatExists) {
+  const test::TemporaryFolder folder;
+  EXPECT_GT(free_space(folder.path()).value_or(0), 0U);
+  EXPECT_TRUE(free_space("").has_value()) << "this folder";
+  EXPECT_FALSE(free_space(folder / "none").has_value());
+}
+
+TEST(TraceSize, AnOutputHeadIsHeldUnaskedWhereItIsSmall) {
+  ModelInfo model;  // SmolLM2-135M: a head of 56.6 MB, 57.6 kB of states a token in float16
+  model.num_layers = 30;
+  model.num_heads = 9;
+  model.num_kv_heads = 3;
+  model.head_dim = 64;
+  model.hidden_size = 576;
+  model.vocab_size = 49152;
+  EXPECT_FALSE(holds_lm_head(model, 2000, false)) << "smaller than the states, but large";
+  model.vocab_size = 10000;  // 11.5 MB
+  EXPECT_TRUE(holds_lm_head(model, 2000, false));
+  EXPECT_TRUE(holds_lm_head(model, 101, true));
+  EXPECT_FALSE(holds_lm_head(model, 99, true));
+  EXPECT_FALSE(holds_lm_head(model, 100, false));
+}
+
+TEST(TraceSize, RowsOfTheOutputHeadAreHeldUpTo16Megabytes) {
+  const ModelInfo model = small_language_model();  // 1152 bytes a row
+  EXPECT_EQ(held_lm_head_rows(model, 1), 1);
+  EXPECT_EQ(held_lm_head_rows(model, 13'888), 13'888);
+  EXPECT_EQ(held_lm_head_rows(model, 13'889), 0);
+  TraceContents contents;
+  const TraceSize without = trace_size(model, run_of(500), {}, contents);
+  contents.lm_head_rows = 300;
+  const TraceSize with = trace_size(model, run_of(500), {}, contents);
+  EXPECT_EQ(with.lm_head, 0U);
+  EXPECT_NEAR(static_cast<double>(with.total() - without.total()), 300.0 * (1152 + 4), 1000.0);
 }
 
 }  // namespace

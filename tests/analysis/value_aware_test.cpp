@@ -84,7 +84,7 @@ TEST(Caote, EqualsTheTrueChangeOfAQueryHeadInDouble) {
       Eigen::VectorXd full = Eigen::VectorXd::Zero(6), cut = full;
       double others = 0.0;
       for (int i = 0; i < n; ++i) {
-        const double share = h[static_cast<std::size_t>(i)];
+        const double share = h[i];
         full += share * values.row(i).cast<double>().transpose();
         if (i == j) continue;
         cut += share * values.row(i).cast<double>().transpose();
@@ -92,7 +92,7 @@ TEST(Caote, EqualsTheTrueChangeOfAQueryHeadInDouble) {
       }
       const double change = (full - cut / others).norm();
       // If the others have hardly any mass, the true change itself is hard to compute.
-      ASSERT_NEAR(c[static_cast<std::size_t>(j)], change, 1e-9 * std::max(change, 1.0));
+      ASSERT_NEAR(c[j], change, 1e-9 * std::max(change, 1.0));
     }
   }
 }
@@ -230,8 +230,7 @@ TEST(ValueAware, DoubtfulCombinationsCarryANote) {
 }
 
 TEST(ValueAware, WithoutOutputWeightsCriticalSaysSo) {
-  LayerContext context;
-  context.layer = 3;
+  LayerContext context{.layer = 3};
   context.model.num_kv_heads = context.model.num_heads = 1;
   context.budget = 5;
   EXPECT_THAT(

@@ -55,8 +55,7 @@ std::vector<std::string> catalogue_specs() {
   return specs;
 }
 
-class WindowTest : public testing::Test {
- protected:
+struct WindowTest : testing::Test {
   static test::SyntheticTraceOptions options(int window) {
     test::SyntheticTraceOptions options{.head_dim = 8,
                                         .prompt_length = 60,
@@ -81,8 +80,7 @@ class WindowTest : public testing::Test {
                           .measures = std::move(measures),
                           .scores_layer = 1,
                           .scores_head = 0};
-    Progress progress;
-    return replay(trace, request, progress);
+    return replay(trace, request, test::unwatched);
   }
   static std::string json(const Replay& replay) {
     std::string text;
@@ -141,7 +139,7 @@ TEST_F(WindowTest, NothingOfItIsChargedToThePolicy) {
   for (const HeadReplay& head : result.heads) {
     int evicted = 0, unseen = 0;
     for (int token = 0; token < kTokens; ++token) {
-      const int left = head.evicted_at[static_cast<std::size_t>(token)];
+      const int left = head.evicted_at[token];
       if (left < 0) continue;
       const auto present = result.tokens_at(head, left);
       const bool candidate = std::binary_search(present.begin(), present.end(), token);
@@ -199,7 +197,7 @@ TEST_F(WindowTest, ExplanationsTellWhatLeftUnseen) {
   int unseen = 0;
   for (int token = 0; token < kTokens; ++token) {
     const TokenExplanation life = explain(result, head, token);
-    ASSERT_EQ(life.left, head.evicted_at[static_cast<std::size_t>(token)]);
+    ASSERT_EQ(life.left, head.evicted_at[token]);
     ASSERT_FALSE(life.steps.empty());
     for (const StepReason& reason : life.steps) {
       const bool left = reason.fate == Fate::beyond_window;
@@ -241,15 +239,15 @@ TEST_F(WindowTest, OutputChangeIsTheDifferenceOfWindowedOutputs) {
   const ModelInfo& model = windowed.model();
   Eigen::VectorXd expected = Eigen::VectorXd::Zero(model.hidden_size);
   for (int q = 0; q < model.num_heads; ++q) {
-    const Matrix& keys = states.keys[static_cast<std::size_t>(model.head_of(q))];
-    const Matrix& values = states.values[static_cast<std::size_t>(model.head_of(q))];
-    const auto& has = left[static_cast<std::size_t>(model.head_of(q))];
+    const Matrix& keys = states.keys[model.head_of(q)];
+    const Matrix& values = states.values[model.head_of(q)];
+    const auto& has = left[model.head_of(q)];
     const auto output = [&](bool cut) {
       Eigen::VectorXd sum = Eigen::VectorXd::Zero(model.head_dim);
       double mass = 0;
       for (int j = 0; j <= query; ++j) {
         if (query - j >= 20 || (cut && !std::binary_search(has.begin(), has.end(), j))) continue;
-        const auto own = states.queries[static_cast<std::size_t>(q)].row(query).cast<double>();
+        const auto own = states.queries[q].row(query).cast<double>();
         const double weight =
             std::exp(own.dot(keys.row(j).cast<double>()) * windowed.run().attention_scale);
         sum += weight * values.row(j).cast<double>().transpose();
@@ -258,9 +256,8 @@ TEST_F(WindowTest, OutputChangeIsTheDifferenceOfWindowedOutputs) {
       return Eigen::VectorXd(sum / mass);
     };
     Matrix room;
-    expected +=
-        states.output_weights[static_cast<std::size_t>(q)].floats(room).cast<double>().transpose() *
-        (output(true) - output(false));
+    expected += states.output_weights[q].floats(room).cast<double>().transpose() *
+                (output(true) - output(false));
   }
   const Eigen::VectorXd change =
       output_change(states, model, windowed.run().attention_scale, left, query);
@@ -271,13 +268,12 @@ TEST_F(WindowTest, OutputChangeIsTheDifferenceOfWindowedOutputs) {
 TEST_F(WindowTest, DriftRefusesWhatIsOfAnotherWindowOrUndefined) {
   test::write_synthetic_closed_loop(folder_ / "closed.h5", options(20), "h2o", 8);
   const Trace closed(folder_ / "closed.h5");
-  Progress progress;
-  const Drift drift = measure_drift(trace(20), closed, progress);
+  const Drift drift = measure_drift(trace(20), closed, test::unwatched);
   EXPECT_EQ(drift.layers.front().key, 0.0);
   EXPECT_GT(drift.layers.front().output, 0.0);
   EXPECT_TRUE(is_drift_pair(trace(20), closed));
   EXPECT_FALSE(is_drift_pair(trace(23), closed));
-  EXPECT_THAT(test::error_of<FileError>([&] { measure_drift(trace(0), closed, progress); }),
+  EXPECT_THAT(test::error_of<FileError>([&] { measure_drift(trace(0), closed, test::unwatched); }),
               HasSubstr("sees a window of 20 tokens"));
 }
 

@@ -68,8 +68,7 @@ class AnyInput : public WindowTest, public testing::WithParamInterface<int> {
     write_synthetic_rescue(file("rescue.json"));
     if (const char* real = std::getenv("KVLOUPE_ANY_INPUT_TRACE"))
       std::filesystem::create_symlink(std::filesystem::absolute(real), file("real.h5"));
-    w().open(file("large.h5"));
-    driver_->settle();
+    open_file(file("large.h5"));
     w().save_session(file("session.json"));
   }
   std::string file(const char* name) const { return (folder_ / name).string(); }
@@ -96,9 +95,8 @@ class AnyInput : public WindowTest, public testing::WithParamInterface<int> {
       if (std::chrono::steady_clock::now() < limit) continue;
       std::string tiles;
       for (int i = 0; i < w().state.tile_count; ++i) {
-        const window::Tile& tile = w().tiles[static_cast<std::size_t>(i)];
-        tiles += " " + w().state.tiles[static_cast<std::size_t>(i)].view +
-                 (tile.settled() ? "" : " (not settled)");
+        const window::Tile& tile = w().tiles[i];
+        tiles += " " + w().state.tiles[i].view + (tile.settled() ? "" : " (not settled)");
       }
       throw std::runtime_error(
           fmt::format("does not come to rest: opening {} {}, lessons {}, cards {} {} {}, idle {}, "
@@ -140,10 +138,9 @@ class AnyInput : public WindowTest, public testing::WithParamInterface<int> {
   }
   void view() {
     const auto views = figure::figure_catalog();
-    const auto& view = views[static_cast<std::size_t>(below(static_cast<int>(views.size())))];
+    const auto& view = views[below(static_cast<int>(views.size()))];
     said_ = "view " + view.name;
-    w().state.tiles[static_cast<std::size_t>(below(w().state.tile_count))] =
-        window::TileState{.view = view.name};
+    w().state.tiles[below(w().state.tile_count)] = window::TileState{.view = view.name};
   }
   void pointer() {
     ImGuiIO& io = ImGui::GetIO();
@@ -166,12 +163,10 @@ class AnyInput : public WindowTest, public testing::WithParamInterface<int> {
   }
   /// A click on something that a picture of a tile, or the grid, lets one select.
   void picked() {
-    window::Tile& tile =
-        below(4) == 0 ? w().grid : w().tiles[static_cast<std::size_t>(below(w().state.tile_count))];
+    window::Tile& tile = below(4) == 0 ? w().grid : w().tiles[below(w().state.tile_count)];
     const auto scene = tile.scene();
     if (!scene || scene->regions.empty()) return;
-    const auto& region =
-        scene->regions[static_cast<std::size_t>(below(static_cast<int>(scene->regions.size())))];
+    const auto& region = scene->regions[below(static_cast<int>(scene->regions.size()))];
     said_ = "pick in " + w().state.tiles[0].view;
     const figure::Point at = region.rect.centre();
     ImGuiIO& io = ImGui::GetIO();
@@ -243,7 +238,7 @@ TEST_P(AnyInput, EndsNoWindow) {
   for (int i = 0; i < count; ++i) {
     try {
       said_ = "frame";
-      inputs[static_cast<std::size_t>(below(static_cast<int>(inputs.size())))]();
+      inputs[below(static_cast<int>(inputs.size()))]();
       last.push_back(said_);
       for (int more = below(3); more >= 0; --more) frame();
       leave_sheets();

@@ -15,16 +15,14 @@ using window::Panels;
 
 constexpr Panels kAllPanels{true, true, true};
 
-class Borders : public WindowTest {
- protected:
+struct Borders : WindowTest {
   void prepare() override {
     SyntheticTraceOptions options{.layers = 3, .clusters = 4};
     write_synthetic_trace(folder_ / "small.h5", options);
     open(1600, 1000);
   }
   void open(int width, int height, double scale = 1.0, int tiles = 1) {
-    window::Workspace::Host host;
-    host.preferences = folder_ / "preferences.json";
+    window::Workspace::Host host{.preferences = folder_ / "preferences.json"};
     start(width, height, host);
     driver().settle();
     state() = window::default_state();
@@ -49,26 +47,24 @@ class Borders : public WindowTest {
       upright ? driver().move(place + into, 400) : driver().move(400, place + into);
     };
     at(from);
-    driver().press(true);
-    driver().frames(2);
+    driver().press(true).frames(2);
     EXPECT_EQ(border(), from) << "pressing alone moves nothing";
     const float way = to > from ? step : -step;
     for (float place = from + way; std::abs(place - from) <= std::abs(to - from); place += way) {
       at(place);
       EXPECT_NEAR(border(), place, 1.0F) << "it is where the pointer is";
     }
-    driver().press(false);
-    driver().settle();
+    driver().press(false).settle();
   }
   double plot_share(int tile) const {
-    const auto scene = driver_->workspace.tiles[static_cast<std::size_t>(tile)].scene();
+    const auto scene = driver_->workspace.tiles[tile].scene();
     return scene->width * static_cast<double>(driver_->workspace.tiles[0].scale());
   }
   void expect_legible(int count) {
     const double unit = static_cast<double>(w().fonts.scale());
     EXPECT_EQ(w().stage().layout().count, static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) {
-      const window::Tile& tile = w().tiles[static_cast<std::size_t>(i)];
+      const window::Tile& tile = w().tiles[i];
       ASSERT_NE(tile.scene(), nullptr);
       EXPECT_GE(tile.scene()->width * static_cast<double>(tile.scale()), 295 * unit);
       EXPECT_GE(tile.scene()->height * static_cast<double>(tile.scale()), 195 * unit);
@@ -88,10 +84,8 @@ TEST_F(Borders, FollowThePointerAndArePutBackByADoubleClick) {
   drag(&Borders::bottom, false, bottom() + 60, 3);
   EXPECT_NEAR(left(), left_before + 120, 8);
   expect_legible(1);
-  driver().double_click(left() - 3, 400);
-  driver().double_click(right() + 3, 400);
-  driver().double_click(400, bottom() + 3);
-  driver().settle();
+  driver().double_click(left() - 3, 400).double_click(right() + 3, 400);
+  driver().double_click(400, bottom() + 3).settle();
   EXPECT_EQ(left(), left_before);
   EXPECT_EQ(right(), right_before);
   EXPECT_EQ(bottom(), bottom_before);
@@ -105,14 +99,11 @@ TEST_F(Borders, AreWhereTheyWereInTheNextWindow) {
   open(1600, 1000);
   EXPECT_EQ(left(), left_before);
   EXPECT_EQ(bottom(), bottom_before);
-  driver().resize(1280, 800);
-  driver().settle();
+  driver().resize(1280, 800).settle();
   EXPECT_EQ(w().stage().layout().open, kAllPanels) << "nothing folds because of it";
-  driver().resize(1600, 1000);
-  driver().settle();
+  driver().resize(1600, 1000).settle();
   EXPECT_EQ(bottom(), bottom_before) << "and the wish is not forgotten";
-  driver().resize(1280, 720);
-  driver().settle();
+  driver().resize(1280, 720).settle();
   EXPECT_LE(area("##bottom").GetHeight(), 720.0F / 3) << "pictures come first in a low window";
 }
 
@@ -130,8 +121,7 @@ TEST_F(Borders, StopWhereAPanelWouldFoldOrAViewCouldNotBeRead) {
     open(screen.width, screen.height, screen.scale, screen.tiles);
     const Panels panels = w().stage().layout().open;
     const auto pull = [&](float x0, float y0, float x1, float y1) {
-      driver().drag(x0, y0, x1, y1, 20);
-      driver().settle();
+      driver().drag(x0, y0, x1, y1, 20).settle();
       EXPECT_EQ(w().stage().layout().open, panels);
       expect_legible(screen.tiles);
     };
@@ -163,17 +153,14 @@ TEST_F(Borders, BetweenTilesSideBySideShareTheirWidth) {
   };
   const float before = gap();
   const float y = 400;
-  driver().move(before, y);
-  driver().press(true);
-  driver().frames(2);
+  driver().move(before, y).press(true).frames(2);
   const float start = gap();
   EXPECT_EQ(start, before);
   for (float way = 10; way <= 120; way += 10) {
     driver().move(before - way, y);
     EXPECT_NEAR(gap(), before - way, 1.0F);
   }
-  driver().press(false);
-  driver().settle();
+  driver().press(false).settle();
   EXPECT_NEAR(gap(), before - 120, 1.0F) << "and stays there";
   EXPECT_LT(plot_share(0), plot_share(1));
   const float kept = gap();
@@ -184,33 +171,25 @@ TEST_F(Borders, BetweenTilesSideBySideShareTheirWidth) {
   state().tile_count = 2;
   driver().settle();
   EXPECT_NEAR(gap(), kept, 1.0F);
-  driver().drag(gap(), y, 10, y, 20);
-  driver().settle();
+  driver().drag(gap(), y, 10, y, 20).settle();
   expect_legible(2);
-  driver().double_click(gap(), y);
-  driver().settle();
+  driver().double_click(gap(), y).settle();
   EXPECT_NEAR(gap(), before, 1.0F);
 }
 
 TEST_F(Borders, AreReachedByKeyAndGoAsFarAsThereIsRoom) {
   const float before = bottom();
-  driver().key(GLFW_KEY_F6);
-  driver().key(GLFW_KEY_F6);
-  driver().key(GLFW_KEY_F6);
-  driver().frames(2);
+  driver().key(GLFW_KEY_F6).key(GLFW_KEY_F6).key(GLFW_KEY_F6).frames(2);
   const ImGuiWindow* panel = ImGui::FindWindowByName("##bottom");
   const ImGuiID border = ImHashStr("##border", 0, panel->ID);
   for (int i = 0; i < 6 && ImGui::GetCurrentContext()->NavId != border; ++i) {
-    driver().key(GLFW_KEY_UP);
-    driver().frames(2);
+    driver().key(GLFW_KEY_UP).frames(2);
   }
   ASSERT_EQ(ImGui::GetCurrentContext()->NavId, border);
-  driver().key(GLFW_KEY_SPACE);
-  driver().settle();
+  driver().key(GLFW_KEY_SPACE).settle();
   EXPECT_LT(bottom(), before - 150);
   expect_legible(1);
-  driver().key(GLFW_KEY_SPACE);
-  driver().settle();
+  driver().key(GLFW_KEY_SPACE).settle();
   EXPECT_EQ(bottom(), before);
 }
 

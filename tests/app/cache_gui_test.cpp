@@ -15,8 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class CacheSheetTest : public WindowTest {
- protected:
+struct CacheSheetTest : WindowTest {
   void prepare() override {
     const char* config = std::getenv("XDG_CONFIG_HOME");
     before_ = config ? config : "";
@@ -27,10 +26,8 @@ class CacheSheetTest : public WindowTest {
     window::Workspace::Host host;
     host.demo.cache = cache();
     start(1280, 800, host);
-    w().open(open().string());
-    driver_->settle();
-    driver_->key(GLFW_KEY_K, true, true);
-    driver_->settle();
+    open_file(open().string());
+    driver_->key(GLFW_KEY_K, true, true).settle();
     ASSERT_TRUE(sheet().is_open());
   }
   void TearDown() override {
@@ -56,27 +53,21 @@ TEST_F(CacheSheetTest, ListsFilesWithTheirModelAndRemovesOne) {
   ASSERT_EQ(sheet().remove_places().size(), 1U) << "the open trace cannot be removed";
   const auto [file, place] = sheet().remove_places()[0];
   EXPECT_EQ(file, other());
-  driver_->click(place.x, place.y);
-  driver_->settle();
+  driver_->click(place.x, place.y).settle();
   EXPECT_FALSE(fs::exists(other()));
   EXPECT_THAT(w().notice, HasSubstr("Removed 1 file, "));
   EXPECT_EQ(sheet().lines().size(), 1U);
   EXPECT_TRUE(sheet().remove_places().empty());
-  driver_->key(GLFW_KEY_ESCAPE);
-  driver_->frames(2);
+  driver_->key(GLFW_KEY_ESCAPE).frames(2);
   EXPECT_FALSE(sheet().is_open());
 }
 
 TEST_F(CacheSheetTest, RemovesAllOnlyAfterASecondClick) {
-  driver_->press_on("##cache", {"Remove all…"});
-  driver_->settle();
+  driver_->press_on("##cache", {"Remove all…"}).settle();
   EXPECT_TRUE(fs::exists(other())) << "one click is not enough";
-  driver_->press_on("##cache", {"Keep them"});
-  driver_->settle();
-  driver_->press_on("##cache", {"Remove all…"});
-  driver_->settle();
-  driver_->press_on("##cache", {"Remove them all"});
-  driver_->settle();
+  driver_->press_on("##cache", {"Keep them"}).settle();
+  driver_->press_on("##cache", {"Remove all…"}).settle();
+  driver_->press_on("##cache", {"Remove them all"}).settle();
   EXPECT_FALSE(fs::exists(other()));
   EXPECT_TRUE(fs::exists(open())) << "the window shows this one";
   EXPECT_THAT(w().notice, HasSubstr("1 file in use stayed"));

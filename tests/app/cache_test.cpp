@@ -22,8 +22,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-class CliCache : public testing::Test {
- protected:
+struct CliCache : testing::Test {
   void SetUp() override {
     for (const char* name : kVariables) {
       const char* value = std::getenv(name);

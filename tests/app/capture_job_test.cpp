@@ -4,11 +4,11 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 #include "app/job/eval_case_job.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::window {
 namespace {
@@ -17,8 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class CaptureJob : public testing::Test {
- protected:
+struct CaptureJob : testing::Test {
   void SetUp() override {
     std::ofstream(folder_.path() / "config.json") << "{}";
     std::ofstream(folder_.path() / "prompt.txt") << "Once";
@@ -107,15 +106,13 @@ TEST_F(CaptureJob, SaysWhatARunTakesBeforeItStarts) {
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
   options_.program = program;
   options_.shared_weights = true;
-  Progress progress;
-  const CaptureForecast forecast = foresee_capture(options_, progress);
+  const CaptureForecast forecast = foresee_capture(options_, test::unwatched);
   EXPECT_EQ(forecast.bytes, 130'000'000U);
   ASSERT_TRUE(forecast.seconds);
   EXPECT_DOUBLE_EQ(*forecast.seconds, 12.5);
   EXPECT_EQ(forecast_text(forecast),
             "the trace will take about 130 MB; computed in bf16, stored as float16; about 15 s");
-  std::ifstream in(folder_.path() / "words");
-  const std::string words{std::istreambuf_iterator<char>(in), {}};
+  const std::string words = test::file_text(folder_.path() / "words");
   EXPECT_THAT(words, HasSubstr("--dry-run\n"));
   EXPECT_THAT(words, HasSubstr("--shared-weights\n"));
   EXPECT_EQ(precision_text("", "f32"), "stored as float32");

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "analysis/child_process.h"
 #include "analysis/evaluation/evaluation.h"
@@ -22,20 +21,18 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class Cause : public WindowTest {
- protected:
+struct Cause : WindowTest {
   void prepare() override {
     const std::string program = find_program("kvloupe-capture");
     if (program.empty()) GTEST_SKIP() << "kvloupe-capture is not built";
     results_ = folder_ / "needle.json";
-    Progress progress;
     const auto made = run_child({program,      "eval",   "--model",    window::demo_model_folder(),
                                  "--task",     "needle", "--policies", "sink",
                                  "--budgets",  "20%",    "--lengths",  "300",
                                  "--depths",   "30,60",  "--samples",  "2",
                                  "--block",    "64",     "--dtype",    "f32",
                                  "--progress", "none",   "--output",   results_.string()},
-                                progress, [](const std::string&) {});
+                                unwatched, [](const std::string&) {});
     ASSERT_EQ(made.exit_code, 0) << made.last_error;
     window::Workspace::Host host;
     host.demo.cache = folder_ / "cache";
@@ -50,10 +47,8 @@ class Cause : public WindowTest {
     ASSERT_NE(tile.scene(), nullptr) << tile.error();
     for (const figure::PickRegion& region : tile.scene()->regions) {
       if (region.target.run != run) continue;
-      const figure::Point centre = region.rect.centre();
-      driver_->click(tile.origin().x + static_cast<float>(centre.x) * tile.scale(),
-                     tile.origin().y + static_cast<float>(centre.y) * tile.scale());
-      driver_->frames(3);
+      const auto [x, y] = on_screen(region.rect.centre());
+      driver_->click(x, y).frames(3);
       return;
     }
     FAIL() << "no cell of run " << run;
@@ -80,7 +75,7 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
     if (full_finds) missed = static_cast<int>(i);
   }
   ASSERT_GE(missed, 0) << "sink finds every needle";
-  const EvaluationRun& run = evaluation.runs[static_cast<std::size_t>(missed)];
+  const EvaluationRun& run = evaluation.runs[missed];
   for (std::size_t i = 0; i < evaluation.runs.size() && first < 0; ++i) {
     const EvaluationRun& other = evaluation.runs[i];
     if (other.policy == run.policy && other.depth == run.depth) first = static_cast<int>(i);
@@ -91,8 +86,7 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   click_cell(first);
   ASSERT_TRUE(w().sheets.cause_card.is_open());
 
-  driver_->press_on("##cause", {std::to_string(missed), "Why?"});
-  driver_->settle();
+  driver_->press_on("##cause", {std::to_string(missed), "Why?"}).settle();
   const auto trace = w().results.trace();
   ASSERT_NE(trace, nullptr) << w().notice;
   EXPECT_FALSE(trace->run().closed_loop());
@@ -104,11 +98,10 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   EXPECT_EQ(w().state.followed, "needle");
   EXPECT_EQ(w().state.grid_measure, "followed");
   // The head that `kvloupe follow` lists first is selected.
-  Progress progress;
   ReplayRequest wanted{.policy = w().state.policy_a,
                        .budget = w().state.budget.resolve(trace->run().prompt_length)};
   const FollowedHead blamed =
-      follow_tokens(*trace, wanted, named_tokens(*trace, "needle"), progress).heads.front();
+      follow_tokens(*trace, wanted, named_tokens(*trace, "needle"), unwatched).heads.front();
   EXPECT_EQ(w().state.selection.layer, blamed.reads.layer);
   EXPECT_EQ(w().state.selection.head, blamed.reads.head);
   EXPECT_EQ(w().state.tiles[0].view, "needle-grid");
@@ -121,8 +114,7 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   EXPECT_EQ(loop->run().policy, "sink");
   EXPECT_EQ(loop->tokens().ids, trace->tokens().ids);
 
-  driver_->press_on("##cause", {"Search for a rescue"});
-  driver_->settle();
+  driver_->press_on("##cause", {"Search for a rescue"}).settle();
   EXPECT_EQ(w().notice, "");
   ASSERT_EQ(w().state.tile_count, 3);
   EXPECT_EQ(w().state.tiles[2].view, "rescue");
@@ -155,26 +147,21 @@ TEST_F(Cause, OfAMissedNeedleIsThreeClicksAway) {
   std::ofstream(rescue->path) << json;
   driver_->key(GLFW_KEY_ESCAPE);
   click_cell(first);
-  driver_->press_on("##cause", {std::to_string(missed), "Why?"});
-  driver_->settle();
+  driver_->press_on("##cause", {std::to_string(missed), "Why?"}).settle();
   driver_->frames(3);  // the card grows
-  driver_->press_on("##cause", {"Search for a rescue"});
-  driver_->settle();
+  driver_->press_on("##cause", {"Search for a rescue"}).settle();
   EXPECT_TRUE(w().results.rescue()->rescue->stopped);
   driver_->frames(3);
-  driver_->press_on("##cause", {"Run other heads alone, too"});
-  driver_->settle();
+  driver_->press_on("##cause", {"Run other heads alone, too"}).settle();
   EXPECT_FALSE(w().results.rescue()->rescue->stopped);
 
   // Another trace may be looked at in between.
   const auto again = w().results.trace();
   write_synthetic_trace(folder_ / "other.h5", {});
-  w().open((folder_ / "other.h5").string());
-  driver_->settle();
+  open_file(folder_ / "other.h5");
   EXPECT_NE(w().results.trace(), again);
   EXPECT_TRUE(w().sheets.cause_card.is_open());
-  driver_->press_on("##cause", {"Come back"});
-  driver_->settle();
+  driver_->press_on("##cause", {"Come back"}).settle();
   EXPECT_EQ(w().results.trace(), again);
   EXPECT_EQ(w().state.policy_a.text(), "sink");
 
@@ -188,21 +175,18 @@ TEST_F(Cause, OfAStudysRunIsFoundAsThatOfAnEvaluation) {
       << R"({"model": ")" << window::demo_model_folder() << R"(", "dtype": "f32", "blocks": [64],
              "policies": ["sink"], "budgets": ["20%"],
              "tasks": [{"task": "needle", "lengths": [300], "depths": [30]}]})";
-  Progress progress;
   const auto made = run_child({find_program("kvloupe-capture"), "study",
                                (folder_ / "study.json").string(), "-o", study.string()},
-                              progress, [](const std::string&) {});
+                              unwatched, [](const std::string&) {});
   ASSERT_EQ(made.exit_code, 0) << made.last_error;
-  w().open(study.string());
-  driver_->settle();
+  open_file(study);
   w().state.tiles[0].view = "study-prompts";
   driver_->settle();
   ASSERT_EQ(w().tiles[0].error(), "");
   click_cell(1);  // item 0 is the full cache's run
   ASSERT_TRUE(w().sheets.cause_card.is_open());
   const bool missed = read_evaluation(study).runs.at(1).correct < 0.5;
-  driver_->press_on("##cause", {"1", missed ? "Why?" : "Open"});
-  driver_->settle();
+  driver_->press_on("##cause", {"1", missed ? "Why?" : "Open"}).settle();
   EXPECT_EQ(w().sheets.cause_card.error(), "");
   const auto trace = w().results.trace();
   ASSERT_NE(trace, nullptr) << w().notice;
@@ -217,20 +201,17 @@ TEST_F(Cause, OfAStudysRunIsFoundAsThatOfAnEvaluation) {
 }
 
 TEST_F(Cause, AModelThatIsNotKnownIsSaidAndNothingIsOpened) {
-  std::stringstream text;
-  text << std::ifstream(results_).rdbuf();
-  std::string changed = text.str();
+  const std::string text = file_text(results_);
+  std::string changed = text;
   const std::size_t at = changed.find("\"fingerprint\":\"") + 15;
   ASSERT_GT(at, 20U);
   changed[at] = changed[at] == '0' ? '1' : '0';
   std::ofstream(folder_ / "other.json") << changed;
-  w().open((folder_ / "other.json").string());
-  driver_->settle();
+  open_file(folder_ / "other.json");
   click_cell(1);
   ASSERT_TRUE(w().sheets.cause_card.is_open());
   const bool wrong = driver_->point_at("##cause", {"1", "Why?"});
-  driver_->press_on("##cause", {"1", wrong ? "Why?" : "Open"});
-  driver_->settle();
+  driver_->press_on("##cause", {"1", wrong ? "Why?" : "Open"}).settle();
   EXPECT_EQ(w().results.trace(), nullptr);
   EXPECT_TRUE(w().sheets.cause_card.is_open());
   EXPECT_THAT(w().sheets.cause_card.error(), HasSubstr("is not known"));

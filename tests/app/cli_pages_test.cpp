@@ -3,8 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <set>
@@ -96,8 +98,7 @@ TEST(ManualPage, KeepsTextThatLooksLikeCommands) {
 }
 
 /// The completions of bash for a line whose last word is being written.
-class BashCompletion : public testing::Test {
- protected:
+struct BashCompletion : testing::Test {
   void SetUp() override { std::ofstream(folder_ / "kvloupe.bash") << page("bash"); }
   std::vector<std::string> offered(const std::vector<std::string>& words) const {
     std::string script = "source " + (folder_ / "kvloupe.bash").string() + "; COMP_WORDS=(kvloupe";
@@ -165,6 +166,26 @@ zpty -r z out "*$3*" && print found
     const std::string ask = "timeout 60 zsh -f " + (folder / "ask.zsh").string() + " " +
                             folder.path().string() + " '" + line + "' '" + completed + "'";
     EXPECT_EQ(shell(ask), "found\n") << line;
+  }
+}
+
+// An option that a verb does not have, where the name of a file to write belongs.
+
+TEST(OutputOption, AnUnknownOptionIsNotAFile) {
+  for (const std::vector<std::string>& verb : std::vector<std::vector<std::string>>{
+           {"sweep"}, {"study", "run"}, {"advise"}, {"report"}, {"export"}, {"gallery"}}) {
+    std::vector<std::string> line = verb;
+    line.push_back("--help");
+    ASSERT_THAT(test::call(line).out, testing::HasSubstr("--output"));
+    line.back() = "-o";
+    line.push_back("--no-measures");
+    const test::Called said = test::call(line);
+    EXPECT_EQ(said.code, 2);
+    EXPECT_THAT(said.error, testing::HasSubstr("--output: '--no-measures' reads like an option; "
+                                               "for a file of this name write ./--no-measures"))
+        << verb.front();
+    EXPECT_EQ(std::count(said.error.begin(), said.error.end(), '\n'), 1);
+    EXPECT_FALSE(std::filesystem::exists("--no-measures"));
   }
 }
 

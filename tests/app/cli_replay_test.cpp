@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -23,8 +22,7 @@ using test::call;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class CliReplay : public testing::Test {
- protected:
+struct CliReplay : testing::Test {
   static void SetUpTestSuite() {
     folder_ = new test::TemporaryFolder;
     test::write_synthetic_trace(*folder_ / "trace.h5");  // 2 layers, 2 heads, T = 96 + 8, B = 32
@@ -54,8 +52,7 @@ TEST_F(CliReplay, PoliciesListsTheCatalogue) {
 }
 
 TEST_F(CliReplay, InfoSaysWhatWasGivenToTheModel) {
-  test::SyntheticTraceOptions options;
-  options.vocabulary = true;
+  test::SyntheticTraceOptions options{.vocabulary = true};
   test::write_synthetic_trace(path("given.h5"), options);
   test::write_given(path("given.h5"), 8, {4, 5});
   const test::Called text = call({"info", path("given.h5")});
@@ -115,10 +112,9 @@ TEST_F(CliReplay, JsonOnStandardOutput) {
 TEST_F(CliReplay, JsonInAFileIsTheSame) {
   const std::string file = path("out.json");
   ASSERT_EQ(replay({"--policy", "h2o", "--budget", "20", "--json", file}).code, 0);
-  std::stringstream content;
-  content << std::ifstream(file).rdbuf();
-  EXPECT_EQ(content.str(), replay({"--policy", "h2o", "--budget", "20", "--json", "-"}).out);
-  EXPECT_EQ(nlohmann::json::parse(content.str())["heads"].size(), 4U);
+  const std::string content = test::file_text(file);
+  EXPECT_EQ(content, replay({"--policy", "h2o", "--budget", "20", "--json", "-"}).out);
+  EXPECT_EQ(nlohmann::json::parse(content)["heads"].size(), 4U);
 }
 
 TEST_F(CliReplay, TheTableHasALinePerHeadAndStep) {

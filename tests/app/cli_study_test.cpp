@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -21,12 +20,10 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-class CliStudy : public testing::Test {
- protected:
+struct CliStudy : testing::Test {
   void SetUp() override {
     for (const std::string name : {"a.h5", "b.h5", "c.h5"}) {
-      test::SyntheticTraceOptions options;
-      options.seed = static_cast<std::uint64_t>(name[0]);
+      test::SyntheticTraceOptions options{.seed = static_cast<std::uint64_t>(name[0])};
       test::write_synthetic_trace(folder_ / name, options);  // T = 96 + 8, B = 32
     }
     std::ofstream(folder_ / "study.json")
@@ -77,9 +74,8 @@ TEST_F(CliStudy, ComputesGoesOnAndPrints) {
                                "query-agnostic,after read,each head\n"));
   const test::Called written = study({path("out.sqlite"), "--csv", path("out.csv"), "--summary"});
   EXPECT_THAT(written.out, HasSubstr("| keydiff | 10% | 32 | 3 | 9 [9, 9] | 0 [0, 0] |\n"));
-  std::stringstream file;
-  file << std::ifstream(path("out.csv")).rdbuf();
-  EXPECT_EQ(file.str(), table);
+  const std::string file = test::file_text(path("out.csv"));
+  EXPECT_EQ(file, table);
 }
 
 TEST_F(CliStudy, ATruncatedTraceFailsAloneAndIsMadeUpForLater) {
@@ -142,10 +138,9 @@ TEST_F(CliStudy, ATableIsPrintedOrWrittenByTheEndingOfItsFile) {
                    "retained,perturbation_l1", "-o", path("t.csv")})
                 .code,
             0);
-  std::stringstream file;
-  file << std::ifstream(path("t.csv")).rdbuf();
-  EXPECT_THAT(file.str(), StartsWith("table,model,compression,block,policy,label,"));
-  EXPECT_THAT(file.str(), HasSubstr(",regular,all,\"h2o\","));
+  const std::string file = test::file_text(path("t.csv"));
+  EXPECT_THAT(file, StartsWith("table,model,compression,block,policy,label,"));
+  EXPECT_THAT(file, HasSubstr(",regular,all,\"h2o\","));
   EXPECT_EQ(study({path("out.sqlite"), "--table", "keydiff-8", "-o", path("t.xls")}).code, 2);
   EXPECT_EQ(study({path("out.sqlite"), "--table", "keydiff-9"}).code, 2);
   EXPECT_EQ(study({path("out.sqlite"), "--block", "32"}).code, 2);
@@ -268,22 +263,19 @@ TEST_F(CliStudy, AReportNamesTheStudyFileAndTheModelOfTheTraces) {
   const test::Called outcome =
       test::call({"report", path("out.sqlite"), "--at-most", "0.9", "-o", path("r.html")});
   ASSERT_EQ(outcome.code, 0) << outcome.error;
-  std::stringstream html;
-  html << std::ifstream(path("r.html")).rdbuf();
-  EXPECT_THAT(html.str(), HasSubstr("kvloupe study run " + path("study.json") + " -o " +
-                                    path("out.sqlite") + "\n"));
-  EXPECT_THAT(html.str(), HasSubstr(" with a budget of 90 entries per head"));
-  EXPECT_THAT(html.str(), HasSubstr("3 traces: "));
-  EXPECT_THAT(html.str(), HasSubstr("; 96 tokens"));
-  EXPECT_THAT(html.str(), HasSubstr("2 layers, 4 heads"));
+  const std::string html = test::file_text(path("r.html"));
+  EXPECT_THAT(html, HasSubstr("kvloupe study run " + path("study.json") + " -o " +
+                              path("out.sqlite") + "\n"));
+  EXPECT_THAT(html, HasSubstr(" with a budget of 90 entries per head"));
+  EXPECT_THAT(html, HasSubstr("3 traces: "));
+  EXPECT_THAT(html, HasSubstr("; 96 tokens"));
+  EXPECT_THAT(html, HasSubstr("2 layers, 4 heads"));
   // A study file with other settings is not of these results.
   std::ofstream(folder_ / "study.json")
       << R"({"traces": ["a.h5", "b.h5", "c.h5"], "policies": ["h2o"],
              "budgets": ["10%", 90], "blocks": [32], "measures": ["retained_mass", "ties"]})";
   ASSERT_EQ(test::call({"report", path("out.sqlite"), "-o", path("r.html")}).code, 0);
-  html.str("");
-  html << std::ifstream(path("r.html")).rdbuf();
-  EXPECT_THAT(html.str(), HasSubstr("kvloupe study run STUDY.json"));
+  EXPECT_THAT(test::file_text(path("r.html")), HasSubstr("kvloupe study run STUDY.json"));
 }
 
 }  // namespace

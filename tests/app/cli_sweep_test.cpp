@@ -20,8 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class CliSweep : public testing::Test {
- protected:
+struct CliSweep : testing::Test {
   static void SetUpTestSuite() {
     folder_ = new test::TemporaryFolder;
     test::write_synthetic_trace(*folder_ / "trace.h5");  // 2 layers, 2 heads, T = 96 + 8, B = 32
@@ -61,9 +60,8 @@ TEST_F(CliSweep, MeasuresTheAnswersQueriesUnlessToldOtherwise) {
     const SweepTable table = SweepTable::load(path(name));
     const auto column = &require_measure(measure) - all_measures().data();
     EXPECT_EQ(table.rows().size(), 4U);
-    return std::all_of(table.rows().begin(), table.rows().end(), [&](const SweepRow& row) {
-      return std::isfinite(row.values[static_cast<std::size_t>(column)]);
-    });
+    return std::all_of(table.rows().begin(), table.rows().end(),
+                       [&](const SweepRow& row) { return std::isfinite(row.values[column]); });
   };
   const std::vector<std::string> one = {"--policies", "h2o", "--budgets", "24"};
   ASSERT_EQ(sweep("asked.csv", one).code, 0);

@@ -16,8 +16,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-class WithoutDisplay : public testing::Test {
- protected:
+struct WithoutDisplay : testing::Test {
   void SetUp() override {
     unsetenv("DISPLAY");
     unsetenv("WAYLAND_DISPLAY");

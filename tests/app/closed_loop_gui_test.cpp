@@ -23,8 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class ClosedLoopSheet : public WindowTest {
- protected:
+struct ClosedLoopSheet : WindowTest {
   window::CapturePanel& sheet() { return driver_->workspace.sheets.capture_panel; }
   const window::CaptureOptions& options() { return sheet().options; }
 
@@ -46,9 +45,8 @@ class ClosedLoopSheet : public WindowTest {
   }
   /// A trace that a folder with a model of its own made, as far as its fingerprint says.
   fs::path trace_of(const fs::path& model) {
-    Progress progress;
     write_synthetic_trace(folder_ / "made.h5", {});
-    write_model_attribute(folder_ / "made.h5", "fingerprint", model_fingerprint(model, progress));
+    write_model_attribute(folder_ / "made.h5", "fingerprint", model_fingerprint(model, unwatched));
     return folder_ / "made.h5";
   }
   fs::path make_model(const char* name, const char* weights) {
@@ -66,11 +64,10 @@ TEST_F(ClosedLoopSheet, RunsTheDemoModelAgainWithoutTyping) {
   const fs::path demo = window::demo_model_folder();
   ASSERT_FALSE(demo.empty());
   const fs::path trace = folder_ / "demo.h5";
-  Progress progress;
   const auto made = run_child({program, "run", "--model", demo.string(), "--text",
                                "The fox and the owl went to the market.", "--generate", "4",
                                "--block", "4", "--output", trace.string()},
-                              progress, [](const std::string&) {});
+                              unwatched, [](const std::string&) {});
   ASSERT_EQ(made.exit_code, 0) << made.last_error;
   open_and_settle(trace);
   const auto ids = w().results.trace()->tokens().ids;
@@ -153,8 +150,7 @@ TEST_F(ClosedLoopSheet, ButtonsStayWhileTheSheetFindsOutWhatARunTakes) {
     w().state.scale = scale;
     driver_->settle();
     sheet().options.model.clear();
-    driver_->key(GLFW_KEY_R, true);
-    driver_->settle();
+    driver_->key(GLFW_KEY_R, true).settle();
     ASSERT_TRUE(sheet().is_open());
     ASSERT_EQ(sheet().forecast(), "") << "without a model there is nothing to ask";
     const auto height = [] { return ImGui::FindWindowByName("##capture")->ContentSize.y; };
@@ -220,8 +216,7 @@ TEST_F(ClosedLoopSheet, QuittingSaysFirstWhatWouldEnd) {
 
 TEST_F(ClosedLoopSheet, ANewCaptureBeginsWithTheDemoModel) {
   driver_->settle();
-  driver_->key(GLFW_KEY_N, true);
-  driver_->frames(3);
+  driver_->key(GLFW_KEY_N, true).frames(3);
   EXPECT_EQ(options().model, window::demo_model_folder());
 }
 

@@ -4,8 +4,6 @@
 
 #include <gmock/gmock.h>
 
-#include <fstream>
-
 #include "app/cli/commands.h"
 #include "app/request/figure_service.h"
 #include "app/session/view_catalog.h"
@@ -28,11 +26,6 @@ std::string command_of(const WorkspaceState& state, const TileState& tile,
       figure, request::make_request(figure, settings_of(state, tile), inputs), options, page, path);
 }
 
-std::string content(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 TEST(ShellWord, IsQuotedOnlyWhereItHasToBe) {
   EXPECT_EQ(request::shell_word("out/träce.h5"), "out/träce.h5");
   EXPECT_EQ(request::shell_word("h2o+recent(50%)"), "'h2o+recent(50%)'");
@@ -50,26 +43,24 @@ TEST(ExportCommand, WritesTheFileTheWindowWrites) {
   state.budget = parse_budget("20%");
   state.selection.layer = 1;
   state.selection.step = 2;
-  TileState tile{.view = "filmstrip"};
-  tile.x_range = {{8.0, 40.0}};
-  figure::FileOptions options;
-  options.size = figure::parse_page_size("120x70mm");
-  options.text = 9.0;
-  options.title = true;
-  options.legend = false;
-  options.theme = figure::Theme::dark;
-  options.patterns = true;
-  options.x_range = tile.x_range;
+  TileState tile{.view = "filmstrip", .x_range = {{8.0, 40.0}}};
+  figure::FileOptions options{.size = figure::parse_page_size("120x70mm"),
+                              .text = 9.0,
+                              .theme = figure::Theme::dark,
+                              .patterns = true,
+                              .title = true,
+                              .legend = false,
+                              .x_range = tile.x_range};
 
   // As the window makes it.
   const request::FigureMaker maker(std::make_shared<const Trace>(trace_file));
   request::FigureSettings settings{
       .layer = 1, .head = 0, .step = 2, .policy = state.policy_a, .budget = state.budget};
-  Progress progress;
   const figure::FigureInfo& figure = *find_view(tile.view);
   const figure::TextMetrics fonts;
-  const std::string expected = figure::file_of(figure, maker.make(figure, settings, progress),
-                                               figure::FileFormat::svg, options, fonts);
+  const std::string expected =
+      figure::file_of(figure, maker.make(figure, settings, test::unwatched),
+                      figure::FileFormat::svg, options, fonts);
 
   const auto target = folder.path() / "it's a figure.svg";
   const std::string line =
@@ -78,7 +69,7 @@ TEST(ExportCommand, WritesTheFileTheWindowWrites) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   ASSERT_EQ(cli::run(static_cast<int>(argv.size()), argv.data()), 0) << line;
-  EXPECT_EQ(content(target), expected);
+  EXPECT_EQ(test::file_text(target), expected);
   EXPECT_THAT(line, Not(HasSubstr("--policy-b"))) << "B is off";
 }
 

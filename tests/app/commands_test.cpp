@@ -15,8 +15,7 @@
 namespace kvloupe::window {
 namespace {
 
-class CommandsTest : public ::testing::Test {
- protected:
+struct CommandsTest : ::testing::Test {
   WorkspaceState after(Command command, WorkspaceState state) const {
     EXPECT_TRUE(change_state(command, state, range)) << keys_of(command);
     return state;
@@ -35,8 +34,7 @@ class CommandsTest : public ::testing::Test {
 
   test::TemporaryFolder folder;
   std::shared_ptr<const Trace> trace = [this] {
-    test::write_synthetic_trace(folder / "trace.h5");
-    return std::make_shared<const Trace>(folder / "trace.h5");
+    return test::open_synthetic_trace(folder / "trace.h5");
   }();
   StateRange range{trace.get(), 6, 2};
 };

@@ -7,8 +7,7 @@
 namespace kvloupe::test {
 namespace {
 
-class WindowCompression : public WindowTest {
- protected:
+struct WindowCompression : WindowTest {
   void prepare() override {
     start();
     state() = window::default_state();
@@ -25,8 +24,7 @@ class WindowCompression : public WindowTest {
 };
 
 TEST_F(WindowCompression, StopsAtTheQuestionWhereThereIsAContext) {
-  SyntheticTraceOptions options;
-  options.question = 16;
+  SyntheticTraceOptions options{.question = 16};
   write_synthetic_trace(folder_ / "asks.h5", options);
   open(folder_ / "asks.h5");
   ASSERT_EQ(state().compression, Compression::context_only);

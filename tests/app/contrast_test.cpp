@@ -37,8 +37,7 @@ struct Pair {
   Colour ground;
 };
 
-class Contrast : public testing::TestWithParam<Theme> {
- protected:
+struct Contrast : testing::TestWithParam<Theme> {
   void SetUp() override {
     context_ = ImGui::CreateContext();
     apply_theme(GetParam(), 1.0F);

@@ -33,8 +33,7 @@ void PrintTo(const Screen& screen, std::ostream* out) {
   *out << screen.width << " x " << screen.height << ", " << 100 * screen.scale << " %";
 }
 
-class DeepModel : public testing::TestWithParam<Screen> {
- protected:
+struct DeepModel : testing::TestWithParam<Screen> {
   static void SetUpTestSuite() {
     folder_ = new TemporaryFolder;
     write_long_trace(trace(), {.layers = kLayers,
@@ -105,8 +104,7 @@ class DeepModel : public testing::TestWithParam<Screen> {
 
 void DeepModel::expect_apart_in_every_layout() {
   for (const int layout : {GLFW_KEY_1, GLFW_KEY_2, GLFW_KEY_3, GLFW_KEY_4, GLFW_KEY_5}) {
-    driver_->key(layout, true);
-    driver_->settle();
+    driver_->key(layout, true).settle();
     const std::string when = "Ctrl " + std::to_string(layout - GLFW_KEY_0);
     expect_all_inside(when);
     const auto all = windows();
@@ -142,13 +140,11 @@ void DeepModel::expect_sheets_fit() {
         Opened{"heads", GLFW_KEY_T, true}, Opened{"jobs", GLFW_KEY_J, true},
         Opened{"export", GLFW_KEY_E, true}, Opened{"open", GLFW_KEY_O, true}}) {
     const std::size_t before = windows().size();
-    driver_->key(sheet.key, sheet.control);
-    driver_->settle();
+    driver_->key(sheet.key, sheet.control).settle();
     driver_->frames(3);
     EXPECT_GT(windows().size(), before) << sheet.name << " did not open";
     expect_all_inside(sheet.name);
-    driver_->key(GLFW_KEY_ESCAPE);
-    driver_->frames(3);
+    driver_->key(GLFW_KEY_ESCAPE).frames(3);
     EXPECT_EQ(windows().size(), before) << sheet.name << " did not close";
   }
 }
@@ -179,8 +175,7 @@ TEST_P(DeepModelAtWork, EveryHeadIsReachedAndNoFrameWaitsForWhatIsComputed) {
   EXPECT_EQ(w().state.selection.head, kHeads - 1);
   EXPECT_FALSE(w().tiles[0].settled());
   EXPECT_LT(longest, 1.0) << "a replay of all layers takes longer, on the fastest machine too";
-  driver_->key(GLFW_KEY_PERIOD, true);
-  driver_->settle();
+  driver_->key(GLFW_KEY_PERIOD, true).settle();
   EXPECT_TRUE(w().tiles[0].stopped());
 }
 

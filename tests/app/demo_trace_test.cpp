@@ -16,6 +16,7 @@
 #include "analysis/trace/trace.h"
 #include "tests/app/fake_demo.h"
 #include "tests/support/error_of.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::demo {
 namespace {
@@ -26,11 +27,9 @@ using testing::Not;
 using testing::SizeIs;
 using testing::StartsWith;
 
-class DemoTrace : public testing::Test {
- protected:
+struct DemoTrace : testing::Test {
   fs::path make(const DemoRun& run = {}) {
-    Progress progress;
-    return demo_trace(run, progress, demo_.places());
+    return demo_trace(run, test::unwatched, demo_.places());
   }
   /// The message if making it fails.
   template <class Error>
@@ -191,8 +190,7 @@ TEST_F(DemoTrace, AFolderThatCannotBeMadeIsNamed) {
   std::ofstream(demo_.path("file")) << "no folder";
   for (const fs::path& cache : {demo_.path("file"), demo_.path("file") / "kvloupe"}) {
     places.cache = cache;
-    Progress progress;
-    EXPECT_THAT(test::error_of<FileError>([&] { demo_trace({}, progress, places); }),
+    EXPECT_THAT(test::error_of<FileError>([&] { demo_trace({}, test::unwatched, places); }),
                 testing::AllOf(StartsWith(cache.string()), HasSubstr("XDG_CACHE_HOME")))
         << cache;
   }

@@ -1,13 +1,13 @@
-// The rule of docs/architecture.md, "Folders and what they may see": the drawing, the libraries that CMake links and the
-// includes say the same. The linker itself holds the arrows (target `arrows`, cmake/folders.cmake); includes are read
-// here because headers alone leave nothing to link.
+// The rule of docs/architecture.md, "Folders and what they may see": the drawing, the libraries
+// that CMake links and the includes say the same. The linker itself holds the arrows (target
+// `arrows`, cmake/folders.cmake); includes are read here because headers alone leave nothing to
+// link.
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <regex>
 #include <set>
@@ -15,6 +15,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "tests/support/temporary_folder.h"
 
 namespace {
 
@@ -86,7 +88,8 @@ Folders table_rows() {
   return rows;
 }
 
-/// The folder of the table that a folder of the tree belongs to: itself, or the one above that has a row.
+/// The folder of the table that a folder of the tree belongs to: itself, or the one above that has
+/// a row.
 std::string row_of(std::string folder) {
   static const Folders rows = table_rows();
   while (!rows.contains(folder) && folder.find('/') != std::string::npos)
@@ -172,8 +175,8 @@ Folders linked_arrows() {
   static const std::regex row(R"(kvloupe_folder\((\S+)(?: DEEP)?\s+SEES\s+([a-z/_\s]+))");
   Folders arrows;
   for (const char* top : {"analysis", "app", "capture"}) {
-    std::ifstream in(fs::path(KVLOUPE_SOURCE_DIR) / top / "CMakeLists.txt");
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    const std::string text =
+        kvloupe::test::file_text(fs::path(KVLOUPE_SOURCE_DIR) / top / "CMakeLists.txt");
     for (std::sregex_iterator found(text.begin(), text.end(), row), end; found != end; ++found) {
       std::istringstream names((*found)[2].str());
       for (std::string name; names >> name;) arrows[(*found)[1].str()].insert(name);

@@ -1,8 +1,6 @@
 // Pictures while a budget is dragged: how many come, in which order, and how old they are. Prints
 // its numbers.
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -11,10 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/app/window_test.h"
 
 namespace kvloupe::test {
 namespace {
@@ -34,10 +29,8 @@ std::string drag_digest(const figure::Scene* scene) {
   return keys;
 }
 
-class Dragged : public testing::Test {
- protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+struct Dragged : WindowTest {
+  void prepare() override {
     SyntheticTraceOptions options{.layers = 6,
                                   .query_heads = 8,
                                   .heads = 4,
@@ -67,7 +60,6 @@ class Dragged : public testing::Test {
     return {drag_digest(driver.workspace.tiles[0].scene().get()),
             drag_digest(driver.workspace.tiles[1].scene().get())};
   }
-  TemporaryFolder folder_;
 };
 
 TEST_F(Dragged, PicturesFollowInOrderAndNoneIsOld) {

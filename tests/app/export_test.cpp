@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "tests/app/cli_call.h"
 #include "tests/support/synthetic_trace.h"
@@ -15,8 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class ExportTest : public ::testing::Test {
- protected:
+struct ExportTest : ::testing::Test {
   void SetUp() override { test::write_synthetic_trace(folder / "t.h5"); }
 
   int call(const std::vector<std::string>& words) {
@@ -56,10 +54,7 @@ TEST_F(ExportTest, SeveralFilesAreWhatEachWouldBeAlone) {
         << error;
   }
   EXPECT_EQ(call(words), 0) << error;
-  const auto bytes = [&](const std::string& name) {
-    std::ifstream in(out(name.c_str()), std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(in), {});
-  };
+  const auto bytes = [&](const std::string& name) { return test::file_text(out(name.c_str())); };
   for (const char* ending : endings) {
     const std::string all = bytes(std::string("all.") + ending);
     EXPECT_FALSE(all.empty()) << ending;
@@ -89,8 +84,7 @@ TEST_F(ExportTest, ListsOfPoliciesAndBudgetsHaveOptionsOfTheirOwn) {
                   "12,50%", "-o", out("c.csv")}),
             0)
       << error;
-  std::ifstream in(out("c.csv"));
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const std::string text = test::file_text(out("c.csv"));
   EXPECT_THAT(text, HasSubstr("tova"));
   EXPECT_THAT(text, HasSubstr("kvmerger"));
   EXPECT_THAT(text, HasSubstr("budgets: 12,50%"));
@@ -169,8 +163,7 @@ TEST_F(ExportTest, GalleryWritesEveryFigure) {
   // Every file that the index links to is there, and no figure is missing in it.
   EXPECT_THAT(output, HasSubstr("loss-table: svg pdf png csv html tex"));
   EXPECT_THAT(output, HasSubstr("index: html"));
-  std::ifstream file(folder.path() / "gallery/index.html", std::ios::binary);
-  const std::string index{std::istreambuf_iterator<char>(file), {}};
+  const std::string index = test::file_text(folder.path() / "gallery/index.html");
   std::size_t links = 0;
   const std::string mark = "<a href=\"";
   for (std::size_t at = index.find(mark); at != std::string::npos; at = index.find(mark, at + 1)) {

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <fstream>
-#include <sstream>
 #include <thread>
 
 #include "tests/support/synthetic_trace.h"
@@ -48,10 +47,9 @@ void FakeDemo::before(const std::string& lines) {
 }
 
 void FakeDemo::renew(const fs::path& file) const {
-  std::stringstream text;
-  text << std::ifstream(file, std::ios::binary).rdbuf();
+  const std::string text = file_text(file);
   let_a_tick_pass();
-  std::ofstream(file, std::ios::binary) << text.str();
+  std::ofstream(file, std::ios::binary) << text;
   let_a_tick_pass();
 }
 

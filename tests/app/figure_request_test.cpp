@@ -44,12 +44,10 @@ FigureSettings parsed(const std::string& line) {
   return cli::settings_of(options);
 }
 
-class FigureRequestTest : public ::testing::TestWithParam<std::string> {
- protected:
+struct FigureRequestTest : ::testing::TestWithParam<std::string> {
   static void SetUpTestSuite() {
     folder = new test::TemporaryFolder;
-    test::SyntheticTraceOptions options;
-    options.lm_head = true;
+    test::SyntheticTraceOptions options{.lm_head = true};
     test::write_synthetic_trace(*folder / "full.h5", options);
     test::write_synthetic_closed_loop(*folder / "closed.h5", options, "h2o", 24);
     inputs = new FigureInputs;
@@ -187,8 +185,7 @@ TEST_P(FigureRequestTest, SaysWhatIsMissing) {
   EXPECT_EQ(missing(info(), of_nothing),
             info().needs.evaluation ? Missing::evaluation : Missing::trace);
   if (info().needs.evaluation) return;
-  FigureInputs one;
-  one.traces = inputs->traces;
+  FigureInputs one{.traces = inputs->traces};
   EXPECT_EQ(missing(info(), make_request(info(), base(), one)),
             info().needs.both_loops          ? Missing::other_loop
             : info().needs.fewest_traces > 1 ? Missing::more_traces
@@ -216,8 +213,7 @@ TEST(FigureRequestContent, ARewrittenTraceMakesAnotherRequest) {
   test::write_synthetic_trace(folder / "t.h5", options);
   const figure::FigureInfo& info = figure::find_figure("similarity");
   const auto open = [&] {
-    FigureInputs inputs;
-    inputs.traces = {std::make_shared<const Trace>(folder / "t.h5")};
+    FigureInputs inputs{.traces = {std::make_shared<const Trace>(folder / "t.h5")}};
     return inputs;
   };
   const FigureRequest before = make_request(info, {}, open());
@@ -232,8 +228,7 @@ TEST(FigureRequestContent, ARewrittenEvaluationMakesAnotherRequest) {
   const auto path = test::write_synthetic_evaluation(folder / "needle.json");
   const figure::FigureInfo& info = figure::find_figure("needle-grid");
   const auto open = [&] {
-    FigureInputs inputs;
-    inputs.evaluation = std::make_shared<const Evaluation>(read_evaluation(path));
+    FigureInputs inputs{.evaluation = std::make_shared<const Evaluation>(read_evaluation(path))};
     return inputs;
   };
   const FigureRequest before = make_request(info, {}, open());
@@ -244,9 +239,7 @@ TEST(FigureRequestContent, ARewrittenEvaluationMakesAnotherRequest) {
 
 TEST(FigureRequestContent, ARewrittenExternalFileMakesAnotherRequest) {
   test::TemporaryFolder folder;
-  test::write_synthetic_trace(folder / "t.h5");
-  FigureInputs inputs;
-  inputs.traces = {std::make_shared<const Trace>(folder / "t.h5")};
+  FigureInputs inputs{.traces = {test::open_synthetic_trace(folder / "t.h5")}};
   const auto file = folder / "sets.json";
   const std::string spec = "external(\"" + file.string() + "\")";
   const auto write = [&](const char* text) { std::ofstream(file) << text; };
@@ -270,9 +263,7 @@ TEST(FigureRequestContent, ARewrittenExternalFileMakesAnotherRequest) {
 
 TEST(RequestMaker, FollowsWhatItIsMadeOf) {
   test::TemporaryFolder folder;
-  test::write_synthetic_trace(folder / "t.h5");
-  FigureInputs inputs;
-  inputs.traces = {std::make_shared<const Trace>(folder / "t.h5")};
+  FigureInputs inputs{.traces = {test::open_synthetic_trace(folder / "t.h5")}};
   const figure::FigureInfo& info = figure::find_figure("filmstrip");
   RequestMaker maker;
   FigureSettings settings;

@@ -10,8 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class FindingTest : public testing::Test {
- protected:
+struct FindingTest : testing::Test {
   void SetUp() override {
     test::write_synthetic_trace(folder / "a trace.h5", {});
     trace = std::make_unique<const Trace>(folder / "a trace.h5");

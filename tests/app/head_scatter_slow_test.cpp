@@ -18,7 +18,9 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "app/scene/text_metrics.h"
+#include "tests/support/cells.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::figure {
 namespace {
@@ -59,11 +61,9 @@ void write_large_study(const std::filesystem::path& path) {
     outcome.item = prompt;
     for (int measure = 0; measure < kMeasures; ++measure) {
       outcome.values.push_back({measure, -1, -1, -1, 0.5});
-      for (int layer = 0; layer < kLayers; ++layer) {
-        for (int head = 0; head < kHeads; ++head) {
-          state = state * 1664525U + 1013904223U;
-          outcome.values.push_back({measure, layer, head, -1, (state >> 8U) / 16777216.0 + 0.1});
-        }
+      for (const auto& [layer, head] : test::cells(kLayers, kHeads)) {
+        state = state * 1664525U + 1013904223U;
+        outcome.values.push_back({measure, layer, head, -1, (state >> 8U) / 16777216.0 + 0.1});
       }
     }
     results.record(outcome);
@@ -87,12 +87,11 @@ TEST(HeadScatterSpeed, AChangeOfAxisIsDrawnWithinThreeTenthsOfASecond) {
   const FigureInfo& info = find_figure("head-scatter");
   double slowest = 0.0;
   for (int measure = 1; measure < 6; ++measure) {
-    const auto name = [](int place) { return measure_names()[static_cast<std::size_t>(place)]; };
+    const auto name = [](int place) { return measure_names()[place]; };
     request::FigureSettings settings;
     settings.choices = {{"x", name(measure)}, {"y", name(0)}, {"colour", name(measure + 6)}};
     start = std::clock();
-    Progress progress;
-    const MadeFigure made = maker.make(info, settings, progress);
+    const MadeFigure made = maker.make(info, settings, test::unwatched);
     const Scene scene = page_of(info, made, {}, fonts);
     slowest = std::max(slowest, seconds(start));
     std::size_t points = 0;

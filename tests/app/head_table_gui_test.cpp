@@ -13,15 +13,13 @@
 namespace kvloupe::test {
 namespace {
 
-class HeadTableTest : public WindowTest {
- protected:
+struct HeadTableTest : WindowTest {
   void prepare() override {
     start();
     const auto trace = folder_.path() / "small.h5";
     write_synthetic_trace(trace, {.layers = 5, .clusters = 4});
     open_and_settle(trace);
-    driver_->key(GLFW_KEY_T, true);
-    driver_->settle();
+    driver_->key(GLFW_KEY_T, true).settle();
     ASSERT_TRUE(table().is_open());
     ASSERT_EQ(table().rows().size(), 10U);
   }
@@ -33,8 +31,7 @@ class HeadTableTest : public WindowTest {
   }
   void click_title(std::size_t at) {
     const ImVec2 place = table().title_places().at(at);
-    driver_->click(place.x, place.y);
-    driver_->frames(2);
+    driver_->click(place.x, place.y).frames(2);
   }
 };
 
@@ -76,8 +73,7 @@ TEST_F(HeadTableTest, AClickOnALineSelectsTheHeadAndArrowsGoOn) {
   w().state.selection.layer = row.layer == 0 ? 1 : 0;
   driver_->frames(2);
   const ImVec2 place = table().first_line_place();
-  driver_->click(place.x, place.y);
-  driver_->settle();
+  driver_->click(place.x, place.y).settle();
   EXPECT_EQ(w().state.selection.layer, row.layer);
   EXPECT_EQ(w().state.selection.head, row.head);
   driver_->key(row.layer == 0 ? GLFW_KEY_DOWN : GLFW_KEY_UP);

@@ -21,8 +21,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-class HtmlInBrowserTest : public ::testing::Test {
- protected:
+struct HtmlInBrowserTest : ::testing::Test {
   void SetUp() override {
     if (test::Chromium::program().empty())
       GTEST_SKIP() << "Chromium is not installed; apt-get install chromium";
@@ -266,16 +265,13 @@ TEST_F(HtmlInBrowserTest, ItsMarkupIsReadAsXmlToo) {
 }
 
 TEST_F(HtmlInBrowserTest, EveryFigureOpensAndSaysWhatItsTargetsSay) {
-  test::SyntheticTraceOptions options;
-  options.lm_head = true;
-  test::write_synthetic_trace(folder / "t.h5", options);
-  const request::FigureMaker maker(std::make_shared<const Trace>(folder / "t.h5"));
+  test::SyntheticTraceOptions options{.lm_head = true};
+  const request::FigureMaker maker(test::open_synthetic_trace(folder / "t.h5", options));
   int opened = 0;
   for (const FigureInfo& info : figure_catalog()) {
     if (info.needs.evaluation || info.needs.fewest_traces > 1 || info.needs.both_loops) continue;
     SCOPED_TRACE(info.name);
-    Progress progress;
-    const MadeFigure made = maker.make(info, {}, progress);
+    const MadeFigure made = maker.make(info, {}, test::unwatched);
     open(figure_page(info, made, {}, fonts));
     EXPECT_THAT(browser->complaints(), IsEmpty());
     ++opened;

@@ -17,8 +17,7 @@ namespace {
 
 using testing::ElementsAre;
 
-class InputQueueTest : public testing::Test {
- protected:
+struct InputQueueTest : testing::Test {
   void tap(int key, int modifiers = 0) {
     queue.push(KeyEvent{key, 0, GLFW_PRESS, modifiers, 0});
     queue.push(KeyEvent{key, 0, GLFW_RELEASE, modifiers, 0});

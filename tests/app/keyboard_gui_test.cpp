@@ -33,8 +33,7 @@ when: budget < 0.1
 ```
 )";
 
-class Keyboard : public WindowTest {
- protected:
+struct Keyboard : WindowTest {
   void prepare() override {
     std::filesystem::create_directories(demo_.places().assets / "lessons");
     std::ofstream(demo_.places().assets / "lessons" / "01-cache.md") << kLesson;
@@ -142,8 +141,7 @@ TEST_F(Keyboard, ArrowsReachEveryControlOfAPanel) {
 TEST_F(Keyboard, ArrowsReachEveryControlOfALesson) {
   driver().workspace.open_lesson("01-cache");
   driver().settle();
-  driver().key(GLFW_KEY_PAGE_DOWN);
-  driver().settle();
+  driver().key(GLFW_KEY_PAGE_DOWN).settle();
   for (int i = 0; i < 4; ++i) driver().key(GLFW_KEY_F6);
   EXPECT_EQ(expect_all_reached(), "##lesson");
 }
@@ -159,15 +157,12 @@ TEST_P(KeyboardAtScale, ArrowsReachEveryControlOfASheetWhichIsInSight) {
   std::set<std::string> sheets;
   for (const int key : {GLFW_KEY_O, GLFW_KEY_E, GLFW_KEY_N, GLFW_KEY_R}) {
     SCOPED_TRACE(std::string("Ctrl ") + static_cast<char>(key));
-    driver().key(key, true);
-    driver().settle();
+    driver().key(key, true).settle();
     sheets.insert(expect_all_reached());
     const ImRect sheet = context().NavWindow->RootWindow->Rect();
     EXPECT_TRUE(ImRect({0, 0}, ImGui::GetIO().DisplaySize).Contains(sheet))
         << sheet.Min.y << " to " << sheet.Max.y;
-    driver().key(GLFW_KEY_ESCAPE);
-    driver().key(GLFW_KEY_ESCAPE);
-    driver().settle();
+    driver().key(GLFW_KEY_ESCAPE).key(GLFW_KEY_ESCAPE).settle();
   }
   EXPECT_GE(sheets.size(), 3U);  // a capture and a closed loop share one
 }

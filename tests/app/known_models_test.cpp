@@ -21,8 +21,7 @@ using testing::IsEmpty;
 const std::string kOne = "v1:" + std::string(64, '1');
 const std::string kTwo = "v1:" + std::string(64, '2');
 
-class Models : public testing::Test {
- protected:
+struct Models : testing::Test {
   std::string make(const std::string& name, const std::string& weights = "weights") {
     const fs::path folder = folder_ / name;
     fs::create_directories(folder);

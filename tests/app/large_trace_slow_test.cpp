@@ -1,7 +1,6 @@
 // A trace of 32 layers of Llama-3-8B's shape at 32 768 tokens in the window: what it shows, and
 // its memory. Prints its numbers; docs/performance.md has those of the benchmark.
 
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,11 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
+#include "tests/app/window_test.h"
 #include "tests/support/long_trace.h"
 #include "tests/support/peak_memory.h"
-#include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
 namespace {
@@ -22,14 +19,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr double kLongest = 400.0;  // seconds; a busy machine gives a window little of itself
 
-class LargeTrace : public testing::Test {
- protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+struct LargeTrace : WindowTest {
+  void prepare() override {
     const pid_t child = fork();  // so that the states it makes up are not the window's memory
     if (child == 0) {
-      LongTraceOptions options;
-      options.layers = 32;
+      LongTraceOptions options{.layers = 32};
       write_long_trace(folder_ / "large.h5", options);
       _exit(0);
     }
@@ -50,7 +44,6 @@ class LargeTrace : public testing::Test {
     }
     return seconds();
   }
-  TemporaryFolder folder_;
 };
 
 TEST_F(LargeTrace, ShowsMapFilmStripAndKeysWithinTwoGigabytes) {

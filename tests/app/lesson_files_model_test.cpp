@@ -11,6 +11,7 @@
 #include "app/lesson/page_view.h"
 #include "app/scene/text_metrics.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::lesson {
 namespace {
@@ -20,14 +21,12 @@ namespace fs = std::filesystem;
 
 /// The lesson's own traces, captured as `kvloupe lesson` does, but into this folder.
 LessonTraces capture(const Lesson& lesson, const fs::path& folder) {
-  demo::DemoPlaces places;
-  places.assets = fs::path(KVLOUPE_SOURCE_DIR) / "assets";
-  places.cache = folder;
-  places.program = std::string(KVLOUPE_BIN_DIR) + "/kvloupe-capture";
+  demo::DemoPlaces places{.assets = fs::path(KVLOUPE_SOURCE_DIR) / "assets",
+                          .cache = folder,
+                          .program = std::string(KVLOUPE_BIN_DIR) + "/kvloupe-capture"};
   LessonTraces traces;
-  Progress progress;
   for (const demo::DemoRun& run : own_runs(lesson)) {
-    auto trace = std::make_shared<const Trace>(demo::demo_trace(run, progress, places));
+    auto trace = std::make_shared<const Trace>(demo::demo_trace(run, test::unwatched, places));
     if (traces.trace) {
       traces.closed.push_back(std::move(trace));
     } else {
@@ -38,11 +37,10 @@ LessonTraces capture(const Lesson& lesson, const fs::path& folder) {
 }
 
 void expect_known(const RichText& text, const LessonState& state, const Lesson& lesson) {
-  Progress progress;
   for (const Block& block : text) {
     for (const lesson::Run& run : block.runs) {
       if (!run.slot) continue;
-      const Value value = evaluate(run.slot->expression, state, progress);
+      const Value value = evaluate(run.slot->expression, state, test::unwatched);
       const std::string where = at_line(lesson.path, run.slot->line, run.slot->expression.text());
       if (const double* number = std::get_if<double>(&value)) {
         EXPECT_TRUE(std::isfinite(*number)) << where << " is " << *number;
@@ -78,20 +76,20 @@ void check(const Lesson& lesson, const fs::path& cache) {
   EXPECT_FALSE(lesson.summary.empty());
   const LessonTraces traces = capture(lesson, cache);
   EXPECT_EQ(missing_need(lesson, traces), "");
-  Progress progress;
   for (std::size_t i = 0; i < lesson.pages.size(); ++i) {
     const Page& page = lesson.pages[i];
     SCOPED_TRACE(page.title);
-    const LessonState state = lesson_state(traces, page_workspace(lesson, i, traces, progress));
+    const LessonState state =
+        lesson_state(traces, page_workspace(lesson, i, traces, test::unwatched));
     expect_known(page.text, state, lesson);
     expect_needle_in_sight(page, state);
     if (!page.task) continue;
     expect_known(page.task->text, state, lesson);
-    const Value value = evaluate(page.task->when, state, progress);
+    const Value value = evaluate(page.task->when, state, test::unwatched);
     EXPECT_FALSE(std::isnan(std::get<double>(value))) << page.task->when.text();
   }
   const figure::TextMetrics fonts;
-  const Handout handout = make_handout(lesson, traces, fonts, progress);
+  const Handout handout = make_handout(lesson, traces, fonts, test::unwatched);
   EXPECT_THAT(handout.problems, IsEmpty());
   EXPECT_LT(handout.pdf.size(), std::size_t{20} << 20U);
 }

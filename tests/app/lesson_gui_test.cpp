@@ -79,8 +79,7 @@ Text stays.
 It works.
 )";
 
-class LessonPanel : public WindowTest {
- protected:
+struct LessonPanel : WindowTest {
   void prepare() override {
     write("01-cache.md", kFirst);
     write("02-broken.md", kSecond);
@@ -100,18 +99,14 @@ class LessonPanel : public WindowTest {
     ASSERT_TRUE(w().lessons.is_open()) << w().notice;
     ASSERT_EQ(w().lessons.lesson().name, name);
   }
-  void press(const char* label) {
-    driver().press_on("##lesson", {label});
-    driver().settle();
-  }
+  void press(const char* label) { driver().press_on("##lesson", {label}).settle(); }
   std::string text() { return lesson::plain_text(w().lessons.text()); }
 
   FakeDemo demo_;
 };
 
 TEST_F(LessonPanel, IsOpenedFromTheStartPageOnItsOwnTraces) {
-  driver().press_on("##start", {"01-cache", "##lesson"});
-  driver().settle();
+  driver().press_on("##start", {"01-cache", "##lesson"}).settle();
   ASSERT_TRUE(w().lessons.is_open());
   EXPECT_EQ(w().lessons.lesson().title, "What a cache holds");
   EXPECT_EQ(w().lessons.trace_error(), "");
@@ -129,15 +124,13 @@ TEST_F(LessonPanel, IsOpenedFromTheStartPageOnItsOwnTraces) {
 
 TEST_F(LessonPanel, PagesAreTurnedByKeysButtonsAndDots) {
   open_lesson("01-cache");
-  driver().key(GLFW_KEY_PAGE_DOWN);
-  driver().settle();
+  driver().key(GLFW_KEY_PAGE_DOWN).settle();
   EXPECT_EQ(w().lessons.page(), 1);
   EXPECT_EQ(state().tiles[0].view, "drift");
   EXPECT_EQ(w().tiles[0].error(), "") << "its closed-loop run is at hand";
   EXPECT_EQ(state().policy_a.text(), "h2o");
   EXPECT_EQ(state().tile_count, 2);
-  driver().key(GLFW_KEY_PAGE_UP);
-  driver().settle();
+  driver().key(GLFW_KEY_PAGE_UP).settle();
   EXPECT_EQ(w().lessons.page(), 0);
   EXPECT_EQ(state().tile_count, 1);
   EXPECT_EQ(state().policy_a.text(), "keydiff");
@@ -159,13 +152,9 @@ TEST_F(LessonPanel, BringsThePagesViewBackAfterTheReaderHasChangedIt) {
   open_lesson("01-cache");
   const window::WorkspaceState page = state();
   EXPECT_FALSE(w().lessons.view_changed(w().state, w().results));
-  driver().type("t");
-  driver().settle();
+  driver().type("t").settle();
   EXPECT_FALSE(w().lessons.view_changed(w().state, w().results)) << "the theme is the reader's";
-  driver().key(GLFW_KEY_UP);
-  driver().type("]");
-  driver().type("2");
-  driver().settle();
+  driver().key(GLFW_KEY_UP).type("]").type("2").settle();
   EXPECT_TRUE(w().lessons.view_changed(w().state, w().results));
   EXPECT_FALSE(state().budget == page.budget);
   press("Return to this page's view");
@@ -175,11 +164,9 @@ TEST_F(LessonPanel, BringsThePagesViewBackAfterTheReaderHasChangedIt) {
   EXPECT_EQ(state().tile_count, page.tile_count);
   EXPECT_EQ(state().theme, window::Theme::dark);
   // Another trace, too.
-  w().open(demo_.path("full.h5").string());
-  driver().settle();
+  open_file(demo_.path("full.h5").string());
   EXPECT_TRUE(w().lessons.view_changed(w().state, w().results));
-  driver().key(GLFW_KEY_HOME, true);
-  driver().settle();
+  driver().key(GLFW_KEY_HOME, true).settle();
   EXPECT_EQ(w().results.trace()->path().parent_path(), demo_.places().cache);
   EXPECT_EQ(state().selection, page.selection);
 }
@@ -191,23 +178,19 @@ TEST_F(LessonPanel, ATaskIsTickedWhenItIsDoneAndStaysSo) {
   EXPECT_TRUE(w().lessons.is_met(0));
   press("Return to this page's view");
   EXPECT_TRUE(w().lessons.is_met(0));
-  driver().key(GLFW_KEY_PAGE_DOWN);
-  driver().settle();
+  driver().key(GLFW_KEY_PAGE_DOWN).settle();
   EXPECT_FALSE(w().lessons.is_met(1));
-  driver().key(GLFW_KEY_PAGE_UP);
-  driver().settle();
+  driver().key(GLFW_KEY_PAGE_UP).settle();
   EXPECT_TRUE(w().lessons.is_met(0));
 }
 
 TEST_F(LessonPanel, ATaskThatIsMeasuredIsTickedToo) {
   open_lesson("01-cache");
-  driver().key(GLFW_KEY_PAGE_DOWN);
-  driver().settle();
+  driver().key(GLFW_KEY_PAGE_DOWN).settle();
   EXPECT_THAT(text(), AllOf(HasSubstr("%"), Not(HasSubstr("…"))));
   EXPECT_FALSE(w().lessons.is_met(1));
   for (int i = 0; i < 60 && !w().lessons.is_met(1); ++i) {
-    driver().type("[");
-    driver().settle();
+    driver().type("[").settle();
   }
   EXPECT_TRUE(w().lessons.is_met(1)) << state().budget.text();
 }
@@ -265,23 +248,17 @@ TEST_F(LessonPanel, FoldsClosesAndIsReachedByKey) {
   open_lesson("01-cache");
   EXPECT_TRUE(driver().point_at("##lesson", {"Back"}) ||
               driver().point_at("##lesson", {"Next###Next"}));
-  driver().key(GLFW_KEY_F10);
-  driver().frames(2);
+  driver().key(GLFW_KEY_F10).frames(2);
   EXPECT_TRUE(w().lesson_folded);
   EXPECT_FALSE(driver().point_at("##lesson", {"Next###Next"}));
-  driver().press_on("##lesson", {"##unfold"});
-  driver().frames(2);
+  driver().press_on("##lesson", {"##unfold"}).frames(2);
   EXPECT_TRUE(driver().point_at("##lesson", {"Next###Next"}));
-  driver().press_on("##lesson", {"##close"});
-  driver().frames(2);
+  driver().press_on("##lesson", {"##close"}).frames(2);
   EXPECT_FALSE(w().lessons.is_open());
   EXPECT_NE(w().results.trace(), nullptr) << "what the window shows stays";
-  driver().type("l");
-  driver().frames(2);
+  driver().type("l").frames(2);
   EXPECT_TRUE(w().sheets.palette.is_open());
-  driver().type("broken");
-  driver().key(GLFW_KEY_ENTER);
-  driver().settle();
+  driver().type("broken").key(GLFW_KEY_ENTER).settle();
   ASSERT_TRUE(w().lessons.is_open());
   EXPECT_EQ(w().lessons.lesson().name, "02-broken");
 }

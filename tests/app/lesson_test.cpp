@@ -6,7 +6,6 @@
 
 #include <fstream>
 #include <random>
-#include <sstream>
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/spec.h"
@@ -24,13 +23,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 namespace fs = std::filesystem;
-
-std::string content(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 const fs::path kExample = fs::path(KVLOUPE_SOURCE_DIR) / "tests/app/lessons/example.md";
 
@@ -242,7 +234,7 @@ TEST(Lesson, TheOtherPagesStillWork) {
 }
 
 TEST(Lesson, LineEndsAndMarksOfOtherSystemsDoNotMatter) {
-  std::string text = content(kExample);
+  std::string text = test::file_text(kExample);
   for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2)
     text.replace(at, 1, "\r\n");
   const Lesson lesson = parse_lesson("l.md", "\xEF\xBB\xBF" + text);
@@ -272,7 +264,7 @@ TEST(Lesson, FilesThatAreNoLessons) {
 /// Every prefix, and thousands of files that are nearly the example: bytes changed, lines lost,
 /// doubled, swapped, cut. None may do more than be refused with its place.
 TEST(Lesson, MutationsOfALessonAreReadOrRefused) {
-  const std::string good = content(kExample);
+  const std::string good = test::file_text(kExample);
   int refused = 0;
   const auto read = [&](const std::string& text) {
     const Lesson lesson = parse_lesson("l.md", text);
@@ -316,21 +308,16 @@ TEST(Lesson, MutationsOfALessonAreReadOrRefused) {
   EXPECT_GT(refused, 500);
 }
 
-class LessonOnATrace : public ::testing::Test {
- protected:
-  void SetUp() override {
-    test::write_synthetic_trace(folder / "t.h5");
-    traces.trace = std::make_shared<const Trace>(folder / "t.h5");
-  }
+struct LessonOnATrace : ::testing::Test {
+  void SetUp() override { traces.trace = test::open_synthetic_trace(folder / "t.h5"); }
   std::string problem_of(const std::string& body) {
     const Lesson lesson = parse_lesson("l.md", page_with(body));
     EXPECT_THAT(lesson.errors(), IsEmpty());
-    return test::error_of<FileError>([&] { page_workspace(lesson, 0, traces, progress); },
+    return test::error_of<FileError>([&] { page_workspace(lesson, 0, traces, test::unwatched); },
                                      "accepted");
   }
   test::TemporaryFolder folder;
   LessonTraces traces;
-  Progress progress;
 };
 
 TEST_F(LessonOnATrace, AViewIsFilledIn) {
@@ -342,8 +329,8 @@ TEST_F(LessonOnATrace, AViewIsFilledIn) {
                 " \"policy_a\": \"h2o\", \"budget\": \"{{0.125 | percent}}\"}\n```") +
           "\n## Two\n\nText alone.\n");
   EXPECT_THAT(lesson.errors(), IsEmpty());
-  const auto workspace = page_workspace(lesson, 0, traces, progress);
-  const auto sinks = traces.store->sinks(*traces.trace, progress);
+  const auto workspace = page_workspace(lesson, 0, traces, test::unwatched);
+  const auto sinks = traces.store->sinks(*traces.trace, test::unwatched);
   EXPECT_EQ(workspace.trace, (folder / "t.h5").string());
   EXPECT_EQ(workspace.selection.layer, sinks->layer);
   EXPECT_EQ(workspace.selection.head, traces.trace->model().head_of(sinks->query_head));
@@ -353,7 +340,7 @@ TEST_F(LessonOnATrace, AViewIsFilledIn) {
   EXPECT_EQ(workspace.tile_count, 2);
   EXPECT_EQ(workspace.tiles[1].view, "norms");
   // A page without a view keeps the one before it.
-  EXPECT_EQ(page_workspace(lesson, 1, traces, progress), workspace);
+  EXPECT_EQ(page_workspace(lesson, 1, traces, test::unwatched), workspace);
 }
 
 TEST_F(LessonOnATrace, WhatTheTraceLacksIsNamedWithItsPlace) {
@@ -389,8 +376,7 @@ TEST_F(LessonOnATrace, NeedsAreComparedWithTheTrace) {
                         traces.trace->path().string()));
   EXPECT_THAT(missing("closed\nwrites: h2o 10%"), HasSubstr("--generate 8 --policy POLICY"));
   test::SyntheticTraceOptions bare{.generated = 0, .predictions = false};
-  test::write_synthetic_trace(folder / "bare.h5", bare);
-  traces.trace = std::make_shared<const Trace>(folder / "bare.h5");
+  traces.trace = test::open_synthetic_trace(folder / "bare.h5", bare);
   EXPECT_THAT(missing("generated"), HasSubstr("--generate"));
   EXPECT_THAT(missing("predictions"), HasSubstr("predictions"));
 }
@@ -403,7 +389,7 @@ TEST_F(LessonOnATrace, ThePageOfEachTileIsTheFigureThatExportWouldMake) {
  "policy_a": "tova", "policy_b": "h2o", "policy_b_on": true, "budget": "12"}
 ```)"));
   EXPECT_THAT(lesson.errors(), IsEmpty());
-  const auto figures = page_figures(page_workspace(lesson, 0, traces, progress));
+  const auto figures = page_figures(page_workspace(lesson, 0, traces, test::unwatched));
   ASSERT_EQ(figures.size(), 3U);
   EXPECT_EQ(figures[0].settings.policy.text(), "tova");
   EXPECT_FALSE(figures[0].settings.policy_b);
@@ -415,7 +401,7 @@ TEST_F(LessonOnATrace, ThePageOfEachTileIsTheFigureThatExportWouldMake) {
   EXPECT_EQ(figures[0].settings.query_head, 2);
   EXPECT_EQ(figures[0].settings.tokens, (std::pair{3, 40}));
   for (const PageFigure& figure : figures)
-    EXPECT_NE(make_figure(figure, traces, progress).figure, nullptr);
+    EXPECT_NE(make_figure(figure, traces, test::unwatched).figure, nullptr);
 }
 
 TEST_F(LessonOnATrace, AFigureOfTwoLoopsTakesTheRunOfItsPolicy) {
@@ -431,12 +417,12 @@ TEST_F(LessonOnATrace, AFigureOfTwoLoopsTakesTheRunOfItsPolicy) {
   for (const auto& [policy, file] :
        {std::pair{"tova", "tova.h5"}, {"h2o", "h2o.h5"}, {"keydiff", "h2o.h5"}}) {
     figure.settings.policy = parse_policy(policy);
-    const auto made = make_figure(figure, traces, progress);
+    const auto made = make_figure(figure, traces, test::unwatched);
     EXPECT_THAT(made.settings, ::testing::Contains(std::pair<std::string, std::string>(
                                    "trace", std::string("t.h5, ") + file)));
   }
   traces.closed.clear();
-  EXPECT_THROW(make_figure(figure, traces, progress), WorkError);
+  EXPECT_THROW(make_figure(figure, traces, test::unwatched), WorkError);
 }
 
 TEST(LessonNumbers, AreWrittenAsPeopleDo) {

@@ -52,7 +52,7 @@ LessonTraces traces_of(const Shape& shape, const fs::path& folder) {
   const std::vector<std::string> policies = {"h2o", "sink(n=0)"};
   for (int i = 0; i < shape.closed; ++i) {
     const fs::path closed = folder / ("closed" + std::to_string(i) + ".h5");
-    test::write_synthetic_closed_loop(closed, shape.options, policies[static_cast<std::size_t>(i)],
+    test::write_synthetic_closed_loop(closed, shape.options, policies[i],
                                       std::max(8, shape.options.prompt_length / 4));
     traces.closed.push_back(std::make_shared<const Trace>(closed));
   }
@@ -71,22 +71,22 @@ std::vector<std::string> open_all(const LessonTraces& traces) {
     }
     for (std::size_t page = 0; page < lesson.pages.size(); ++page) {
       SCOPED_TRACE(lesson.name + ", \"" + lesson.pages[page].title + "\"");
-      Progress progress;
       try {
-        const window::WorkspaceState workspace = page_workspace(lesson, page, traces, progress);
+        const window::WorkspaceState workspace =
+            page_workspace(lesson, page, traces, test::unwatched);
         const LessonState state = lesson_state(traces, workspace);
         const Page& shown = lesson.pages[page];
-        const std::string text = plain_text(finished_text(shown.text, state, progress));
+        const std::string text = plain_text(finished_text(shown.text, state, test::unwatched));
         EXPECT_THAT(text, Not(HasSubstr("–"))) << "a number that is not to be had";
         EXPECT_THAT(text, Not(HasSubstr("{")));
         if (shown.task) {
-          EXPECT_THAT(plain_text(finished_text(shown.task->text, state, progress)),
+          EXPECT_THAT(plain_text(finished_text(shown.task->text, state, test::unwatched)),
                       Not(HasSubstr("–")));
-          EXPECT_NO_THROW(is_met(shown.task->when, state, progress));
+          EXPECT_NO_THROW(is_met(shown.task->when, state, test::unwatched));
         }
         for (const PageFigure& figure : page_figures(workspace)) {
           SCOPED_TRACE(figure.info->name);
-          make_figure(figure, traces, progress);
+          make_figure(figure, traces, test::unwatched);
         }
       } catch (const std::exception& problem) {
         ADD_FAILURE() << problem.what();
@@ -147,10 +147,10 @@ TEST(LessonTraces, EveryPageOpensWhereTheFirstLayerHasNoCache) {
     if (!missing_need(lesson, traces).empty()) continue;
     for (std::size_t page = 0; page < lesson.pages.size(); ++page) {
       SCOPED_TRACE(lesson.name + ", \"" + lesson.pages[page].title + "\"");
-      Progress progress;
-      const window::WorkspaceState workspace = page_workspace(lesson, page, traces, progress);
+      const window::WorkspaceState workspace =
+          page_workspace(lesson, page, traces, test::unwatched);
       EXPECT_TRUE(traces.trace->attends(workspace.selection.layer));
-      finished_text(lesson.pages[page].text, lesson_state(traces, workspace), progress);
+      finished_text(lesson.pages[page].text, lesson_state(traces, workspace), test::unwatched);
       ++opened;
     }
   }
@@ -167,22 +167,19 @@ TEST(LessonTraces, APageThatWouldBeTooLargeShowsLess) {
   shape.options.generated = 4;
   const LessonTraces traces = traces_of(shape, folder.path());
   const figure::TextMetrics fonts;
-  Progress progress;
   const WebPage page = make_web_page(find_lesson((kLessons / "01-what-a-cache-holds.md").string()),
-                                     traces, fonts, progress);
+                                     traces, fonts, test::unwatched);
   EXPECT_THAT(page.problems, IsEmpty());
   EXPECT_LE(page.html.size(), 4'500'000U);
 }
 
 TEST(LessonText, PiecesWithConditionsAreShownWhereTheyHold) {
   const test::TemporaryFolder folder;
-  test::write_synthetic_trace(folder / "t.h5");
   LessonTraces traces;
-  traces.trace = std::make_shared<const Trace>(folder / "t.h5");
-  Progress progress;
+  traces.trace = test::open_synthetic_trace(folder / "t.h5");
   const auto shown = [&](const std::string& text) {
-    return plain_text(finished_text(read_text({{1, text}}),
-                                    lesson_state(traces, window::default_state()), progress));
+    return plain_text(finished_text(
+        read_text({{1, text}}), lesson_state(traces, window::default_state()), test::unwatched));
   };
   EXPECT_EQ(shown("a {{if layers > 0}}b {{layers | int}}{{else}}c{{end}} d"),
             "a b " + std::to_string(traces.trace->model().num_layers) + " d");

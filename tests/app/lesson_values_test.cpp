@@ -6,10 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <set>
-#include <sstream>
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
@@ -17,6 +15,7 @@
 #include "app/lesson/page_view.h"
 #include "app/session/view_catalog.h"
 #include "tests/naive/naive_replay.h"
+#include "tests/support/cells.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -28,8 +27,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class LessonValues : public ::testing::Test {
- protected:
+struct LessonValues : ::testing::Test {
   void SetUp() override {
     options.layers = 2;
     options.query_heads = 4;
@@ -45,20 +43,19 @@ class LessonValues : public ::testing::Test {
     workspace.selection.head = 1;
   }
   double number(const std::string& expression) {
-    const Value value = evaluate(Expression(expression), state(), progress);
+    const Value value = evaluate(Expression(expression), state(), test::unwatched);
     EXPECT_TRUE(std::holds_alternative<double>(value)) << expression;
     return std::get<double>(value);
   }
   std::string text(const std::string& expression) {
-    return std::get<std::string>(evaluate(Expression(expression), state(), progress));
+    return std::get<std::string>(evaluate(Expression(expression), state(), test::unwatched));
   }
   LessonState state() { return lesson_state(traces, workspace, playing); }
 
   /// Softmax of one query over what it sees, in double. [query + 1]
   std::vector<double> attention(int layer, int query_head, int query) const {
-    const auto l = static_cast<std::size_t>(layer);
-    const Matrix& q = states.query[l][static_cast<std::size_t>(query_head)];
-    const Matrix& k = states.key[l][static_cast<std::size_t>(states.model.head_of(query_head))];
+    const Matrix& q = states.query[layer][query_head];
+    const Matrix& k = states.key[layer][states.model.head_of(query_head)];
     std::vector<double> weights;
     double sum = 0.0;
     for (int key = 0; key <= query; ++key) {
@@ -84,7 +81,7 @@ class LessonValues : public ::testing::Test {
     return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
   }
   double value_ratio(int layer, int head) const {
-    const Matrix& v = states.value[static_cast<std::size_t>(layer)][static_cast<std::size_t>(head)];
+    const Matrix& v = states.value[layer][head];
     std::vector<double> norms;
     for (Eigen::Index i = 0; i < v.rows(); ++i) norms.push_back(v.row(i).cast<double>().norm());
     const double first = norms.front();
@@ -97,7 +94,6 @@ class LessonValues : public ::testing::Test {
   LessonTraces traces;
   window::WorkspaceState workspace;
   bool playing = false;
-  Progress progress;
 };
 
 TEST_F(LessonValues, OfTheTraceAreItsSizes) {
@@ -149,9 +145,7 @@ TEST_F(LessonValues, OfWhatIsWrittenAreThoseOfTheTokens) {
   // before is the same by chance.
   const std::vector<std::int32_t>& own = traces.closed[1]->tokens().ids;
   int same = 0;
-  while (traces.trace->tokens().ids[static_cast<std::size_t>(96 + same)] ==
-         own[static_cast<std::size_t>(96 + same)])
-    ++same;
+  while (traces.trace->tokens().ids[96 + same] == own[96 + same]) ++same;
   EXPECT_EQ(number("closed_same(1)"), same);
   EXPECT_GE(same, 13);
   EXPECT_EQ(text("closed_written(0)"), text("written")) << "no token differs";
@@ -165,20 +159,18 @@ TEST_F(LessonValues, OfTheSinksAreThoseOfPlainLoops) {
   int count = 0, layer = 0, query_head = 0;
   double strongest = -1.0;
   std::vector<double> ratios;
-  for (int l = 0; l < 2; ++l) {
-    for (int h = 0; h < 4; ++h) {
-      const double strength = rest(l, h);
-      EXPECT_NEAR(number("rest(" + std::to_string(l) + ", " + std::to_string(h) + ")"), strength,
-                  1e-5);
-      if (strength > 0.3) {
-        ++count;
-        ratios.push_back(value_ratio(l, states.model.head_of(h)));
-      }
-      if (strength <= strongest) continue;
-      strongest = strength;
-      layer = l;
-      query_head = h;
+  for (const auto& [l, h] : test::cells(2, 4)) {
+    const double strength = rest(l, h);
+    EXPECT_NEAR(number("rest(" + std::to_string(l) + ", " + std::to_string(h) + ")"), strength,
+                1e-5);
+    if (strength > 0.3) {
+      ++count;
+      ratios.push_back(value_ratio(l, states.model.head_of(h)));
     }
+    if (strength <= strongest) continue;
+    strongest = strength;
+    layer = l;
+    query_head = h;
   }
   ASSERT_GT(count, 0) << "the made-up trace has a sink";
   EXPECT_NEAR(number("sinks.share"), count / 8.0, 1e-12);
@@ -262,7 +254,7 @@ TEST_F(LessonValues, OfTheReplaysAreThoseOfTheNaiveReplay) {
       std::vector<naive::HeadStep> step;
       for (std::size_t i = 0; i <= last; ++i) step = replay.step(blocks[i]);
       for (int head = 0; head < 2; ++head) {
-        const std::set<int>& retained = step[static_cast<std::size_t>(head)].retained;
+        const std::set<int>& retained = step[head].retained;
         double mass = 0.0;
         for (int g = 0; g < 2; ++g)
           mass += replay.measure(2 * head + g, 95, retained).retained_mass / 2;
@@ -308,7 +300,7 @@ TEST_F(LessonValues, MeasuresOfEveryScopeHaveAValue) {
   for (const Measure& measure : all_measures()) {
     const PolicySpec policy = workspace.policy_a;
     const Value value =
-        evaluate(Expression("measure(\"" + measure.info->name + "\")"), state(), progress);
+        evaluate(Expression("measure(\"" + measure.info->name + "\")"), state(), test::unwatched);
     ASSERT_TRUE(std::holds_alternative<double>(value));
     if (applies(measure, policy) && measure.info->name == "key_norm") {
       EXPECT_GT(std::get<double>(value), 0.0);
@@ -317,7 +309,7 @@ TEST_F(LessonValues, MeasuresOfEveryScopeHaveAValue) {
   // One that is computed only on request, and one of a whole replay, by the replay itself.
   ReplayRequest request{
       .policy = parse_policy("tova"), .budget = 24, .layers = {1}, .measures = {"output_error"}};
-  const Replay replayed = replay(*traces.trace, request, progress);
+  const Replay replayed = replay(*traces.trace, request, test::unwatched);
   const HeadReplay& head = *replayed.find(1, 1);
   EXPECT_EQ(number("measure(\"output_error\")"), measure_of(require_measure("output_error"), head));
   EXPECT_EQ(number("measure(\"retained_share\")"),
@@ -342,8 +334,7 @@ TEST_F(LessonValues, OfAttentionAndKeysAreThoseOfPlainLoops) {
       const std::vector<double> a = attention(1, g, query);
       Eigen::RowVectorXd all = Eigen::RowVectorXd::Zero(16), others = Eigen::RowVectorXd::Zero(16);
       for (int key = 0; key <= query; ++key) {
-        const Eigen::RowVectorXd part =
-            a[static_cast<std::size_t>(key)] * v.row(key).cast<double>();
+        const Eigen::RowVectorXd part = a[key] * v.row(key).cast<double>();
         all += part;
         if (key != 5) others += part;
       }
@@ -366,21 +357,19 @@ TEST_F(LessonValues, OfReadersAreThoseOfPlainLoops) {
   const int prompt = states.run.prompt_length, length = states.run.tokens();
   ASSERT_GT(length, prompt);
   std::vector<std::pair<double, std::pair<int, int>>> readers;
-  for (int layer = 0; layer < 2; ++layer) {
-    for (int head = 0; head < 2; ++head) {
-      double sum = 0.0;
-      for (int query_head = 2 * head; query_head < 2 * head + 2; ++query_head) {
-        for (int query = prompt; query + 1 < length; ++query) {
-          const std::vector<double> row = attention(layer, query_head, query);
-          for (int key = 0; key < prompt; ++key) sum += row[static_cast<std::size_t>(key)];
-        }
+  for (const auto& [layer, head] : test::cells(2, 2)) {
+    double sum = 0.0;
+    for (int query_head = 2 * head; query_head < 2 * head + 2; ++query_head) {
+      for (int query = prompt; query + 1 < length; ++query) {
+        const std::vector<double> row = attention(layer, query_head, query);
+        for (int key = 0; key < prompt; ++key) sum += row[key];
       }
-      readers.push_back({sum / (2.0 * (length - 1 - prompt)), {layer, head}});
     }
+    readers.push_back({sum / (2.0 * (length - 1 - prompt)), {layer, head}});
   }
   std::sort(readers.begin(), readers.end(), std::greater<>());
   for (int rank = 1; rank <= 4; ++rank) {
-    const auto& [share, at] = readers[static_cast<std::size_t>(rank - 1)];
+    const auto& [share, at] = readers[rank - 1];
     const std::string of = "(\"context\", " + std::to_string(rank) + ")";
     EXPECT_NEAR(number("reader_share" + of), share, 1e-4);
     EXPECT_EQ(number("reader_layer" + of), at.first);
@@ -398,8 +387,7 @@ TEST_F(LessonValues, OfTheModelsWordsAreItsPredictions) {
   const auto predicted = traces.trace->predictions();
   ASSERT_TRUE(predicted);
   double loss = 0.0;
-  for (int t = 1; t < 96; ++t)
-    loss += static_cast<double>(predicted->loss[static_cast<std::size_t>(t - 1)]) / 95;
+  for (int t = 1; t < 96; ++t) loss += static_cast<double>(predicted->loss[t - 1]) / 95;
   EXPECT_NEAR(number("mean_loss"), loss, 1e-9);
   EXPECT_NEAR(number("probability(40)"), std::exp(-static_cast<double>(predicted->loss[39])),
               1e-12);
@@ -447,7 +435,7 @@ TEST(Answer, IsTheModelsOwnWhetherItsWordsWereTakenOrNot) {
 
 TEST_F(LessonValues, ConditionsAreMetByNumbersOtherThanZero) {
   const auto met = [&](const char* expression) {
-    return is_met(Expression(expression), state(), progress);
+    return is_met(Expression(expression), state(), test::unwatched);
   };
   EXPECT_TRUE(met("layer == 1 && head == 1"));
   EXPECT_FALSE(met("layer == 0 || head == 0"));
@@ -455,7 +443,7 @@ TEST_F(LessonValues, ConditionsAreMetByNumbersOtherThanZero) {
   EXPECT_FALSE(met("kept_b(0)")) << "not known is not met";
   EXPECT_FALSE(met("kept_b(0) > 0"));
   EXPECT_FALSE(met("sqrt(0 - 1) > 0"));
-  EXPECT_FALSE(is_met(Expression(), state(), progress));
+  EXPECT_FALSE(is_met(Expression(), state(), test::unwatched));
 }
 
 TEST_F(LessonValues, WhatTakesLongCanBeStopped) {
@@ -483,7 +471,7 @@ TEST_F(LessonValues, QuickOnesNeedNeitherReplayNorStates) {
           arguments.emplace_back(std::string(kind == Argument::view ? "pca" : "h2o"));
         }
       }
-      info.compute(bare, arguments, progress);
+      info.compute(bare, arguments, test::unwatched);
     }
   }
 }
@@ -503,11 +491,8 @@ TEST(ValueCatalog, EveryValueHasItsWords) {
 }
 
 TEST(ValueCatalog, TheDocumentHasItsTable) {
-  std::ifstream file(KVLOUPE_SOURCE_DIR "/docs/lessons.md");
-  ASSERT_TRUE(file) << "docs/lessons.md is missing";
-  std::ostringstream text;
-  text << file.rdbuf();
-  const std::string whole = text.str();
+  const std::string text = test::file_text(KVLOUPE_SOURCE_DIR "/docs/lessons.md");
+  const std::string whole = text;
   const std::size_t at = whole.find("\n## Values\n\n");
   ASSERT_NE(at, std::string::npos);
   EXPECT_EQ(whole.substr(at + 12), values_markdown())

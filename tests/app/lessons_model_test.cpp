@@ -2,25 +2,18 @@
 // be done with the window's controls.
 
 #include <gmock/gmock.h>
-#include <imgui.h>
 
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <memory>
 #include <regex>
 #include <string>
 #include <utility>
 #include <vector>
 
-#define GLFW_INCLUDE_NONE
-#include <GLFW/glfw3.h>
-
 #include "app/lesson/lesson.h"
 #include "app/lesson/text.h"
-#include "tests/app/virtual_display.h"
-#include "tests/app/window_driver.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/app/window_test.h"
 
 namespace kvloupe::test {
 namespace {
@@ -51,21 +44,16 @@ std::vector<std::string> words(const std::string& name, const std::string& condi
   return found;
 }
 
-class Lessons : public testing::Test {
- protected:
-  void SetUp() override {
-    if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
-    demo::DemoPlaces places;
-    places.assets = fs::path(KVLOUPE_SOURCE_DIR) / "assets";
-    places.cache = folder_.path() / "cache";
-    places.program = std::string(KVLOUPE_BIN_DIR) + "/kvloupe-capture";
+struct Lessons : WindowTest {
+  void prepare() override {
+    demo::DemoPlaces places{.assets = fs::path(KVLOUPE_SOURCE_DIR) / "assets",
+                            .cache = folder_.path() / "cache",
+                            .program = std::string(KVLOUPE_BIN_DIR) + "/kvloupe-capture"};
     if (!fs::exists(places.program)) GTEST_SKIP() << places.program << " is not built";
     lessons_ = lesson::find_lessons(places.assets / "lessons");
     if (lessons_.empty()) GTEST_SKIP() << "there are no lessons in assets/lessons";
-    driver_ = std::make_unique<WindowDriver>(1280, 800, window::Workspace::Host{.demo = places});
+    start(1280, 800, {.demo = places});
   }
-  WindowDriver& driver() { return *driver_; }
-  window::Workspace& w() { return driver_->workspace; }
   window::LessonPlayer& player() { return driver_->workspace.lessons; }
 
   void open(const lesson::Lesson& lesson) {
@@ -85,12 +73,8 @@ class Lessons : public testing::Test {
     return met();
   }
   void type_policy(const std::string& spec) {
-    driver().type("/");
-    driver().frames(3);
-    driver().key(GLFW_KEY_A, true);
-    driver().type(spec);
-    driver().key(GLFW_KEY_ENTER);
-    driver().settle();
+    driver().type("/").frames(3);
+    driver().key(GLFW_KEY_A, true).type(spec).key(GLFW_KEY_ENTER).settle();
   }
   /// The policy that a condition asks for; empty: any.
   std::string policy_for(const std::string& condition) {
@@ -129,27 +113,21 @@ class Lessons : public testing::Test {
         {"first_token", [&] { until_met([&] { driver().type("r"); }, 1); }},
         {"viewing",
          [&] {
-           driver().type("k");
-           driver().frames(2);
-           driver().type(words("viewing", condition).front());
-           driver().key(GLFW_KEY_ENTER);
-           driver().settle();
+           driver().type("k").frames(2);
+           driver().type(words("viewing", condition).front()).key(GLFW_KEY_ENTER).settle();
          }},
         {"layer", heads},
         {"head", heads},
         {"sinks.here", heads},
         {"step",
          [&] {
-           driver().key(GLFW_KEY_END);
-           driver().settle();
-           driver().key(GLFW_KEY_HOME);
-           driver().settle();
+           driver().key(GLFW_KEY_END).settle();
+           driver().key(GLFW_KEY_HOME).settle();
            until_met([&] { driver().type("."); }, w().shown.step_count());
          }},
         {"kept",
          [&] {
-           driver().key(GLFW_KEY_HOME);
-           driver().settle();
+           driver().key(GLFW_KEY_HOME).settle();
            until_met([&] { driver().type("."); }, w().shown.step_count());
          }},
         {"", [&] { until_met([&] { driver().type("["); }, 40); }},
@@ -166,9 +144,7 @@ class Lessons : public testing::Test {
     return false;
   }
 
-  TemporaryFolder folder_;
   std::vector<lesson::Lesson> lessons_;
-  std::unique_ptr<WindowDriver> driver_;
 };
 
 TEST_F(Lessons, EveryPageOpensAndItsNumbersAreThere) {
@@ -189,8 +165,8 @@ TEST_F(Lessons, EveryPageOpensAndItsNumbersAreThere) {
           << "a number is still to come";
       EXPECT_THAT(text, Not(HasSubstr("–"))) << "a number that is not to be had";
       for (int i = 0; i < w().state.tile_count; ++i) {
-        const window::Tile& tile = w().tiles[static_cast<std::size_t>(i)];
-        EXPECT_EQ(tile.error(), "") << w().state.tiles[static_cast<std::size_t>(i)].view;
+        const window::Tile& tile = w().tiles[i];
+        EXPECT_EQ(tile.error(), "") << w().state.tiles[i].view;
         EXPECT_NE(tile.scene(), nullptr);
       }
       EXPECT_FALSE(player().view_changed(w().state, w().results));

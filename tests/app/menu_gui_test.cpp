@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <variant>
@@ -18,8 +17,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-class MenuTexts : public WindowTest {
- protected:
+struct MenuTexts : WindowTest {
   void prepare() override {
     std::filesystem::create_directories(demo_.places().assets / "lessons");
     std::ofstream(demo_.places().assets / "lessons" / "01-cache.md")
@@ -62,21 +60,17 @@ class MenuTexts : public WindowTest {
 
   /// A menu, and those in it: the bar up to the menu, then its lines.
   void add_menu(const std::string& name, const Lines& inner) {
-    driver_->press_on("##MainMenuBar", {"##menubar", name, ""});
-    driver_->frames(2);
+    driver_->press_on("##MainMenuBar", {"##menubar", name, ""}).frames(2);
     add(name, drawn_texts());
     for (const std::string& each : inner) {
       ASSERT_TRUE(driver_->point_at("##Menu_00", {each, ""}) ||
                   driver_->point_at("##Menu_00", {each}))
           << each;
-      driver_->press(true);
-      driver_->press(false);
-      driver_->frames(2);
+      driver_->press(true).press(false).frames(2);
       add(name + " > " + each, drawn_texts());
     }
     for (int i = 0; i < 2; ++i) driver_->key(GLFW_KEY_ESCAPE);
-    driver_->click(800, 1190);
-    driver_->frames(3);
+    driver_->click(800, 1190).frames(3);
   }
 
   /// The lines of the palette that give a command.
@@ -120,8 +114,8 @@ TEST_F(MenuTexts, AreThoseOfTheFile) {
   add_menu("View", {"Layout", "Theme"});
   add_menu("Lessons", {});
   add_menu("Help", {});
-  std::ifstream file(std::string(KVLOUPE_SOURCE_DIR) + "/tests/app/menu_texts.txt");
-  const std::string wanted{std::istreambuf_iterator<char>(file), {}};
+  const std::string wanted =
+      file_text(std::string(KVLOUPE_SOURCE_DIR) + "/tests/app/menu_texts.txt");
   EXPECT_EQ(text_, wanted) << "the texts now:\n" << text_;
 }
 

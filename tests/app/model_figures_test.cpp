@@ -23,6 +23,7 @@
 #include "tests/naive/naive_logits.h"
 #include "tests/naive/naive_measures.h"
 #include "tests/naive/naive_replay.h"
+#include "tests/support/cells.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -40,14 +41,12 @@ using Row = test::CsvRow;
 
 constexpr int kBudget = 24;
 
-class ModelFigures : public ::testing::Test {
- protected:
+struct ModelFigures : ::testing::Test {
   ModelFigures() {
     options.clusters = 4;
     options.lm_head = true;
-    test::write_synthetic_trace(folder / "full.h5", options);
     test::write_synthetic_closed_loop(folder / "closed.h5", options, "h2o", kBudget);
-    full = std::make_shared<const Trace>(folder / "full.h5");
+    full = test::open_synthetic_trace(folder / "full.h5", options);
     closed = std::make_shared<const Trace>(folder / "closed.h5");
   }
 
@@ -58,8 +57,7 @@ class ModelFigures : public ::testing::Test {
   }
   static MadeFigure make(const request::FigureMaker& maker, const std::string& name,
                          const request::FigureSettings& settings = {}) {
-    Progress progress;
-    return maker.make(find_figure(name), settings, progress);
+    return maker.make(find_figure(name), settings, test::unwatched);
   }
   static request::FigureSettings settings(const std::string& policy) {
     request::FigureSettings s{.policy = parse_policy(policy),
@@ -95,12 +93,12 @@ TEST_F(ModelFigures, DriftIsCountedTokenByTokenInEitherOrder) {
       double mean = 0.0;
       long counted = 0;
       for (std::size_t step = 0; step < blocks.size(); ++step) {
-        const auto& own = steps[step][static_cast<std::size_t>(head)].retained;
+        const auto& own = steps[step][head].retained;
         const std::set<int> a(own.begin(), own.end());
         std::set<int> all = a;
         double common = 0.0;
         for (int t = 0; t < blocks[step].end; ++t) {
-          const int when = left[static_cast<std::size_t>(t)];
+          const int when = left[t];
           if (when >= 0 && when <= static_cast<int>(step)) continue;
           common += a.contains(t) ? 1.0 : 0.0;
           all.insert(t);
@@ -164,22 +162,21 @@ TEST_F(ModelFigures, DriftIsCountedTokenByTokenInEitherOrder) {
 }
 
 TEST_F(ModelFigures, ALayersAgreementIsTheMeanOfItsHeads) {
-  Progress progress;
   ReplayRequest request{.policy = parse_policy("h2o"), .budget = kBudget};
-  const Replay open = replay(*full, request, progress);
+  const Replay open = replay(*full, request, test::unwatched);
   EXPECT_TRUE(is_same_policy(open, *closed));
-  const Drift drift = measure_drift(*full, *closed, progress);
+  const Drift drift = measure_drift(*full, *closed, test::unwatched);
   for (int layer = 0; layer < options.layers; ++layer) {
     double mean = 0.0;
     for (const HeadDrift& head : drift.heads) {
       if (head.layer == layer)
         mean += Drift::mean_jaccard(head, drift.first_eviction) / options.heads;
     }
-    EXPECT_NEAR(layer_agreement(open, *closed, layer, progress), mean, 1e-12);
+    EXPECT_NEAR(layer_agreement(open, *closed, layer, test::unwatched), mean, 1e-12);
   }
-  EXPECT_LT(layer_agreement(open, *closed, 1, progress), 1.0);
+  EXPECT_LT(layer_agreement(open, *closed, 1, test::unwatched), 1.0);
   request.budget = kBudget + 1;
-  EXPECT_FALSE(is_same_policy(replay(*full, request, progress), *closed));
+  EXPECT_FALSE(is_same_policy(replay(*full, request, test::unwatched), *closed));
 }
 
 TEST_F(ModelFigures, RunsThatCannotBeComparedAreRefused) {
@@ -191,8 +188,7 @@ TEST_F(ModelFigures, RunsThatCannotBeComparedAreRefused) {
   EXPECT_THROW(make(request::FigureMaker(full), "drift"), UsageError);
   test::SyntheticTraceOptions others = options;
   others.seed = 5;  // other tokens
-  test::write_synthetic_trace(folder / "other.h5", others);
-  const auto other = std::make_shared<const Trace>(folder / "other.h5");
+  const auto other = test::open_synthetic_trace(folder / "other.h5", others);
   EXPECT_FALSE(is_drift_pair(*other, *closed));
   EXPECT_THROW(make(request::FigureMaker({other, closed}), "drift"), FileError);
 }
@@ -289,7 +285,7 @@ TEST_F(ModelFigures, ARescueShowsEveryHeadAndNamesTheSmallestSets) {
   const std::vector<Row> rows = rows_of(*made.figure);
   ASSERT_EQ(rows.size(), 6U);
   for (int i = 0; i < 6; ++i) {
-    const Row& row = rows[static_cast<std::size_t>(i)];
+    const Row& row = rows[i];
     EXPECT_EQ(row.at("layer"), std::to_string(i / 2));
     EXPECT_EQ(row.at("head"), std::to_string(i % 2));
     if (i > 0) {
@@ -331,7 +327,7 @@ TEST_F(ModelFigures, LeaveOneOutShowsEveryHeadThatWasRun) {
   const std::vector<Row> rows = rows_of(*made.figure);
   ASSERT_EQ(rows.size(), 6U);
   for (int i = 0; i < 6; ++i) {
-    const Row& row = rows[static_cast<std::size_t>(i)];
+    const Row& row = rows[i];
     EXPECT_EQ(row.at("layer"), std::to_string(i / 2));
     EXPECT_EQ(row.at("head"), std::to_string(i % 2));
     EXPECT_NEAR(std::stod(row.at("fall")), 0.3 * i, 1e-9);
@@ -406,8 +402,7 @@ TEST_F(ModelFigures, AModelOfManyLayersShowsWhatEntersTheHeadByName) {
   EXPECT_EQ(rows.back().at("after_layer"), "norm");
   TextMetrics fonts;
   for (const char* size : {"85x60mm", "178x100mm", "50x50mm"}) {
-    FileOptions options;
-    options.size = parse_page_size(size);
+    FileOptions options{.size = parse_page_size(size)};
     int shown = 0;
     for (const Item& item : page_of(find_figure("layer-drift"), made, options, fonts).items) {
       if (const Text* text = std::get_if<Text>(&item)) {
@@ -548,19 +543,16 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
         left = present;
         left.erase(left.begin() + 5);
       } else {
-        const auto& kept = steps[step][static_cast<std::size_t>(query_head / 2)].retained;
+        const auto& kept = steps[step][query_head / 2].retained;
         left.assign(kept.begin(), kept.end());
       }
       for (const auto& [tokens, sign] : {std::pair{present, -1.0}, {left, 1.0}}) {
         for (const auto& [token, weight] : head.attention(query, tokens)) {
           const std::vector<double> value = head.value(token);
-          const OutputWeight& output = states.output_weights[static_cast<std::size_t>(query_head)];
-          for (std::size_t c = 0; c < change.size(); ++c) {
-            for (std::size_t i = 0; i < value.size(); ++i)
-              change[c] +=
-                  sign * weight * value[i] *
-                  double{output(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(c))};
-          }
+          const OutputWeight& output = states.output_weights[query_head];
+          for (const auto& [c, i] : test::cells(change.size(), value.size()))
+            change[c] += sign * weight * value[i] *
+                         double{output(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(c))};
         }
       }
     }
@@ -596,8 +588,7 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
   // Names come from the vocabulary where the trace has one.
   test::SyntheticTraceOptions with_words = options;
   with_words.vocabulary = true;
-  test::write_synthetic_trace(folder / "words.h5", with_words);
-  const request::FigureMaker of_words(std::make_shared<const Trace>(folder / "words.h5"));
+  const request::FigureMaker of_words(test::open_synthetic_trace(folder / "words.h5", with_words));
   for (const Row& row : rows_of(*make(of_words, "logit-effect", settings("h2o")).figure)) {
     const std::string& id = row.at("token_id");
     if (id.empty() || std::stoi(id) % 7 == 3) continue;

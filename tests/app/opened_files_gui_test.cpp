@@ -23,8 +23,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class OpenedFiles : public WindowTest {
- protected:
+struct OpenedFiles : WindowTest {
   void prepare() override {
     start();
     large_ = write("large.h5", 5);
@@ -137,13 +136,11 @@ TEST_F(OpenedFiles, WhoeverTypesGoesOnTyping) {
     const std::string name = "session" + std::to_string(++number);
     driver_->key(GLFW_KEY_S, true);
     ASSERT_TRUE(w().sheets.file_panel.is_open());
-    driver_->key(GLFW_KEY_A, true);
-    driver_->type((folder_ / name).string());
+    driver_->key(GLFW_KEY_A, true).type((folder_ / name).string());
     w().open(file);  // what was asked for before comes now
     driver_->settle();
     EXPECT_TRUE(ImGui::GetIO().WantTextInput) << "the field has lost the keyboard";
-    driver_->type(".json");
-    driver_->key(GLFW_KEY_ENTER);
+    driver_->type(".json").key(GLFW_KEY_ENTER);
     EXPECT_FALSE(w().sheets.file_panel.is_open());
     EXPECT_TRUE(std::filesystem::exists(folder_ / (name + ".json")));
   }
@@ -153,23 +150,17 @@ TEST_F(OpenedFiles, ThePaletteAndThePolicysFieldGoOnToo) {
   open(small_);
   for (const auto& [first, next] : {std::pair{small_, large_}, {large_, small_}}) {
     SCOPED_TRACE(next);
-    driver_->key(GLFW_KEY_K, true);
-    driver_->type("similarity");
-    w().open(next);
-    driver_->settle();
+    driver_->key(GLFW_KEY_K, true).type("similarity");
+    open_file(next);
     ASSERT_EQ(shown(), std::filesystem::path(next).filename().string());
     driver_->key(GLFW_KEY_ENTER);
     EXPECT_EQ(state().tiles[0].view, "similarity");
     state().tiles[0].view = "attention";
 
-    driver_->type("/");
-    driver_->frames(2);
-    driver_->key(GLFW_KEY_A, true);
-    driver_->type("tova+recent");
-    w().open(first);
-    driver_->settle();
-    driver_->type("(20%)");
-    driver_->key(GLFW_KEY_ENTER);
+    driver_->type("/").frames(2);
+    driver_->key(GLFW_KEY_A, true).type("tova+recent");
+    open_file(first);
+    driver_->type("(20%)").key(GLFW_KEY_ENTER);
     EXPECT_EQ(state().policy_a.text(), "tova+recent(20%)");
     state().policy_a = parse_policy("keydiff");
     driver_->settle();
@@ -182,10 +173,7 @@ TEST_F(OpenedFiles, AnExportWaitsForThePicture) {
   driver_->settle();
   const std::filesystem::path file = folder_ / "view.svg";
   const auto ask_for = [&](const std::filesystem::path& path) {
-    driver_->key(GLFW_KEY_E, true);
-    driver_->key(GLFW_KEY_A, true);
-    driver_->type(path.string());
-    driver_->key(GLFW_KEY_ENTER);
+    driver_->key(GLFW_KEY_E, true).key(GLFW_KEY_A, true).type(path.string()).key(GLFW_KEY_ENTER);
     driver_->frames(3);
   };
   {
@@ -196,8 +184,7 @@ TEST_F(OpenedFiles, AnExportWaitsForThePicture) {
     EXPECT_TRUE(w().sheets.export_panel.is_open()) << "and says that it waits";
     EXPECT_EQ(w().notice, "");
     // Who closes the sheet does not want the file any more.
-    driver_->key(GLFW_KEY_ESCAPE);
-    driver_->key(GLFW_KEY_ESCAPE);
+    driver_->key(GLFW_KEY_ESCAPE).key(GLFW_KEY_ESCAPE);
     ASSERT_FALSE(w().sheets.export_panel.is_open());
   }
   driver_->settle();
@@ -223,16 +210,14 @@ TEST_F(OpenedFiles, AnExportWaitsForThePicture) {
 TEST_F(OpenedFiles, AHeadOfAStudysLargerModelIsNotSelectedInASmallerTrace) {
   write_synthetic_study(folder_ / "study.sqlite");  // 3 layers
   open(small_);
-  w().open((folder_ / "study.sqlite").string());
-  driver_->settle();
+  open_file(folder_ / "study.sqlite");
   state().tile_count = 1;
   const auto click = [&](int layer) {
     for (const figure::PickRegion& region : w().tiles[0].scene()->regions) {
       if (region.target.layer != layer || region.target.head != 1) continue;
-      const figure::Point centre = region.rect.centre();
-      driver_->click(w().tiles[0].origin().x + static_cast<float>(centre.x) * w().tiles[0].scale(),
-                     w().tiles[0].origin().y + static_cast<float>(centre.y) * w().tiles[0].scale());
-      return driver_->frames(2);
+      const auto [x, y] = on_screen(region.rect.centre());
+      driver_->click(x, y).frames(2);
+      return;
     }
     FAIL() << "no head " << layer << ".1";
   };
@@ -290,8 +275,7 @@ TEST_F(OpenedFiles, ASessionOfTheTraceThatIsShownIsTakenOver) {
   state().selection.layer = 0;
   state().policy_a = parse_policy("sink");
   driver_->settle();
-  w().open(session);
-  driver_->settle();
+  open_file(session);
   EXPECT_EQ(window::session_text(state()), window::session_text(saved));
   open(small_);
   EXPECT_EQ(state().selection.token, -1) << "not of the session any more";
@@ -303,8 +287,7 @@ TEST_F(OpenedFiles, ASessionWhoseTraceHasMovedIsTakenWithTheTraceOpenedNext) {
   open(small_);
   const window::WorkspaceState before = state();
   std::filesystem::rename(large_, folder_ / "moved.h5");
-  w().open(session);
-  driver_->settle();
+  open_file(session);
   EXPECT_THAT(w().notice, HasSubstr("large.h5"));
   EXPECT_EQ(shown(), "small.h5");
   EXPECT_EQ(window::session_text(state()), window::session_text(before)) << "nothing is lost";
@@ -330,8 +313,7 @@ TEST_F(OpenedFiles, WhatIsShownWhenAnErrorEndsTheWindowIsKept) {
   const std::string saved = window::session_text(state());
 
   driver_.reset();
-  window::Workspace::Host host;
-  host.recent_files = list;
+  window::Workspace::Host host{.recent_files = list};
   driver_ = std::make_unique<WindowDriver>(1280, 800, host);
   ASSERT_EQ(window::RecentFiles(list).files().front(), session);
   open(session);

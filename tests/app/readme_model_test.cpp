@@ -91,8 +91,7 @@ std::vector<std::string> pages() {
   return found;
 }
 
-class Documentation : public testing::TestWithParam<std::string> {
- protected:
+struct Documentation : testing::TestWithParam<std::string> {
   Documentation() {
     fs::create_directories(folder_ / "build");
     fs::create_directory(folder_ / "empty");
@@ -132,8 +131,7 @@ TEST_P(Documentation, EveryCommandWorksAsItStandsThere) {
       const int code = std::regex_search(text, unnamed) ? 0 : run(text, "empty");
       EXPECT_TRUE(code == 0 || code == 1) << "ends with " << code << ": " << text;
     } else if (other != std::end(kElsewhere)) {
-      std::ifstream in(kRoot / other->file);
-      const std::string there((std::istreambuf_iterator<char>(in)), {});
+      const std::string there = test::file_text(kRoot / other->file);
       EXPECT_NE(there.find(other->words), std::string::npos)
           << other->file << " does not run: " << text;
     } else if (text.starts_with("kvloupe") || text.starts_with("build/bin/kvloupe")) {

@@ -28,8 +28,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using namespace std::chrono_literals;
 
-class RealEvents : public testing::Test {
- protected:
+struct RealEvents : testing::Test {
   void SetUp() override {
     if (const std::string problem = need_own_display(); !problem.empty()) GTEST_SKIP() << problem;
     if (find_program("xdotool").empty()) GTEST_SKIP() << "install the package xdotool";
@@ -72,8 +71,7 @@ class RealEvents : public testing::Test {
 
   void send(std::vector<std::string> words) {
     words.insert(words.begin(), "xdotool");
-    Progress progress;
-    run_child(words, progress, [&](const std::string& line) { window_ = line; });
+    run_child(words, unwatched, [&](const std::string& line) { window_ = line; });
   }
   void keys(std::vector<std::string> names) {
     names.insert(names.begin(), "key");

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #define GLFW_INCLUDE_NONE
@@ -27,10 +25,8 @@ TEST(ReportWindow, SavesTheReportOfTheOpenStudyAsItsViewAsks) {
   WindowDriver driver(1280, 800);
   window::Workspace& w = driver.workspace;
   const auto choose_save_report = [&] {
-    driver.press_on("##MainMenuBar", {"##menubar", "File", ""});
-    driver.frames(2);
-    driver.press_on("##Menu_00", {"Save report…", ""});
-    driver.frames(2);
+    driver.press_on("##MainMenuBar", {"##menubar", "File", ""}).frames(2);
+    driver.press_on("##Menu_00", {"Save report…", ""}).frames(2);
   };
   w.open(study.string());
   driver.settle();
@@ -44,8 +40,7 @@ TEST(ReportWindow, SavesTheReportOfTheOpenStudyAsItsViewAsks) {
   driver.frames(3);
   EXPECT_THAT(w.notice, HasSubstr("Written: "));
   EXPECT_FALSE(w.notice_is_error);
-  std::ifstream file(folder / "report.html");
-  const std::string html{std::istreambuf_iterator<char>(file), {}};
+  const std::string html = file_text(folder / "report.html");
   EXPECT_THAT(html, HasSubstr("(1 − retained_mass) on new prompts is then at most 0.75"));
 
   // A second file does not end the first.
@@ -61,10 +56,7 @@ TEST(ReportWindow, SavesTheReportOfTheOpenStudyAsItsViewAsks) {
 
   // Another ending is refused before any work.
   choose_save_report();
-  driver.key(GLFW_KEY_END);
-  driver.type("x");
-  driver.key(GLFW_KEY_ENTER);
-  driver.frames(3);
+  driver.key(GLFW_KEY_END).type("x").key(GLFW_KEY_ENTER).frames(3);
   EXPECT_THAT(w.notice, HasSubstr("must end in .html or .pdf"));
   EXPECT_TRUE(w.notice_is_error);
 }

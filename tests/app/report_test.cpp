@@ -20,9 +20,11 @@
 #include "app/plot/ticks.h"
 #include "tests/app/cli_call.h"
 #include "tests/figure/well_formed.h"
+#include "tests/support/cells.h"
 #include "tests/support/error_of.h"
 #include "tests/support/synthetic_study.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::report {
 namespace {
@@ -52,7 +54,7 @@ PolicyAdvice made_policy(const std::string& name, std::vector<std::pair<double, 
     one.budgets.push_back(
         {budgets[b].first, budgets[b].second, losses[b].first, NAN, NAN, losses[b].second, 1});
   for (int b = static_cast<int>(losses.size()) - 1; b >= 0; --b) {
-    if (losses[static_cast<std::size_t>(b)].second > at_most) break;
+    if (losses[b].second > at_most) break;
     one.promised = b;
   }
   return one;
@@ -60,13 +62,12 @@ PolicyAdvice made_policy(const std::string& name, std::vector<std::pair<double, 
 
 std::vector<std::string> sentences_of(std::vector<PolicyAdvice> policies, double at_most,
                                       long needed = 20, bool replays = false) {
-  Advice advice;
-  advice.measure = "answer_found";
-  advice.loss = "1 − answer_found";
-  advice.block = "128";
-  advice.needed = needed;
-  advice.risk = 0.05 / static_cast<double>(policies.size());
-  advice.policies = std::move(policies);
+  Advice advice{.measure = "answer_found",
+                .block = "128",
+                .loss = "1 − answer_found",
+                .risk = 0.05 / static_cast<double>(policies.size()),
+                .needed = needed,
+                .policies = std::move(policies)};
   AdviceRequest request{.measure = advice.measure, .at_most = at_most, .together = true};
   return recommendation_of(advice, request, kPromptsInWords, replays);
 }
@@ -131,8 +132,7 @@ TEST(ReportSentences, TooFewPromptsSayHowManyItTakes) {
 
 // --- a results file
 
-class ReportOfStudy : public testing::Test {
- protected:
+struct ReportOfStudy : testing::Test {
   /// Written once: each item is on the disk before the next one.
   static void SetUpTestSuite() {
     made_ = new test::TemporaryFolder;
@@ -144,8 +144,7 @@ class ReportOfStudy : public testing::Test {
   }
   void SetUp() override { std::filesystem::copy_file(*made_ / "made.sqlite", path_); }
   Report make(const AdviceRequest& advice = {}) const {
-    Progress progress;
-    return make_report(path_.string(), {advice, {"report.html"}}, progress);
+    return make_report(path_.string(), {advice, {"report.html"}}, test::unwatched);
   }
   static AdviceRequest asked(const std::string& measure, double at_most, double largest = 0.0) {
     AdviceRequest request{.measure = measure, .at_most = at_most, .largest = largest};
@@ -199,13 +198,13 @@ TEST_F(ReportOfStudy, RecommendsWhatAdviseSaysOfAllPoliciesTogether) {
   for (const PolicyAdvice& one : advice.policies) {
     if (one.promised < 0) continue;
     const auto key = [](const PolicyAdvice& policy) {
-      const BudgetRisk& at = policy.budgets[static_cast<std::size_t>(policy.promised)];
+      const BudgetRisk& at = policy.budgets[policy.promised];
       return std::pair(at.entries, at.bound);
     };
     if (best == nullptr || key(one) < key(*best)) best = &one;
   }
   ASSERT_NE(best, nullptr);
-  const BudgetRisk& at = best->budgets[static_cast<std::size_t>(best->promised)];
+  const BudgetRisk& at = best->budgets[best->promised];
   EXPECT_THAT(
       report.recommendation[0],
       StartsWith(fmt::format("Use {} with a budget of {} of the prompt", best->policy, at.budget)));
@@ -239,13 +238,11 @@ TEST_F(ReportOfStudy, TheHeadsThatLoseMostByTheMeasureThatForetells) {
   // The smallest mean.
   ASSERT_THAT(heads.table->notes[0], StartsWith("h2o, 50%, 8 traces"));
   std::vector<std::pair<double, std::string>> means;
-  for (int layer = 0; layer < test::kStudyLayers; ++layer) {
-    for (int head = 0; head < test::kStudyHeads; ++head) {
-      double sum = 0.0;
-      for (int prompt = 0; prompt < test::kStudyPrompts; ++prompt)
-        sum += test::study_value(prompt, 0, 2, layer, head);
-      means.emplace_back(-sum / test::kStudyPrompts, fmt::format("{}.{}", layer, head));
-    }
+  for (const auto& [layer, head] : test::cells(test::kStudyLayers, test::kStudyHeads)) {
+    double sum = 0.0;
+    for (int prompt = 0; prompt < test::kStudyPrompts; ++prompt)
+      sum += test::study_value(prompt, 0, 2, layer, head);
+    means.emplace_back(-sum / test::kStudyPrompts, fmt::format("{}.{}", layer, head));
   }
   std::sort(means.begin(), means.end());
   ASSERT_EQ(heads.table->rows.size(), 5U);
@@ -402,18 +399,14 @@ TEST_F(ReportOfStudy, NamesFromTheFileAreTextAndNothingElse) {
 
 // --- the command
 
-class CliReport : public ReportOfStudy {
- protected:
+struct CliReport : ReportOfStudy {
   static test::Called call(const std::vector<std::string>& arguments) {
     test::Called called = test::call({"report"}, arguments);
     EXPECT_EQ(called.out, "");
     return called;
   }
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
-  std::string content(const std::string& name) const {
-    std::ifstream in(folder_ / name, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  std::string content(const std::string& name) const { return test::file_text(folder_ / name); }
 };
 
 TEST_F(CliReport, WritesBothFilesOrNone) {

@@ -43,10 +43,9 @@ double difference(const Ink& a, const Ink& b) {
       for (int x = 1; x + 1 < from.width; ++x) {
         int most = 0;
         for (int v = y - 1; v <= y + 1; ++v) {
-          for (int u = x - 1; u <= x + 1; ++u)
-            most = std::max(most, in.dark[static_cast<std::size_t>(v * in.width + u)]);
+          for (int u = x - 1; u <= x + 1; ++u) most = std::max(most, in.dark[v * in.width + u]);
         }
-        sum += std::max(0, from.dark[static_cast<std::size_t>(y * from.width + x)] - most);
+        sum += std::max(0, from.dark[y * from.width + x] - most);
       }
     }
     return sum / std::max(1.0, from.sum());
@@ -54,8 +53,7 @@ double difference(const Ink& a, const Ink& b) {
   return std::max(missing(a, b), missing(b, a));
 }
 
-class Scripts : public WindowTest {
- protected:
+struct Scripts : WindowTest {
   static constexpr int kWidth = 160;
   static constexpr int kHeight = 60;
 
@@ -92,8 +90,7 @@ class Scripts : public WindowTest {
     Ink ink{kWidth, kHeight, {}};
     for (int y = 0; y < kHeight; ++y) {
       for (int x = 0; x < kWidth; ++x)
-        ink.dark.push_back(255 -
-                           picture.rgb[static_cast<std::size_t>((y * picture.width + x) * 3)]);
+        ink.dark.push_back(255 - picture.rgb[(y * picture.width + x) * 3]);
     }
     return ink;
   }
@@ -147,8 +144,7 @@ TEST_F(Scripts, ATraceOfSuchTokensIsShownWithItsCard) {
   words.push_back("\u0301");
   words.push_back("\u202E");
   write_token_texts(path, words);
-  w().open(path.string());
-  driver_->settle();
+  open_file(path);
   window::show_view(w().state, "tokens");
   driver_->settle();
   for (const int token : {0, 1, 2, 5, 6, 7}) {

@@ -14,8 +14,7 @@
 namespace kvloupe::window {
 namespace {
 
-class Session : public testing::Test {
- protected:
+struct Session : testing::Test {
   std::filesystem::path file(const std::string& text) {
     const auto path = folder_.path() / "session.json";
     std::ofstream(path) << text;

@@ -19,8 +19,7 @@ namespace {
 using figure::Rect;
 using window::Panels;
 
-class SmallScreen : public WindowTest {
- protected:
+struct SmallScreen : WindowTest {
   void prepare() override {
     SyntheticTraceOptions options{.layers = 3, .clusters = 4};
     write_synthetic_trace(folder_ / "small.h5", options);
@@ -51,7 +50,7 @@ class SmallScreen : public WindowTest {
     std::vector<Rect> all = w().stage().tab_items();
     for (int i = 0; i < state().tile_count; ++i) {
       if (!in_sight(i)) continue;
-      const auto& header = w().tiles[static_cast<std::size_t>(i)].header_items();
+      const auto& header = w().tiles[i].header_items();
       all.insert(all.end(), header.begin(), header.end());
     }
     return all;
@@ -112,7 +111,7 @@ TEST_F(SmallScreen, NothingOverlapsAndEveryViewInSightHasItsRoom) {
       }
       for (int i = 0; i < count; ++i) {
         if (!in_sight(i)) continue;
-        const window::Tile& tile = w().tiles[static_cast<std::size_t>(i)];
+        const window::Tile& tile = w().tiles[i];
         ASSERT_NE(tile.scene(), nullptr) << "no empty tile";
         const double unit = static_cast<double>(w().fonts.scale());
         EXPECT_GE(tile.scene()->width * static_cast<double>(tile.scale()), 295 * unit);
@@ -129,21 +128,18 @@ TEST_F(SmallScreen, FoldingChangesNothingOfTheStateAndEndsWithTheLackOfRoom) {
   EXPECT_EQ(w().stage().layout().open, (Panels{false, false, true}));
   EXPECT_TRUE(state().left_panel && state().right_panel && state().bottom_panel);
   const std::string session = window::session_text(state());
-  driver().resize(2560, 1440);
-  driver().settle();
+  driver().resize(2560, 1440).settle();
   EXPECT_EQ(w().stage().layout().open, (Panels{true, true, true}));
   EXPECT_EQ(window::session_text(state()), session);
 }
 
 TEST_F(SmallScreen, AFoldedPanelOpensOverTheViewsByKeyAndByClick) {
   show(2, 1.5);
-  driver().key(GLFW_KEY_F7);
-  driver().frames(2);
+  driver().key(GLFW_KEY_F7).frames(2);
   EXPECT_EQ(w().stage().drawer(), window::Panel::left);
   EXPECT_TRUE(is_open("##left-drawer"));
   EXPECT_TRUE(state().left_panel) << "the choice stays";
-  driver().key(GLFW_KEY_ESCAPE);
-  driver().frames(2);
+  driver().key(GLFW_KEY_ESCAPE).frames(2);
   EXPECT_EQ(w().stage().drawer(), window::Panel::none);
   driver().click(1275, 300);  // the rail at the right
   driver().frames(2);
@@ -170,16 +166,13 @@ TEST_F(SmallScreen, ViewsOutOfSightAreReachedByTheirNamesAndByKey) {
   ASSERT_EQ(w().stage().layout().count, 2U);
   ASSERT_EQ(w().stage().tab_items().size(), 4U);
   const Rect last = w().stage().tab_items().back();
-  driver().click(static_cast<float>(last.centre().x), static_cast<float>(last.centre().y));
-  driver().settle();
+  driver().click(static_cast<float>(last.centre().x), static_cast<float>(last.centre().y)).settle();
   EXPECT_EQ(state().active_tile, 3);
   EXPECT_TRUE(in_sight(2) && in_sight(3));
   EXPECT_NE(w().tiles[3].scene(), nullptr);
-  driver().type("w");
-  driver().settle();
+  driver().type("w").settle();
   EXPECT_TRUE(in_sight(0)) << "round to the first";
-  driver().key(GLFW_KEY_PAGE_UP);
-  driver().settle();
+  driver().key(GLFW_KEY_PAGE_UP).settle();
   EXPECT_EQ(state().active_tile, 3);
 }
 
@@ -193,8 +186,7 @@ TEST_F(SmallScreen, StepsAreInReachBelowAFoldedPanel) {
   // In the line of steps, right of the button that plays them.
   driver().click(200, 768 - 28);
   EXPECT_GT(state().selection.step, 0);
-  driver().key(GLFW_KEY_F8);
-  driver().frames(2);
+  driver().key(GLFW_KEY_F8).frames(2);
   EXPECT_TRUE(is_open("##bottom-drawer"));
 }
 
@@ -202,15 +194,14 @@ TEST_F(SmallScreen, APresentationShowsOneViewLargeAndGoesThroughViewsAndStepsByK
   show(3, 1.0);
   const window::WorkspaceState before = state();
   const float usual = w().fonts.scale();
-  driver().key(GLFW_KEY_F5);
-  driver().settle();
+  driver().key(GLFW_KEY_F5).settle();
   ASSERT_TRUE(w().presenting());
   EXPECT_TRUE(is_open("##presentation"));
   EXPECT_FALSE(is_open("##centre") || is_open("##left") || is_open("##bottom"));
   EXPECT_GE(w().fonts.scale(), 1.4F * usual);
   const auto picture = [&](int tile) {
-    const auto scene = w().tiles[static_cast<std::size_t>(tile)].scene();
-    const double scale = static_cast<double>(w().tiles[static_cast<std::size_t>(tile)].scale());
+    const auto scene = w().tiles[tile].scene();
+    const double scale = static_cast<double>(w().tiles[tile].scale());
     return std::pair{scene->width * scale, scene->height * scale};
   };
   EXPECT_GT(picture(0).first, 1280 * 0.9);
@@ -236,8 +227,7 @@ TEST_F(SmallScreen, APresentationShowsOneViewLargeAndGoesThroughViewsAndStepsByK
   driver().settle();
   EXPECT_GT(picture(2).second, 720 * 0.5);
 
-  driver().key(GLFW_KEY_ESCAPE);
-  driver().settle();
+  driver().key(GLFW_KEY_ESCAPE).settle();
   EXPECT_FALSE(w().presenting());
   EXPECT_EQ(w().fonts.scale(), usual);
   EXPECT_EQ(state().tile_count, before.tile_count);
@@ -246,8 +236,7 @@ TEST_F(SmallScreen, APresentationShowsOneViewLargeAndGoesThroughViewsAndStepsByK
 
 TEST_F(SmallScreen, APresentationOfOneViewGoesOnToWhatElseCanBeShown) {
   show(1, 1.0);
-  driver().key(GLFW_KEY_F5);
-  driver().settle();
+  driver().key(GLFW_KEY_F5).settle();
   const std::string first = state().tiles[0].view;
   for (int i = 0; i < 60; ++i) {
     driver().key(GLFW_KEY_PAGE_DOWN);

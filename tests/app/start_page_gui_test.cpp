@@ -12,8 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::SizeIs;
 
-class StartPage : public WindowTest {
- protected:
+struct StartPage : WindowTest {
   void prepare() override { open_window(); }
   void open_window(int width = 1280, int height = 800) {
     start(width, height,
@@ -32,25 +31,21 @@ TEST_F(StartPage, OpensTheDemoByTheMouse) {
   EXPECT_EQ(w().notice, "");
   EXPECT_EQ(w().results.trace()->path().parent_path(), demo_.places().cache);
   EXPECT_THAT(demo_.runs(), SizeIs(1));
-  Progress progress;
   const Trace& trace = *w().results.trace();
   const HeadIndex strongest =
-      strongest_sink(sink_strengths(trace, 0, progress), trace.model().num_kv_heads);
+      strongest_sink(sink_strengths(trace, 0, unwatched), trace.model().num_kv_heads);
   EXPECT_EQ(w().state.selection.layer, strongest.layer)
       << "the head that rests most is shown first";
   EXPECT_EQ(w().state.selection.head, strongest.head);
   open_window();
-  driver().key(GLFW_KEY_D, true);
-  driver().settle();
+  driver().key(GLFW_KEY_D, true).settle();
   ASSERT_NE(w().results.trace(), nullptr) << w().notice;
   EXPECT_THAT(demo_.runs(), SizeIs(1)) << "it is kept";
 }
 
 TEST_F(StartPage, OpensTheDemoByTheKeyboardAlone) {
   driver().key(GLFW_KEY_DOWN);  // the first key shows where the keyboard is
-  driver().key(GLFW_KEY_UP);
-  driver().key(GLFW_KEY_SPACE);
-  driver().settle();
+  driver().key(GLFW_KEY_UP).key(GLFW_KEY_SPACE).settle();
   EXPECT_NE(w().results.trace(), nullptr) << w().notice;
 }
 
@@ -66,42 +61,36 @@ TEST_F(StartPage, ShowsHowFarTheCaptureIsAndStopsIt) {
   EXPECT_EQ(w().results.trace(), nullptr);
   EXPECT_EQ(w().notice, "");
   demo_.before("");
-  driver().key(GLFW_KEY_D, true);
-  driver().settle();
+  driver().key(GLFW_KEY_D, true).settle();
   EXPECT_NE(w().results.trace(), nullptr) << w().notice;
 }
 
 TEST_F(StartPage, SaysWhyTheDemoCannotBeCaptured) {
   demo_.before("echo 'kvloupe-capture: out of memory; try fewer tokens' >&2; exit 1");
-  driver().key(GLFW_KEY_D, true);
-  driver().settle();
+  driver().key(GLFW_KEY_D, true).settle();
   EXPECT_EQ(w().results.trace(), nullptr);
   EXPECT_EQ(w().notice, "Demo: out of memory; try fewer tokens");
   EXPECT_TRUE(w().notice_is_error);
 }
 
 TEST_F(StartPage, OffersTheFilesOpenedLastAndANewCapture) {
-  w().open(demo_.path("full.h5").string());
-  driver().settle();
+  open_file(demo_.path("full.h5").string());
   open_window();
   const std::string file = demo_.path("full.h5").string();
-  driver().press_on("##start", {file, "##file"});
-  driver().settle();
+  driver().press_on("##start", {file, "##file"}).settle();
   ASSERT_NE(w().results.trace(), nullptr) << w().notice;
   EXPECT_EQ(w().results.trace()->path(), file);
   open_window();
   driver().press_on("##start", {"New capture…  Ctrl N"});
   EXPECT_TRUE(w().sheets.capture_panel.is_open());
-  driver().key(GLFW_KEY_ESCAPE);
-  driver().press_on("##start", {"Open…  Ctrl O"});
+  driver().key(GLFW_KEY_ESCAPE).press_on("##start", {"Open…  Ctrl O"});
   EXPECT_TRUE(w().sheets.file_panel.is_open());
 }
 
 TEST_F(StartPage, IsWholeAtAnySizeAndInBothThemes) {
   const auto light = driver().picture();
   EXPECT_GT(WindowDriver::colours(light), 10);
-  driver().type("t");
-  driver().settle();
+  driver().type("t").settle();
   EXPECT_GT(WindowDriver::difference(light, driver().picture(), 0, 0, 1280, 800), 0.8);
   for (const auto& [width, height, scale] :
        {std::tuple{1280, 720, 1.5}, {1024, 768, 1.25}, {640, 480, 1.0}}) {

@@ -27,8 +27,10 @@
 #include "app/request/figure_service.h"
 #include "app/scene/text_metrics.h"
 #include "tests/figure/csv_rows.h"
+#include "tests/support/cells.h"
 #include "tests/support/synthetic_study.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::figure {
 namespace {
@@ -36,15 +38,12 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-class StudyFigures : public testing::Test {
- protected:
+struct StudyFigures : testing::Test {
   void SetUp() override { test::write_synthetic_study(path_); }
   MadeFigure make(const std::string& name, const Choices& choices = {}) const {
-    request::FigureSettings settings;
-    settings.choices = choices;
-    Progress progress;
+    request::FigureSettings settings{.choices = choices};
     const request::FigureMaker maker(std::make_shared<const Evaluation>(read_evaluation(path_)));
-    return maker.make(find_figure(name), settings, progress);
+    return maker.make(find_figure(name), settings, test::unwatched);
   }
   std::string refusal(const std::string& name, const Choices& choices) const {
     try {
@@ -62,10 +61,8 @@ class StudyFigures : public testing::Test {
 /// A mean over the heads of the synthetic study.
 double mean_value(int prompt, int policy, int budget) {
   double sum = 0.0;
-  for (int layer = 0; layer < test::kStudyLayers; ++layer) {
-    for (int head = 0; head < test::kStudyHeads; ++head)
-      sum += test::study_value(prompt, policy, budget, layer, head);
-  }
+  for (const auto& [layer, head] : test::cells(test::kStudyLayers, test::kStudyHeads))
+    sum += test::study_value(prompt, policy, budget, layer, head);
   return sum / (test::kStudyLayers * test::kStudyHeads);
 }
 
@@ -253,14 +250,12 @@ TEST_F(StudyFigures, RanksAreThoseOfTheValues) {
     const char* const budgets[] = {"10%", "25%", "50%"};
     for (int b = 0; b < 3; ++b) {
       std::vector<double> values;
-      for (int prompt = 0; prompt < test::kStudyPrompts; ++prompt) {
-        for (int p = 0; p < 3; ++p) values.push_back(mean_value(prompt, p, b));
-      }
+      for (const auto& [prompt, p] : test::cells(test::kStudyPrompts, 3))
+        values.push_back(mean_value(prompt, p, b));
       const PolicyRanks expected = rank_policies(values, 3, false);
       for (int p = 0; p < 3; ++p) {
         const auto& row = rows.at({budgets[b], policies[p]});
-        EXPECT_NEAR(std::stod(row.at("mean_rank")),
-                    expected.mean_ranks[static_cast<std::size_t>(p)], 1e-8);
+        EXPECT_NEAR(std::stod(row.at("mean_rank")), expected.mean_ranks[p], 1e-8);
         EXPECT_NEAR(std::stod(row.at("critical_difference")), expected.critical_difference, 1e-7);
         EXPECT_NEAR(std::stod(row.at("p")), expected.p, 1e-7);
       }
@@ -277,8 +272,7 @@ TEST_F(StudyFigures, RanksAreThoseOfTheValues) {
 TEST_F(StudyFigures, EveryPolicyIsNamedWhereTheHeightIsSmall) {
   const MadeFigure made = make("study-ranks");
   const TextMetrics fonts;
-  DrawRequest request;
-  request.style = make_style(fonts);
+  DrawRequest request{.style = make_style(fonts)};
   request.height = made.figure->natural_height(request);
   const auto names_at = [&](double height) {
     request.height = height;

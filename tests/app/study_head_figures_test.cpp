@@ -26,6 +26,7 @@
 #include "app/scene/text_metrics.h"
 #include "tests/figure/csv_rows.h"
 #include "tests/naive/naive_roles.h"
+#include "tests/support/cells.h"
 #include "tests/support/synthetic_study.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -41,9 +42,8 @@ using Row = std::map<std::string, std::string>;
 MadeFigure head_figure(const fs::path& path, const std::string& name, const Choices& choices = {},
                        int layer = 0, int head = 0) {
   request::FigureSettings settings{.layer = layer, .head = head, .choices = choices};
-  Progress progress;
   const request::FigureMaker maker(std::make_shared<const Evaluation>(read_evaluation(path)));
-  return maker.make(find_figure(name), settings, progress);
+  return maker.make(find_figure(name), settings, test::unwatched);
 }
 
 std::string head_refusal(const fs::path& path, const std::string& name, const Choices& choices = {},
@@ -77,8 +77,7 @@ TEST(StudentMean, IsOfKnownValuesAndNeedsTwoForAnInterval) {
 }
 
 /// The results of the synthetic study, in which every value is known by a formula.
-class HeadScatterFigure : public testing::Test {
- protected:
+struct HeadScatterFigure : testing::Test {
   // Written once: it flushes each of its 224 items to the disk.
   static void SetUpTestSuite() {
     written = new test::TemporaryFolder;
@@ -89,9 +88,8 @@ class HeadScatterFigure : public testing::Test {
   void change(const std::string& sql) const { Database(path_, Database::Access::write).run(sql); }
   test::TemporaryFolder folder_;
   fs::path path_ = folder_ / "study.sqlite";
-  static test::TemporaryFolder* written;
+  static inline test::TemporaryFolder* written = nullptr;
 };
-test::TemporaryFolder* HeadScatterFigure::written = nullptr;
 
 TEST_F(HeadScatterFigure, HasMeansAndStudentsIntervalsOfEveryHead) {
   constexpr double kT7 = 2.36462425;  // of tables, 7 degrees of freedom
@@ -135,8 +133,7 @@ TEST_F(HeadScatterFigure, EveryHeadIsAPointThatThePointerFindsOnTheScreenAndOnPa
   const FigureInfo& info = find_figure("head-scatter");
   const MadeFigure made = head_figure(path_, "head-scatter");
   for (const double width : {85.0, 178.0}) {
-    FileOptions options;
-    options.size = parse_page_size(width < 100.0 ? "85x70mm" : "178x110mm");
+    FileOptions options{.size = parse_page_size(width < 100.0 ? "85x70mm" : "178x110mm")};
     const Scene scene = page_of(info, made, options, fonts);
     std::size_t points = 0;
     for (const PickPoints& set : scene.point_sets) {
@@ -241,8 +238,7 @@ TEST_F(HeadScatterFigure, ProfileHasTheDecilesOfTheValues) {
 }
 
 /// A study of three traces with roles, computed.
-class HeadRolesOfStudy : public testing::Test {
- protected:
+struct HeadRolesOfStudy : testing::Test {
   void SetUp() override {
     for (int i = 0; i < 3; ++i) {
       options_[i].seed = static_cast<std::uint64_t>(i) + 1;
@@ -260,9 +256,7 @@ class HeadRolesOfStudy : public testing::Test {
   /// A[q][i] of one query head with the full cache.
   std::vector<std::vector<double>> attention(int trace, int layer, int query_head) const {
     const test::SyntheticStates made = test::make_synthetic_states(options_[trace]);
-    const auto l = static_cast<std::size_t>(layer);
-    return naive::full_attention(made.query[l][static_cast<std::size_t>(query_head)],
-                                 made.key[l][static_cast<std::size_t>(query_head / 2)],
+    return naive::full_attention(made.query[layer][query_head], made.key[layer][query_head / 2],
                                  made.run.attention_scale, 0);
   }
   HeadRoles naive_roles(int trace, int layer, int query_head) const {
@@ -286,20 +280,18 @@ class HeadRolesOfStudy : public testing::Test {
 
 TEST_F(HeadRolesOfStudy, AreThoseOfEveryQueryHeadOnEveryTrace) {
   StudyResults results(path_);
-  for (int layer = 0; layer < 2; ++layer) {
-    for (int head = 0; head < 2; ++head) {
-      const std::vector<StudyResults::Role> roles = results.roles(layer, head);
-      ASSERT_EQ(roles.size(), 3U * 2U * role_catalog().size());
-      for (const StudyResults::Role& one : roles) {
-        const HeadRoles expected = naive_roles(one.trace[1] - '0', layer, one.query_head);
-        const double value = expected.*role_catalog()[static_cast<std::size_t>(one.role)].value;
-        if (std::isnan(value)) {
-          EXPECT_TRUE(std::isnan(one.value));
-        } else {
-          EXPECT_NEAR(one.value, value, 1e-4);
-        }
-        EXPECT_EQ(one.query_head / 2, head);
+  for (const auto& [layer, head] : test::cells(2, 2)) {
+    const std::vector<StudyResults::Role> roles = results.roles(layer, head);
+    ASSERT_EQ(roles.size(), 3U * 2U * role_catalog().size());
+    for (const StudyResults::Role& one : roles) {
+      const HeadRoles expected = naive_roles(one.trace[1] - '0', layer, one.query_head);
+      const double value = expected.*role_catalog()[one.role].value;
+      if (std::isnan(value)) {
+        EXPECT_TRUE(std::isnan(one.value));
+      } else {
+        EXPECT_NEAR(one.value, value, 1e-4);
       }
+      EXPECT_EQ(one.query_head / 2, head);
     }
   }
 }

@@ -18,8 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class StudyHeadsWindow : public WindowTest {
- protected:
+struct StudyHeadsWindow : WindowTest {
   void prepare() override {
     for (int i = 0; i < 3; ++i) {
       SyntheticTraceOptions options{.layers = 3, .seed = static_cast<std::uint64_t>(i) + 1};
@@ -30,8 +29,7 @@ class StudyHeadsWindow : public WindowTest {
                "measures": ["perturbation_l1", "retained_mass", "role_sink"]})";
     run_study(folder_ / "study.json", folder_ / "out.sqlite", [](const std::string&) {});
     start();
-    w().open((folder_ / "out.sqlite").string());
-    driver_->settle();
+    open_file(folder_ / "out.sqlite");
   }
   void show(const std::string& view, const figure::Choices& choices = {}) {
     w().state.tiles[0].view = view;
@@ -39,12 +37,6 @@ class StudyHeadsWindow : public WindowTest {
     driver_->settle();
     ASSERT_EQ(w().tiles[0].error(), "");
     ASSERT_NE(w().tiles[0].scene(), nullptr);
-  }
-  /// Where the first tile shows a point of its scene.
-  ImVec2 on_screen(figure::Point at) {
-    const window::Tile& tile = w().tiles[0];
-    return {tile.origin().x + static_cast<float>(at.x) * tile.scale(),
-            tile.origin().y + static_cast<float>(at.y) * tile.scale()};
   }
 };
 
@@ -54,13 +46,11 @@ TEST_F(StudyHeadsWindow, APointMarksItsHeadAndAClickSelectsIt) {
   for (const figure::PickPoints& set : w().tiles[0].scene()->point_sets) {
     for (std::size_t i = 0; i < set.points.size(); ++i) {
       const figure::Target head = set.target(i);
-      const ImVec2 at = on_screen(set.points[i]);
-      driver_->move(at.x, at.y);
-      driver_->frames(2);
+      const auto [x, y] = on_screen(set.points[i]);
+      driver_->move(x, y).frames(2);
       EXPECT_EQ(w().hovered().layer, head.layer);
       EXPECT_EQ(w().hovered().head, head.head);
-      driver_->click(at.x, at.y);
-      driver_->frames(2);
+      driver_->click(x, y).frames(2);
       EXPECT_EQ(w().state.selection.layer, head.layer);
       EXPECT_EQ(w().state.selection.head, head.head);
       ++tried;
@@ -76,12 +66,10 @@ TEST_F(StudyHeadsWindow, ThePointUnderThePointerIsMarkedInTheOtherViews) {
   ASSERT_EQ(w().tiles[1].error(), "");
   const figure::PickPoints& points = w().tiles[0].scene()->point_sets.back();
   const figure::Target head = points.target(0);
-  driver_->move(2.0F, 2.0F);
-  driver_->frames(3);
+  driver_->move(2.0F, 2.0F).frames(3);
   const window::Picture before = driver_->picture();
-  const ImVec2 at = on_screen(points.points.front());
-  driver_->move(at.x, at.y);
-  driver_->frames(3);
+  const auto [x, y] = on_screen(points.points.front());
+  driver_->move(x, y).frames(3);
   const window::Picture after = driver_->picture();
   // The head's row in the second tile, and a row of another head.
   const window::Tile& tile = w().tiles[1];
@@ -122,9 +110,8 @@ TEST_F(StudyHeadsWindow, AProfileFollowsTheSelectionAndItsPromptsOpenTheirTraces
       strongest = row.at("prompt");
   }
   EXPECT_THAT(figure.value_text(points.target(2)), HasSubstr(strongest + ": "));
-  const ImVec2 at = on_screen(points.points[2]);
-  driver_->click(at.x, at.y);
-  driver_->settle();
+  const auto [x, y] = on_screen(points.points[2]);
+  driver_->click(x, y).settle();
   const auto trace = w().results.trace();
   ASSERT_NE(trace, nullptr) << w().notice;
   EXPECT_EQ(trace->path().filename(), strongest);
@@ -135,9 +122,8 @@ TEST_F(StudyHeadsWindow, AProfileFollowsTheSelectionAndItsPromptsOpenTheirTraces
   // The results stay open; the grid of the trace beside them marks the head of a point.
   show("head-scatter");
   const figure::PickPoints& heads = w().tiles[0].scene()->point_sets.front();
-  const ImVec2 head = on_screen(heads.points.front());
-  driver_->click(head.x, head.y);
-  driver_->frames(2);
+  const auto [x2, y2] = on_screen(heads.points.front());
+  driver_->click(x2, y2).frames(2);
   EXPECT_EQ(w().state.selection.layer, heads.target(0).layer);
   EXPECT_EQ(w().state.selection.head, heads.target(0).head);
 }
@@ -147,9 +133,8 @@ TEST_F(StudyHeadsWindow, ATraceThatIsGoneIsSaid) {
   fs::remove(folder_ / "t0.h5");
   for (const figure::PickRegion& region : w().tiles[0].scene()->regions) {
     if (region.target.run != 0) continue;  // a context in t0.h5
-    const ImVec2 at = on_screen(region.rect.centre());
-    driver_->click(at.x, at.y);
-    driver_->frames(2);
+    const auto [x, y] = on_screen(region.rect.centre());
+    driver_->click(x, y).frames(2);
     EXPECT_THAT(w().notice, HasSubstr("t0.h5: the trace is neither beside the results nor"));
     EXPECT_EQ(w().results.trace(), nullptr);
     return;

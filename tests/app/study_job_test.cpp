@@ -25,8 +25,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class StudyJob : public testing::Test {
- protected:
+struct StudyJob : testing::Test {
   void SetUp() override {
     options_.traces = (folder_ / "*.h5").string();
     options_.policies = "h2o, snapkv(pool=max)+recent(10%)";
@@ -174,9 +173,8 @@ TEST_F(StudyJob, RunsStopsAndGoesOn) {
   const int kept = done();
   EXPECT_GE(kept, 2);
   seen.clear();
-  Progress again;
   const StudyProgress end = run_study_program(
-      options_, again, [&](const StudyProgress& state) { seen.push_back(state); });
+      options_, test::unwatched, [&](const StudyProgress& state) { seen.push_back(state); });
   EXPECT_EQ(end.done, 12);
   EXPECT_EQ(end.done_before, kept) << "what was done is not computed again";
   EXPECT_THAT(end.line, HasSubstr("12 of 12"));

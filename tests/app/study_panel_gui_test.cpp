@@ -35,8 +35,7 @@ TEST(StudyPanel, LeadsFromTheOpenTraceToResults) {
   driver.settle();
   w.state.policy_a = parse_policy("lagkv");
   const auto before = driver.picture();
-  driver.key(GLFW_KEY_N, true, true);
-  driver.settle();
+  driver.key(GLFW_KEY_N, true, true).settle();
   window::StudyPanel& sheet = w.sheets.study_panel;
   ASSERT_TRUE(sheet.is_open());
   EXPECT_EQ(sheet.options.traces, (folder / "*.h5").string());
@@ -73,10 +72,8 @@ TEST(StudyPanel, LeadsFromTheOpenTraceToResults) {
   // From the results to a table for an engine.
   w.state.budget = parse_budget("40%");
   w.state.policy_a = parse_policy("keydiff");
-  driver.press_on("##MainMenuBar", {"##menubar", "File", ""});
-  driver.frames(2);
-  driver.press_on("##Menu_00", {"Save entries by head…", ""});
-  driver.frames(2);
+  driver.press_on("##MainMenuBar", {"##menubar", "File", ""}).frames(2);
+  driver.press_on("##Menu_00", {"Save entries by head…", ""}).frames(2);
   ASSERT_TRUE(w.sheets.file_panel.is_open());
   driver.key(GLFW_KEY_ENTER);  // heads.csv, beside the results
   driver.settle();
@@ -160,8 +157,7 @@ TEST(StudyPanel, WhyKnowsTheModelThatAStudyOfTheWindowRan) {
   w.models = window::KnownModels({});
   w.sheets.cause_card.open(study, 1, {400, 200});
   driver.frames(2);
-  driver.press_on("##cause", {"1", "Why?"});
-  driver.settle();
+  driver.press_on("##cause", {"1", "Why?"}).settle();
   ASSERT_NE(w.results.trace(), nullptr) << w.notice;
   EXPECT_EQ(w.state.policy_a.text(), "sink");
 }

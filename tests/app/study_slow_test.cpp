@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -23,11 +22,6 @@
 
 namespace kvloupe {
 namespace {
-
-std::string content(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 /// The program of that name in $PATH; empty without one.
 std::string in_path(const std::string& name) {
@@ -46,8 +40,7 @@ const bool loaded = [] {
   return true;
 }();
 
-class StudyRanks : public testing::Test {
- protected:
+struct StudyRanks : testing::Test {
   void SetUp() override {
     mpirun_ = in_path("mpirun");
     if (mpirun_.empty()) GTEST_SKIP() << "mpirun is not installed";
@@ -87,7 +80,7 @@ class StudyRanks : public testing::Test {
   std::string csv(const std::string& results) const {
     StudyResults read(folder_ / results);
     write_study_csv(read, folder_ / "out.csv");
-    return content(folder_ / "out.csv");
+    return test::file_text(folder_ / "out.csv");
   }
   long done(const std::string& results) const {
     try {
@@ -103,9 +96,9 @@ class StudyRanks : public testing::Test {
   /// The process of a rank among the children of mpirun; −1: none.
   static pid_t rank_of(pid_t mpirun, int rank) {
     const std::string own = std::to_string(mpirun);
-    std::istringstream children(content("/proc/" + own + "/task/" + own + "/children"));
+    std::istringstream children(test::file_text("/proc/" + own + "/task/" + own + "/children"));
     for (std::string child; children >> child;) {
-      std::istringstream variables(content("/proc/" + child + "/environ"));
+      std::istringstream variables(test::file_text("/proc/" + child + "/environ"));
       for (std::string one; std::getline(variables, one, '\0');) {
         if (one == "OMPI_COMM_WORLD_RANK=" + std::to_string(rank)) return std::stoi(child);
       }
@@ -120,7 +113,7 @@ TEST_F(StudyRanks, ResultsAreEqualAndOutliveAKilledRank) {
   run_study(folder_ / "study.json", folder_ / "one.sqlite", [](const std::string&) {});
   const std::string expected = csv("one.sqlite");
   ASSERT_GT(expected.size(), 100'000U);
-  ASSERT_EQ(wait(start("ranks.sqlite")), 0) << content(folder_ / "said.txt");
+  ASSERT_EQ(wait(start("ranks.sqlite")), 0) << test::file_text(folder_ / "said.txt");
   EXPECT_EQ(csv("ranks.sqlite"), expected);
   for (const int rank : {2, 0}) {  // a worker, and the one that writes
     const std::string results = "killed" + std::to_string(rank) + ".sqlite";
@@ -134,16 +127,17 @@ TEST_F(StudyRanks, ResultsAreEqualAndOutliveAKilledRank) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     const pid_t victim = rank_of(mpirun, rank);
-    ASSERT_GT(victim, 0) << content(folder_ / "said.txt");
+    ASSERT_GT(victim, 0) << test::file_text(folder_ / "said.txt");
     kill(victim, SIGKILL);
     EXPECT_NE(wait(mpirun), 0);
     std::ofstream(gate).put('1');
     const long before = done(results);
     EXPECT_GE(before, 3);
     EXPECT_LT(before, 64) << "nothing was left to do";
-    ASSERT_EQ(wait(start(results)), 0) << content(folder_ / "said.txt");
-    EXPECT_NE(content(folder_ / "said.txt").find(std::to_string(before) + " of them done before"),
-              std::string::npos);
+    ASSERT_EQ(wait(start(results)), 0) << test::file_text(folder_ / "said.txt");
+    EXPECT_NE(
+        test::file_text(folder_ / "said.txt").find(std::to_string(before) + " of them done before"),
+        std::string::npos);
     EXPECT_EQ(csv(results), expected);
   }
 }
@@ -151,7 +145,7 @@ TEST_F(StudyRanks, ResultsAreEqualAndOutliveAKilledRank) {
 TEST_F(StudyRanks, AWrongStudyEndsAllProcessesWithOneLine) {
   std::ofstream(folder_ / "wrong.json") << R"({"traces": ["*.h5"], "modl": "m"})";
   EXPECT_NE(wait(start("wrong.sqlite", "wrong.json")), 0);
-  const std::string said = content(folder_ / "said.txt");
+  const std::string said = test::file_text(folder_ / "said.txt");
   const std::string line = "\"modl\": is not a field";
   ASSERT_NE(said.find(line), std::string::npos) << said;
   EXPECT_EQ(said.find(line), said.rfind(line));

@@ -120,12 +120,11 @@ struct Screen {
 
 StageSizes sizes_at(const Screen& screen) {
   const double u = screen.scale;
-  StageSizes sizes;
-  sizes.left = std::clamp(screen.width * 0.26, 200 * u, 256 * u);
-  sizes.right = std::clamp(screen.width * 0.26, 220 * u, 280 * u);
-  sizes.bottom = std::clamp(screen.height * 0.2, 128 * u, 192 * u);
-  sizes.side_rail = 28 * u;
-  sizes.bottom_rail = 40 * u;
+  StageSizes sizes{.left = std::clamp(screen.width * 0.26, 200 * u, 256 * u),
+                   .right = std::clamp(screen.width * 0.26, 220 * u, 280 * u),
+                   .bottom = std::clamp(screen.height * 0.2, 128 * u, 192 * u),
+                   .side_rail = 28 * u,
+                   .bottom_rail = 40 * u};
   sizes.margin = sizes.below = 8 * u;
   sizes.gap = 16 * u;
   sizes.header = sizes.tabs = 32 * u;

@@ -20,8 +20,7 @@ using window::TokenText;
 
 constexpr int kLength = 1200;  // of which the last eight are generated
 
-class Text : public WindowTest {
- protected:
+struct Text : WindowTest {
   void prepare() override {
     write("text.h5", texts());
     start(1600, 1130);
@@ -56,12 +55,9 @@ class Text : public WindowTest {
   const TokenText& text() { return w().text_panel().text; }
   TokenText::Place place(int token) { return text().place_of(token); }
   void find(const std::string& words) {
-    driver().key(GLFW_KEY_F, true);
-    driver().frames(3);
+    driver().key(GLFW_KEY_F, true).frames(3);
     ASSERT_TRUE(ImGui::GetIO().WantTextInput) << "the field has the keyboard";
-    driver().key(GLFW_KEY_A, true);
-    driver().type(words);
-    driver().frames(2);
+    driver().key(GLFW_KEY_A, true).type(words).frames(2);
   }
   static double difference(const window::Picture& a, const window::Picture& b,
                            const TokenText::Place& at) {
@@ -89,8 +85,7 @@ TEST_F(Text, LinesEndWhereThoseOfThePromptEnd) {
 
 TEST_F(Text, ColumnsFillTheWidthAndGoOnWhereTheOneBeforeEnds) {
   EXPECT_EQ(text().columns(), 2);
-  driver().resize(2560, 1440);
-  driver().settle();
+  driver().resize(2560, 1440).settle();
   EXPECT_EQ(text().columns(), 4);
   state().selection.token = 0;
   driver().settle();
@@ -105,24 +100,20 @@ TEST_F(Text, ColumnsFillTheWidthAndGoOnWhereTheOneBeforeEnds) {
   }
   EXPECT_GT(seen, 300);
   EXPECT_GT(last_x, 1900) << "the last column is used";
-  driver().resize(800, 900);
-  driver().settle();
+  driver().resize(800, 900).settle();
   EXPECT_EQ(text().columns(), 1);
   EXPECT_TRUE(place(0).visible()) << "what was in sight stays there";
 }
 
 TEST_F(Text, ALongTextIsSearchedByKeyAndEveryPlaceIsMarked) {
   state().token_colour = "none";
-  driver().key(GLFW_KEY_F, true);
-  driver().frames(3);
+  driver().key(GLFW_KEY_F, true).frames(3);
   ASSERT_TRUE(search().is_open());
-  driver().type("The Needle");
-  driver().frames(2);
+  driver().type("The Needle").frames(2);
   EXPECT_EQ(search().place_text(), "1 of 3");
   EXPECT_EQ(search().hit()->tokens(), (TokenRange{300, 301}));
   EXPECT_TRUE(place(300).visible()) << "scrolled into sight";
-  driver().key(GLFW_KEY_ENTER);
-  driver().frames(3);
+  driver().key(GLFW_KEY_ENTER).frames(3);
   EXPECT_EQ(search().place_text(), "2 of 3");
   EXPECT_EQ(search().hit()->tokens(), (TokenRange{700, 702})) << "across a border";
   EXPECT_TRUE(place(700).visible() && place(701).visible());
@@ -136,26 +127,19 @@ TEST_F(Text, ALongTextIsSearchedByKeyAndEveryPlaceIsMarked) {
   EXPECT_EQ(search().place_text(), "1 of 3") << "round the end";
   driver().key(GLFW_KEY_F3, false, true);
   EXPECT_EQ(search().place_text(), "3 of 3");
-  driver().key(GLFW_KEY_ENTER, false, true);
-  driver().frames(3);
+  driver().key(GLFW_KEY_ENTER, false, true).frames(3);
   EXPECT_EQ(search().place_text(), "2 of 3");
   EXPECT_TRUE(ImGui::GetIO().WantTextInput) << "one can type on";
 
   const window::WorkspaceState before = state();
-  driver().key(GLFW_KEY_A, true);
-  driver().type("word70");
-  driver().frames(2);
+  driver().key(GLFW_KEY_A, true).type("word70").frames(2);
   EXPECT_EQ(state(), before) << "typing is no command";
   const auto hits = static_cast<int>(search().hits().size());
   EXPECT_GE(hits, 5);
-  driver().key(GLFW_KEY_A, true);
-  driver().type("nowhere");
-  driver().frames(2);
+  driver().key(GLFW_KEY_A, true).type("nowhere").frames(2);
   EXPECT_EQ(search().place_text(), "not found");
 
-  driver().key(GLFW_KEY_A, true);
-  driver().type("word70");
-  driver().frames(2);
+  driver().key(GLFW_KEY_A, true).type("word70").frames(2);
   driver().key(GLFW_KEY_F3);  // from token 70 to 702, where there are more
   driver().frames(2);
   const auto marked = driver().picture();
@@ -166,22 +150,18 @@ TEST_F(Text, ALongTextIsSearchedByKeyAndEveryPlaceIsMarked) {
   }
   ASSERT_TRUE(current.visible());
   ASSERT_GE(other, 0) << "another one in sight";
-  driver().key(GLFW_KEY_F3);
-  driver().frames(2);
+  driver().key(GLFW_KEY_F3).frames(2);
   EXPECT_GT(difference(marked, driver().picture(), current), 0.2) << "the current one is stronger";
-  driver().key(GLFW_KEY_ESCAPE);
-  driver().frames(2);
+  driver().key(GLFW_KEY_ESCAPE).frames(2);
   EXPECT_FALSE(search().is_open());
-  driver().key(GLFW_KEY_F, true);
-  driver().frames(3);
+  driver().key(GLFW_KEY_F, true).frames(3);
   EXPECT_TRUE(search().is_open());
 }
 
 TEST_F(Text, MarksOfHitsGoWithTheField) {
   state().token_colour = "none";
   find("word30");
-  driver().key(GLFW_KEY_ENTER);
-  driver().frames(3);
+  driver().key(GLFW_KEY_ENTER).frames(3);
   std::vector<TokenText::Place> places;
   for (const auto& hit : search().hits()) {
     if (place(hit.first).visible()) places.push_back(place(hit.first));
@@ -189,10 +169,7 @@ TEST_F(Text, MarksOfHitsGoWithTheField) {
   ASSERT_GE(places.size(), 3U);
   const TokenText::Place unmarked = place(search().hit()->first - 3);
   const auto with = driver().picture();
-  driver().move(5, 5);
-  driver().key(GLFW_KEY_A, true);
-  driver().key(GLFW_KEY_DELETE);
-  driver().frames(2);
+  driver().move(5, 5).key(GLFW_KEY_A, true).key(GLFW_KEY_DELETE).frames(2);
   ASSERT_EQ(search().query, "");
   const auto without = driver().picture();
   for (const TokenText::Place& at : places) EXPECT_GT(difference(with, without, at), 0.3);
@@ -204,8 +181,7 @@ TEST_F(Text, TheTokensOfAPlaceAreFollowedByKeyAndByButton) {
   state().tile_count = 2;
   state().tiles[1] = {.view = "follow"};
   find("the needle");
-  driver().key(GLFW_KEY_ENTER);
-  driver().frames(3);
+  driver().key(GLFW_KEY_ENTER).frames(3);
   EXPECT_EQ(state().followed, "auto") << "looking at a place follows nothing";
   ImGui::GetIO().KeyAlt = true;
   driver().key(GLFW_KEY_ENTER);
@@ -216,21 +192,17 @@ TEST_F(Text, TheTokensOfAPlaceAreFollowedByKeyAndByButton) {
   EXPECT_EQ(state().grid_measure, "followed");
   EXPECT_EQ(state().selection.token, 700);
   EXPECT_EQ(state().tiles[1].choices.at("tokens"), "700-701") << "in the view of followed tokens";
-  driver().key(GLFW_KEY_F3);
-  driver().frames(2);
-  driver().press_on("##bottom", {"Follow##hit"});
-  driver().settle();
+  driver().key(GLFW_KEY_F3).frames(2);
+  driver().press_on("##bottom", {"Follow##hit"}).settle();
   EXPECT_EQ(state().followed, "1195-1196");
   EXPECT_EQ(state().selection.token, 1195);
   EXPECT_EQ(w().grid.error(), "");
 }
 
 TEST_F(Text, ThePanelOpensForTheSearchAndAClosedFieldOpensByF3) {
-  driver().key(GLFW_KEY_F8);
-  driver().frames(2);
+  driver().key(GLFW_KEY_F8).frames(2);
   ASSERT_FALSE(state().bottom_panel);
-  driver().key(GLFW_KEY_F3);
-  driver().frames(3);
+  driver().key(GLFW_KEY_F3).frames(3);
   EXPECT_TRUE(state().bottom_panel);
   EXPECT_TRUE(search().is_open());
   driver().type("t");
@@ -262,8 +234,7 @@ TEST_F(Text, WhatIsChosenElsewhereComesIntoSight) {
   state().followed = "question";
   driver().settle();
   EXPECT_TRUE(place(kLength - 8 - 40).visible()) << "a segment by its name";
-  driver().wheel(place(kLength - 48).x, place(kLength - 48).y, 30);
-  driver().frames(2);
+  driver().wheel(place(kLength - 48).x, place(kLength - 48).y, 30).frames(2);
   EXPECT_FALSE(place(kLength - 48).visible()) << "nothing holds it there";
 }
 
@@ -285,8 +256,7 @@ TEST_F(Text, SegmentsAndWhatWasGeneratedHaveTheirNames) {
   EXPECT_GT(after.x, before.x + before.width + 40) << "the name's room";
 
   // A click on a name follows the segment: in the text, and above a strip.
-  driver().click(place(10).x - 20, place(10).y + place(10).height / 2);
-  driver().frames(2);
+  driver().click(place(10).x - 20, place(10).y + place(10).height / 2).frames(2);
   EXPECT_EQ(state().followed, "needle");
   EXPECT_EQ(state().grid_measure, "followed");
   state().followed = "auto";
@@ -301,9 +271,8 @@ TEST_F(Text, SegmentsAndWhatWasGeneratedHaveTheirNames) {
       });
   ASSERT_NE(name, tile.scene()->items.end());
   const figure::Rect box = std::get<figure::Text>(*name).bounds();
-  driver().click(tile.origin().x + static_cast<float>(box.x + 4.0) * tile.scale(),
-                 tile.origin().y + static_cast<float>(box.centre().y) * tile.scale());
-  driver().frames(2);
+  const auto [x, y] = on_screen({box.x + 4.0, box.centre().y});
+  driver().click(x, y).frames(2);
   EXPECT_EQ(state().followed, "question");
   state().tiles[0] = window::default_state().tiles[0];
 
@@ -384,8 +353,7 @@ TEST_F(Text, ALoopBeginsWithHowOftenItStands) {
   SyntheticTraceOptions options{.layers = 1, .prompt_length = 64, .generated = 40};
   write_synthetic_trace(folder_ / "loop.h5", options);
   make_loop(folder_ / "loop.h5", 76, 4);
-  w().open((folder_ / "loop.h5").string());
-  driver().settle();
+  open_file(folder_ / "loop.h5");
   ASSERT_NE(w().results.trace(), nullptr) << w().notice;
   EXPECT_EQ(text().name_before(76), "loop, 7 times");
   EXPECT_EQ(text().name_before(80), "") << "where the span stands again";

@@ -1,13 +1,18 @@
 // What a commit may hold: a trace or a results file that a command wrote into the checkout by
 // mistake stays in the history for ever.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <regex>
 #include <set>
 #include <string>
+
+#include "tests/support/temporary_folder.h"
+#include "version.h"
 
 namespace {
 
@@ -47,6 +52,43 @@ TEST(Tree, HoldsNoFileThatACommandWroteByMistake) {
     EXPECT_LE(fs::file_size(path), kMostBytes)
         << file << ": too large for the tree; if it belongs there, name it in this test";
   }
+}
+
+// Several files describe a release in the same way.
+
+std::string text_of(const std::string& name) {
+  const std::string text =
+      kvloupe::test::file_text(std::filesystem::path(KVLOUPE_SOURCE_DIR) / name);
+  return text;
+}
+
+std::string first_match(const std::string& name, const std::string& pattern) {
+  const std::string text = text_of(name);
+  std::smatch match;
+  return std::regex_search(text, match, std::regex(pattern)) ? match[1].str()
+                                                             : "nothing in " + name;
+}
+
+TEST(Release, HasOneVersion) {
+  EXPECT_EQ(first_match("CITATION.cff", "\nversion: ([0-9.]+)"), KVLOUPE_VERSION);
+  EXPECT_EQ(first_match("CHANGELOG.md", "\n## ([0-9.]+)\n"), KVLOUPE_VERSION);
+  EXPECT_EQ(first_match("capture/python/kvloupe/version.py", "\nVERSION = \"([0-9.]+)\""),
+            KVLOUPE_VERSION);
+  EXPECT_EQ(first_match("assets/desktop/org.kvloupe.kvloupe.metainfo.xml",
+                        "<release version=\"([0-9.]+)\""),
+            KVLOUPE_VERSION);
+}
+
+TEST(Release, TheMenuAndTheCatalogueNameFilesThatExist) {
+  const std::string desktop = text_of("assets/desktop/kvloupe.desktop");
+  EXPECT_THAT(desktop, testing::HasSubstr("\nExec=kvloupe %F\n"));
+  EXPECT_THAT(desktop, testing::HasSubstr("\nTerminal=false\n"));
+  EXPECT_THAT(desktop, testing::HasSubstr("\nMimeType=application/x-kvloupe-trace;\n"));
+  const std::string type = "application/x-kvloupe-trace";
+  EXPECT_EQ(first_match("assets/desktop/kvloupe.xml", "<mime-type type=\"([^\"]+)\""), type);
+  EXPECT_EQ(first_match("assets/desktop/org.kvloupe.kvloupe.metainfo.xml",
+                        "<mediatype>([^<]+)</mediatype>"),
+            type);
 }
 
 }  // namespace

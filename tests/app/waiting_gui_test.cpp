@@ -9,8 +9,7 @@ namespace kvloupe::test {
 namespace {
 
 /// A view that compares policies waits behind a job that ends when it is told to.
-class Waiting : public WindowTest {
- protected:
+struct Waiting : WindowTest {
   void prepare() override {
     start();
     w().state = window::default_state();
@@ -98,8 +97,7 @@ TEST_F(Waiting, WhatIsStoppedIsComputedForOtherSettings) {
 TEST_F(Waiting, TheListOfJobsNamesThemAndStopsThem) {
   show_behind_gate("block-size");
   wait_for_words();
-  driver_->key(GLFW_KEY_J, true);
-  driver_->frames(2);
+  driver_->key(GLFW_KEY_J, true).frames(2);
   driver_->press_on("##Popup", {"Block size and output", "Stop"});
   EXPECT_TRUE(tile().stopped());
 }

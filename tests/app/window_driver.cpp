@@ -45,26 +45,30 @@ double WindowDriver::frame() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void WindowDriver::frames(int count) {
+WindowDriver& WindowDriver::frames(int count) {
   for (int i = 0; i < count; ++i) frame();
+  return *this;
 }
 
-void WindowDriver::settle() {
+WindowDriver& WindowDriver::settle() {
   frames(3);
   const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(4);  // a busy machine
   // Frames are drawn by the processor here, which the jobs in the background need as well: the
   // longer it takes, the fewer frames.
   auto pause = std::chrono::milliseconds(5);
   while (!workspace.settled()) {
-    ASSERT_LT(std::chrono::steady_clock::now(), limit) << "the window does not come to rest";
+    if (std::chrono::steady_clock::now() >= limit) {
+      ADD_FAILURE() << "the window does not come to rest";
+      return *this;
+    }
     frame();
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 3 / 2, std::chrono::milliseconds(200));
   }
-  frame();
+  return frames(1);
 }
 
-void WindowDriver::key(int glfw_key, bool control, bool shift) {
+WindowDriver& WindowDriver::key(int glfw_key, bool control, bool shift) {
   ImGuiIO& io = ImGui::GetIO();
   io.KeyCtrl = control;
   io.KeyShift = shift;
@@ -72,63 +76,52 @@ void WindowDriver::key(int glfw_key, bool control, bool shift) {
   frame();
   io.KeysDown[glfw_key] = false;
   io.KeyCtrl = io.KeyShift = false;
-  frame();
+  return frames(1);
 }
 
-void WindowDriver::type(const std::string& utf8) {
+WindowDriver& WindowDriver::type(const std::string& utf8) {
   ImGui::GetIO().AddInputCharactersUTF8(utf8.c_str());
-  frame();
-  frame();
+  return frames(2);
 }
 
-void WindowDriver::move(float x, float y) {
+WindowDriver& WindowDriver::move(float x, float y) {
   ImGui::GetIO().MousePos = {x, y};
-  frame();
+  return frames(1);
 }
 
-void WindowDriver::press(bool down) {
+WindowDriver& WindowDriver::press(bool down) {
   ImGui::GetIO().MouseDown[0] = down;
-  frame();
+  return frames(1);
 }
 
-void WindowDriver::click(float x, float y) {
-  move(x, y);
-  press(true);
-  press(false);
-}
+WindowDriver& WindowDriver::click(float x, float y) { return move(x, y).press(true).press(false); }
 
-void WindowDriver::double_click(float x, float y) {
+WindowDriver& WindowDriver::double_click(float x, float y) {
   ImGuiIO& io = ImGui::GetIO();
   io.MouseDoubleClickTime = 1.0F;
-  move(x, y);
-  for (int i = 0; i < 2; ++i) {
-    press(true);
-    press(false);
-  }
+  click(x, y).press(true).press(false);
   io.MouseDoubleClickTime = kNoDoubleClicks;
-  frame();
+  return frames(1);
 }
 
-void WindowDriver::drag(float x0, float y0, float x1, float y1, int steps) {
-  move(x0, y0);
-  press(true);
+WindowDriver& WindowDriver::drag(float x0, float y0, float x1, float y1, int steps) {
+  move(x0, y0).press(true);
   for (int i = 1; i <= steps; ++i) {
     const float share = static_cast<float>(i) / static_cast<float>(steps);
     move(x0 + share * (x1 - x0), y0 + share * (y1 - y0));
   }
-  press(false);
+  return press(false);
 }
 
-void WindowDriver::wheel(float x, float y, float notches) {
+WindowDriver& WindowDriver::wheel(float x, float y, float notches) {
   move(x, y);
   ImGui::GetIO().MouseWheel = notches;
-  frame();
-  frame();
+  return frames(2);
 }
 
-void WindowDriver::resize(int width, int height) {
+WindowDriver& WindowDriver::resize(int width, int height) {
   surface.resize(width, height);
-  frames(2);
+  return frames(2);
 }
 
 bool WindowDriver::point_at(const std::string& window, const std::vector<std::string>& names) {
@@ -169,10 +162,11 @@ bool WindowDriver::point_at(const std::string& window, const std::vector<std::st
   return false;
 }
 
-void WindowDriver::press_on(const std::string& window, const std::vector<std::string>& names) {
-  ASSERT_TRUE(point_at(window, names)) << "no " << names.back() << " in " << window;
-  press(true);
-  press(false);
+WindowDriver& WindowDriver::press_on(const std::string& window,
+                                     const std::vector<std::string>& names) {
+  if (point_at(window, names)) return press(true).press(false);
+  ADD_FAILURE() << "no " << names.back() << " in " << window;
+  return *this;
 }
 
 double WindowDriver::difference(const window::Picture& a, const window::Picture& b, int x0, int y0,

@@ -30,8 +30,7 @@ namespace {
 using testing::HasSubstr;
 using window::TileState;
 
-class Window : public WindowTest {
- protected:
+struct Window : WindowTest {
   void prepare() override {
     start();
     state() = window::default_state();  // one film strip
@@ -57,10 +56,7 @@ class Window : public WindowTest {
   std::pair<float, float> in_plot(double share_x, double share_y) {
     const auto scene = w().tiles[0].scene();
     const figure::Rect plot = scene->axes.at(0).plot;
-    return {w().tiles[0].origin().x +
-                static_cast<float>(plot.x + share_x * plot.width) * w().tiles[0].scale(),
-            w().tiles[0].origin().y +
-                static_cast<float>(plot.y + share_y * plot.height) * w().tiles[0].scale()};
+    return on_screen({plot.x + share_x * plot.width, plot.y + share_y * plot.height});
   }
 
   /// The numbers of the grid, head by head.
@@ -78,8 +74,7 @@ class Window : public WindowTest {
 };
 
 TEST_F(Window, ANewWindowShowsWhereAHeadLooksBesideWhatIsKept) {
-  driver_.reset();
-  driver_ = std::make_unique<WindowDriver>();
+  start();
   open_trace();
   EXPECT_EQ(state(), [&] {
     window::WorkspaceState first = window::first_state();
@@ -100,15 +95,13 @@ TEST_F(Window, TheGridShowsTheSinksWhateverThePolicy) {
   open_trace();
   state().grid_measure = "sinks";
   driver().settle();
-  Progress progress;
   const Trace& trace = *w().results.trace();
   const Matrix means =
-      mean_of_query_heads(sink_strengths(trace, 0, progress), trace.model().num_kv_heads);
+      mean_of_query_heads(sink_strengths(trace, 0, unwatched), trace.model().num_kv_heads);
   const std::vector<double> shown = grid();
   ASSERT_EQ(shown.size(), static_cast<std::size_t>(means.size()));
   for (Eigen::Index i = 0; i < means.size(); ++i) {
-    EXPECT_NEAR(shown[static_cast<std::size_t>(i)], means(i / means.cols(), i % means.cols()), 1e-6)
-        << i;
+    EXPECT_NEAR(shown[i], means(i / means.cols(), i % means.cols()), 1e-6) << i;
   }
   const auto scene = w().grid.scene();
   state().policy_a = parse_policy("full");
@@ -119,8 +112,7 @@ TEST_F(Window, TheGridShowsTheSinksWhateverThePolicy) {
 TEST_F(Window, TheGridAndTheReadoutsShowTheMeasuresOfTheStepInHand) {
   open_trace();
   ReplayRequest request{.policy = parse_policy("h2o+kvmerger"), .budget = 20};
-  Progress progress;
-  const Replay whole = replay(*w().results.trace(), request, progress);
+  const Replay whole = replay(*w().results.trace(), request, unwatched);
   state().policy_a = parse_policy("h2o+kvmerger");
   state().budget = parse_budget("20");
   for (const int step : {2, 1}) {
@@ -132,15 +124,15 @@ TEST_F(Window, TheGridAndTheReadoutsShowTheMeasuresOfTheStepInHand) {
       const std::vector<double> values = grid();
       ASSERT_EQ(values.size(), whole.heads.size());
       for (std::size_t i = 0; i < values.size(); ++i) {
-        const StepRecord& record = whole.heads[i].steps[static_cast<std::size_t>(step)];
+        const StepRecord& record = whole.heads[i].steps[step];
         EXPECT_FLOAT_EQ(static_cast<float>(values[i]),
                         static_cast<float>(measure_at(measure, record)))
             << name;
       }
       const auto shown = w().shown.measured(0);
       ASSERT_NE(shown, nullptr);
-      const StepRecord& record = whole.find(state().selection.layer, state().selection.head)
-                                     ->steps[static_cast<std::size_t>(step)];
+      const StepRecord& record =
+          whole.find(state().selection.layer, state().selection.head)->steps[step];
       EXPECT_EQ(measure_at(measure, *shown), measure_at(measure, record)) << name;
       EXPECT_EQ(measure_at(require_measure("rank"), *shown),
                 measure_at(require_measure("rank"), record));
@@ -165,9 +157,7 @@ TEST_F(Window, OpensATraceAndSelectsHeadsByKeysAndMouse) {
   EXPECT_EQ(state().selection.layer, 1);
   const auto before = driver().picture();
   EXPECT_GT(WindowDriver::colours(before), 100);
-  driver().key(GLFW_KEY_DOWN);
-  driver().key(GLFW_KEY_RIGHT);
-  driver().settle();
+  driver().key(GLFW_KEY_DOWN).key(GLFW_KEY_RIGHT).settle();
   EXPECT_EQ(state().selection.layer, 2);
   EXPECT_EQ(state().selection.head, 1);
   EXPECT_GT(WindowDriver::difference(before, driver().picture(), 270, 40, 980, 600), 0.01);
@@ -199,16 +189,14 @@ TEST_F(Window, EveryViewDrawsInBothThemesAndAnyTiling) {
   }
   show("filmstrip");
   for (const char* count : {"2", "3", "4"}) {
-    driver().type(count);
-    driver().settle();
+    driver().type(count).settle();
     EXPECT_EQ(state().tile_count, *count - '0');
     for (int i = 0; i < state().tile_count; ++i) {
-      EXPECT_NE(w().tiles[static_cast<std::size_t>(i)].scene(), nullptr) << i;
+      EXPECT_NE(w().tiles[i].scene(), nullptr) << i;
     }
   }
   const auto light = driver().picture();
-  driver().type("t");
-  driver().settle();
+  driver().type("t").settle();
   EXPECT_EQ(state().theme, window::Theme::dark);
   EXPECT_GT(WindowDriver::difference(light, driver().picture(), 0, 0, 1280, 800), 0.8);
 }
@@ -217,15 +205,12 @@ TEST_F(Window, InHighContrastFatesHavePatternsWhichPSwitchesOff) {
   open_trace();
   state().policy_a = parse_policy("h2o+recent(40%)");
   show("filmstrip");
-  driver().type("t");
-  driver().type("t");
-  driver().settle();
+  driver().type("t").type("t").settle();
   EXPECT_EQ(state().theme, window::Theme::high_contrast);
   EXPECT_EQ(w().tiles[0].scene()->background, (figure::Colour{0, 0, 0}));
   EXPECT_TRUE(window::shows_patterns(w().state));
   const auto with = driver().picture();
-  driver().type("p");
-  driver().settle();
+  driver().type("p").settle();
   EXPECT_FALSE(window::shows_patterns(w().state));
   const auto without = driver().picture();
   // Both in the strip and in the words below it.
@@ -238,8 +223,7 @@ TEST_F(Window, InHighContrastFatesHavePatternsWhichPSwitchesOff) {
 
 TEST_F(Window, WithReducedMotionSpaceGoesOneStepOn) {
   open_trace();
-  driver().key(GLFW_KEY_HOME);
-  driver().type(" ");
+  driver().key(GLFW_KEY_HOME).type(" ");
   EXPECT_TRUE(w().playing);
   driver().type("n");
   EXPECT_TRUE(w().reduced_motion);
@@ -250,26 +234,17 @@ TEST_F(Window, WithReducedMotionSpaceGoesOneStepOn) {
   EXPECT_FALSE(w().playing);
   for (int i = 0; i < 120; ++i) driver().frame();  // two seconds
   EXPECT_EQ(w().shown.step(), step + 1) << "nothing moves by itself";
-  driver().key(GLFW_KEY_END);
-  driver().type(" ");
+  driver().key(GLFW_KEY_END).type(" ");
   EXPECT_EQ(w().shown.step(), 0);
-  driver().type("n");
-  driver().type(" ");
+  driver().type("n").type(" ");
   EXPECT_TRUE(w().playing);
 }
 
 TEST_F(Window, WhatOneNeedsToSeeIsKeptForTheNextWindow) {
-  window::Workspace::Host host;
-  host.preferences = folder_.path() / "preferences.json";
-  driver_.reset();
-  driver_ = std::make_unique<WindowDriver>(1280, 800, host);
-  driver().type("t");
-  driver().type("t");
-  driver().type("p");
-  driver().type("n");
-  driver().frames(2);
-  driver_.reset();
-  driver_ = std::make_unique<WindowDriver>(1280, 800, host);
+  window::Workspace::Host host{.preferences = folder_.path() / "preferences.json"};
+  start(1280, 800, host);
+  driver().type("t").type("t").type("p").type("n").frames(2);
+  start(1280, 800, host);
   EXPECT_EQ(state().theme, window::Theme::high_contrast);
   EXPECT_EQ(state().patterns, std::optional<bool>(false));
   EXPECT_TRUE(w().reduced_motion);
@@ -283,8 +258,7 @@ TEST_F(Window, TheSizeIsChangedByTheKeypadTooAndSaidInPercent) {
   EXPECT_DOUBLE_EQ(state().scale, 1.2);
   driver().key(GLFW_KEY_EQUAL, true, true);  // where + is Shift =
   EXPECT_DOUBLE_EQ(state().scale, 1.3);
-  driver().key(GLFW_KEY_KP_SUBTRACT, true);
-  driver().key(GLFW_KEY_KP_0, true);
+  driver().key(GLFW_KEY_KP_SUBTRACT, true).key(GLFW_KEY_KP_0, true);
   EXPECT_EQ(w().notice, "Size 100 %");
 }
 
@@ -292,24 +266,18 @@ TEST_F(Window, WhatIsTypedInAnOpenListChoosesItsLineAndNothingElse) {
   open_trace();
   state().policy_a = parse_policy("keydiff");
   driver().settle();
-  driver().press_on("##policies", {"A", "##score"});
-  driver().frames(3);
-  driver().type("snapkv");
-  driver().frames(3);
+  driver().press_on("##policies", {"A", "##score"}).frames(3);
+  driver().type("snapkv").frames(3);
   EXPECT_FALSE(w().reduced_motion) << "n is a key of the window";
   EXPECT_EQ(state().patterns, std::nullopt);
   EXPECT_FALSE(w().sheets.palette.is_open());
-  driver().key(GLFW_KEY_ENTER);
-  driver().settle();
+  driver().key(GLFW_KEY_ENTER).settle();
   EXPECT_EQ(state().policy_a.text(), "snapkv(pool=max,range=candidates)") << "the first so named";
   // Esc closes the list alone.
-  driver().key(GLFW_KEY_N, true);
-  driver().settle();
-  driver().press_on("##capture", {"##models"});
-  driver().frames(3);
+  driver().key(GLFW_KEY_N, true).settle();
+  driver().press_on("##capture", {"##models"}).frames(3);
   ASSERT_TRUE(window::list_is_open());
-  driver().key(GLFW_KEY_ESCAPE);
-  driver().frames(3);
+  driver().key(GLFW_KEY_ESCAPE).frames(3);
   EXPECT_FALSE(window::list_is_open());
   EXPECT_TRUE(w().sheets.capture_panel.is_open());
   driver().key(GLFW_KEY_ESCAPE);
@@ -319,28 +287,23 @@ TEST_F(Window, WhatIsTypedInAnOpenListChoosesItsLineAndNothingElse) {
 TEST_F(Window, TextToFindIsReplacedWhereTheFieldOpensAgain) {
   open_trace();
   for (const char* text : {"drawer", "mail"}) {
-    driver().key(GLFW_KEY_F, true);
-    driver().frames(4);
-    driver().type(text);
-    driver().frames(2);
+    driver().key(GLFW_KEY_F, true).frames(4);
+    driver().type(text).frames(2);
     EXPECT_EQ(w().text_panel().search.query, text);
   }
 }
 
 TEST_F(Window, ATooltipWaitsForARestAndLeavesTheButtonsOfASheetInSight) {
   open_trace();
-  driver().key(GLFW_KEY_N, true, true);
-  driver().settle();
+  driver().key(GLFW_KEY_N, true, true).settle();
   ASSERT_TRUE(driver().point_at("##study", {"##results"}));
   const auto tooltip = [] {
     const ImGuiWindow* window = ImGui::FindWindowByName("##Tooltip_00");
     return window != nullptr && window->WasActive ? window->Rect() : ImRect();
   };
   const float y = ImGui::GetIO().MousePos.y;
-  driver().move(2, 700);
-  driver().frames(2);
-  driver().move(640, y);
-  driver().frames(3);
+  driver().move(2, 700).frames(2);
+  driver().move(640, y).frames(3);
   EXPECT_EQ(tooltip().GetHeight(), 0);
   driver().frames(40);
   EXPECT_GT(tooltip().GetHeight(), 0);
@@ -389,14 +352,12 @@ TEST_F(Window, AClosedLoopRunOpenedBesideTheFullOneShowsHowFarTheyAreApart) {
   show("drift");
   EXPECT_THAT(w().tiles[0].error(), HasSubstr("Ctrl R"));
   EXPECT_EQ(w().results.agreement(), nullptr);
-  w().open((folder_.path() / "closed.h5").string());
-  driver().settle();
+  open_file(folder_.path() / "closed.h5");
   EXPECT_EQ(w().tiles[0].error(), "");
   ASSERT_NE(w().tiles[0].figure(), nullptr);
   EXPECT_THAT(w().tiles[0].figure()->figure->caption(), HasSubstr("h2o with N = 24"));
   EXPECT_EQ(w().results.agreement(), nullptr) << "the open trace is the closed loop itself";
-  w().open(trace());
-  driver().settle();
+  open_file(trace());
   EXPECT_EQ(w().tiles[0].error(), "");
   state().policy_a = parse_policy("h2o");
   state().budget = parse_budget("24");
@@ -404,8 +365,7 @@ TEST_F(Window, AClosedLoopRunOpenedBesideTheFullOneShowsHowFarTheyAreApart) {
   driver().settle();
   ASSERT_NE(w().results.agreement(), nullptr);
   EXPECT_EQ(*w().results.agreement(), 1.0);
-  driver().key(GLFW_KEY_DOWN);
-  driver().settle();
+  driver().key(GLFW_KEY_DOWN).settle();
   ASSERT_NE(w().results.agreement(), nullptr);
   EXPECT_LT(*w().results.agreement(), 1.0);
   state().budget = parse_budget("25");
@@ -415,15 +375,14 @@ TEST_F(Window, AClosedLoopRunOpenedBesideTheFullOneShowsHowFarTheyAreApart) {
 
 TEST_F(Window, ResultsOfAnEvaluationOpenAloneAndBesideATrace) {
   const auto needle = write_synthetic_evaluation(folder_.path() / "needle.json");
-  w().open(needle.string());
-  driver().settle();
+  open_file(needle);
   EXPECT_EQ(w().notice, "");
   ASSERT_EQ(state().tile_count, 2);
   EXPECT_EQ(state().tiles[0].view, "needle-grid");
   EXPECT_EQ(state().tiles[1].view, "perplexity-budget");
   for (const int i : {0, 1}) {
-    EXPECT_EQ(w().tiles[static_cast<std::size_t>(i)].error(), "");
-    EXPECT_NE(w().tiles[static_cast<std::size_t>(i)].scene(), nullptr);
+    EXPECT_EQ(w().tiles[i].error(), "");
+    EXPECT_NE(w().tiles[i].scene(), nullptr);
   }
   show("layer-drift");
   EXPECT_EQ(w().tiles[0].error(), "");
@@ -432,17 +391,14 @@ TEST_F(Window, ResultsOfAnEvaluationOpenAloneAndBesideATrace) {
   EXPECT_THAT(w().tiles[0].error(), HasSubstr("This view shows a trace"));
   open_trace();
   EXPECT_EQ(w().tiles[0].error(), "");
-  w().open(write_synthetic_evaluation(folder_.path() / "loss.json", false).string());
-  driver().settle();
-  EXPECT_EQ(state().tiles[static_cast<std::size_t>(state().active_tile)].view, "perplexity-budget");
+  open_file(write_synthetic_evaluation(folder_.path() / "loss.json", false).string());
+  EXPECT_EQ(state().tiles[state().active_tile].view, "perplexity-budget");
   EXPECT_NE(w().results.trace(), nullptr);
-  w().open(write_synthetic_rescue(folder_.path() / "rescue.json").string());
-  driver().settle();
-  EXPECT_EQ(state().tiles[static_cast<std::size_t>(state().active_tile)].view, "rescue");
-  EXPECT_EQ(w().tiles[static_cast<std::size_t>(state().active_tile)].error(), "");
+  open_file(write_synthetic_rescue(folder_.path() / "rescue.json").string());
+  EXPECT_EQ(state().tiles[state().active_tile].view, "rescue");
+  EXPECT_EQ(w().tiles[state().active_tile].error(), "");
   std::ofstream(folder_.path() / "cut.json") << R"({"format":"kvloupe-eval","runs":[)";
-  w().open((folder_.path() / "cut.json").string());
-  driver().settle();
+  open_file(folder_.path() / "cut.json");
   EXPECT_THAT(w().notice, HasSubstr("not valid JSON"));
 }
 
@@ -452,8 +408,7 @@ TEST_F(Window, ScrubsAndPlaysSteps) {
   EXPECT_EQ(prompt_step, 2);
   driver().type(".");
   EXPECT_EQ(w().shown.step(), 3);
-  driver().type(",");
-  driver().type(",");
+  driver().type(",").type(",");
   EXPECT_EQ(w().shown.step(), 1);
   driver().key(GLFW_KEY_END);
   EXPECT_EQ(w().shown.step(), w().shown.step_count() - 1);
@@ -471,7 +426,7 @@ TEST_F(Window, PolicyAndBudgetChangeWhatIsKept) {
   open_trace();
   const auto kept = [&] {
     const HeadReplay* head = w().shown.head(0);
-    return head ? head->steps.at(static_cast<std::size_t>(w().shown.step())).retained : -1;
+    return head ? head->steps.at(w().shown.step()).retained : -1;
   };
   EXPECT_EQ(kept(), 24);  // 25 % of 96
   for (int i = 0; i < 3; ++i) driver().type("]");
@@ -482,49 +437,35 @@ TEST_F(Window, PolicyAndBudgetChangeWhatIsKept) {
 
   driver().type("/");  // puts the cursor into the spec line of A
   driver().frames(2);
-  driver().key(GLFW_KEY_A, true);
-  driver().type("sink(4)");
-  driver().settle();
+  driver().key(GLFW_KEY_A, true).type("sink(4)").settle();
   EXPECT_EQ(state().policy_a.text(), "sink");
   EXPECT_EQ(w().editors.a.error(), "");
   EXPECT_EQ(kept(), larger);
   EXPECT_NE(w().shown.head(0)->evicted_at, before);
 
-  driver().key(GLFW_KEY_A, true);
-  driver().type("sonk(4)");
-  driver().frames(3);
+  driver().key(GLFW_KEY_A, true).type("sonk(4)").frames(3);
   EXPECT_THAT(w().editors.a.error(), HasSubstr("sonk"));
   EXPECT_EQ(state().policy_a.text(), "sink") << "a wrong line changes nothing";
-  driver().key(GLFW_KEY_ESCAPE);
-  driver().type("b");
-  driver().settle();
+  driver().key(GLFW_KEY_ESCAPE).type("b").settle();
   EXPECT_TRUE(state().policy_b_on);
   EXPECT_NE(w().shown.head(1), nullptr);
 }
 
 TEST_F(Window, AModifierIsFoundByTypingAndThoseInUseAreInSight) {
   open_trace();
-  driver().press_on("##policies", {"A", "+ modifier…"});
-  driver().frames(2);
+  driver().press_on("##policies", {"A", "+ modifier…"}).frames(2);
   ASSERT_TRUE(w().sheets.palette.is_open());
-  driver().type("recent");
-  driver().frames(2);
-  driver().key(GLFW_KEY_ENTER);
-  driver().frames(3);
+  driver().type("recent").frames(2);
+  driver().key(GLFW_KEY_ENTER).frames(3);
   EXPECT_EQ(state().policy_a.text(), "keydiff+recent");
   driver().press_on("##policies", {"A", "+ modifier…"});
-  driver().frames(2);
-  driver().type("recent");
-  driver().frames(2);
-  driver().key(GLFW_KEY_ENTER);
-  driver().frames(3);
+  choose("recent").frames(3);
   EXPECT_EQ(state().policy_a.text().find("recent"), state().policy_a.text().rfind("recent"))
       << "what the policy has cannot be chosen again";
   driver().key(GLFW_KEY_ESCAPE);
   state().policy_a = parse_policy("keydiff+recent(10%)");
   driver().settle();
-  driver().press_on("##policies", {"A", "recent", "+ recent"});
-  driver().frames(3);
+  driver().press_on("##policies", {"A", "recent", "+ recent"}).frames(3);
   EXPECT_EQ(state().policy_a.text(), "keydiff") << "a click on one in use leaves it out";
 }
 
@@ -533,23 +474,16 @@ TEST_F(Window, AModifierThatNeedsMoreIsTypedOn) {
   const std::string before = state().policy_a.text();
   const auto add = [&](const std::string& name) {
     driver().press_on("##policies", {"A", "+ modifier…"});
-    driver().frames(2);
-    driver().type("+ " + name);
-    driver().frames(2);
-    driver().key(GLFW_KEY_ENTER);
-    driver().frames(3);
+    choose("+ " + name).frames(3);
   };
   for (const std::string name : {"dms", "headbudgets"}) {
     add(name);
     EXPECT_THAT(w().editors.a.error(), HasSubstr(name + " needs "));
     EXPECT_EQ(state().policy_a.text(), before) << "nothing changes before the line is whole";
-    driver().key(GLFW_KEY_ESCAPE);
-    driver().frames(3);
+    driver().key(GLFW_KEY_ESCAPE).frames(3);
   }
   add("dms");
-  driver().key(GLFW_KEY_A, true);
-  driver().type("keydiff+dms(-0.5)");
-  driver().settle();
+  driver().key(GLFW_KEY_A, true).type("keydiff+dms(-0.5)").settle();
   EXPECT_EQ(w().editors.a.error(), "");
   EXPECT_EQ(state().policy_a.text(), "keydiff+dms(-0.5)");
 }
@@ -571,15 +505,9 @@ TEST_F(Window, ZoomsPansAndResetsMaps) {
   show("similarity");
   const auto [x, y] = in_plot(0.25, 0.75);
   const auto whole = driver().picture();
-  const double before = w().tiles[0]
-                            .scene()
-                            ->axes[0]
-                            .to_data({w().tiles[0].scene()->axes[0].plot.x +
-                                          0.25 * w().tiles[0].scene()->axes[0].plot.width,
-                                      0})
-                            .x;
-  driver().wheel(x, y, 3);
-  driver().settle();
+  const figure::Axes& axes = w().tiles[0].scene()->axes[0];
+  const double before = axes.to_data({axes.plot.x + 0.25 * axes.plot.width, 0}).x;
+  driver().wheel(x, y, 3).settle();
   ASSERT_TRUE(state().tiles[0].x_range.has_value());
   const auto range = *state().tiles[0].x_range;
   EXPECT_LT(range.second - range.first, 60);
@@ -605,13 +533,8 @@ TEST_F(Window, ColourLimitsFollowTheDraggedBar) {
   const auto scene = w().tiles[0].scene();
   ASSERT_GE(scene->axes.size(), 2U);
   const figure::Rect bar = scene->axes[1].plot;
-  const auto pixel = [&](double px, double py) {
-    return std::pair{w().tiles[0].origin().x + static_cast<float>(px) * w().tiles[0].scale(),
-                     w().tiles[0].origin().y + static_cast<float>(py) * w().tiles[0].scale()};
-  };
-  const auto [x, y] = pixel(bar.centre().x, bar.bottom() - 4);
-  driver().drag(x, y, x, y - 40);
-  driver().settle();
+  const auto [x, y] = on_screen({bar.centre().x, bar.bottom() - 4});
+  driver().drag(x, y, x, y - 40).settle();
   ASSERT_TRUE(state().tiles[0].limits.has_value());
   driver().double_click(x, y);
   EXPECT_FALSE(state().tiles[0].limits.has_value());
@@ -620,10 +543,8 @@ TEST_F(Window, ColourLimitsFollowTheDraggedBar) {
 TEST_F(Window, ABarOfProbabilitiesIsNotDraggedBeyondOne) {
   open_trace();
   show("attention");
-  const figure::Axes bar = w().tiles[0].scene()->axes[1];
-  const float scale = w().tiles[0].scale();
-  const float x = w().tiles[0].origin().x + static_cast<float>(bar.plot.centre().x) * scale;
-  const float y = w().tiles[0].origin().y + static_cast<float>(bar.plot.y + 8) * scale;
+  const figure::Rect bar = w().tiles[0].scene()->axes[1].plot;
+  const auto [x, y] = on_screen({bar.centre().x, bar.y + 8});
   driver().drag(x, y, x, y + 60);  // the upper limit grows
   driver().settle();
   ASSERT_TRUE(state().tiles[0].limits.has_value());
@@ -641,12 +562,9 @@ TEST_F(Window, TheStripAboveAnAttentionMapIsReadAndZoomed) {
                axes.y.meaning == figure::AxisMeaning::value;
       });
   ASSERT_NE(strip, scene->axes.end());
-  const float scale = w().tiles[0].scale();
-  const float x = w().tiles[0].origin().x + static_cast<float>(strip->plot.centre().x) * scale;
-  const float y = w().tiles[0].origin().y + static_cast<float>(strip->plot.centre().y) * scale;
+  const auto [x, y] = on_screen(strip->plot.centre());
   const auto before = driver().picture();
-  driver().move(x, y);
-  driver().frames(2);
+  driver().move(x, y).frames(2);
   EXPECT_NEAR(w().hovered().token, 52, 2);
   EXPECT_EQ(w().hovered().other_token, -1);
   // The read-out stands beside the pointer.
@@ -655,8 +573,7 @@ TEST_F(Window, TheStripAboveAnAttentionMapIsReadAndZoomed) {
   EXPECT_GT(WindowDriver::difference(before, driver().picture(), left - 120, top - 30, left - 4,
                                      top + 30),
             0.0);
-  driver().wheel(x, y, 4);
-  driver().settle();
+  driver().wheel(x, y, 4).settle();
   ASSERT_TRUE(state().tiles[0].x_range.has_value());
   EXPECT_EQ(*state().tiles[0].x_range, *state().tiles[0].y_range);
 }
@@ -669,8 +586,7 @@ TEST_F(Window, HoveringATokenMarksItEverywhereAndAClickSelectsIt) {
   driver().settle();
   const auto [x, y] = in_plot(0.5, 0.5);
   const auto before = driver().picture();
-  driver().move(x, y);
-  driver().frames(2);
+  driver().move(x, y).frames(2);
   EXPECT_NEAR(w().hovered().token, 52, 2);
   const int middle = 270 + (980 - 270) / 2;
   EXPECT_GT(WindowDriver::difference(before, driver().picture(), middle, 60, 980, 600), 0.0)
@@ -690,10 +606,6 @@ TEST_F(Window, ACurveNamesItsHeadAndAClickSelectsTheHeadEverywhere) {
   state().tiles[1] = TileState{.view = "agreement"};
   driver().settle();
   const auto scene = w().tiles[0].scene();
-  const auto at = [&](figure::Point p) {
-    return std::pair{w().tiles[0].origin().x + static_cast<float>(p.x) * w().tiles[0].scale(),
-                     w().tiles[0].origin().y + static_cast<float>(p.y) * w().tiles[0].scale()};
-  };
   // A place on a curve of another head that no other curve covers.
   std::optional<figure::Point> place;
   figure::Target head;
@@ -707,31 +619,25 @@ TEST_F(Window, ACurveNamesItsHeadAndAClickSelectsTheHeadEverywhere) {
     head = line.target;
   }
   ASSERT_TRUE(place) << "no curve can be pointed at";
-  const auto [x, y] = at(*place);
-  driver().move(x, y);
-  driver().frames(3);
+  const auto [x, y] = on_screen(*place);
+  driver().move(x, y).frames(3);
   EXPECT_EQ(w().hovered().layer, head.layer);
   EXPECT_EQ(w().hovered().head, head.head);
   EXPECT_THAT(w().tiles[0].readout(), testing::StartsWith("layer " + std::to_string(head.layer) +
                                                           ", head " + std::to_string(head.head)));
   EXPECT_THAT(w().tiles[0].readout(), HasSubstr("within the limit"));
-  driver().move(1, 1);
-  driver().settle();
+  driver().move(1, 1).settle();
   const auto before = driver().picture();
-  driver().click(x, y);
-  driver().move(1, 1);
-  driver().settle();
+  driver().click(x, y).move(1, 1).settle();
   EXPECT_EQ(state().selection.layer, head.layer);
   EXPECT_EQ(state().selection.head, head.head);
   for (const std::size_t tile : {0U, 1U}) {
     const auto shown = w().tiles[tile].scene();
-    const int left = static_cast<int>(w().tiles[tile].origin().x);
-    const int top = static_cast<int>(w().tiles[tile].origin().y);
-    const auto side = [&](double length) {
-      return static_cast<int>(length * static_cast<double>(w().tiles[tile].scale()));
-    };
-    EXPECT_GT(WindowDriver::difference(before, driver().picture(), left, top,
-                                       left + side(shown->width), top + side(shown->height)),
+    const auto [left, top] = on_screen({0, 0}, tile);
+    const auto [right, bottom] = on_screen({shown->width, shown->height}, tile);
+    EXPECT_GT(WindowDriver::difference(before, driver().picture(), static_cast<int>(left),
+                                       static_cast<int>(top), static_cast<int>(right),
+                                       static_cast<int>(bottom)),
               0.0)
         << "the selected head stands out in " << state().tiles[tile].view;
   }
@@ -744,43 +650,31 @@ TEST_F(Window, ACellOfAQueryHeadSelectsItsHead) {
   ASSERT_FALSE(scene->regions.empty());
   const figure::PickRegion& last = scene->regions.back();
   ASSERT_GE(last.target.query_head, 0);
-  const figure::Point p = last.rect.centre();
-  const float x = w().tiles[0].origin().x + static_cast<float>(p.x) * w().tiles[0].scale();
-  const float y = w().tiles[0].origin().y + static_cast<float>(p.y) * w().tiles[0].scale();
-  driver().move(x, y);
-  driver().frames(3);
+  const auto [x, y] = on_screen(last.rect.centre());
+  driver().move(x, y).frames(3);
   EXPECT_THAT(w().tiles[0].readout(),
               HasSubstr("query head " + std::to_string(last.target.query_head)));
-  driver().click(x, y);
-  driver().frames(3);
+  driver().click(x, y).frames(3);
   EXPECT_EQ(state().selection.layer, last.target.layer);
   EXPECT_EQ(state().selection.head, last.target.head);
   EXPECT_EQ(state().selection.query_head, -1) << "whoever looks at the mean goes on to do so";
   state().selection.query_head = last.target.query_head - 1;
   driver().frames(2);
-  driver().click(x, y);
-  driver().frames(3);
+  driver().click(x, y).frames(3);
   EXPECT_EQ(state().selection.query_head, last.target.query_head);
 }
 
 TEST_F(Window, TheGridsMeasureIsFoundByTyping) {
   open_trace();
-  driver().press_on("##left", {"###metric"});
-  driver().frames(2);
+  driver().press_on("##left", {"###metric"}).frames(2);
   ASSERT_TRUE(w().sheets.palette.is_open());
-  driver().type("head output error");
-  driver().frames(2);
-  driver().key(GLFW_KEY_ENTER);
-  driver().settle();
+  driver().type("head output error").frames(2);
+  driver().key(GLFW_KEY_ENTER).settle();
   EXPECT_EQ(state().grid_measure, "head_error_l2");
   EXPECT_EQ(grid().size(), 6U);
   // What needs policy B says so, and Enter goes past it.
   driver().press_on("##left", {"###metric"});
-  driver().frames(2);
-  driver().type("overlap");
-  driver().frames(2);
-  driver().key(GLFW_KEY_ENTER);
-  driver().frames(2);
+  choose("overlap").frames(2);
   EXPECT_TRUE(w().sheets.palette.is_open());
   EXPECT_EQ(state().grid_measure, "head_error_l2");
   driver().key(GLFW_KEY_ESCAPE);
@@ -807,9 +701,7 @@ TEST_F(Window, APinnedHeadStandsBesideTheSelectedOneInTheSameView) {
   state().selection.layer = 2;
   state().selection.head = 1;
   driver().settle();
-  driver().type("h");
-  driver().key(GLFW_KEY_UP);
-  driver().settle();
+  driver().type("h").key(GLFW_KEY_UP).settle();
   ASSERT_EQ(state().tile_count, 2);
   const auto head_of = [&](std::size_t tile) {
     std::string text;
@@ -854,15 +746,10 @@ TEST_F(Window, APinnedHeadStandsBesideTheSelectedOneInTheSameView) {
   // One leads the other, whichever is active.
   state().active_tile = 1;
   driver().type("k");
-  driver().frames(2);
-  driver().type("film");
-  driver().frames(2);
-  driver().key(GLFW_KEY_ENTER);
-  driver().settle();
+  choose("film").settle();
   EXPECT_EQ(state().tiles[0].view, "filmstrip");
   EXPECT_EQ(head_of(1), "2.1.");
-  driver().type("h");
-  driver().settle();
+  driver().type("h").settle();
   EXPECT_EQ(state().tile_count, 3) << "the views before are back";
   EXPECT_EQ(state().tiles[1].view, "overview");
   EXPECT_EQ(state().tiles[0].view, "filmstrip") << "with the view chosen meanwhile";
@@ -873,39 +760,30 @@ TEST_F(Window, BadFilesLeaveTheTraceOpenAndSayWhy) {
   open_trace();
   const auto bad = folder_.path() / "bad.h5";
   std::ofstream(bad) << "this is not a trace";
-  w().open(bad.string());
-  driver().settle();
+  open_file(bad);
   EXPECT_THAT(w().notice, HasSubstr("bad.h5"));
   EXPECT_TRUE(w().notice_is_error);
   ASSERT_NE(w().results.trace(), nullptr);
   EXPECT_EQ(w().results.trace()->path().filename(), "small.h5");
-  w().open((folder_.path() / "missing.h5").string());
-  driver().settle();
+  open_file(folder_.path() / "missing.h5");
   EXPECT_THAT(w().notice, HasSubstr("missing.h5"));
   std::ofstream(folder_.path() / "bad.json") << "{";
   w().open((folder_.path() / "bad.json").string());
   EXPECT_THAT(w().notice, HasSubstr("not valid JSON"));
-  w().open(trace());
-  driver().settle();
+  open_file(trace());
   EXPECT_EQ(w().notice, "");
 }
 
 TEST_F(Window, SessionsRestoreTheWholeState) {
   open_trace();
-  driver().key(GLFW_KEY_UP);
-  driver().type("3");
-  driver().type("t");
-  driver().type("b");
-  driver().type("[");
+  driver().key(GLFW_KEY_UP).type("3").type("t").type("b").type("[");
   state().tiles[1].x_range = {{8.0, 40.0}};
   driver().settle();
   const auto path = (folder_.path() / "session.json").string();
   w().save_session(path);
   const window::WorkspaceState saved = state();
-  driver_.reset();
-  driver_ = std::make_unique<WindowDriver>();
-  w().open(path);
-  driver().settle();
+  start();
+  open_file(path);
   EXPECT_EQ(state(), saved);
   ASSERT_NE(w().results.trace(), nullptr);
 }
@@ -913,8 +791,7 @@ TEST_F(Window, SessionsRestoreTheWholeState) {
 TEST_F(Window, AnySizeAndScaleIsDrawn) {
   open_trace();
   for (const auto& [width, height] : {std::pair{640, 480}, {320, 320}, {1920, 1200}, {900, 500}}) {
-    driver().resize(width, height);
-    driver().settle();
+    driver().resize(width, height).settle();
     EXPECT_GT(WindowDriver::colours(driver().picture()), 20) << width << " x " << height;
   }
   driver().resize(1280, 800);
@@ -937,9 +814,7 @@ TEST_F(Window, HelpAndPanelsOpenByKey) {
   driver().key(GLFW_KEY_ESCAPE);
   EXPECT_FALSE(w().sheets.help.is_open());
   const auto wide = w().tiles[0].scene()->width;
-  driver().key(GLFW_KEY_F7);
-  driver().key(GLFW_KEY_F9);
-  driver().settle();
+  driver().key(GLFW_KEY_F7).key(GLFW_KEY_F9).settle();
   EXPECT_GT(w().tiles[0].scene()->width, wide);
 }
 
@@ -949,12 +824,10 @@ TEST_F(Window, ThePanelsControlsAreReachedByKey) {
   driver().key(GLFW_KEY_F6);
   driver().key(GLFW_KEY_F6);  // the right panel
   driver().frames(2);
-  driver().key(GLFW_KEY_DOWN);
-  driver().key(GLFW_KEY_DOWN);
+  driver().key(GLFW_KEY_DOWN).key(GLFW_KEY_DOWN);
   EXPECT_TRUE(ImGui::GetIO().NavActive);
   EXPECT_EQ(state().selection.layer, layer) << "arrows move among the controls now";
-  driver().key(GLFW_KEY_ESCAPE);
-  driver().key(GLFW_KEY_DOWN);
+  driver().key(GLFW_KEY_ESCAPE).key(GLFW_KEY_DOWN);
   EXPECT_EQ(state().selection.layer, layer + 1) << "and among the heads again";
 }
 
@@ -966,14 +839,10 @@ TEST_F(Window, ExportsTheViewShown) {
   driver().key(GLFW_KEY_E, true);
   ASSERT_TRUE(w().sheets.export_panel.is_open());
   driver().frames(3);
-  driver().key(GLFW_KEY_A, true);
-  driver().type(target.string());
-  driver().key(GLFW_KEY_ENTER);
-  driver().settle();
+  driver().key(GLFW_KEY_A, true).type(target.string()).key(GLFW_KEY_ENTER).settle();
   EXPECT_THAT(w().notice, HasSubstr("view.svg"));
   ASSERT_TRUE(std::filesystem::exists(target));
-  std::ifstream in(target);
-  const std::string svg{std::istreambuf_iterator<char>(in), {}};
+  const std::string svg = file_text(target);
   for (const char* setting : {"small.h5", "keydiff", "version", "budget", "8 to 40"}) {
     EXPECT_THAT(svg, HasSubstr(setting)) << "the settings travel with the figure";
   }
@@ -1011,24 +880,20 @@ TEST_F(Window, NarrowHeadersKeepTheirChoicesInAList) {
 
 TEST_F(Window, LayoutsShowTheirViewsByKey) {
   open_trace();
-  driver().key(GLFW_KEY_1, true);
-  driver().settle();
+  driver().key(GLFW_KEY_1, true).settle();
   EXPECT_EQ(state().tile_count, 3);
   EXPECT_EQ(state().tiles[0].view, "similarity");
-  driver().key(GLFW_KEY_2, true);
-  driver().settle();
+  driver().key(GLFW_KEY_2, true).settle();
   EXPECT_TRUE(state().policy_b_on);
   EXPECT_EQ(state().tiles[0].side, window::PolicySide::a);
   EXPECT_EQ(state().tiles[1].side, window::PolicySide::b);
   for (int i = 0; i < state().tile_count; ++i) {
-    EXPECT_EQ(w().tiles[static_cast<std::size_t>(i)].error(), "") << i;
+    EXPECT_EQ(w().tiles[i].error(), "") << i;
   }
   for (const int key : {GLFW_KEY_3, GLFW_KEY_4}) {
-    driver().key(key, true);
-    driver().settle();
+    driver().key(key, true).settle();
     EXPECT_EQ(state().tile_count, 3);
-    for (int i = 0; i < 3; ++i)
-      EXPECT_NE(w().tiles[static_cast<std::size_t>(i)].scene(), nullptr) << i;
+    for (int i = 0; i < 3; ++i) EXPECT_NE(w().tiles[i].scene(), nullptr) << i;
   }
   const std::string shown = state().tiles[0].view;
   driver().key(GLFW_KEY_5, true);
@@ -1041,8 +906,7 @@ TEST_F(Window, AStandsBesideBInTheSameView) {
   open_trace();
   show("filmstrip");
   state().policy_b = parse_policy("sink");
-  driver().type("c");
-  driver().settle();
+  driver().type("c").settle();
   ASSERT_EQ(state().tile_count, 2);
   const auto of = [&](std::size_t tile) {
     std::string policy;
@@ -1063,26 +927,18 @@ TEST_F(Window, ThePaletteFindsAndDoesThings) {
   driver().key(GLFW_KEY_K, true);
   ASSERT_TRUE(w().sheets.palette.is_open());
   driver().frames(2);
-  driver().type("attention map");
-  driver().frames(2);
+  driver().type("attention map").frames(2);
   driver().key(GLFW_KEY_ENTER);
   EXPECT_FALSE(w().sheets.palette.is_open());
   EXPECT_EQ(state().tiles[0].view, "attention");
   driver().key(GLFW_KEY_K, true);
-  driver().frames(2);
-  driver().type("policy b: tova");
-  driver().frames(2);
-  driver().key(GLFW_KEY_ENTER);
+  choose("policy b: tova");
   EXPECT_TRUE(state().policy_b_on);
   EXPECT_EQ(state().policy_b.text(), "tova(layer)") << "as its authors ran it";
   driver().key(GLFW_KEY_K, true);
-  driver().frames(2);
-  driver().type("policy b: tova, plain");
-  driver().frames(2);
-  driver().key(GLFW_KEY_ENTER);
+  choose("policy b: tova, plain");
   EXPECT_EQ(state().policy_b.text(), "tova");
-  driver().key(GLFW_KEY_K, true);
-  driver().frames(2);
+  driver().key(GLFW_KEY_K, true).frames(2);
   driver().key(GLFW_KEY_ESCAPE);
   EXPECT_FALSE(w().sheets.palette.is_open());
 }
@@ -1091,18 +947,14 @@ TEST_F(Window, AViewIsChosenFromAListByMouseAndByKey) {
   open_trace();
   show("similarity");
   const float y = w().tiles[0].origin().y - window::Tile::header_height(w().fonts) / 2;
-  driver().click(w().tiles[0].origin().x + 40, y);
-  driver().frames(2);
+  driver().click(w().tiles[0].origin().x + 40, y).frames(2);
   ASSERT_TRUE(w().sheets.palette.is_open());
-  driver().type("film");
-  driver().frames(2);
+  driver().type("film").frames(2);
   driver().key(GLFW_KEY_ENTER);
   EXPECT_EQ(state().tiles[0].view, "filmstrip");
-  driver().type("k");
-  driver().frames(2);
+  driver().type("k").frames(2);
   ASSERT_TRUE(w().sheets.palette.is_open());
-  driver().key(GLFW_KEY_DOWN);
-  driver().key(GLFW_KEY_ENTER);
+  driver().key(GLFW_KEY_DOWN).key(GLFW_KEY_ENTER);
   EXPECT_NE(state().tiles[0].view, "filmstrip");
   EXPECT_EQ(state().selection.layer, 1) << "arrows stay in the list";
 }
@@ -1111,13 +963,12 @@ TEST_F(Window, AClickOnATokenSaysWhyItStayedOrLeft) {
   open_trace();
   show("filmstrip");
   const auto [x, y] = in_plot(0.3, 0.4);
-  driver().click(x, y);
-  driver().frames(3);
+  driver().click(x, y).frames(3);
   ASSERT_TRUE(w().sheets.token_card.is_open());
   const auto& life = w().sheets.token_card.explanation(0);
   ASSERT_TRUE(life.has_value());
   EXPECT_EQ(life->token, state().selection.token);
-  EXPECT_EQ(life->left, w().shown.head(0)->evicted_at.at(static_cast<std::size_t>(life->token)));
+  EXPECT_EQ(life->left, w().shown.head(0)->evicted_at.at(life->token));
   driver().key(GLFW_KEY_RIGHT, false, true);  // the next token: the card follows
   driver().frames(2);
   EXPECT_EQ(w().sheets.token_card.explanation(0)->token, state().selection.token);
@@ -1139,8 +990,7 @@ TEST_F(Window, ShiftDragChoosesTokensForEveryView) {
   EXPECT_NEAR(state().selection.first_token, 0.25 * length, 2);
   EXPECT_NEAR(state().selection.last_token, 0.5 * length, 2);
   EXPECT_EQ(w().tiles[0].scene()->axes[0].x.first, state().selection.first_token);
-  driver().type("r");
-  driver().settle();
+  driver().type("r").settle();
   EXPECT_EQ(state().selection.last_token, -1);
 }
 
@@ -1162,12 +1012,10 @@ TEST_F(Window, ATokenIsFollowedKeptAndDroppedFromItsCard) {
   state().policy_a = parse_policy("random");
   show("filmstrip");
   const auto [x, y] = in_plot(0.3, 0.4);
-  driver().click(x, y);
-  driver().frames(3);
+  driver().click(x, y).frames(3);
   ASSERT_TRUE(w().sheets.token_card.is_open());
   const int token = state().selection.token;
-  driver().press_on("##token", {"Follow"});
-  driver().settle();
+  driver().press_on("##token", {"Follow"}).settle();
   EXPECT_EQ(state().grid_measure, "followed");
   EXPECT_EQ(state().followed, std::to_string(token));
   const auto kept = [&] {
@@ -1180,24 +1028,19 @@ TEST_F(Window, ATokenIsFollowedKeptAndDroppedFromItsCard) {
   for (const CsvRow& row : csv_rows(*w().grid.figure()->figure))
     EXPECT_NE(row.at("read"), "") << "who reads it";
 
-  driver().press_on("##token", {"Keep in all"});
-  driver().settle();
+  driver().press_on("##token", {"Keep in all"}).settle();
   EXPECT_EQ(state().policy_a.text(), "random+keep(\"" + std::to_string(token) + "\")");
   EXPECT_EQ(kept(), all);
-  driver().key(GLFW_KEY_Z, true);
-  driver().settle();
+  driver().key(GLFW_KEY_Z, true).settle();
   EXPECT_EQ(state().policy_a.text(), "random");
   EXPECT_EQ(kept(), before);
-  driver().press_on("##token", {"Drop here"});
-  driver().settle();
+  driver().press_on("##token", {"Drop here"}).settle();
   const std::string head =
       std::to_string(state().selection.layer) + "." + std::to_string(state().selection.head);
   EXPECT_EQ(state().policy_a.text(),
             "random+drop(\"" + std::to_string(token) + "\",heads=\"" + head + "\")");
   const int heads = w().results.trace()->model().num_kv_heads;
-  EXPECT_EQ(
-      grid()[static_cast<std::size_t>(state().selection.layer * heads + state().selection.head)],
-      0.0);
+  EXPECT_EQ(grid()[state().selection.layer * heads + state().selection.head], 0.0);
 }
 
 TEST_F(Window, TokensToFollowAreTyped) {
@@ -1208,20 +1051,13 @@ TEST_F(Window, TokensToFollowAreTyped) {
     return w().grid.figure()->figure->value_text({.layer = 0, .head = 0});
   };
   EXPECT_THAT(hovered(), HasSubstr("of 1 token still there")) << "auto, and there is no needle";
-  driver().press_on("##left", {"##followed"});
-  driver().key(GLFW_KEY_A, true);
-  driver().type("3-5");
-  driver().settle();
+  driver().press_on("##left", {"##followed"}).key(GLFW_KEY_A, true).type("3-5").settle();
   EXPECT_THAT(hovered(), HasSubstr("of 3 tokens still there"));
   EXPECT_EQ(w().grid.error(), "");
-  driver().key(GLFW_KEY_A, true);
-  driver().type("nowhere");
-  driver().settle();
+  driver().key(GLFW_KEY_A, true).type("nowhere").settle();
   EXPECT_THAT(w().grid.error(), HasSubstr("a segment of the trace"));
   EXPECT_EQ(state().followed, "nowhere") << "stays as typed";
-  driver().key(GLFW_KEY_A, true);
-  driver().type("context");
-  driver().settle();
+  driver().key(GLFW_KEY_A, true).type("context").settle();
   EXPECT_THAT(hovered(), HasSubstr("tokens still there"));
 }
 
@@ -1252,20 +1088,17 @@ TEST_F(Window, TheHeadGridFollowsWhileABudgetIsDragged) {
 
 TEST_F(Window, TheExportSheetShowsThePageAndCopiesItsCommand) {
   open_trace();
-  driver().key(GLFW_KEY_E, true);
-  driver().settle();
+  driver().key(GLFW_KEY_E, true).settle();
   ASSERT_NE(w().sheets.export_panel.preview(), nullptr);
   EXPECT_NEAR(w().sheets.export_panel.preview()->width, 85 * 72 / 25.4, 0.01);
   const auto before = driver().picture();
-  driver().key(GLFW_KEY_ESCAPE);
-  driver().frames(2);
+  driver().key(GLFW_KEY_ESCAPE).frames(2);
   EXPECT_GT(WindowDriver::difference(before, driver().picture(), 500, 200, 1000, 600), 0.1);
 }
 
 TEST_F(Window, ACaptureThatCannotStartSaysWhy) {
   open_trace();
-  driver().key(GLFW_KEY_N, true);
-  driver().frames(2);
+  driver().key(GLFW_KEY_N, true).frames(2);
   ASSERT_TRUE(w().sheets.capture_panel.is_open());
   w().sheets.capture_panel.options.model = folder_.path().string();
   w().sheets.capture_panel.start();
@@ -1280,8 +1113,7 @@ TEST_F(Window, ACaptureThatCannotStartSaysWhy) {
 TEST_F(Window, AClosedLoopStartsFromTheTokensAndThePolicyInHand) {
   open_trace();
   state().policy_a = parse_policy("h2o");
-  driver().key(GLFW_KEY_R, true);
-  driver().frames(2);
+  driver().key(GLFW_KEY_R, true).frames(2);
   ASSERT_TRUE(w().sheets.capture_panel.is_open());
   const window::CaptureOptions& o = w().sheets.capture_panel.options;
   EXPECT_EQ(o.policy, "h2o");

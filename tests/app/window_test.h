@@ -18,8 +18,7 @@
 namespace kvloupe::test {
 
 /// A window to drive, and a folder of its own. Skipped where there is no display.
-class WindowTest : public testing::Test {
- protected:
+struct WindowTest : testing::Test {
   void SetUp() final {
     if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
     prepare();
@@ -36,9 +35,23 @@ class WindowTest : public testing::Test {
   }
   /// Opens a trace and waits until nothing computes.
   void open_and_settle(const std::filesystem::path& trace) {
-    w().open(trace.string());
-    driver_->settle();
+    open_file(trace);
     ASSERT_NE(w().results.trace(), nullptr) << w().notice;
+  }
+  /// Opens any file and waits until nothing computes.
+  void open_file(const std::filesystem::path& file) {
+    w().open(file.string());
+    driver_->settle();
+  }
+  /// Types into the list that opens now, and takes its first line.
+  WindowDriver& choose(const std::string& words) {
+    return driver_->frames(2).type(words).frames(2).key(GLFW_KEY_ENTER);
+  }
+  /// Where a point of a tile's picture stands in the window, in pixels.
+  std::pair<float, float> on_screen(figure::Point at, std::size_t tile = 0) {
+    const window::Tile& shown = w().tiles[tile];
+    return {shown.origin().x + static_cast<float>(at.x) * shown.scale(),
+            shown.origin().y + static_cast<float>(at.y) * shown.scale()};
   }
   WindowDriver& driver() { return *driver_; }
   window::Workspace& w() { return driver_->workspace; }

@@ -65,14 +65,14 @@ NaiveRow naive_row(const Made& made, int query_head, int i, const AttentionOptio
   std::vector<double> logits(static_cast<std::size_t>(n), -INFINITY);
   double largest = -INFINITY;
   for (int e = 0; e < n; ++e) {
-    const int other = tokens[static_cast<std::size_t>(e)];
+    const int other = tokens[e];
     if (other > token || (options.window > 0 && token - other >= options.window)) continue;
     double product = 0.0;
     for (int c = 0; c < d; ++c) {
       product += as_read(static_cast<double>(query.data_ptr<float>()[c]), storage) *
                  as_read(static_cast<double>(keys.data_ptr<float>()[e * d + c]), storage);
     }
-    double& logit = logits[static_cast<std::size_t>(e)];
+    double& logit = logits[e];
     logit = product * options.scale;
     if (options.softcap > 0.0) logit = options.softcap * std::tanh(logit / options.softcap);
     if (sizes.defined()) logit += static_cast<double>(sizes.data_ptr<float>()[e]);
@@ -116,7 +116,7 @@ void expect_as_the_formula(const Made& made, const AttentionOptions& options, do
       if (!options.keep_rows) continue;
       std::vector<double> by_token(static_cast<std::size_t>(made.cache.seen()), 0.0);
       for (std::size_t e = 0; e < tokens.size(); ++e) {
-        by_token[static_cast<std::size_t>(tokens[e])] = stored.weights[e];
+        by_token[tokens[e]] = stored.weights[e];
       }
       for (std::size_t t = 0; t < by_token.size(); ++t) {
         ASSERT_NEAR(result.rows[h][i][static_cast<std::int64_t>(t)].item<double>(), by_token[t],

@@ -7,6 +7,7 @@
 
 #include "analysis/trace/trace_final_norm.h"
 #include "tests/support/stored_attention.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 
@@ -25,9 +26,7 @@ double distance(const Matrix& a, const Rows& b) {
   double largest = 0;
   for (Eigen::Index i = 0; i < a.rows(); ++i) {
     for (Eigen::Index j = 0; j < a.cols(); ++j) {
-      largest = std::max(
-          largest,
-          std::abs(double{a(i, j)} - b[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)]));
+      largest = std::max(largest, std::abs(double{a(i, j)} - b[i][j]));
     }
   }
   return largest;
@@ -36,9 +35,8 @@ double distance(const Matrix& a, const Rows& b) {
 }  // namespace
 
 CaptureSummary capture(const CaptureRequest& request) {
-  Progress progress;
   QuietObserver observer;
-  return run_capture(request, progress, observer);
+  return run_capture(request, unwatched, observer);
 }
 
 void expect_like_naive(const Trace& trace, const NaiveModel& model, double tolerance) {
@@ -49,17 +47,15 @@ void expect_like_naive(const Trace& trace, const NaiveModel::Result& naive, doub
   const std::vector<std::int32_t>& ids = trace.tokens().ids;
   const ModelInfo& model = trace.model();
   for (int layer = 0; layer < model.num_layers; ++layer) {
-    const NaiveStates& states = naive.layers[static_cast<std::size_t>(layer)];
+    const NaiveStates& states = naive.layers[layer];
     for (int head = 0; head < model.num_heads; ++head) {
-      EXPECT_LT(distance(trace.query(layer, head), states.query[static_cast<std::size_t>(head)]),
-                tolerance)
+      EXPECT_LT(distance(trace.query(layer, head), states.query[head]), tolerance)
           << "query, layer " << layer << ", head " << head;
     }
     for (int head = 0; head < model.num_kv_heads; ++head) {
-      const auto h = static_cast<std::size_t>(head);
-      EXPECT_LT(distance(trace.key(layer, head), states.key[h]), tolerance)
+      EXPECT_LT(distance(trace.key(layer, head), states.key[head]), tolerance)
           << "key, layer " << layer;
-      EXPECT_LT(distance(trace.value(layer, head), states.value[h]), tolerance)
+      EXPECT_LT(distance(trace.value(layer, head), states.value[head]), tolerance)
           << "value, layer " << layer;
     }
   }
@@ -80,8 +76,7 @@ void expect_like_naive(const Trace& trace, const NaiveModel::Result& naive, doub
   for (std::size_t t = 0; t < ids.size(); ++t) {
     const Row& expected = naive.log_probabilities[t];
     if (t + 1 < ids.size()) {
-      EXPECT_NEAR(predictions->loss[t], -expected[static_cast<std::size_t>(ids[t + 1])], tolerance)
-          << "token " << t;
+      EXPECT_NEAR(predictions->loss[t], -expected[ids[t + 1]], tolerance) << "token " << t;
     } else {
       EXPECT_TRUE(std::isnan(predictions->loss[t]));
     }
@@ -115,8 +110,7 @@ void expect_consistent(const Trace& trace, double scale) {
       double worst_logsumexp = 0, worst_cell = 0;
       for (std::size_t t = 0; t < query.size(); ++t) {
         double expected = 0;
-        const float* const sink =
-            rule.sink_logits.empty() ? nullptr : &rule.sink_logits[static_cast<std::size_t>(head)];
+        const float* const sink = rule.sink_logits.empty() ? nullptr : &rule.sink_logits[head];
         const Row row = naive_attention_row(query[t], key, t, scale, &expected, trace.window(layer),
                                             rule.softcap, sink);
         worst_logsumexp = std::max(worst_logsumexp, std::abs(expected - double{logsumexp[t]}));

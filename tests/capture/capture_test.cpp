@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 
 #include "analysis/error.h"
@@ -19,6 +18,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -39,14 +39,9 @@ CaptureRequest ids_request(const TemporaryFolder& folder, const TinyCheckpoint& 
 
 TEST(Capture, TinyModelsOfEveryShapeAreLikeTheNaiveModel) {
   TinyCheckpoint grouped;
-  TinyCheckpoint separate_head;
-  separate_head.tied = false;
-  TinyCheckpoint one_kv_head;
-  one_kv_head.kv_heads = 1;
-  TinyCheckpoint ungrouped;
-  ungrouped.kv_heads = 4;
-  ungrouped.head_dim = 4;
-  ungrouped.hidden_size = 16;
+  TinyCheckpoint separate_head{.tied = false};
+  TinyCheckpoint one_kv_head{.kv_heads = 1};
+  TinyCheckpoint ungrouped{.kv_heads = 4, .head_dim = 4, .hidden_size = 16};
   for (const TinyCheckpoint& tiny : {grouped, separate_head, one_kv_head, ungrouped}) {
     SCOPED_TRACE(tiny.config_text());
     const TemporaryFolder folder;
@@ -174,13 +169,11 @@ TEST(Capture, TheTraceNamesItsModelAndNoFolder) {
   const TemporaryFolder folder;
   CaptureRequest request = ids_request(folder, tiny);
   const CaptureSummary summary = capture(request);
-  Progress progress;
-  const std::string expected = model_fingerprint(request.model.path, progress);
+  const std::string expected = model_fingerprint(request.model.path, unwatched);
   EXPECT_TRUE(is_model_fingerprint(expected)) << expected;
   EXPECT_EQ(summary.fingerprint, expected);
   EXPECT_EQ(stored_model_fingerprint(request.target), expected);
-  std::ifstream file(request.target, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  const std::string bytes = file_text(request.target);
   EXPECT_EQ(bytes.find(folder.path().string()), std::string::npos) << "a path is nobody's business";
 }
 
@@ -195,8 +188,7 @@ TEST(Capture, GeneratesGreedilyAndStopsAtEos) {
   const NaiveModel::Result naive = NaiveModel(folder.path()).run(ids);
   for (std::size_t t = kTokens; t < ids.size(); ++t) {
     const Row& before = naive.log_probabilities[t - 1];
-    EXPECT_NEAR(before[static_cast<std::size_t>(ids[t])],
-                *std::max_element(before.begin(), before.end()), 1e-4);
+    EXPECT_NEAR(before[ids[t]], *std::max_element(before.begin(), before.end()), 1e-4);
   }
   // The third generated token as EOS: the run ends with it.
   const std::int32_t eos = ids[kTokens + 2];
@@ -253,8 +245,7 @@ TEST(Capture, AnyEndThatEitherConfigNamesEndsTheText) {
 }
 
 TEST(Capture, ALongPromptIsNotedAndCancellingLeavesNothing) {
-  TinyCheckpoint tiny;
-  tiny.max_position_embeddings = kTokens - 1;
+  TinyCheckpoint tiny{.max_position_embeddings = kTokens - 1};
   const TemporaryFolder folder;
   const CaptureRequest request = ids_request(folder, tiny);
   Progress progress;
@@ -274,7 +265,7 @@ TEST(Capture, WeightsThatAreNotNumbersAreReported) {
   const TinyCheckpoint tiny;
   const TemporaryFolder folder;
   const CaptureRequest request = ids_request(folder, tiny);
-  std::string bytes = read_file_bytes(folder / "model.safetensors");
+  std::string bytes = file_text(folder / "model.safetensors");
   bytes.replace(bytes.size() - 4, 4, std::string("\0\0\xC0\x7F", 4));  // NaN in the last norm
   write_file(folder / "model.safetensors", bytes);
   EXPECT_THROW(capture(request), WorkError);

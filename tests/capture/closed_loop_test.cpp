@@ -22,9 +22,11 @@
 #include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/catalogue_parts.h"
+#include "tests/support/cells.h"
 #include "tests/support/error_of.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -33,8 +35,7 @@ constexpr int kLoopTokens = 90;
 constexpr int kLoopPrompt = 70;
 
 /// A tiny model and a sequence; runs share both.
-class ClosedLoopTest : public testing::Test {
- protected:
+struct ClosedLoopTest : testing::Test {
   ClosedLoopTest() {
     tiny_.layers = 3;
     tiny_.write(folder_.path());
@@ -82,8 +83,7 @@ std::vector<std::string> catalogue_examples() {
 
 Replay replay_of(const Trace& trace, const std::string& policy, int budget) {
   ReplayRequest request{.policy = parse_policy(policy), .budget = budget, .metrics = false};
-  Progress progress;
-  return replay(trace, request, progress);
+  return replay(trace, request, unwatched);
 }
 
 /// By step, head and entries.
@@ -282,16 +282,14 @@ TEST_F(ClosedLoopTest, TheModelAttendsToWhatTheTraceSaysItHolds) {
 TEST_F(ClosedLoopTest, DroppedTokensAreMaskedInTheirHeadsAlone) {
   const NaiveModel naive(folder_.path());
   const Trace trace = run(request(16), "full+drop(\"0;18\",heads=\"0.0;1\")", "100%");
-  for (int layer = 0; layer < tiny_.layers; ++layer) {
-    for (int head = 0; head < tiny_.kv_heads; ++head) {
-      const bool named = layer == 1 || (layer == 0 && head == 0);
-      std::vector<std::int32_t> expected(trace.tokens().ids.size(), -1);
-      if (named) {
-        expected[0] = 0;
-        expected[18] = 1;
-      }
-      EXPECT_EQ(*trace.evicted_at(layer, head), expected) << layer << "." << head;
+  for (const auto& [layer, head] : cells(tiny_.layers, tiny_.kv_heads)) {
+    const bool named = layer == 1 || (layer == 0 && head == 0);
+    std::vector<std::int32_t> expected(trace.tokens().ids.size(), -1);
+    if (named) {
+      expected[0] = 0;
+      expected[18] = 1;
     }
+    EXPECT_EQ(*trace.evicted_at(layer, head), expected) << layer << "." << head;
   }
   expect_like_naive(trace, naive.run(trace.tokens().ids, trace.blocks(), follow(trace, {}), false),
                     2e-4);
@@ -340,20 +338,18 @@ TEST_F(ClosedLoopTest, StoredAttentionIsOverWhatEachHeadHeld) {
   wanted.attention = AttentionStorage::full;
   const Trace trace = run(wanted, "h2o+adakv", "12");
   EXPECT_TRUE(trace.attention_logsumexp(0, 0).empty());
-  for (int layer = 0; layer < tiny_.layers; ++layer) {
-    for (int query_head = 0; query_head < tiny_.heads; ++query_head) {
-      const Matrix attention = *stored_attention(trace, layer, query_head);
-      const auto evicted = *trace.evicted_at(layer, trace.model().head_of(query_head));
-      for (std::size_t step = 0; step < trace.blocks().size(); ++step) {
-        const Block& block = trace.blocks()[step];
-        for (int t = block.first; t < block.end; ++t) {
-          EXPECT_NEAR(attention.row(t).sum(), 1.0, 5e-3);
-          for (int j = 0; j < kLoopTokens; ++j) {
-            const std::int32_t left = evicted[static_cast<std::size_t>(j)];
-            const bool held = j <= t && (left < 0 || left >= static_cast<int>(step));
-            if (!held) {
-              ASSERT_EQ(attention(t, j), 0.0F) << t << " " << j;
-            }
+  for (const auto& [layer, query_head] : cells(tiny_.layers, tiny_.heads)) {
+    const Matrix attention = *stored_attention(trace, layer, query_head);
+    const auto evicted = *trace.evicted_at(layer, trace.model().head_of(query_head));
+    for (std::size_t step = 0; step < trace.blocks().size(); ++step) {
+      const Block& block = trace.blocks()[step];
+      for (int t = block.first; t < block.end; ++t) {
+        EXPECT_NEAR(attention.row(t).sum(), 1.0, 5e-3);
+        for (int j = 0; j < kLoopTokens; ++j) {
+          const std::int32_t left = evicted[j];
+          const bool held = j <= t && (left < 0 || left >= static_cast<int>(step));
+          if (!held) {
+            ASSERT_EQ(attention(t, j), 0.0F) << t << " " << j;
           }
         }
       }
@@ -444,14 +440,12 @@ TEST_F(ClosedLoopTest, ContextOnlyStopsAtTheQuestion) {
                            blocks.begin());
       ASSERT_LT(last_acting, static_cast<int>(blocks.size())) << "a block crosses the border";
       bool evicted = false;
-      for (int layer = 0; layer < tiny_.layers; ++layer) {
-        for (int head = 0; head < closed.model().num_kv_heads; ++head) {
-          const auto evicted_at = closed.evicted_at(layer, head);
-          ASSERT_TRUE(evicted_at);
-          for (const std::int32_t step : *evicted_at) {
-            EXPECT_LE(step, last_acting);
-            evicted |= step >= 0;
-          }
+      for (const auto& [layer, head] : cells(tiny_.layers, closed.model().num_kv_heads)) {
+        const auto evicted_at = closed.evicted_at(layer, head);
+        ASSERT_TRUE(evicted_at);
+        for (const std::int32_t step : *evicted_at) {
+          EXPECT_LE(step, last_acting);
+          evicted |= step >= 0;
         }
       }
       EXPECT_TRUE(evicted);
@@ -460,8 +454,7 @@ TEST_F(ClosedLoopTest, ContextOnlyStopsAtTheQuestion) {
                           .block = block,
                           .compression = Compression::context_only,
                           .metrics = false};
-      Progress progress;
-      expect_same_decisions(closed, replay(full, asked, progress), 0);
+      expect_same_decisions(closed, replay(full, asked, unwatched), 0);
       const Replay own = replay_of(closed, policy, 10);
       for (int layer = 0; layer < tiny_.layers; ++layer) expect_same_decisions(closed, own, layer);
       EXPECT_THROW(replay_blocks(closed, 0, Compression::regular), UsageError);
@@ -519,25 +512,22 @@ TEST_F(ClosedLoopTest, TheModelsCacheHoldsTheNumbersOfTheReplay) {
                                                                            const HeadCache& cache) {
         if (step == 0) return;  // finds nothing that a step left
         const auto before = static_cast<std::size_t>(step - 1);
-        const auto own = static_cast<std::size_t>(head);
         const CacheView found = cache.whole();
-        const Eigen::Index n = keys[before][own].rows();
-        ASSERT_EQ(n + full.blocks()[static_cast<std::size_t>(step)].size(),
-                  std::ssize(found.tokens));
-        EXPECT_LE(largest_difference(keys[before][own], found.keys.topRows(n)), 1e-6);
-        EXPECT_LE(largest_difference(values[before][own], found.values.topRows(n)), 1e-6);
+        const Eigen::Index n = keys[before][head].rows();
+        ASSERT_EQ(n + full.blocks()[step].size(), std::ssize(found.tokens));
+        EXPECT_LE(largest_difference(keys[before][head], found.keys.topRows(n)), 1e-6);
+        EXPECT_LE(largest_difference(values[before][head], found.values.topRows(n)), 1e-6);
         for (Eigen::Index row = 0; row < n; ++row) {
-          const auto token = static_cast<Eigen::Index>(found.tokens[static_cast<std::size_t>(row)]);
-          rounded = std::max(
-              rounded, largest_difference(keys[before][own].row(row), states.keys[own].row(token)));
+          const auto token = static_cast<Eigen::Index>(found.tokens[row]);
+          rounded = std::max(rounded, largest_difference(keys[before][head].row(row),
+                                                         states.keys[head].row(token)));
         }
         ++compared;
       };
       LayerReplayInput input{states, full.blocks(), policy, context};
       input.metrics = false;
       input.on_found = &on_found;
-      Progress replaying;
-      replay_layer(input, replaying);
+      replay_layer(input, unwatched);
       EXPECT_EQ(compared, tiny_.kv_heads * (static_cast<int>(full.blocks().size()) - 1));
       EXPECT_GT(rounded, 1e-3) << "nothing lost bits: nothing is tested";
     }

@@ -10,17 +10,19 @@
 #include "analysis/error.h"
 #include "analysis/replay/replay.h"
 #include "tests/capture/capture_check.h"
+#include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/cells.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
 
 constexpr int kDriftTokens = 70;
 
-class DriftTest : public testing::Test {
- protected:
+struct DriftTest : testing::Test {
   DriftTest() {
     tiny_.write(folder_.path());
     write_file(folder_ / "ids.txt", random_ids_text(kDriftTokens, tiny_.vocab_size, 5));
@@ -42,8 +44,7 @@ class DriftTest : public testing::Test {
     return request.target;
   }
   static Drift drift_of(const Trace& full, const Trace& closed) {
-    Progress progress;
-    return measure_drift(full, closed, progress);
+    return measure_drift(full, closed, unwatched);
   }
 
   TinyCheckpoint tiny_;
@@ -74,7 +75,7 @@ Row output(const Trace& trace, int layer, int q, int t, int step, bool closed, b
   const Matrix keys = trace.key(layer, head), values = trace.value(layer, head);
   std::vector<int> held;
   for (int j = 0; j <= t; ++j) {
-    const int left = closed ? (*trace.evicted_at(layer, head))[static_cast<std::size_t>(j)] : -1;
+    const int left = closed ? (*trace.evicted_at(layer, head))[j] : -1;
     if (left < 0 || left >= step) held.push_back(j);
   }
   const int places = static_cast<int>(held.size());
@@ -82,17 +83,15 @@ Row output(const Trace& trace, int layer, int q, int t, int step, bool closed, b
   if (compact) query = turned(query, places - 1 - t);
   Rows rows;
   for (int i = 0; i < places; ++i) {
-    const int token = held[static_cast<std::size_t>(i)];
+    const int token = held[i];
     const Row key = row_of(keys, token);
     rows.push_back(compact ? turned(key, i - token) : key);
   }
   const Row weights =
       naive_attention_row(query, rows, rows.size() - 1, trace.run().attention_scale);
   Row result(query.size(), 0.0);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    for (std::size_t c = 0; c < result.size(); ++c) {
-      result[c] += weights[i] * double{values(held[i], static_cast<Eigen::Index>(c))};
-    }
+  for (const auto& [i, c] : cells(rows.size(), result.size())) {
+    result[c] += weights[i] * double{values(held[i], static_cast<Eigen::Index>(c))};
   }
   return result;
 }
@@ -128,18 +127,6 @@ double key_distance(const Trace& full, const Trace& closed, int layer) {
   return std::sqrt(difference / whole);
 }
 
-/// Evictions of a trace, carried out in the naive model.
-NaiveCut follow_evictions(const Trace& trace) {
-  return [&trace](int layer, int step, NaiveCaches& caches) {
-    for (std::size_t head = 0; head < caches.size(); ++head) {
-      const auto evicted = *trace.evicted_at(layer, static_cast<int>(head));
-      std::erase_if(caches[head], [&](const NaiveEntry& entry) {
-        return evicted[static_cast<std::size_t>(entry.token)] == step;
-      });
-    }
-  };
-}
-
 TEST_F(DriftTest, IsWhatPlainLoopsAndTheNaiveModelSay) {
   const Trace full(run("full.h5"));
   const NaiveModel naive(folder_.path());
@@ -154,8 +141,7 @@ TEST_F(DriftTest, IsWhatPlainLoopsAndTheNaiveModelSay) {
     EXPECT_EQ(drift.positions, compact ? "compact" : "original");
 
     ReplayRequest request{.policy = parse_policy(policy), .budget = 12};
-    Progress progress;
-    const Replay open = replay(full, request, progress);
+    const Replay open = replay(full, request, unwatched);
     ASSERT_EQ(drift.heads.size(), 4U);
     double deeper = 0;
     for (const HeadDrift& head : drift.heads) {
@@ -167,7 +153,7 @@ TEST_F(DriftTest, IsWhatPlainLoopsAndTheNaiveModelSay) {
         std::set<int> all(kept.begin(), kept.end());
         double common = 0;
         for (int t = 0; t < closed.blocks()[step].end; ++t) {
-          const int left = evicted[static_cast<std::size_t>(t)];
+          const int left = evicted[t];
           if (left >= 0 && left <= static_cast<int>(step)) continue;
           common += std::binary_search(kept.begin(), kept.end(), t) ? 1 : 0;
           all.insert(t);
@@ -193,7 +179,7 @@ TEST_F(DriftTest, IsWhatPlainLoopsAndTheNaiveModelSay) {
     EXPECT_GT(drift.layers[1].key, 0.01);
 
     const NaiveModel::Result naive_closed =
-        naive.run(closed.tokens().ids, closed.blocks(), follow_evictions(closed), compact);
+        naive.run(closed.tokens().ids, closed.blocks(), follow(closed), compact);
     EXPECT_EQ(drift.divergence_kind, DivergenceKind::exact);
     ASSERT_EQ(drift.tokens.size(), static_cast<std::size_t>(kDriftTokens));
     double sum = 0;

@@ -8,10 +8,12 @@
 #include "capture/model/load_transformer.h"
 #include "capture/tokenizer/prompt.h"
 #include "tests/capture/capture_check.h"
+#include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/capture/whole_model.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -127,8 +129,7 @@ const Case kCases[] = {
     {"GptOssPacked", "GptOssForCausalLM", kGptOssPacked, 4, 2, 16, 32, false},
 };
 
-class Families : public testing::TestWithParam<Case> {
- protected:
+struct Families : testing::TestWithParam<Case> {
   Families() {
     const Case& c = GetParam();
     tiny_.architecture = c.architecture;
@@ -167,7 +168,7 @@ TEST_P(Families, AllLogitsOfAWholeSequenceAreLikeTheNaiveModel) {
       load_transformer(folder_.path(), read_model_config(folder_.path()), at::kFloat, at::kCPU);
   const std::vector<std::int32_t> ids = read_ids(folder_ / "ids.txt", tiny_.vocab_size);
   at::Tensor tokens = at::empty({1, kTokens}, at::kLong);
-  for (int t = 0; t < kTokens; ++t) tokens[0][t] = ids[static_cast<std::size_t>(t)];
+  for (int t = 0; t < kTokens; ++t) tokens[0][t] = ids[t];
   const at::Tensor logprobs = at::log_softmax(run_whole(model, tokens), -1)[0].contiguous();
   const Rows expected = NaiveModel(folder_.path()).run(ids).log_probabilities;
   for (std::size_t t = 0; t < kTokens; ++t) {
@@ -188,7 +189,7 @@ TEST_P(Families, BlocksOfAnySizeAreLikeTheNaiveModel) {
     const Trace trace(wanted.target);
     EXPECT_EQ(trace.model().architecture, GetParam().architecture);
     for (int layer = 0; layer < tiny_.layers; ++layer) {
-      EXPECT_EQ(trace.window(layer), naive.windows[static_cast<std::size_t>(layer)]);
+      EXPECT_EQ(trace.window(layer), naive.windows[layer]);
     }
     expect_like_naive(trace, expected, 1e-4);
     expect_consistent(trace, naive.scale);
@@ -232,18 +233,9 @@ TEST_P(Families, ACutCacheIsAttendedAsTheTraceSays) {
     wanted.positions = positions;
     capture(wanted);
     const Trace trace(wanted.target);
-    const NaiveCut follow = [&](int layer, int step, NaiveCaches& caches) {
-      for (std::size_t head = 0; head < caches.size(); ++head) {
-        const auto evicted = *trace.evicted_at(layer, static_cast<int>(head));
-        std::erase_if(caches[head], [&](const NaiveEntry& entry) {
-          return evicted[static_cast<std::size_t>(entry.token)] == step;
-        });
-      }
-    };
-    expect_like_naive(
-        trace,
-        naive.run(trace.tokens().ids, trace.blocks(), follow, positions == Positions::compact),
-        2e-4);
+    const bool compact = positions == Positions::compact;
+    expect_like_naive(trace, naive.run(trace.tokens().ids, trace.blocks(), follow(trace), compact),
+                      2e-4);
   }
 }
 
@@ -260,8 +252,7 @@ TEST_P(Families, ARunWithAPolicyDecidesAsTheReplayOfItsTrace) {
     capture(wanted);
     const Trace trace(wanted.target);
     ReplayRequest again{.policy = wanted.policy.value(), .budget = 6, .metrics = false};
-    Progress progress;
-    for (const HeadReplay& head : replay(trace, again, progress).heads) {
+    for (const HeadReplay& head : replay(trace, again, unwatched).heads) {
       EXPECT_EQ(*trace.evicted_at(head.layer, head.head), head.evicted_at)
           << head.layer << "." << head.head;
     }
@@ -285,16 +276,15 @@ TEST_P(Families, WeightsThatAreExpandedLayerByLayerChangeNoBit) {
 
 TEST_P(Families, ATraceIsReplayedWithinItsWindow) {
   ReplayRequest wanted{.policy = parse_policy("h2o+kvmerger(rotate=pre)"), .budget = 8};
-  Progress progress;
   capture(request(8));
   const Trace trace(request(8).target);
-  const Replay replayed = replay(trace, wanted, progress);
+  const Replay replayed = replay(trace, wanted, unwatched);
   EXPECT_EQ(replayed.heads.size(), static_cast<std::size_t>(tiny_.layers * tiny_.kv_heads));
   const NaiveModel naive(folder_.path());
   EXPECT_EQ(replayed.heads.front().reach, Reach(naive.windows.front()));
   EXPECT_EQ(windowed(), *std::max_element(naive.windows.begin(), naive.windows.end()) > 0);
   for (int layer = 0; layer < tiny_.layers; ++layer) {
-    if (naive.windows[static_cast<std::size_t>(layer)] == 0) continue;
+    if (naive.windows[layer] == 0) continue;
     const Matrix attention = *stored_attention(trace, layer, 0);
     const bool sinks = !trace.attention(layer).sink_logits.empty();
     float at_edge = 0.0F;

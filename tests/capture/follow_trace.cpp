@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analysis/policy/kit/spec.h"
+#include "tests/support/cells.h"
 
 namespace kvloupe::test {
 
@@ -39,18 +40,16 @@ class FewBits {
     const auto number = [&](int entry, int c) -> double& {
       return of_keys_ ? due[entry]->key[c] : due[entry]->value[c];
     };
-    for (int entry = 0; entry < static_cast<int>(due.size()); ++entry) {
-      for (int c = 0; c < width; ++c) {
-        std::vector<double*> members;
-        if (along_entries_ && entry % group_ == 0) {
-          for (int i = 0; i < group_; ++i) members.push_back(&number(entry + i, c));
-        } else if (!along_entries_ && c % group_ == 0) {
-          for (int i = c; i < std::min(c + group_, width); ++i) {
-            members.push_back(&number(entry, i));
-          }
+    for (const auto& [entry, c] : cells(static_cast<int>(due.size()), width)) {
+      std::vector<double*> members;
+      if (along_entries_ && entry % group_ == 0) {
+        for (int i = 0; i < group_; ++i) members.push_back(&number(entry + i, c));
+      } else if (!along_entries_ && c % group_ == 0) {
+        for (int i = c; i < std::min(c + group_, width); ++i) {
+          members.push_back(&number(entry, i));
         }
-        round_group(members);
       }
+      round_group(members);
     }
   }
 
@@ -107,9 +106,8 @@ NaiveCut follow(const Trace& trace, const MergeKind& kind) {
         if (kind.with_log_size) merged.log_size = std::log(sizes);
       }
       const std::vector<std::int32_t> evicted = *trace.evicted_at(layer, static_cast<int>(head));
-      std::erase_if(caches[head], [&](const NaiveEntry& entry) {
-        return evicted[static_cast<std::size_t>(entry.token)] == step;
-      });
+      std::erase_if(caches[head],
+                    [&](const NaiveEntry& entry) { return evicted[entry.token] == step; });
       const SpecPart* quant = policy.find("quant");
       if (quant == nullptr) continue;
       std::vector<FewBits>& sides = (*few_bits)[{layer, head}];

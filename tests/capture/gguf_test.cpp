@@ -23,6 +23,7 @@
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -141,19 +142,17 @@ const Case kCases[] = {
 };
 
 TinyCheckpoint tiny_of(const Case& c) {
-  TinyCheckpoint tiny;
-  tiny.architecture = c.architecture;
-  tiny.more = c.more;
-  tiny.heads = c.heads;
-  tiny.kv_heads = c.kv_heads;
-  tiny.head_dim = c.head_dim;
-  tiny.hidden_size = c.hidden_size;
-  tiny.tied = c.tied;
+  TinyCheckpoint tiny{.architecture = c.architecture,
+                      .heads = c.heads,
+                      .kv_heads = c.kv_heads,
+                      .head_dim = c.head_dim,
+                      .hidden_size = c.hidden_size,
+                      .tied = c.tied,
+                      .more = c.more};
   return tiny;
 }
 
-class GgufFamilies : public testing::TestWithParam<Case> {
- protected:
+struct GgufFamilies : testing::TestWithParam<Case> {
   GgufFamilies() : tiny_(tiny_of(GetParam())) {
     std::filesystem::create_directory(folder_ / "model");
     tiny_.write(folder_ / "model");
@@ -244,8 +243,7 @@ TEST_P(GgufFamilies, TracesAreThoseOfTheFolderHoweverWeightsAreKept) {
 INSTANTIATE_TEST_SUITE_P(Families, GgufFamilies, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
-class GgufFile : public testing::Test {
- protected:
+struct GgufFile : testing::Test {
   GgufFile() { tiny_.write(folder_.path()); }
 
   std::filesystem::path path() const { return folder_ / "m.gguf"; }
@@ -330,9 +328,7 @@ TEST_F(GgufFile, RotationsAreReadUnderOtherConvertersNames) {
           .rope_scaling,
       RopeScaling());
   // Ollama's Gemma 3: two bases, and the windows by layer.
-  TinyCheckpoint gemma;
-  gemma.architecture = "Gemma3ForCausalLM";
-  gemma.more = R"({"sliding_window": 13})";
+  TinyCheckpoint gemma{.architecture = "Gemma3ForCausalLM", .more = R"({"sliding_window": 13})"};
   const auto ollama = [](auto& f) {
     f.without("gemma3.rope.freq_base").real("gemma3.rope.global.freq_base", 700.0F);
     f.real("gemma3.rope.local.freq_base", 60.0F);
@@ -390,13 +386,12 @@ TEST_F(GgufFile, APartOfASplitModelIsFoundByItsName) {
   EXPECT_THAT(problem(name(0)), AllOf(HasSubstr("s-00003-of-00003"), HasSubstr("missing")));
   write_parts(3);
   EXPECT_EQ(problem(name(0)), "");
-  Progress progress;
-  const std::string fingerprint = model_fingerprint(name(0), progress);
+  const std::string fingerprint = model_fingerprint(name(0), unwatched);
   EXPECT_TRUE(is_model_fingerprint(fingerprint));
   EXPECT_THAT(problem(name(1)), HasSubstr("first part"));
   std::filesystem::copy_file(name(0), name(2), std::filesystem::copy_options::overwrite_existing);
   EXPECT_THAT(problem(name(0)), AllOf(HasSubstr("s-00003"), HasSubstr("part 1 of 3")));
-  EXPECT_NE(model_fingerprint(name(0), progress), fingerprint);
+  EXPECT_NE(model_fingerprint(name(0), unwatched), fingerprint);
   parts[2].tensors.pop_back();
   write_parts(3);
   EXPECT_THAT(problem(name(0)), HasSubstr("tensors"));
@@ -411,16 +406,15 @@ TEST_F(GgufFile, APartOfASplitModelIsFoundByItsName) {
 
 TEST_F(GgufFile, OtherQuantisationsAndNamesHaveFingerprintsOfTheirOwn) {
   write(tiny_.gguf());
-  Progress progress;
-  const std::string one = model_fingerprint(path(), progress);
+  const std::string one = model_fingerprint(path(), unwatched);
   EXPECT_TRUE(is_model_fingerprint(one));
-  EXPECT_NE(one, model_fingerprint(folder_.path(), progress));
+  EXPECT_NE(one, model_fingerprint(folder_.path(), unwatched));
   std::filesystem::rename(path(), folder_ / "renamed.gguf");
-  EXPECT_EQ(model_fingerprint(folder_ / "renamed.gguf", progress), one);
+  EXPECT_EQ(model_fingerprint(folder_ / "renamed.gguf", unwatched), one);
   GgufBytes other = tiny_.gguf();
   other.tensors.back().bytes[5] = static_cast<char>(other.tensors.back().bytes[5] ^ 1);
   write(other);
-  EXPECT_NE(model_fingerprint(path(), progress), one);
+  EXPECT_NE(model_fingerprint(path(), unwatched), one);
 }
 
 TEST_F(GgufFile, EveryCutIsOneLine) {
@@ -564,9 +558,7 @@ TEST_F(GgufFile, TextsEndWhereTheFilesTokensSay) {
 TEST_F(GgufFile, WhatAFamilyDoesNotHaveIsRefused) {
   const auto problem_with = [&](const char* architecture, const char* more,
                                 const std::function<void(GgufBytes&)>& change) {
-    TinyCheckpoint tiny;
-    tiny.architecture = architecture;
-    tiny.more = more;
+    TinyCheckpoint tiny{.architecture = architecture, .more = more};
     GgufBytes file = tiny.gguf();
     change(file);
     return problem(file);

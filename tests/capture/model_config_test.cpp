@@ -179,9 +179,7 @@ TEST(ModelConfig, OtherRotaryScalingIsRefusedByName) {
 
 TEST(ModelConfig, WhatAFieldsAbsenceMeansIsTheFamilysOwn) {
   const auto config = [](const char* architecture, const char* absent, const char* more) {
-    TinyCheckpoint tiny;
-    tiny.architecture = architecture;
-    tiny.more = more;
+    TinyCheckpoint tiny{.architecture = architecture, .more = more};
     nlohmann::json json = nlohmann::json::parse(tiny.config_text());
     json.erase(absent);
     return json.dump();
@@ -235,10 +233,8 @@ TEST(ModelConfig, WhatAFieldsAbsenceMeansIsTheFamilysOwn) {
 
 /// A tiny config of a family with more fields.
 std::string config_of(const char* architecture, const nlohmann::json& more) {
-  TinyCheckpoint tiny;
-  tiny.architecture = architecture + std::string("ForCausalLM");
-  tiny.layers = 6;
-  tiny.more = more.dump();
+  TinyCheckpoint tiny{
+      .architecture = architecture + std::string("ForCausalLM"), .layers = 6, .more = more.dump()};
   return tiny.config_text();
 }
 
@@ -417,12 +413,12 @@ TEST(ModelConfig, TextsFromTheFileFitAnErrorsLine) {
 }
 
 TEST(ModelConfig, DamagedTextGivesAConfigOrOneClearError) {
-  TinyCheckpoint windowed;
-  windowed.architecture = "MistralForCausalLM";
-  windowed.more = R"({"sliding_window": 16, "layer_types": ["sliding_attention"]})";
-  TinyCheckpoint scaled;
-  scaled.architecture = "Qwen3ForCausalLM";
-  scaled.more = nlohmann::json{{"rope_scaling", kLlama3}, {"max_window_layers", 2}}.dump();
+  TinyCheckpoint windowed{
+      .architecture = "MistralForCausalLM",
+      .more = R"({"sliding_window": 16, "layer_types": ["sliding_attention"]})"};
+  TinyCheckpoint scaled{
+      .architecture = "Qwen3ForCausalLM",
+      .more = nlohmann::json{{"rope_scaling", kLlama3}, {"max_window_layers", 2}}.dump()};
   const nlohmann::json experts{{"num_local_experts", 4}, {"num_experts_per_tok", 2}};
   const std::string whole[] = {
       good_config().dump(),

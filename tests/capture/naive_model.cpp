@@ -87,10 +87,9 @@ void NaiveModel::read_layers(const nlohmann::json& config) {
   }
   const int every = family_ == "Gemma3" ? 6 : family_ == "Gemma2" || family_ == "GptOss" ? 2 : 0;
   for (int layer = 0; layer < num_layers; ++layer) {
-    const auto index = static_cast<std::size_t>(layer);
     bool sees_all = every > 0 && (layer + 1) % every == 0;
     if (every > 0 && config.contains("layer_types")) {
-      sees_all = config["layer_types"][index] == "full_attention";
+      sees_all = config["layer_types"][layer] == "full_attention";
     }
     windows.push_back(sees_all ? 0 : width);
     Rope rope = usual;
@@ -98,7 +97,7 @@ void NaiveModel::read_layers(const nlohmann::json& config) {
       rope = read_rope(nullptr, config.value("rope_local_base_freq", 10000.0), positions);
     }
     if (family_ == "SmolLM3") {
-      rope.rotates = config.contains("no_rope_layers") ? config["no_rope_layers"][index] == 1
+      rope.rotates = config.contains("no_rope_layers") ? config["no_rope_layers"][layer] == 1
                                                        : (layer + 1) % 4 != 0;
     }
     ropes_.push_back(rope);
@@ -108,8 +107,7 @@ void NaiveModel::read_layers(const nlohmann::json& config) {
 
 NaiveModel::Rope NaiveModel::read_rope(const nlohmann::json& scaling, double theta,
                                        double positions) const {
-  Rope rope;
-  rope.theta = theta;
+  Rope rope{.theta = theta};
   if (!scaling.is_object()) return rope;
   rope.type = scaling.contains("rope_type") ? scaling["rope_type"] : scaling["type"];
   if (rope.type != "default" && rope.type != "yarn") rope.factor = scaling["factor"];
@@ -279,8 +277,8 @@ Row naive_attention_row(const Row& query, const Rows& keys, std::size_t last, do
 /// before its window.
 Row NaiveModel::attend(const Row& query, int query_token, const std::vector<NaiveEntry>& cache,
                        bool compact, int layer, int head) const {
-  const Rope& rope = ropes_[static_cast<std::size_t>(layer)];
-  const int own_window = windows[static_cast<std::size_t>(layer)];
+  const Rope& rope = ropes_[layer];
+  const int own_window = windows[layer];
   Rows keys;
   std::vector<double> log_sizes;
   std::size_t seen = 0;
@@ -302,7 +300,7 @@ Row NaiveModel::attend(const Row& query, int query_token, const std::vector<Naiv
   }
   const auto sinks = weights_.find("model.layers." + std::to_string(layer) + ".self_attn.sinks");
   if (sinks != weights_.end()) {
-    total = std::exp(double{sinks->second[static_cast<std::size_t>(head)]} - largest);
+    total = std::exp(double{sinks->second[head]} - largest);
   }
   for (double& weight : weights) total += weight = std::exp(weight - largest);
   Row output(query.size(), 0.0);
@@ -385,7 +383,7 @@ Row NaiveModel::experts(const std::string& layer, const Row& x) const {
   std::vector<std::pair<double, int>> order;
   double all = 0.0, taken = 0.0;
   for (int e = 0; e < experts_; ++e) {
-    order.emplace_back(std::exp(logits[static_cast<std::size_t>(e)]), e);
+    order.emplace_back(std::exp(logits[e]), e);
     all += order.back().first;
   }
   std::sort(order.begin(), order.end(), std::greater<>());
@@ -417,21 +415,19 @@ Row NaiveModel::added(const Row& h, const Row& y, const std::string& norm_name) 
 void NaiveModel::run_layer(int layer, const Block& block, bool compact, Rows& hidden,
                            NaiveStates& states, NaiveCaches& caches) const {
   const std::string name = "model.layers." + std::to_string(layer) + ".";
-  const Rope& rope = ropes_[static_cast<std::size_t>(layer)];
+  const Rope& rope = ropes_[layer];
   for (int t = block.first; t < block.end; ++t) {
-    const Row x = attention_input(layer, hidden[static_cast<std::size_t>(t - block.first)]);
+    const Row x = attention_input(layer, hidden[t - block.first]);
     const Row q = own_product(name, "self_attn.q_proj", x);
     const Row k = own_product(name, "self_attn.k_proj", x);
     const Row v = own_product(name, "self_attn.v_proj", x);
     for (int h = 0; h < num_heads; ++h) {
-      states.query[static_cast<std::size_t>(h)].push_back(
-          turned_head(q, h, name + "self_attn.q_norm", t, rope));
+      states.query[h].push_back(turned_head(q, h, name + "self_attn.q_norm", t, rope));
     }
     for (int h = 0; h < num_kv_heads; ++h) {
-      const auto kv = static_cast<std::size_t>(h);
-      states.key[kv].push_back(turned_head(k, h, name + "self_attn.k_norm", t, rope));
-      states.value[kv].push_back(part(v, h, head_dim));
-      caches[kv].push_back({t, states.key[kv].back(), states.value[kv].back(), 0.0});
+      states.key[h].push_back(turned_head(k, h, name + "self_attn.k_norm", t, rope));
+      states.value[h].push_back(part(v, h, head_dim));
+      caches[h].push_back({t, states.key[h].back(), states.value[h].back(), 0.0});
     }
   }
   // A norm after each half makes post_attention_layernorm one of the attention's output.
@@ -440,13 +436,11 @@ void NaiveModel::run_layer(int layer, const Block& block, bool compact, Rows& hi
   const std::string between = name + "post_attention_layernorm";
   const std::string before_mlp = after ? name + "pre_feedforward_layernorm" : between;
   for (int t = block.first; t < block.end; ++t) {
-    Row& h_t = hidden[static_cast<std::size_t>(t - block.first)];
+    Row& h_t = hidden[t - block.first];
     Row joined;
     for (int h = 0; h < num_heads; ++h) {
       const auto kv = static_cast<std::size_t>(h / (num_heads / num_kv_heads));
-      const Row output =
-          attend(states.query[static_cast<std::size_t>(h)][static_cast<std::size_t>(t)], t,
-                 caches[kv], compact, layer, h);
+      const Row output = attend(states.query[h][t], t, caches[kv], compact, layer, h);
       joined.insert(joined.end(), output.begin(), output.end());
     }
     h_t = added(h_t, product(name + "self_attn.o_proj", joined), after ? between : "");
@@ -480,17 +474,14 @@ NaiveModel::Result NaiveModel::run(const std::vector<std::int32_t>& ids,
     const Block& block = blocks[step];
     Rows hidden;
     for (int t = block.first; t < block.end; ++t) {
-      const auto begin =
-          embedding.begin() +
-          static_cast<std::ptrdiff_t>(ids[static_cast<std::size_t>(t)]) * hidden_size;
+      const auto begin = embedding.begin() + static_cast<std::ptrdiff_t>(ids[t]) * hidden_size;
       hidden.emplace_back(begin, begin + hidden_size);
       for (double& coordinate : hidden.back()) coordinate *= embedding_factor_;
     }
     for (int layer = 0; layer < num_layers; ++layer) {
-      const auto index = static_cast<std::size_t>(layer);
-      run_layer(layer, block, compact, hidden, result.layers[index], caches[index]);
-      if (cut) cut(layer, static_cast<int>(step), caches[index]);
-      result.hidden[index].insert(result.hidden[index].end(), hidden.begin(), hidden.end());
+      run_layer(layer, block, compact, hidden, result.layers[layer], caches[layer]);
+      if (cut) cut(layer, static_cast<int>(step), caches[layer]);
+      result.hidden[layer].insert(result.hidden[layer].end(), hidden.begin(), hidden.end());
     }
     for (const Row& h_t : hidden) {
       result.normed.push_back(norm("model.norm", h_t));

@@ -12,7 +12,9 @@
 #include "tests/capture/capture_check.h"
 #include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/cells.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -57,7 +59,7 @@ TEST(MakeProbe, AsksInKvZipsWordsForPartsOf2048Tokens) {
   int at = 0;
   for (const auto& [begin, end] :
        {std::pair(0, 2048), std::pair(2048, 4096), std::pair(4096, 5000)}) {
-    const ProbePass& pass = probe.passes[static_cast<std::size_t>(begin / 2048)];
+    const ProbePass& pass = probe.passes[begin / 2048];
     EXPECT_EQ(pass.context.first, begin);
     EXPECT_EQ(pass.context.end, end);
     EXPECT_EQ(pass.tokens.first, at);
@@ -88,8 +90,7 @@ TEST(MakeProbe, RereadsTheContextAsItIs) {
   EXPECT_THROW(make_probe(ProbeKind::reread, {}, nullptr), UsageError);
 }
 
-class ProbeTest : public testing::Test {
- protected:
+struct ProbeTest : testing::Test {
   explicit ProbeTest(TinyCheckpoint tiny = {}) : tiny_(std::move(tiny)) {
     tiny_.write(folder_.path());
     write_file(folder_ / "ids.txt", random_ids_text(kProbeTokens, tiny_.vocab_size, 11));
@@ -123,23 +124,18 @@ class ProbeTest : public testing::Test {
     ids.insert(ids.end(), probe.ids.begin(), probe.ids.end());
     const NaiveModel::Result result = naive.run(ids);
     for (int layer = 0; layer < trace.model().num_layers; ++layer) {
-      const NaiveStates& states = result.layers[static_cast<std::size_t>(layer)];
+      const NaiveStates& states = result.layers[layer];
       const auto compare = [&](const Matrix& found, const Rows& wanted) {
         ASSERT_EQ(found.rows(), probe.tokens());
-        for (Eigen::Index row = 0; row < found.rows(); ++row) {
-          for (Eigen::Index c = 0; c < found.cols(); ++c) {
-            EXPECT_NEAR(found(row, c),
-                        wanted[static_cast<std::size_t>(probe.context_end + row)]
-                              [static_cast<std::size_t>(c)],
-                        1e-4);
-          }
+        for (const auto& [row, c] : cells(found.rows(), found.cols())) {
+          EXPECT_NEAR(found(row, c), wanted[probe.context_end + row][c], 1e-4);
         }
       };
       for (int head = 0; head < trace.model().num_heads; ++head) {
-        compare(read.query(layer, head), states.query[static_cast<std::size_t>(head)]);
+        compare(read.query(layer, head), states.query[head]);
       }
       for (int head = 0; head < trace.model().num_kv_heads; ++head) {
-        compare(read.key(layer, head), states.key[static_cast<std::size_t>(head)]);
+        compare(read.key(layer, head), states.key[head]);
       }
       const std::vector<float> norms = read.input_norm(layer);
       ASSERT_EQ(norms.size(), static_cast<std::size_t>(probe.tokens()));
@@ -155,10 +151,8 @@ class ProbeTest : public testing::Test {
     }
   }
   static void expect_same_states(const Trace& a, const Trace& b) {
-    for (int layer = 0; layer < a.model().num_layers; ++layer) {
-      for (int head = 0; head < a.model().num_heads; ++head) {
-        EXPECT_EQ(a.query(layer, head), b.query(layer, head));
-      }
+    for (const auto& [layer, head] : cells(a.model().num_layers, a.model().num_heads)) {
+      EXPECT_EQ(a.query(layer, head), b.query(layer, head));
     }
     EXPECT_EQ(a.predictions()->logprob, b.predictions()->logprob);
   }
@@ -198,16 +192,13 @@ TEST_F(ProbeTest, PoliciesDecideInTheModelAsInTheReplayOfItsTrace) {
         const Trace closed = closed_loop(wanted, policy, 12);
         ASSERT_TRUE(TraceProbe(closed).info());
         ReplayRequest again{.policy = parse_policy(policy), .budget = 12, .metrics = false};
-        Progress progress;
-        const Replay replay = kvloupe::replay(closed, again, progress);
+        const Replay replay = kvloupe::replay(closed, again, unwatched);
         bool evicted = false;
-        for (int layer = 0; layer < tiny_.layers; ++layer) {
-          for (int head = 0; head < tiny_.kv_heads; ++head) {
-            EXPECT_EQ(*closed.evicted_at(layer, head), replay.find(layer, head)->evicted_at)
-                << layer << "." << head;
-            const std::vector<std::int32_t> steps = *closed.evicted_at(layer, head);
-            evicted |= std::any_of(steps.begin(), steps.end(), [](int step) { return step >= 0; });
-          }
+        for (const auto& [layer, head] : cells(tiny_.layers, tiny_.kv_heads)) {
+          EXPECT_EQ(*closed.evicted_at(layer, head), replay.find(layer, head)->evicted_at)
+              << layer << "." << head;
+          const std::vector<std::int32_t> steps = *closed.evicted_at(layer, head);
+          evicted |= std::any_of(steps.begin(), steps.end(), [](int step) { return step >= 0; });
         }
         EXPECT_TRUE(evicted);
       }
@@ -237,10 +228,8 @@ TEST_F(ProbeTest, AProbeDoesNotChangeAPolicyThatDoesNotReadIt) {
   capture(wanted);
   const Trace without(wanted.target);
   expect_same_states(with, without);
-  for (int layer = 0; layer < tiny_.layers; ++layer) {
-    for (int head = 0; head < tiny_.kv_heads; ++head) {
-      EXPECT_EQ(with.evicted_at(layer, head), without.evicted_at(layer, head));
-    }
+  for (const auto& [layer, head] : cells(tiny_.layers, tiny_.kv_heads)) {
+    EXPECT_EQ(with.evicted_at(layer, head), without.evicted_at(layer, head));
   }
 }
 
@@ -266,13 +255,10 @@ TEST_F(ProbeTest, WhatCannotBeIsRefusedInOneLineAndLeavesNothing) {
   EXPECT_THAT(refusal(asks), HasSubstr("--probe reread"));
 }
 
-class WindowedProbeTest : public ProbeTest {
- protected:
+struct WindowedProbeTest : ProbeTest {
   WindowedProbeTest() : ProbeTest(windowed()) {}
   static TinyCheckpoint windowed() {
-    TinyCheckpoint tiny;
-    tiny.architecture = "MistralForCausalLM";
-    tiny.more = R"({"sliding_window": 17})";
+    TinyCheckpoint tiny{.architecture = "MistralForCausalLM", .more = R"({"sliding_window": 17})"};
     return tiny;
   }
 };
@@ -282,12 +268,9 @@ TEST_F(WindowedProbeTest, SeesThroughTheModelsWindow) {
   expect_probe_like_naive(Trace(folder_ / "trace.h5"));
   const Trace closed = closed_loop(request(kWholePrompt), "kvzip+global", 6);
   ReplayRequest again{.policy = parse_policy("kvzip+global"), .budget = 6, .metrics = false};
-  Progress progress;
-  const Replay replay = kvloupe::replay(closed, again, progress);
-  for (int layer = 0; layer < tiny_.layers; ++layer) {
-    for (int head = 0; head < tiny_.kv_heads; ++head) {
-      EXPECT_EQ(*closed.evicted_at(layer, head), replay.find(layer, head)->evicted_at);
-    }
+  const Replay replay = kvloupe::replay(closed, again, unwatched);
+  for (const auto& [layer, head] : cells(tiny_.layers, tiny_.kv_heads)) {
+    EXPECT_EQ(*closed.evicted_at(layer, head), replay.find(layer, head)->evicted_at);
   }
 }
 

@@ -49,16 +49,15 @@ class Child {
     waitpid(process_, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  std::string out() const { return read_file_bytes(out_); }
-  std::string err() const { return read_file_bytes(err_); }
+  std::string out() const { return file_text(out_); }
+  std::string err() const { return file_text(err_); }
 
  private:
   std::filesystem::path out_, err_;
   pid_t process_ = -1;
 };
 
-class Program : public testing::Test {
- protected:
+struct Program : testing::Test {
   void SetUp() override {
     std::filesystem::create_directory(model_);
     std::filesystem::create_directory(work_);
@@ -174,7 +173,7 @@ TEST_F(Program, FilesThatAreMissingOrBrokenGiveOne) {
   write_file(model_ / "tokenizer.model", "broken");
   expect_failure(1, "not a SentencePiece model", run({}));
   std::filesystem::remove(model_ / "tokenizer.model");
-  const std::string weights = read_file_bytes(model_ / "model.safetensors");
+  const std::string weights = file_text(model_ / "model.safetensors");
   write_file(model_ / "model.safetensors", weights.substr(0, weights.size() / 2));
   expect_failure(1, "beyond the end of the file", run({}));
   write_file(model_ / "config.json", "{");
@@ -225,7 +224,7 @@ TEST_F(Program, TokensAreCountedAndShown) {
   write_file(ids_, "2 5 1\n");
   EXPECT_EQ(output(tokens({"--ids", ids_})), "3 tokens: 2 context, 1 special\n");
   EXPECT_EQ(output(tokens({"--ids", ids_, "--json", folder_ / "tokens.json"})), "");
-  EXPECT_EQ(nlohmann::json::parse(read_file_bytes(folder_ / "tokens.json"))["text"], "abb");
+  EXPECT_EQ(nlohmann::json::parse(file_text(folder_ / "tokens.json"))["text"], "abb");
 
   write_file(ids_, "2 6");
   expect_failure(1, "token 1, 6, is outside the model's vocabulary of 6", tokens({"--ids", ids_}));
@@ -262,8 +261,7 @@ TEST_F(Program, WhatAFullDiskDoesNotTakeFromStandardOutputGivesOne) {
     const std::string command =
         std::string(KVLOUPE_BIN_DIR) + "/" + words + " > /dev/full 2> " + (folder_ / "e").string();
     EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1) << words;
-    EXPECT_THAT(read_file_bytes(folder_ / "e"), HasSubstr("standard output: cannot be written"))
-        << words;
+    EXPECT_THAT(file_text(folder_ / "e"), HasSubstr("standard output: cannot be written")) << words;
   }
 }
 
@@ -333,10 +331,7 @@ TEST_F(Program, AClosedLoopSaysWhatItDidInTheTrace) {
 }
 
 TEST_F(Program, AShardedFolderBecomesATraceThatIsReplayed) {
-  TinyCheckpoint qwen3;
-  qwen3.architecture = "Qwen3ForCausalLM";
-  qwen3.layers = 3;
-  qwen3.head_dim = 8;
+  TinyCheckpoint qwen3{.architecture = "Qwen3ForCausalLM", .layers = 3, .head_dim = 8};
   std::filesystem::remove(model_ / "model.safetensors");
   qwen3.write_sharded(model_, 3);
   const Child child(folder_, run({"--block", "16", "--dtype", "f32", "--store", "f32"}));
@@ -438,7 +433,7 @@ TEST_F(Program, AFullDiskGivesOne) {
   waitpid(process, &status, 0);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 1);
-  const std::string error = read_file_bytes(folder_ / "stderr");
+  const std::string error = file_text(folder_ / "stderr");
   EXPECT_THAT(error, HasSubstr("trace.h5"));
   EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 1) << error;
   EXPECT_TRUE(std::filesystem::is_empty(work_));

@@ -18,6 +18,7 @@
 #include "tests/capture/results_file.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -27,8 +28,7 @@ using testing::HasSubstr;
 
 const std::filesystem::path kAssets = std::filesystem::path(KVLOUPE_SOURCE_DIR) / "assets";
 
-class RescueTest : public testing::Test {
- protected:
+struct RescueTest : testing::Test {
   RescueRequest request(const std::string& policy, const std::string& name) const {
     RescueRequest wanted;
     wanted.model = kAssets / "demo-model";
@@ -37,21 +37,20 @@ class RescueTest : public testing::Test {
     wanted.budget = parse_budget("10%");
     wanted.tokens = "needle";
     wanted.answer_tokens = 2;
+    wanted.output = folder_ / name;
     wanted.block = 64;
     wanted.dtype = "f32";
-    wanted.output = folder_ / name;
     return wanted;
   }
   Json run(const RescueRequest& wanted) {
     runs_ = 0;
-    Progress progress;
     RescueReport report;
     report.run = [&](const RescueRun& made) {
       ++runs_;
       EXPECT_LE(made.number, made.most);
       EXPECT_GE(made.seconds_left, 0.0);
     };
-    rescue(wanted, progress, report);
+    rescue(wanted, unwatched, report);
     return results_in(wanted.output);
   }
   std::string problem(const RescueRequest& wanted) {
@@ -156,8 +155,7 @@ TEST_F(RescueTest, LeaveOneOutRunsEachHeadAloneWithoutTheTokens) {
                          .block = wanted.block,
                          .metrics = false,
                          .followed = named_tokens(trace, "needle")};
-  Progress progress;
-  const Replay followed = replay(trace, replayed, progress);
+  const Replay followed = replay(trace, replayed, unwatched);
   int lost = 0;
   for (const Json& head : predicted) {
     const HeadReplay& own = *followed.find(head["layer"].get<int>(), head["head"].get<int>());
@@ -267,12 +265,11 @@ TEST_F(RescueTest, ASearchThatCanFindNothingStopsWithTheNamedHeads) {
 }
 
 TEST_F(RescueTest, WhatItWillTakeIsForeseenAndNothingIsRun) {
-  Progress progress;
   RescueRequest wanted = request("snapkv", "r.json");
-  const RunsForecast all = forecast_rescue(wanted, progress, {});
+  const RunsForecast all = forecast_rescue(wanted, unwatched, {});
   EXPECT_FALSE(std::filesystem::exists(wanted.output));
   wanted.most_runs = 40;
-  const RunsForecast before = forecast_rescue(wanted, progress, {});
+  const RunsForecast before = forecast_rescue(wanted, unwatched, {});
   EXPECT_EQ(before.missing, 40);
   EXPECT_GT(all.missing, 42) << "both sides of 4 layers and 16 heads, and the search";
   EXPECT_GT(all.bytes, before.bytes);
@@ -281,7 +278,7 @@ TEST_F(RescueTest, WhatItWillTakeIsForeseenAndNothingIsRun) {
   EXPECT_GE(before.missing, runs_);
   const auto bytes = static_cast<double>(std::filesystem::file_size(wanted.output));
   EXPECT_NEAR(static_cast<double>(before.bytes), bytes, 0.5 * bytes);
-  const RunsForecast after = forecast_rescue(wanted, progress, {});
+  const RunsForecast after = forecast_rescue(wanted, unwatched, {});
   EXPECT_EQ(after.known, runs_);
   EXPECT_EQ(after.missing, 40 - runs_);
 }

@@ -28,9 +28,8 @@ TEST(ValueNorms, AreThoseOfTheProduct) {
         absolute += std::abs(product);
         square += product * product;
       }
-      EXPECT_NEAR(static_cast<double>(l1[static_cast<std::size_t>(i)]), absolute, 1e-6 * absolute);
-      EXPECT_NEAR(static_cast<double>(l2[static_cast<std::size_t>(i)]), std::sqrt(square),
-                  1e-6 * std::sqrt(square));
+      EXPECT_NEAR(static_cast<double>(l1[i]), absolute, 1e-6 * absolute);
+      EXPECT_NEAR(static_cast<double>(l2[i]), std::sqrt(square), 1e-6 * std::sqrt(square));
     }
   }
 }

@@ -1,12 +1,23 @@
 #include "capture/checkpoint/safetensors.h"
 
 #include <gmock/gmock.h>
-
-#include <cstring>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <nlohmann/json.hpp>
+
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
 #include <random>
 
 #include "analysis/error.h"
+#include "analysis/output_file.h"
+#include "capture/file/mapped_file.h"
 #include "capture/model/load_transformer.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/capture/whole_model.h"
@@ -17,6 +28,7 @@ namespace kvloupe::test {
 namespace {
 
 using testing::HasSubstr;
+namespace fs = std::filesystem;
 
 /// The message of the FileError that opening these bytes gives; empty where they open.
 std::string problem_of(const std::string& bytes) {
@@ -139,10 +151,9 @@ TEST(Safetensors, OtherTypesAreNamedWhenAskedFor) {
 TEST(Safetensors, DamagedHeadersGiveATensorOrOneClearError) {
   std::mt19937 random(17);
   const TemporaryFolder folder;
-  TinyCheckpoint tiny;
-  tiny.layers = 1;
+  TinyCheckpoint tiny{.layers = 1};
   tiny.write(folder.path());
-  const std::string whole = read_file_bytes(folder / "model.safetensors");
+  const std::string whole = file_text(folder / "model.safetensors");
   std::uint64_t header_size = 0;
   std::memcpy(&header_size, whole.data(), 8);
   int refused = 0;
@@ -160,8 +171,7 @@ TEST(Safetensors, DamagedHeadersGiveATensorOrOneClearError) {
   EXPECT_GT(refused, 500);
 }
 
-class CheckpointFolder : public testing::Test {
- protected:
+struct CheckpointFolder : testing::Test {
   std::string problem() {
     try {
       const ModelConfig config = read_model_config(folder_.path());
@@ -303,7 +313,7 @@ TEST_F(CheckpointFolder, WeightsThatTheConfigHasNoUseForAreRefused) {
   EXPECT_EQ(problem(), "");
   write_file(folder_ / "config.json", llama.config_text());
   const auto index_path = folder_ / "model.safetensors.index.json";
-  auto index = nlohmann::json::parse(read_file_bytes(index_path));
+  auto index = nlohmann::json::parse(file_text(index_path));
   nlohmann::json kept;
   for (const auto& [name, file] : index["weight_map"].items()) {
     if (!name.ends_with(".bias")) kept[name] = file;
@@ -314,12 +324,11 @@ TEST_F(CheckpointFolder, WeightsThatTheConfigHasNoUseForAreRefused) {
 }
 
 TEST_F(CheckpointFolder, DamagedIndexesGiveAModelOrOneClearError) {
-  TinyCheckpoint tiny;
-  tiny.layers = 1;
+  TinyCheckpoint tiny{.layers = 1};
   tiny.write_sharded(folder_.path(), 3);
   ASSERT_EQ(problem(), "");
   const auto index_path = folder_ / "model.safetensors.index.json";
-  const std::string whole = read_file_bytes(index_path);
+  const std::string whole = file_text(index_path);
   std::mt19937 random(29);
   int refused = 0;
   for (int round = 0; round < 1000; ++round) {
@@ -338,11 +347,11 @@ TEST_F(CheckpointFolder, DamagedIndexesGiveAModelOrOneClearError) {
 
 /// A gpt-oss with experts in MXFP4.
 TinyCheckpoint packed_experts() {
-  TinyCheckpoint tiny;
-  tiny.architecture = "GptOssForCausalLM";
-  tiny.hidden_size = 32;
-  tiny.more = R"({"intermediate_size": 32, "num_local_experts": 3, "num_experts_per_tok": 2,
-                  "quantization_config": {"quant_method": "mxfp4"}})";
+  TinyCheckpoint tiny{
+      .architecture = "GptOssForCausalLM",
+      .hidden_size = 32,
+      .more =
+          R"({"intermediate_size": 32, "num_local_experts": 3, "num_experts_per_tok": 2, "quantization_config": {"quant_method": "mxfp4"}})"};
   return tiny;
 }
 
@@ -350,7 +359,7 @@ TEST_F(CheckpointFolder, PackedExpertsThatDoNotFitAreRefused) {
   const TinyCheckpoint good = packed_experts();
   good.write(folder_.path());
   EXPECT_EQ(problem(), "");
-  const std::string whole = read_file_bytes(folder_ / "model.safetensors");
+  const std::string whole = file_text(folder_ / "model.safetensors");
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string bytes = whole;
     const std::size_t at = bytes.find(from);
@@ -384,6 +393,78 @@ TEST_F(CheckpointFolder, ShardsStayMapped) {
       load_transformer(folder_.path(), read_model_config(folder_.path()), at::kFloat, at::kCPU);
   EXPECT_EQ(model.weight("model.norm.weight").storage().nbytes(),
             static_cast<std::size_t>(tiny.hidden_size) * 4);
+}
+
+struct MappedFileTest : testing::Test {
+  fs::path file(std::size_t bytes, const std::string& name = "weights") const {
+    std::ofstream(folder_ / name, std::ios::binary) << std::string(bytes, 'w');
+    return folder_ / name;
+  }
+  /// Runs `work` in a process that ends with a line where pages are lost: its wait status.
+  int in_child(const std::function<void()>& work) const {
+    const pid_t child = fork();
+    if (child == 0) {
+      const rlimit core{0, 0};
+      setrlimit(RLIMIT_CORE, &core);
+      if (std::freopen((folder_ / "stderr").c_str(), "w", stderr) == nullptr) _exit(9);
+      end_on_lost_pages("kvloupe-capture");
+      work();
+      _exit(0);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    return status;
+  }
+  std::string said() const { return test::file_text(folder_ / "stderr"); }
+  test::TemporaryFolder folder_;
+};
+
+/// Reads every page.
+char sum(const MappedFile& map) {
+  char sum = 0;
+  for (std::uint64_t at = 0; at < map.size(); at += 512)
+    sum = static_cast<char>(sum + std::to_integer<char>(map.data()[at]));
+  return sum;
+}
+
+TEST_F(MappedFileTest, HoldsTheBytes) {
+  const MappedFile map(file(10'000));
+  EXPECT_EQ(map.size(), 10'000U);
+  EXPECT_EQ(std::to_integer<char>(map.data()[9'999]), 'w');
+  EXPECT_EQ(MappedFile(file(0, "empty")).size(), 0U);
+  EXPECT_THROW(MappedFile(folder_ / "missing"), FileError);
+  EXPECT_THROW(MappedFile(folder_.path()), FileError);
+}
+
+TEST_F(MappedFileTest, AFileThatShrinksGivesOneLineAndOne) {
+  const fs::path path = file(1 << 20);
+  const int status = in_child([&] {
+    // Others that were mapped before, and one that is gone.
+    const MappedFile other(file(5'000, "other"));
+    { const MappedFile gone(file(5'000, "gone")); }
+    const MappedFile map(path), last(file(5'000, "last"));
+    const UnfinishedFile unfinished((folder_ / "trace.h5").string());
+    fs::resize_file(path, 10'000);
+    volatile char keep = sum(map);
+    static_cast<void>(keep);
+  });
+  ASSERT_TRUE(WIFEXITED(status)) << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_EQ(said(), "kvloupe-capture: " + path.string() +
+                        ": became shorter while it was read, or its disk fails; try again once "
+                        "the file is whole\n");
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_.path()))
+    EXPECT_NE(entry.path().extension(), ".tmp") << "an unfinished output is gone";
+}
+
+TEST_F(MappedFileTest, AnotherSignalOfThatKindIsNotHidden) {
+  const int status = in_child([&] {
+    const MappedFile map(file(5'000));
+    raise(SIGBUS);
+    while (true) raise(SIGBUS);
+  });
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(said(), "");
 }
 
 }  // namespace

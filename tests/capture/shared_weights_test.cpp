@@ -17,6 +17,7 @@
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -24,8 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class SharedRun : public testing::Test {
- protected:
+struct SharedRun : testing::Test {
   void SetUp() override {
     if (const char* cache = std::getenv("XDG_CACHE_HOME")) before_ = cache;
     setenv("XDG_CACHE_HOME", (folder_ / "xdg").c_str(), 1);
@@ -82,11 +82,10 @@ TEST_F(SharedRun, GivesTheSameNumbersInASmallerTrace) {
 }
 
 TEST_F(SharedRun, TheSizeIsForeseen) {
-  Progress progress;
   QuietObserver observer;
   for (const bool shared : {false, true}) {
     const CaptureRequest wanted = request("trace.h5", shared);
-    const CaptureForecast forecast = forecast_capture(wanted, progress, observer);
+    const CaptureForecast forecast = forecast_capture(wanted, unwatched, observer);
     EXPECT_FALSE(fs::exists(wanted.target)) << "nothing is run";
     EXPECT_TRUE(files().empty());
     EXPECT_EQ(forecast.size.shared_weights > 0, shared);
@@ -104,7 +103,7 @@ TEST_F(SharedRun, TheSizeIsForeseen) {
     ASSERT_EQ(files().size(), 1U);
     const double kept = static_cast<double>(files()[0].bytes);
     EXPECT_NEAR(static_cast<double>(forecast.size.shared_weights), kept, 0.1 * kept + 8000);
-    EXPECT_EQ(forecast_capture(wanted, progress, observer).size.shared_weights, 0U)
+    EXPECT_EQ(forecast_capture(wanted, unwatched, observer).size.shared_weights, 0U)
         << "they are there now";
   }
 }
@@ -121,9 +120,8 @@ TEST_F(SharedRun, AFullDiskUnderTheCacheFolderIsNamed) {
 TEST_F(SharedRun, WithoutACacheFolderTheTraceHoldsThem) {
   write_file(folder_ / "file", "no folder");
   setenv("XDG_CACHE_HOME", (folder_ / "file").c_str(), 1);
-  Progress progress;
   QuietObserver observer;
-  run_capture(request("trace.h5", true), progress, observer);
+  run_capture(request("trace.h5", true), unwatched, observer);
   const Trace trace(folder_ / "trace.h5");
   EXPECT_TRUE(trace.has_output_weight());
   EXPECT_FALSE(uses_shared_weights(trace));
@@ -137,13 +135,12 @@ TEST_F(SharedRun, LostWeightsAreMadeAgainFromTheModel) {
   capture(request("small.h5", true));
   CacheFolder(cache_folder()).clear();
   EXPECT_NE(missing_weights(Trace(folder_ / "small.h5")), "");
-  Progress progress;
   const TinyCheckpoint other{.seed = 99};
   fs::create_directories(folder_ / "other");
   other.write(folder_ / "other");
-  EXPECT_THROW(restore_weights(folder_ / "small.h5", folder_ / "other", progress), FileError);
+  EXPECT_THROW(restore_weights(folder_ / "small.h5", folder_ / "other", unwatched), FileError);
   EXPECT_TRUE(files().empty());
-  restore_weights(folder_ / "small.h5", folder_ / "model", progress);
+  restore_weights(folder_ / "small.h5", folder_ / "model", unwatched);
   pack_trace(folder_ / "small.h5", folder_ / "packed.h5", false);
   const Trace whole(folder_ / "whole.h5"), packed(folder_ / "packed.h5");
   Matrix room, more;
@@ -153,10 +150,9 @@ TEST_F(SharedRun, LostWeightsAreMadeAgainFromTheModel) {
 }
 
 TEST_F(SharedRun, TheTimeIsKnownAfterTheFirstRun) {
-  Progress progress;
   QuietObserver observer;
   const CaptureRequest wanted = request("trace.h5", false);
-  const CaptureForecast before = forecast_capture(wanted, progress, observer);
+  const CaptureForecast before = forecast_capture(wanted, unwatched, observer);
   EXPECT_FALSE(before.seconds);
   EXPECT_EQ(before.time_text, "the time is known after the first run of this model here");
 }

@@ -32,8 +32,10 @@
 #include "capture/tokenizer/prompt.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/cells.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -49,8 +51,7 @@ class Quiet final : public CaptureObserver {
   void on_note(const std::string&) override {}
 };
 
-class RunStudyTest : public testing::Test {
- protected:
+struct RunStudyTest : testing::Test {
   void SetUp() override {
     std::filesystem::create_directory_symlink(kStudiedModel, folder_ / "model");
     std::filesystem::create_directory(folder_ / "prompts");
@@ -85,18 +86,16 @@ class RunStudyTest : public testing::Test {
   std::string csv(const std::string& name = "out.sqlite") {
     StudyResults results(folder_ / name);
     write_study_csv(results, folder_ / "out.csv");
-    return read_file_bytes(folder_ / "out.csv");
+    return file_text(folder_ / "out.csv");
   }
   /// By (measure, policy, budget, prompt).
   std::map<std::tuple<std::string, std::string, std::string, std::string>, double> values() {
     const StudyTable table = read_study_table(folder_ / "out.sqlite");
     std::map<std::tuple<std::string, std::string, std::string, std::string>, double> all;
-    for (std::size_t m = 0; m < table.measures.size(); ++m) {
-      for (std::size_t i = 0; i < table.items.size(); ++i) {
-        const StudyResults::Item& item = table.items[i];
-        if (table.has_value[m][i] != 0)
-          all[{table.measures[m], item.policy, item.budget, item.trace}] = table.values[m][i];
-      }
+    for (const auto& [m, i] : cells(table.measures.size(), table.items.size())) {
+      const StudyResults::Item& item = table.items[i];
+      if (table.has_value[m][i] != 0)
+        all[{table.measures[m], item.policy, item.budget, item.trace}] = table.values[m][i];
     }
     return all;
   }
@@ -154,8 +153,7 @@ TEST_F(RunStudyTest, EachRunCanBeMadeAgainFromThePromptThatItKept) {
   const Evaluation read = read_evaluation(path);
   ASSERT_EQ(read.runs.size(), 20U);
   EXPECT_EQ(read.model, "model");
-  Progress progress;
-  EXPECT_EQ(read.fingerprint, model_fingerprint(kStudiedModel, progress));
+  EXPECT_EQ(read.fingerprint, model_fingerprint(kStudiedModel, unwatched));
   EXPECT_EQ(read.runs[13].expected, "red");
   EXPECT_EQ(read.runs[13].tokens, static_cast<double>(rose.tokens.ids.size()));
   EXPECT_TRUE(has_prompt(read.runs[15]) && std::isnan(read.runs[15].correct));
@@ -178,20 +176,19 @@ TEST_F(RunStudyTest, DriftIsThatOfTwoCaptures) {
   run();
   const auto all = values();
   Quiet quiet;
-  Progress progress;
   CaptureRequest request{.model = kStudiedModel,
                          .target = folder_ / "full.h5",
                          .prompt = folder_ / "long.txt",
                          .block = 32,
                          .dtype = "f32"};
-  run_capture(request, progress, quiet);
+  run_capture(request, unwatched, quiet);
   request.policy = parse_policy("keydiff");
   request.budget = parse_budget("30%");
   request.compression = Compression::context_only;
   request.target = folder_ / "closed.h5";
-  run_capture(request, progress, quiet);
+  run_capture(request, unwatched, quiet);
   const Drift drift =
-      measure_drift(Trace(folder_ / "full.h5"), Trace(folder_ / "closed.h5"), progress);
+      measure_drift(Trace(folder_ / "full.h5"), Trace(folder_ / "closed.h5"), unwatched);
   double agreement = 0.0, keys = 0.0;
   for (const HeadDrift& head : drift.heads)
     agreement += Drift::mean_jaccard(head, drift.first_eviction);
@@ -237,14 +234,13 @@ TEST_F(RunStudyTest, AStudyGoesOnAndAChangedPromptIsRefused) {
   EXPECT_THAT(said_, HasSubstr("27 items, 12 of them done before"));
   EXPECT_EQ(csv(), whole);
   // A copy of the same text is the same text; so it is for results of earlier versions.
-  Progress progress;
   const auto later = std::filesystem::last_write_time(folder_ / "long.txt") + std::chrono::hours(1);
   std::filesystem::last_write_time(folder_ / "long.txt", later);
   run();
   EXPECT_THAT(said_, HasSubstr("27 items, 27 of them done before"));
   Database(folder_ / "out.sqlite", Database::Access::write)
-      .run("UPDATE traces SET identity = '" + model_fingerprint(folder_ / "model", progress) + " " +
-           earlier_prompt_identity({"long.txt", folder_ / "long.txt"}) +
+      .run("UPDATE traces SET identity = '" + model_fingerprint(folder_ / "model", unwatched) +
+           " " + earlier_prompt_identity({"long.txt", folder_ / "long.txt"}) +
            "' WHERE name LIKE '%long.txt';");
   run();
   EXPECT_THAT(said_, HasSubstr("27 items, 27 of them done before"));
@@ -255,12 +251,11 @@ TEST_F(RunStudyTest, AStudyGoesOnAndAChangedPromptIsRefused) {
 
 TEST_F(RunStudyTest, ReplaysAndRunsShareAFile) {
   Quiet quiet;
-  Progress progress;
   CaptureRequest request{.model = kStudiedModel,
                          .target = folder_ / "long.h5",
                          .prompt = folder_ / "long.txt",
                          .dtype = "f32"};
-  run_capture(request, progress, quiet);
+  run_capture(request, unwatched, quiet);
   write_study(R"("tasks": ["drift"])",
               R"("traces": ["long.h5"], "measures": ["retained", "perturbation_l1"], )");
   run();
@@ -289,12 +284,11 @@ TEST_F(RunStudyTest, EveryPromptOfASetIsCapturedOnce) {
   request.set = folder_ / "set.jsonl";
   request.folder = folder_ / "traces";
   Quiet quiet;
-  Progress progress;
   int done = 0, found = 0;
   CaptureSetReport report;
   report.done = [&](const std::filesystem::path&, const CaptureSummary&, int, int) { ++done; };
   report.found = [&](int traces) { found = traces; };
-  run_capture_set(request, progress, quiet, report);
+  run_capture_set(request, unwatched, quiet, report);
   EXPECT_EQ(done, 2);
   // The same trace as of the same text by itself.
   const Trace one(folder_ / "traces" / "set-00000.h5");
@@ -302,7 +296,7 @@ TEST_F(RunStudyTest, EveryPromptOfASetIsCapturedOnce) {
   alone.prompt = folder_ / "alone.txt";
   write_file(*alone.prompt, "First line of a text.\n@@question\nWhat is the first?");
   alone.target = folder_ / "alone.h5";
-  run_capture(alone, progress, quiet);
+  run_capture(alone, unwatched, quiet);
   const Trace expected(alone.target);
   EXPECT_EQ(one.tokens().ids, expected.tokens().ids);
   EXPECT_EQ(one.tokens().segment, expected.tokens().segment);
@@ -310,14 +304,14 @@ TEST_F(RunStudyTest, EveryPromptOfASetIsCapturedOnce) {
   // A trace that is there stays; the missing one is made.
   const auto time = std::filesystem::last_write_time(folder_ / "traces" / "set-00000.h5");
   std::filesystem::remove(folder_ / "traces" / "set-00002.h5");
-  run_capture_set(request, progress, quiet, report);
+  run_capture_set(request, unwatched, quiet, report);
   EXPECT_EQ(found, 1);
   EXPECT_EQ(done, 3);
   EXPECT_EQ(std::filesystem::last_write_time(folder_ / "traces" / "set-00000.h5"), time);
   EXPECT_TRUE(std::filesystem::exists(folder_ / "traces" / "set-00002.h5"));
   // Traces of another run, or of another set with the same names, are not these.
   const auto problem = [&](const CaptureSetRequest& other) -> std::string {
-    return error_of<FileError>([&] { run_capture_set(other, progress, quiet, report); });
+    return error_of<FileError>([&] { run_capture_set(other, unwatched, quiet, report); });
   };
   CaptureSetRequest other = request;
   other.each.policy = parse_policy("keydiff");
@@ -337,7 +331,7 @@ TEST_F(RunStudyTest, EveryPromptOfASetIsCapturedOnce) {
   EXPECT_EQ(problem(request), "");
   write_file(folder_ / "prompts" / "a.md", "Another text.");
   request.set = folder_ / "prompts";
-  EXPECT_THAT([&] { run_capture_set(request, progress, quiet, report); },
+  EXPECT_THAT([&] { run_capture_set(request, unwatched, quiet, report); },
               testing::ThrowsMessage<FileError>(HasSubstr("the same trace as")));
 }
 
@@ -433,13 +427,10 @@ TEST_F(RunStudyTest, TheModelWritesAsACaptureDoesAndItsLoopsAreCounted) {
   capture(request);
   const Trace trace(request.target);
   ReplayRequest again{.policy = *request.policy, .budget = 24, .metrics = false};
-  Progress progress;
-  const Replay replayed = replay(trace, again, progress);
-  for (int layer = 0; layer < trace.model().num_layers; ++layer) {
-    for (int head = 0; head < trace.model().num_kv_heads; ++head) {
-      EXPECT_EQ(trace.evicted_at(layer, head), replayed.find(layer, head)->evicted_at)
-          << "layer " << layer << ", head " << head;
-    }
+  const Replay replayed = replay(trace, again, unwatched);
+  for (const auto& [layer, head] : cells(trace.model().num_layers, trace.model().num_kv_heads)) {
+    EXPECT_EQ(trace.evicted_at(layer, head), replayed.find(layer, head)->evicted_at)
+        << "layer " << layer << ", head " << head;
   }
 }
 

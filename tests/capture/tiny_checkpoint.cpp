@@ -38,11 +38,6 @@ void write_file(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
-std::string read_file_bytes(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 std::vector<TinyCheckpoint::Weight> TinyCheckpoint::weights() const {
   const auto config = nlohmann::json::parse(config_text());
   const auto is = [&](const char* name) {

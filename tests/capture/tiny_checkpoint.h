@@ -47,7 +47,6 @@ struct TinyCheckpoint {
 std::string safetensors_bytes(const std::string& header, const std::string& data);
 
 void write_file(const std::filesystem::path& path, const std::string& bytes);
-std::string read_file_bytes(const std::filesystem::path& path);
 
 /// `count` token ids below `vocab_size`, white space between them.
 std::string random_ids_text(int count, int vocab_size, unsigned seed);

@@ -12,9 +12,11 @@
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/capture/whole_model.h"
+#include "tests/support/cells.h"
 #include "tests/support/error_of.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -32,8 +34,7 @@ class SizeObserver : public QuietObserver {
   std::string text;
 };
 
-class TraceSizeTest : public testing::Test {
- protected:
+struct TraceSizeTest : testing::Test {
   /// A run over so many ids in float32, stored as float16.
   CaptureRequest request(const TinyCheckpoint& tiny, int tokens) const {
     tiny.write(folder_.path());
@@ -46,8 +47,7 @@ class TraceSizeTest : public testing::Test {
   }
   static SizeObserver run(const CaptureRequest& wanted) {
     SizeObserver observer;
-    Progress progress;
-    run_capture(wanted, progress, observer);
+    run_capture(wanted, unwatched, observer);
     return observer;
   }
   /// Bytes of all datasets whose path ends so.
@@ -84,14 +84,13 @@ class TraceSizeTest : public testing::Test {
 
 /// Larger than HDF5's own bytes, and yet fast.
 TinyCheckpoint wide_checkpoint() {
-  TinyCheckpoint tiny;
-  tiny.layers = 3;
-  tiny.heads = 6;
-  tiny.kv_heads = 3;
-  tiny.head_dim = 32;
-  tiny.hidden_size = 96;
-  tiny.vocab_size = 500;
-  tiny.max_position_embeddings = 1000;
+  TinyCheckpoint tiny{.layers = 3,
+                      .heads = 6,
+                      .kv_heads = 3,
+                      .head_dim = 32,
+                      .hidden_size = 96,
+                      .vocab_size = 500,
+                      .max_position_embeddings = 1000};
   return tiny;
 }
 
@@ -165,10 +164,7 @@ TEST_F(TraceSizeTest, ChunksAreEvenSoThatFewTokensTakeLittle) {
 }
 
 TEST_F(TraceSizeTest, AttentionIsStoredOnDemandAndUpTo64Megabytes) {
-  TinyCheckpoint tiny;
-  tiny.heads = 16;
-  tiny.head_dim = 2;
-  tiny.max_position_embeddings = 2000;
+  TinyCheckpoint tiny{.heads = 16, .head_dim = 2, .max_position_embeddings = 2000};
   const auto has_attention = [&](int tokens, std::optional<AttentionStorage> storage) {
     CaptureRequest wanted = request(tiny, tokens);
     if (storage) wanted.attention = *storage;
@@ -205,8 +201,7 @@ TEST_F(TraceSizeTest, TheOutputHeadIsStoredOnDemandAndWhereItIsSmallerThanTheSta
 }
 
 TEST_F(TraceSizeTest, RowsOfTheOutputHeadAreThoseOfDifferentTokens) {
-  TinyCheckpoint tiny;
-  tiny.vocab_size = 4000;
+  TinyCheckpoint tiny{.vocab_size = 4000};
   CaptureRequest wanted = request(tiny, 50);
   write_file(folder_ / "ids.txt", "3 9 3 3 9 3999 0 9 3 3");
   run(wanted);
@@ -236,10 +231,8 @@ TEST_F(TraceSizeTest, OutputWeightsThatWereFloat16StayFloat16AndExact) {
                                   .to(at::kFloat)
                                   .contiguous();  // [D,Hq·d]
     const OutputWeight slice = *trace.output_weight(1, 2);
-    for (Eigen::Index c = 0; c < slice.rows(); ++c) {
-      for (Eigen::Index column = 0; column < slice.cols(); ++column) {
-        ASSERT_EQ(slice(c, column), weight[column][2 * 32 + c].item<float>());
-      }
+    for (const auto& [c, column] : cells(slice.rows(), slice.cols())) {
+      ASSERT_EQ(slice(c, column), weight[column][2 * 32 + c].item<float>());
     }
     wanted.storage = Storage::float16;
     run(wanted);
@@ -266,8 +259,7 @@ TEST_F(TraceSizeTest, AFullDiskIsForeseenBeforeTheModelIsRead) {
   const auto problem = [&](std::uint64_t free) -> std::string {
     wanted.free_space = [=](const auto&) { return std::optional(free); };
     SizeObserver observer;
-    Progress progress;
-    return error_of<FileError>([&] { run_capture(wanted, progress, observer); });
+    return error_of<FileError>([&] { run_capture(wanted, unwatched, observer); });
   };
   const std::string plain = problem(needed - 1);
   EXPECT_THAT(plain, HasSubstr("trace.h5: needs " + bytes_text(needed)));

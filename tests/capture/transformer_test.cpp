@@ -1,13 +1,19 @@
 #include "capture/model/transformer.h"
 
 #include <gtest/gtest.h>
+#include <tbb/global_control.h>
 
 #include "analysis/error.h"
+#include "analysis/trace/trace.h"
 #include "capture/model/load_transformer.h"
+#include "capture/model/projection.h"
 #include "capture/run/block_runner.h"
+#include "capture/run/capture.h"
+#include "tests/capture/capture_check.h"
 #include "tests/capture/naive_model.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/capture/whole_model.h"
+#include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
@@ -25,8 +31,7 @@ at::Tensor mean_loss(const Transformer& model, const at::Tensor& ids) {
 
 TEST(Transformer, WholeSequencesOfABatchAreLikeTheNaiveModel) {
   for (const bool tied : {true, false}) {
-    TinyCheckpoint tiny;
-    tiny.tied = tied;
+    TinyCheckpoint tiny{.tied = tied};
     const TemporaryFolder folder;
     tiny.write(folder.path());
     const Transformer model =
@@ -120,6 +125,134 @@ TEST(Transformer, MissingAndMisshapenWeightsAreNamed) {
   EXPECT_THROW(Transformer(config, weights), WorkError);
   weights.erase("model.norm.weight");
   EXPECT_THROW(Transformer(config, weights), WorkError);
+}
+
+// Products in pieces: the formula, gradients, and bits that no number of threads changes.
+
+Projection random_projection(std::int64_t n, std::int64_t k, bool bias) {
+  return {at::randn({n, k}), bias ? at::randn({n}) : at::Tensor()};
+}
+
+void expect_the_formula(const at::Tensor& product, const at::Tensor& x, const Projection& of) {
+  at::Tensor expected = at::matmul(x.to(at::kDouble), of.weight.t().to(at::kDouble));
+  if (of.bias.defined()) expected = expected + of.bias.to(at::kDouble);
+  ASSERT_EQ(product.sizes(), expected.sizes());
+  ASSERT_EQ(product.scalar_type(), x.scalar_type());
+  EXPECT_LT((product.to(at::kDouble) - expected).abs().max().item<double>(), 1e-4);
+}
+
+TEST(Projection, IsTheFormulaForAnyNumberOfColumns) {
+  at::manual_seed(1);
+  for (const std::int64_t rows : {1, 2, 17}) {
+    for (const std::int64_t n : {1, 95, 96, 97, 288, 289, 700}) {
+      for (const bool bias : {false, true}) {
+        SCOPED_TRACE(testing::Message() << rows << " rows, " << n << " columns, bias " << bias);
+        const Projection projection = random_projection(n, 33, bias);
+        const at::Tensor x = at::randn({1, rows, 33});
+        expect_the_formula(projection(x), x, projection);
+      }
+    }
+  }
+}
+
+TEST(Projection, SeveralOfOneInputAndInputsThatAreNotDense) {
+  at::manual_seed(2);
+  const Projection a = random_projection(100, 24, false), b = random_projection(31, 24, true);
+  const at::Tensor x = at::randn({2, 24, 5}).transpose(1, 2);
+  const std::vector<at::Tensor> both = project(x, {&a, &b});
+  ASSERT_EQ(both.size(), 2U);
+  expect_the_formula(both[0], x, a);
+  expect_the_formula(both[1], x, b);
+  const Projection turned{at::randn({24, 50}).t(), {}};
+  expect_the_formula(turned(x), x, turned);
+  EXPECT_EQ(a(at::empty({1, 0, 24})).sizes(), at::IntArrayRef({1, 0, 100}));
+}
+
+TEST(Projection, LibtorchKeepsGradientsAndOtherTypes) {
+  at::manual_seed(3);
+  const Projection learns{at::randn({100, 24}).requires_grad_(true), {}};
+  const at::Tensor x = at::randn({1, 4, 24});
+  EXPECT_TRUE(learns(x).requires_grad());
+  {
+    const at::NoGradGuard no_gradients;
+    EXPECT_FALSE(learns(x).requires_grad());
+    expect_the_formula(learns(x), x, learns);
+  }
+  const Projection narrow{at::randn({100, 24}).to(at::kBFloat16), {}};
+  EXPECT_EQ(narrow(x.to(at::kBFloat16)).scalar_type(), at::kBFloat16);
+}
+
+TEST(Projection, ThreadsChangeNoBit) {
+  at::manual_seed(4);
+  const Projection projection = random_projection(1000, 300, true);
+  for (const std::int64_t rows : {1, 5, 128}) {
+    const at::Tensor x = at::randn({1, rows, 300});
+    std::vector<at::Tensor> products;
+    for (const std::size_t threads : {1, 2, 3}) {
+      const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
+      products.push_back(projection(x));
+    }
+    EXPECT_TRUE(products[1].equal(products[0]));
+    EXPECT_TRUE(products[2].equal(products[0]));
+  }
+}
+
+/// All numbers that a run computes.
+void expect_same_numbers(const Trace& trace, const Trace& expected) {
+  ASSERT_EQ(trace.tokens().ids, expected.tokens().ids);
+  const ModelInfo& model = expected.model();
+  for (int layer = 0; layer < model.num_layers; ++layer) {
+    for (int head = 0; head < model.num_kv_heads; ++head) {
+      EXPECT_EQ(trace.key(layer, head), expected.key(layer, head));
+      EXPECT_EQ(trace.value(layer, head), expected.value(layer, head));
+    }
+    for (int head = 0; head < model.num_heads; ++head) {
+      EXPECT_EQ(trace.query(layer, head), expected.query(layer, head));
+      EXPECT_EQ(trace.attention_logsumexp(layer, head), expected.attention_logsumexp(layer, head));
+      EXPECT_EQ(stored_attention(trace, layer, head), stored_attention(expected, layer, head));
+      EXPECT_EQ(trace.value_out_norm(layer, head, Norm::l2),
+                expected.value_out_norm(layer, head, Norm::l2));
+    }
+  }
+  EXPECT_EQ(trace.predictions()->token_ids, expected.predictions()->token_ids);
+  EXPECT_EQ(trace.predictions()->logprob, expected.predictions()->logprob);
+  EXPECT_EQ(trace.final_hidden(), expected.final_hidden());
+}
+
+TEST(Capture, ThreadsAndPackedWeightsChangeNoBitOfATrace) {
+  TinyCheckpoint tiny;  // of many pieces, and a head that is expanded in two parts
+  tiny.hidden_size = 200;
+  tiny.head_dim = 48;
+  tiny.intermediate_size = 700;
+  tiny.vocab_size = 8100;
+  tiny.tied = false;
+  const TemporaryFolder folder;
+  tiny.write(folder.path());
+  write_file(folder / "ids.txt", random_ids_text(70, tiny.vocab_size, 5));
+  CaptureRequest request{.model = folder.path(),
+                         .ids = folder / "ids.txt",
+                         .block = 33,
+                         .generate = 3,
+                         .attention = AttentionStorage::full,
+                         .dtype = "f32"};
+  std::unique_ptr<Trace> expected;
+  for (const WeightStorage storage : {WeightStorage::expanded, WeightStorage::packed}) {
+    for (const int threads : {1, 2, 3}) {
+      SCOPED_TRACE(testing::Message() << threads << " threads");
+      request.target = folder / "trace.h5";
+      request.model.weights = storage;
+      request.threads = threads;
+      capture(request);
+      auto trace = std::make_unique<Trace>(request.target);
+      EXPECT_EQ(trace->run().threads, threads);
+      if (!expected) {
+        std::filesystem::rename(request.target, folder / "expected.h5");
+        expected = std::make_unique<Trace>(folder / "expected.h5");
+        continue;
+      }
+      expect_same_numbers(*trace, *expected);
+    }
+  }
 }
 
 }  // namespace

@@ -10,11 +10,13 @@
 #include "analysis/replay/drift.h"
 #include "analysis/replay/replay.h"
 #include "tests/capture/capture_check.h"
+#include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/catalogue_parts.h"
 #include "tests/support/error_of.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -24,8 +26,7 @@ constexpr int kPromptTokens = 45;
 constexpr int kWindowBlock = 8;
 
 /// A tiny Mistral with the window of the test's parameter, and a sequence; runs share both.
-class WindowedRun : public testing::TestWithParam<int> {
- protected:
+struct WindowedRun : testing::TestWithParam<int> {
   WindowedRun() {
     tiny_.architecture = "MistralForCausalLM";
     tiny_.layers = 3;
@@ -62,8 +63,7 @@ class WindowedRun : public testing::TestWithParam<int> {
   }
   static Replay replay_of(const Trace& trace, const std::string& policy, int budget) {
     ReplayRequest request{.policy = parse_policy(policy), .budget = budget, .metrics = false};
-    Progress progress;
-    return replay(trace, request, progress);
+    return replay(trace, request, unwatched);
   }
 
   TinyCheckpoint tiny_;
@@ -152,7 +152,7 @@ TEST_P(WindowedRun, ABudgetThatHoldsTheWindowChangesNothing) {
           EXPECT_TRUE(cut.merges(layer).empty());
           const auto left = *cut.evicted_at(layer, 1);
           for (int token = 0; token < kAllTokens; ++token) {
-            ASSERT_EQ(left[static_cast<std::size_t>(token)], leaves_at(cut, token, window()));
+            ASSERT_EQ(left[token], leaves_at(cut, token, window()));
           }
         }
         if (HasFailure()) return;
@@ -167,29 +167,20 @@ TEST_P(WindowedRun, TheModelAttendsToWhatTheTraceSaysItHolds) {
   for (const char* spec : {"sink", "h2o", "snapkv(4)+adakv"}) {
     SCOPED_TRACE(spec);
     const Trace cut = closed(kWindowBlock, spec, 5);
-    const NaiveCut follow = [&](int layer, int step, NaiveCaches& caches) {
-      for (std::size_t head = 0; head < caches.size(); ++head) {
-        const auto left = *cut.evicted_at(layer, static_cast<int>(head));
-        std::erase_if(caches[head], [&](const NaiveEntry& entry) {
-          return left[static_cast<std::size_t>(entry.token)] == step;
-        });
-      }
-    };
-    expect_like_naive(cut, naive.run(cut.tokens().ids, cut.blocks(), follow, false), 2e-4);
+    expect_like_naive(cut, naive.run(cut.tokens().ids, cut.blocks(), follow(cut), false), 2e-4);
   }
 }
 
 TEST_P(WindowedRun, DriftComparesWhatIsLeftOfTheWindow) {
   const Trace whole = full(kWindowBlock);
-  Progress progress;
-  const Drift none = measure_drift(whole, closed(kWindowBlock, "h2o", window()), progress);
+  const Drift none = measure_drift(whole, closed(kWindowBlock, "h2o", window()), unwatched);
   EXPECT_EQ(none.first_eviction, static_cast<int>(none.blocks.size()));
   for (const HeadDrift& head : none.heads) EXPECT_THAT(head.jaccard, testing::Each(1.0));
   for (const LayerDrift& layer : none.layers) EXPECT_EQ(layer.output + layer.key, 0.0);
   EXPECT_EQ(none.mean_divergence(), 0.0);
 
   const Trace cut = closed(kWindowBlock, "h2o", 4);
-  const Drift drift = measure_drift(whole, cut, progress);
+  const Drift drift = measure_drift(whole, cut, unwatched);
   const bool evicts = window() > 5;
   EXPECT_EQ(drift.first_eviction, evicts ? 0 : static_cast<int>(drift.blocks.size()));
   EXPECT_EQ(drift.layers[2].key > 1e-4, evicts);
@@ -205,7 +196,7 @@ TEST_P(WindowedRun, DriftComparesWhatIsLeftOfTheWindow) {
           Eigen::VectorXd sum = Eigen::VectorXd::Zero(values.cols());
           double mass = 0;
           for (int j = std::max(0, t - window() + 1); j <= t; ++j) {
-            const int gone = left[static_cast<std::size_t>(j)];
+            const int gone = left[j];
             if (!all && gone >= 0 && gone < static_cast<int>(step)) continue;
             const double logit = queries.row(t).cast<double>().dot(keys.row(j).cast<double>());
             const double weight = std::exp(logit * cut.run().attention_scale);

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include <fstream>
 #include <sstream>
 
 #include "analysis/error.h"
@@ -27,13 +26,11 @@ const bool added = [] {
   return true;
 }();
 
-class Examples : public testing::Test {
- protected:
+struct Examples : testing::Test {
   void SetUp() override { ASSERT_TRUE(added); }
 
   static std::shared_ptr<const Trace> open(const std::filesystem::path& path) {
-    test::write_synthetic_trace(path);
-    return std::make_shared<const Trace>(path);
+    return test::open_synthetic_trace(path);
   }
 
   test::TemporaryFolder folder_;
@@ -41,14 +38,12 @@ class Examples : public testing::Test {
 };
 
 TEST_F(Examples, ThePolicyKeepsEveryStridethTokenThenTheLatest) {
-  ReplayRequest request;
-  request.policy = parse_policy("strided(stride=8)");
+  ReplayRequest request{.policy = parse_policy("strided(stride=8)")};
   const int length = trace_->run().prompt_length;
   const int strided = (length + 7) / 8;
   request.budget = strided + 3;
   request.block = length;
-  Progress progress;
-  const Replay result = replay(*trace_, request, progress);
+  const Replay result = replay(*trace_, request, test::unwatched);
   for (const HeadReplay& head : result.heads) {
     std::vector<std::int32_t> expected;
     for (std::int32_t token = 0; token < length; token += 8) expected.push_back(token);
@@ -71,13 +66,12 @@ TEST_F(Examples, ThePolicyTakesModifiersAndItsRangeIsChecked) {
 TEST_F(Examples, TheMeasureIsInTheCatalogueAndInTheReplay) {
   const Measure& measure = require_measure("mean_position");
   ReplayRequest request{.policy = parse_policy("full"), .budget = 1};
-  Progress progress;
-  const Replay full = replay(*trace_, request, progress);
+  const Replay full = replay(*trace_, request, test::unwatched);
   // All tokens are retained: their mean position is the middle.
   EXPECT_NEAR(measure_of(measure, full.heads.front()), 0.5, 1e-12);
   request.policy = parse_policy("strided(stride=1000000)");
   request.budget = 8;
-  const Replay latest = replay(*trace_, request, progress);
+  const Replay latest = replay(*trace_, request, test::unwatched);
   const double tokens = trace_->run().prompt_length;
   const StepRecord& record = latest.heads.front().steps.at(0);
   const double end = latest.blocks.at(0).end;
@@ -91,16 +85,15 @@ TEST_F(Examples, TheFigureIsMadeByItsName) {
   const figure::FigureInfo& info = figure::find_figure("kept-tokens");
   request::FigureSettings settings{.policy = parse_policy("strided(stride=8)"),
                                    .budget = parse_budget("25%")};
-  Progress progress;
-  const figure::MadeFigure made = request::FigureMaker(trace_).make(info, settings, progress);
+  const figure::MadeFigure made =
+      request::FigureMaker(trace_).make(info, settings, test::unwatched);
   std::ostringstream out;
   figure::CsvWriter csv(out);
   made.figure->write_csv(csv);
   EXPECT_THAT(out.str(), testing::HasSubstr("share_of_heads"));
   EXPECT_THAT(made.figure->caption(), testing::HasSubstr("strided(8)"));
   const figure::TextMetrics metrics;
-  figure::DrawRequest draw;
-  draw.style = figure::make_style(metrics);
+  figure::DrawRequest draw{.style = figure::make_style(metrics)};
   const figure::Scene scene = made.figure->draw(draw);
   EXPECT_FALSE(scene.items.empty());
 }
@@ -114,24 +107,17 @@ TEST_F(Examples, WhatWasReadIsClosed) {
   EXPECT_THROW(add_policy(examples::strided()), std::logic_error);
 }
 
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 TEST_F(Examples, TheDocsShowTheseFilesAndTheyAreShort) {
   const std::filesystem::path source = KVLOUPE_SOURCE_DIR;
-  const std::string docs = text_of(source / "docs/extending.md");
+  const std::string docs = test::file_text(source / "docs/extending.md");
   for (const char* name : {"strided.cpp", "mean_position.cpp", "kept_tokens.cpp"}) {
-    const std::string text = text_of(source / "tests/examples" / name);
+    const std::string text = test::file_text(source / "tests/examples" / name);
     ASSERT_FALSE(text.empty()) << name;
     EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 60) << name;
     EXPECT_NE(docs.find("```cpp\n" + text + "```\n"), std::string::npos)
         << "docs/extending.md does not show " << name << " as it is";
   }
-  const std::string test = text_of(source / "tests/examples/examples_test.cpp");
+  const std::string test = test::file_text(source / "tests/examples/examples_test.cpp");
   for (const char* line :
        {"add_policy(examples::strided());", "add_measures(examples::mean_position());",
         "figure::add_figure(examples::kept_tokens());"}) {

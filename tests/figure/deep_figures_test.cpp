@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
+#include <stdexcept>
 
+#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
@@ -15,7 +18,9 @@
 #include "app/plot/value_axis.h"
 #include "app/request/figure_service.h"
 #include "tests/figure/csv_rows.h"
+#include "tests/figure/text_dump.h"
 #include "tests/figure/texts_on_data.h"
+#include "tests/support/kinds_trace.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -23,17 +28,15 @@
 namespace kvloupe::figure {
 namespace {
 
-using ::testing::Contains;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
 
 constexpr int kLayers = 30;
 
-class DeepFiguresTest : public ::testing::Test {
- protected:
+struct DeepFiguresTest : ::testing::Test {
   static void SetUpTestSuite() {
-    folder = new test::TemporaryFolder();
     test::SyntheticTraceOptions options{.layers = kLayers,
                                         .query_heads = 9,
                                         .heads = 3,
@@ -42,22 +45,20 @@ class DeepFiguresTest : public ::testing::Test {
                                         .prompt_length = 60,
                                         .generated = 4,
                                         .block = 12};
-    test::write_synthetic_trace(*folder / "deep.h5", options);
-    trace = new std::shared_ptr<const Trace>(new Trace(*folder / "deep.h5"));
+    folder = std::make_unique<test::TemporaryFolder>();
+    trace = test::open_synthetic_trace(*folder / "deep.h5", options);
   }
   static void TearDownTestSuite() {
-    delete trace;
-    delete folder;
+    trace.reset();
+    folder.reset();
   }
 
   MadeFigure make(const std::string& name, const Choices& choices = {}) const {
     request::FigureSettings settings{.policy = parse_policy("h2o"), .choices = choices};
-    Progress progress;
-    return request::FigureMaker(*trace).make(find_figure(name), settings, progress);
+    return request::FigureMaker(trace).make(find_figure(name), settings, test::unwatched);
   }
   Scene page(const std::string& name, const MadeFigure& made, double millimetres) const {
-    FileOptions options;
-    options.width = millimetres * kPointsPerMillimetre;
+    FileOptions options{.width = millimetres * kPointsPerMillimetre};
     return page_of(find_figure(name), made, options, fonts);
   }
   static std::vector<std::string> texts(const Scene& scene) {
@@ -74,12 +75,10 @@ class DeepFiguresTest : public ::testing::Test {
     return "not said";
   }
 
-  static test::TemporaryFolder* folder;
-  static std::shared_ptr<const Trace>* trace;
+  static inline std::unique_ptr<test::TemporaryFolder> folder;
+  static inline std::shared_ptr<const Trace> trace;
   TextMetrics fonts;
 };
-test::TemporaryFolder* DeepFiguresTest::folder = nullptr;
-std::shared_ptr<const Trace>* DeepFiguresTest::trace = nullptr;
 
 TEST_F(DeepFiguresTest, ManyLayersLieAlongXAndCosinesFollowTheData) {
   for (const char* name : {"mean-key-query", "distinct-keys-query"}) {
@@ -202,10 +201,9 @@ TEST_F(DeepFiguresTest, TheBudgetInATitleIsWholeOrInTheCaptionAlone) {
       "budget-curve", {{"limit", "9"}, {"budgets", "20%,50%"}, {"policies", "h2o,sink,keydiff"}});
   EXPECT_THAT(made.figure->caption(), HasSubstr("within the limit from N = 12 on"));
   for (const double width : {60.0, 85.0, 110.0, 178.0}) {
-    DrawRequest request;
-    request.style = make_style(fonts);
-    request.width = width * kPointsPerMillimetre;
-    request.height = 70.0 * kPointsPerMillimetre;
+    DrawRequest request{.style = make_style(fonts),
+                        .width = width * kPointsPerMillimetre,
+                        .height = 70.0 * kPointsPerMillimetre};
     std::string all;
     for (const std::string& text : texts(made.figure->draw(request))) all += text + "|";
     EXPECT_THAT(all, HasSubstr("sink")) << width;
@@ -241,10 +239,9 @@ TEST_F(DeepFiguresTest, LostRangesBesideLoopsAreThoseOfTheMeasure) {
   EXPECT_THAT(made.figure->caption(), HasSubstr("The text has no loop."));
   ReplayRequest request{
       .policy = parse_policy("h2o"),
-      .budget = parse_budget(setting(made, "budget")).resolve((*trace)->run().prompt_length),
+      .budget = parse_budget(setting(made, "budget")).resolve(trace->run().prompt_length),
       .measures = {"lost_value_range"}};
-  Progress progress;
-  const Replay replayed = replay(**trace, request, progress);
+  const Replay replayed = replay(*trace, request, test::unwatched);
   int compared = 0;
   std::map<int, std::pair<double, int>> sums;  // by token
   std::map<int, double> means;
@@ -288,12 +285,10 @@ TEST_F(DeepFiguresTest, LoopsStandOverTheTokensThatTheyTake) {
   const auto file = *folder / "looping.h5";
   test::write_synthetic_trace(file, options);
   test::make_loop(file, 80, 7);
-  request::FigureSettings settings;
-  settings.policy = parse_policy("sink");
-  Progress progress;
+  request::FigureSettings settings{.policy = parse_policy("sink")};
   const FigureInfo& info = find_figure("loops");
   const auto looping = std::make_shared<const Trace>(file);
-  const MadeFigure made = request::FigureMaker(looping).make(info, settings, progress);
+  const MadeFigure made = request::FigureMaker(looping).make(info, settings, test::unwatched);
   std::vector<std::string> loops;
   for (const test::CsvRow& row : test::csv_rows(*made.figure)) {
     if (row.at("loop_first").empty()) continue;
@@ -351,7 +346,7 @@ TEST_F(DeepFiguresTest, EachPolicyHasAColourOfItsOwnAmongKeys) {
   };
   const Colour grey = style.colours.faint;
   for (int p = 0; p < 3; ++p) {
-    EXPECT_EQ(colours[static_cast<std::size_t>(p)],
+    EXPECT_EQ(colours[p],
               (std::set<std::tuple<int, int, int>>{look(p), {grey.red, grey.green, grey.blue}}));
   }
   EXPECT_EQ(colours[3], (std::set<std::tuple<int, int, int>>{look(0), look(1), look(2)}));
@@ -375,6 +370,48 @@ TEST(Counts, OneIsNotMany) {
   EXPECT_EQ(format_counted(1924, "token"), format_count(1924) + " tokens");
   EXPECT_EQ(format_tokens(1924, 1924), "token " + format_count(1924));
   EXPECT_EQ(format_tokens(0, 3), "tokens 0 to 3");
+}
+
+// Every figure of the catalogue on a trace whose layers differ: at each layer it draws or says why
+// not.
+
+TEST(KindsFigures, EveryFigureDrawsAtEveryLayerOrSaysWhyNot) {
+  const test::TemporaryFolder folder;
+  test::write_kinds_trace(folder / "kinds.h5", test::made_layers());
+  const auto trace = std::make_shared<const Trace>(folder / "kinds.h5");
+  const TextMetrics fonts;
+  request::FigureSettings settings{.policy = parse_policy("h2o+recent(20%)"),
+                                   .policy_b = parse_policy("keydiff"),
+                                   .budget = parse_budget("12")};
+  int drawn = 0, refused = 0;
+  for (const FigureInfo& info : figure_catalog()) {
+    if (info.needs.evaluation || info.needs.both_loops) continue;
+    for (int layer = 0; layer < trace->model().num_layers; ++layer) {
+      SCOPED_TRACE(info.name + ", layer " + std::to_string(layer));
+      settings.layer = layer;
+      settings.head = trace->attends(layer) ? trace->layer_model(layer).num_kv_heads - 1 : 0;
+      MadeFigure made;
+      try {
+        made = request::FigureMaker(trace).make(info, settings, test::unwatched);
+      } catch (const std::runtime_error& problem) {  // UsageError and WorkError: a line
+        EXPECT_GT(std::string(problem.what()).size(), 25U) << problem.what();
+        if (!trace->attends(layer)) {
+          EXPECT_THAT(problem.what(), HasSubstr("nearest"));
+        }
+        ++refused;
+        continue;
+      }
+      ++drawn;
+      EXPECT_THAT(scene_problems(page_of(info, made, {}, fonts)), IsEmpty());
+      EXPECT_GT(file_of(info, made, FileFormat::csv, {}, fonts).size(), 40U);
+      EXPECT_EQ(made.figure->caption().find(" nan"), std::string::npos) << made.figure->caption();
+      for (const int token : {0, 40, test::kKindsTokens - 1}) {
+        made.figure->value_text({token, 40, 2, layer, 0});
+      }
+    }
+  }
+  EXPECT_GT(drawn, 120);
+  RecordProperty("refused", refused);
 }
 
 }  // namespace

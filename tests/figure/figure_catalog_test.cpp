@@ -29,6 +29,7 @@
 #include "tests/figure/text_dump.h"
 #include "tests/figure/texts_on_data.h"
 #include "tests/figure/well_formed.h"
+#include "tests/support/cells.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_study.h"
@@ -42,13 +43,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-std::string read(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
-
 /// The words of all texts of a scene, in any order.
 std::multiset<std::string> words_of(const std::string& text) {
   std::multiset<std::string> words;
@@ -57,60 +51,55 @@ std::multiset<std::string> words_of(const std::string& text) {
   return words;
 }
 
-class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
- protected:
-  static void SetUpTestSuite() {
-    folder = new test::TemporaryFolder();
+/// What the figures show, written once for all tests.
+struct FiguresData {
+  FiguresData() {
     test::SyntheticTraceOptions options{.layers = 3, .clusters = 4};
-    test::write_synthetic_trace(*folder / "synthetic.h5", options);
-    trace = new std::shared_ptr<const Trace>(new Trace(*folder / "synthetic.h5"));
-    test::write_synthetic_closed_loop(*folder / "closed.h5", options, "h2o", 24);
-    closed = new std::shared_ptr<const Trace>(new Trace(*folder / "closed.h5"));
+    trace = test::open_synthetic_trace(folder / "synthetic.h5", options);
+    test::write_synthetic_closed_loop(folder / "closed.h5", options, "h2o", 24);
+    closed = std::make_shared<const Trace>(folder / "closed.h5");
     test::SyntheticTraceOptions writing = options;  // as many tokens, of which it writes more
     writing.prompt_length = options.tokens() - 48;
     writing.generated = 48;
-    std::filesystem::create_directory(*folder / "looping");
-    const auto loop = *folder / "looping/synthetic.h5";
+    std::filesystem::create_directory(folder / "looping");
+    const auto loop = folder / "looping/synthetic.h5";
     test::write_synthetic_trace(loop, writing);
     test::make_loop(loop, writing.prompt_length + 12, 5);
-    looping = new std::shared_ptr<const Trace>(new Trace(loop));
+    looping = std::make_shared<const Trace>(loop);
     options.lm_head = true;
-    test::write_synthetic_trace(*folder / "with-head.h5", options);
-    with_head = new std::shared_ptr<const Trace>(new Trace(*folder / "with-head.h5"));
-    evaluation = new std::shared_ptr<const Evaluation>(
-        new Evaluation(read_evaluation(test::write_synthetic_evaluation(*folder / "needle.json"))));
-    losses = new std::shared_ptr<const Evaluation>(new Evaluation(
-        read_evaluation(test::write_synthetic_evaluation(*folder / "loss.json", false))));
-    rescue = new std::shared_ptr<const Evaluation>(
-        new Evaluation(read_evaluation(test::write_synthetic_rescue(*folder / "rescue.json"))));
-    study = new std::shared_ptr<const Evaluation>(
-        new Evaluation(read_evaluation(test::write_synthetic_study(*folder / "study.sqlite"))));
-    fonts = new TextMetrics();
+    with_head = test::open_synthetic_trace(folder / "with-head.h5", options);
+    evaluation = results_of(test::write_synthetic_evaluation(folder / "needle.json"));
+    losses = results_of(test::write_synthetic_evaluation(folder / "loss.json", false));
+    rescue = results_of(test::write_synthetic_rescue(folder / "rescue.json"));
+    study = results_of(test::write_synthetic_study(folder / "study.sqlite"));
   }
-  static void TearDownTestSuite() {
-    delete fonts;
-    delete study;
-    delete rescue;
-    delete losses;
-    delete evaluation;
-    delete with_head;
-    delete looping;
-    delete closed;
-    delete trace;
-    delete folder;
+  static std::shared_ptr<const Evaluation> results_of(const std::filesystem::path& file) {
+    return std::make_shared<const Evaluation>(read_evaluation(file));
   }
+  test::TemporaryFolder folder;
+  std::shared_ptr<const Trace> trace;
+  std::shared_ptr<const Trace> closed;     // the same tokens with h2o in the cache
+  std::shared_ptr<const Trace> looping;    // its text ends in a loop
+  std::shared_ptr<const Trace> with_head;  // the same with an output head
+  std::shared_ptr<const Evaluation> evaluation, losses, rescue, study;
+  TextMetrics fonts;
+};
+
+struct FigureCatalogTest : ::testing::TestWithParam<std::string> {
+  static void SetUpTestSuite() { shared = std::make_unique<FiguresData>(); }
+  static void TearDownTestSuite() { shared.reset(); }
 
   const FigureInfo& info() const { return find_figure(GetParam()); }
   MadeFigure make(request::FigureSettings settings = {}) const {
-    Progress progress;
-    return maker().make(info(), settings, progress);
+    return maker().make(info(), settings, test::unwatched);
   }
   /// A maker with the inputs of the figure.
   request::FigureMaker maker() const {
     if (info().needs.evaluation) return request::FigureMaker(results());
-    if (info().needs.both_loops) return request::FigureMaker({*trace, *closed});
-    if (GetParam() == "loops") return request::FigureMaker(*looping);
-    return request::FigureMaker(info().unavailable(**trace).empty() ? *trace : *with_head);
+    if (info().needs.both_loops) return request::FigureMaker({shared->trace, shared->closed});
+    if (GetParam() == "loops") return request::FigureMaker(shared->looping);
+    return request::FigureMaker(info().unavailable(*shared->trace).empty() ? shared->trace
+                                                                           : shared->with_head);
   }
   /// A maker with traces of a model with so many layers and three heads of three query heads.
   static request::FigureMaker maker_with(int layers) {
@@ -126,7 +115,8 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
                                         .clusters = 4,
                                         .lm_head = true};
     const std::string name = std::to_string(layers) + "-layers";
-    const auto file = *folder / (name + ".h5"), loop = *folder / (name + "-closed.h5");
+    const auto file = shared->folder / (name + ".h5"),
+               loop = shared->folder / (name + "-closed.h5");
     if (!std::filesystem::exists(file)) {
       test::write_synthetic_trace(file, options);
       test::write_synthetic_closed_loop(loop, options, "h2o", 24);
@@ -152,44 +142,25 @@ class FigureCatalogTest : public ::testing::TestWithParam<std::string> {
   }
 
   const std::shared_ptr<const Evaluation>& results() const {
-    if (GetParam() == "perplexity-budget") return *losses;  // its choices are of these
-    for (const auto* one : {evaluation, rescue}) {
+    if (GetParam() == "perplexity-budget") return shared->losses;  // its choices are of these
+    for (const auto* one : {&shared->evaluation, &shared->rescue}) {
       if (info().unfit(**one).empty()) return *one;
     }
-    return *study;
+    return shared->study;
   }
 
-  static test::TemporaryFolder* folder;
-  static std::shared_ptr<const Trace>* trace;
-  static std::shared_ptr<const Trace>* closed;     // the same tokens with h2o in the cache
-  static std::shared_ptr<const Trace>* looping;    // its text ends in a loop
-  static std::shared_ptr<const Trace>* with_head;  // the same with an output head
-  static std::shared_ptr<const Evaluation>* evaluation;
-  static std::shared_ptr<const Evaluation>* losses;
-  static std::shared_ptr<const Evaluation>* rescue;
-  static std::shared_ptr<const Evaluation>* study;
-  static TextMetrics* fonts;
+  static inline std::unique_ptr<FiguresData> shared;
 };
-test::TemporaryFolder* FigureCatalogTest::folder = nullptr;
-std::shared_ptr<const Trace>* FigureCatalogTest::trace = nullptr;
-std::shared_ptr<const Trace>* FigureCatalogTest::closed = nullptr;
-std::shared_ptr<const Trace>* FigureCatalogTest::looping = nullptr;
-std::shared_ptr<const Trace>* FigureCatalogTest::with_head = nullptr;
-std::shared_ptr<const Evaluation>* FigureCatalogTest::evaluation = nullptr;
-std::shared_ptr<const Evaluation>* FigureCatalogTest::losses = nullptr;
-std::shared_ptr<const Evaluation>* FigureCatalogTest::rescue = nullptr;
-std::shared_ptr<const Evaluation>* FigureCatalogTest::study = nullptr;
-TextMetrics* FigureCatalogTest::fonts = nullptr;
 
 TEST_P(FigureCatalogTest, AsAPageItSaysWhatItSaysAtEveryPlace) {
   const MadeFigure made = make();
-  const std::string page = file_of(info(), made, FileFormat::html, {}, *fonts);
+  const std::string page = file_of(info(), made, FileFormat::html, {}, shared->fonts);
   EXPECT_THAT(test::why_not_well_formed(page), IsEmpty());
   EXPECT_LT(page.size(), 1'000'000U);
   EXPECT_THAT(page, HasSubstr("<dt>figure</dt><dd>" + GetParam() + "</dd>"));
   const nlohmann::json figure = test::page_data(page)["figures"][0];
   const std::vector<std::string> texts = test::page_texts(figure);
-  const Scene scene = page_of(info(), made, {}, *fonts);
+  const Scene scene = page_of(info(), made, {}, shared->fonts);
   std::vector<std::string> wanted;
   for (const PickPoints& set : scene.point_sets) {
     for (std::size_t i = 0; i < set.points.size(); ++i)
@@ -218,15 +189,14 @@ TEST_P(FigureCatalogTest, AsAPageItSaysWhatItSaysAtEveryPlace) {
     const Point place{plot.x + 0.37 * plot.width, plot.y + 0.61 * plot.height};
     const auto target = plain.pick(place);
     ASSERT_TRUE(target);
-    const auto table = figure["geometry"][0]["tables"][static_cast<std::size_t>(at)];
+    const auto table = figure["geometry"][0]["tables"][at];
     const Point data = scene.axes[a].to_data(place);
     const auto cell = [&](const Axis& axis, double value, int first) {
       return axis.meaning == AxisMeaning::value ? 0 : static_cast<int>(std::floor(value)) - first;
     };
     const int column = cell(scene.axes[a].x, data.x, table[0].get<int>());
     const int row = cell(scene.axes[a].y, data.y, table[3].get<int>());
-    EXPECT_EQ(texts.at(starts[static_cast<std::size_t>(at)] +
-                       static_cast<std::size_t>(row * table[1].get<int>() + column)),
+    EXPECT_EQ(texts.at(starts[at] + static_cast<std::size_t>(row * table[1].get<int>() + column)),
               made.figure->value_text(*target));
   }
 }
@@ -264,7 +234,7 @@ TEST_P(FigureCatalogTest, TheHeadsOfItsMarksAreFound) {
   if (GetParam() == "drift") return;     // its numbers are of heads, its curves of layers
   if (GetParam() == "frontier") return;  // its numbers are of all heads, its picture of one
   const bool of_trace = !info().needs.evaluation;
-  const int group = of_trace ? (*trace)->model().group_size() : 1;
+  const int group = of_trace ? shared->trace->model().group_size() : 1;
   for (const request::FigureSettings& settings : with_each_choice(parse_policy("keydiff"))) {
     const MadeFigure made = make(settings);
     const auto of_layer = std::find_if(made.settings.begin(), made.settings.end(),
@@ -275,7 +245,7 @@ TEST_P(FigureCatalogTest, TheHeadsOfItsMarksAreFound) {
     std::string choices;
     for (const auto& [name, value] : settings.choices) choices += " " + name + "=" + value;
     SCOPED_TRACE(GetParam() + choices);
-    const Scene scene = page_of(info(), made, {}, *fonts);
+    const Scene scene = page_of(info(), made, {}, shared->fonts);
     std::set<std::pair<int, int>> found;
     const auto look = [&](Point at) {
       const auto target = scene.pick(at);
@@ -322,10 +292,9 @@ TEST_P(FigureCatalogTest, ScenesAreSoundInEverySizeThemeAndChoice) {
     const MadeFigure made = make(settings);
     for (const char* size : {"", "85x60mm", "178x120mm", "1600x900px", "40x40mm"}) {
       for (const Theme theme : {Theme::light, Theme::dark}) {
-        FileOptions options;
-        options.theme = theme;
+        FileOptions options{.theme = theme};
         if (*size != '\0') options.size = parse_page_size(size);
-        const Scene scene = page_of(info(), made, options, *fonts);
+        const Scene scene = page_of(info(), made, options, shared->fonts);
         EXPECT_THAT(scene_problems(scene), IsEmpty()) << GetParam() << " at " << size;
         EXPECT_FALSE(scene.items.empty());
         if (options.size) {
@@ -385,10 +354,9 @@ TEST_P(FigureCatalogTest, EveryTextReadsOnWhatItStandsOn) {
     for (const Theme theme : kThemes) {
       // No ink has more than 4.6 on a middle grey: numbers on the cells of a map have at least 4.
       const double least = theme == Theme::high_contrast ? 7.0 : 4.0;
-      FileOptions options;
-      options.theme = theme;
+      FileOptions options{.theme = theme};
       options.title = options.caption = true;
-      const Scene scene = page_of(info(), made, options, *fonts);
+      const Scene scene = page_of(info(), made, options, shared->fonts);
       EXPECT_THAT(scene_problems(scene), IsEmpty());
       for (std::size_t i = 0; i < scene.items.size(); ++i) {
         const auto* text = std::get_if<Text>(&scene.items[i]);
@@ -426,13 +394,11 @@ TEST_P(FigureCatalogTest, OnPaperTextsStandClearOfDataInFlatAndDeepModels) {
   for (const int layers : {4, 30}) {
     const request::FigureMaker from = info().needs.evaluation ? maker() : maker_with(layers);
     for (const request::FigureSettings& settings : with_each_choice(parse_policy("keydiff"))) {
-      Progress progress;
-      const MadeFigure made = from.make(info(), settings, progress);
+      const MadeFigure made = from.make(info(), settings, test::unwatched);
       for (const double width : {85.0, 170.0}) {
-        FileOptions options;
-        options.width = width * kPointsPerMillimetre;
-        const Scene scene = page_of(info(), made, options, *fonts);
-        Style style = make_style(*fonts);
+        FileOptions options{.width = width * kPointsPerMillimetre};
+        const Scene scene = page_of(info(), made, options, shared->fonts);
+        Style style = make_style(shared->fonts);
         style.colours.paper = scene.background;
         std::string choices;
         for (const auto& [name, value] : settings.choices) choices += " " + name + "=" + value;
@@ -485,53 +451,52 @@ TEST_P(FigureCatalogTest, PolicyBIsInTheWordsWhereItIsInThePicture) {
   const MadeFigure made = make(two);
   std::string words = made.figure->caption();
   for (const auto& [name, value] : made.settings) words += " " + name + " " + value;
-  const std::string picture = write_text_dump(page_of(info(), made, {}, *fonts));
-  const bool drawn =
-      info().needs.policy_b || picture != write_text_dump(page_of(info(), make(one), {}, *fonts));
+  const std::string picture = write_text_dump(page_of(info(), made, {}, shared->fonts));
+  const bool drawn = info().needs.policy_b ||
+                     picture != write_text_dump(page_of(info(), make(one), {}, shared->fonts));
   EXPECT_EQ(words.find("sink(3)") != std::string::npos, drawn) << words;
   EXPECT_EQ(request::draws_policy_b(info(), {}), drawn);
 }
 
 TEST_P(FigureCatalogTest, FilesAreValidAndTheSameEveryTime) {
-  FileOptions options;
-  options.caption = true;
+  FileOptions options{.caption = true};
   const MadeFigure made = make();
   const MadeFigure again = make();
   for (const auto& [format, start] : {std::pair{FileFormat::svg, "<?xml"},
                                       {FileFormat::pdf, "%PDF-"},
                                       {FileFormat::png, "\x89PNG"},
                                       {FileFormat::csv, "# figure: "}}) {
-    const std::string bytes = file_of(info(), made, format, options, *fonts);
+    const std::string bytes = file_of(info(), made, format, options, shared->fonts);
     EXPECT_THAT(bytes, StartsWith(start));
     EXPECT_GT(bytes.size(), 200U);
-    EXPECT_EQ(bytes, file_of(info(), again, format, options, *fonts))
+    EXPECT_EQ(bytes, file_of(info(), again, format, options, shared->fonts))
         << GetParam() << " differs from itself";
   }
   // The settings are in the file.
   EXPECT_THAT(
-      file_of(info(), made, FileFormat::svg, options, *fonts),
+      file_of(info(), made, FileFormat::svg, options, shared->fonts),
       HasSubstr(info().needs.evaluation
                     ? "<entry name=\"results\">" + results()->path.filename().string() + "</entry>"
                 : info().needs.both_loops ? "<entry name=\"trace\">synthetic.h5, closed.h5</entry>"
-                : info().unavailable(**trace).empty()
+                : info().unavailable(*shared->trace).empty()
                     ? "<entry name=\"trace\">synthetic.h5</entry>"
                     : "<entry name=\"trace\">with-head.h5</entry>"));
-  EXPECT_THAT(file_of(info(), made, FileFormat::png, options, *fonts),
+  EXPECT_THAT(file_of(info(), made, FileFormat::png, options, shared->fonts),
               HasSubstr(info().needs.evaluation ? results()->path.filename().string() : ".h5"));
 }
 
 TEST_P(FigureCatalogTest, SvgIsXmlAndTextIsTextOnEveryBackEnd) {
   const MadeFigure made = make();
-  const Scene scene = page_of(info(), made, {}, *fonts);
+  const Scene scene = page_of(info(), made, {}, shared->fonts);
   std::string spoken;
   for (const Item& item : scene.items) {
     if (const Text* text = std::get_if<Text>(&item)) spoken += text->text + "\n";
   }
-  const auto svg = *folder / "figure.svg";
-  const auto pdf = *folder / "figure.pdf";
-  const auto out = *folder / "out.txt";
-  std::ofstream(svg, std::ios::binary) << file_of(info(), made, FileFormat::svg, {}, *fonts);
-  std::ofstream(pdf, std::ios::binary) << file_of(info(), made, FileFormat::pdf, {}, *fonts);
+  const auto svg = shared->folder / "figure.svg";
+  const auto pdf = shared->folder / "figure.pdf";
+  const auto out = shared->folder / "out.txt";
+  std::ofstream(svg, std::ios::binary) << file_of(info(), made, FileFormat::svg, {}, shared->fonts);
+  std::ofstream(pdf, std::ios::binary) << file_of(info(), made, FileFormat::pdf, {}, shared->fonts);
   const std::string parse =
       "python3 -c \"import sys, xml.etree.ElementTree as t; "
       "print('\\n'.join(e.text or '' for e in t.parse(sys.argv[1]).iter() "
@@ -539,10 +504,10 @@ TEST_P(FigureCatalogTest, SvgIsXmlAndTextIsTextOnEveryBackEnd) {
       svg.string() + " > " + out.string();
   ASSERT_EQ(std::system(("PYTHONIOENCODING=utf-8 " + parse).c_str()), 0)
       << "not well-formed XML (or no python3)";
-  EXPECT_EQ(words_of(read(out)), words_of(spoken));
+  EXPECT_EQ(words_of(test::file_text(out)), words_of(spoken));
   ASSERT_EQ(std::system(("pdftotext -raw " + pdf.string() + " " + out.string()).c_str()), 0)
       << "no pdftotext";
-  const std::string in_pdf = read(out);
+  const std::string in_pdf = test::file_text(out);
   // How pdftotext joins neighbours into lines is its own affair; letters must be all there.
   const auto letters = [](const std::string& text) {
     std::multiset<char> found;
@@ -555,9 +520,8 @@ TEST_P(FigureCatalogTest, SvgIsXmlAndTextIsTextOnEveryBackEnd) {
 }
 
 TEST_P(FigureCatalogTest, Baseline) {
-  request::FigureSettings settings;
-  settings.policy = parse_policy("h2o+recent(20%)+sinks(2)");
-  const std::string dump = write_text_dump(page_of(info(), make(settings), {}, *fonts));
+  request::FigureSettings settings{.policy = parse_policy("h2o+recent(20%)+sinks(2)")};
+  const std::string dump = write_text_dump(page_of(info(), make(settings), {}, shared->fonts));
   const std::filesystem::path path =
       std::filesystem::path(KVLOUPE_SOURCE_DIR) / "tests/figure/baselines" / (GetParam() + ".txt");
   if (std::getenv("KVLOUPE_UPDATE_BASELINES") != nullptr) {
@@ -565,15 +529,14 @@ TEST_P(FigureCatalogTest, Baseline) {
     std::ofstream(path, std::ios::binary) << dump;
     return;
   }
-  if (!test::has_fonts_of_the_baselines(*fonts)) GTEST_SKIP() << test::kOtherFonts;
-  EXPECT_EQ(test::dump_difference(read(path), dump), "")
+  if (!test::has_fonts_of_the_baselines(shared->fonts)) GTEST_SKIP() << test::kOtherFonts;
+  EXPECT_EQ(test::dump_difference(test::file_text(path), dump), "")
       << "look at the figure; if the change is wanted, see the top of this file";
 }
 
 /// So that baselines are compared where they can be.
 TEST(Baselines, AreComparedOnDebian12) {
-  std::ifstream release("/etc/os-release");
-  const std::string text{std::istreambuf_iterator<char>(release), {}};
+  const std::string text = test::file_text("/etc/os-release");
   if (text.find("VERSION_ID=\"12\"") == std::string::npos) GTEST_SKIP() << "not Debian 12";
   const TextMetrics metrics;
   EXPECT_TRUE(test::has_fonts_of_the_baselines(metrics));
@@ -581,7 +544,7 @@ TEST(Baselines, AreComparedOnDebian12) {
 
 /// A baseline would not be one if it let a wrong figure pass, or failed by the last digit.
 TEST_P(FigureCatalogTest, BaselinesSeeWhatIsWrongAndNothingElse) {
-  const Scene scene = page_of(info(), make(), {}, *fonts);
+  const Scene scene = page_of(info(), make(), {}, shared->fonts);
   const std::string dump = write_text_dump(scene);
   const auto difference = [&](const Scene& other) {
     return test::dump_difference(dump, write_text_dump(other));
@@ -606,12 +569,10 @@ TEST_P(FigureCatalogTest, BaselinesSeeWhatIsWrongAndNothingElse) {
       for (Point& p : markers->points) p.x += 3.0;
     } else if (Image* image = std::get_if<Image>(&wrong.items[i])) {
       auto pixels = std::make_shared<Pixels>(*image->pixels);
-      for (int y = 0; y < (pixels->height + 7) / 8; ++y) {
-        for (int x = 0; x < (pixels->width + 7) / 8; ++x) {
-          std::uint8_t* p = &pixels->rgba[static_cast<std::size_t>(y * pixels->width + x) * 4];
-          for (int c = 0; c < 3; ++c) p[c] = static_cast<std::uint8_t>(p[c] < 128 ? 200 : 60);
-          p[3] = 255;
-        }
+      for (const auto& [y, x] : test::cells((pixels->height + 7) / 8, (pixels->width + 7) / 8)) {
+        std::uint8_t* p = &pixels->rgba[static_cast<std::size_t>(y * pixels->width + x) * 4];
+        for (int c = 0; c < 3; ++c) p[c] = static_cast<std::uint8_t>(p[c] < 128 ? 200 : 60);
+        p[3] = 255;
       }
       image->pixels = pixels;
     } else {

@@ -64,18 +64,15 @@ struct Computed {
 };
 std::vector<Computed> made_of;
 
-class FigureServiceTest : public ::testing::Test {
- protected:
+struct FigureServiceTest : ::testing::Test {
   void SetUp() override {
     computed = 0;
     under_way = 0;
     hold = false;
-    test::write_synthetic_trace(folder / "t.h5");
-    inputs.traces = {std::make_shared<const Trace>(folder / "t.h5")};
+    inputs.traces = {test::open_synthetic_trace(folder / "t.h5")};
   }
   figure::MadeFigure make(const FigureSettings& settings = {}) {
-    Progress progress;
-    return service.make(info, make_request(info, settings, inputs), inputs, progress);
+    return service.make(info, make_request(info, settings, inputs), inputs, test::unwatched);
   }
   static void wait_for(int jobs) {
     while (under_way < jobs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -97,8 +94,7 @@ TEST_F(FigureServiceTest, WhatIsAskedForTwiceIsComputedOnce) {
   EXPECT_EQ(again.traces, first.traces);
   EXPECT_EQ(again.steps.size(), first.steps.size());
   EXPECT_EQ(computed, 1);
-  FigureSettings other;
-  other.head = 1;
+  FigureSettings other{.head = 1};
   EXPECT_NE(make(other).figure, first.figure);
   EXPECT_EQ(computed, 2);
 }
@@ -119,8 +115,7 @@ TEST_F(FigureServiceTest, SettingsSayTheBlockOfTheReplayAndThatThePolicyStopsAtT
 
 TEST_F(FigureServiceTest, APolicyWithoutABudgetSaysTheShareItKeeps) {
   const auto said = [&](const std::string& policy, const std::string& key) {
-    FigureSettings settings;
-    settings.policy = parse_policy(policy);
+    FigureSettings settings{.policy = parse_policy(policy)};
     for (const auto& [name, value] : make(settings).settings)
       if (name == key) return value;
     return std::string("nothing");
@@ -191,8 +186,7 @@ TEST_F(FigureServiceTest, WhoLooksOnGetsPartsTheLayerInHandFirst) {
   meanwhile.on_part = [&](figure::MadeFigure part) { parts.push_back(std::move(part)); };
   meanwhile.shown = older;
   meanwhile.layer = 1;
-  Progress progress;
-  const figure::MadeFigure whole = service.make(info, request, inputs, progress, meanwhile);
+  const figure::MadeFigure whole = service.make(info, request, inputs, test::unwatched, meanwhile);
   ASSERT_EQ(made_of.size(), parts.size() + 1);
   ASSERT_FALSE(parts.empty());
   EXPECT_EQ(made_of.front().layers, std::set<int>{1});
@@ -204,7 +198,7 @@ TEST_F(FigureServiceTest, WhoLooksOnGetsPartsTheLayerInHandFirst) {
   EXPECT_TRUE(whole.complete);
   EXPECT_FALSE(made_of.back().partial);
   EXPECT_EQ(made_of.back().layers, (std::set<int>{0, 1}));
-  EXPECT_EQ(service.make(info, request, inputs, progress, meanwhile).figure, whole.figure)
+  EXPECT_EQ(service.make(info, request, inputs, test::unwatched, meanwhile).figure, whole.figure)
       << "no part is taken for the whole";
 }
 
@@ -236,13 +230,11 @@ TEST_P(ComparisonParts, TheReplaysSoFarAreShownInAnEmptyTileAlone) {
     meanwhile.shown = std::move(shown);
     meanwhile.on_part = [&](const figure::MadeFigure& part) {
       EXPECT_FALSE(part.complete);
-      figure::DrawRequest page;
-      page.style = figure::make_style(fonts);
+      figure::DrawRequest page{.style = figure::make_style(fonts)};
       EXPECT_EQ(part.figure->draw(page).width, page.width);
       parts.push_back(known_rows(*part.figure));
     };
-    Progress progress;
-    return eager.make(comparison, request, inputs, progress, meanwhile);
+    return eager.make(comparison, request, inputs, test::unwatched, meanwhile);
   };
   std::vector<std::set<std::string>> parts;
   const figure::MadeFigure whole = make_with(nullptr, parts);
@@ -270,10 +262,8 @@ INSTANTIATE_TEST_SUITE_P(Figures, ComparisonParts,
 
 TEST_F(FigureServiceTest, ARewrittenTraceIsAnotherFigure) {
   const figure::MadeFigure before = make();
-  test::SyntheticTraceOptions options;
-  options.sink_logit = 3.0F;
-  test::write_synthetic_trace(folder / "t.h5", options);
-  inputs.traces = {std::make_shared<const Trace>(folder / "t.h5")};
+  test::SyntheticTraceOptions options{.sink_logit = 3.0F};
+  inputs.traces = {test::open_synthetic_trace(folder / "t.h5", options)};
   EXPECT_NE(make().figure, before.figure);
   EXPECT_EQ(computed, 2);
 }
@@ -282,8 +272,7 @@ TEST_F(FigureServiceTest, WhatIsMissingIsRefused) {
   inputs.traces.clear();
   EXPECT_THROW(make(), UsageError);
   const figure::FigureInfo& grid = figure::find_figure("needle-grid");
-  Progress progress;
-  EXPECT_THROW(service.make(grid, make_request(grid, {}, {}), {}, progress), WorkError);
+  EXPECT_THROW(service.make(grid, make_request(grid, {}, {}), {}, test::unwatched), WorkError);
 }
 
 }  // namespace

@@ -20,23 +20,19 @@
 namespace kvloupe::figure {
 namespace {
 
-class FilmstripNames : public ::testing::Test {
- protected:
+struct FilmstripNames : ::testing::Test {
   FilmstripNames() {
     test::SyntheticTraceOptions options{
         .layers = 1, .prompt_length = 300, .generated = 12, .question = 12};
-    test::write_synthetic_trace(folder_ / "trace.h5", options);
-    Progress progress;
-    made_ = request::FigureMaker(std::make_shared<const Trace>(folder_ / "trace.h5"))
-                .make(find_figure("filmstrip"), {}, progress);
+    made_ = request::FigureMaker(test::open_synthetic_trace(folder_ / "trace.h5", options))
+                .make(find_figure("filmstrip"), {}, test::unwatched);
   }
   using Names = std::map<std::string, std::pair<double, double>>;
 
   /// The names over their segments on a page so many points wide, with where they begin and end;
   /// those in the row above, and the lines down from there, are in `upper_` and `lines_`.
   Names names_at(double width, double height = 200.0) {
-    FileOptions options;
-    options.size = PageSize{width, height};
+    FileOptions options{.size = PageSize{width, height}};
     const Scene scene = page_of(find_figure("filmstrip"), made_, options, fonts_);
     axes_ = scene.axes.front();
     Names names;
@@ -171,8 +167,7 @@ TEST_F(FilmstripNames, ThousandsOfSegmentsOfManyKindsKeepTheirNamesApart) {
 
 /// As of a chat: the question goes on behind a token that is not a part of it.
 TEST_F(FilmstripNames, NeighboursOfOneNameCountOnce) {
-  TokenTable tokens;
-  tokens.segment_names = {"context", "question", "special", "answer"};
+  TokenTable tokens{.segment_names = {"context", "question", "special", "answer"}};
   for (int token = 0; token < 400; ++token)
     tokens.segment.push_back(token < 380 ? 0 : token == 386 ? 2 : token < 392 ? 1 : 3);
   const SegmentBand band(tokens);
@@ -197,11 +192,9 @@ TEST_F(FilmstripNames, NeighboursOfOneNameCountOnce) {
 TEST_F(FilmstripNames, AGivenAnswerIsNotShownAsTheModels) {
   made_ = {};  // closes the trace
   test::write_given(folder_ / "trace.h5", 12);
-  Progress progress;
   const auto trace = std::make_shared<const Trace>(folder_ / "trace.h5");
-  made_ = request::FigureMaker(trace).make(find_figure("filmstrip"), {}, progress);
-  FileOptions options;
-  options.size = PageSize{2000.0, 200.0};
+  made_ = request::FigureMaker(trace).make(find_figure("filmstrip"), {}, test::unwatched);
+  FileOptions options{.size = PageSize{2000.0, 200.0}};
   const Scene scene = page_of(find_figure("filmstrip"), made_, options, fonts_);
   int named = 0;
   std::size_t ticks = 0;

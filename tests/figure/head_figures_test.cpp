@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,10 +12,15 @@
 #include <memory>
 #include <set>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "analysis/error.h"
 #include "analysis/markup.h"
+#include "analysis/replay/follow.h"
 #include "app/export/figure_file.h"
+#include "app/figure/comparison.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/plot/ticks.h"
 #include "app/request/figure_service.h"
@@ -23,24 +29,22 @@
 #include "tests/naive/naive_measures.h"
 #include "tests/naive/naive_replay.h"
 #include "tests/naive/naive_roles.h"
+#include "tests/support/cells.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe::figure {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Not;
+using testing::HasSubstr;
+using testing::Not;
 
 constexpr int kLayersOfTrace = 2, kHeadsOfTrace = 2, kGroupOfTrace = 2, kEntries = 24;
 
-class HeadFigures : public ::testing::Test {
- protected:
+struct HeadFigures : ::testing::Test {
   void SetUp() override {
-    test::SyntheticTraceOptions options;
-    options.clusters = 4;
-    test::write_synthetic_trace(folder / "t.h5", options);
-    trace = std::make_shared<const Trace>(folder / "t.h5");
+    test::SyntheticTraceOptions options{.clusters = 4};
+    trace = test::open_synthetic_trace(folder / "t.h5", options);
     ASSERT_EQ(trace->model().num_layers, kLayersOfTrace);
     ASSERT_EQ(trace->model().num_kv_heads, kHeadsOfTrace);
     ASSERT_EQ(trace->model().group_size(), kGroupOfTrace);
@@ -54,14 +58,12 @@ class HeadFigures : public ::testing::Test {
     request::FigureSettings settings{.budget = parse_budget(std::to_string(kEntries)),
                                      .choices = choices};
     if (step >= 0) settings.step = step;
-    Progress progress;
-    return request::FigureMaker(trace).make(find_figure(name), settings, progress);
+    return request::FigureMaker(trace).make(find_figure(name), settings, test::unwatched);
   }
 
   Replay fast(const std::string& policy, int budget = kEntries) const {
     ReplayRequest request{.policy = parse_policy(policy), .budget = budget};
-    Progress progress;
-    return replay(*trace, request, progress);
+    return replay(*trace, request, test::unwatched);
   }
 
   /// [L][Hk] of the answer's queries.
@@ -70,9 +72,8 @@ class HeadFigures : public ::testing::Test {
     const Replay run = fast(policy, budget);
     std::vector<std::vector<naive::NaiveAsked>> layers;
     for (int layer = 0; layer < kLayersOfTrace; ++layer) {
-      layers.push_back(naive::asked(states[static_cast<std::size_t>(layer)],
-                                    trace->layer_model(layer), trace->attention(layer), layer, run,
-                                    answers));
+      layers.push_back(naive::asked(states[layer], trace->layer_model(layer),
+                                    trace->attention(layer), layer, run, answers));
     }
     return layers;
   }
@@ -82,15 +83,14 @@ class HeadFigures : public ::testing::Test {
   double at_step(const std::string& policy, int layer, int head, std::size_t step,
                  const Number& number) const {
     const ModelInfo model = trace->layer_model(layer);
-    naive::NaiveReplay twin(states[static_cast<std::size_t>(layer)], model, trace->attention(layer),
-                            layer, parse_policy(policy), kEntries);
+    naive::NaiveReplay twin(states[layer], model, trace->attention(layer), layer,
+                            parse_policy(policy), kEntries);
     const std::vector<Block> blocks = replay_blocks(*trace, 0, {});
     std::vector<naive::HeadStep> heads;
     for (std::size_t s = 0; s <= step; ++s) heads = twin.step(blocks[s]);
     double sum = 0.0;
     for (int q = head * kGroupOfTrace; q < (head + 1) * kGroupOfTrace; ++q)
-      sum += number(
-          twin.measure(q, blocks[step].end - 1, heads[static_cast<std::size_t>(head)].retained));
+      sum += number(twin.measure(q, blocks[step].end - 1, heads[head].retained));
     return sum / kGroupOfTrace;
   }
 
@@ -152,8 +152,7 @@ TEST_F(HeadFigures, MeasuredLossOfLaterQueriesIsTheAnswers) {
     const std::string& policy = row.at("policy");
     if (twins[policy].empty()) twins[policy] = asked(policy);
     const int layer = std::stoi(row.at("layer")), head = std::stoi(row.at("head"));
-    const naive::NaiveAsked& twin =
-        twins[policy][static_cast<std::size_t>(layer)][static_cast<std::size_t>(head)];
+    const naive::NaiveAsked& twin = twins[policy][layer][head];
     expect_relative(test::csv_number(row, "answer_perturbation_l1"), twin.l1, policy);
     expect_relative(test::csv_number(row, "bound_l1"),
                     at_step(policy, layer, head, kStep,
@@ -172,8 +171,7 @@ TEST_F(HeadFigures, OutputErrorStandsBesideTheSpreadOfAttention) {
     ASSERT_EQ(rows.size(), static_cast<std::size_t>(kLayersOfTrace * kHeadsOfTrace));
     for (const test::CsvRow& row : rows) {
       const int layer = std::stoi(row.at("layer")), head = std::stoi(row.at("head"));
-      const naive::NaiveAsked& twin =
-          of_answer[static_cast<std::size_t>(layer)][static_cast<std::size_t>(head)];
+      const naive::NaiveAsked& twin = of_answer[layer][head];
       expect_relative(test::csv_number(row, "answer_output_error"), twin.error / twin.norm,
                       against);
       double spread = 0.0, sink = 0.0;
@@ -208,17 +206,16 @@ TEST_F(HeadFigures, OutputErrorOfTheStepsIsTheTwins) {
     const int layer = std::stoi(row.at("layer")), head = std::stoi(row.at("head"));
     double error = 0.0, norm = 0.0;
     const ModelInfo model = trace->layer_model(layer);
-    naive::NaiveReplay twin(states[static_cast<std::size_t>(layer)], model, trace->attention(layer),
-                            layer, parse_policy("h2o"), kEntries);
+    naive::NaiveReplay twin(states[layer], model, trace->attention(layer), layer,
+                            parse_policy("h2o"), kEntries);
     bool evicted = false;
     for (const Block& block : blocks) {
-      const std::set<int> retained = twin.step(block)[static_cast<std::size_t>(head)].retained;
+      const std::set<int> retained = twin.step(block)[head].retained;
       evicted = evicted || static_cast<int>(retained.size()) < block.end;
       if (!evicted) continue;
       for (int q = head * kGroupOfTrace; q < (head + 1) * kGroupOfTrace; ++q) {
         error += std::pow(twin.measure(q, block.end - 1, retained).head_error_l2, 2);
-        const naive::QueryHeadStates whole{states[static_cast<std::size_t>(layer)], model,
-                                           trace->attention(layer), q};
+        const naive::QueryHeadStates whole{states[layer], model, trace->attention(layer), q};
         norm += std::pow(naive::output_norm(whole, block.end - 1), 2);
       }
     }
@@ -358,6 +355,94 @@ TEST(LatexText, SpellsSymbols) {
   EXPECT_EQ(latex_text("1\u2009994"), "1\\,994");
   EXPECT_EQ(latex_text("VW_O, x_O"), "V$W_O$, x\\_O");
   EXPECT_EQ(latex_text("Müller"), "Müller");
+}
+
+// Effects of policies on each role, read from the figure's CSV, beside plain counts over the
+// double-precision twins.
+
+std::vector<std::vector<double>> attention_of(const Trace& trace, int layer, int query_head) {
+  return naive::full_attention(trace.query(layer, query_head),
+                               trace.key(layer, trace.model().head_of(query_head)),
+                               trace.run().attention_scale, trace.window(layer));
+}
+
+/// The index of its strongest role, or −1; and whether it rests on the sink.
+std::pair<int, bool> named(const Trace& trace, int layer, int query_head) {
+  const HeadRoles roles = naive::roles(attention_of(trace, layer, query_head), trace.window(layer),
+                                       role_tokens(trace.tokens(), trace.run()));
+  return {strongest_role(roles), roles.sink >= 0.3};
+}
+
+TEST(RoleFigures, EachRoleKeepsAndLosesWhatItsQueryHeadsDo) {
+  const test::TemporaryFolder folder;
+  // A trace whose sinks are so strong that some heads rest on them and others do not.
+  std::shared_ptr<const Trace> trace;
+  for (float logit = 3.0F; !trace && logit < 5.0F; logit += 0.1F) {
+    test::SyntheticTraceOptions options{.sink_logit = logit};
+    const auto path = folder / fmt::format("{:.1f}.h5", logit);
+    const auto made = test::open_synthetic_trace(path, options);
+    std::set<std::pair<int, bool>> names;
+    for (const auto& [layer, head] : test::cells(made->model().num_layers, made->model().num_heads))
+      names.insert(named(*made, layer, head));
+    if (names.size() > 1) trace = made;
+  }
+  ASSERT_TRUE(trace) << "all heads have one role";
+  constexpr int kBudget = 24, kStep = 2;
+  request::FigureSettings settings{.step = kStep,
+                                   .policy = parse_policy("keydiff"),
+                                   .policy_b = parse_policy("h2o"),
+                                   .budget = parse_budget(std::to_string(kBudget))};
+  const MadeFigure made =
+      request::FigureMaker(trace).make(find_figure("role-cost"), settings, test::unwatched);
+
+  struct Count {
+    double kept = 0.0, lost = 0.0, heads = 0.0;
+  };
+  std::map<std::string, Count> expected;  // series, panel and role
+  const int group = trace->model().num_heads / trace->model().num_kv_heads;
+  for (const std::string spec : {"keydiff", "h2o"}) {
+    ReplayRequest request{.policy = parse_policy(spec), .budget = kBudget};
+    const Replay run = replay(*trace, request, test::unwatched);
+    const int end = run.blocks[kStep].end;
+    for (const HeadReplay& head : run.heads) {
+      for (int q = head.head * group; q < (head.head + 1) * group; ++q) {
+        const auto attention =
+            naive::full_attention(trace->query(head.layer, q), trace->key(head.layer, head.head),
+                                  trace->run().attention_scale, trace->window(head.layer));
+        const HeadRoles values = naive::roles(attention, trace->window(head.layer),
+                                              role_tokens(trace->tokens(), trace->run()));
+        const int role = strongest_role(values);
+        std::vector<std::string> rows{role < 0 ? "no name" : role_catalog()[role].label};
+        if (values.sink >= 0.3) rows.emplace_back("sink");
+        for (const std::string& row : rows) {
+          Count& own = expected[spec + "/" + row];
+          own.heads += 1.0;
+          for (int token = 0; token < end; ++token) {
+            const int gone = head.evicted_at[token];
+            if (gone < 0 || gone > kStep) {
+              own.kept += 1.0 / end;
+            } else {
+              own.lost += attention[end - 1][token];
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(expected.size(), 2U) << "one role in each policy is no test";
+  std::size_t rows = 0;
+  for (const test::CsvRow& row : test::csv_rows(*made.figure)) {
+    const std::string role = row.at("role").substr(0, row.at("role").find(" ("));
+    const auto found = expected.find(row.at("series") + "/" + role);
+    ASSERT_NE(found, expected.end()) << row.at("series") << " " << role;
+    const Count& own = found->second;
+    EXPECT_EQ(row.at("role"), role + " (" + std::to_string(std::lround(own.heads)) + ")");
+    const double value = row.at("panel") == "Entries kept" ? own.kept : own.lost;
+    EXPECT_NEAR(std::stod(row.at("percent")), 100.0 * value / own.heads, 2e-3)
+        << row.at("panel") << " " << found->first;
+    ++rows;
+  }
+  EXPECT_EQ(rows, 2 * expected.size());
 }
 
 }  // namespace

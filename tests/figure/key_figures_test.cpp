@@ -20,11 +20,9 @@ namespace {
 
 using Row = test::CsvRow;
 
-class KeyFiguresTest : public ::testing::Test {
- protected:
+struct KeyFiguresTest : ::testing::Test {
   KeyFiguresTest() {
-    test::SyntheticTraceOptions options;
-    options.clusters = 3;
+    test::SyntheticTraceOptions options{.clusters = 3};
     states = test::write_synthetic_trace(folder / "synthetic.h5", options);
     trace = std::make_shared<const Trace>(folder / "synthetic.h5");
   }
@@ -34,8 +32,7 @@ class KeyFiguresTest : public ::testing::Test {
                            const request::FigureSettings& settings = {}) const {
     const FigureInfo& info = find_figure(name);
     const request::FigureMaker maker(trace);
-    Progress progress;
-    const MadeFigure made = maker.make(info, settings, progress);
+    const MadeFigure made = maker.make(info, settings, test::unwatched);
     const TextMetrics fonts;
     const std::vector<Row> rows = test::csv_rows(file_of(info, made, FileFormat::csv, {}, fonts));
     EXPECT_FALSE(rows.empty()) << name;
@@ -43,12 +40,10 @@ class KeyFiguresTest : public ::testing::Test {
   }
 
   naive::Vectors keys(int layer, int head) const {
-    return naive::vectors_of(
-        states.key[static_cast<std::size_t>(layer)][static_cast<std::size_t>(head)]);
+    return naive::vectors_of(states.key[layer][head]);
   }
   naive::Vectors queries(int layer, int head) const {
-    return naive::vectors_of(
-        states.query[static_cast<std::size_t>(layer)][static_cast<std::size_t>(head)]);
+    return naive::vectors_of(states.query[layer][head]);
   }
 
   test::TemporaryFolder folder;
@@ -63,8 +58,7 @@ TEST_F(KeyFiguresTest, MeanKeyAndMeanQuery) {
     const int layer = i / 4, query_head = i % 4;
     const double expected = naive::cosine(naive::mean(keys(layer, query_head / 2)),
                                           naive::mean(queries(layer, query_head)));
-    EXPECT_NEAR(test::csv_number(rows[static_cast<std::size_t>(i)], "cosine_of_means"), expected,
-                1e-8);
+    EXPECT_NEAR(test::csv_number(rows[i], "cosine_of_means"), expected, 1e-8);
   }
 }
 
@@ -80,8 +74,7 @@ TEST_F(KeyFiguresTest, DistinctKeysOfAllKeysAreAllKeys) {
 }
 
 TEST_F(KeyFiguresTest, AnglesAreThoseToTheMean) {
-  request::FigureSettings settings;
-  settings.layer = 1;
+  request::FigureSettings settings{.layer = 1};
   const naive::Vectors of_head = keys(1, 1);
   const naive::Vector mean = naive::mean(of_head);
   int compared = 0;
@@ -118,8 +111,7 @@ TEST_F(KeyFiguresTest, DiversityIsThatOfTheRetainedSets) {
   settings.choices["policies"] = "random";
   settings.choices["measure"] = "objective";
   ReplayRequest request{.policy = parse_policy("random"), .budget = 24};
-  Progress progress;
-  const Replay random = replay(*trace, request, progress);
+  const Replay random = replay(*trace, request, test::unwatched);
   int compared = 0;
   for (const Row& row : rows_of("diversity", settings)) {
     if (row.at("panel") != "Objective") continue;
@@ -193,13 +185,11 @@ TEST_F(KeyFiguresTest, SigmaNeedsAPolicyThatMerges) {
   request::FigureSettings settings;
   settings.choices["policies"] = "h2o";
   const request::FigureMaker maker(trace);
-  Progress progress;
-  EXPECT_THROW(maker.make(find_figure("sigma-sweep"), settings, progress), UsageError);
+  EXPECT_THROW(maker.make(find_figure("sigma-sweep"), settings, test::unwatched), UsageError);
 }
 
 TEST_F(KeyFiguresTest, AWiderSigmaCountsMoreMembers) {
-  request::FigureSettings settings;
-  settings.budget = parse_budget("40");
+  request::FigureSettings settings{.budget = parse_budget("40")};
   settings.choices["policies"] = "h2o+kvmerger(threshold=auto)";
   settings.choices["sigma"] = "0.1,1,100";
   std::map<double, double> members;

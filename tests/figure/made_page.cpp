@@ -95,8 +95,7 @@ Picture points_picture(const TextMetrics& fonts) {
               {AxisMeaning::value, AxisScale::linear, -1, 1, "Along"},
               {AxisMeaning::value, AxisScale::log, 100, 1, "Attention"}};
     scene.axes.push_back(axes);
-    Markers markers;
-    markers.fill = style.colours.evicted;
+    Markers markers{.fill = style.colours.evicted};
     PickPoints points;
     for (int t = 0; t < kTokens; ++t) {
       const Point at{25.0 + 7 * t, 20.0 + 17 * (t % 4)};
@@ -105,10 +104,9 @@ Picture points_picture(const TextMetrics& fonts) {
       points.tokens.push_back(t);
     }
     scene.add(std::move(markers));
-    Markers one;
-    one.shape = MarkerShape::star;
-    one.stroke = Stroke{style.colours.ink, 0.7, {}, Cap::butt};
-    one.points = {{190, 10}};
+    Markers one{.shape = MarkerShape::star,
+                .stroke = Stroke{style.colours.ink, 0.7, {}, Cap::butt},
+                .points = {{190, 10}}};
     scene.add(std::move(one));
     scene.point_sets.push_back(std::move(points));
   });

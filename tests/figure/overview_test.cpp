@@ -24,20 +24,17 @@ namespace {
 using test::csv_number;
 using test::csv_rows;
 
-class OverviewTest : public ::testing::Test {
- protected:
+struct OverviewTest : ::testing::Test {
   void SetUp() override {
-    test::SyntheticTraceOptions options;
-    options.layers = 3;
-    test::write_synthetic_trace(folder / "t.h5", options);
-    inputs.traces = {std::make_shared<const Trace>(folder / "t.h5")};
+    test::SyntheticTraceOptions options{.layers = 3};
+    inputs.traces = {test::open_synthetic_trace(folder / "t.h5", options)};
     settings.budget = parse_budget("24");
   }
   const FigureInfo& info() const { return find_figure("overview"); }
   MadeFigure make(const std::string& measure, const request::Meanwhile& meanwhile = {}) {
     settings.choices["measure"] = measure;
-    return service.make(info(), request::make_request(info(), settings, inputs), inputs, progress,
-                        meanwhile);
+    return service.make(info(), request::make_request(info(), settings, inputs), inputs,
+                        test::unwatched, meanwhile);
   }
   const Trace& trace() const { return *inputs.traces.front(); }
 
@@ -45,7 +42,6 @@ class OverviewTest : public ::testing::Test {
   request::FigureInputs inputs;
   request::FigureSettings settings;
   request::FigureService service;
-  Progress progress;
 };
 
 TEST_F(OverviewTest, EveryMeasureHasANumberOfEveryHeadAndIsDrawnInAPanelToo) {
@@ -58,10 +54,7 @@ TEST_F(OverviewTest, EveryMeasureHasANumberOfEveryHeadAndIsDrawnInAPanelToo) {
     EXPECT_NE(one.help, "") << one.name;
     const MadeFigure made = make(one.name);
     EXPECT_EQ(csv_rows(*made.figure).size(), 6U) << one.name;
-    DrawRequest narrow;
-    narrow.style = make_style(fonts);
-    narrow.width = 120.0;
-    narrow.height = 260.0;
+    DrawRequest narrow{.style = make_style(fonts), .width = 120.0, .height = 260.0};
     const Scene scene = made.figure->draw(narrow);
     EXPECT_THAT(scene_problems(scene), ::testing::IsEmpty()) << one.name;
     const auto target = scene.pick(scene.axes.front().to_page(0.5, 1.5));
@@ -103,9 +96,7 @@ TEST_F(OverviewTest, TheRelativeScaleIsPercentFromTheMeanOfTheLayer) {
 /// The values that the ends of the colour bar stand for.
 std::pair<double, double> bar_of(const Figure& figure, double width) {
   const TextMetrics fonts;
-  DrawRequest request;
-  request.style = make_style(fonts);
-  request.width = width;
+  DrawRequest request{.style = make_style(fonts), .width = width};
   const Scene scene = figure.draw(request);
   EXPECT_THAT(scene_problems(scene), ::testing::IsEmpty());
   for (const Axes& axes : scene.axes) {
@@ -181,10 +172,9 @@ TEST_F(OverviewTest, WhatTheFullCacheShowsAsksForNoPolicy) {
 }
 
 TEST_F(OverviewTest, RolesAndEffectiveTokensAreMeansOverTheQueryHeads) {
-  ReadsRequest wanted;
-  wanted.tokens = {0};
+  ReadsRequest wanted{.tokens = {0}};
   wanted.roles = wanted.effective_tokens = true;
-  const std::vector<TokenReads> heads = token_reads(trace(), wanted, progress);
+  const std::vector<TokenReads> heads = token_reads(trace(), wanted, test::unwatched);
   const auto effective = csv_rows(*make(kEffectiveTokensMeasure).figure);
   for (std::size_t i = 0; i < heads.size(); ++i) {
     EXPECT_NEAR(csv_number(effective[i], kEffectiveTokensMeasure), heads[i].effective_tokens, 1e-5);
@@ -207,10 +197,9 @@ TEST_F(OverviewTest, FollowedTokensAreThereOrLostAndSomebodyReadsThem) {
   settings.choices["tokens"] = "3-5,40";
   const MadeFigure made = make(kFollowedMeasure);
   ReplayRequest wanted{.policy = settings.policy, .budget = 24};
-  const Replay whole = replay(trace(), wanted, progress);
-  ReadsRequest reading;
-  reading.tokens = {3, 4, 5, 40};
-  const std::vector<TokenReads> reads = token_reads(trace(), reading, progress);
+  const Replay whole = replay(trace(), wanted, test::unwatched);
+  ReadsRequest reading{.tokens = {3, 4, 5, 40}};
+  const std::vector<TokenReads> reads = token_reads(trace(), reading, test::unwatched);
   const auto rows = csv_rows(*made.figure);
   ASSERT_EQ(rows.size(), whole.heads.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {

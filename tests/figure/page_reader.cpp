@@ -44,11 +44,11 @@ std::vector<std::string> page_texts(const json& figure, std::size_t picture) {
       texts.insert(texts.end(), static_cast<std::size_t>(number()), last);
       continue;
     }
-    const auto words = figure["words"].at(static_cast<std::size_t>(code - 1)).get<std::string>();
+    const auto words = figure["words"].at(code - 1).get<std::string>();
     std::string text;
     for (const char c : words) {
       if (c == '\1') {
-        text += figure["numbers"].at(static_cast<std::size_t>(number())).get<std::string>();
+        text += figure["numbers"].at(number()).get<std::string>();
       } else {
         text += c;
       }

@@ -102,29 +102,24 @@ TEST(Pattern, ThemesHaveNamesAndHighContrastHasPatterns) {
   EXPECT_EQ(theme_named("pink"), std::nullopt);
 }
 
-class PatternsOfFigures : public testing::Test {
- protected:
+struct PatternsOfFigures : testing::Test {
   PatternsOfFigures() {
     test::SyntheticTraceOptions options{.layers = 1, .clusters = 4};
-    test::write_synthetic_trace(folder_ / "t.h5", options);
-    trace_ = std::make_shared<const Trace>(folder_ / "t.h5");
+    trace_ = test::open_synthetic_trace(folder_ / "t.h5", options);
   }
   MadeFigure make(const char* name, const std::string& policy, const std::string& policy_b = {},
                   const Choices& choices = {}) {
-    request::FigureSettings settings;
-    settings.policy = parse_policy(policy);
+    request::FigureSettings settings{.policy = parse_policy(policy)};
     if (!policy_b.empty()) settings.policy_b = parse_policy(policy_b);
     settings.budget = parse_budget("24");
     settings.choices = choices;
-    Progress progress;
-    return request::FigureMaker(trace_).make(find_figure(name), settings, progress);
+    return request::FigureMaker(trace_).make(find_figure(name), settings, test::unwatched);
   }
   Scene draw(const MadeFigure& made, bool patterns) {
-    DrawRequest request;
-    request.style = make_style(fonts_, Theme::light, patterns);
-    request.legend = false;
-    request.width = 500.0;
-    request.height = 300.0;
+    DrawRequest request{.style = make_style(fonts_, Theme::light, patterns),
+                        .width = 500.0,
+                        .height = 300.0,
+                        .legend = false};
     return made.figure->draw(request);
   }
 
@@ -228,8 +223,7 @@ TEST_F(PatternsOfFigures, TheTextHasDotsUnderProtectedWords) {
 TEST_F(PatternsOfFigures, TheFilesOfEveryFormatHaveThem) {
   const MadeFigure made = make("filmstrip", "h2o+recent(30%)");
   const FigureInfo& info = find_figure("filmstrip");
-  FileOptions with;
-  with.patterns = true;
+  FileOptions with{.patterns = true};
   for (const FileFormat format :
        {FileFormat::svg, FileFormat::pdf, FileFormat::png, FileFormat::html}) {
     EXPECT_NE(file_of(info, made, format, with, fonts_), file_of(info, made, format, {}, fonts_));

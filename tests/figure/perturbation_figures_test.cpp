@@ -31,13 +31,10 @@ constexpr int kPrompt = 96;
 constexpr int kGenerated = 8;
 constexpr int kBudget = 24;
 
-class PerturbationFigures : public ::testing::Test {
- protected:
+struct PerturbationFigures : ::testing::Test {
   void SetUp() override {
-    test::SyntheticTraceOptions options;
-    options.clusters = 4;
-    test::write_synthetic_trace(folder / "t.h5", options);
-    trace = std::make_shared<const Trace>(folder / "t.h5");
+    test::SyntheticTraceOptions options{.clusters = 4};
+    trace = test::open_synthetic_trace(folder / "t.h5", options);
     ASSERT_EQ(trace->model().num_layers, kLayers);
     ASSERT_EQ(trace->model().num_heads, kQueryHeads);
     ASSERT_EQ(trace->run().prompt_length, kPrompt);
@@ -47,15 +44,13 @@ class PerturbationFigures : public ::testing::Test {
   }
 
   static request::FigureSettings at_budget() {
-    request::FigureSettings settings;
-    settings.budget = parse_budget(std::to_string(kBudget));
+    request::FigureSettings settings{.budget = parse_budget(std::to_string(kBudget))};
     return settings;
   }
 
   MadeFigure make(const std::string& name, const request::FigureSettings& settings) const {
     const request::FigureMaker maker(trace);
-    Progress progress;
-    return maker.make(find_figure(name), settings, progress);
+    return maker.make(find_figure(name), settings, test::unwatched);
   }
 
   /// The rows of a figure's CSV; the fields read here have no comma in them.
@@ -85,11 +80,10 @@ class PerturbationFigures : public ::testing::Test {
     std::vector<std::vector<naive::HeadStep>> steps;  // [S][Hk]
   };
   Twin twin(const std::string& policy, int layer, int budget = kBudget, int block = 0) const {
-    Twin result{
-        naive::NaiveReplay(states[static_cast<std::size_t>(layer)], trace->model(),
-                           trace->run().attention_scale, layer, parse_policy(policy), budget),
-        replay_blocks(*trace, block, {}),
-        {}};
+    Twin result{naive::NaiveReplay(states[layer], trace->model(), trace->run().attention_scale,
+                                   layer, parse_policy(policy), budget),
+                replay_blocks(*trace, block, {}),
+                {}};
     for (const Block& one : result.blocks) result.steps.push_back(result.replay.step(one));
     return result;
   }
@@ -100,8 +94,7 @@ class PerturbationFigures : public ::testing::Test {
                                twin.steps[step][head].retained);
   }
   naive::QueryHeadStates query_head_states(int layer, int query_head) const {
-    return {states[static_cast<std::size_t>(layer)], trace->model(), trace->run().attention_scale,
-            query_head};
+    return {states[layer], trace->model(), trace->run().attention_scale, query_head};
   }
 
   test::TemporaryFolder folder;
@@ -138,7 +131,7 @@ TEST_F(PerturbationFigures, PerturbationsAreTheTwinsPerHeadLayerAndBudget) {
       for (int layer = 0; layer < kLayers; ++layer) {
         const Twin one = twin(without, layer, budget), two = twin(with, layer, budget);
         for (int query_head = 0; query_head < kQueryHeads; ++query_head) {
-          const Row& row = heads[static_cast<std::size_t>(layer * kQueryHeads + query_head)];
+          const Row& row = heads[layer * kQueryHeads + query_head];
           EXPECT_EQ(row.at("layer"), std::to_string(layer));
           EXPECT_EQ(row.at("query_head"), std::to_string(query_head));
           const auto perturbation = [&](const Twin& twin) {
@@ -150,8 +143,8 @@ TEST_F(PerturbationFigures, PerturbationsAreTheTwinsPerHeadLayerAndBudget) {
           expect_close(test::csv_number(row, "with"), after);
           EXPECT_NEAR(test::csv_number(row, "reduction_percent"), 100.0 * (before - after) / before,
                       0.05);
-          sums[0][static_cast<std::size_t>(layer)] += before;
-          sums[1][static_cast<std::size_t>(layer)] += after;
+          sums[0][layer] += before;
+          sums[1][layer] += after;
           changed += std::abs(before - after) > 1e-9;
           better += after < before - 1e-9;
         }
@@ -164,8 +157,7 @@ TEST_F(PerturbationFigures, PerturbationsAreTheTwinsPerHeadLayerAndBudget) {
         const char* name = i == 0 ? "without" : "with two stages";
         const auto means = line_of(layers, "", name, "layer", std::string("perturbation_") + norm);
         for (int layer = 0; layer < kLayers; ++layer) {
-          expect_close(means.at(std::to_string(layer)),
-                       sums[i][static_cast<std::size_t>(layer)] / kQueryHeads);
+          expect_close(means.at(std::to_string(layer)), sums[i][layer] / kQueryHeads);
         }
         expect_close(line_of(budgets, "Perturbation", name, "budget", "value").at("48"),
                      (sums[i][0] + sums[i][1]) / (kLayers * kQueryHeads));
@@ -278,14 +270,12 @@ TEST_F(PerturbationFigures, ALayersChangeIsThatOfTheAnswersQueries) {
   const std::vector<Row> rows = rows_of("output-error-layers", settings);
   for (const char* policy : {"h2o", "tova+caote"}) {
     ReplayRequest request{.policy = parse_policy(policy), .budget = kBudget};
-    Progress progress;
-    const Replay replayed = replay(*trace, request, progress);
-    const AskedReplay answer = ask(*trace, replayed, Asked::answer, {}, progress);
+    const Replay replayed = replay(*trace, request, test::unwatched);
+    const AskedReplay answer = ask(*trace, replayed, Asked::answer, {}, test::unwatched);
     ASSERT_EQ(answer.queries.size(), static_cast<std::size_t>(kGenerated));
     const auto errors = line_of(rows, "", policy, "layer", "output_error");
     for (int layer = 0; layer < kLayers; ++layer) {
-      EXPECT_NEAR(errors.at(std::to_string(layer)),
-                  answer.layer_errors.at(static_cast<std::size_t>(layer)), 1e-7);
+      EXPECT_NEAR(errors.at(std::to_string(layer)), answer.layer_errors.at(layer), 1e-7);
       EXPECT_GT(errors.at(std::to_string(layer)), 0.0);
     }
   }

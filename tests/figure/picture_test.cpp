@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
@@ -62,29 +61,18 @@ double different_share(const Picture& a, const Picture& b, int tolerance) {
   return static_cast<double>(different) / (static_cast<double>(a.width) * a.height);
 }
 
-std::string read(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
-
 class PictureTest : public ::testing::TestWithParam<const char*> {
  protected:
   std::string draw(Theme theme) const {
     const test::TemporaryFolder folder;
     test::SyntheticTraceOptions trace{.layers = 3, .clusters = 4};
-    test::write_synthetic_trace(folder / "synthetic.h5", trace);
     const FigureInfo& info = find_figure(GetParam());
-    const request::FigureMaker maker(std::make_shared<const Trace>(folder / "synthetic.h5"));
-    request::FigureSettings settings;
-    settings.policy = parse_policy("h2o+recent(20%)+sinks(2)");
-    Progress progress;
-    FileOptions options;
-    options.theme = theme;
-    options.size = parse_page_size("480x320px");
+    const request::FigureMaker maker(test::open_synthetic_trace(folder / "synthetic.h5", trace));
+    request::FigureSettings settings{.policy = parse_policy("h2o+recent(20%)+sinks(2)")};
+    FileOptions options{.size = parse_page_size("480x320px"), .theme = theme};
     const TextMetrics fonts;
-    return file_of(info, maker.make(info, settings, progress), FileFormat::png, options, fonts);
+    return file_of(info, maker.make(info, settings, test::unwatched), FileFormat::png, options,
+                   fonts);
   }
 };
 
@@ -98,7 +86,7 @@ TEST_P(PictureTest, LooksAsItDid) {
   }
   if (!test::has_fonts_of_the_baselines(TextMetrics())) GTEST_SKIP() << test::kOtherFonts;
   const Picture now = decode(bytes);
-  const Picture before = decode(read(path));
+  const Picture before = decode(test::file_text(path));
   ASSERT_EQ(now.width, before.width);
   ASSERT_EQ(now.height, before.height);
   ASSERT_GT(now.width, 0);
@@ -111,8 +99,7 @@ TEST_P(PictureTest, TheComparisonSeesADifference) {
   Picture marked = light;
   // A line a hundredth of the picture high, across it.
   for (int y = marked.height / 2; y < marked.height / 2 + marked.height / 100 + 1; ++y) {
-    for (int i = 0; i < marked.width * 3; ++i)
-      marked.rgb[static_cast<std::size_t>(y * marked.width * 3 + i)] ^= 0x80;
+    for (int i = 0; i < marked.width * 3; ++i) marked.rgb[y * marked.width * 3 + i] ^= 0x80;
   }
   EXPECT_GT(different_share(marked, light, 40), 0.002);
   EXPECT_GT(different_share(light, decode(draw(Theme::dark)), 40), 0.2);

@@ -17,21 +17,15 @@
 namespace kvloupe::figure {
 namespace {
 
-class ReplayServiceTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    test::write_synthetic_trace(folder / "t.h5");
-    trace = std::make_shared<const Trace>(folder / "t.h5");
-  }
+struct ReplayServiceTest : ::testing::Test {
+  void SetUp() override { trace = test::open_synthetic_trace(folder / "t.h5"); }
   ReplayRequest request(const char* policy, int budget = 24, bool metrics = false) const {
     ReplayRequest wanted{.policy = parse_policy(policy), .budget = budget, .metrics = metrics};
     return wanted;
   }
   void open_layers(int layers) {
-    test::SyntheticTraceOptions options;
-    options.layers = layers;
-    test::write_synthetic_trace(folder / "layers.h5", options);
-    trace = std::make_shared<const Trace>(folder / "layers.h5");
+    test::SyntheticTraceOptions options{.layers = layers};
+    trace = test::open_synthetic_trace(folder / "layers.h5", options);
   }
   test::TemporaryFolder folder;
   std::shared_ptr<const Trace> trace;
@@ -48,20 +42,18 @@ TEST_F(ReplayServiceTest, WhoWaitsForAnothersReplayGetsItsPartsToo) {
   };
   std::shared_ptr<const Replay> first, second;
   std::jthread computes([&] {
-    Progress progress;
-    first = store.get(*trace, request("keydiff"), progress, [&](const auto&) {
+    first = store.get(*trace, request("keydiff"), test::unwatched, [&](const auto&) {
       begun = true;
       wait_for(told);  // so that the other is there in time
     });
   });
   wait_for(begun);
   std::jthread waits([&] {
-    Progress progress;
-    second =
-        store.get(*trace, request("keydiff"), progress, [&](std::shared_ptr<const Replay> part) {
-          EXPECT_LE(part->heads.size(), 6U);
-          told = true;
-        });
+    second = store.get(*trace, request("keydiff"), test::unwatched,
+                       [&](std::shared_ptr<const Replay> part) {
+                         EXPECT_LE(part->heads.size(), 6U);
+                         told = true;
+                       });
   });
   computes.join();
   waits.join();
@@ -71,34 +63,32 @@ TEST_F(ReplayServiceTest, WhoWaitsForAnothersReplayGetsItsPartsToo) {
 
 TEST_F(ReplayServiceTest, TheSameIsMadeOnceAndMoreServesForLess) {
   ReplayService store;
-  Progress progress;
-  const auto first = store.get(*trace, request("keydiff"), progress);
-  EXPECT_EQ(store.get(*trace, request("keydiff"), progress), first);
-  EXPECT_NE(store.get(*trace, request("keydiff", 25), progress), first);
-  const auto measured = store.get(*trace, request("keydiff", 24, true), progress);
+  const auto first = store.get(*trace, request("keydiff"), test::unwatched);
+  EXPECT_EQ(store.get(*trace, request("keydiff"), test::unwatched), first);
+  EXPECT_NE(store.get(*trace, request("keydiff", 25), test::unwatched), first);
+  const auto measured = store.get(*trace, request("keydiff", 24, true), test::unwatched);
   EXPECT_NE(measured, first) << "a replay without metrics cannot stand in for one with them";
-  const auto h2o = store.get(*trace, request("h2o", 24, true), progress);
-  EXPECT_EQ(store.get(*trace, request("h2o"), progress), h2o);
+  const auto h2o = store.get(*trace, request("h2o", 24, true), test::unwatched);
+  EXPECT_EQ(store.get(*trace, request("h2o"), test::unwatched), h2o);
   // It is the replay that the engine makes.
   ReplayRequest plain = request("h2o", 24, true);
-  const Replay direct = replay(*trace, plain, progress);
+  const Replay direct = replay(*trace, plain, test::unwatched);
   ASSERT_EQ(direct.heads.size(), h2o->heads.size());
   for (std::size_t i = 0; i < direct.heads.size(); ++i)
     EXPECT_EQ(direct.heads[i].evicted_at, h2o->heads[i].evicted_at);
 }
 
 TEST_F(ReplayServiceTest, MemoryIsBoundedByTheLeastRecentlyUsed) {
-  Progress progress;
   ReplayService all;
-  const std::size_t one = bytes_of(*all.get(*trace, request("keydiff"), progress));
+  const std::size_t one = bytes_of(*all.get(*trace, request("keydiff"), test::unwatched));
   ReplayService store(2 * (2 * one + one / 2));  // half of it for replays
-  const auto a = store.get(*trace, request("keydiff", 24), progress);
-  const auto b = store.get(*trace, request("keydiff", 25), progress);
-  EXPECT_EQ(store.get(*trace, request("keydiff", 24), progress), a);
-  store.get(*trace, request("keydiff", 26), progress);  // 25 goes
+  const auto a = store.get(*trace, request("keydiff", 24), test::unwatched);
+  const auto b = store.get(*trace, request("keydiff", 25), test::unwatched);
+  EXPECT_EQ(store.get(*trace, request("keydiff", 24), test::unwatched), a);
+  store.get(*trace, request("keydiff", 26), test::unwatched);  // 25 goes
   EXPECT_LE(store.bytes() - store.states().bytes(), 2 * one + one / 2);
-  EXPECT_EQ(store.get(*trace, request("keydiff", 24), progress), a);
-  EXPECT_NE(store.get(*trace, request("keydiff", 25), progress), b);
+  EXPECT_EQ(store.get(*trace, request("keydiff", 24), test::unwatched), a);
+  EXPECT_NE(store.get(*trace, request("keydiff", 25), test::unwatched), b);
 }
 
 TEST_F(ReplayServiceTest, WhoAsksAtOnceGetsTheSameAndCancellingDoesNotHarmTheOthers) {
@@ -107,10 +97,8 @@ TEST_F(ReplayServiceTest, WhoAsksAtOnceGetsTheSameAndCancellingDoesNotHarmTheOth
   {
     std::vector<std::jthread> threads;
     for (auto& one : got) {
-      threads.emplace_back([&] {
-        Progress progress;
-        one = store.get(*trace, request("h2o", 30, true), progress);
-      });
+      threads.emplace_back(
+          [&] { one = store.get(*trace, request("h2o", 30, true), test::unwatched); });
     }
   }
   for (const auto& one : got) EXPECT_EQ(one, got.front());
@@ -118,8 +106,7 @@ TEST_F(ReplayServiceTest, WhoAsksAtOnceGetsTheSameAndCancellingDoesNotHarmTheOth
   cancelled.cancel();
   EXPECT_THROW(store.get(*trace, request("tova"), cancelled), Cancelled);
   EXPECT_THROW(store.get(*trace, request("h2o", 0), *std::make_unique<Progress>()), UsageError);
-  Progress progress;
-  EXPECT_NE(store.get(*trace, request("tova"), progress), nullptr);
+  EXPECT_NE(store.get(*trace, request("tova"), test::unwatched), nullptr);
 }
 
 /// Everything that figures read of a head.
@@ -136,15 +123,14 @@ void expect_same(const HeadReplay& a, const HeadReplay& b) {
 }
 
 TEST_F(ReplayServiceTest, AReplayOfAllLayersServesForOne) {
-  Progress progress;
   for (const char* policy : {"h2o", "keydiff+adakv", "h2o+kvmerger"}) {
     ReplayService store;
-    const auto all = store.get(*trace, request(policy), progress);
+    const auto all = store.get(*trace, request(policy), test::unwatched);
     ReplayRequest one = request(policy);
     one.layers = {1};
     Progress counted;
     const auto got = store.get(*trace, one, counted);
-    const Replay direct = replay(*trace, one, progress);
+    const Replay direct = replay(*trace, one, test::unwatched);
     EXPECT_EQ(got->notes, direct.notes) << policy;
     EXPECT_EQ(got->policy, direct.policy);
     EXPECT_EQ(got->block, direct.block);
@@ -158,15 +144,14 @@ TEST_F(ReplayServiceTest, AReplayOfAllLayersServesForOne) {
     }
     EXPECT_EQ(counted.fraction() == 0.0, !merges) << policy << ": was it replayed?";
     one.layers = {99};
-    EXPECT_THROW(store.get(*trace, one, progress), UsageError);
+    EXPECT_THROW(store.get(*trace, one, test::unwatched), UsageError);
   }
 }
 
 TEST_F(ReplayServiceTest, ALayerThatIsThereIsNotReplayedAgainForAll) {
-  Progress progress;
   const int layers = trace->model().num_layers;
   for (const char* policy : {"h2o", "h2o+pyramid", "h2o+kvmerger"}) {
-    const Replay direct = replay(*trace, request(policy), progress);
+    const Replay direct = replay(*trace, request(policy), test::unwatched);
     for (int there = 1; there <= layers; ++there) {
       ReplayService store;
       for (int layer = 0; layer < there; ++layer) {
@@ -174,13 +159,13 @@ TEST_F(ReplayServiceTest, ALayerThatIsThereIsNotReplayedAgainForAll) {
         one.layers = {layer};
         one.scores_layer = layer;
         one.scores_head = 0;
-        store.get(*trace, one, progress);
+        store.get(*trace, one, test::unwatched);
       }
       ReplayRequest all = request(policy);
       if (there == 1) {  // all of them, by their numbers
         for (int layer = 0; layer < layers; ++layer) all.layers.push_back(layer);
       }
-      const auto got = store.get(*trace, all, progress);
+      const auto got = store.get(*trace, all, test::unwatched);
       EXPECT_EQ(got->notes, direct.notes) << policy;
       ASSERT_EQ(got->heads.size(), direct.heads.size());
       for (std::size_t i = 0; i < direct.heads.size(); ++i) {
@@ -194,9 +179,8 @@ TEST_F(ReplayServiceTest, ALayerThatIsThereIsNotReplayedAgainForAll) {
 TEST_F(ReplayServiceTest, PartsComeOnTheWayAndTheWholeAtTheEnd) {
   open_layers(12);
   ReplayService store(ReplayService::kMostBytes, std::chrono::milliseconds(0));
-  Progress progress;
   std::vector<std::size_t> sizes;
-  const auto whole = store.get(*trace, request("h2o"), progress, [&](const auto& part) {
+  const auto whole = store.get(*trace, request("h2o"), test::unwatched, [&](const auto& part) {
     EXPECT_EQ(part->policy, "h2o");
     EXPECT_EQ(part->budget, 24);
     EXPECT_FALSE(part->blocks.empty());
@@ -216,9 +200,8 @@ TEST_F(ReplayServiceTest, PartsComeOnTheWayAndTheWholeAtTheEnd) {
 }
 
 TEST_F(ReplayServiceTest, ReplaysAndStatesShareOneNumberOfBytes) {
-  Progress progress;
   ReplayService all;
-  all.get(*trace, request("keydiff"), progress);
+  all.get(*trace, request("keydiff"), test::unwatched);
   const std::size_t states = all.states().bytes();
   const std::size_t replays = all.bytes() - states;
   ASSERT_GT(states, 0U);
@@ -226,7 +209,7 @@ TEST_F(ReplayServiceTest, ReplaysAndStatesShareOneNumberOfBytes) {
   const std::size_t most = states + replays - 1;
   ReplayService store(most);
   for (int budget = 20; budget < 30; ++budget) {
-    store.get(*trace, request("keydiff", budget), progress);
+    store.get(*trace, request("keydiff", budget), test::unwatched);
     EXPECT_LE(store.bytes(), most);
   }
   EXPECT_LT(store.states().bytes(), states);
@@ -239,20 +222,17 @@ TEST_F(ReplayServiceTest, CancellingHalfWayLeavesNothingHalfMade) {
   EXPECT_THROW(store.get(*trace, request("h2o"), stopped, [&](const auto&) { stopped.cancel(); }),
                Cancelled);
   EXPECT_EQ(store.bytes(), store.states().bytes()) << "no replay is kept";
-  Progress progress;
-  const auto whole = store.get(*trace, request("h2o"), progress);
+  const auto whole = store.get(*trace, request("h2o"), test::unwatched);
   EXPECT_EQ(whole->heads.size(), 24U * static_cast<std::size_t>(trace->model().num_kv_heads));
 }
 
 TEST_F(ReplayServiceTest, ARewrittenTraceOrExternalFileIsReplayedAgain) {
   ReplayService store;
-  Progress progress;
-  const auto before = store.get(*trace, request("keydiff"), progress);
-  test::SyntheticTraceOptions options;
-  options.sink_logit = 3.0F;
+  const auto before = store.get(*trace, request("keydiff"), test::unwatched);
+  test::SyntheticTraceOptions options{.sink_logit = 3.0F};
   test::write_synthetic_trace(folder / "t.h5", options);
   const Trace rewritten(folder / "t.h5");
-  EXPECT_NE(store.get(rewritten, request("keydiff"), progress), before);
+  EXPECT_NE(store.get(rewritten, request("keydiff"), test::unwatched), before);
 
   const auto file = folder / "sets.json";
   const std::string spec = "external(\"" + file.string() + "\")";

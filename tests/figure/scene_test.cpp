@@ -10,6 +10,7 @@
 #include "app/plot/line_plot.h"
 #include "app/scene/move_items.h"
 #include "tests/figure/text_dump.h"
+#include "tests/support/cells.h"
 
 namespace kvloupe::figure {
 namespace {
@@ -17,8 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class SceneTest : public ::testing::Test {
- protected:
+struct SceneTest : ::testing::Test {
   TextMetrics fonts;
   Style style = make_style(fonts);
   Scene scene = make_scene(style, 200, 100);
@@ -196,14 +196,11 @@ TEST(Enlarged, EveryCellIsRepeatedAndNothingElse) {
   const auto big = enlarged({cells, {10, 20, 72, 36}, "key", Interpolation::nearest}, 300);
   EXPECT_EQ(big->width, 300);   // an inch across
   EXPECT_EQ(big->height, 150);  // half an inch down
-  for (int y = 0; y < big->height; ++y) {
-    for (int x = 0; x < big->width; ++x) {
-      const int cell = y / (big->height / 2) * 3 + x / (big->width / 3);
-      for (int channel = 0; channel < 4; ++channel) {
-        ASSERT_EQ(big->rgba[static_cast<std::size_t>((y * big->width + x) * 4 + channel)],
-                  cells->rgba[static_cast<std::size_t>(cell * 4 + channel)])
-            << x << ", " << y;
-      }
+  for (const auto& [y, x] : test::cells(big->height, big->width)) {
+    const int cell = y / (big->height / 2) * 3 + x / (big->width / 3);
+    for (int channel = 0; channel < 4; ++channel) {
+      ASSERT_EQ(big->rgba[(y * big->width + x) * 4 + channel], cells->rgba[cell * 4 + channel])
+          << x << ", " << y;
     }
   }
 }

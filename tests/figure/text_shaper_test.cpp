@@ -4,17 +4,25 @@
 #include "app/scene/text_shaper.h"
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <chrono>
 #include <fstream>
+#include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/plot/frame.h"
+#include "app/plot/printable.h"
+#include "app/plot/text_flow.h"
 #include "app/request/figure_service.h"
 #include "app/scene/cairo_backend.h"
+#include "app/scene/font_config.h"
 #include "app/scene/svg_backend.h"
+#include "app/scene/text_metrics.h"
 #include "tests/figure/text_dump.h"
 #include "tests/figure/well_formed.h"
 #include "tests/support/model_attribute.h"
@@ -24,9 +32,12 @@
 namespace kvloupe::figure {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+namespace fs = std::filesystem;
 
 const std::string kArabic = "بيت";         // house: three letters, all joined
 const std::string kDevanagari = "क्षत्रिय";  // four syllables of eight characters
@@ -36,8 +47,7 @@ const std::string kHebrew = "שלום";
 const std::vector<std::string> kWords{kArabic, kDevanagari, kThai,        kAccent,
                                       kHebrew, "漢字",      "👩‍🔬"};
 
-class TextShaperTest : public ::testing::Test {
- protected:
+struct TextShaperTest : ::testing::Test {
   std::vector<std::uint32_t> indices(const std::string& text, Font font = Font::regular) const {
     std::vector<std::uint32_t> out;
     for (const Glyph& glyph : fonts.layout(text, font)) out.push_back(glyph.index);
@@ -210,11 +220,9 @@ TEST_F(TextShaperTest, FiguresOfSuchATraceAreSoundAndTheirPdfCanBeSearched) {
   for (const std::string& word : kWords) words.push_back(" " + word);
   test::write_token_texts(path, words);
   const request::FigureMaker maker(std::make_shared<const Trace>(path));
-  request::FigureSettings settings;
-  settings.policy = parse_policy("h2o+recent(20%)+sinks(2)");
-  Progress progress;
+  request::FigureSettings settings{.policy = parse_policy("h2o+recent(20%)+sinks(2)")};
   const FigureInfo& info = find_figure("tokens");
-  const MadeFigure made = maker.make(info, settings, progress);
+  const MadeFigure made = maker.make(info, settings, test::unwatched);
   for (const char* size : {"", "85x60mm", "40x40mm"}) {
     FileOptions options;
     if (*size != '\0') options.size = parse_page_size(size);
@@ -226,8 +234,7 @@ TEST_F(TextShaperTest, FiguresOfSuchATraceAreSoundAndTheirPdfCanBeSearched) {
   const auto out = folder / "tokens.txt";
   std::ofstream(pdf, std::ios::binary) << file_of(info, made, FileFormat::pdf, {}, fonts);
   ASSERT_EQ(std::system(("pdftotext " + pdf.string() + " " + out.string()).c_str()), 0);
-  std::ifstream in(out, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const std::string text = test::file_text(out);
   for (const std::string& word : {kArabic, kDevanagari, kHebrew, std::string("漢字")})
     EXPECT_THAT(text, HasSubstr(word)) << "not to be found in the PDF";
 }
@@ -240,6 +247,74 @@ TEST_F(TextShaperTest, WhatWasShapedOnceIsQuick) {
   };
   seconds(1);
   EXPECT_LT(seconds(10'000), 1.0);  // 20 ms on a machine of its own
+}
+
+// Fonts that come with the program, as in the Python wheel.
+
+fs::path font_of_letters() {
+  const TextMetrics metrics;
+  return metrics.face(metrics.layout("a", Font::regular).front().face).path;
+}
+
+TEST(FontConfig, AFamilyIsTakenFromTheFolderOfTheProgram) {
+  const test::TemporaryFolder folder;
+  const fs::path usual = font_of_letters();
+  const fs::path own = folder.path() / usual.filename();
+  fs::copy_file(usual, own);
+  use_font_folder(folder.path());
+  EXPECT_EQ(font_of_letters(), own);
+  use_font_folder("/nowhere/fonts");
+  EXPECT_EQ(font_of_letters(), own);
+  use_font_folder({});  // it counts for the whole process, whose next test has the usual fonts
+  EXPECT_EQ(font_of_letters(), usual);
+}
+
+// The text of a trace in lines: ends of lines are the text's own, and no token runs off the page.
+
+const TextMetrics fonts;
+
+/// The lines of a text as drawn on a page of this width.
+std::vector<std::string> lines_of(const std::vector<std::string>& texts, double width) {
+  TokenTable table;
+  table.ids.assign(texts.size(), 1);
+  table.text = texts;
+  Style style{.fonts = &fonts};
+  Scene scene = make_scene(style, width, 200.0);
+  add_token_text(scene, style, token_text(table, texts.size()), 0,
+                 static_cast<int>(texts.size()) - 1, 0.0, [](std::size_t) { return TokenLook{}; });
+  std::map<double, std::string> lines;
+  for (const Item& item : scene.items) {
+    const Text* text = std::get_if<Text>(&item);
+    if (text == nullptr) continue;
+    lines[text->anchor.y] += text->text;
+    EXPECT_LE(text->bounds().right(), width + 0.3) << text->text;
+  }
+  std::vector<std::string> result;
+  for (const auto& [y, line] : lines) result.push_back(line);
+  return result;
+}
+
+TEST(TextFlow, LinesEndWhereTheTextsDo) {
+  // A line feed within a token ends its line; a backslash and an n do not.
+  EXPECT_THAT(lines_of({"f(){\n", "puts(", "\"a", "\\n", "b\");", "\n", "}"}, 300),
+              ElementsAre("f(){↵", "puts(\"a\\nb\");↵", "}"));
+  EXPECT_THAT(lines_of({"a\n\n", "b"}, 300), ElementsAre("a↵↵", "b"));
+}
+
+TEST(TextFlow, ATokenWiderThanThePageEndsInAnEllipsis) {
+  const std::string rule(64, '-');
+  const std::vector<std::string> lines = lines_of({"a", rule, "b"}, 120);
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_THAT(lines[1], EndsWith("…"));
+  EXPECT_GT(lines[1].size(), 10U);
+  EXPECT_THAT(lines_of({"a", rule, "b"}, 1000), ElementsAre("a" + rule + "b"));
+}
+
+TEST(TextFlow, WhatCannotBeSeenHasASign) {
+  EXPECT_EQ(printable("\n"), "↵");
+  EXPECT_EQ(printable("\\n"), "\\n");
+  EXPECT_EQ(printable("a\tb\x1B"), "a→b\\x1b");
+  EXPECT_EQ(printable(""), "∅");
 }
 
 }  // namespace

@@ -27,16 +27,14 @@ using Row = test::CsvRow;
 constexpr int kTokens = 104;
 
 /// Tests with this window or these chunks.
-class WindowFigures : public ::testing::TestWithParam<Reach> {
- protected:
+struct WindowFigures : ::testing::TestWithParam<Reach> {
   WindowFigures() {
     test::SyntheticTraceOptions options{.sliding_window = GetParam().window,
                                         .chunk_size = GetParam().chunk,
                                         .clusters = 4,
                                         .lm_head = true};
-    test::write_synthetic_trace(folder_ / "full.h5", options);
     test::write_synthetic_closed_loop(folder_ / "closed.h5", options, "h2o", 8);
-    full = std::make_shared<const Trace>(folder_ / "full.h5");
+    full = test::open_synthetic_trace(folder_ / "full.h5", options);
     closed = std::make_shared<const Trace>(folder_ / "closed.h5");
   }
   static int window() { return GetParam().span(); }
@@ -52,10 +50,9 @@ class WindowFigures : public ::testing::TestWithParam<Reach> {
   }
   MadeFigure make(const std::string& name, const request::FigureSettings& settings) const {
     const FigureInfo& info = find_figure(name);
-    Progress progress;
     if (info.needs.both_loops)
-      return request::FigureMaker({full, closed}).make(info, settings, progress);
-    return request::FigureMaker(full).make(info, settings, progress);
+      return request::FigureMaker({full, closed}).make(info, settings, test::unwatched);
+    return request::FigureMaker(full).make(info, settings, test::unwatched);
   }
   std::vector<Row> rows(const std::string& name, const request::FigureSettings& settings) const {
     const std::vector<Row> rows = test::csv_rows(*make(name, settings).figure);
@@ -64,8 +61,7 @@ class WindowFigures : public ::testing::TestWithParam<Reach> {
   }
   Replay replay_of(const std::string& policy) const {
     ReplayRequest request{.policy = parse_policy(policy), .budget = 8};
-    Progress progress;
-    return replay(*full, request, progress);
+    return replay(*full, request, test::unwatched);
   }
 
   const test::TemporaryFolder folder_;
@@ -186,7 +182,7 @@ TEST_P(WindowFigures, TokensBeyondTheWindowAreNeitherKeptNorEvicted) {
   std::map<std::string, int> states;
   for (const Row& row : rows("tokens", wanted)) {
     const int token = std::stoi(row.at("token"));
-    const int left = head.evicted_at[static_cast<std::size_t>(token)];
+    const int left = head.evicted_at[token];
     const bool beyond = left >= 0 && left <= 9 && result.left_unseen(head, token);
     EXPECT_EQ(row.at("state") == "beyond_window", beyond) << token;
     ++states[row.at("state")];

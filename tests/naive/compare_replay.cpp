@@ -151,11 +151,11 @@ Comparison compare(const Replay& fast, int layer, const LayerStates& states, con
   naive.structure(structural);
   naive.pass(pass);
   for (int step = 0; step < static_cast<int>(fast.blocks.size()); ++step) {
-    const Block& block = fast.blocks[static_cast<std::size_t>(step)];
+    const Block& block = fast.blocks[step];
     std::vector<HeadStep> expected = naive.step(block);
     MergingTies ties(policy, naive);
     for (int head = 0; head < model.num_kv_heads; ++head) {
-      HeadStep& twin = expected[static_cast<std::size_t>(head)];
+      HeadStep& twin = expected[head];
       const HeadReplay& replay = *fast.find(layer, head);
       const auto where = [&](const std::string& what) {
         return fmt::format("{}, budget {}, block {}: {} at layer {}, head {}, step {}", fast.policy,
@@ -206,12 +206,10 @@ Comparison compare(const Replay& fast, int layer, const LayerStates& states, con
         result.failure = where("other merges");
         return result;
       }
-      const std::vector<QueryHeadMetrics> metrics =
-          test::metrics_of(replay.steps[static_cast<std::size_t>(step)]);
+      const std::vector<QueryHeadMetrics> metrics = test::metrics_of(replay.steps[step]);
       for (int i = 0; i < static_cast<int>(metrics.size()); ++i) {
-        const std::string wrong =
-            compare_measures(metrics[static_cast<std::size_t>(i)],
-                             naive.measure(head * model.group_size() + i, block.end - 1, retained));
+        const std::string wrong = compare_measures(
+            metrics[i], naive.measure(head * model.group_size() + i, block.end - 1, retained));
         if (!wrong.empty()) {
           result.failure = where(wrong);
           return result;

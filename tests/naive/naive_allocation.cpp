@@ -77,7 +77,7 @@ std::vector<int> NaiveReplay::table_places(const Block& block, int budget) const
       const int rounded_up =
           std::min(static_cast<int>(std::lround(left)), static_cast<int>(remainders.size()));
       for (int i = 0; i < rounded_up; ++i) {
-        if (remainders[static_cast<std::size_t>(i)].second == layer_ * heads + head) entries += 1.0;
+        if (remainders[i].second == layer_ * heads + head) entries += 1.0;
       }
     }
     places.push_back(

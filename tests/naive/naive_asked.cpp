@@ -79,9 +79,9 @@ std::vector<NaiveAsked> asked(const LayerStates& states, const ModelInfo& model,
   for (std::size_t step = 0; step < fast.blocks.size(); ++step) {
     const Block block = fast.blocks[step];
     for (int head = 0; head < heads; ++head) {
-      const auto h = static_cast<std::size_t>(head);
       for (int token = block.first; token < block.end; ++token) {
-        caches[h][token] = {row_of(states.keys[h], token), row_of(states.values[h], token)};
+        caches[head][token] = {row_of(states.keys[head], token),
+                               row_of(states.values[head], token)};
       }
       for (std::size_t at = 0; at < queries.size(); ++at) {
         const int query = queries[at];
@@ -89,19 +89,19 @@ std::vector<NaiveAsked> asked(const LayerStates& states, const ModelInfo& model,
         std::map<int, Entry> all, found;
         for (int token = 0; token <= query; ++token) {
           if (!sees(model, query, token)) continue;
-          all[token] = {row_of(states.keys[h], token), row_of(states.values[h], token)};
-          if (caches[h].count(token) > 0) found[token] = caches[h][token];
+          all[token] = {row_of(states.keys[head], token), row_of(states.values[head], token)};
+          if (caches[head].count(token) > 0) found[token] = caches[head][token];
         }
         for (int i = 0; i < group; ++i) {
           const int query_head = head * group + i;
-          const auto q = static_cast<std::size_t>(query_head);
           const LogitRule rule = attention.of(query_head);
           const bool sink = !attention.sink_logits.empty();
-          const Row asks = row_of(states.queries[q], query);
+          const Row asks = row_of(states.queries[query_head], query);
           // With a gate every output is multiplied by it: that of an entry alone, too.
           const auto gated = [&](Row value) {
             for (std::size_t c = 0; c < value.size() && !states.gates.empty(); ++c)
-              value[c] *= static_cast<double>(states.gates[q](query, static_cast<Eigen::Index>(c)));
+              value[c] *= static_cast<double>(
+                  states.gates[query_head](query, static_cast<Eigen::Index>(c)));
             return value;
           };
           Attended full = attend(asks, all, rule, sink);
@@ -115,57 +115,57 @@ std::vector<NaiveAsked> asked(const LayerStates& states, const ModelInfo& model,
           for (const auto& [token, weight] : full.attention) {
             if (found.count(token) > 0) kept += weight;
           }
-          result[h].kept += kept / rows;
+          result[head].kept += kept / rows;
           Row moved;
           for (std::size_t c = 0; c < full.output.size(); ++c) {
             moved.push_back(cut.output[c] - full.output[c]);
-            result[h].error += moved[c] * moved[c];
-            result[h].norm += full.output[c] * full.output[c];
+            result[head].error += moved[c] * moved[c];
+            result[head].norm += full.output[c] * full.output[c];
           }
           double all_norms = 0.0, kept_norms = 0.0;
           for (const auto& [token, weight] : full.attention) {
-            const double norm = weight * norm_l1(gated(all[token].value), states.output_weights[q]);
+            const double norm =
+                weight * norm_l1(gated(all[token].value), states.output_weights[query_head]);
             all_norms += norm;
             if (found.count(token) > 0) kept_norms += norm;
           }
           // θ = C − (2 − 1/S) Σ over kept.
-          result[h].theta +=
-              merged[h] ? std::nan("") : (all_norms - (2.0 - 1.0 / kept) * kept_norms) / rows;
+          result[head].theta +=
+              merged[head] ? std::nan("") : (all_norms - (2.0 - 1.0 / kept) * kept_norms) / rows;
           for (int column = 0; column < model.hidden_size; ++column) {
             double was = 0.0, changed = 0.0;
             for (int c = 0; c < model.value_width(); ++c) {
-              const auto w = static_cast<double>(states.output_weights[q](c, column));
-              was += full.output[static_cast<std::size_t>(c)] * w;
-              changed += moved[static_cast<std::size_t>(c)] * w;
+              const auto w = static_cast<double>(states.output_weights[query_head](c, column));
+              was += full.output[c] * w;
+              changed += moved[c] * w;
             }
-            result[h].l1 += std::abs(changed) / rows;
-            result[h].output[at][static_cast<std::size_t>(column)] += was;
-            result[h].change[at][static_cast<std::size_t>(column)] += changed;
+            result[head].l1 += std::abs(changed) / rows;
+            result[head].output[at][column] += was;
+            result[head].change[at][column] += changed;
           }
         }
       }
     }
     const std::vector<HeadStep> decided = replay.step(block);
     for (int head = 0; head < heads; ++head) {
-      const auto h = static_cast<std::size_t>(head);
       const HeadReplay& own = *fast.find(layer, head);
       const std::vector<std::int32_t> kept = fast.retained_at(own, static_cast<int>(step));
       const std::set<int> retained(kept.begin(), kept.end());
-      if (retained != decided[h].retained) replay.adopt(head, retained);
-      for (const NaiveMerge& merge : decided[h].merges) {
-        Entry& into = caches[h][merge.into];
+      if (retained != decided[head].retained) replay.adopt(head, retained);
+      for (const NaiveMerge& merge : decided[head].merges) {
+        Entry& into = caches[head][merge.into];
         if (merge.key_too) into.key = merge.key;
         into.value = merge.value;
         if (merge.key_too) into.log_size = merge.log_size;
-        merged[h] = true;
+        merged[head] = true;
       }
-      for (const NaiveMerge& refit : decided[h].refits) {
-        Entry& into = caches[h][refit.into];
+      for (const NaiveMerge& refit : decided[head].refits) {
+        Entry& into = caches[head][refit.into];
         into.value = refit.value;
         into.log_size = refit.log_size;
-        merged[h] = true;
+        merged[head] = true;
       }
-      std::erase_if(caches[h], [&](const auto& one) { return retained.count(one.first) == 0; });
+      std::erase_if(caches[head], [&](const auto& one) { return retained.count(one.first) == 0; });
     }
   }
   return result;

@@ -81,7 +81,7 @@ double objective(const Vectors& keys, const std::vector<int>& set) {
   double sum = 0.0;
   for (const int i : set) {
     for (const int j : set) {
-      sum += cosine(keys[static_cast<std::size_t>(i)], keys[static_cast<std::size_t>(j)]);
+      sum += cosine(keys[i], keys[j]);
     }
   }
   return sum;

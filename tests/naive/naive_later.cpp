@@ -66,12 +66,12 @@ ByDistance by_distance(const Matrix& queries, const Matrix& keys, const ModelInf
     double logits = 0.0, paid = 0.0, expected = 0.0;
     for (int q = distance; q < count; ++q) {
       logits += scale * dot(row(queries, q), row(keys, q - distance));
-      paid += attention[static_cast<std::size_t>(q)][static_cast<std::size_t>(q - distance)];
+      paid += attention[q][q - distance];
       double sum = 0.0;
       for (int other = 0; other <= q && other < distances; ++other) {
-        sum += std::exp(result.kernel[static_cast<std::size_t>(other)]);
+        sum += std::exp(result.kernel[other]);
       }
-      expected += std::exp(result.kernel[static_cast<std::size_t>(distance)]) / sum;
+      expected += std::exp(result.kernel[distance]) / sum;
     }
     result.logit.push_back(logits / (count - distance));
     result.attention.push_back(paid / (count - distance));
@@ -83,7 +83,7 @@ ByDistance by_distance(const Matrix& queries, const Matrix& keys, const ModelInf
 double later_attention(const std::vector<std::vector<double>>& attention, int token, int first) {
   double sum = 0.0;
   for (std::size_t q = static_cast<std::size_t>(first); q < attention.size(); ++q) {
-    sum += attention[q][static_cast<std::size_t>(token)];
+    sum += attention[q][token];
   }
   return sum / static_cast<double>(attention.size() - static_cast<std::size_t>(first));
 }

@@ -20,11 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-std::string content(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 /// The lines of a page's sh blocks.
 std::vector<std::string> commands_of(const fs::path& page) {
   std::ifstream in(page);
@@ -40,8 +35,7 @@ std::vector<std::string> commands_of(const fs::path& page) {
   return commands;
 }
 
-class InstalledPlugin : public testing::Test {
- protected:
+struct InstalledPlugin : testing::Test {
   /// Runs a line of a shell in the folder: its exit code, and what it said in said_.
   int run(const std::string& line) {
     const std::string whole =
@@ -49,8 +43,8 @@ class InstalledPlugin : public testing::Test {
         "$PWD/kvloupe/bin:" + fs::path(KVLOUPE_CMAKE).parent_path().string() +
         ":$PATH\" CXX='" KVLOUPE_CXX_COMPILER "' && " + line + " > out.txt 2> error.txt";
     const int status = std::system(whole.c_str());
-    out_ = content(folder_ / "out.txt");
-    error_ = content(folder_ / "error.txt");
+    out_ = test::file_text(folder_ / "out.txt");
+    error_ = test::file_text(folder_ / "error.txt");
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
   }
   std::string kept(const std::string& policy, const std::string& file) {
@@ -60,7 +54,7 @@ class InstalledPlugin : public testing::Test {
               0)
         << error_;
     std::string sets;
-    const auto document = nlohmann::json::parse(content(folder_ / file));
+    const auto document = nlohmann::json::parse(test::file_text(folder_ / file));
     for (const auto& head : document["heads"]) {
       for (const auto& step : head["steps"]) sets += step["retained"].dump() + "\n";
     }
@@ -88,8 +82,8 @@ TEST_F(InstalledPlugin, TheDocsCommandsWorkOnAnInstalledTree) {
     ++done;
   }
   EXPECT_GE(done, 8);
-  EXPECT_THAT(content(folder_ / "sweep.csv"), HasSubstr("\"smallkeys\""));
-  EXPECT_THAT(content(folder_ / "strip.svg"), HasSubstr("smallkeys"));
+  EXPECT_THAT(test::file_text(folder_ / "sweep.csv"), HasSubstr("\"smallkeys\""));
+  EXPECT_THAT(test::file_text(folder_ / "strip.svg"), HasSubstr("smallkeys"));
 
   // The same decisions as the program's own score.
   const std::string own = kept("keynorm", "own.json");
@@ -101,15 +95,15 @@ TEST_F(InstalledPlugin, TheDocsCommandsWorkOnAnInstalledTree) {
   const std::string sweep =
       "kvloupe sweep trace.h5 --plugin policy-plugin/build/small_keys.so --policies "
       "'smallkeys,keydiff' --budgets 10%,25% -o sweep.csv";
-  const std::string first = content(folder_ / "sweep.csv");
+  const std::string first = test::file_text(folder_ / "sweep.csv");
   ASSERT_EQ(run(sweep), 0) << error_;
-  EXPECT_EQ(content(folder_ / "sweep.csv"), first);
+  EXPECT_EQ(test::file_text(folder_ / "sweep.csv"), first);
   ASSERT_EQ(run("sed -i 's/scores.i. = /scores[i] = -1.0F * /' policy-plugin/small_keys.cpp && "
                 "cmake --build policy-plugin/build"),
             0)
       << out_ << error_;
   ASSERT_EQ(run(sweep), 0) << error_;
-  const std::string second = content(folder_ / "sweep.csv");
+  const std::string second = test::file_text(folder_ / "sweep.csv");
   EXPECT_NE(second, first);
   EXPECT_EQ(std::count(second.begin(), second.end(), '\n'),
             std::count(first.begin(), first.end(), '\n'));
@@ -147,7 +141,7 @@ TEST_F(InstalledPlugin, TheDocsCommandsWorkOnAnInstalledTree) {
 
 TEST_F(InstalledPlugin, ABuildThatLacksTheEngineSaysWhatToBuild) {
   const std::string build = KVLOUPE_BUILD_DIR, empty = (folder_ / "build").string();
-  std::string script = content(fs::path(build) / "cmake_install.cmake");
+  std::string script = test::file_text(fs::path(build) / "cmake_install.cmake");
   for (std::size_t at = 0; (at = script.find(build, at)) != std::string::npos; at += empty.size()) {
     script.replace(at, build.size(), empty);
   }

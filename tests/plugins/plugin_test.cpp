@@ -50,13 +50,7 @@ TEST(PluginScores, AChanceLineKeepsWhatTheirScoreKeeps) {
   EXPECT_EQ(random_line(parse_policy("w_keydiff")).text(), "random");
 }
 
-std::string content(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-class Plugins : public testing::Test {
- protected:
+struct Plugins : testing::Test {
   static void SetUpTestSuite() {
     ASSERT_TRUE(loaded);
     folder_ = new test::TemporaryFolder;
@@ -73,8 +67,7 @@ class Plugins : public testing::Test {
   static Replay replayed(const std::string& policy, int budget = 20, int block = 0) {
     ReplayRequest request{
         .policy = parse_policy(policy), .budget = budget, .block = block, .metrics = false};
-    Progress progress;
-    return replay(Trace(path()), request, progress);
+    return replay(Trace(path()), request, test::unwatched);
   }
 
   /// The error of a replay that fails.
@@ -90,7 +83,7 @@ class Plugins : public testing::Test {
       for (int step = 0; step < steps; ++step) {
         ASSERT_EQ(a.retained_at(a.heads[h], step), b.retained_at(b.heads[h], step))
             << what << ", head " << h << ", step " << step;
-        const StepRecord& record = a.heads[h].steps[static_cast<std::size_t>(step)];
+        const StepRecord& record = a.heads[h].steps[step];
         evicting += record.retained < record.cache_size;
       }
     }
@@ -151,8 +144,7 @@ TEST_F(Plugins, SeeKeysBeforeTheirRotation) {
   const Replay result = replayed("w_before_rope(coordinate=3)", 12, 96);
   const Rope rope(states_->model);
   for (const HeadReplay& head : result.heads) {
-    const Matrix& keys =
-        states_->key[static_cast<std::size_t>(head.layer)][static_cast<std::size_t>(head.head)];
+    const Matrix& keys = states_->key[head.layer][head.head];
     std::vector<std::pair<float, std::int32_t>> order;
     for (std::int32_t token = 0; token < 96; ++token) {
       std::vector<float> key(keys.row(token).data(), keys.row(token).data() + keys.cols());
@@ -161,7 +153,7 @@ TEST_F(Plugins, SeeKeysBeforeTheirRotation) {
     }
     std::sort(order.rbegin(), order.rend());
     std::vector<std::int32_t> expected;
-    for (int i = 0; i < 12; ++i) expected.push_back(order[static_cast<std::size_t>(i)].second);
+    for (int i = 0; i < 12; ++i) expected.push_back(order[i].second);
     std::sort(expected.begin(), expected.end());
     EXPECT_EQ(result.retained_at(head, 0), expected);
   }
@@ -171,16 +163,15 @@ TEST_F(Plugins, SeeTheQueriesOfTheStep) {
   const Replay result = replayed("w_first_query", 12, 96);
   for (const HeadReplay& head : result.heads) {
     const auto layer = static_cast<std::size_t>(head.layer);
-    const Matrix& keys = states_->key[layer][static_cast<std::size_t>(head.head)];
-    const Matrix& queries =
-        states_->query[layer][static_cast<std::size_t>(head.head * states_->model.group_size())];
+    const Matrix& keys = states_->key[layer][head.head];
+    const Matrix& queries = states_->query[layer][head.head * states_->model.group_size()];
     std::vector<std::pair<double, std::int32_t>> order;
     for (std::int32_t token = 0; token < 96; ++token) {
       order.emplace_back(queries.row(0).cast<double>().dot(keys.row(token).cast<double>()), token);
     }
     std::sort(order.rbegin(), order.rend());
     std::vector<std::int32_t> expected;
-    for (int i = 0; i < 12; ++i) expected.push_back(order[static_cast<std::size_t>(i)].second);
+    for (int i = 0; i < 12; ++i) expected.push_back(order[i].second);
     std::sort(expected.begin(), expected.end());
     EXPECT_EQ(result.retained_at(head, 0), expected);
   }
@@ -335,7 +326,7 @@ TEST_F(Plugins, WhatIsNotASharedLibraryIsRefused) {
   EXPECT_THAT(said((*folder_ / "empty.so").string()), HasSubstr("is not a shared library"));
   EXPECT_THAT(said(KVLOUPE_SOURCE_DIR "/README.md"), HasSubstr("is not a shared library"));
   // Cut at many places: each is one line, and no crash.
-  const std::string whole = content(module_path("witnesses"));
+  const std::string whole = test::file_text(module_path("witnesses"));
   ASSERT_GT(whole.size(), 10'000U);
   for (std::size_t part = 1; part < 12; ++part) {
     const std::string file = (*folder_ / ("cut" + std::to_string(part) + ".so")).string();
@@ -370,9 +361,10 @@ TEST_F(Plugins, PreferencesThatNameWrongFilesAreLinesAndNoMore) {
 
 TEST_F(Plugins, TheDocsShowTheExampleAsItIs) {
   const fs::path source = KVLOUPE_SOURCE_DIR;
-  const std::string docs = content(source / "docs/plugins.md");
-  const std::string policy = content(source / "tests/examples/policy-plugin/small_keys.cpp");
-  const std::string build = content(source / "tests/examples/policy-plugin/CMakeLists.txt");
+  const std::string docs = test::file_text(source / "docs/plugins.md");
+  const std::string policy =
+      test::file_text(source / "tests/examples/policy-plugin/small_keys.cpp");
+  const std::string build = test::file_text(source / "tests/examples/policy-plugin/CMakeLists.txt");
   EXPECT_LE(std::count(policy.begin(), policy.end(), '\n'), 40);
   EXPECT_THAT(docs, HasSubstr("```cpp\n" + policy + "```\n"));
   EXPECT_THAT(docs, HasSubstr("```cmake\n" + build + "```\n"));

@@ -100,8 +100,7 @@ def asks(step):
 not_a_function = 3
 )";
 
-class PythonPolicy : public testing::Test {
- protected:
+struct PythonPolicy : testing::Test {
   static void SetUpTestSuite() {
     folder_ = new test::TemporaryFolder;
     test::SyntheticTraceOptions options;  // 2 layers, 2 heads, 4 query heads, T = 48 + 4, B = 16
@@ -124,8 +123,7 @@ class PythonPolicy : public testing::Test {
   static Replay replayed(const std::string& policy, int budget = 10, int block = 0) {
     ReplayRequest request{
         .policy = parse_policy(policy), .budget = budget, .block = block, .metrics = false};
-    Progress progress;
-    return replay(Trace(*folder_ / "trace.h5"), request, progress);
+    return replay(Trace(*folder_ / "trace.h5"), request, test::unwatched);
   }
   static std::string failure(const std::string& policy) {
     return test::error_of<std::exception>([&] { replayed(policy); }, "no failure");

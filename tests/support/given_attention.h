@@ -14,12 +14,12 @@ class GivenAttention : public StepAttention {
  public:
   std::vector<Matrix> rows;  // [Hq]
   MatrixView last_rows(int query_head, int count) override {
-    const Matrix& all = rows[static_cast<std::size_t>(query_head)];
+    const Matrix& all = rows[query_head];
     const Eigen::Index taken = std::min<Eigen::Index>(count, all.rows());
     return kvloupe::rows(view(all), all.rows() - taken, taken);
   }
   const std::vector<float>& column_sums(int query_head) override {
-    const Eigen::RowVectorXf sums = rows[static_cast<std::size_t>(query_head)].colwise().sum();
+    const Eigen::RowVectorXf sums = rows[query_head].colwise().sum();
     return sums_[query_head] = {sums.data(), sums.data() + sums.size()};
   }
 

@@ -75,7 +75,7 @@ void write_kinds_trace(const std::filesystem::path& target, const std::vector<Ma
   TraceWriter writer(target, model, run, options);
   const std::vector<Block> blocks = make_blocks(kKindsPrompt, kKindsGenerated, 16);
   for (int l = 0; l < model.num_layers; ++l) {
-    const MadeLayer& layer = layers[static_cast<std::size_t>(l)];
+    const MadeLayer& layer = layers[l];
     const LayerAttributes& said = layer.attributes;
     if (said.kind == LayerKind::none) continue;
     writer.write_output_weight(

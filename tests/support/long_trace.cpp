@@ -65,7 +65,7 @@ BlockOfStates make_block(const LongTraceOptions& options, const Block& block,
   BlockOfStates states{Matrix(options.query_heads * m, d), Matrix(options.heads * m, d),
                        Matrix(options.heads * m, d)};
   for (int h = 0; h < options.heads; ++h) {
-    Head& head = heads[static_cast<std::size_t>(h)];
+    Head& head = heads[h];
     for (Eigen::Index i = 0; i < m; ++i) {
       const int token = block.first + static_cast<int>(i);
       head.slow = kDriftKept * head.slow + step * normals.row(d);

@@ -2,19 +2,20 @@
 
 #include <cmath>
 
+#include "tests/support/cells.h"
+
 namespace kvloupe::test {
 
 LayerStates made_layer(const SyntheticStates& states, int layer) {
-  const auto l = static_cast<std::size_t>(layer);
   LayerStates result;
-  result.keys = states.key[l];
-  result.queries = states.query[l];
-  result.values = states.value[l];
-  result.output_weights.assign(states.output_weight[l].begin(), states.output_weight[l].end());
+  result.keys = states.key[layer];
+  result.queries = states.query[layer];
+  result.values = states.value[layer];
+  result.output_weights.assign(states.output_weight[layer].begin(),
+                               states.output_weight[layer].end());
   for (int query_head = 0; query_head < states.model.num_heads; ++query_head) {
     const Matrix outputs =
-        result.values[static_cast<std::size_t>(states.model.head_of(query_head))] *
-        states.output_weight[l][static_cast<std::size_t>(query_head)];
+        result.values[states.model.head_of(query_head)] * states.output_weight[layer][query_head];
     result.value_norms_l1.emplace_back();
     result.value_norms_l2.emplace_back();
     for (Eigen::Index i = 0; i < outputs.rows(); ++i) {
@@ -27,11 +28,9 @@ LayerStates made_layer(const SyntheticStates& states, int layer) {
 
 Matrix made_gate(int tokens, int width, int query_head) {
   Matrix gate(tokens, width);
-  for (int token = 0; token < tokens; ++token) {
-    for (int c = 0; c < width; ++c)
-      gate(token, c) =
-          0.5F + 0.45F * std::sin(static_cast<float>(3 * token + 7 * c + 11 * query_head));
-  }
+  for (const auto& [token, c] : cells(tokens, width))
+    gate(token, c) =
+        0.5F + 0.45F * std::sin(static_cast<float>(3 * token + 7 * c + 11 * query_head));
   return gate;
 }
 

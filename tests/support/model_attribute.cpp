@@ -82,7 +82,7 @@ void mark_segment(const std::filesystem::path& trace, const std::string& name, i
   hdf5::check(H5Dread(data, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, segments.data()),
               "cannot read segments");
   for (int token = first; token <= last; ++token)
-    segments.at(static_cast<std::size_t>(token)) = static_cast<std::uint8_t>(names.size());
+    segments.at(token) = static_cast<std::uint8_t>(names.size());
   names.push_back(name);
   hdf5::check(H5Adelete(data, "names"), "no names of segments");
   hdf5::write_attribute(data, "names", names);

@@ -66,8 +66,7 @@ void make_probe(const ProbeTraceOptions& options, ProbeTraceStates& states) {
 }
 
 TokenTable tokens_of(const SyntheticTraceOptions& options) {
-  TokenTable tokens;
-  tokens.segment_names = {"context", "answer", "question"};
+  TokenTable tokens{.segment_names = {"context", "answer", "question"}};
   for (int i = 0; i < options.tokens(); ++i) {
     tokens.ids.push_back(i % options.vocab_size);
     const bool asks = i >= options.prompt_length - options.question;
@@ -90,19 +89,18 @@ ProbeTraceStates write_probe_trace(const std::filesystem::path& target,
   const std::vector<Block> blocks = make_blocks(trace.prompt_length, trace.generated, trace.block);
   writer.write_probe(states.probe);
   for (int layer = 0; layer < trace.layers; ++layer) {
-    const auto l = static_cast<std::size_t>(layer);
-    writer.write_output_weight(layer, slab(states.trace.output_weight[l], 0, trace.head_dim));
+    writer.write_output_weight(layer, slab(states.trace.output_weight[layer], 0, trace.head_dim));
     for (const Block& block : blocks) {
       const int m = block.size();
-      writer.write_states(layer, block.first, m, slab(states.trace.query[l], block.first, m),
-                          slab(states.trace.key[l], block.first, m),
-                          slab(states.trace.value[l], block.first, m));
+      writer.write_states(layer, block.first, m, slab(states.trace.query[layer], block.first, m),
+                          slab(states.trace.key[layer], block.first, m),
+                          slab(states.trace.value[layer], block.first, m));
     }
     for (const ProbePass& pass : states.probe.passes) {
       const int first = pass.tokens.first, m = pass.tokens.size();
-      const std::span<const float> norms = states.input_norm[l];
+      const std::span<const float> norms = states.input_norm[layer];
       writer.write_probe_states(
-          layer, first, m, slab(states.query[l], first, m), slab(states.key[l], first, m),
+          layer, first, m, slab(states.query[layer], first, m), slab(states.key[layer], first, m),
           norms.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(m)));
     }
   }

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/cells.h"
+
 namespace kvloupe::test {
 
 std::filesystem::path write_synthetic_evaluation(const std::filesystem::path& path, bool needles) {
@@ -42,17 +44,15 @@ std::filesystem::path write_synthetic_evaluation(const std::filesystem::path& pa
                                  drift));
           continue;
         }
-        for (int length = 0; length < 2; ++length) {
-          for (int depth = 0; depth < 3; ++depth) {
-            const bool found = policy == 0 || (policy + budget + sample + length + depth) % 3 != 0;
-            const int tokens = length == 0 ? 250 : 500;
-            add(head +
-                fmt::format(
-                    "\"entries\":{},\"length\":{},\"tokens\":{},\"depth\":{}.0,\"expected\":\"7\","
-                    "\"answer\":\" 7\",\"correct\":{}{}}}",
-                    static_cast<int>(tokens * share), length == 0 ? 256 : 512, tokens,
-                    10 + 40 * depth, found, drift));
-          }
+        for (const auto& [length, depth] : cells(2, 3)) {
+          const bool found = policy == 0 || (policy + budget + sample + length + depth) % 3 != 0;
+          const int tokens = length == 0 ? 250 : 500;
+          add(head +
+              fmt::format(
+                  "\"entries\":{},\"length\":{},\"tokens\":{},\"depth\":{}.0,\"expected\":\"7\","
+                  "\"answer\":\" 7\",\"correct\":{}{}}}",
+                  static_cast<int>(tokens * share), length == 0 ? 256 : 512, tokens,
+                  10 + 40 * depth, found, drift));
         }
       }
     }

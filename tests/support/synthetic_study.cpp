@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "analysis/study/study_results.h"
+#include "tests/support/cells.h"
 
 namespace kvloupe::test {
 
@@ -38,12 +39,10 @@ std::vector<StudyValue> values_of(const OfTask& task, int prompt, int policy, in
     const std::size_t whole = values.size();
     values.push_back({measure});
     double sum = 0.0;
-    for (int layer = 0; layer < kStudyLayers; ++layer) {
-      for (int head = 0; head < kStudyHeads; ++head) {
-        const double value = measured(measure, study_value(prompt, policy, budget, layer, head));
-        sum += value;
-        if (task.heads) values.push_back({measure, layer, head, -1, value});
-      }
+    for (const auto& [layer, head] : cells(kStudyLayers, kStudyHeads)) {
+      const double value = measured(measure, study_value(prompt, policy, budget, layer, head));
+      sum += value;
+      if (task.heads) values.push_back({measure, layer, head, -1, value});
     }
     values[whole].value = sum / (kStudyLayers * kStudyHeads);
   }
@@ -92,11 +91,9 @@ std::filesystem::path write_synthetic_study(const std::filesystem::path& path, i
         plan.items.push_back(std::move(item));
       };
       if (!task.heads) add("full", "full", 200, {{task.measures.front(), -1, -1, -1, 2.0}});
-      for (int policy = 0; policy < kStudyPolicies; ++policy) {
-        for (int budget = 0; budget < kStudyBudgets; ++budget) {
-          add(kPolicyNames[policy], kBudgetNames[budget], kEntries[budget],
-              values_of(task, prompt, policy, budget));
-        }
+      for (const auto& [policy, budget] : cells(kStudyPolicies, kStudyBudgets)) {
+        add(kPolicyNames[policy], kBudgetNames[budget], kEntries[budget],
+            values_of(task, prompt, policy, budget));
       }
     }
   }

@@ -77,7 +77,7 @@ void attend(const SyntheticStates& states, int layer, const Block& block,
             std::vector<float>& attention, std::vector<float>& logsumexp) {
   for (int query_head = 0; query_head < states.model.num_heads; ++query_head) {
     const auto l = static_cast<std::size_t>(layer), q = static_cast<std::size_t>(query_head);
-    const Matrix& keys = states.key[l][static_cast<std::size_t>(states.model.head_of(query_head))];
+    const Matrix& keys = states.key[l][states.model.head_of(query_head)];
     for (int row = block.first; row < block.end; ++row) {
       Eigen::VectorXf logits = keys.topRows(row + 1) * states.query[l][q].row(row).transpose() *
                                static_cast<float>(states.run.attention_scale);
@@ -186,6 +186,12 @@ SyntheticStates write_synthetic_trace(const std::filesystem::path& target,
   return states;
 }
 
+std::shared_ptr<const Trace> open_synthetic_trace(const std::filesystem::path& target,
+                                                  const SyntheticTraceOptions& options) {
+  write_synthetic_trace(target, options);
+  return std::make_shared<const Trace>(target);
+}
+
 void write_synthetic_closed_loop(const std::filesystem::path& target,
                                  const SyntheticTraceOptions& options, const std::string& policy,
                                  int budget) {
@@ -203,8 +209,7 @@ void write_synthetic_closed_loop(const std::filesystem::path& target,
   {
     const Trace trace(open);
     ReplayRequest request{.policy = parse_policy(policy), .budget = budget, .metrics = false};
-    Progress progress;
-    const Replay made = replay(trace, request, progress);
+    const Replay made = replay(trace, request, unwatched);
     for (int layer = 0; layer < options.layers; ++layer) {
       std::vector<std::int32_t> all;
       for (int head = 0; head < options.heads; ++head) {
@@ -303,8 +308,8 @@ void write_states(const std::filesystem::path& target, const SyntheticTraceOptio
         std::vector<float> l1, l2;
         for (int query_head = 0; query_head < options.query_heads; ++query_head) {
           const auto h = static_cast<std::size_t>(states.model.head_of(query_head));
-          const Matrix outputs = states.value[l][h].middleRows(block.first, m) *
-                                 states.output_weight[l][static_cast<std::size_t>(query_head)];
+          const Matrix outputs =
+              states.value[l][h].middleRows(block.first, m) * states.output_weight[l][query_head];
           for (int i = 0; i < m; ++i) {
             l1.push_back(outputs.row(i).lpNorm<1>());
             l2.push_back(outputs.row(i).norm());
@@ -319,7 +324,7 @@ void write_states(const std::filesystem::path& target, const SyntheticTraceOptio
       const auto last = static_cast<std::int32_t>(blocks.size()) - 1;
       for (int head = 0; head < options.heads; ++head) {
         for (std::int32_t step = 0; step <= last; ++step) {
-          for (int i = 0; i < blocks[static_cast<std::size_t>(step)].size(); ++i) {
+          for (int i = 0; i < blocks[step].size(); ++i) {
             const auto later = static_cast<std::int32_t>(random() % 4);
             steps.push_back(later == 3 ? -1 : std::min(step + later, last));
           }

@@ -2,12 +2,15 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "analysis/matrix.h"
 #include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"
+#include "analysis/trace/trace.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 
@@ -67,6 +70,10 @@ SyntheticStates make_synthetic_states(const SyntheticTraceOptions& options = {})
 /// Writes the trace through TraceWriter, block by block as a capture does. Returns the states.
 SyntheticStates write_synthetic_trace(const std::filesystem::path& target,
                                       const SyntheticTraceOptions& options = {});
+
+/// Writes it and opens it.
+std::shared_ptr<const Trace> open_synthetic_trace(const std::filesystem::path& target,
+                                                  const SyntheticTraceOptions& options = {});
 
 /// A closed-loop trace of the tokens of write_synthetic_trace(…, options): the policy's replay, at
 /// a budget in entries, on states that differ from the full run's the more the deeper the layer

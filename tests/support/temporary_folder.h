@@ -20,4 +20,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
+/// What a file holds; nothing where it is not there.
+std::string file_text(const std::filesystem::path& file);
+
 }  // namespace kvloupe::test

@@ -186,10 +186,8 @@ nlohmann::json sentencepiece_style_json() {
   root["model"]["fuse_unk"] = true;
   root["model"]["byte_fallback"] = true;
   for (int id = 0; id < 3; ++id) {
-    root["added_tokens"].push_back({{"id", id},
-                                    {"content", first[static_cast<std::size_t>(id)]},
-                                    {"special", true},
-                                    {"normalized", false}});
+    root["added_tokens"].push_back(
+        {{"id", id}, {"content", first[id]}, {"special", true}, {"normalized", false}});
   }
   root["normalizer"] = {
       {"type", "Sequence"},

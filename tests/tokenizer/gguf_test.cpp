@@ -64,8 +64,7 @@ GgufBytes as_gguf(const json& file, const std::string& split) {
   return bytes;
 }
 
-class GgufTokenizer : public testing::Test {
- protected:
+struct GgufTokenizer : testing::Test {
   std::unique_ptr<Tokenizer> open(const GgufBytes& file) const { return open(file.bytes()); }
   std::unique_ptr<Tokenizer> open(const std::string& bytes) const {
     std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
@@ -164,8 +163,7 @@ TEST_F(GgufTokenizer, TheBeginningFollowsTheFileOrItsSplit) {
   EXPECT_EQ(bos("llama-bpe", [](auto& f) { f.without("tokenizer.ggml.bos_token_id"); }), -1);
 }
 
-class GgufByScores : public GgufTokenizer {
- protected:
+struct GgufByScores : GgufTokenizer {
   GgufByScores() {
     std::string text = training_text();  // the library leaves long lines out
     for (std::size_t i = 0; i < text.size(); ++i) {

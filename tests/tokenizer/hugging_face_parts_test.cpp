@@ -19,6 +19,7 @@
 #include "capture/tokenizer/hugging_face/regex.h"
 #include "capture/tokenizer/tokenizer.h"
 #include "capture/tokenizer/unicode.h"
+#include "tests/support/cells.h"
 #include "tests/support/error_of.h"
 #include "tests/tokenizer/bpe_files.h"
 #include "tests/tokenizer/library_nfc.h"
@@ -466,9 +467,8 @@ TEST(HuggingFaceBpe, LongWordsAreMergedLikeTheLoopToo) {
   bytes.pieces = {
       "a",       "b",       "c",        "日本", "本",   "日",         "ab", "<0xE6><0x97>",
       "b<0xE6>", "<0xA5>a", "ab<0xE6>", "cc",   "cccc", "<0xA5>a日本"};
-  BpeVocabulary unknown;
-  unknown.merges = {{"<unk>", "a"}, {"b", "<unk>"}, {"b<unk>", "<unk>a"}};
-  unknown.pieces = {"a", "b", "<unk>", "<unk>a", "b<unk>", "b<unk><unk>a"};
+  BpeVocabulary unknown{.pieces = {"a", "b", "<unk>", "<unk>a", "b<unk>", "b<unk><unk>a"},
+                        .merges = {{"<unk>", "a"}, {"b", "<unk>"}, {"b<unk>", "<unk>a"}}};
   json of_bytes = bpe_model_json(bytes, first), of_unknown = bpe_model_json(unknown);
   of_bytes["byte_fallback"] = true;
   of_unknown["byte_fallback"] = false;
@@ -572,14 +572,12 @@ TEST(HuggingFaceTables, FindWhatWasPutIn) {
   }
   for (const auto& [text, id] : known_pieces) ASSERT_EQ(pieces.find(text), id);
   EXPECT_EQ(pieces.find("d"), -1);
-  for (std::int32_t left = 0; left < 70; ++left) {
-    for (std::int32_t right = 0; right < 70; ++right) {
-      const Merge* merge = merges.find(left, right);
-      const auto known = known_merges.find({left, right});
-      ASSERT_EQ(merge != nullptr, known != known_merges.end());
-      if (merge != nullptr) {
-        ASSERT_EQ(merge->rank, known->second);
-      }
+  for (const auto& [left, right] : cells(70, 70)) {
+    const Merge* merge = merges.find(left, right);
+    const auto known = known_merges.find({left, right});
+    ASSERT_EQ(merge != nullptr, known != known_merges.end());
+    if (merge != nullptr) {
+      ASSERT_EQ(merge->rank, known->second);
     }
   }
 }

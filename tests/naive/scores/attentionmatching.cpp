@@ -3,8 +3,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores matching_score(const NaiveReplay& r, int head, const Block&, int budget) {
+static Scores matching_score(const NaiveReplay& r, int head, const Block&, int budget) {
   const Matching of = r.matching(head);
   std::vector<double> own;
   if (r.part().word("keys") == "omp") {
@@ -23,7 +22,6 @@ Scores matching_score(const NaiveReplay& r, int head, const Block&, int budget) 
   for (std::size_t j = 0; j < own.size(); ++j) scores[r.cache(head)[j]] = own[j];
   return scores;
 }
-}  // namespace
 
 NaiveScore attentionmatching() { return {.name = "attentionmatching", .score = matching_score}; }
 

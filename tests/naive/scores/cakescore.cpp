@@ -5,8 +5,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores cakescore_score(const NaiveReplay& r, int head, const Block& block, int) {
+static Scores cakescore_score(const NaiveReplay& r, int head, const Block& block, int) {
   const SpecPart& part = r.part();
   const int window = part.count("window"), group = r.model().group_size();
   const int rows = std::min(window, block.size());
@@ -30,7 +29,6 @@ Scores cakescore_score(const NaiveReplay& r, int head, const Block& block, int) 
   for (std::size_t i = 0; i < cache.size(); ++i) scores[cache[i]] = spread[i];
   return scores;
 }
-}  // namespace
 
 NaiveScore cakescore() {
   return {.name = "cakescore", .score = cakescore_score, .last_entries = "window"};

@@ -5,8 +5,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores capkv_score(const NaiveReplay& r, int head, const Block& block, int) {
+static Scores capkv_score(const NaiveReplay& r, int head, const Block& block, int) {
   const SpecPart& part = r.part();
   const int sinks = part.count("sinks"), future = part.count("future"), d = r.model().head_dim;
   const int group = r.model().group_size(), width = r.model().value_width();
@@ -62,7 +61,6 @@ Scores capkv_score(const NaiveReplay& r, int head, const Block& block, int) {
   }
   return with_protected(scores, r.cache(head));
 }
-}  // namespace
 
 NaiveScore capkv() {
   return {.name = "capkv", .score = capkv_score, .first_tokens = "sinks", .small = true};

@@ -3,8 +3,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores centrality_score(const NaiveReplay& r, int head, const Block&, int) {
+static Scores centrality_score(const NaiveReplay& r, int head, const Block&, int) {
   const SpecPart& part = r.part();
   const std::vector<int>& cache = r.cache(head);
   const std::size_t n = cache.size();
@@ -35,7 +34,6 @@ Scores centrality_score(const NaiveReplay& r, int head, const Block&, int) {
   for (std::size_t i = 0; i < n; ++i) scores[cache[i]] = c[i];
   return scores;
 }
-}  // namespace
 
 NaiveScore centrality() {
   return {.name = "centrality",

@@ -5,8 +5,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores compactor_score(const NaiveReplay& r, int head, const Block&, int budget) {
+static Scores compactor_score(const NaiveReplay& r, int head, const Block&, int budget) {
   const SpecPart& part = r.part();
   const int first = part.count("first"), last = part.count("last");
   const int heads = r.heads();
@@ -48,7 +47,6 @@ Scores compactor_score(const NaiveReplay& r, int head, const Block&, int budget)
   }
   return with_protected(scores, r.cache(head));
 }
-}  // namespace
 
 NaiveScore compactor() {
   return {.name = "compactor",

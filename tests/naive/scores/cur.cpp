@@ -4,8 +4,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores cur_score(const NaiveReplay& r, int head, const Block&, int) {
+static Scores cur_score(const NaiveReplay& r, int head, const Block&, int) {
   const SpecPart& part = r.part();
   const std::string& of = part.word("of");
   const int window = part.count("window");
@@ -35,7 +34,6 @@ Scores cur_score(const NaiveReplay& r, int head, const Block&, int) {
   }
   return rest;
 }
-}  // namespace
 
 NaiveScore cur() { return {.name = "cur", .score = cur_score, .first_tokens = "sinks"}; }
 

@@ -4,8 +4,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores dropkv_score(const NaiveReplay& r, int head, const Block& block, int) {
+static Scores dropkv_score(const NaiveReplay& r, int head, const Block& block, int) {
   const SpecPart& part = r.part();
   const int window = part.count("window"), group = r.model().group_size(),
             d = r.model().value_width();
@@ -35,7 +34,6 @@ Scores dropkv_score(const NaiveReplay& r, int head, const Block& block, int) {
   for (std::size_t i = 0; i < cache.size(); ++i) scores[cache[i]] = moved[i];
   return scores;
 }
-}  // namespace
 
 NaiveScore dropkv() {
   return {.name = "dropkv", .score = dropkv_score, .last_entries = "window", .small = true};

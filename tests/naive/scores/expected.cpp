@@ -4,8 +4,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores expected_score(const NaiveReplay& r, int head, const Block& block, int) {
+static Scores expected_score(const NaiveReplay& r, int head, const Block& block, int) {
   const SpecPart& part = r.part();
   const int sinks = part.count("sinks"), future = part.count("future"), d = r.model().head_dim;
   const int group = r.model().group_size();
@@ -67,7 +66,6 @@ Scores expected_score(const NaiveReplay& r, int head, const Block& block, int) {
   }
   return with_protected(scores, r.cache(head));
 }
-}  // namespace
 
 NaiveScore expected() {
   return {.name = "expected", .score = expected_score, .first_tokens = "sinks", .small = true};

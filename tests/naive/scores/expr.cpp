@@ -8,9 +8,9 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-/// The formula is one variable.
-Scores expr_score(const NaiveReplay& r, int head, const Block& block, int) {
+static  /// The formula is one variable.
+    Scores
+    expr_score(const NaiveReplay& r, int head, const Block& block, int) {
   const std::string& name = r.part().word("formula");
   const std::vector<int>& cache = r.cache(head);
   const int group = r.model().group_size();
@@ -98,7 +98,6 @@ Scores expr_score(const NaiveReplay& r, int head, const Block& block, int) {
   }
   return result;
 }
-}  // namespace
 
 NaiveScore expr() { return {.name = "expr", .score = expr_score, .accumulates = true}; }
 

@@ -2,8 +2,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores h2o_score(const NaiveReplay& r, int head, const Block& block, int) {
+static Scores h2o_score(const NaiveReplay& r, int head, const Block& block, int) {
   Scores scores;
   for (const int token : r.cache(head)) {
     scores[token] = r.received(head).at(token);
@@ -11,7 +10,6 @@ Scores h2o_score(const NaiveReplay& r, int head, const Block& block, int) {
   }
   return scores;
 }
-}  // namespace
 
 NaiveScore h2o() { return {.name = "h2o", .score = h2o_score, .accumulates = true}; }
 

@@ -5,8 +5,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores keydiff_score(const NaiveReplay& r, int head, const Block&, int) {
+static Scores keydiff_score(const NaiveReplay& r, int head, const Block&, int) {
   const std::string& anchor_kind = r.part().word("anchor");
   const std::string& metric = r.part().word("metric");
   const std::vector<int>& tokens = r.cache(head);
@@ -61,7 +60,6 @@ Scores keydiff_score(const NaiveReplay& r, int head, const Block&, int) {
   }
   return scores;
 }
-}  // namespace
 
 NaiveScore keydiff() { return {.name = "keydiff", .score = keydiff_score}; }
 

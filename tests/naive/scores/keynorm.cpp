@@ -2,13 +2,11 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores keynorm_score(const NaiveReplay& r, int head, const Block&, int) {
+static Scores keynorm_score(const NaiveReplay& r, int head, const Block&, int) {
   Scores scores;
   for (const int token : r.cache(head)) scores[token] = -r.key_norm(head, token);
   return scores;
 }
-}  // namespace
 
 NaiveScore keynorm() { return {.name = "keynorm", .score = keynorm_score}; }
 

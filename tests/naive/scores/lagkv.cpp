@@ -5,8 +5,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores lagkv_score(const NaiveReplay& r, int head, const Block&, int) {
+static Scores lagkv_score(const NaiveReplay& r, int head, const Block&, int) {
   const SpecPart& part = r.part();
   const int sinks = part.count("sinks"), lag = part.count("lag");
   const std::vector<int>& cache = r.cache(head);
@@ -61,7 +60,6 @@ Scores lagkv_score(const NaiveReplay& r, int head, const Block&, int) {
   }
   return scores;
 }
-}  // namespace
 
 NaiveScore lagkv() { return {.name = "lagkv", .score = lagkv_score, .first_tokens = "sinks"}; }
 

@@ -5,8 +5,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores lavascore_score(const NaiveReplay& r, int head, const Block& block, int) {
+static Scores lavascore_score(const NaiveReplay& r, int head, const Block& block, int) {
   const SpecPart& part = r.part();
   const int window = part.count("window"), group = r.model().group_size();
   const int rows = std::min(window, block.size());
@@ -33,7 +32,6 @@ Scores lavascore_score(const NaiveReplay& r, int head, const Block& block, int) 
   }
   return scores;
 }
-}  // namespace
 
 NaiveScore lavascore() {
   return {.name = "lavascore", .score = lavascore_score, .last_entries = "window"};

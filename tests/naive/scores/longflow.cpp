@@ -2,8 +2,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores longflow_score(const NaiveReplay& r, int head, const Block& block, int) {
+static Scores longflow_score(const NaiveReplay& r, int head, const Block& block, int) {
   Scores scores;
   const int group = r.model().group_size();
   for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
@@ -13,7 +12,6 @@ Scores longflow_score(const NaiveReplay& r, int head, const Block& block, int) {
   }
   return scores;
 }
-}  // namespace
 
 NaiveScore longflow() { return {.name = "longflow", .score = longflow_score}; }
 

@@ -2,8 +2,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores noncausal_score(const NaiveReplay& r, int head, const Block&, int) {
+static Scores noncausal_score(const NaiveReplay& r, int head, const Block&, int) {
   const Scores received = chunk_attention(r, head, 0, 0);
   std::vector<double> own;
   for (const int token : r.cache(head)) {
@@ -14,7 +13,6 @@ Scores noncausal_score(const NaiveReplay& r, int head, const Block&, int) {
   for (std::size_t i = 0; i < own.size(); ++i) scores[r.cache(head)[i]] = own[i];
   return scores;
 }
-}  // namespace
 
 NaiveScore noncausal() { return {.name = "noncausal", .score = noncausal_score}; }
 

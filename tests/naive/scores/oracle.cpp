@@ -6,8 +6,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores oracle_score(const NaiveReplay& r, int head, const Block& block, int) {
+static Scores oracle_score(const NaiveReplay& r, int head, const Block& block, int) {
   const int group = r.model().group_size();
   const int tokens = static_cast<int>(r.states().keys[head].rows());
   std::vector<int> judges;
@@ -83,7 +82,6 @@ Scores oracle_score(const NaiveReplay& r, int head, const Block& block, int) {
   for (const auto& [missed, token] : rest) scores[token] = place++;
   return scores;
 }
-}  // namespace
 
 NaiveScore oracle() { return {.name = "oracle", .score = oracle_score}; }
 

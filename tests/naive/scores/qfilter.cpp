@@ -3,8 +3,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores qfilter_score(const NaiveReplay& r, int head, const Block& block, int) {
+static Scores qfilter_score(const NaiveReplay& r, int head, const Block& block, int) {
   const int d = r.model().head_dim, group = r.model().group_size();
   Eigen::VectorXd filter = Eigen::VectorXd::Zero(d);
   for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
@@ -23,7 +22,6 @@ Scores qfilter_score(const NaiveReplay& r, int head, const Block& block, int) {
   }
   return scores;
 }
-}  // namespace
 
 NaiveScore qfilter() { return {.name = "qfilter", .score = qfilter_score}; }
 

@@ -2,13 +2,11 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores raas_score(const NaiveReplay& r, int head, const Block&, int) {
+static Scores raas_score(const NaiveReplay& r, int head, const Block&, int) {
   Scores scores;
   for (const int token : r.cache(head)) scores[token] = r.stamp(head, token);
   return scores;
 }
-}  // namespace
 
 NaiveScore raas() { return {.name = "raas", .score = raas_score}; }
 

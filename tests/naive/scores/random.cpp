@@ -4,14 +4,12 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores random_score(const NaiveReplay& r, int head, const Block&, int) {
+static Scores random_score(const NaiveReplay& r, int head, const Block&, int) {
   const auto seed = static_cast<std::uint64_t>(r.part().number("seed"));
   Scores scores;
   for (const int token : r.cache(head)) scores[token] = r.hash(seed, head, token);
   return scores;
 }
-}  // namespace
 
 NaiveScore random() { return {.name = "random", .score = random_score}; }
 

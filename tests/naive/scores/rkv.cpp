@@ -4,8 +4,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores rkv_score(const NaiveReplay& r, int head, const Block& block, int) {
+static Scores rkv_score(const NaiveReplay& r, int head, const Block& block, int) {
   const SpecPart& part = r.part();
   const int window = part.count("window"), group = r.model().group_size();
   const int rows = std::min(window, block.end);  // of whatever steps
@@ -48,7 +47,6 @@ Scores rkv_score(const NaiveReplay& r, int head, const Block& block, int) {
   }
   return with_protected(scores, r.cache(head));
 }
-}  // namespace
 
 NaiveScore rkv() { return {.name = "rkv", .score = rkv_score, .last_entries = "window"}; }
 

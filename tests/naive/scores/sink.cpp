@@ -2,13 +2,11 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores sink_score(const NaiveReplay& r, int head, const Block&, int) {
+static Scores sink_score(const NaiveReplay& r, int head, const Block&, int) {
   Scores scores;
   for (const int token : r.cache(head)) scores[token] = token;
   return scores;
 }
-}  // namespace
 
 NaiveScore sink() { return {.name = "sink", .score = sink_score, .first_tokens = "n"}; }
 

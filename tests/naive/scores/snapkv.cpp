@@ -4,8 +4,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores snapkv_score(const NaiveReplay& r, int head, const Block& block, int) {
+static Scores snapkv_score(const NaiveReplay& r, int head, const Block& block, int) {
   const int window = r.part().count("window");
   const int kernel = r.part().count("kernel");
   const bool pool_max = r.part().word("pool") == "max";
@@ -43,7 +42,6 @@ Scores snapkv_score(const NaiveReplay& r, int head, const Block& block, int) {
   for (int i = 0; i < n; ++i) scores[tokens[i]] = mean[i];
   return scores;
 }
-}  // namespace
 
 NaiveScore snapkv() { return {.name = "snapkv", .score = snapkv_score, .last_entries = "window"}; }
 

@@ -2,8 +2,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores tova_score(const NaiveReplay& r, int head, const Block& block, int) {
+static Scores tova_score(const NaiveReplay& r, int head, const Block& block, int) {
   const bool whole_layer = r.part().word("aggregate") == "layer";
   const int group = r.model().group_size();
   const int first = whole_layer ? 0 : head * group;
@@ -15,7 +14,6 @@ Scores tova_score(const NaiveReplay& r, int head, const Block& block, int) {
   }
   return scores;
 }
-}  // namespace
 
 NaiveScore tova() { return {.name = "tova", .score = tova_score, .last_entries = "protect_last"}; }
 

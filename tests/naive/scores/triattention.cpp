@@ -5,8 +5,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores triattention_score(const NaiveReplay& r, int head, const Block& block, int) {
+static Scores triattention_score(const NaiveReplay& r, int head, const Block& block, int) {
   const SpecPart& part = r.part();
   const int group = r.model().group_size(), pairs = rotated_width(r.model()) / 2;
   const int now = block.end;
@@ -64,7 +63,6 @@ Scores triattention_score(const NaiveReplay& r, int head, const Block& block, in
   for (std::size_t i = 0; i < cache.size(); ++i) scores[cache[i]] = result[i];
   return scores;
 }
-}  // namespace
 
 NaiveScore triattention() { return {.name = "triattention", .score = triattention_score}; }
 

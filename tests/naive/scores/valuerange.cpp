@@ -2,13 +2,11 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores valuerange_score(const NaiveReplay& r, int head, const Block&, int) {
+static Scores valuerange_score(const NaiveReplay& r, int head, const Block&, int) {
   Scores scores;
   for (const int token : r.cache(head)) scores[token] = value_range(r, head, token);
   return scores;
 }
-}  // namespace
 
 NaiveScore valuerange() {
   return {.name = "valuerange", .score = valuerange_score, .first_tokens = "sinks"};

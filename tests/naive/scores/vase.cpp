@@ -6,8 +6,7 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores vase_score(const NaiveReplay& r, int head, const Block& block, int budget) {
+static Scores vase_score(const NaiveReplay& r, int head, const Block& block, int budget) {
   const SpecPart& part = r.part();
   const int window = part.count("window"), group = r.model().group_size();
   const double temperature = part.number("temperature");
@@ -71,7 +70,6 @@ Scores vase_score(const NaiveReplay& r, int head, const Block& block, int budget
   }
   return with_protected(scores, cache);
 }
-}  // namespace
 
 NaiveScore vase() {
   return {.name = "vase", .score = vase_score, .first_tokens = "sinks", .last_entries = "window"};

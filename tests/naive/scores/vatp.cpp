@@ -2,15 +2,13 @@
 
 namespace kvloupe::naive::scores {
 
-namespace {
-Scores vatp_score(const NaiveReplay& r, int head, const Block&, int) {
+static Scores vatp_score(const NaiveReplay& r, int head, const Block&, int) {
   Scores scores;
   for (const int token : r.cache(head)) {
     scores[token] = r.received(head).at(token) * r.value_norm(head, token, 1);
   }
   return scores;
 }
-}  // namespace
 
 NaiveScore vatp() {
   return {.name = "vatp", .score = vatp_score, .first_tokens = "sinks", .accumulates = true};

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "analysis/progress.h"
+
+namespace kvloupe::test {
+
+/// The progress of work that a test neither watches nor stops.
+inline Progress unwatched;
+
+}  // namespace kvloupe::test
