@@ -125,7 +125,7 @@ class Parser {
       }
       refuse(name, position,
              std::string("unknown ") + (first ? "score" : "modifier") + "; the nearest is '" +
-                 nearest_word(name, names) + "' of " + list(names));
+                 nearest_word(name, names) + "'; `kvloupe policies` lists all");
     }
     if (first && entry->kind() != PartKind::score) {
       refuse(name, position, "is a modifier; a spec starts with a score: 'keydiff+" + name + "'");

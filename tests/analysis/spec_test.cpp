@@ -51,7 +51,7 @@ TEST(Spec, CanonicalTextLeavesOutDefaultsAndSortsModifiers) {
 TEST(Spec, ErrorsNameTheWordItsColumnAndTheNearest) {
   EXPECT_THAT(refusal("keydif"),
               testing::StartsWith(
-                  "policy: 'keydif' at column 1: unknown score; the nearest is 'keydiff' of full"));
+                  "policy: 'keydif' at column 1: unknown score; the nearest is 'keydiff';"));
 }
 
 std::string spec_of_preset(const std::string& name) {

@@ -27,6 +27,8 @@ def _array(states: Any) -> np.ndarray:
     """In float32: of what numpy reads, and of torch's tensors, which numpy does not read in bfloat16 or on a card."""
     if hasattr(states, "detach"):
         states = states.detach().float().cpu().numpy()
+    if np.iscomplexobj(states):
+        raise KvloupeError("the states are complex numbers; give real ones")
     return np.asarray(states, np.float32)
 
 
@@ -112,6 +114,8 @@ class TraceWriter:
 
     def _shape(self, layer: int, name: str) -> tuple[int, ...]:
         """Of a dataset, with all its tokens. Raises KvloupeError where the layer has no such dataset."""
+        if not self._trace._as_parameter_:
+            raise KvloupeError(f"{self.path}: is not open; write it in a block: with kvloupe.TraceWriter(…) as trace:")
         if not 0 <= layer < self.model.layers:
             raise KvloupeError(f"layer {layer}: the model has layers 0 to {self.model.layers - 1}")
         own = self.layers[layer]
@@ -325,12 +329,12 @@ class TraceWriter:
             self.add(layer, 0, "attention_logsumexp", result)
 
     def finish(self, ids: Sequence[int] | np.ndarray, texts: Sequence[str | bytes] | None = None,
-               segments: Sequence[int] | None = None, blocks: Sequence[tuple[int, int]] | None = None,
+               segments: Sequence[int] | dict[str, tuple[int, int]] | None = None, blocks: Sequence[tuple[int, int]] | None = None,
                run: dict[str, Any] | None = None, names: Sequence[str] = SEGMENTS, spelled: bool = False) -> None:
         """Writes the tokens and the run, and gives the file its name.
 
         ids: the tokens [T]. texts: the text of each token, as text or bytes, or with `spelled` as shown() gives it.
-        segments: for each token the place of its segment in `names`. blocks: first and one-past-last token of each
+        segments: for each token the place of its segment in `names`, or as Trace.segments gives them. blocks: first and one-past-last token of each
         step. run: attributes of `/run`, such as prompt_length (default: all tokens), block_size (128), and given: how
         many tokens after the prompt the model was given and did not choose.
         """
@@ -340,6 +344,10 @@ class TraceWriter:
         if ids.min() < 0 or ids.max() >= self.model.vocabulary:
             wrong = int(ids.min() if ids.min() < 0 else ids.max())
             raise KvloupeError(f"token {wrong} is outside the model's vocabulary of {self.model.vocabulary}")
+        if isinstance(segments, dict):
+            of = {token: name for name, (first, end) in segments.items() for token in range(first, end)}
+            names = tuple(dict.fromkeys([*SEGMENTS, *segments]))
+            segments = [names.index(of.get(token, "context")) for token in range(self.tokens)]
         for name, given in (("texts", texts), ("segments", segments)):
             if given is not None and len(given) != self.tokens:
                 raise KvloupeError(f"{len(given)} {name} for {self.tokens} tokens; give one for each token")

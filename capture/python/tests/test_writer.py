@@ -54,14 +54,15 @@ def check(path: Path) -> None:
 
 
 def test_a_plain_trace_is_of_version_1(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.h5", texts=[f"word {at}\n" for at in range(T)], run={"prompt_length": 25})
+    segments = {"context": (0, 9), "needle": (9, 20), "poem": (20, T)}
+    path = write(tmp_path / "t.h5", texts=[f"word {at}\n" for at in range(T)], run={"prompt_length": 25}, segments=segments)
     check(path)
     version, model, layers = tiny.attributes_of(path)
     assert version == 1 and layers == [{}, {}, {}] and model["num_kv_heads"] == 2
     with kvloupe.open(path) as trace:
         assert trace.text[3] == "word 3\n" and trace.run["generated"] == 5
         assert trace.run["attention_scale"] == 8 ** -0.5
-        assert len(trace.blocks) == 6
+        assert len(trace.blocks) == 6 and trace.segments == segments
 
 
 def test_changes_of_the_residual_stream(tmp_path: Path) -> None:
@@ -180,6 +181,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
             0, numbers(4, 8, 12)),
         r"layer 0: output_weight has the shape \[12, 4, 8\] instead of \[4, 8, 12\]": lambda trace: trace.add_layer(
             0, query=query, key=key, value=key, output_weight=numbers(12, 4, 8)),
+        "the states are complex": lambda trace: trace.add(0, 0, "query", query * 1j),
         "29 ids for 30 tokens": lambda trace: [full(trace), trace.finish(range(29))],
         "token 70 is outside the model's vocabulary of 50": lambda trace: [full(trace), trace.finish([70] * T)],
         "3 texts for 30 tokens": lambda trace: [full(trace), trace.finish(range(T), texts=["a"] * 3)],
@@ -210,6 +212,8 @@ def test_what_is_refused(tmp_path: Path) -> None:
         refused(why, tmp_path, lambda trace: [full(trace), trace.finish(range(T))], layers)
     with pytest.raises(kvloupe.KvloupeError, match="0 tokens: a trace has at least one"):
         kvloupe.TraceWriter(tmp_path / "t.h5", MODEL, 0)
+    with pytest.raises(kvloupe.KvloupeError, match="is not open; write it in a block"):
+        kvloupe.TraceWriter(tmp_path / "t.h5", MODEL, T).add(0, 0, "query", query)
 
 
 def test_a_reader_refuses_what_cannot_be(tmp_path: Path) -> None:
