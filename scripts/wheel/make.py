@@ -5,7 +5,7 @@
 In the wheel:
     kvloupe/bin            the programs
     kvloupe/share/kvloupe  demo model, prompts, lessons, studies, fonts: the same layout as below /usr
-    kvloupe/lib            libkvloupe_engine.so, if it is given
+    kvloupe/lib            libkvloupe_engine.so, if it is given; its headers are in kvloupe/include
     kvloupe.libs           the libraries that they need, each with a hash in its name (auditwheel)
     kvloupe.libs/missing   libraries of a desktop (X11, OpenGL, GLib), used where the machine has none
 """
@@ -127,6 +127,9 @@ def stage(pure: Path, build: Path, engine: Path | None, source: Path, folder: Pa
     if engine is not None:
         (package / "lib").mkdir()
         tool("strip", "--strip-unneeded", "-o", package / "lib" / engine.name, engine)
+        (package / "include/kvloupe").mkdir(parents=True)
+        for header in ("engine/kvloupe_engine.h", "plugin/kvloupe/policy_plugin.h"):
+            shutil.copy(source / "analysis" / header, package / "include/kvloupe")
     share = package / "share" / "kvloupe"
     shutil.copytree(source / "assets", share, ignore=shutil.ignore_patterns("desktop", "__pycache__"))
     (share / "notebooks").mkdir()
