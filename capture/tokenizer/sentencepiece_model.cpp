@@ -8,7 +8,7 @@
 
 #include "analysis/error.h"
 #include "analysis/read_file.h"
-#include "capture/tokenizer/hugging_face/bpe_model.h"
+#include "capture/tokenizer/unicode.h"
 
 namespace kvloupe {
 

@@ -33,4 +33,18 @@ bool is_word_character(char32_t c) {
          category == UTF8PROC_CATEGORY_PC;
 }
 
+namespace {
+int hexadecimal(char digit) {
+  if (digit >= '0' && digit <= '9') return digit - '0';
+  return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
+}
+}  // namespace
+
+int byte_of_piece(std::string_view piece) {
+  if (piece.size() != 6 || piece.substr(0, 3) != "<0x" || piece[5] != '>') return -1;
+  const int high = hexadecimal(piece[3]);
+  const int low = hexadecimal(piece[4]);
+  return high < 0 || low < 0 ? -1 : high * 16 + low;
+}
+
 }  // namespace kvloupe

@@ -20,4 +20,7 @@ bool is_numeric(char32_t character);
 /// A part of a word in regular expressions (UTS #18, \w): Alphabetic, M, Nd, Pc, Join_Control.
 bool is_word_character(char32_t character);
 
+/// The byte that a piece "<0xNN>" stands for; −1 for every other piece.
+int byte_of_piece(std::string_view piece);
+
 }  // namespace kvloupe

@@ -164,7 +164,7 @@ TEST_F(Program, FilesThatAreMissingOrBrokenGiveOne) {
   expect_failure(1, "tokenizer.model", {"run", "--model", model_, "--text", "x", "-o", target_});
   expect_failure(1, "this file does not exist",
                  {"run", "--model", model_, "--prompt", folder_ / "none", "-o", target_});
-  expect_failure(1, "cannot create it",
+  expect_failure(1, "cannot be written",
                  {"run", "--model", model_, "--ids", ids_, "-o", folder_ / "none" / "x.h5"});
   expect_failure(1, "/proc/x.h5", {"run", "--model", model_, "--ids", ids_, "-o", "/proc/x.h5"});
   write_file(ids_, "1 2 40");

@@ -20,19 +20,7 @@ constexpr std::size_t kLongestKept = 48;    // bytes of a stretch that may come 
 constexpr std::size_t kMostKept = 1 << 16;  // stretches
 constexpr std::size_t kFew = 32;            // symbols that are compared faster than put in a heap
 
-int hexadecimal(char digit) {
-  if (digit >= '0' && digit <= '9') return digit - '0';
-  return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
-}
-
 }  // namespace
-
-int byte_of_piece(std::string_view piece) {
-  if (piece.size() != 6 || piece.substr(0, 3) != "<0x" || piece[5] != '>') return -1;
-  const int high = hexadecimal(piece[3]);
-  const int low = hexadecimal(piece[4]);
-  return high < 0 || low < 0 ? -1 : high * 16 + low;
-}
 
 /// A token in the making, in a list linked both ways; an empty one was joined to its left.
 struct BpeModel::Symbol {

@@ -15,9 +15,6 @@ namespace kvloupe {
 /// Ids a tokenizer.json may use: 0 … 2^21 − 1.
 constexpr std::int64_t kLargestTokenId = (1 << 21) - 1;
 
-/// The byte that a piece "<0xNN>" stands for; −1 for every other piece.
-int byte_of_piece(std::string_view piece);
-
 /// Byte-pair encoding (Sennrich et al. 2016) as the "model" of a tokenizer.json describes it:
 /// starting from single characters, the two neighbours whose merge is first in the list are joined
 /// (the leftmost among equals), until no merge applies.

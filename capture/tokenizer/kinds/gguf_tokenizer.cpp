@@ -22,6 +22,7 @@
 #include "capture/tokenizer/sentencepiece_model.h"
 #include "capture/tokenizer/sentencepiece_tokenizer.h"
 #include "capture/tokenizer/tokenizer_config.h"
+#include "capture/tokenizer/unicode.h"
 
 namespace kvloupe {
 
