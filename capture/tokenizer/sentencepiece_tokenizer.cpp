@@ -7,7 +7,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "capture/tokenizer/hugging_face/bpe_model.h"
 #include "capture/tokenizer/sentencepiece_model.h"
 #include "capture/tokenizer/tokenizer_config.h"
 #include "capture/tokenizer/unicode.h"
