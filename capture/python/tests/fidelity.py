@@ -12,6 +12,7 @@ import json
 import math
 import os
 import platform
+import re
 import sqlite3
 import sys
 import tempfile
@@ -373,171 +374,163 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]) + "\n"
 
 
+def percent(part: float, whole: float) -> str:
+    return "100 %" if part == whole else "0 %" if part == 0 else f"{min(100.0 * part / whole, 99.9):.1f} %"
+
+
 def likeness_table(rows: list[dict[str, Any]]) -> str:
-    percent = lambda part, whole: "100 %" if part == whole else f"{min(100.0 * part / whole, 99.9):.1f} %"
-    return table(["press", "policy", "sets", "equal", "equal or tied", "entries shared"], [
-        [row["press"], f"`{row['spec']}`", str(row["likeness"]["sets"]),
-         percent(row["likeness"]["equal"], row["likeness"]["sets"]),
-         percent(row["likeness"]["equal"] + row["likeness"]["tied"], row["likeness"]["sets"]),
-         percent(row["likeness"]["shared"], row["likeness"]["entries"])] for row in rows])
-
-
-def said(found: dict[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in found.items())
+    """A list of the presses whose sets are all equal, and the others as a table."""
+    found = [(row["press"], f"`{row['spec']}`", *(row["likeness"][name] for name in ("sets", "equal", "tied", "shared", "entries"))) for row in rows]
+    same = "; ".join(f"{press} ({spec}, {sets})" for press, spec, sets, equal, *_ in found if equal == sets)
+    untied = "".join(f", except {sets - equal - tied} sets of {press}" for press, _, sets, equal, tied, *_ in found if equal + tied < sets)
+    return (f"All sets are equal (policy, sets): {same}.\n\nOther sets are equal or tied{untied}.\n\n"
+            + table(["press", "policy", "sets", "equal", "entries shared"], [
+                [press, spec, str(sets), percent(equal, sets), percent(shared, entries)]
+                for press, spec, sets, equal, _, shared, entries in found if equal < sets]))
 
 
 def page(parts: dict[str, dict[str, Any]]) -> str:
     number = lambda value: "0" if value == 0.0 else f"{value:.1e}"
-    percent = lambda part, whole: "100 %" if part == whole else f"{min(100.0 * part / whole, 99.9):.1f} %"
     text = ["""<!-- Written by scripts/fidelity.sh. Do not edit: run it again. -->
 # Fidelity: kvloupe beside other programs
 
-This page compares kvloupe's numbers with those of transformers, its decisions with those of kvpress, and its tokens with
-those of the tokenizers and SentencePiece libraries. The programs do not share code.
+How far kvloupe's numbers, decisions and tokens agree with those of programs that share no code with it. This script measures
+everything, writes this page, and leaves each single number in `build/fidelity`:
 
-    scripts/fidelity.sh      # measures everything and writes this page
+    scripts/fidelity.sh
 
 """]
     if "models" in parts:
         part = parts["models"]
-        names = ["query", "key", "value", "attention_logsumexp", "loss"]
         text.append(f"""## States and predictions: kvloupe-capture and transformers
 
-Random models of 3 layers, {part["tokens"]} tokens, states stored as float32. Each cell is the largest difference of
-any number, in units of max(1, |x|), over blocks of 1, 7, 64 and all tokens; top-5 and top-1 are the shares of equal ids
-among the five most probable and the most probable next tokens. In float32:
+Random models of 3 layers of all families and their variants (`test_witness.py`), {part["tokens"]} tokens; float32 in blocks of 1, 7,
+64 and all tokens, bfloat16 in blocks of 64. The table shows the model that differs most, in units of max(1, |x|); for the
+shares of equal ids among the most probable next tokens, the model with the fewest.
 
 """)
-        for dtype in ("f32", "bf16"):
-            if dtype == "bf16":
-                text.append("""
-In bfloat16, blocks of 64 tokens. Both programs round to 8 bits, in another order of operations, and these random
-weights amplify rounding from layer to layer. With experts (mixtral, qwen3 moe, gpt-oss) a token near the border between
-two experts may also go another way. The last two columns say how far the queries of each are from those in float32: about as far as they are from each other.
+        of = {dtype: [row for row in part["rows"] if row["dtype"] == dtype] for dtype in ("f32", "bf16")}
+
+        def worst(dtype: str, name: str) -> str:
+            share = name.startswith("top")
+            row = (min if share else max)(of[dtype], key=lambda row: row[name])
+            return "100 %" if row[name] == 1.0 else f"{percent(row[name], 1.0) if share else number(row[name])} ({row['family']})"
+
+        text.append(table(["quantity", "float32", "bfloat16"], [
+            [name, worst("f32", name), worst("bf16", name)]
+            for name in ("query", "key", "value", "attention_logsumexp", "loss", "top-5", "top-1")]))
+        theirs, ours = (max((row["query from float32"][at], row["family"]) for row in of["bf16"]) for at in (0, 1))
+        text.append(f"""
+Random weights amplify the rounding of bfloat16 from layer to layer, and with experts a token may go another way. Either
+program alone is as far from float32 as from the other: queries differ by up to {number(theirs[0])} ({theirs[1]}) for
+transformers, {number(ours[0])} ({ours[1]}) for kvloupe.
 
 """)
-            far = ["query, transformers from float32", "query, kvloupe from float32"] if dtype == "bf16" else []
-            text.append(table(["family", *names, "top-5", "top-1", *far], [
-                [row["family"], *(number(row[name]) for name in names), percent(row["top-5"], 1.0),
-                 percent(row["top-1"], 1.0), *map(number, row.get("query from float32", []))]
-                for row in part["rows"] if row["dtype"] == dtype]))
-        text.append(f"\nWith {said(part['versions'])}.\n\n")
     if "families" in parts:
         part = parts["families"]
         text.append(f"""## Families from Python: a trace alone, and the model's own outputs
 
-Random models of 5 layers, made from transformers' own classes, captured with `kvloupe.capture` in blocks of 7 tokens
-and 3 generated ones, {part["tokens"]} tokens, states stored as float32. A second program computes the output of every
-attention layer, after its output projection, in float64 from the trace alone. The numbers say how far it is from what
-an untouched model with its own eager attention gives, in units of the layer's largest number: in the same blocks, and
-in one pass. The latter differ more where a scan over tokens sums in another order. [Which models](which-models.md) says
-what this means.
+Random models of 5 layers from transformers' own classes, captured with `kvloupe.capture` in blocks of 7 tokens and 3
+generated ones, {part["tokens"]} tokens, float32. A second program computes each attention layer's output in float64 from the trace alone.
+The numbers are the distance to the untouched model's output, in units of the layer's largest number: in the same blocks,
+and in one pass (a scan over tokens then sums in another order). [Which models](which-models.md) describes the families.
 
 """)
-        text.append(table(["family", "layers", "format", "same blocks", "one pass"], [
-            [row["family"], row["layers"], str(row["version"]), number(row["blocks"]), number(row["pass"])]
-            for row in part["rows"]]))
+        text.append(table(["family", "same blocks", "one pass"], [
+            [row["family"], number(row["blocks"]), number(row["pass"])] for row in part["rows"]]))
         text.append("\nRefused, with this line:\n\n")
-        text.append(table(["family", "line"], [[row["family"], row["line"]] for row in part["refused"]]))
-        text.append(f"\nWith {said(part['versions'])}.\n\n")
+        lines: dict[str, list[str]] = {}  # families by what is said of them
+        for row in part["refused"]:
+            line = re.sub(r"\w+ForCausalLM", "…", row["line"].removesuffix("; this model cannot be captured"))
+            lines.setdefault(line, []).append(row["family"])
+        text.extend(f"- {', '.join(names)}: {line}\n" for line, names in lines.items())
+        text.append("\n")
     if "closed" in parts:
         part = parts["closed"]
         text.append("""## Runs with a policy in the model's own cache: kvloupe.run and kvloupe-capture
 
-The two programs run the same model with the same policy in its cache, in blocks of 64 tokens, with a budget of 25 % of the
-prompt, in float32 with states of 32 bits. A history is the step at which each prompt token left one head of one layer. Two
-models round differently: where two scores differ by less than that, the programs may keep the one or the other entry, and the
-layers above get other states. *First difference*: the lowest layer that differs, and the first step at which a token of its
-leaves in one program only.
+Both programs run the same model with the same policy, in blocks of 64 tokens, with 25 % of the prompt as the
+budget, in float32. A history is the step at which each prompt token left one head of one layer.
 
 """)
-        text.append(table(["model", "tokens", "kind", "policy", "histories", "equal", "equal steps of tokens", "first difference",
-                           "equal generated tokens"], [
-            [row["model"], str(row["tokens"]), row["kind"], f"`{row['policy']}`", str(row["sets"]), percent(row["equal"], row["sets"]),
-             percent(row["entries"] - row["steps"], row["entries"]),
-             "" if row["first"] is None else f"layer {row['first'][0]}, step {row['first'][1]}",
-             f"{row['text'][0]} of {row['text'][1]}"] for row in part["rows"]]))
-        same = [label for label, equal in part["logits"] if equal]
-        other = [label for label, equal in part["logits"] if not equal]
-        text.append("\nWith a budget of the whole prompt the logits are the model's own, bit for bit: " + (", ".join(same) or "none")
-                    + ("; they are not: " + ", ".join(other) if other else "") + ".\n")
-        text.append(f"\nWith {said(part['versions'])}.\n\n")
+        whole = lambda row: row["equal"] == row["sets"] and row["text"][0] == row["text"][1]
+        equal: dict[str, list[str]] = {}  # the models by policies
+        for model in dict.fromkeys(row["model"] for row in part["rows"]):
+            if same := [row for row in part["rows"] if row["model"] == model and whole(row)]:
+                equal.setdefault(", ".join(f"`{row['policy']}`" for row in same), []).append(
+                    f"{model} ({same[0]['tokens']} tokens, {same[0]['sets']} histories, {same[0]['text'][1]} generated tokens)")
+        for policies, names in equal.items():
+            text.append(f"- All histories and generated tokens are equal with {policies}: {', '.join(names)}.\n")
+        for row in (row for row in part["rows"] if not whole(row)):
+            first = "" if row["first"] is None else f"; first difference in layer {row['first'][0]}, step {row['first'][1]}"
+            text.append(f"- {row['model']}, {row['tokens']} tokens, `{row['policy']}`: {percent(row['equal'], row['sets'])} of {row['sets']} histories, "
+                        f"{row['text'][0]} of {row['text'][1]} generated tokens are equal{first}.\n")
+        for words, found in (("are", True), ("are not", False)):
+            if names := [label for label, one in part["logits"] if one == found]:
+                text.append(f"- With a budget of the whole prompt the logits {words} the model's own, bit for bit: {', '.join(names)}.\n")
+        text.append("\n")
     if "kvpress" in parts:
         part = parts["kvpress"]
-        text.append("""## Decisions: policies and presses of kvpress
+        text.append(f"""## Decisions: policies and presses of kvpress
 
-A press compresses each layer once, after the whole context; kvloupe replays the trace of the same context as one block
-(BlockPress: blocks of """ + str(part["block"]) + """). A set is the tokens that one layer and head keep, at 90, 50, 25 and 10 % of the
-context if the press allows this. *Tied*: sets that differ only in entries whose scores are equal to 5 digits, such as the norms of equal tokens' keys in
-layer 0. Small scores are compared by 5 digits of their logarithm: the
-relative error of a probability is the error of a logit. For CriticalKVPress the entries may compete for the last places of either stage.
+A press compresses each layer once, after the whole context; kvloupe replays the same context as one block (BlockPress:
+blocks of {part["block"]}). A set is the tokens that one layer and head keep, at 90, 50, 25 and 10 % of the context if the press
+allows this. *Tied* sets differ only in entries whose scores (small ones: their logarithms) are equal to 5 digits, such as
+equal tokens' keys in layer 0 (CriticalKVPress: in either stage).
 
-""")
-        text.append(likeness_table(part["rows"]))
-        text.append("""
-The contexts: """ + "; ".join(part["contexts"]) + """. The windows of the presses are 16 tokens (PyramidKV: 4, β = 8)
-unless the row says 64, so that short contexts have something to drop.
+{likeness_table(part["rows"])}
+Contexts: {"; ".join(part["contexts"])}. Windows are 16 tokens (PyramidKV: 4, β = 8) unless the row says 64.
 
-- CriticalKVPress fills half of the budget by the score, the window among them: `critical(of=budget)`. By itself
-  `critical` fills a share α of what is left after the window, as the paper says.
-- PyramidKVPress leaves the window out of what the first layer may hold, and falls back to equal budgets where the last
-  layer would hold less than its window: `pyramid(window=64)` for the press's own window.
+- CriticalKVPress fills half of the budget by the score: `critical(of=budget)`. Plain `critical` fills a share α of what is
+  left after the window, as the paper says.
+- PyramidKVPress leaves the window out of the first layer's share and uses equal budgets if the last layer would hold less
+  than its window: `pyramid(window=64)` for the press's own window.
 - A budget N in kvloupe is int(S (1 - compression_ratio)) of S tokens in kvpress.
 
 ### A block press scores an uncompressed run
 
-kvpress's BlockPress walks over blocks of the keys that the full run left behind. A model that really evicts after each
-block computes other keys in every layer above 0. The same policy, block and budget in the model's own cache
-(`kvloupe-capture run --policy keydiff`) and BlockPress(KeyDiffPress): share of heads with equal sets, and of equal
-entries in parentheses:
+BlockPress takes the full run's keys. A model that evicts after each block computes other keys above layer 0.
+`kvloupe-capture run --policy keydiff` beside BlockPress(KeyDiffPress), heads with equal sets and equal entries by layer:
 
 """)
-        layers = len(part["closed"][0]["equal"])
-        text.append(table(["context", "budget", *(f"layer {layer}" for layer in range(layers))], [
-            [row["context"], str(row["budget"]), *(f"{100 * a:.0f} % ({100 * b:.0f} %)" for a, b in zip(
-                row["equal"], row["shared"]))] for row in part["closed"]]))
-        text.append(f"\nWith {said(part['versions'])}.\n\n")
+        for row in part["closed"]:
+            layers = [", ".join(f"{100 * one:.0f}" for one in row[name]) for name in ("equal", "shared")]
+            text.append(f"- {row['context']}, budget {row['budget']}: {layers[0]} % of heads; {layers[1]} % of entries.\n")
+        text.append("\n")
     if "readings" in parts:
         part = parts["readings"]
-        text.append("""## Decisions of presses that look at the whole model first
+        text.append(f"""## Decisions of presses that look at the whole model first
 
-KVzip and KVCompose read the context a second time; kvloupe replays a trace with `probe="repeat"` or `"reread"`. The
-press gets the tokenizer of the trace, without a chat template. DuoAttention takes each head's mean query and key, here
-over the context instead of 50 long texts, and keeps 4 first and 64 last tokens instead of 128 and 256. A set is the tokens that one
-layer and head keep, at 80 and 30 % of all entries; for DuoAttention at these shares of heads that keep everything.
-If heads or layers share the places, *tied* says that the entries (for KVCompose the composite tokens) that compete for
-the last places are equal to 5 digits.
+KVzip and KVCompose read the context a second time; kvloupe replays a trace with `probe="repeat"` or `"reread"`.
+DuoAttention takes mean queries and keys over the context instead of 50 long texts, and keeps 4 first and 64 last tokens
+instead of 128 and 256. Sets at 80 and 30 % of all entries; for DuoAttention, of heads that keep everything.
+Where heads or layers share the places, the entries (KVCompose: composite tokens) that compete for the last places may tie.
 
-""")
-        text.append(likeness_table(part["rows"]))
-        text.append("""
-The contexts: """ + "; ".join(part["contexts"]) + """. If a policy names a share of heads, it is the share of the first budget.
+{likeness_table(part["rows"])}
+Contexts: {"; ".join(part["contexts"])}. A policy's share of heads is that of the first budget.
 
 - KVzipPress always keeps the first 4 tokens, as `kvzip` does; `kvzip(keep_sinks=0)` keeps them by their score.
-- KVComposePress makes layer 0 as large as the largest layer, so that both are often tied.
-- KVComposePress with `add_v_norm` fails in kvpress 0.5.5 with two unlike sizes; `kvcompose(values=1)` was not compared.
-- The unstructured KVComposePress leaves the second reading in the cache; its sets are those that it masks by.
+- KVComposePress makes layer 0 as large as the largest layer. With `add_v_norm` it fails in kvpress 0.5.5, so
+  `kvcompose(values=1)` was not compared. The unstructured press leaves the second reading in the cache; its sets are those
+  that it masks by.
+
 """)
-        text.append(f"\nWith {said(part['versions'])}.\n\n")
     if "promises" in parts:
         part = parts["promises"]
         first = part["rows"][0]
         text.append(f"""## Promises: kvloupe advise on studies whose expected losses are known
 
-{first["studies"]} simulated studies in each row, {first["policies"]} policies, each with the expected losses {", ".join(map(str, EXPECTED.values()))} at three budgets; the
-loss of a prompt is 0 or 1. `advise` may promise at most {LIMIT} at a risk of {100 * RISK:.0f} %. The middle budget is just above the limit: the
-hardest case. *Broken*: the promised budget loses more, counted for each policy, and for any of them in a study.
+{first["studies"]} simulated studies in each row, {first["policies"]} policies with the expected losses {", ".join(map(str, EXPECTED.values()))} at three budgets; a prompt's
+loss is 0 or 1. `advise` may promise at most {LIMIT} at a risk of {100 * RISK:.0f} %. *Broken*: the promised budget loses more.
 
 """)
-        text.append(table(["risk is for", "prompts", "policies with a promise", "policies with a broken promise", "studies with a broken promise"], [
+        text.append(table(["risk is for", "prompts", "policies with a promise", "with a broken one", "studies with a broken one"], [
             ["all policies (`--together`)" if row["together"] else "each policy", str(row["prompts"]),
-             *(percent(row[name], row["studies"] * row["policies"]) if row[name] else "0 %" for name in ("promised", "broken")),
-             percent(row["any_broken"], row["studies"]) if row["any_broken"] else "0 %"] for row in part["rows"]]))
-        apart = max(row["apart"] for row in part["rows"])
+             *(percent(row[name], row["studies"] * row["policies"]) for name in ("promised", "broken")),
+             percent(row["any_broken"], row["studies"])] for row in part["rows"]]))
         text.append(f"""
-Without `--together` the risk is each policy's own: whoever chooses among {first["policies"]} policies by these results meets a broken promise
-more often. The bounds were computed a second time, from the binomial distribution by bisection; the largest difference is {apart:.0e}.
-With {said(part["versions"])}.
+Whoever chooses among policies by these results needs `--together`. The bounds were computed again, by bisection of the
+binomial distribution; the largest difference is {max(row["apart"] for row in part["rows"]):.0e}.
 
 """)
     if "tokenizers" in parts:
@@ -545,16 +538,23 @@ With {said(part["versions"])}.
         text.append(f"""## Tokens: kvloupe-capture and the tokenizers and SentencePiece libraries
 
 {part["texts"]} texts in 25 scripts, code, and words drawn from all of Unicode 14, {part["characters"]} characters, in four
-files. The tokenizers are trained on the spot, one for each layout of the file. Files with a different id:
+files; tokenizers trained on the spot. All ids are equal for
 
 """)
-        text.append(table(["layout", "file", "tokens", "files that differ"], [
-            [row["layout"], f"`{row['file']}`", str(row["tokens"]),
-             str(row["differ"]) + (f" ({row['first']})" if row["first"] else "")] for row in part["rows"]]))
+        for file in dict.fromkeys(row["file"] for row in part["rows"]):
+            text.append(f"- `{file}`: " + "; ".join(row["layout"] for row in part["rows"] if row["file"] == file and not row["differ"]) + ".\n")
+        text.extend(f"- Different: {row['layout']}, `{row['file']}`, {row['differ']} of the files ({row['first']}).\n"
+                    for row in part["rows"] if row["differ"])
         text.append(f"""
-A unigram model as `tokenizer.json` is refused: "{part["refused"]}". With {said(part["versions"])}.
-[Models](models.md#tokenizers) describes a larger check with published tokenizers.
+A unigram model as `tokenizer.json` is refused: "{part["refused"]}". [Models](models.md#tokenizers) describes a larger check.
+
 """)
+    environments: dict[str, dict[str, str]] = {}  # that of the presses, and the other
+    for part in parts.values():
+        environments.setdefault("kvpress" if "kvpress" in part["versions"] else "", {}).update(part["versions"])
+    text.append("Measured with " + "; the presses with ".join(
+        ", ".join(f"{one} {version}" for one, version in found.items() if not name or environments.get("", {}).get(one) != version)
+        for name, found in sorted(environments.items())) + ".\n")
     return "".join(text).rstrip() + "\n"
 
 
