@@ -600,6 +600,12 @@ class Cache(DynamicCache):
     def _stored(self, states: Any) -> Any:
         """On the CPU, as a trace stores them: [heads, t, d]."""
         states = states.detach()[0]
+        if self._half and states.dtype == torch.float32 and states.device.type == "cpu" and states.shape[1] == 1:
+            numbers = states.numpy()  # of a generated token numpy is faster
+            with np.errstate(over="ignore"):
+                rounded = numbers.astype(np.float16)
+            wide = np.isinf(rounded)
+            return np.where(wide, numbers, rounded.astype(np.float32)) if wide.any() else rounded
         if self._half and states.dtype != torch.float16:
             half = states.to(torch.float16)
             states = torch.where(half.isinf(), states.float(), half.float()) if bool(half.isinf().any()) else half
@@ -630,23 +636,30 @@ class Cache(DynamicCache):
         step = len(layer.steps)
         layer.steps.append(block)
         for head, one in enumerate(kept):
-            held = np.concatenate([layer.held[head], np.arange(*block)])
-            left = layer.evicted_at[head]
+            before, left, lost = layer.held[head], layer.evicted_at[head], one.entries - len(one.rows)
             left += [-1] * (block[1] - len(left))
-            gone = np.ones(len(held), bool)
-            gone[one.rows] = False
-            for token in held[gone].tolist():
-                left[token] = step
-            if one.scores is not None and len(one.rows) < len(held):
-                known, scored = held[one.left_window:], gone[one.left_window:]
-                at = np.flatnonzero(~scored & (one.scores == one.threshold))
-                layer.why[head].append((step, known[scored], one.scores[scored], one.threshold, int(known[at[0]]) if len(at) else -1))
+            layer.held[head] = one.tokens
+            if not lost and not one.merges:
+                continue
+            held = np.concatenate([before, np.arange(*block, dtype=np.int32)])
+            if lost == 1:  # the row that is missing, as after most generated tokens
+                gone = [one.entries * (one.entries - 1) // 2 - int(one.rows.sum())]
+            else:
+                mask = np.ones(one.entries, bool)
+                mask[one.rows] = False
+                gone = np.flatnonzero(mask).tolist()
+            for row in gone:
+                left[held[row]] = step
+            ranked = [row for row in gone if row >= one.left_window] if one.scores is not None else []
+            if ranked:
+                kept_for_it = one.left_window + np.flatnonzero(one.scores == one.threshold)
+                rival = next((int(held[row]) for row in kept_for_it if row not in ranked), -1)
+                layer.why[head].append((step, held[ranked], one.scores[np.subtract(ranked, one.left_window)], one.threshold, rival))
             for merge in one.merges:
                 if len(merge.rows) == 1:  # refitted: nothing went into it
                     continue
                 layer.merges += [(head, step, int(held[merge.into]), int(held[row]), float(weight))
                                  for row, weight in zip(merge.rows, merge.weights)]
-            layer.held[head] = held[one.rows]
         return kept
 
     def blocks_of(self, first: int, end: int) -> list[tuple[int, int]]:
@@ -696,7 +709,7 @@ class Cache(DynamicCache):
             if self._context_only and self._until is None:
                 self._until = self._prompt or count
             heads = states[1].shape[1]
-            layer.held = [np.empty(0, np.int64) for _ in range(heads)]
+            layer.held = [np.empty(0, np.int32) for _ in range(heads)]
             layer.evicted_at = [[] for _ in range(heads)]
             layer.why = [[] for _ in range(heads)]
         blocks = self.blocks_of(first, first + count)

@@ -212,4 +212,4 @@ def _rounded(of: engine.Rounded, width: int) -> Rounded | None:
 def _copy(pointer: Any, count: int) -> np.ndarray:
     """The numbers at a pointer of the engine, which are gone after its next call."""
     kind = np.int32 if pointer._type_ is ctypes.c_int32 else np.float32
-    return np.ctypeslib.as_array(pointer, (count,)).copy() if count else np.empty(0, kind)
+    return np.frombuffer(ctypes.string_at(pointer, 4 * count), kind).copy() if count else np.empty(0, kind)
