@@ -54,6 +54,10 @@ void require(const void* pointer, const char* what) {
   if (pointer == nullptr) throw UsageError(std::string(what) + ": is NULL; give one");
 }
 
+void require_count(int64_t count, const char* what) {
+  if (count < 0) throw UsageError(std::string(what) + ": their number is negative");
+}
+
 void require_size(uint32_t size, std::size_t wanted, const char* what) {
   if (size == wanted) return;
   throw UsageError(std::string(what) + ": has the size " + std::to_string(size) + " and not " +

@@ -42,6 +42,8 @@ int32_t guarded(char* error, const Body& body) {
 
 /// Throws UsageError where a pointer that must be given is null.
 void require(const void* pointer, const char* what);
+/// Throws UsageError for a negative number of bytes, tokens or axes.
+void require_count(int64_t count, const char* what);
 /// Throws UsageError where a struct of the caller is not of this interface's size.
 void require_size(uint32_t size, std::size_t wanted, const char* what);
 

@@ -53,21 +53,21 @@ Json parts_of_file(const std::string& path) {
 }
 
 Json answer(const std::string& function, const std::string& path, const Json& given) {
-  const auto texts = [&] { return given[1].get<std::vector<std::string>>(); };
+  const auto texts = [&] { return given.at(1).get<std::vector<std::string>>(); };
   if (function == "first_number") return first_number(given);
-  if (function == "has_answer") return has_answer(given[0].get<std::string>(), texts());
-  if (function == "answer_f1") return answer_f1(given[0].get<std::string>(), texts());
+  if (function == "has_answer") return has_answer(given.at(0).get<std::string>(), texts());
+  if (function == "answer_f1") return answer_f1(given.at(0).get<std::string>(), texts());
   if (function == "first_loop") return first_loop(given);
   if (function == "policy_files") return policy_files(parse_policy(given.get<std::string>()));
   if (function == "needle_template")
     return path.empty() ? general_needle_template() : needle_template_of(path, {}, {});
   if (function == "read_text") return read_text(path);
   if (function == "find_prompts") return places(path, given);
-  if (function == "parse_prompt") return parse_prompt_line({"", path, given[0]}, given[1]);
+  if (function == "parse_prompt") return parse_prompt_line({"", path, given.at(0)}, given.at(1));
   if (function == "results_table") return results_table(path, given);
   if (function != "read_prompt") throw UsageError(function + ": is not a function");
-  if (given[0] < 0) return parts_of_file(path);
-  return read_prompt_line({"", path, given[0], given[1]});
+  if (given.at(0) < 0) return parts_of_file(path);
+  return read_prompt_line({"", path, given.at(0), given.at(1)});
 }
 }  // namespace
 }  // namespace engine
@@ -82,6 +82,7 @@ int32_t kvloupe_engine_ask(const char* function, const char* path, const char* g
     *made = nullptr;
     require(function, "function");
     require(given, "given");
+    require_count(bytes, "given");
     const Json found =
         answer(function, path == nullptr ? "" : path, Json::parse(given, given + bytes));
     *made = new kvloupe_engine_text{found.dump(-1, ' ', false, Json::error_handler_t::replace)};

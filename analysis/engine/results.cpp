@@ -72,6 +72,7 @@ int32_t kvloupe_engine_results_open(const char* path, const char* plan, int64_t 
     *made = nullptr;
     require(path, "path");
     require(plan, "plan");
+    require_count(bytes, "plan");
     const auto given = nlohmann::json::parse(plan, plan + bytes);
     *made = new kvloupe_engine_results{
         StudyLock(path), StudyResults(path, given.at("settings"), given.at("measures"), given)};
@@ -83,6 +84,7 @@ int32_t kvloupe_engine_results_record(kvloupe_engine_results* results, const cha
   return guarded(error, [&] {
     require(results, "results");
     require(outcome, "outcome");
+    require_count(bytes, "outcome");
     const auto given = nlohmann::json::parse(outcome, outcome + bytes);
     auto made = given.get<StudyOutcome>();
     for (const auto& [measure, layer, value] :

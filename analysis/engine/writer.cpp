@@ -38,6 +38,8 @@ int32_t kvloupe_engine_writer_add(kvloupe_engine_writer* writer, const char* pat
     require(path, "path");
     require(shape, "shape");
     require(numbers, "numbers");
+    require_count(rank, "rank");
+    require_count(count, "count");
     std::size_t size = static_cast<std::size_t>(count);
     for (int at = 0; at < rank; ++at) size *= at == axis ? 1 : static_cast<std::size_t>(shape[at]);
     writer->trace.write_rows(path, {shape, shape + rank}, static_cast<std::size_t>(axis),
@@ -50,6 +52,7 @@ int32_t kvloupe_engine_writer_read(kvloupe_engine_writer* writer, const char* pa
   return guarded(error, [&] {
     require(writer, "writer");
     require(path, "path");
+    require(numbers, "numbers");
     writer->trace.read_rows(path, head, count, numbers);
   });
 }
@@ -60,6 +63,9 @@ int32_t kvloupe_engine_writer_array(kvloupe_engine_writer* writer, const char* p
   return guarded(error, [&] {
     require(writer, "writer");
     require(path, "path");
+    require(shape, "shape");
+    require(data, "data");
+    require_count(rank, "rank");
     writer->trace.write_whole(path, type, {shape, shape + rank}, data);
   });
 }
@@ -83,6 +89,8 @@ int32_t kvloupe_engine_writer_finish(kvloupe_engine_writer* writer, int32_t toke
 int32_t kvloupe_engine_write_file(const char* path, const char* bytes, int64_t size, char* error) {
   return guarded(error, [&] {
     require(path, "path");
+    require(bytes, "bytes");
+    require_count(size, "bytes");
     write_whole_file(path, {bytes, static_cast<std::size_t>(size)});
   });
 }

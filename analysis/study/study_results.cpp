@@ -334,9 +334,10 @@ std::vector<long> StudyResults::places_of_sources(const StudyPlan& plan) {
   for (std::size_t i = 0; i < plan.sources.size(); ++i)
     known.emplace(std::pair(plan.sources[i].name, plan.sources[i].task), static_cast<long>(i));
   std::vector<long> places;
-  Statement rows(database_,
-                 "SELECT name, (SELECT MIN(task) FROM items WHERE items.trace = traces.trace) FROM "
-                 "traces ORDER BY trace");
+  Statement rows(
+      database_,
+      "SELECT name, task FROM traces LEFT JOIN (SELECT trace, MIN(task) AS task FROM items "
+      "GROUP BY trace) USING (trace) ORDER BY trace");
   while (rows.next()) {
     const auto found = known.find({rows.text(0), rows.text(1)});
     places.push_back(found == known.end() ? -1 : found->second);
@@ -344,8 +345,8 @@ std::vector<long> StudyResults::places_of_sources(const StudyPlan& plan) {
   return places;
 }
 
-std::vector<long> StudyResults::places_of_items(const StudyPlan& plan) {
-  const std::vector<long> sources = places_of_sources(plan);
+std::vector<long> StudyResults::places_of_items(const StudyPlan& plan,
+                                                const std::vector<long>& sources) {
   using Key = std::tuple<long, std::string, std::string, std::string>;
   std::map<Key, long> known;
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
@@ -355,8 +356,8 @@ std::vector<long> StudyResults::places_of_items(const StudyPlan& plan) {
   std::vector<long> places;
   Statement rows(database_, "SELECT trace, policy, budget, block FROM items ORDER BY item");
   while (rows.next()) {
-    const auto trace = static_cast<std::size_t>(rows.integer(0));
-    const auto found = known.find({sources[trace], rows.text(1), rows.text(2), rows.text(3)});
+    const long trace = sources.at(static_cast<std::size_t>(rows.integer(0)));
+    const auto found = known.find({trace, rows.text(1), rows.text(2), rows.text(3)});
     places.push_back(found == known.end() ? -1 : found->second);
   }
   return places;
@@ -372,7 +373,7 @@ bool StudyResults::may_grow(const std::string& name, const std::string& before,
          name == "prompts";
 }
 
-/// Gives what is there the places of a larger plan, and adds the rest of the plan.
+/// Gives what is there the places of another plan, and adds the rest of that plan.
 void StudyResults::grow(const Settings& settings, const StudyPlan& plan,
                         const std::vector<long>& sources, const std::vector<long>& places) {
   database_.run(
@@ -403,8 +404,10 @@ void StudyResults::grow(const Settings& settings, const StudyPlan& plan,
 void StudyResults::check_same(const Settings& settings,
                               const std::vector<std::string>& new_measures, const StudyPlan& plan) {
   // Those of the file, by their places in the plan.
-  const std::vector<long> sources = places_of_sources(plan), places = places_of_items(plan);
-  const bool all_there = std::find(places.begin(), places.end(), -1) == places.end();
+  const std::vector<long> sources = places_of_sources(plan);
+  const std::vector<long> places = places_of_items(plan, sources);
+  const bool all_there = std::find(places.begin(), places.end(), -1) == places.end() &&
+                         std::find(sources.begin(), sources.end(), -1) == sources.end();
   bool same_settings = true;
   for (const auto& [name, value] : settings) {
     const std::string before = setting(name);
@@ -426,8 +429,8 @@ void StudyResults::check_same(const Settings& settings,
   }
   const std::vector<std::string> before =
       texts_of(database_, "SELECT identity FROM traces ORDER BY trace");
-  const bool more = before.size() < plan.sources.size() || places.size() < plan.items.size();
-  if (!all_there || (more && same_settings)) {
+  const bool equal = before.size() == plan.sources.size() && places.size() == plan.items.size();
+  if (!all_there || (same_settings && !equal)) {
     throw FileError(path_, "is damaged: traces or items are missing; choose another name");
   }
   for (std::size_t i = 0; i < before.size(); ++i) {
@@ -449,7 +452,7 @@ void StudyResults::check_same(const Settings& settings,
     }
   }
   database_.transaction([&] {
-    if (more) grow(settings, plan, sources, places);
+    if (!same_settings) grow(settings, plan, sources, places);
     Statement trace(database_, "UPDATE traces SET identity = ? WHERE trace = ?");
     for (std::size_t i = 0; i < plan.sources.size(); ++i) {
       if (plan.sources[i].identity.empty()) continue;

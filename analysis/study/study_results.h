@@ -124,7 +124,7 @@ class StudyResults final : public OutcomeStore {
   void add_study_folder(const std::filesystem::path& folder);
   void check_same_study(const std::string& part);
   std::vector<long> places_of_sources(const StudyPlan& plan);  // −1: not in the plan
-  std::vector<long> places_of_items(const StudyPlan& plan);
+  std::vector<long> places_of_items(const StudyPlan& plan, const std::vector<long>& sources);
   static bool may_grow(const std::string& name, const std::string& before, const std::string& now);
   void grow(const Settings& settings, const StudyPlan& plan, const std::vector<long>& sources,
             const std::vector<long>& places);

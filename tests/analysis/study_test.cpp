@@ -383,6 +383,15 @@ TEST_F(StudyTest, ALargerStudyTakesOverWhatIsThere) {
   };
   EXPECT_GT(content("out.sqlite").size(), 100U);
   EXPECT_EQ(content("out.sqlite"), content("fresh.sqlite"));
+  // The same in another order: each value stays with its policy and budget.
+  const auto turned = study(R"(["*.h5"])", R"(["keydiff", "h2o"])",
+                            R"("budgets": [12, "20%"], "blocks": [32, "all"])");
+  said_.clear();
+  run(turned);
+  EXPECT_EQ(said_, "16 items, 16 of them done before\n");
+  std::filesystem::remove(folder_ / "fresh.sqlite");
+  run(turned, "fresh.sqlite");
+  EXPECT_EQ(content("out.sqlite"), content("fresh.sqlite"));
   EXPECT_THAT(
       failure_of([&] {
         run(study(R"(["b.h5"])", R"(["keydiff", "tova"])", R"("budgets": [12], "blocks": [32])"));

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from .press import Press
     share: Path  # the folder with demo-model, prompts and lessons
 
-_MODULES = {"Budget": "beside", "Cache": "cache", "budget_for": "beside", "compare": "beside", "Press": "press", "evaluate": "evaluation", "run": "closed_run"}
+_MODULES = {"Budget": "beside", "Cache": "cache", "budget_for": "beside", "compare": "beside", "Press": "press",
+            "evaluate": "evaluation", "run": "closed_run"}
 
 __all__ = ["Budget", "Cache", "Figure", "Kept", "KvloupeError", "KvloupeWarning", "Layer", "Merge", "Model", "Policy", "Press", "Replay", "Step",
            "Tokenizer", "Trace", "TraceWriter", "budget_for", "capture", "compare", "demo", "evaluate", "external", "figure", "follow", "from_kvpress", "open",

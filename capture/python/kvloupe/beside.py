@@ -29,7 +29,9 @@ class _Prompt:
     """One prompt, and what the model answers with the full cache or with a policy."""
 
     def __init__(self, model: Any, tokenizer: Any, prompt: Any, count: int, block: int | str, compression: str) -> None:
-        self.model, self.tokenizer, self.count, self.compression = model, tokenizer, count, compression
+        self.model, self.tokenizer, self.given, self.count, self.compression = model, tokenizer, prompt, count, compression
+        if tokenizer is None:
+            raise KvloupeError("answers are compared as texts; give the model's tokenizer")
         self.ids, _, question = checked_prompt(text_config(model), tokenizer, prompt, count)
         self.block, self.context = min(block_tokens(block), len(self.ids)), question if compression == "context-only" else len(self.ids)
         self.full = self._said(DynamicCache(config=model.config))
@@ -62,7 +64,7 @@ def _head_to_blame(prompt: _Prompt, cases: list[tuple[AnyPolicy, Any, int]], blo
                 continue
             path = Path(folder) / f"{at}.h5"
             if not path.exists():
-                capture(prompt.model, prompt.tokenizer, prompt.ids, path, block=block, generate=at + 1, lm_head=True, progress=False)
+                capture(prompt.model, prompt.tokenizer, prompt.given, path, block=block, generate=at + 1, lm_head=True, progress=False)
             made = replay(path, policy, budget, compression=prompt.compression, measures="none")
             for name, sign in (("answer_logit_part", -1.0), ("answer_residual_part", 1.0)):
                 values = sign * made.measure(name)
@@ -140,9 +142,10 @@ def budget_for(model: Any, tokenizer: Any, prompts: Any, policy: AnyPolicy = "sn
     share = 1.0 if keep == "answers" else keep
     if not isinstance(share, (int, float)) or not 0.0 < share <= 1.0:
         raise KvloupeError(f'keep: {keep!r} is neither "answers" nor a share above 0 and at most 1, such as 0.9')
-    spec_of(policy)
     (report, clear), cases = reporter(progress), []
     places = find_prompts(prompts)
+    if not places:
+        raise KvloupeError("prompts: the list is empty; give at least one")
     for at, place in enumerate(places):
         report("full", at, len(places))
         parts, answers = place.read()
@@ -161,8 +164,8 @@ def budget_for(model: Any, tokenizer: Any, prompts: Any, policy: AnyPolicy = "sn
         return tried[percent] >= share * len(cases)
     low, high = 0, 100
     if not enough(100):
-        raise KvloupeError(f"{spec_of(policy)}: at 100% it keeps {tried[100]} of {len(cases)} answers, fewer than asked for: the answer's own "
-                           "tokens count, too, and the policy may drop what it needs; ask for a smaller share (keep=)")
+        raise KvloupeError(f"{spec_of(policy)}: keeps {tried[100]} of {len(cases)} answers with a budget of 100% of the prompt, because the "
+                           "answer's own tokens take entries, too; ask for a smaller share of answers (keep=), or take another policy")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)

@@ -517,7 +517,7 @@ class Cache(DynamicCache):
         KvloupeError for a token that has not been read."""
         number = int(token) + (self.seen if token < 0 else 0)
         if not 0 <= number < self.seen:
-            raise KvloupeError(f"token {token}: the cache has read {self.seen} tokens, 0 to {self.seen - 1}")
+            raise KvloupeError(f"token {token}: the cache has read {self.seen} tokens, which count from 0")
         rows = []
         for at in self._holding:
             layer = self.layers[at]

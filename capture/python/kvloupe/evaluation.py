@@ -105,7 +105,8 @@ def evaluate(model: Any, tokenizer: Any, output: str | os.PathLike[str], *, poli
     those of `kvloupe-capture study` (docs/studies.md).
 
     Each run is in the file when it is done: after Ctrl-C the same call goes on. Returns a row for each run that is done, as a
-    pandas DataFrame or, without pandas, a dictionary of columns, as kvloupe.results; `policy_given` and `budget_given` are policy and budget as given. Raises KvloupeError for wrong settings before the first run.
+    pandas DataFrame or, without pandas, a dictionary of columns, as kvloupe.results; `policy_given` and `budget_given` are policy and
+    budget as given. Raises KvloupeError for wrong settings before the first run.
     If runs fail, it goes on with the others, raises KvloupeError at the end, and the same call tries them again.
     """
     given = {str(one): one for one in program.listed(budgets)}

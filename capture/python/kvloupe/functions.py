@@ -81,8 +81,8 @@ class Step:
     """One head's cache at a step that evicts, which a policy function gets: it gives a number for each of the n entries, [n];
     entries with higher numbers are kept.
 
-    layer, layers, head, heads, query_heads: the place; number: of the step; first_new, end_new: the block's tokens; first_visible: later queries see no token before it;
-    budget: entries that may stay; attention_scale: the factor of q·k. Arrays are copies. Read it during the call.
+    layer, layers, head, heads, query_heads: the place; number: of the step; first_new, end_new: the block's tokens;
+    first_visible: later queries see no token before it; budget: entries that may stay; attention_scale: the factor of q·k. Arrays are copies. Read it during the call.
     """
 
     def __init__(self, step: Any, head: int, layer: _Layer) -> None:
@@ -219,15 +219,23 @@ def add_to(library: ctypes.CDLL) -> None:
         raise KvloupeError(error.value.decode("utf-8", "replace"))
 
 
-def _content(of: Any, seen: list[Any]) -> bytes:
-    """What a function computes with: its code, its defaults, and what it names outside of itself."""
-    if isinstance(of, (types.ModuleType, types.BuiltinFunctionType, type)):
+def _names(code: types.CodeType) -> list[str]:
+    """What a function names outside of itself, in the functions and comprehensions inside of it, too."""
+    return [*code.co_names, *(name for one in code.co_consts if isinstance(one, types.CodeType) for name in _names(one))]
+
+
+def _content(of: Any, home: str, seen: list[Any]) -> bytes:
+    """What a function computes with: its code, its defaults, and what it names outside of itself. Of functions and classes of another
+    module than `home`, the policy's, their own code."""
+    if isinstance(of, (types.ModuleType, types.BuiltinFunctionType)):
         return of.__name__.encode()
+    if isinstance(of, property):
+        of = of.fget
     if hasattr(of, "detach") and hasattr(of, "numpy"):  # torch
         of = of.detach().float().cpu().numpy()
     if isinstance(of, np.ndarray):
         return f"{of.dtype}{of.shape}".encode() + of.tobytes()
-    if not isinstance(of, (dict, list, tuple, types.CodeType)) and not hasattr(of, "__dict__"):
+    if not isinstance(of, (dict, list, tuple, types.CodeType, type)) and not hasattr(of, "__dict__"):
         return repr(of).encode()
     if any(one is of for one in seen):
         return b""
@@ -235,15 +243,19 @@ def _content(of: Any, seen: list[Any]) -> bytes:
     if isinstance(of, types.CodeType):
         parts: Any = (of.co_code, of.co_names, *of.co_consts)
     elif isinstance(of, types.FunctionType):
-        parts = (of.__code__, of.__defaults__, of.__kwdefaults__, *(cell.cell_contents for cell in of.__closure__ or ()),
-                 *(of.__globals__[name] for name in of.__code__.co_names if name in of.__globals__))
+        parts = (of.__code__, of.__defaults__, of.__kwdefaults__)
+        if of.__module__ == home:
+            parts += (*(cell.cell_contents for cell in of.__closure__ or ()),
+                      *(of.__globals__[name] for name in _names(of.__code__) if name in of.__globals__))
     elif isinstance(of, types.MethodType):
         parts = (of.__func__, of.__self__)
+    elif isinstance(of, type):
+        parts = (of.__qualname__, of.__bases__, *(vars(of).items() if of.__module__ == home else ()))
     elif isinstance(of, dict):
         parts = of.items()
     else:
-        parts = of if isinstance(of, (list, tuple)) else (type(of).__name__, getattr(type(of), "__call__", None), vars(of))
-    return b"(" + b",".join([_content(part, seen) for part in parts]) + b")"
+        parts = of if isinstance(of, (list, tuple)) else (type(of), vars(of))
+    return b"(" + b",".join([_content(part, home, seen) for part in parts]) + b")"
 
 
 def name_of(policy: AnyPolicy) -> str:
@@ -253,11 +265,11 @@ def name_of(policy: AnyPolicy) -> str:
 
 def spec_of(policy: AnyPolicy) -> str:
     """The spec of a policy: a text as it is; of a function `function("NAME")`, which takes modifiers behind it:
-    kvloupe.spec_of(mine) + "+recent(10%)". The name changes with what the function computes, so that stored results are never
-    those of another function."""
+    kvloupe.spec_of(mine) + "+recent(10%)". The name changes with the function's code and with the values that it names (of other
+    modules with the code of the function called alone), so that stored results are not taken for those of another function."""
     if not callable(policy):
         return str(policy)
     name = re.sub("[^0-9A-Za-z_]", "", name_of(policy)) or "policy"
-    name += f"-{hashlib.sha256(_content(policy, [])).hexdigest()[:8]}"
+    name += "-" + hashlib.sha256(_content(policy, getattr(policy, "__module__", ""), [])).hexdigest()[:8]
     _functions[name] = policy
     return f'function("{name}")'

@@ -155,7 +155,7 @@ def _several(word: Any) -> bool:
 
 def listed(value: Any) -> list[Any]:
     """One value, or those of a list, a range or an array."""
-    return [value] if isinstance(value, str) or not hasattr(value, "__iter__") else list(value)
+    return [value] if isinstance(value, str) or callable(value) or not hasattr(value, "__iter__") else list(value)
 
 
 def _columns(file: Path) -> dict[str, list[Any]]:

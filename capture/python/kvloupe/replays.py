@@ -246,8 +246,8 @@ def sweep(path: str | os.PathLike[str], policies: AnyPolicy | Sequence[AnyPolicy
     A pandas DataFrame where pandas is installed, else a dictionary of columns (lists). What is not known is NaN.
     `policies`, `budgets` and, as a setting, `blocks` are one value or a list: ["25%", 128]; `policy_given` and `budget_given` say
     them as they were given; `entries` and `share` (of the prompt) are numbers. `measures`: names, or "all". attrs say the model,
-    the version, and why a measure is unknown. `output` keeps the CSV file, which the program writes: rows that it already has are not computed again,
-    and it has its own names alone. Raises KvloupeError.
+    the version, and why a measure is unknown. `output` keeps the CSV file, which the program writes: rows that it already has are
+    not computed again, and it has its own names alone. Raises KvloupeError.
     """
     words = _Words(settings)
     if output is not None or engine.library() is None or not words.fit("blocks", "compression", "measures"):

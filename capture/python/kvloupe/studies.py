@@ -59,4 +59,5 @@ def _run(words: list[str], report: Any, clear: Any) -> None:
         if running.wait() != 0:
             said.seek(0)
             lines = said.read().decode("utf-8", "replace").strip().splitlines()
-            raise KvloupeError(lines[-1].removeprefix("kvloupe: ").removeprefix(f"{words[3]}: ") if lines else f"kvloupe study ended with {running.returncode}")
+            line = lines[-1] if lines else f"ended with {running.returncode}"
+            raise KvloupeError(line.removeprefix("kvloupe: ").removeprefix(f"{words[3]}: "))

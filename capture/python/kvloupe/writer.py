@@ -334,7 +334,8 @@ class TraceWriter:
         """Writes the tokens and the run, and gives the file its name.
 
         ids: the tokens [T]. texts: the text of each token, as text or bytes, or with `spelled` as shown() gives it.
-        segments: for each token the place of its segment in `names`, or as Trace.segments gives them. blocks: first and one-past-last token of each
+        segments: for each token the place of its segment in `names`, or as Trace.segments gives them. blocks: first and one-past-last
+        token of each
         step. run: attributes of `/run`, such as prompt_length (default: all tokens), block_size (128), and given: how
         many tokens after the prompt the model was given and did not choose.
         """

@@ -74,9 +74,12 @@ def test_another_function_has_another_name(trace: Path, monkeypatch: pytest.Monk
         return score
     names = [kvloupe.spec_of(made(factor)) for factor in (1.0, 1.0, 2.0)] + [kvloupe.spec_of(lambda step: step.tokens)]
     assert names[0] == names[1] and len(set(names)) == 3 and all(re.fullmatch(r'function\("\w+-[0-9a-f]{8}"\)', name) for name in names)
-    before = kvloupe.spec_of(small_keys)
+    policies = [small_keys, LastAttention(), lambda step: [SCALE * token for token in step.tokens]]  # the last one names it inside
+    before = list(map(kvloupe.spec_of, policies))
+    assert before == list(map(kvloupe.spec_of, policies)) and kvloupe.spec_of("h2o") == "h2o"
     monkeypatch.setitem(globals(), "SCALE", 3.0)
-    assert kvloupe.spec_of(small_keys) != before and kvloupe.spec_of("h2o") == "h2o"
+    monkeypatch.setattr(LastAttention, "__call__", lambda self, step: step.tokens)
+    assert not set(before) & set(map(kvloupe.spec_of, policies))
 
 
 def test_a_wrong_function_is_one_line_and_the_model_is_whole(trace: Path, model: Any, tokenizer: Any) -> None:
@@ -152,5 +155,9 @@ def test_answers_beside_each_other_and_the_budget_that_keeps_them(model: Any, to
     assert f"keeps 2 of 2 answers" in repr(found)
     with pytest.raises(kvloupe.KvloupeError, match="nothing to keep"):
         kvloupe.budget_for(model, tokenizer, {"text": TEXT, "answers": ["a whale"]}, generate=2, progress=False)
+    with pytest.raises(kvloupe.KvloupeError, match="give the model's tokenizer"):
+        kvloupe.compare(model, None, [3, 4, 5], "h2o", 2, progress=False)
+    with pytest.raises(kvloupe.KvloupeError, match="the list is empty"):
+        kvloupe.budget_for(model, tokenizer, [], progress=False)
     with pytest.raises(kvloupe.KvloupeError, match="keep: 2"):
         kvloupe.budget_for(model, tokenizer, [TEXT], keep=2)
