@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

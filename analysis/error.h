@@ -1,9 +1,10 @@
 #pragma once
 // The failures that kvloupe knows. The code that finds a failure throws it; exactly one place per
-// program turns it into one line and an exit code (see report_failure in analysis/failure.h).
+// program turns it into one line and an exit code (see report_failure in analysis/error.h).
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace kvloupe {
 
@@ -31,5 +32,13 @@ struct WorkError : std::runtime_error {
 struct Cancelled : std::runtime_error {
   Cancelled() : std::runtime_error("cancelled") {}
 };
+
+/// Call inside a catch-all handler: writes one line about the exception in flight to stderr and
+/// returns the exit code: 2 for UsageError, 1 for everything else.
+int report_failure(std::string_view program);
+
+/// Call at the end with the exit code: 1 in place of 0, and a line on stderr, where standard output
+/// did not take all that was printed, as on a full disk.
+int end_output(std::string_view program, int code);
 
 }  // namespace kvloupe

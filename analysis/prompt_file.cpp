@@ -5,10 +5,9 @@
 #include <set>
 #include <utility>
 
-#include "analysis/byte_spelling.h"
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/read_file.h"
+#include "analysis/text.h"
 #include "analysis/utf8.h"
 
 namespace kvloupe {

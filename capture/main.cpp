@@ -1,9 +1,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "analysis/failure.h"
+#include "analysis/error.h"
+#include "analysis/output_file.h"
 #include "analysis/trace/trace_check.h"
-#include "analysis/unfinished_files.h"
 #include "capture/cli/commands.h"
 #include "capture/file/mapped_file.h"
 #include "commit.h"

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "analysis/policy/kit/sees_rewrites.h"
+#include "analysis/policy/kit/composed_policy.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/policy_catalog.h"
 

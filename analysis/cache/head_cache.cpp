@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "analysis/policy/kit/kept_rows.h"
+#include "analysis/policy/kit/rows.h"
 
 namespace kvloupe {
 

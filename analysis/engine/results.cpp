@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "analysis/engine/calls.h"
-#include "analysis/study/study_lock.h"
+#include "analysis/study/database.h"
 #include "analysis/study/study_results.h"
 #include "analysis/unknown.h"
 

@@ -21,14 +21,13 @@
 #include "analysis/policy/kit/allowed_python.h"
 #include "analysis/record/head_states.h"
 #include "analysis/record/layer_states.h"
-#include "analysis/replay/budget_entries.h"
 #include "analysis/replay/follow_json.h"
 #include "analysis/replay/held_bytes.h"
-#include "analysis/replay/index_list.h"
 #include "analysis/replay/measure_replay.h"
 #include "analysis/replay/replay.h"
 #include "analysis/replay/replay_json.h"
 #include "analysis/replay/sweep.h"
+#include "analysis/replay/typed_values.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe::engine {

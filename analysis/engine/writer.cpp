@@ -8,7 +8,6 @@
 #include "analysis/engine/calls.h"
 #include "analysis/output_file.h"
 #include "analysis/trace/trace_writer.h"
-#include "analysis/unfinished_files.h"
 
 using namespace kvloupe;          // NOLINT: the functions below have no namespace of their own
 using namespace kvloupe::engine;  // NOLINT

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "analysis/json_depth.h"
+#include "analysis/read_file.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_table.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "analysis/metric/attention.h"
-#include "analysis/metric/gated_values.h"
+#include "analysis/metric/norms.h"
 #include "analysis/metric/perturbation.h"
 
 namespace kvloupe {

@@ -4,8 +4,7 @@
 #include <vector>
 
 #include "analysis/measure/measures.h"
-#include "analysis/metric/gated_values.h"
-#include "analysis/metric/joint_error.h"
+#include "analysis/metric/norms.h"
 #include "analysis/metric/perturbation.h"
 #include "analysis/policy/kit/value_aware_score.h"
 

@@ -1,7 +1,7 @@
 // lost values: how large the values were that a step evicted.
 
 #include "analysis/measure/measures.h"
-#include "analysis/policy/kit/value_range.h"
+#include "analysis/policy/kit/rows.h"
 
 namespace kvloupe::measures {
 

@@ -14,7 +14,7 @@
 #include "analysis/metric/head_roles.h"
 #include "analysis/progress.h"
 #include "analysis/record/records.h"
-#include "analysis/trace/asked_queries.h"
+#include "analysis/trace/given_tokens.h"
 
 namespace kvloupe {
 

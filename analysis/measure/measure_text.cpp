@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "analysis/markup.h"
 #include "analysis/measure/foretold_answers.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

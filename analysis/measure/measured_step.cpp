@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "analysis/metric/attention.h"
-#include "analysis/metric/gated_values.h"
+#include "analysis/metric/norms.h"
 #include "analysis/metric/perturbation.h"
 #include "analysis/numeric/float_rows.h"
 #include "analysis/policy/policy_catalog.h"

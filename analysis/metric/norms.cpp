@@ -22,4 +22,10 @@ float median(std::span<const float> values) {
   return (*middle + *std::max_element(sorted.begin(), middle)) / 2.0F;
 }
 
+void multiply_columns(Matrix& matrix, std::span<const float> factors) {
+  if (factors.empty()) return;
+  const Eigen::Map<const Eigen::RowVectorXf> row(factors.data(), std::ssize(factors));
+  matrix.array().rowwise() *= row.array();
+}
+
 }  // namespace kvloupe

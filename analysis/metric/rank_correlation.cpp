@@ -6,7 +6,7 @@
 
 #include "analysis/metric/angle.h"
 #include "analysis/metric/attention.h"
-#include "analysis/numeric/ranks.h"
+#include "analysis/numeric/statistics.h"
 
 namespace kvloupe {
 

@@ -6,7 +6,7 @@
 #include <numbers>
 #include <stdexcept>
 
-#include "analysis/json_depth.h"
+#include "analysis/read_file.h"
 
 namespace kvloupe {
 

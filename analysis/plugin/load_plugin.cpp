@@ -15,12 +15,12 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/plugin/kvloupe/policy_plugin.h"
 #include "analysis/plugin/plugin_entry.h"
 #include "analysis/policy/kit/allowed_python.h"
 #include "analysis/policy/outside_parts.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/text.h"
 #include "analysis/user_files.h"
 
 namespace kvloupe {

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/plugin/plugin_score.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

@@ -10,7 +10,7 @@
 
 #include "analysis/error.h"
 #include "analysis/numeric/float_rows.h"
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

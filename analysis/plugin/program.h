@@ -9,7 +9,7 @@
 
 #include "analysis/command_line.h"
 #include "analysis/command_pages.h"
-#include "analysis/failure.h"
+#include "analysis/error.h"
 #include "analysis/plugin/load_plugin.h"
 #include "analysis/policy/kit/allowed_python.h"
 #include "analysis/policy/policy_catalog.h"

@@ -6,7 +6,6 @@
 #include "analysis/error.h"
 #include "analysis/policy/kit/composed_policy.h"
 #include "analysis/policy/kit/known_scores.h"
-#include "analysis/policy/kit/removals.h"
 #include "analysis/policy/kit/stages.h"
 #include "analysis/policy/kit/top_selection.h"
 #include "analysis/policy/policy_catalog.h"

@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/policy/kit/nearest_word.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/policy/other_names.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/presets.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

@@ -9,7 +9,7 @@
 #include "analysis/measure/asked_change.h"
 #include "analysis/progress.h"
 #include "analysis/record/records.h"
-#include "analysis/trace/asked_queries.h"
+#include "analysis/trace/given_tokens.h"
 
 namespace kvloupe {
 

@@ -14,12 +14,12 @@
 #include "analysis/cache/place_turns.h"
 #include "analysis/error.h"
 #include "analysis/numeric/set_overlap.h"
-#include "analysis/one_line.h"
 #include "analysis/parallel_loop.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/record/head_states.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/replay.h"
+#include "analysis/text.h"
 #include "analysis/trace/trace_final_norm.h"
 #include "analysis/unknown.h"
 

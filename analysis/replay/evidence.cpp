@@ -7,7 +7,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/replay.h"
-#include "analysis/trace/asked_queries.h"
+#include "analysis/trace/given_tokens.h"
 #include "analysis/trace/segments.h"
 
 namespace kvloupe {

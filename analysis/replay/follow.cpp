@@ -9,10 +9,10 @@
 
 #include "analysis/error.h"
 #include "analysis/metric/attention.h"
-#include "analysis/one_line.h"
 #include "analysis/policy/kit/token_rule.h"
 #include "analysis/record/head_states.h"
 #include "analysis/replay/layer_loop.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

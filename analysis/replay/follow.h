@@ -32,7 +32,7 @@ struct TokenReads {
   int layer = 0;
   int head = 0;
   double question = kUnknown;  // queries of the segment "question"
-  double answer = kUnknown;    // queries that write the answer (trace/asked_queries.h)
+  double answer = kUnknown;    // queries that write the answer (trace/given_tokens.h)
   double later = kUnknown;     // all queries after the last followed token
   /// The weight of the head's loss: the answer's read attention; where the trace has no answer, the
   /// question's; where it has neither, that of all later queries.

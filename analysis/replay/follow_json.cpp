@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/explain.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

@@ -13,7 +13,7 @@
 #include "analysis/replay/ask.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
-#include "analysis/trace/structural_tokens.h"
+#include "analysis/trace/segments.h"
 
 namespace kvloupe {
 

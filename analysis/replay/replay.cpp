@@ -6,6 +6,7 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/policy/kit/policy.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/kit/whole_pass.h"
 #include "analysis/policy/policy_catalog.h"
@@ -16,9 +17,8 @@
 #include "analysis/replay/compression.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
-#include "analysis/replay/replay_notes.h"
+#include "analysis/trace/layer_kinds_text.h"
 #include "analysis/trace/segments.h"
-#include "analysis/trace/structural_tokens.h"
 
 namespace kvloupe {
 
@@ -265,6 +265,24 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
     result.notes.push_back("the policy keeps " + reached_share(result) + " at the last step");
   }
   return result;
+}
+
+ModelInfo noted_model(const Trace& trace) {
+  ModelInfo model = trace.model();
+  const Reach reach = trace.same_reach() ? trace.reach(trace.storing_layers().front()) : Reach();
+  model.sliding_window = reach.window;
+  model.chunk_size = reach.chunk;
+  model.chunked_tokens = reach.tokens;
+  return model;
+}
+
+std::vector<std::string> replay_notes(const Trace& trace, const PolicySpec& policy, int budget) {
+  std::vector<std::string> notes = policy_notes(policy, noted_model(trace), budget, trace.length());
+  if (!trace.same_reach()) {
+    notes.push_back(window_text(trace) + std::string(kLeavesTheWindow));
+  }
+  for (std::string& note : layer_kinds_notes(trace)) notes.push_back(std::move(note));
+  return notes;
 }
 
 }  // namespace kvloupe

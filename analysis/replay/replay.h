@@ -74,4 +74,12 @@ RunShape run_shape(const Trace& trace, int budget, std::optional<Compression> co
 Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progress,
               const std::function<void(const std::vector<HeadReplay>&)>& on_layer = {});
 
+/// The model as notes and limits of a policy speak of it: with the sliding window that all layers
+/// have; without one where layers differ.
+ModelInfo noted_model(const Trace& trace);
+
+/// Notes for a person on a policy at this budget on this trace (policy_notes), and on the windows
+/// of layers that differ.
+std::vector<std::string> replay_notes(const Trace& trace, const PolicySpec& policy, int budget);
+
 }  // namespace kvloupe

@@ -15,12 +15,12 @@
 #include "analysis/policy/comparison_terms.h"
 #include "analysis/policy/kit/shared_prefix.h"
 #include "analysis/policy/policy_files.h"
-#include "analysis/quoted.h"
-#include "analysis/read_line.h"
+#include "analysis/read_file.h"
 #include "analysis/record/layer_states.h"
-#include "analysis/replay/budget_entries.h"
 #include "analysis/replay/compression.h"
-#include "analysis/trace/asked_queries.h"
+#include "analysis/replay/typed_values.h"
+#include "analysis/text.h"
+#include "analysis/trace/given_tokens.h"
 #include "analysis/unknown.h"
 
 namespace kvloupe {

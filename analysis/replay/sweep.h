@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/replay/budget_entries.h"
 #include "analysis/replay/replay.h"
+#include "analysis/replay/typed_values.h"
 
 namespace kvloupe {
 

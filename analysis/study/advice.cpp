@@ -7,11 +7,9 @@
 #include <numeric>
 
 #include "analysis/error.h"
-#include "analysis/markup.h"
-#include "analysis/one_line.h"
-#include "analysis/quoted.h"
 #include "analysis/study/intervals.h"
 #include "analysis/study/study_measures.h"
+#include "analysis/text.h"
 #include "analysis/unknown.h"
 
 namespace kvloupe {

@@ -14,13 +14,12 @@
 #include <span>
 
 #include "analysis/error.h"
-#include "analysis/markup.h"
 #include "analysis/metric/rank_correlation.h"
 #include "analysis/numeric/splitmix.h"
-#include "analysis/one_line.h"
 #include "analysis/study/intervals.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/study/study_traces.h"
+#include "analysis/text.h"
 #include "analysis/trace/sha256.h"
 #include "analysis/trace/trace.h"
 #include "analysis/unknown.h"

@@ -10,9 +10,9 @@
 
 #include "analysis/error.h"
 #include "analysis/numeric/splitmix.h"
-#include "analysis/one_line.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/study/study_measures.h"
+#include "analysis/text.h"
 #include "analysis/unknown.h"
 
 namespace kvloupe {

@@ -9,10 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/error.h"
-#include "analysis/markup.h"
-#include "analysis/one_line.h"
-#include "analysis/quoted.h"
 #include "analysis/study/head_advice.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "analysis/numeric/distributions.h"
 #include "analysis/numeric/splitmix.h"
+#include "analysis/numeric/statistics.h"
 #include "analysis/unknown.h"
 
 namespace kvloupe {

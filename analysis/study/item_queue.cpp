@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

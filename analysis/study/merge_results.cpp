@@ -5,9 +5,9 @@
 #include <system_error>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
-#include "analysis/study/study_lock.h"
+#include "analysis/study/database.h"
 #include "analysis/study/study_results.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

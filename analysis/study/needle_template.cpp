@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/error.h"
-#include "analysis/json_depth.h"
 #include "analysis/prompt_file.h"
 #include "analysis/read_file.h"
 

@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/study/intervals.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/study/study_table.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

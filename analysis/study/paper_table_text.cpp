@@ -6,10 +6,8 @@
 #include <filesystem>
 
 #include "analysis/error.h"
-#include "analysis/markup.h"
-#include "analysis/one_line.h"
-#include "analysis/quoted.h"
 #include "analysis/study/paper_table.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

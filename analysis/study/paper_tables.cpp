@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/policy/kit/nearest_word.h"
 #include "analysis/study/paper_table.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

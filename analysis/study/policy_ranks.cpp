@@ -5,8 +5,7 @@
 #include <numbers>
 #include <stdexcept>
 
-#include "analysis/numeric/distributions.h"
-#include "analysis/numeric/ranks.h"
+#include "analysis/numeric/statistics.h"
 
 namespace kvloupe {
 

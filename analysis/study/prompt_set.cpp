@@ -11,8 +11,7 @@
 #include <system_error>
 
 #include "analysis/error.h"
-#include "analysis/json_depth.h"
-#include "analysis/read_line.h"
+#include "analysis/read_file.h"
 #include "analysis/trace/sha256.h"
 #include "analysis/user_files.h"
 

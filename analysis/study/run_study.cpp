@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

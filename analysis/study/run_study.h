@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "analysis/study/database.h"
 #include "analysis/study/item_queue.h"
-#include "analysis/study/study_lock.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_work.h"
 

@@ -11,14 +11,14 @@
 #include <system_error>
 
 #include "analysis/error.h"
-#include "analysis/json_depth.h"
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/one_line.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/policy/random_line.h"
+#include "analysis/read_file.h"
 #include "analysis/study/study_measures.h"
+#include "analysis/text.h"
 #include "analysis/trace/model_place.h"
 
 namespace kvloupe {

@@ -7,7 +7,7 @@
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/comparison_terms.h"
-#include "analysis/quoted.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

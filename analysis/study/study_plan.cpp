@@ -10,10 +10,10 @@
 #include <system_error>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/replay.h"
+#include "analysis/text.h"
 #include "analysis/trace/model_fingerprint.h"
 
 namespace kvloupe {

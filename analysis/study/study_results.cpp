@@ -11,9 +11,9 @@
 
 #include "analysis/error.h"
 #include "analysis/metric/head_roles.h"
-#include "analysis/one_line.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_files.h"
+#include "analysis/text.h"
 #include "version.h"
 
 namespace kvloupe {

@@ -80,4 +80,23 @@ struct HeadMeasureTable {
 HeadMeasureTable head_table(const StudyTable& table, const MeasureTable& of, std::size_t policy,
                             std::size_t budget);
 
+// Which measure of a study a reader sees where nobody chose one.
+
+/// The measures of the study that have values, in the order in which they tell most of the model's
+/// answers: answers found by runs in the model; `answer_residual_change` of replays; then the other
+/// measures that compare policies (compares_policies()), those of replays by how well they foretold
+/// a real model's answers (foretold_answers()), then shares, then the rest; at the end measures
+/// that compare no policies. Measures of the same place stand in the file's order.
+std::vector<std::string> measures_in_order(const StudyTable& study);
+
+/// The first of measures_in_order(), and why, for a reader. Both empty: the study has no values.
+struct FirstMeasure {
+  std::string name, why;
+};
+FirstMeasure first_measure(const StudyTable& study);
+
+/// Whether more or less of a measure is better, the policy changes it, and every policy with items
+/// of it has a value. `measure`: its place in study.measures.
+bool compares_policies(const StudyTable& study, std::size_t measure);
+
 }  // namespace kvloupe

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/study/study_measures.h"
+#include "analysis/text.h"
 #include "analysis/trace/model_place.h"
 
 namespace kvloupe {

@@ -10,12 +10,12 @@
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/head_roles.h"
-#include "analysis/one_line.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/compression.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/measure_replay.h"
 #include "analysis/replay/replay.h"
+#include "analysis/text.h"
 #include "analysis/trace/compression_words.h"
 #include "analysis/trace/model_fingerprint.h"
 

@@ -8,10 +8,9 @@
 #include <span>
 #include <tuple>
 
-#include "analysis/markup.h"
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/one_line.h"
 #include "analysis/study/study_measures.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

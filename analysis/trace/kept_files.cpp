@@ -24,8 +24,8 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/output_file.h"
+#include "analysis/text.h"
 #include "analysis/trace/shared_weights.h"
 #include "analysis/trace/trace.h"
 #include "analysis/trace/trace_size.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "analysis/error.h"
-#include "analysis/json_depth.h"
+#include "analysis/read_file.h"
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/model_place.h"
-#include "analysis/trace/open_trace_file.h"
 #include "analysis/trace/sha256.h"
+#include "analysis/trace/trace_datasets.h"
 #include "analysis/trace/trace_layout.h"
 
 namespace kvloupe {

@@ -15,8 +15,8 @@
 
 #include "analysis/descriptor.h"
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/output_file.h"
+#include "analysis/text.h"
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/hdf5_output.h"
 #include "analysis/trace/kept_files.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/trace_layout.h"
 

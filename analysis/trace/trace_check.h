@@ -9,7 +9,7 @@ namespace kvloupe {
 
 // HDF5 is known to crash on some files made for that purpose, and on some damage. So a trace that
 // this program neither wrote nor read before is first walked through by a child process, which may
-// crash (trace_walk.h, confinement.h).
+// crash (walk_trace(), confinement.h).
 
 /// Call this in the first line of main(). From then on this process checks every trace that it
 /// opens. A process that was itself started to check a trace does that and ends.
@@ -30,5 +30,12 @@ void check_trace(const std::filesystem::path& path);  // not to be cancelled
 /// An open trace that this process has just written: it need not be checked. Call it after the last
 /// change of its names.
 void remember_trace(int descriptor);
+
+/// Does everything with a trace that could make the HDF5 library fail later: opens it as Trace
+/// does, with all its texts, looks at the header and the chunks of every dataset, reads the first
+/// and the last number of each dataset that kvloupe reads, and unpacks the packed ones. The states
+/// themselves are not read, so this takes some hundredths of a second, however long the trace is,
+/// if it is not packed. Meant for a process that may crash (trace_check.h). Throws FileError.
+void walk_trace(const std::filesystem::path& path);
 
 }  // namespace kvloupe

@@ -48,7 +48,7 @@ inline constexpr const char* kGiven = "given";
 inline constexpr const char* kOwnAnswer = "/run/own_answer";
 
 /// Attribute of the texts of tokens and of the vocabulary: 1 where they are written by
-/// spell_bytes() (byte_spelling.h). Without it a backslash may be one of the text's own.
+/// spell_bytes() (utf8.h). Without it a backslash may be one of the text's own.
 inline constexpr const char* kSpelled = "spelled";
 
 /// The texts of all token ids, joined, and the position at which each ends.
@@ -83,7 +83,7 @@ inline constexpr const char* kProbeInputNorm = "probe_input_norm";
 inline constexpr const char* kMergeMembers[] = {"head", "step", "into", "from", "weight"};
 
 /// Whether kvloupe reads the numbers of this dataset: the table that the reader can open datasets
-/// of (TraceDatasets::dataset) and that the check of a file goes through (trace_walk.h), so that
+/// of (TraceDatasets::dataset) and that the check of a file goes through (trace_check.h), so that
 /// none is read that was not checked.
 bool is_read(std::string_view path);
 

@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "analysis/byte_spelling.h"
 #include "analysis/error.h"
 #include "analysis/trace/packed_dataset.h"
 #include "analysis/trace/segments.h"

@@ -13,16 +13,15 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "analysis/byte_spelling.h"
 #include "analysis/error.h"
 #include "analysis/output_file.h"
-#include "analysis/trace/float_dataset.h"
 #include "analysis/trace/half.h"
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/hdf5_output.h"
 #include "analysis/trace/trace_attributes.h"
 #include "analysis/trace/trace_check.h"
 #include "analysis/trace/trace_layout.h"
+#include "analysis/utf8.h"
 #include "version.h"
 
 namespace kvloupe {

@@ -9,10 +9,10 @@
 #include <string>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/output_file.h"
-#include "analysis/study/first_measure.h"
 #include "analysis/study/head_advice.h"
+#include "analysis/study/study_table.h"
+#include "analysis/text.h"
 #include "app/cli/commands.h"
 #include "app/cli/shared_options.h"
 #include "app/request/command_line.h"

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "analysis/one_line.h"
 #include "analysis/output_file.h"
 #include "analysis/replay/follow_json.h"
+#include "analysis/text.h"
 #include "app/cli/commands.h"
 #include "app/cli/shared_options.h"
 #include "app/plot/printable.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/output_file.h"
+#include "analysis/text.h"
 #include "analysis/trace/given_tokens.h"
 #include "analysis/trace/layer_kinds_text.h"
 #include "analysis/trace/loops.h"

@@ -7,9 +7,9 @@
 #include <memory>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/output_file.h"
 #include "analysis/replay/drift.h"
+#include "analysis/text.h"
 #include "analysis/utf8.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"

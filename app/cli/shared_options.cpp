@@ -7,9 +7,9 @@
 
 #include "analysis/command_line.h"
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/output_file.h"
-#include "analysis/replay/budget_entries.h"
+#include "analysis/replay/typed_values.h"
+#include "analysis/text.h"
 #include "analysis/trace/compression_words.h"
 #include "app/window/state/preferences.h"
 

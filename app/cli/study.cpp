@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/output_file.h"
 #include "analysis/study/foretell.h"
 #include "analysis/study/merge_results.h"
@@ -18,6 +17,7 @@
 #include "analysis/study/run_study.h"
 #include "analysis/study/study_csv.h"
 #include "analysis/study/summary.h"
+#include "analysis/text.h"
 #include "app/cli/commands.h"
 
 namespace kvloupe::cli::study_verb {

@@ -10,7 +10,7 @@
 #include "app/export/page.h"
 #include "app/plot/frame.h"
 #include "app/scene/cairo_backend.h"
-#include "app/scene/move_items.h"
+#include "app/scene/scene.h"
 #include "app/scene/svg_backend.h"
 
 namespace kvloupe::figure {

@@ -13,7 +13,7 @@
 #include "app/export/value_texts.h"
 #include "app/plot/text_flow.h"
 #include "app/plot/ticks.h"
-#include "app/scene/miter.h"
+#include "app/scene/svg_path.h"
 #include "app/scene/xml_text.h"
 #include "version.h"
 

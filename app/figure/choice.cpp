@@ -10,7 +10,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/nearest_word.h"
-#include "analysis/replay/budget_entries.h"
+#include "analysis/replay/typed_values.h"
 #include "app/figure/figure.h"
 
 namespace kvloupe::figure {

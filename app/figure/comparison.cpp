@@ -12,10 +12,10 @@
 #include "analysis/metric/rope.h"
 #include "analysis/policy/kit/shared_prefix.h"
 #include "analysis/policy/random_line.h"
-#include "analysis/replay/budget_entries.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/measure_replay.h"
-#include "analysis/trace/asked_queries.h"
+#include "analysis/replay/typed_values.h"
+#include "analysis/trace/given_tokens.h"
 
 namespace kvloupe::figure {
 

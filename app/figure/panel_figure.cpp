@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "app/scene/fit_texts.h"
+#include "app/scene/scene.h"
 
 namespace kvloupe::figure {
 

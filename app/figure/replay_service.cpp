@@ -7,7 +7,7 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/policy_files.h"
-#include "analysis/replay/replay_notes.h"
+#include "analysis/replay/replay.h"
 #include "analysis/trace/segments.h"
 
 namespace kvloupe::figure {

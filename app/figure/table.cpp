@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "analysis/markup.h"
+#include "analysis/text.h"
 
 namespace kvloupe::figure {
 

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <utility>
 
-#include "analysis/duration_text.h"
+#include "analysis/text.h"
 
 namespace kvloupe::job {
 

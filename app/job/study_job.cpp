@@ -16,7 +16,7 @@
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/kit/spec.h"
-#include "analysis/replay/budget_entries.h"
+#include "analysis/replay/typed_values.h"
 #include "analysis/study/study.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/model_place.h"

@@ -10,10 +10,10 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/one_line.h"
 #include "analysis/policy/kit/formula_reader.h"
 #include "analysis/policy/kit/nearest_word.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/text.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/lesson/values.h"
 #include "app/session/view_catalog.h"

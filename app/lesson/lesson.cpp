@@ -10,9 +10,9 @@
 #include <system_error>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/policy/kit/nearest_word.h"
 #include "analysis/policy/kit/spec.h"
+#include "analysis/text.h"
 #include "analysis/utf8.h"
 #include "app/demo/demo_trace.h"
 #include "app/job/assets.h"

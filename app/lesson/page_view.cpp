@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "analysis/json_depth.h"
-#include "analysis/one_line.h"
+#include "analysis/read_file.h"
+#include "analysis/text.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/lesson/answer.h"
 #include "app/plot/ticks.h"

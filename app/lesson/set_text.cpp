@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "app/plot/frame.h"
-#include "app/scene/move_items.h"
+#include "app/scene/scene.h"
 
 namespace kvloupe::lesson {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 #include "app/report/report.h"
 #include "app/report/study_facts.h"
 

@@ -8,8 +8,8 @@
 #include "app/export/page.h"
 #include "app/export/themed_svg.h"
 #include "app/report/report.h"
-#include "app/scene/miter.h"
 #include "app/scene/page_size.h"
+#include "app/scene/svg_path.h"
 #include "app/scene/xml_text.h"
 
 namespace kvloupe::report {

@@ -4,7 +4,7 @@
 #include <future>
 
 #include "analysis/error.h"
-#include "analysis/replay/budget_entries.h"
+#include "analysis/replay/typed_values.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/settings_in_words.h"

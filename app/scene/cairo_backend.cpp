@@ -15,9 +15,9 @@
 #include <span>
 
 #include "analysis/error.h"
-#include "app/scene/miter.h"
-#include "app/scene/move_items.h"
 #include "app/scene/png_encoder.h"
+#include "app/scene/scene.h"
+#include "app/scene/svg_path.h"
 #include "version.h"
 
 namespace kvloupe::figure {

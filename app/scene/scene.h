@@ -232,4 +232,18 @@ struct Scene {
   std::vector<Rect> where(const Target& target) const;
 };
 
+/// Everything drawn, moved on the page.
+void move_items(std::vector<Item>& items, Point by);
+
+/// An image's pixels, each repeated so that the drawn image has at least `per_inch` pixels per
+/// inch. For files that other programs draw: many of them smooth an enlarged image, whatever the
+/// file asks for, and blur its cells; at 300 per inch this is not visible. Images that should be
+/// smooth, or that already have so many pixels, are returned unchanged; none grows beyond 2²⁴
+/// pixels.
+std::shared_ptr<const Pixels> enlarged(const Image& image, double per_inch = 300.0);
+
+/// For small pages: removes texts that are outside the page or overlap a text that was added
+/// earlier. A page of the figure's own size has no such texts.
+void keep_fitting_texts(Scene& scene);
+
 }  // namespace kvloupe::figure

@@ -4,9 +4,8 @@
 
 #include <iterator>
 
-#include "app/scene/miter.h"
-#include "app/scene/move_items.h"
 #include "app/scene/png_encoder.h"
+#include "app/scene/scene.h"
 #include "app/scene/svg_path.h"
 #include "app/scene/xml_text.h"
 

@@ -9,10 +9,10 @@
 #include <system_error>
 
 #include "analysis/error.h"
-#include "analysis/json_depth.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/kit/spec.h"
-#include "analysis/replay/budget_entries.h"
+#include "analysis/read_file.h"
+#include "analysis/replay/typed_values.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/session/view_catalog.h"

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/parallel_loop.h"
+#include "analysis/text.h"
 #include "analysis/trace/safetensors_header.h"
 #include "capture/gguf/gguf_config.h"
 #include "capture/gguf/gguf_type.h"

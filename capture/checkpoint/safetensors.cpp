@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/parallel_loop.h"
 #include "analysis/read_file.h"
+#include "analysis/text.h"
 #include "capture/file/mapped_file.h"
 
 namespace kvloupe {

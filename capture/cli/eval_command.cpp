@@ -9,7 +9,7 @@
 
 #include "analysis/command_line.h"
 #include "analysis/error.h"
-#include "analysis/replay/budget_entries.h"
+#include "analysis/replay/typed_values.h"
 #include "analysis/trace/compression_words.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"

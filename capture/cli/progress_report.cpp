@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/output_file.h"
+#include "analysis/text.h"
 #include "analysis/trace/trace_size.h"
 
 namespace kvloupe {

@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "analysis/duration_text.h"
 #include "analysis/error.h"
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
 #include "capture/cli/progress_report.h"

@@ -9,12 +9,11 @@
 #include <optional>
 #include <string>
 
-#include "analysis/byte_spelling.h"
 #include "analysis/error.h"
-#include "analysis/json_depth.h"
-#include "analysis/one_line.h"
 #include "analysis/output_file.h"
 #include "analysis/read_file.h"
+#include "analysis/text.h"
+#include "analysis/utf8.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/shared_options.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"

@@ -10,8 +10,8 @@
 
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
-#include "analysis/json_depth.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/read_file.h"
 #include "analysis/study/study_results.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "capture/eval/haystack.h"

@@ -7,7 +7,7 @@
 #include "capture/model/transformer.h"
 #include "capture/run/cache_policy.h"
 #include "capture/run/probe.h"
-#include "capture/run/residual_changes.h"
+#include "capture/run/token_facts.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/tokenizer.h"
 

@@ -20,7 +20,7 @@
 #include "capture/model/model_config.h"
 #include "capture/model/transformer.h"
 #include "capture/run/probe.h"
-#include "capture/run/structural_sequence.h"
+#include "capture/run/token_facts.h"
 #include "capture/tokenizer/tokenizer.h"
 
 namespace kvloupe {

@@ -10,7 +10,7 @@
 #include "analysis/error.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/replay/budget_entries.h"
+#include "analysis/replay/typed_values.h"
 #include "analysis/study/answer_score.h"
 #include "analysis/trace/loops.h"
 #include "analysis/trace/model_fingerprint.h"

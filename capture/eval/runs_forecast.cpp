@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "analysis/duration_text.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

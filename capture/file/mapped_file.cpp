@@ -13,7 +13,7 @@
 #include <string>
 
 #include "analysis/error.h"
-#include "analysis/unfinished_files.h"
+#include "analysis/output_file.h"
 
 namespace kvloupe {
 

@@ -11,7 +11,7 @@
 
 #include "analysis/error.h"
 #include "analysis/metric/rope_scaling.h"
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 #include "capture/gguf/gguf_type.h"
 
 namespace kvloupe {

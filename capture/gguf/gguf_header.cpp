@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 #include "capture/gguf/gguf_type.h"
 
 namespace kvloupe {

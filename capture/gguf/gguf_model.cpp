@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 #include "analysis/trace/model_place.h"
 #include "capture/file/mapped_file.h"
 #include "capture/gguf/gguf_type.h"

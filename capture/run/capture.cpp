@@ -10,7 +10,7 @@
 #include "analysis/error.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/replay/budget_entries.h"
+#include "analysis/replay/typed_values.h"
 #include "analysis/trace/kept_files.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/segments.h"
@@ -25,9 +25,8 @@
 #include "capture/run/model_weights.h"
 #include "capture/run/predictions.h"
 #include "capture/run/probe.h"
-#include "capture/run/residual_changes.h"
 #include "capture/run/run_rates.h"
-#include "capture/run/structural_sequence.h"
+#include "capture/run/token_facts.h"
 #include "capture/run/trace_plan.h"
 
 namespace kvloupe {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/byte_spelling.h"
 #include "analysis/error.h"
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 #include "analysis/trace/trace.h"
+#include "analysis/utf8.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"
 
 namespace kvloupe {

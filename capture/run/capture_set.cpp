@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
-#include "analysis/replay/budget_entries.h"
+#include "analysis/replay/typed_values.h"
+#include "analysis/text.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/trace.h"
 #include "capture/model/load_transformer.h"

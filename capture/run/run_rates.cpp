@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/duration_text.h"
 #include "analysis/error.h"
 #include "analysis/output_file.h"
+#include "analysis/text.h"
 #include "analysis/trace/kept_files.h"
 #include "capture/model/transformer.h"
 

@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/error.h"
-#include "analysis/json_depth.h"
 #include "analysis/read_file.h"
 
 namespace kvloupe {

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "analysis/error.h"
-#include "analysis/policy/kit/pyramid_budget.h"
+#include "analysis/policy/kit/layer_preference.h"
 #include "analysis/policy/policy_catalog.h"
 #include "tests/support/error_of.h"
 

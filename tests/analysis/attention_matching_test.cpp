@@ -7,7 +7,7 @@
 
 #include "analysis/error.h"
 #include "analysis/metric/attention_matching.h"
-#include "analysis/policy/kit/reference_queries.h"
+#include "analysis/policy/kit/seen_queries.h"
 #include "tests/naive/naive_matching.h"
 
 namespace kvloupe {

@@ -17,7 +17,7 @@
 #include "analysis/metric/diversity.h"
 #include "analysis/metric/pair_rotation.h"
 #include "analysis/metric/rank_correlation.h"
-#include "analysis/numeric/ranks.h"
+#include "analysis/numeric/statistics.h"
 #include "analysis/policy/policy_catalog.h"
 #include "tests/naive/naive_geometry.h"
 #include "tests/support/cells.h"

@@ -7,7 +7,7 @@
 
 #include "analysis/cache/key_panels.h"
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/policy/kit/query_moments.h"
+#include "analysis/policy/kit/seen_queries.h"
 #include "analysis/replay/replay.h"
 #include "tests/naive/decompositions.h"
 #include "tests/naive/naive_geometry.h"

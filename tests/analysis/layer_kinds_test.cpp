@@ -12,7 +12,6 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/attention.h"
 #include "analysis/metric/attention_map.h"
-#include "analysis/metric/joint_error.h"
 #include "analysis/metric/perturbation.h"
 #include "analysis/metric/rope.h"
 #include "analysis/metric/sink.h"

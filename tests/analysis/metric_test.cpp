@@ -19,7 +19,6 @@
 #include "analysis/metric/rope_scaling.h"
 #include "analysis/metric/similarity_map.h"
 #include "analysis/metric/sink.h"
-#include "analysis/metric/turned_back.h"
 #include "analysis/numeric/exponentials.h"
 #include "tests/naive/decompositions.h"
 #include "tests/support/cells.h"

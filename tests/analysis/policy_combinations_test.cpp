@@ -7,7 +7,7 @@
 #include <map>
 
 #include "analysis/error.h"
-#include "analysis/policy/kit/pyramid_budget.h"
+#include "analysis/policy/kit/layer_preference.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/layer_replay.h"
 #include "tests/naive/compare_replay.h"

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "analysis/numeric/distributions.h"
+#include "analysis/numeric/statistics.h"
 #include "tests/naive/naive_ranks.h"
 
 namespace kvloupe {

@@ -11,7 +11,7 @@
 #include "analysis/error.h"
 #include "analysis/policy/kit/head_table_file.h"
 #include "analysis/policy/kit/kept_sets.h"
-#include "analysis/read_line.h"
+#include "analysis/read_file.h"
 #include "analysis/replay/sweep.h"
 #include "analysis/study/prompt_set.h"
 #include "analysis/study/study.h"

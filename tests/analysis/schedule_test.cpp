@@ -7,11 +7,11 @@
 #include <map>
 
 #include "analysis/error.h"
-#include "analysis/policy/kit/schedule.h"
+#include "analysis/policy/kit/stages.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/replay.h"
-#include "analysis/trace/structural_tokens.h"
+#include "analysis/trace/segments.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/support/catalogue_parts.h"
 #include "tests/support/error_of.h"

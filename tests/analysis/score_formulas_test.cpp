@@ -8,7 +8,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/policy.h"
-#include "analysis/policy/kit/small_scores.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace.h"
 #include "tests/support/error_of.h"

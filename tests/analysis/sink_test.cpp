@@ -11,7 +11,6 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/metric/joint_error.h"
 #include "analysis/metric/perturbation.h"
 #include "analysis/metric/two_stage_bound.h"
 #include "analysis/policy/kit/value_aware_score.h"

@@ -6,9 +6,7 @@
 #include <random>
 #include <string>
 
-#include "analysis/byte_spelling.h"
-#include "analysis/duration_text.h"
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 #include "analysis/utf8.h"
 
 namespace kvloupe::test {

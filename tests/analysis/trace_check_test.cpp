@@ -22,7 +22,6 @@
 #include "analysis/error.h"
 #include "analysis/trace/known_traces.h"
 #include "analysis/trace/trace.h"
-#include "analysis/trace/trace_walk.h"
 #include "tests/support/cells.h"
 #include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"

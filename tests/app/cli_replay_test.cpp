@@ -9,7 +9,7 @@
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/replay/index_list.h"
+#include "analysis/replay/typed_values.h"
 #include "tests/app/cli_call.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "app/session/session.h"
-#include "app/window/shell/last_session.h"
+#include "app/window/shell/window.h"
 #include "app/window/state/recent_files.h"
 #include "tests/app/window_test.h"
 #include "tests/support/synthetic_evaluation.h"

@@ -14,7 +14,6 @@
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/evaluation/study_runs.h"
 #include "analysis/study/database.h"
-#include "analysis/study/first_measure.h"
 #include "analysis/study/intervals.h"
 #include "analysis/study/policy_ranks.h"
 #include "analysis/study/study_table.h"

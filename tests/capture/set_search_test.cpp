@@ -1,5 +1,5 @@
 // The search for a set that is enough: against what all subsets say, and in its number of tests.
-#include "capture/eval/set_search.h"
+#include "capture/eval/rescue_search.h"
 
 #include <gmock/gmock.h>
 

@@ -1,6 +1,7 @@
-// save_session FROM TO: reads a session and saves it, as the window does, for the campaign of faults.
+// save_session FROM TO: reads a session and saves it, as the window does, for the campaign of
+// faults.
 
-#include "analysis/failure.h"
+#include "analysis/error.h"
 #include "app/session/session.h"
 
 int main(int argc, char** argv) {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "app/plot/frame.h"
-#include "app/plot/line_plot.h"
+#include "app/plot/marks.h"
 #include "tests/figure/dump_difference.h"
 #include "tests/figure/text_dump.h"
 #include "tests/figure/texts_on_data.h"

@@ -19,7 +19,7 @@
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/policy/published.h"
-#include "analysis/replay/budget_entries.h"
+#include "analysis/replay/typed_values.h"
 #include "app/export/figure_file.h"
 #include "app/request/figure_service.h"
 #include "tests/figure/baseline_fonts.h"

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "analysis/error.h"
-#include "analysis/markup.h"
 #include "analysis/replay/follow.h"
+#include "analysis/text.h"
 #include "app/export/figure_file.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figure_catalog.h"

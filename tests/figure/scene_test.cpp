@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "app/plot/frame.h"
-#include "app/plot/line_plot.h"
-#include "app/scene/move_items.h"
+#include "app/plot/marks.h"
 #include "tests/figure/text_dump.h"
 #include "tests/support/cells.h"
 

@@ -38,7 +38,7 @@ std::string compare_measures(const QueryHeadMetrics& fast, const Measures& naive
 /// their digits however small they are, and a tie is near relative to the scores that tie.
 bool are_shares(const PolicySpec& policy) { return base_scale(policy) == ScoreScale::attention; }
 
-/// Whether the policy keeps the order of scores however small they are (small_scores.h).
+/// Whether the policy keeps the order of scores however small they are (score_values.h).
 bool keep_small_scores(const PolicySpec& policy) {
   const NaiveScore* twin = find_score(policy.score().name);
   const SpecPart* chunks = policy.find("chunks");

@@ -9,9 +9,9 @@
 #include <exception>
 
 #include "analysis/trace/given_tokens.h"
+#include "analysis/trace/trace_check.h"
 #include "analysis/trace/trace_final_norm.h"
 #include "analysis/trace/trace_probe.h"
-#include "analysis/trace/trace_walk.h"
 
 // A fuzzer would save the input of a crash that is expected.
 extern "C" void __sanitizer_set_death_callback(void (*callback)()) __attribute__((weak));

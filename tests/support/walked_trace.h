@@ -6,7 +6,7 @@
 
 namespace kvloupe::test {
 
-/// How a child process ends that walks through a trace (trace_walk.h). HDF5 crashes on some damage:
+/// How a child process ends that walks through a trace (trace_check.h). HDF5 crashes on some damage:
 /// kvloupe opens a trace only after a child has passed it (trace_check.h). Tests that read damaged
 /// traces in their own process ask first, as kvloupe does, but without starting a program.
 enum class Walked { passed, refused, crashed };

@@ -8,8 +8,8 @@
 #include <functional>
 #include <map>
 
-#include "analysis/byte_spelling.h"
 #include "analysis/error.h"
+#include "analysis/utf8.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/sentencepiece_model.h"

@@ -7,8 +7,8 @@
 #include <random>
 #include <sstream>
 
-#include "analysis/byte_spelling.h"
 #include "analysis/error.h"
+#include "analysis/utf8.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/tokenizer.h"

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "analysis/numeric/exponentials.h"
-#include "analysis/policy/kit/kept_rows.h"
+#include "analysis/policy/kit/rows.h"
 
 namespace kvloupe {
 

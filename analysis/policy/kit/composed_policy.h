@@ -2,14 +2,26 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "analysis/policy/kit/policy.h"
-#include "analysis/policy/kit/schedule.h"
-#include "analysis/policy/kit/sees_rewrites.h"
 #include "analysis/policy/kit/stages.h"
+#include "analysis/policy/kit/token_rule.h"
 
 namespace kvloupe {
+
+/// A policy that remembers entries from step to step, and must learn which of them change without
+/// being merged.
+class SeesRewrites {
+ public:
+  virtual ~SeesRewrites() = default;
+  /// Entries [first, end) of a head's cache, as it is after a step, are about to get other keys and
+  /// values: stored facts about them are no longer true. For different heads at the same time.
+  virtual void rewrite(const CacheView& cache, int head, int first, int end) = 0;
+};
 
 /// The parts of a policy.
 struct PolicyStages {
@@ -61,6 +73,26 @@ class ComposedPolicy : public LayerPolicy, public SeesRewrites {
   int budget_;
   int prompt_length_;
   PolicyStages stages_;
+};
+
+/// Rows of a head's cache that the rules name, ascending. A cache keeps at least one entry: where
+/// all are named, the last stays.
+std::vector<std::int32_t> removed_rows(const std::vector<TokenRule>& rules, int head,
+                                       std::span<const std::int32_t> tokens);
+
+/// A policy that keeps everything, less the entries that the rules name. The inner policy must hold
+/// nothing from step to step: it does not learn which entries left.
+class PolicyWithRemovals : public LayerPolicy {
+ public:
+  PolicyWithRemovals(std::unique_ptr<LayerPolicy> inner, std::vector<TokenRule> rules)
+      : inner_(std::move(inner)), rules_(std::move(rules)) {}
+
+  std::vector<HeadDecision> step(const StepView& view) override;
+  bool needs_values() const override { return inner_->needs_values(); }
+
+ private:
+  std::unique_ptr<LayerPolicy> inner_;
+  std::vector<TokenRule> rules_;
 };
 
 }  // namespace kvloupe

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

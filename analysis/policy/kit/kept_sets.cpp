@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "analysis/error.h"
-#include "analysis/json_depth.h"
-#include "analysis/one_line.h"
+#include "analysis/read_file.h"
+#include "analysis/text.h"
 #include "analysis/trace/safetensors_header.h"
 
 namespace kvloupe {

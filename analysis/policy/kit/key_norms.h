@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "analysis/numeric/float_rows.h"
-#include "analysis/policy/kit/kept_rows.h"
 #include "analysis/policy/kit/policy.h"
+#include "analysis/policy/kit/rows.h"
 
 namespace kvloupe {
 

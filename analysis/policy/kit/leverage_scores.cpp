@@ -5,8 +5,8 @@
 #include <numbers>
 #include <span>
 
-#include "analysis/policy/kit/kept_rows.h"
-#include "analysis/policy/kit/token_hash.h"
+#include "analysis/policy/kit/rows.h"
+#include "analysis/policy/kit/score_values.h"
 
 namespace kvloupe {
 

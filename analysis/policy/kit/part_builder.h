@@ -8,7 +8,6 @@
 
 #include "analysis/metric/quantisation.h"
 #include "analysis/policy/kit/policy.h"
-#include "analysis/policy/kit/schedule.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/policy/kit/stages.h"
 

@@ -35,7 +35,7 @@ struct LayerContext {
   LayerAttention attention = {};
   int budget = 0;         // N: largest number of entries per head after a step (allocation: mean)
   int prompt_length = 0;  // tokens of the prompt; 0: not known
-  /// Whether each token is structural (structural_tokens.h), borrowed: of the tokens so far at
+  /// Whether each token is structural (segments.h), borrowed: of the tokens so far at
   /// least; grows while a model writes. Null: not known.
   const std::vector<char>* structural = nullptr;
   /// [Hq] of [d,D], W_O cut by query head, borrowed: must outlive the policy; empty if unknown.

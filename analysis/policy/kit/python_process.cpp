@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/progress.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/quoted.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

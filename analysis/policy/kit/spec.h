@@ -82,7 +82,7 @@ struct Budget {
   std::variant<long, Percent, Bytes, ByteShare> value;
   bool in_bytes() const { return value.index() >= 2; }
   /// Entries: at least 1. Throws UsageError for 0, negative, not a number, and for bytes, which
-  /// depend on the model and on how entries are held (budget_entries.h).
+  /// depend on the model and on how entries are held (typed_values.h).
   int resolve(int prompt_length) const;
   /// The most entries per head, up to `most`, whose bytes are no more than the budget's; `bytes`
   /// says what so many entries take, rising. `full`: of the prompt's full cache. Throws UsageError

@@ -10,6 +10,7 @@
 
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/kit/token_rule.h"
+#include "analysis/trace/model_info.h"
 
 namespace kvloupe {
 
@@ -85,7 +86,7 @@ class Score {
   /// The number by which a score is divided to become attention per row: the rows that it sums
   /// over, for the oldest possible entry.
   virtual double rows_summed(const StepView& /*view*/) const { return 1.0; }
-  /// Whether a score that is too small for float32 is given as small_scores.h says.
+  /// Whether a score that is too small for float32 is given as score_values.h says.
   virtual bool keeps_small_scores() const { return false; }
   /// Called once, before any step: the merges that the policy of this score makes beside choosing
   /// entries. It may share the score's state, and its methods follow the score's. Null: nothing.
@@ -127,6 +128,22 @@ class Selection {
   /// changed as new.
   virtual void retain(const StepView& /*view*/, int /*head*/, const HeadDecision& /*decision*/) {}
   virtual bool needs_values() const { return false; }
+};
+
+/// When a policy acts: at which steps entries may leave because the budget is exceeded. Between
+/// these steps a cache grows beyond the budget.
+struct Schedule {
+  int every = 1;       // generated tokens from one act to the next; blocks of the prompt all count
+  int slack = 0;       // entries that a head may hold beyond its budget before the policy acts
+  bool prompt = true;  // whether it acts after blocks of the prompt
+  bool generated = true;  // whether it acts after generated tokens
+
+  /// Both together: it acts where both act.
+  Schedule with(const Schedule& other) const;
+  /// Whether the policy may act after this block, of a sequence whose first `prompt_length` tokens
+  /// are the prompt (0: not known; then only a schedule that acts always has a meaning). A block of
+  /// several generated tokens counts where one of them is an `every`-th.
+  bool acts(const Block& block, int prompt_length) const;
 };
 
 }  // namespace kvloupe

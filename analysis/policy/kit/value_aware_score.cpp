@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "analysis/numeric/float_rows.h"
-#include "analysis/policy/kit/small_scores.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/policy_catalog.h"
 
 namespace kvloupe {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "analysis/error.h"
-#include "analysis/policy/kit/kept_rows.h"
+#include "analysis/policy/kit/rows.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/kit/shared_prefix.h"
 

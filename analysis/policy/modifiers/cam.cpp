@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "analysis/policy/kit/accumulated_attention.h"
-#include "analysis/policy/kit/token_hash.h"
+#include "analysis/policy/kit/score_values.h"
+#include "analysis/policy/kit/seen_queries.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

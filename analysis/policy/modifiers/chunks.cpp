@@ -5,8 +5,7 @@
 #include <numeric>
 
 #include "analysis/error.h"
-#include "analysis/policy/kit/group_mean.h"
-#include "analysis/policy/kit/small_scores.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "analysis/metric/rope.h"
-#include "analysis/policy/kit/accumulated_attention.h"
 #include "analysis/policy/kit/merging_sets.h"
-#include "analysis/policy/kit/token_hash.h"
+#include "analysis/policy/kit/score_values.h"
+#include "analysis/policy/kit/seen_queries.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

@@ -6,7 +6,7 @@
 
 #include "analysis/policy/kit/layer_preference.h"
 #include "analysis/policy/kit/probe_attention.h"
-#include "analysis/policy/kit/smoothing.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/kit/window_score.h"
 #include "analysis/policy/policies.h"
 

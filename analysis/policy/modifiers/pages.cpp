@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/policy/kit/small_scores.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/kit/stages.h"
 #include "analysis/policy/policies.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/policy/kit/pyramid_budget.h"
+#include "analysis/policy/kit/layer_preference.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe {

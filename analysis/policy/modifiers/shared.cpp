@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "analysis/policy/kit/small_scores.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/kit/top_selection.h"
 #include "analysis/policy/policies.h"
 

@@ -6,7 +6,7 @@
 
 #include "analysis/metric/attention_matching.h"
 #include "analysis/policy/kit/probe_tables.h"
-#include "analysis/policy/kit/reference_queries.h"
+#include "analysis/policy/kit/seen_queries.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

@@ -4,11 +4,10 @@
 #include <cmath>
 #include <optional>
 
-#include "analysis/policy/kit/first_tokens.h"
 #include "analysis/policy/kit/future_rotation.h"
-#include "analysis/policy/kit/group_mean.h"
-#include "analysis/policy/kit/query_moments.h"
-#include "analysis/policy/kit/small_scores.h"
+#include "analysis/policy/kit/rows.h"
+#include "analysis/policy/kit/score_values.h"
+#include "analysis/policy/kit/seen_queries.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "analysis/policy/kit/group_mean.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

@@ -5,11 +5,9 @@
 #include <vector>
 
 #include "analysis/policy/kit/chunk_attention.h"
-#include "analysis/policy/kit/first_tokens.h"
-#include "analysis/policy/kit/group_mean.h"
 #include "analysis/policy/kit/leverage_scores.h"
-#include "analysis/policy/kit/row_lengths.h"
-#include "analysis/policy/kit/smoothing.h"
+#include "analysis/policy/kit/rows.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

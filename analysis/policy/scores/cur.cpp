@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "analysis/policy/kit/group_mean.h"
-#include "analysis/policy/kit/row_lengths.h"
+#include "analysis/policy/kit/rows.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

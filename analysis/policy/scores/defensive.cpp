@@ -4,8 +4,7 @@
 #include <numeric>
 #include <optional>
 
-#include "analysis/policy/kit/group_mean.h"
-#include "analysis/policy/kit/smoothing.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/kit/value_out_norms.h"
 #include "analysis/policy/kit/window_score.h"
 #include "analysis/policy/policies.h"

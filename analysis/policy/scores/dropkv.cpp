@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "analysis/policy/kit/small_scores.h"
-#include "analysis/policy/kit/smoothing.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/kit/window_score.h"
 #include "analysis/policy/policies.h"
 

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "analysis/error.h"
-#include "analysis/policy/kit/accumulated_attention.h"
 #include "analysis/policy/kit/formula.h"
-#include "analysis/policy/kit/group_mean.h"
+#include "analysis/policy/kit/score_values.h"
+#include "analysis/policy/kit/seen_queries.h"
 #include "analysis/policy/kit/value_out_norms.h"
 #include "analysis/policy/policies.h"
 

@@ -1,7 +1,7 @@
 // h2o: heavy hitters, by accumulated attention.
 
-#include "analysis/policy/kit/accumulated_attention.h"
-#include "analysis/policy/kit/group_mean.h"
+#include "analysis/policy/kit/score_values.h"
+#include "analysis/policy/kit/seen_queries.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

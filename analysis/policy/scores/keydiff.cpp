@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "analysis/numeric/float_rows.h"
-#include "analysis/policy/kit/group_mean.h"
 #include "analysis/policy/kit/key_norms.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

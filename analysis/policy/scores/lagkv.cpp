@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "analysis/policy/kit/first_tokens.h"
-#include "analysis/policy/kit/group_mean.h"
+#include "analysis/policy/kit/rows.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

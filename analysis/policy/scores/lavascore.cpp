@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "analysis/policy/kit/group_mean.h"
-#include "analysis/policy/kit/smoothing.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/kit/window_score.h"
 #include "analysis/policy/policies.h"
 

@@ -1,7 +1,7 @@
 // leverage: keys that the others cannot replace.
 
-#include "analysis/policy/kit/group_mean.h"
 #include "analysis/policy/kit/leverage_scores.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

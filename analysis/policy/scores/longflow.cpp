@@ -1,6 +1,6 @@
 // longflow: the contribution of an entry to the present output.
 
-#include "analysis/policy/kit/group_mean.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

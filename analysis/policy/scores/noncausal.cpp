@@ -1,9 +1,8 @@
 // noncausal: the attention an entry gets within its own chunk, from before it and after it.
 
 #include "analysis/policy/kit/chunk_attention.h"
-#include "analysis/policy/kit/group_mean.h"
-#include "analysis/policy/kit/row_lengths.h"
-#include "analysis/policy/kit/smoothing.h"
+#include "analysis/policy/kit/rows.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

@@ -1,6 +1,6 @@
 // qfilter: keys that lie where queries point.
 
-#include "analysis/policy/kit/query_moments.h"
+#include "analysis/policy/kit/seen_queries.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "analysis/policy/kit/token_hash.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

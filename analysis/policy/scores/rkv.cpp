@@ -4,10 +4,9 @@
 #include <cmath>
 
 #include "analysis/error.h"
-#include "analysis/policy/kit/first_tokens.h"
-#include "analysis/policy/kit/group_mean.h"
-#include "analysis/policy/kit/recent_queries.h"
-#include "analysis/policy/kit/smoothing.h"
+#include "analysis/policy/kit/rows.h"
+#include "analysis/policy/kit/score_values.h"
+#include "analysis/policy/kit/seen_queries.h"
 #include "analysis/policy/kit/window_score.h"
 #include "analysis/policy/policies.h"
 

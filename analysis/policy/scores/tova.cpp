@@ -1,7 +1,7 @@
 // tova: the attention of the last query.
 
 #include "analysis/error.h"
-#include "analysis/policy/kit/group_mean.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

@@ -5,8 +5,8 @@
 #include <complex>
 
 #include "analysis/metric/rope.h"
-#include "analysis/policy/kit/group_mean.h"
-#include "analysis/policy/kit/query_moments.h"
+#include "analysis/policy/kit/score_values.h"
+#include "analysis/policy/kit/seen_queries.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

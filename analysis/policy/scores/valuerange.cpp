@@ -1,6 +1,6 @@
 // valuerange: entries whose value spans a large range.
 
-#include "analysis/policy/kit/value_range.h"
+#include "analysis/policy/kit/rows.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

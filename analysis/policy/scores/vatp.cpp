@@ -1,8 +1,8 @@
 // vatp: accumulated attention times the value's length.
 
-#include "analysis/policy/kit/accumulated_attention.h"
-#include "analysis/policy/kit/first_tokens.h"
-#include "analysis/policy/kit/group_mean.h"
+#include "analysis/policy/kit/rows.h"
+#include "analysis/policy/kit/score_values.h"
+#include "analysis/policy/kit/seen_queries.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {

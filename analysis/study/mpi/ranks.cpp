@@ -14,8 +14,8 @@
 #endif
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/output_file.h"
+#include "analysis/text.h"
 
 namespace kvloupe {
 

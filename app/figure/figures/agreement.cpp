@@ -7,11 +7,11 @@
 
 #include "analysis/numeric/set_overlap.h"
 #include "analysis/policy/published.h"
-#include "analysis/replay/budget_entries.h"
+#include "analysis/replay/typed_values.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/cell_map.h"
-#include "app/plot/dot_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
 

@@ -11,7 +11,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/published.h"
-#include "analysis/replay/budget_entries.h"
+#include "analysis/replay/typed_values.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"

@@ -7,7 +7,7 @@
 
 #include "analysis/metric/attention.h"
 #include "analysis/metric/perturbation.h"
-#include "analysis/replay/budget_entries.h"
+#include "analysis/replay/typed_values.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"

@@ -15,10 +15,10 @@
 #include "analysis/policy/published.h"
 #include "analysis/policy/random_line.h"
 #include "analysis/replay/ask.h"
-#include "analysis/replay/budget_entries.h"
+#include "analysis/replay/typed_values.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/line_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
 

@@ -13,7 +13,7 @@
 #include "app/figure/figures/head_scatter.h"
 #include "app/figure/figures/of_study.h"
 #include "app/figure/panel_figure.h"
-#include "app/plot/dot_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/printable.h"
 
 namespace kvloupe::figure::cause_scatter_figure {

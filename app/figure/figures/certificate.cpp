@@ -7,7 +7,7 @@
 
 #include "analysis/error.h"
 #include "analysis/study/advice.h"
-#include "analysis/study/first_measure.h"
+#include "analysis/study/study_table.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"

@@ -8,7 +8,7 @@
 
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/published.h"
-#include "analysis/replay/budget_entries.h"
+#include "analysis/replay/typed_values.h"
 #include "analysis/unknown.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"

@@ -4,11 +4,11 @@
 
 #include "analysis/metric/norms.h"
 #include "app/figure/panel_figure.h"
-#include "app/plot/line_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/panels.h"
 #include "app/plot/ridge_plot.h"
 #include "app/plot/value_axis.h"
-#include "app/scene/fit_texts.h"
+#include "app/scene/scene.h"
 
 namespace kvloupe::figure {
 

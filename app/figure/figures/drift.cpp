@@ -14,7 +14,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/panel_figure.h"
 #include "app/plot/cell_map.h"
-#include "app/plot/line_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/series.h"
 #include "app/plot/value_axis.h"
 

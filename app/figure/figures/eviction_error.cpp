@@ -10,7 +10,6 @@
 
 #include "analysis/error.h"
 #include "analysis/metric/attention.h"
-#include "analysis/metric/joint_error.h"
 #include "analysis/metric/perturbation.h"
 #include "analysis/policy/kit/value_aware_score.h"
 #include "analysis/policy/policy_catalog.h"
@@ -18,9 +17,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/panel_figure.h"
 #include "app/figure/token_state.h"
-#include "app/plot/bar_plot.h"
-#include "app/plot/dot_plot.h"
-#include "app/plot/line_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::eviction_error_figure {

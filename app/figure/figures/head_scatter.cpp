@@ -7,8 +7,7 @@
 #include <limits>
 
 #include "analysis/metric/rank_correlation.h"
-#include "app/plot/dot_plot.h"
-#include "app/plot/line_plot.h"
+#include "app/plot/marks.h"
 
 namespace kvloupe::figure {
 

@@ -10,8 +10,7 @@
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/panel_figure.h"
-#include "app/plot/dot_plot.h"
-#include "app/plot/line_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::keydiff_stages_figure {

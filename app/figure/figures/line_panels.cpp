@@ -6,10 +6,9 @@
 
 #include "app/figure/comparison.h"
 #include "app/figure/panel_figure.h"
-#include "app/plot/dot_plot.h"
-#include "app/plot/line_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/panels.h"
-#include "app/scene/fit_texts.h"
+#include "app/scene/scene.h"
 
 namespace kvloupe::figure {
 

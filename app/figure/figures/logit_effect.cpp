@@ -10,12 +10,11 @@
 #include "analysis/metric/logit_path.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/bar_plot.h"
-#include "app/plot/line_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/panels.h"
 #include "app/plot/printable.h"
 #include "app/plot/value_axis.h"
-#include "app/scene/fit_texts.h"
+#include "app/scene/scene.h"
 
 namespace kvloupe::figure::logit_effect_figure {
 

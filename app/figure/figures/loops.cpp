@@ -10,15 +10,14 @@
 #include <cmath>
 #include <limits>
 
-#include "analysis/one_line.h"
-#include "analysis/policy/kit/value_range.h"
+#include "analysis/policy/kit/rows.h"
+#include "analysis/text.h"
 #include "analysis/trace/given_tokens.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/blended_cells.h"
-#include "app/plot/box_plot.h"
-#include "app/plot/line_plot.h"
 #include "app/plot/map_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::loops_figure {

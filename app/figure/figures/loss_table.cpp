@@ -10,7 +10,7 @@
 #include "analysis/policy/published.h"
 #include "analysis/policy/random_line.h"
 #include "analysis/replay/ask.h"
-#include "analysis/replay/budget_entries.h"
+#include "analysis/replay/typed_values.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/cell_map.h"

@@ -12,11 +12,11 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/policy/kit/nearest_word.h"
-#include "analysis/study/first_measure.h"
 #include "analysis/study/intervals.h"
+#include "analysis/study/study_table.h"
 #include "analysis/study/study_traces.h"
+#include "analysis/text.h"
 #include "app/plot/ticks.h"
 
 namespace kvloupe::figure {

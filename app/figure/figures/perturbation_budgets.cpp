@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/replay/budget_entries.h"
+#include "analysis/replay/typed_values.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/stage_comparison.h"

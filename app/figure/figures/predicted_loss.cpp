@@ -11,7 +11,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/head_scatter.h"
 #include "app/figure/figures/stage_comparison.h"
-#include "app/plot/box_plot.h"
+#include "app/plot/marks.h"
 
 namespace kvloupe::figure::predicted_loss_figure {
 

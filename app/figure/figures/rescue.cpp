@@ -13,7 +13,7 @@
 
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
-#include "app/plot/bar_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/panels.h"
 #include "app/plot/printable.h"
 #include "app/plot/value_axis.h"

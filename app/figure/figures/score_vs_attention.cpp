@@ -9,14 +9,13 @@
 #include "analysis/error.h"
 #include "analysis/metric/later_attention.h"
 #include "analysis/metric/rank_correlation.h"
-#include "analysis/numeric/ranks.h"
+#include "analysis/numeric/statistics.h"
 #include "analysis/unknown.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/panel_figure.h"
 #include "app/figure/token_state.h"
-#include "app/plot/dot_plot.h"
-#include "app/plot/line_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::score_vs_attention_figure {

@@ -13,7 +13,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/plot/map_margin.h"
 #include "app/plot/value_axis.h"
-#include "app/scene/fit_texts.h"
+#include "app/scene/scene.h"
 
 namespace kvloupe::figure::similarity_figure {
 

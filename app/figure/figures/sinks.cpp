@@ -13,8 +13,7 @@
 #include "app/figure/panel_figure.h"
 #include "app/figure/query_head_rows.h"
 #include "app/plot/cell_map.h"
-#include "app/plot/dot_plot.h"
-#include "app/plot/line_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
 

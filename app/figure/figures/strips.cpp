@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "app/plot/box_plot.h"
-#include "app/plot/line_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/panels.h"
-#include "app/scene/fit_texts.h"
+#include "app/scene/scene.h"
 
 namespace kvloupe::figure {
 

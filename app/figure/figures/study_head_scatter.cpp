@@ -15,7 +15,7 @@
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"
 #include "app/figure/panel_figure.h"
-#include "app/plot/dot_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/ticks.h"
 #include "app/plot/value_axis.h"
 

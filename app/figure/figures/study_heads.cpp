@@ -12,9 +12,8 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
 #include "app/figure/panel_figure.h"
-#include "app/plot/box_plot.h"
 #include "app/plot/cell_map.h"
-#include "app/plot/dot_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::study_heads_figure {

@@ -16,8 +16,7 @@
 #include "app/figure/figures/of_study.h"
 #include "app/figure/panel_figure.h"
 #include "app/plot/cell_map.h"
-#include "app/plot/dot_plot.h"
-#include "app/plot/line_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::study_layers_figure {

@@ -12,11 +12,11 @@
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
-#include "app/plot/dot_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/panels.h"
 #include "app/plot/series.h"
 #include "app/plot/value_axis.h"
-#include "app/scene/fit_texts.h"
+#include "app/scene/scene.h"
 
 namespace kvloupe::figure::study_ranks_figure {
 

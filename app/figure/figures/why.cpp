@@ -12,7 +12,7 @@
 #include "app/figure/figures/figures.h"
 #include "app/figure/panel_figure.h"
 #include "app/figure/token_state.h"
-#include "app/plot/line_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/panels.h"
 #include "app/plot/text_flow.h"
 #include "app/plot/value_axis.h"

@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/duration_text.h"
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/evaluation/study_runs.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/replay/budget_entries.h"
 #include "analysis/replay/follow.h"
+#include "analysis/replay/typed_values.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_table.h"
 #include "analysis/study/study_traces.h"
+#include "analysis/text.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/segments.h"
 #include "analysis/trace/trace_size.h"

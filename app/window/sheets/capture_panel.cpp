@@ -8,9 +8,9 @@
 #include <chrono>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/replay/replay.h"
+#include "analysis/text.h"
 #include "analysis/trace/model_fingerprint.h"
 #include "analysis/trace/model_place.h"
 #include "analysis/user_files.h"

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <thread>
 #include <utility>
 
@@ -11,11 +12,12 @@
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/output_file.h"
 #include "analysis/trace/model_place.h"
+#include "app/request/command_line.h"
 #include "app/scene/png_encoder.h"
 #include "app/session/session.h"
-#include "app/window/shell/last_session.h"
 #include "app/window/shell/surface.h"
 #include "app/window/shell/workspace.h"
+#include "app/window/state/recent_files.h"
 #include "app/window/widgets/marks.h"
 
 namespace kvloupe::window {
@@ -194,6 +196,21 @@ int run_window(const WindowOptions& options) {
     throw;  // the command line reports it
   }
   return 0;
+}
+
+std::string keep_last_session(const Workspace& workspace,
+                              const std::filesystem::path& recent_list) {
+  if (recent_list.empty() || !workspace.results.trace()) return {};
+  const std::filesystem::path session = recent_list.parent_path() / "last-session.json";
+  try {
+    std::filesystem::create_directories(recent_list.parent_path());
+    workspace.save_session(session.string());
+    RecentFiles(recent_list).add(session);
+  } catch (const std::exception&) {
+    return {};  // the error to report is the one that ended the window
+  }
+  return "what the window showed is kept; open it again with: kvloupe --session " +
+         request::shell_word(session.string());
 }
 
 }  // namespace kvloupe::window

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/replay/budget_entries.h"
+#include "analysis/replay/typed_values.h"
 #include "analysis/study/study_traces.h"
+#include "analysis/text.h"
 #include "analysis/trace/model_place.h"
 #include "analysis/trace/shared_weights.h"
 #include "app/figure/figures/figure_catalog.h"
@@ -202,7 +202,8 @@ std::string Workspace::open_files() const {
 
 bool Workspace::settled() const {
   if (results.opening() || results.opening_evaluation() || start_page.capturing()) return false;
-  if (lessons.busy() || sheets.file_panel.listing() || sheets.cause_card.busy() || finding_wanted_) return false;
+  if (lessons.busy() || sheets.file_panel.listing() || sheets.cause_card.busy() || finding_wanted_)
+    return false;
   if (sheets.head_table.busy() || sheets.cache.busy()) return false;
   if (sheets.capture_panel.busy() || sheets.study_panel.busy()) return false;
   if (drawn_files_ != open_files()) return false;  // what was drawn last is of other files
@@ -326,14 +327,14 @@ void Workspace::follow_results() {
   keep_in_range(state, results);
   const bool of_both = figure::find_overview_measure(state.grid_measure)->from ==
                        figure::OverviewMeasure::From::both_policies;
-  if (of_both && !state.policy_b_on)
-    state.grid_measure = figure::overview_measures().front().name;
+  if (of_both && !state.policy_b_on) state.grid_measure = figure::overview_measures().front().name;
   results.follow_trace();
   shown.follow();
 }
 
 PanelContext Workspace::context() {
-  PanelContext c{state, results, shown, fonts, metrics, backend, hovered_, hover_, actions_, playing};
+  PanelContext c{state,   results,  shown,  fonts,    metrics,
+                 backend, hovered_, hover_, actions_, playing};
   c.reduced_motion = reduced_motion;
   return c;
 }
@@ -431,40 +432,39 @@ Overloaded(Each...) -> Overloaded<Each...>;  // clang 14 needs it
 }  // namespace
 
 void Workspace::perform(const Action& action) {
-  std::visit(Overloaded{[&](Command command) { perform(command); },
-                        [&](const OpenFile& file) { open(file.path); },
-                        [&](const ShowTrace& it) { show(it.trace, it.head); },
-                        [&](const TakeState& it) { take_view(it.state); },
-                        [&](const OpenLesson& lesson) { open_lesson(lesson.name); },
-                        [&](const ShowView& view) { show_view(state, view.name); },
-                        [&](const TakePolicy& it) {
-                          const bool of_b = it.side == PolicySide::b;
-                          (of_b ? state.policy_b : state.policy_a) = it.policy;
-                          if (of_b) state.policy_b_on = true;
-                        },
-                        [&](const ExplainToken& it) { sheets.token_card.open(it.at); },
-                        [&](const ExplainRun& it) { explain(it); },
-                        [&](const ChooseView& it) {
-                          state.active_tile = static_cast<int>(it.tile);
-                          sheets.palette.open_views(context(), &it.at);
-                        },
-                        [&](const ChooseMeasure& it) {
-                          sheets.palette.open_measures(context(), &it.at);
-                        },
-                        [&](const ChooseModifier& it) {
-                          sheets.palette.open_modifiers(context(), it.side, &it.at);
-                        },
-                        [&](const AddModifier& it) {
-                          const bool of_b = it.side == PolicySide::b;
-                          const PolicyEntry* entry = find_policy(it.name);
-                          if (entry == nullptr) return;
-                          stage_.reveal(Panel::right, state);
-                          (of_b ? editors.b : editors.a)
-                              .add(*entry, of_b ? state.policy_b : state.policy_a);
-                        },
-                        [&](const ShowInGrid& it) { state.grid_measure = it.measure; },
-                        [&](const Say& it) { it.is_error ? fail(it.line) : tell(it.line); }},
-             action);
+  std::visit(
+      Overloaded{
+          [&](Command command) { perform(command); },
+          [&](const OpenFile& file) { open(file.path); },
+          [&](const ShowTrace& it) { show(it.trace, it.head); },
+          [&](const TakeState& it) { take_view(it.state); },
+          [&](const OpenLesson& lesson) { open_lesson(lesson.name); },
+          [&](const ShowView& view) { show_view(state, view.name); },
+          [&](const TakePolicy& it) {
+            const bool of_b = it.side == PolicySide::b;
+            (of_b ? state.policy_b : state.policy_a) = it.policy;
+            if (of_b) state.policy_b_on = true;
+          },
+          [&](const ExplainToken& it) { sheets.token_card.open(it.at); },
+          [&](const ExplainRun& it) { explain(it); },
+          [&](const ChooseView& it) {
+            state.active_tile = static_cast<int>(it.tile);
+            sheets.palette.open_views(context(), &it.at);
+          },
+          [&](const ChooseMeasure& it) { sheets.palette.open_measures(context(), &it.at); },
+          [&](const ChooseModifier& it) {
+            sheets.palette.open_modifiers(context(), it.side, &it.at);
+          },
+          [&](const AddModifier& it) {
+            const bool of_b = it.side == PolicySide::b;
+            const PolicyEntry* entry = find_policy(it.name);
+            if (entry == nullptr) return;
+            stage_.reveal(Panel::right, state);
+            (of_b ? editors.b : editors.a).add(*entry, of_b ? state.policy_b : state.policy_a);
+          },
+          [&](const ShowInGrid& it) { state.grid_measure = it.measure; },
+          [&](const Say& it) { it.is_error ? fail(it.line) : tell(it.line); }},
+      action);
 }
 
 /// A run in the model leads to the cause of its answer; a replay of a study to its trace, with the
@@ -480,9 +480,10 @@ void Workspace::explain(const ExplainRun& asked) {
   }
   const std::filesystem::path path = find_study_trace(*evaluation.study, item->trace);
   if (path.empty()) {
-    fail(fmt::format("{}: the trace is neither beside the results nor in the folder of the study "
-                     "file; put it there",
-                     in_one_line(item->trace, 200)));
+    fail(
+        fmt::format("{}: the trace is neither beside the results nor in the folder of the study "
+                    "file; put it there",
+                    in_one_line(item->trace, 200)));
     return;
   }
   try {

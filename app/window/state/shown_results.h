@@ -9,7 +9,7 @@
 
 #include "analysis/record/records.h"
 #include "analysis/replay/replay.h"
-#include "analysis/trace/asked_queries.h"
+#include "analysis/trace/given_tokens.h"
 #include "app/figure/replay_service.h"
 #include "app/job/computed.h"
 #include "app/job/job_queue.h"

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "analysis/error.h"
-#include "analysis/replay/budget_entries.h"
+#include "analysis/replay/typed_values.h"
 #include "app/figure/figures/of_study.h"
 #include "app/window/state/layouts.h"
 #include "app/window/tiles/tile.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 #include "capture/tokenizer/unicode.h"
 
 namespace kvloupe {

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 #include "capture/tokenizer/unicode.h"
 
 namespace kvloupe {

@@ -7,9 +7,8 @@
 #include <optional>
 
 #include "analysis/error.h"
-#include "analysis/json_depth.h"
-#include "analysis/one_line.h"
 #include "analysis/read_file.h"
+#include "analysis/text.h"
 #include "capture/tokenizer/hugging_face/added_tokens.h"
 #include "capture/tokenizer/hugging_face/bpe_model.h"
 #include "capture/tokenizer/hugging_face/decoder.h"

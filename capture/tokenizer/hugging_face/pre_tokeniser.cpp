@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 #include "capture/tokenizer/hugging_face/aligned_text.h"
 #include "capture/tokenizer/hugging_face/byte_alphabet.h"
 #include "capture/tokenizer/hugging_face/regex.h"

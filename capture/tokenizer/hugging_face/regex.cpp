@@ -7,7 +7,7 @@
 #include <array>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 #include "capture/tokenizer/unicode.h"
 
 namespace kvloupe {

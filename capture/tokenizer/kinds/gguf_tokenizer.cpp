@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "analysis/error.h"
-#include "analysis/one_line.h"
+#include "analysis/text.h"
 #include "analysis/utf8.h"
 #include "capture/gguf/gguf_config.h"
 #include "capture/gguf/gguf_model.h"

@@ -1,0 +1,25 @@
+#pragma once
+// Distributions that tests of significance need.
+
+#include <span>
+#include <vector>
+
+namespace kvloupe {
+
+/// P(F ≥ x) of the F distribution with these degrees of freedom, all positive: the regularised
+/// incomplete beta function I_y(d₂/2, d₁/2) at y = d₂/(d₂ + d₁x), by Lentz's continued fraction
+/// (Abramowitz and Stegun 26.5.8, 26.6.2). 1 for x ≤ 0, 0 for infinity.
+double f_tail(double x, double d1, double d2);
+
+/// P(Q ≤ q) of the studentized range of `groups` ≥ 2 means with infinitely many degrees of freedom:
+/// k ∫ φ(z) [Φ(z + q) − Φ(z)]^(k−1) dz.
+double studentized_range(double q, int groups);
+
+/// The q at which studentized_range() is `share`, 0 < share < 1.
+double studentized_range_quantile(double share, int groups);
+
+/// Ranks from 1 in ascending order; equal values share the mean of their ranks. Throws
+/// std::invalid_argument for NaN.
+std::vector<double> ranks_of(std::span<const double> values);
+
+}  // namespace kvloupe
