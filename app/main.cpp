@@ -1,4 +1,4 @@
-#include "analysis/cache/one_blas_thread.h"
+#include "analysis/blas.h"
 #include "analysis/error.h"
 #include "analysis/freed_memory.h"
 #include "analysis/output_file.h"

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/blas.h"
 #include "analysis/cache/evicting_layer.h"
-#include "analysis/cache/one_blas_thread.h"
 #include "analysis/engine/calls.h"
 #include "analysis/engine/given_states.h"
 #include "analysis/error.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/cache/one_blas_thread.h"
+#include "analysis/blas.h"
 #include "analysis/engine/calls.h"
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/blas.h"
 #include "analysis/command_line.h"
 #include "analysis/command_pages.h"
 #include "analysis/error.h"
@@ -78,8 +79,9 @@ using Action = std::function<int()>;
 inline int run_program(CLI::App& app, int argc, char** argv, const char* commit,
                        std::function<KnownWords()> words,
                        const std::function<void(Action& action)>& add_verbs) {
-  app.set_version_flag("--version",
-                       app.get_name() + " " KVLOUPE_VERSION " (" + std::string(commit) + ")");
+  app.set_version_flag("--version", app.get_name() + " " KVLOUPE_VERSION " (" +
+                                        std::string(commit) +
+                                        ")\nmatrix products: " + blas_kernels());
   add_page_option(app, KVLOUPE_VERSION, std::move(words));
   Action action;
   add_verbs(action);

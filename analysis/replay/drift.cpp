@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
+#include "analysis/blas.h"
 #include "analysis/cache/cache_attention.h"
-#include "analysis/cache/one_blas_thread.h"
 #include "analysis/cache/place_turns.h"
 #include "analysis/error.h"
 #include "analysis/numeric/set_overlap.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "analysis/cache/one_blas_thread.h"
+#include "analysis/blas.h"
 #include "analysis/parallel_loop.h"
 
 namespace kvloupe {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -472,10 +473,16 @@ void add(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("info", "Print the contents of a trace: model, run, tokens, datasets");
   const auto options = std::make_shared<Options>();
-  verb->add_option("TRACE", options->trace, "The trace file")->required();
+  verb->add_option("TRACE", options->trace, "The trace file; without one: the program itself");
   verb->add_flag("--json", options->json, "As JSON (docs/trace-format.md)");
-  verb->callback(
-      [&action, options] { action = [options] { return info(options->trace, options->json); }; });
+  verb->callback([&app, &action, options] {
+    action = [&app, options] {
+      if (!options->trace.empty()) return info(options->trace, options->json);
+      if (options->json) throw UsageError("info: --json needs a TRACE");
+      fmt::print("{}\nthreads: {}\n", app.version(), std::thread::hardware_concurrency());
+      return 0;
+    };
+  });
 }
 
 }  // namespace kvloupe::cli::info_verb

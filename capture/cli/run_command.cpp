@@ -19,6 +19,7 @@
 #include "capture/cli/shared_options.h"
 #include "capture/eval/eval_case.h"
 #include "capture/run/capture_set.h"
+#include "capture/run/compute.h"
 
 namespace kvloupe::capture_cli::run_verb {
 
@@ -166,8 +167,8 @@ int foresee(const RunOptions& options, const CaptureRequest& request) {
     out.write(
         fmt::format("{}\nfile: {}{}\ntokens: {}\nprecision: the model computes in {}; states "
                     "are stored as {}\ntime: {}\n",
-                    forecast.size_text, request.target.string(), space, tokens, forecast.dtype,
-                    store, forecast.time_text));
+                    forecast.size_text, request.target.string(), space, tokens,
+                    why_compute_type(request.dtype, forecast.dtype), store, forecast.time_text));
   }
   out.finish();
   return 0;

@@ -37,7 +37,8 @@ void add_device_options(CLI::App& verb, std::string& device, int& threads,
 
 CLI::Option* add_dtype_option(CLI::App& verb, std::string& dtype) {
   return verb
-      .add_option("--dtype", dtype, "Precision of the model: auto is bf16 if the CPU supports it")
+      .add_option("--dtype", dtype,
+                  "Precision of the model: auto is bf16 on a GPU or a CPU with AMX, else f32")
       ->check(CLI::IsMember({"auto", "f32", "bf16"}))
       ->capture_default_str();
 }

@@ -119,18 +119,22 @@ class Evaluator final : public OutcomeStore {
                    if (report_.run && !made_.policy.empty())
                      report_.run(news.done, news.items, made_);
                  });
-    while (const std::optional<StudyTask> task = run.next(0)) {
-      const StudyOutcome outcome = worker.compute(*task);
-      if (outcome.failure) {
-        if (!results_.runs.empty()) write_evaluation(results_, request_.output);
-        std::rethrow_exception(outcome.failure);
+    for (;;) {
+      const std::vector<StudyTask> tasks = run.next(0, worker.most_together());
+      if (tasks.empty()) break;
+      for (const StudyOutcome& outcome : worker.compute_all(tasks)) {
+        if (outcome.failure) {
+          if (!results_.runs.empty()) write_evaluation(results_, request_.output);
+          std::rethrow_exception(outcome.failure);
+        }
+        made_ = worker.run_of(outcome.item);
+        // Its files as the request names them, and its prompt.
+        const EvaluationRun& wanted = wanted_[static_cast<std::size_t>(outcome.item)];
+        std::tie(made_.policy, made_.policy_files, made_.length, made_.depth, made_.sample) =
+            std::tie(wanted.policy, wanted.policy_files, wanted.length, wanted.depth,
+                     wanted.sample);
+        run.record(outcome);
       }
-      made_ = worker.last_run();
-      // Its files as the request names them, and its prompt.
-      const EvaluationRun& wanted = wanted_[static_cast<std::size_t>(outcome.item)];
-      std::tie(made_.policy, made_.policy_files, made_.length, made_.depth, made_.sample) =
-          std::tie(wanted.policy, wanted.policy_files, wanted.length, wanted.depth, wanted.sample);
-      run.record(outcome);
     }
     if (as_study_) return read_evaluation(request_.output);
     write_evaluation(results_, request_.output);

@@ -26,6 +26,7 @@
 #include "analysis/utf8.h"
 #include "capture/eval/stored_prompt.h"
 #include "capture/model/load_transformer.h"
+#include "capture/model/runs_together.h"
 #include "capture/run/capture.h"
 #include "capture/run/capture_input.h"
 #include "capture/run/capture_set.h"
@@ -93,6 +94,12 @@ std::vector<StudyValue> by_layer(const std::vector<double>& values) {
     layers.push_back({0, static_cast<int>(layers.size()), -1, -1, value});
   }
   return layers;
+}
+
+/// Tasks with the same one share a prompt and the full cache's run of it.
+std::string key_of(const StudyTask& task) {
+  return fmt::format("{}\n{}\n{}\n{}", task.source.name, task.identity, task.block,
+                     task.compression);
 }
 
 fs::path make_folder() {
@@ -204,8 +211,7 @@ NeedleTask RunWorker::question_of(const StudyTask& task, bool context_only) {
 
 void RunWorker::open_prompt(const StudyTask& task) {
   const StudySource& source = task.source;
-  const std::string wanted =
-      fmt::format("{}\n{}\n{}\n{}", source.name, task.identity, task.block, task.compression);
+  const std::string wanted = key_of(task);
   if (prompt_ == wanted) return;
   prompt_.clear();
   needle_.reset();
@@ -338,9 +344,9 @@ void RunWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
   outcome.at_once = setting.budget && task.block >= read_;
   // The prompt was opened with the full cache's run.
   if (setting.budget) begin = std::chrono::steady_clock::now();
-  run_ = needle_ ? needle_->run(setting, progress_) : perplexity_->run(setting, progress_);
-  const EvaluationRun& run = run_;
-  run_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  EvaluationRun run =
+      needle_ ? needle_->run(setting, progress_) : perplexity_->run(setting, progress_);
+  run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (needle_) outcome.prompt.answer = escape_invalid_utf8(run.answer);
   Values values(task, outcome);
   const std::string prefix = task.source.task + "_";
@@ -361,6 +367,61 @@ void RunWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
   }
   if (setting.budget) values.add((prefix + "hidden_distance").c_str(), by_layer(run.hidden.layers));
   values.sort();
+  runs_[task.item] = std::move(run);
+}
+
+int RunWorker::most_like(const StudyTask& task) const {
+  const Transformer& model = model_->transformer;
+  if (!needle_ || model.is_packed() || !model.options().device().is_cpu() ||
+      model.options().dtype() != at::kFloat)
+    return 1;
+  const EvalSetting setting = EvalSetting::of(task.policy, task.budget, task.probe);
+  if (!setting.budget || setting.probe) return 1;  // known already, or changes what others share
+  constexpr double kMostBytes = 1 << 30;
+  const ModelConfig& config = model_->config;
+  const double bytes = 2.0 * sizeof(float) * static_cast<double>(config.num_layers) *
+                       static_cast<double>(config.num_kv_heads * config.head_dim) *
+                       (setting.entries(tokens_) + std::min(task.block, tokens_) +
+                        std::max(task.source.answer_tokens, 1));
+  return static_cast<int>(std::clamp(kMostBytes / bytes, 1.0, double(most_together())));
+}
+
+std::vector<StudyOutcome> RunWorker::compute_all(std::span<const StudyTask> tasks) {
+  std::vector<StudyOutcome> outcomes(tasks.size());
+  runs_.clear();
+  std::vector<char> done(tasks.size(), 0);
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (done[i] != 0) continue;
+    std::vector<std::size_t> members;
+    if (prompt_ == key_of(tasks[i])) {
+      int most = most_together();
+      for (std::size_t j = i; j < tasks.size() && std::ssize(members) < most; ++j) {
+        if (done[j] != 0 || key_of(tasks[j]) != prompt_) continue;
+        const int like = most_like(tasks[j]);
+        if (like == 1 || like <= std::ssize(members)) continue;
+        most = std::min(most, like);
+        members.push_back(j);
+      }
+    }
+    if (members.size() < 2 || members.front() != i) members = {i};
+    for (const std::size_t one : members) done[one] = 1;
+    if (members.size() == 1) {
+      outcomes[i] = compute(tasks[i]);  // opens the prompt
+      continue;
+    }
+    std::vector<std::function<void()>> works;
+    for (const std::size_t one : members)
+      works.emplace_back([&, one] { outcomes[one] = compute(tasks[one]); });
+    const auto begin = std::chrono::steady_clock::now();
+    run_together(works);
+    const std::chrono::duration<double> all = std::chrono::steady_clock::now() - begin;
+    for (const std::size_t one : members) {
+      outcomes[one].seconds = all.count() / static_cast<double>(members.size());
+      if (const auto run = runs_.find(tasks[one].item); run != runs_.end())
+        run->second.seconds = outcomes[one].seconds;
+    }
+  }
+  return outcomes;
 }
 
 }  // namespace kvloupe

@@ -3,9 +3,11 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,7 +30,8 @@ struct RunSettings {
   Progress* progress = nullptr;  // can cancel the work
 };
 
-/// Runs items in the model, one after the other. The model is loaded once. What the runs of one
+/// Runs items in the model. Those of one prompt write their answers together (run_together(); in
+/// float32 on the CPU, with expanded weights). The model is loaded once. What the runs of one
 /// prompt share stays until the next prompt: the blocks before the first eviction, the full cache's
 /// distributions, and for the task drift its trace, in a folder of its own among the system's
 /// temporary files that goes with the worker.
@@ -41,15 +44,20 @@ class RunWorker final : public ItemWorker {
             std::function<void(const std::string&)> note = {}, RunSettings settings = {});
   ~RunWorker() override;
   using ItemWorker::compute;
-  /// The last run of a task but drift, with all its numbers; `seconds` without the loading and
-  /// without what the runs of the prompt share.
-  const EvaluationRun& last_run() const { return run_; }
+  std::vector<StudyOutcome> compute_all(std::span<const StudyTask> tasks) override;
+  int most_together() const override { return 32; }
+  /// The run of an item of the last call, of a task but drift, with all its numbers; `seconds`
+  /// without the loading and without what the runs of the prompt share; of runs made together, an
+  /// equal share.
+  const EvaluationRun& run_of(int item) const { return runs_.at(item); }
 
  private:
   struct OpenModel;
   void compute(const StudyTask& task, StudyOutcome& outcome) override;
   void open_model(const StudyTask& task);
   void open_prompt(const StudyTask& task);
+  /// How many runs like this one may be made together, beside the prompt's; the prompt is open.
+  int most_like(const StudyTask& task) const;
   void note(const std::string& text);
   TokenSequence prompt_of(const StudyTask& task);
   void store(const StudyTask& task, const TokenSequence& tokens, int answer_tokens);
@@ -66,7 +74,7 @@ class RunWorker final : public ItemWorker {
   RunSettings settings_;
   Progress own_progress_;
   Progress& progress_;
-  EvaluationRun run_;
+  std::map<int, EvaluationRun> runs_;  // by item
   PromptIdentities identities_;
   std::unique_ptr<OpenModel> model_;
   RunningModel running_;

@@ -7,8 +7,9 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "analysis/cache/one_blas_thread.h"
+#include "analysis/blas.h"
 #include "analysis/parallel_loop.h"
+#include "capture/model/runs_together.h"
 
 // Internal functions of OpenBLAS, not in its headers: work memory of a product. Null if another
 // build hides them.
@@ -53,72 +54,86 @@ bool in_pieces(const at::Tensor& x, const Projection& projection) {
   return !(learns && at::GradMode::is_enabled());
 }
 
-/// The columns [first, first + count) of a product.
+/// The columns [first, first + count) of the product with one of several matrices.
 struct Piece {
-  const float* weight = nullptr;  // rows of W
-  const float* bias = nullptr;    // of these columns; may be null
-  float* result = nullptr;        // the first row's first column
-  std::int64_t count = 0;
-  std::int64_t columns = 0;  // of the whole product
+  std::size_t projection = 0;
+  std::int64_t first = 0, count = 0;
 };
 
-/// x [rows,k].
-void multiply(const Piece& piece, const float* x, std::int64_t rows, std::int64_t k) {
-  for (std::int64_t row = 0; piece.bias != nullptr && row < rows; ++row) {
-    std::copy_n(piece.bias, piece.count, piece.result + row * piece.columns);
+/// x [rows,k]; `result`: [rows,n].
+void multiply(const Piece& piece, const Projection& projection, const float* x, std::int64_t rows,
+              float* result) {
+  const std::int64_t n = projection.weight.size(0), k = projection.weight.size(1);
+  const float* const weight = projection.weight.data_ptr<float>() + piece.first * k;
+  result += piece.first;
+  for (std::int64_t row = 0; projection.bias.defined() && row < rows; ++row) {
+    std::copy_n(projection.bias.data_ptr<float>() + piece.first, piece.count, result + row * n);
   }
-  const float kept = piece.bias != nullptr ? 1.0F : 0.0F;
-  const auto size = [](std::int64_t n) { return static_cast<blasint>(n); };
+  const float kept = projection.bias.defined() ? 1.0F : 0.0F;
+  const auto size = [](std::int64_t number) { return static_cast<blasint>(number); };
   if (rows == 1) {
-    cblas_sgemv(CblasRowMajor, CblasNoTrans, size(piece.count), size(k), 1.0F, piece.weight,
-                size(k), x, 1, kept, piece.result, 1);
+    cblas_sgemv(CblasRowMajor, CblasNoTrans, size(piece.count), size(k), 1.0F, weight, size(k), x,
+                1, kept, result, 1);
     return;
   }
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, size(rows), size(piece.count), size(k), 1.0F,
-              x, size(k), piece.weight, size(k), kept, piece.result, size(piece.columns));
+              x, size(k), weight, size(k), kept, result, size(n));
 }
 
 }  // namespace
 
-std::vector<at::Tensor> project(const at::Tensor& x,
-                                std::initializer_list<const Projection*> projections) {
-  std::vector<at::Tensor> results;
-  if (!std::all_of(projections.begin(), projections.end(),
-                   [&](const Projection* projection) { return in_pieces(x, *projection); })) {
+std::vector<std::vector<at::Tensor>> project_each(const std::vector<at::Tensor>& all,
+                                                  Projections projections) {
+  std::vector<std::vector<at::Tensor>> results(all.size());
+  std::vector<at::Tensor> dense;
+  const std::int64_t k = all.front().size(-1);
+  const std::int64_t rows = all.front().numel() / std::max<std::int64_t>(k, 1);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    dense.push_back(all[i].contiguous());
     for (const Projection* projection : projections) {
-      results.push_back(at::linear(x, projection->weight, projection->bias));
-    }
-    return results;
-  }
-  const at::Tensor dense = x.contiguous();
-  const std::int64_t k = x.size(-1);
-  const std::int64_t rows = x.numel() / std::max<std::int64_t>(k, 1);
-  const std::int64_t most = rows == 1 ? kPieceColumnsOfOneRow : kPieceColumns;
-  std::vector<Piece> pieces;
-  for (const Projection* projection : projections) {
-    const std::int64_t n = projection->weight.size(0);
-    std::vector<std::int64_t> shape = x.sizes().vec();
-    shape.back() = n;
-    results.push_back(at::empty(shape, x.options()));
-    auto* const result = results.back().data_ptr<float>();
-    const auto* const weight = projection->weight.data_ptr<float>();
-    const auto* const bias =
-        projection->bias.defined() ? projection->bias.data_ptr<float>() : nullptr;
-    for (std::int64_t first = 0; first < n; first += most) {
-      pieces.push_back({weight + first * k, bias == nullptr ? nullptr : bias + first,
-                        result + first, std::min(most, n - first), n});
+      std::vector<std::int64_t> shape = all[i].sizes().vec();
+      shape.back() = projection->weight.size(0);
+      results[i].push_back(at::empty(shape, all[i].options()));
     }
   }
   if (rows == 0) return results;
-  const auto* const values = dense.data_ptr<float>();
+  const std::int64_t most = rows == 1 ? kPieceColumnsOfOneRow : kPieceColumns;
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < projections.size(); ++i) {
+    const std::int64_t n = projections[i]->weight.size(0);
+    for (std::int64_t first = 0; first < n; first += most)
+      pieces.push_back({i, first, std::min(most, n - first)});
+  }
   const OneBlasThread one_thread;
   static const bool touched = touch_work_memory(
       tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism));
   static_cast<void>(touched);
   parallel_loop<std::size_t>(
-      0, pieces.size(), [&](std::size_t i) { multiply(pieces[i], values, rows, k); },
+      0, pieces.size(),
+      [&](std::size_t i) {
+        const Piece& piece = pieces[i];
+        for (std::size_t x = 0; x < all.size(); ++x)  // the weights stay in the cache
+          multiply(piece, *projections[piece.projection], dense[x].data_ptr<float>(), rows,
+                   results[x][piece.projection].data_ptr<float>());
+      },
       tbb::simple_partitioner());
   return results;
+}
+
+std::vector<at::Tensor> project(const at::Tensor& x,
+                                std::initializer_list<const Projection*> projections) {
+  const Projections all(projections.begin(), projections.size());
+  if (!std::all_of(all.begin(), all.end(),
+                   [&](const Projection* projection) { return in_pieces(x, *projection); })) {
+    std::vector<at::Tensor> results;
+    for (const Projection* projection : all)
+      results.push_back(at::linear(x, projection->weight, projection->bias));
+    return results;
+  }
+  if (x.numel() == x.size(-1)) {
+    if (auto shared = project_together(x, all)) return std::move(*shared);
+  }
+  return std::move(project_each({x}, all).front());
 }
 
 at::Tensor Projection::operator()(const at::Tensor& x) const { return project(x, {this}).front(); }

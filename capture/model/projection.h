@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <vector>
 
 namespace kvloupe {
@@ -27,5 +28,11 @@ struct Projection {
 /// gradients, under autocast, in other types and on other devices libtorch computes them.
 std::vector<at::Tensor> project(const at::Tensor& x,
                                 std::initializer_list<const Projection*> projections);
+
+using Projections = std::span<const Projection* const>;
+/// The products of each of several x of one shape, float32 on the CPU, each as if it were alone,
+/// but the weights are read once: [x][projections].
+std::vector<std::vector<at::Tensor>> project_each(const std::vector<at::Tensor>& all,
+                                                  Projections projections);
 
 }  // namespace kvloupe

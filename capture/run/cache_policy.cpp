@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "analysis/cache/one_blas_thread.h"
+#include "analysis/blas.h"
 #include "analysis/error.h"
 #include "analysis/parallel_loop.h"
 #include "analysis/policy/policy_catalog.h"

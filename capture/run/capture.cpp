@@ -482,8 +482,9 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   const Transformer& model = own ? *own : *loaded;
   // Only now, so that a broken model is told by one line alone.
   const CaptureForecast forecast = forecast_of(request, made);
-  observer.on_size(plan.size, fmt::format("{}; computed in {}; {}", forecast.size_text,
-                                          forecast.dtype, forecast.time_text));
+  observer.on_size(
+      plan.size, fmt::format("{}; computed in {}; {}", forecast.size_text,
+                             why_compute_type(request.dtype, forecast.dtype), forecast.time_text));
   run.attention_scale = model.attention_scale();
   progress.check();
 

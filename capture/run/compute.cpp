@@ -18,19 +18,23 @@
 #include <sched.h>
 #endif
 
-#include "analysis/cache/one_blas_thread.h"
+#include "analysis/blas.h"
 #include "analysis/error.h"
 
 namespace kvloupe {
 
 namespace {
 
-bool cpu_multiplies_bf16() {
+/// Whether the processor has AMX for bf16, and the operating system lets programs use its tiles.
+bool has_bf16_tiles() {
 #if defined(__x86_64__)
-  if (!__builtin_cpu_supports("avx512f")) return false;  // also asks the operating system
+  constexpr unsigned kTiles = 3U << 17U;  // of XCR0
   unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & (1U << 5U)) != 0) return true;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & (1U << 22U)) != 0) return true;  // AMX
+  if (__get_cpuid_count(1, 0, &a, &b, &c, &d) == 0 || (c & (1U << 27U)) == 0) return false;
+  unsigned enabled = 0, high = 0;
+  __asm__("xgetbv" : "=a"(enabled), "=d"(high) : "c"(0));
+  return (enabled & kTiles) == kTiles && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 &&
+         (d & (1U << 22U)) != 0;
 #endif
   return false;
 }
@@ -72,7 +76,13 @@ at::ScalarType parse_compute_type(const std::string& text, at::Device device) {
   if (text == "f32") return at::kFloat;
   if (text == "bf16") return at::kBFloat16;
   if (text != "auto") throw UsageError("--dtype " + text + ": give auto, f32 or bf16");
-  return !device.is_cpu() || cpu_multiplies_bf16() ? at::kBFloat16 : at::kFloat;
+  return !device.is_cpu() || has_bf16_tiles() ? at::kBFloat16 : at::kFloat;
+}
+
+std::string why_compute_type(const std::string& text, const std::string& name) {
+  if (text != "auto") return name;
+  return name +
+         (name == "f32" ? " (--dtype auto: exact)" : " (--dtype auto: several times faster)");
 }
 
 std::string compute_type_name(at::ScalarType type) {

@@ -14,9 +14,12 @@ namespace kvloupe {
 /// machine has no such device.
 at::Device parse_device(const std::string& text);
 
-/// "auto", "f32" or "bf16". auto: bf16 if the device multiplies it in hardware (a CPU with AMX-BF16
-/// or AVX512-BF16, a GPU), else f32. Throws UsageError for another text.
+/// "auto", "f32" or "bf16". auto: bf16 where it is several times faster (a GPU, a CPU with
+/// AMX-BF16), else f32, which is exact: AVX512-BF16 alone saves a third of the time at most
+/// (measured on a Zen 5; docs/performance.md). Throws UsageError for another text.
 at::ScalarType parse_compute_type(const std::string& text, at::Device device);
+/// For a person: the type of that name, and why it was taken where `text` is auto.
+std::string why_compute_type(const std::string& text, const std::string& name);
 
 /// "f32" or "bf16", as a trace writes it.
 std::string compute_type_name(at::ScalarType type);

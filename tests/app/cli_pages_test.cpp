@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 
+#include "analysis/blas.h"
 #include "analysis/command_pages.h"
 #include "tests/app/cli_call.h"
 #include "tests/support/temporary_folder.h"
@@ -65,7 +66,8 @@ std::vector<std::string> verbs() {
 }
 
 TEST(Version, NamesTheCommit) {
-  EXPECT_EQ(output_of({"--version"}), "kvloupe " KVLOUPE_VERSION " (abc123)\n");
+  EXPECT_EQ(output_of({"--version"}),
+            "kvloupe " KVLOUPE_VERSION " (abc123)\nmatrix products: " + blas_kernels() + "\n");
 }
 
 TEST(ManualPage, HasEveryVerbAndOption) {

@@ -133,6 +133,39 @@ TEST_F(RunStudyTest, PoliciesThatReadTheContextTwiceDoSoAsInAReplay) {
   EXPECT_THAT(failure("other.sqlite"), HasSubstr("Perplexity is measured while the text is read"));
 }
 
+/// Computes items alone, whatever others there are.
+struct OneByOne final : ItemWorker {
+  StudyOutcome one(const StudyTask& task) { return worker.ItemWorker::compute(task); }
+  void compute(const StudyTask& task, StudyOutcome& outcome) override { outcome = one(task); }
+  RunWorker worker{"cpu", 1};
+};
+
+TEST_F(RunStudyTest, AnswersThatAreWrittenTogetherAreThoseOfRunsAlone) {
+  write_file(folder_ / "study.json",
+             R"({"model": "model", "dtype": "f32", "prompts": ["long.txt", "set.jsonl"],
+                 "policies": ["tova", "keydiff", "h2o+kvmerger", "snapkv+adakv"],
+                 "budgets": ["20%", "30%", "50%"], "blocks": [32], "tasks": [
+                   {"task": "answer", "prompts": ["set.jsonl"], "tokens": 24},
+                   {"task": "needle", "lengths": [200], "depths": [50], "seed": 3},
+                   {"task": "perplexity", "lengths": [150], "seed": 3}]})");
+  run();
+  const auto together = values();
+  const std::vector<EvaluationRun> said = read_evaluation(folder_ / "out.sqlite").runs;
+  std::filesystem::remove(folder_ / "out.sqlite");
+  run_study(
+      folder_ / "study.json", folder_ / "out.sqlite", [](const std::string&) {}, StudyPart::runs,
+      [](int) { return std::make_unique<OneByOne>(); });
+  EXPECT_EQ(values(), together);
+  const std::vector<EvaluationRun> alone = read_evaluation(folder_ / "out.sqlite").runs;
+  ASSERT_EQ(alone.size(), said.size());
+  std::size_t letters = 0;
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    EXPECT_EQ(alone[i].answer, said[i].answer) << alone[i].policy << " " << alone[i].budget;
+    letters += said[i].answer.size();
+  }
+  EXPECT_GT(letters, 100U);
+}
+
 TEST_F(RunStudyTest, EachRunCanBeMadeAgainFromThePromptThatItKept) {
   write_study(R"("tasks": [{"task": "needle", "lengths": [200], "depths": [50], "seed": 3},
                            {"task": "answer", "prompts": ["set.jsonl"], "tokens": 4},
