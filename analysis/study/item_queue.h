@@ -20,6 +20,11 @@ class ItemQueue {
 
   /// The next item of a worker, by its number in the plan; none if all are handed out.
   std::optional<int> next(int worker);
+  /// Whether the trace of the worker's last item has more.
+  bool has_more(int worker) const {
+    const auto own = trace_of_.find(worker);
+    return own != trace_of_.end() && traces_.contains(own->second);
+  }
 
  private:
   struct OfTrace {

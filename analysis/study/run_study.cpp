@@ -133,6 +133,16 @@ std::optional<StudyTask> StudyRun::next(int worker) {
   return task;
 }
 
+std::vector<StudyTask> StudyRun::next(int worker, int most) {
+  std::vector<StudyTask> tasks;
+  while (tasks.empty() || (std::ssize(tasks) < most && queue_->has_more(worker))) {
+    std::optional<StudyTask> task = next(worker);
+    if (!task) break;
+    tasks.push_back(std::move(*task));
+  }
+  return tasks;
+}
+
 void StudyRun::record(const StudyOutcome& computed) {
   StudyOutcome outcome = computed;
   const int first = plan_.items.at(static_cast<std::size_t>(outcome.item)).first_measure;
@@ -182,8 +192,11 @@ void run_study(const std::filesystem::path& study, const std::filesystem::path& 
                const Shard& shard) {
   StudyRun run(study, results, report, part, shard);
   const std::unique_ptr<ItemWorker> worker = make_worker(0);
-  while (const std::optional<StudyTask> task = run.next(0)) run.record(worker->compute(*task));
-  run.finish();
+  for (;;) {
+    const std::vector<StudyTask> tasks = run.next(0, worker->most_together());
+    if (tasks.empty()) return run.finish();
+    for (const StudyOutcome& outcome : worker->compute_all(tasks)) run.record(outcome);
+  }
 }
 
 }  // namespace kvloupe

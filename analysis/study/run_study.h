@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "analysis/study/database.h"
 #include "analysis/study/item_queue.h"
@@ -47,6 +48,8 @@ class StudyRun {
 
   /// The next task of a worker (any number that stays the same); none if all are handed out.
   std::optional<StudyTask> next(int worker);
+  /// The next ones, at most so many, of one trace or prompt.
+  std::vector<StudyTask> next(int worker, int most);
   /// Writes the outcome of a task.
   void record(const StudyOutcome& outcome);
   /// To be called at the end. Throws WorkError where items failed; all others are in the file.

@@ -192,4 +192,10 @@ StudyOutcome ItemWorker::compute(const StudyTask& task) {
   return outcome;
 }
 
+std::vector<StudyOutcome> ItemWorker::compute_all(std::span<const StudyTask> tasks) {
+  std::vector<StudyOutcome> outcomes;
+  for (const StudyTask& task : tasks) outcomes.push_back(compute(task));
+  return outcomes;
+}
+
 }  // namespace kvloupe

@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,9 @@ class ItemWorker {
   ItemWorker& operator=(const ItemWorker&) = delete;
   /// Any failure is the outcome's problem.
   StudyOutcome compute(const StudyTask& task);
+  /// Items of one trace or prompt, at most most_together() of them: one outcome for each.
+  virtual std::vector<StudyOutcome> compute_all(std::span<const StudyTask> tasks);
+  virtual int most_together() const { return 1; }
 
  protected:
   /// Fills in values and entries; throws what went wrong.
