@@ -7,10 +7,10 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from . import KvloupeError, KvloupeWarning, Tokenizer, __version__, capture, read_prompt
+from . import KvloupeError, KvloupeWarning, Tokenizer, __version__, read_prompt
 from .external import refuse_own_input
 from .prompt import block_tokens
-from .prompt_file import read_text
+from .prompt_files import read_text
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -95,6 +95,8 @@ def _capture(words: argparse.Namespace) -> None:
         import torch
         import transformers
         from transformers import AutoTokenizer
+
+        from . import capture
     except ImportError as error:
         raise KvloupeError(f"{error}; install torch and transformers: pip install \"kvloupe[capture]\"") from error
     if words.progress == "none":

@@ -14,7 +14,6 @@ import sys
 import threading
 import warnings
 import weakref
-from ctypes import byref, c_int32, c_uint32
 from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
@@ -24,22 +23,18 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
 from . import engine
-from .attention import captured, check_thread, eager_of, one_thread
+from .attention import captured, check_name, check_thread, check_types, eager_of, mask_is_causal, one_thread
 from .describe import RotationCheck, describe, first_device, layer_rotations, layers_of, text_config, uncompiled
-from .entries import Entries
 from .errors import KvloupeError, KvloupeWarning
 from .functions import AnyPolicy, spec_of
-from .kept_layer import KeptLayer, Pass, kept_layer
+from .kept_layer import Entries, KeptLayer, Pass, kept_layer
 from .layout import Layer, resolved
 from .linear import weight_of
-from .own_attention import check_name, check_types
 from .places import Clock, Place, find_places
 from .policy import Kept, Policy
 from .prompt import block_tokens
-from .rotation import frequencies
-from .strips import strips
-from .tables import table
-from .visible import mask_is_causal
+from .tables import strips, table
+from .trace_format import frequencies
 
 _NAME = "kvloupe_cache"  # of the attention function
 _active: "Cache | None" = None  # whose model runs now
@@ -220,11 +215,6 @@ class _LastKeys:
         self.keys[at] = last
 
 
-def check_budget(budget: Any) -> None:
-    """Raises KvloupeError for what is neither a number of entries nor a share."""
-    engine.call("budget", str(budget).encode(), 1 << 20, byref(c_int32()))
-
-
 class Cache(DynamicCache):
     """A cache for `model` in which `policy` keeps at most `budget` entries of each head (under an allocation: in the mean).
 
@@ -251,11 +241,9 @@ class Cache(DynamicCache):
                                   ("positions", positions, ("original", "compact")), ("store", store, ("f16", "f32"))):
             if word not in words:
                 raise KvloupeError(f"{name}: {word!r} is not {' or '.join(words)}")
-        bits, self._spec = c_uint32(), spec_of(policy)
-        engine.call("spec_reads", self._spec.encode(), byref(bits))
-        if compression == "context-only":
-            engine.call("check_reads_only", self._spec.encode())
-        check_budget(budget)
+        self._spec = spec_of(policy)
+        bits = engine.reads_of(self._spec, compression == "context-only")
+        engine.entries_of(budget)  # refused before the model runs
         self._given, self.block = (budget, prompt_length), block_tokens(block)
         self._context_only, self._context = compression == "context-only", context
         self._positions, self._half = positions, store == "f16"
@@ -266,7 +254,7 @@ class Cache(DynamicCache):
         self._forward: _Forward | None = None
         self._empty()
         with uncompiled(model) as model:
-            self._describe(model, bits.value)
+            self._describe(model, bits)
         super().__init__(config=model.config)
         self._wrap(type(model).__name__)
         self._forward = _Forward.of(model)
@@ -550,12 +538,9 @@ class Cache(DynamicCache):
 
     def _entries(self, budget: int | str, prompt_length: int | None) -> int | None:
         """Entries of a budget; None: they are a share of a prompt that is not known yet."""
-        text = str(budget)
-        if prompt_length is None and text.strip().endswith("%"):
+        if prompt_length is None and str(budget).strip().endswith("%"):
             return None
-        entries = c_int32()
-        engine.call("budget", text.encode(), 1 if prompt_length is None else prompt_length, byref(entries))
-        return entries.value
+        return engine.entries_of(budget, 1 if prompt_length is None else prompt_length)
 
     def _policy(self, layer: KeptLayer, call: _Call, states: tuple[Any, Any, Any]) -> Policy:
         own, shape = self.layer_shapes[layer.number], self.model_shape

@@ -184,6 +184,23 @@ def call(name: str, *arguments: Any) -> None:
         raise KvloupeError(error.value.decode("utf-8", "replace")) from cause
 
 
+def entries_of(budget: Any, tokens: int = 1 << 20) -> int:
+    """Entries of a budget, of a prompt of so many tokens. Raises KvloupeError for what is neither a number nor a share."""
+    entries = c_int32()
+    call("budget", str(budget).encode(), tokens, ctypes.byref(entries))
+    return entries.value
+
+
+def reads_of(spec: str, reads_only: bool = False) -> int:
+    """What a policy reads and does, in the bits above. Raises KvloupeError where it cannot run in a model; reads_only: or acts on what
+    is generated."""
+    bits = c_uint32()
+    call("spec_reads", spec.encode(), ctypes.byref(bits))
+    if reads_only:
+        call("check_reads_only", spec.encode())
+    return bits.value
+
+
 def stoppable(body: Callable[[c_void_p], None]) -> None:
     """body(work), which Ctrl-C stops where Python itself would raise KeyboardInterrupt: in the main thread."""
     own = needed()
@@ -218,17 +235,28 @@ class Handle:
             self.close()
 
 
-def text_of(pointer: c_void_p) -> bytes:
-    """What a text of the engine says, which is destroyed."""
-    text, size = Handle(pointer, "text_destroy"), c_int64()
-    return ctypes.string_at(needed().kvloupe_engine_text_data(text, ctypes.byref(size)), size.value)
+def json_of(text: Handle) -> Any:
+    """What a text of the engine says."""
+    size = c_int64()
+    return json.loads(ctypes.string_at(needed().kvloupe_engine_text_data(text, ctypes.byref(size)), size.value))
 
 
 def ask(function: str, given: Any, path: str | os.PathLike[str] | None = None) -> Any:
     """What a function of kvloupe_engine_ask() answers. Raises KvloupeError."""
     words, pointer = json.dumps(given).encode(), c_void_p()
     call("ask", function.encode(), None if path is None else os.fsencode(path), words, len(words), ctypes.byref(pointer))
-    return json.loads(text_of(pointer))
+    return json_of(Handle(pointer, "text_destroy"))
+
+
+def made(name: str, destroy: str, request: Any, *arguments: Any) -> Handle:
+    """What a function of the engine makes, which Ctrl-C stops; `request` names the work."""
+    pointer = c_void_p()
+
+    def make(work: c_void_p) -> None:
+        request.work = work
+        call(name, *arguments, ctypes.byref(pointer))
+    stoppable(make)
+    return Handle(pointer, destroy)
 
 
 _last: tuple[Any, Handle] | None = None  # the trace opened last, and which file it was

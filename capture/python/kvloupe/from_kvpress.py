@@ -11,7 +11,6 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .describe import cache_argument, first_device, layers_of
 from .errors import KvloupeError
 from .external import external, write_steps
 from .prompt import plain_ids
@@ -27,6 +26,8 @@ def kept_by_press(press: Any, model: Any, ids: Sequence[int] | np.ndarray) -> li
     """
     import torch
     from transformers import DynamicCache
+
+    from .describe import cache_argument, decoder_of, first_device, layers_of
 
     count = len(ids)
     layers = layers_of(model)
@@ -45,13 +46,12 @@ def kept_by_press(press: Any, model: Any, ids: Sequence[int] | np.ndarray) -> li
     # Before those of the press: hooks run in the order in which they were registered.
     hooks = [layer.self_attn.register_forward_hook(keep(at), with_kwargs=True) for at, layer in enumerate(layers)]
     cache = DynamicCache()
-    base = model.get_decoder() if hasattr(model, "get_decoder") else model.model
     training = model.training
     try:
         model.eval()
         context = torch.tensor([list(map(int, ids))], device=first_device(model))
         with torch.no_grad(), press(model):
-            base(input_ids=context, **{cache_argument(model): cache})
+            decoder_of(model)(input_ids=context, **{cache_argument(model): cache})
         kept = []
         for at, layer in enumerate(layers):
             if at not in full:

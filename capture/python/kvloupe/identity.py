@@ -6,6 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+import torch
+from transformers.utils import logging
+
 # What says how a model was loaded or runs, and not what it computes.
 _OTHER = re.compile(r".*name_or_path|hf_device_map|warnings_issued|transformers_version|architectures|dtype|torch_dtype|"
                     r"use_cache|_?attn_implementation.*|return_dict|output_.*|.*token_ids?|quantization_config|training|max_seq_len_cached|gradient_checkpointing")
@@ -35,8 +38,6 @@ def _settings(of: Any) -> Any:
 
 def _add(digest: Any, name: str, weight: Any, seen: set[Any]) -> None:
     """The sums of the rows and of the columns of a tensor, as whole numbers: these do not depend on the order of the additions."""
-    import torch
-
     if hasattr(weight, "__tensor_flatten__"):  # a quantiser's
         for part in weight.__tensor_flatten__()[0]:
             _add(digest, f"{name}.{part}", getattr(weight, part), seen)
@@ -72,9 +73,6 @@ _known: dict[Any, str] = {}
 
 
 def _loaded(kind: Any, folder: Path, named: dict[str, str], dtype: Any, stamps: Any) -> str:
-    import torch
-    from transformers.utils import logging
-
     key, shown = (kind, folder, dtype, stamps), logging.is_progress_bar_enabled()
     if key not in _known:
         logging.disable_progress_bar()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from .errors import KvloupeError
 from .layout import Layer
@@ -49,8 +50,6 @@ class Latent:
         layer.key_dim, layer.value_dim, layer.rotary_start = self.rank + self.rotated, self.rank, self.rank
 
     def _read_weights(self, number: int, query: Any) -> None:
-        import torch
-
         found = weight_of(self.module.kv_b_proj, self.rank, query.dtype, query.device)
         if isinstance(found, str) or found.rows.shape[1] != self.heads * (self.plain + self.value_dim):
             why = found if isinstance(found, str) else f"gives {found.rows.shape[1]} numbers"
@@ -73,8 +72,6 @@ class Latent:
     def taken(self, number: int, query: Any, key: Any) -> tuple[Any, Any, Any]:
         """Query [1, Hq, t, r + d_r], key and value [1, 1, n, …] in float32, of the expanded ones that the attention
         function gets."""
-        import torch
-
         fresh = query.shape[2]
         if self.fresh is None or self.fresh.shape != (fresh, self.rank):
             raise KvloupeError(f"layer {number}: its latents are not where kvloupe looks for them (kv_a_layernorm); capture "
@@ -87,8 +84,6 @@ class Latent:
 
     def absorbed(self, query: Any) -> Any:
         """[1, Hq, t, r + d_r] in float32: what asks latents as `query` [1, Hq, t, d_nope + d_r] asks the heads' keys."""
-        import torch
-
         plain = torch.bmm(query[0, :, :, :self.plain].float(), self._up_key)
         return torch.cat([plain, query[0, :, :, self.plain:].float()], -1)[None]
 
@@ -102,8 +97,6 @@ class Latent:
 
     def expanded(self, heads: Any) -> Any:
         """What the attention function returns, [Hq, t, d_v], of the sums of latents [Hq, t, r]."""
-        import torch
-
         return torch.bmm(heads, self.up_value)
 
     def output_weight(self, rows: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import torch
 
 _BLOCK = 64  # unit vectors that go through a module at once
 # A module may round its inputs to 8 bits: how far the product of its weights may be from its output, in the norm.
@@ -23,8 +24,6 @@ class Weight:
 
 def is_plain(module: Any) -> bool:
     """Whether the module is torch's own linear layer with ordinary numbers, which nothing wraps."""
-    import torch
-
     weight = getattr(module, "weight", None)
     return (type(module) is torch.nn.Linear and type(weight) in (torch.Tensor, torch.nn.Parameter)
             and weight.is_floating_point() and weight.element_size() >= 2 and weight.device.type != "meta"
@@ -35,8 +34,6 @@ def weight_of(module: Any, inputs: int, dtype: Any, device: Any, kind: Any = np.
               outputs: np.ndarray | None = None) -> Weight | str:
     """The weights of a linear module for `inputs` numbers of `dtype` on `device`, of some of its `outputs` or all; a text
     says why there are none."""
-    import torch
-
     if is_plain(module):
         if module.weight.shape[1] != inputs:
             return f"takes {module.weight.shape[1]} numbers instead of {inputs}"
@@ -61,8 +58,6 @@ def weight_of(module: Any, inputs: int, dtype: Any, device: Any, kind: Any = np.
 
 
 def _probed(module: Any, inputs: int, dtype: Any, device: Any, kind: Any, outputs: np.ndarray | None) -> Weight | str:
-    import torch
-
     def apply(x: Any) -> Any:
         out = module(x[None])
         out = (out[0] if isinstance(out, tuple) else out)[0]

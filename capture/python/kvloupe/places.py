@@ -5,6 +5,8 @@ import dataclasses
 import re
 from typing import Any
 
+import torch
+
 from .attention import captured, check_thread
 from .errors import KvloupeError
 from .latent import Latent, latent_of
@@ -35,23 +37,34 @@ class Place:
         return next((part for part in found if part is not None), None)
 
 
-class Clock:
+class Hooked:
+    """Watches modules, until close(): a projection with a hook is not a plain one."""
+
+    def __init__(self) -> None:
+        self.hooks: list[Any] = []
+
+    def close(self) -> None:
+        while self.hooks:
+            self.hooks.pop().remove()
+
+
+def tensor_of(output: Any) -> Any:
+    """What a module gives, of which some give more."""
+    return output[0] if isinstance(output, tuple) else output
+
+
+class Clock(Hooked):
     """Which of the decoder's layers runs now: layers may share modules, and some modules do not know their layer."""
 
     def __init__(self, layers: list[Any]) -> None:
         self.now = -1
-        self._hooks = [layer.register_forward_pre_hook(self._hook(at)) for at, layer in enumerate(layers)]
+        self.hooks = [layer.register_forward_pre_hook(self._hook(at)) for at, layer in enumerate(layers)]
 
     def _hook(self, layer: int) -> Any:
         def enter(module: Any, arguments: Any) -> None:
             check_thread()  # another one's pass does not count
             self.now = layer
         return enter
-
-    def close(self) -> None:
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks = []
 
 
 class _Scout:
@@ -95,8 +108,6 @@ def state_bytes(cache: Any, layer: int) -> int:
 def find_places(model: Any, layers: list[Any], token: int, device: Any, mla: str) -> tuple[list[Place], list[Layer]]:
     """The place of each layer's attention, and its shapes. Runs one token. Raises KvloupeError for layers that attend in
     a way that kvloupe does not see."""
-    import torch
-
     clock = Clock(layers)
     scout = _Scout(clock)
     try:

@@ -6,13 +6,15 @@ import dataclasses
 from typing import Any, Callable
 
 import numpy as np
+import torch
+from transformers import DynamicCache
 
 from .attention import Sink, captured
-from .describe import cache_argument, first_device, positions_of
+from .describe import decoder_of, run_block
 from .errors import KvloupeError
-from .tokenizer import Tokenizer
 from .layout import Model
-from .places import Clock, Place
+from .places import Clock, Hooked, Place
+from .tokenizer import Tokenizer
 from .writer import TraceWriter
 
 KINDS = ("repeat", "reread")
@@ -71,29 +73,21 @@ class _Target:
 def run_probe(model: Any, tokenizer: Any, shape: Model, writer: TraceWriter, places: list[Place], clock: Clock,
               kind: str, context: list[int], block: int, report: Callable[[str, int, int], None]) -> None:
     """Reads the context in blocks, then each pass after it, and writes the passes' states."""
-    import torch
-    from transformers import DynamicCache
-
     ids, passes = make_probe(kind, context, tokenizer)
     if max(ids) >= shape.vocabulary or min(ids) < 0:
         raise KvloupeError(f"token {max(ids)} of the request to repeat is outside the model's vocabulary of "
                            f"{shape.vocabulary}; use probe reread")
     writer.add_probe(kind, ids, passes, len(context))
-    device = first_device(model)
-    named = cache_argument(model)
     target = _Target(writer)
     sink = Sink(target, places, clock)  # type: ignore[arg-type]
     latents = [place.latent for place in places if place.latent is not None]
     for latent in latents:
         latent.rewind(None)
-    cache = DynamicCache(config=model.config)
-    hooks: list[Any] = []
-    decoder = model.get_decoder() if hasattr(model, "get_decoder") else model.model  # no logits are needed
+    cache, watched = DynamicCache(config=model.config), Hooked()
 
     def run(tokens: list[int], first: int, held: Any) -> None:
         sink.begin(first)
-        decoder(input_ids=torch.tensor([tokens], device=device), use_cache=True, **{named: held},
-                **positions_of(model, first, first + len(tokens), device))
+        run_block(model, tokens, first, held, decoder_of(model))  # no logits are needed
 
     def take_norm(_: Any, positional: Any, named: dict[str, Any]) -> None:
         if target.shift is not None and clock.now < shape.layers:
@@ -104,7 +98,7 @@ def run_probe(model: Any, tokenizer: Any, shape: Model, writer: TraceWriter, pla
     try:
         for attention in {id(place.attention): place.attention for place in places}.values():
             if attention is not None:
-                hooks.append(attention.register_forward_pre_hook(take_norm, with_kwargs=True))
+                watched.hooks.append(attention.register_forward_pre_hook(take_norm, with_kwargs=True))
         with torch.inference_mode(), captured(model, sink):
             for first in range(0, len(context), block):
                 report("probe", first, len(context) + len(ids))
@@ -118,5 +112,4 @@ def run_probe(model: Any, tokenizer: Any, shape: Model, writer: TraceWriter, pla
                 # Each pass adds to its cache: the next one needs the context alone.
                 run(ids[begin:end], len(context), cache if end == len(ids) else copy.deepcopy(cache))
     finally:
-        for hook in hooks:
-            hook.remove()
+        watched.close()

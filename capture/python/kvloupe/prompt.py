@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from .errors import KvloupeError
-from .prompt_file import read_prompt
+from .prompt_files import read_prompt
 from .tokenizer import Tokenizer
-from .spelling import shown
-
+from .trace_format import shown
 
 WHOLE = (1 << 31) - 1  # tokens of a block that is the whole prompt
 

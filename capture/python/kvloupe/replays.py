@@ -13,7 +13,7 @@ import numpy as np
 from . import engine, program
 from .errors import KvloupeError
 from .functions import AnyPolicy, spec_of
-from .strips import strips
+from .tables import strips
 
 _COMPRESSION = {None: -1, "regular": 0, "context-only": 1}
 _STEPS = {None: False, "all": False, "last": True}
@@ -86,13 +86,7 @@ class Replay(dict):
         super().__init__(heads=None)  # until it is filled; C code takes an empty dictionary at its word
         self._shown, self._asked = shown, asked
         self._library = engine.needed()
-        pointer = c_void_p()
-
-        def make(work: c_void_p) -> None:
-            request.work = work
-            engine.call("replay_create", trace, ctypes.byref(request), ctypes.byref(pointer))
-        engine.stoppable(make)
-        self._handle = engine.Handle(pointer, "replay_destroy")
+        self._handle = engine.made("replay_create", "replay_destroy", request, trace, ctypes.byref(request))
         facts = engine.ReplayFacts()
         self._library.kvloupe_engine_replay_describe(self._handle, ctypes.byref(facts))
         self._shape = facts.heads, facts.steps, facts.tokens
@@ -229,14 +223,9 @@ def follow(path: str | os.PathLike[str], policy: AnyPolicy, budget: str | int, *
     words = _Words(settings)
     if engine.library() is None or not words.fit("block", "compression", "tokens", "segment"):
         return program.follow(path, policy, budget, **settings)
-    trace, request, pointer = engine.open_trace(path), _request(policy, budget, words), c_void_p()
-
-    def make(work: c_void_p) -> None:
-        request.work = work
-        engine.call("follow", trace, ctypes.byref(request), words.text("tokens"), words.text("segment"),
-                    ctypes.byref(pointer))
-    engine.stoppable(make)
-    return json.loads(engine.text_of(pointer))
+    request = _request(policy, budget, words)
+    return engine.json_of(engine.made("follow", "text_destroy", request, engine.open_trace(path), ctypes.byref(request),
+                                      words.text("tokens"), words.text("segment")))
 
 
 def sweep(path: str | os.PathLike[str], policies: AnyPolicy | Sequence[AnyPolicy], budgets: Any, *,
@@ -257,13 +246,8 @@ def sweep(path: str | os.PathLike[str], policies: AnyPolicy | Sequence[AnyPolicy
                                   policies=_joined(policies).encode(), budgets=_joined(budgets).encode(),
                                   blocks=words.text("blocks"), default_measures=measured and not measures,
                                   measure_count=len(measures), measures=_names(measures))
-    trace, pointer = engine.open_trace(path), c_void_p()
-
-    def make(work: c_void_p) -> None:
-        request.work = work
-        engine.call("sweep_create", trace, ctypes.byref(request), ctypes.byref(pointer))
-    engine.stoppable(make)
-    return program.swept(_sweep_columns(engine.Handle(pointer, "sweep_destroy")), path, policies, budgets, True, settings.get("measures"))
+    made = engine.made("sweep_create", "sweep_destroy", request, engine.open_trace(path), ctypes.byref(request))
+    return program.swept(_sweep_columns(made), path, policies, budgets, True, settings.get("measures"))
 
 
 def _sweep_columns(sweep_of: engine.Handle) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import program
 from .errors import KvloupeError
-from .spelling import readable, spelled_bytes
+from .trace_format import readable, spelled_bytes
 
 
 class Tokenizer:

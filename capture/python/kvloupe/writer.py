@@ -14,9 +14,8 @@ import numpy as np
 from . import engine
 from .errors import KvloupeError
 from .layout import Layer, Model, format_version, layer_attributes, model_attributes, resolved, usual_scale
-from .spelling import shown
+from .trace_format import logsumexp_of, shown
 from .version import VERSION
-from .visible import logsumexp_of
 
 SEGMENTS = ("context", "needle", "question", "answer", "special")
 _LARGEST_HALF = 65504.0
