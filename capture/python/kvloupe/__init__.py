@@ -8,17 +8,15 @@
 from typing import TYPE_CHECKING, Any
 
 from .errors import KvloupeError, KvloupeWarning
-from .external import external
+from .external import external, from_kvpress
 from .functions import Step, spec_of
-from .from_kvpress import from_kvpress
 from .layout import Layer, Model
 from .policy import Kept, Merge, Policy
-from .program import Figure, demo, figure, share_folder as _share_folder, view
-from .prompt_files import read_prompt
+from .program import Figure, demo, figure, share_folder as _share_folder, study, view
+from .prompt import read_prompt
 from .reader import Trace, open_trace
 from .reader import open_trace as open  # noqa: A001 - kvloupe.open(path), as h5py has it
 from .replays import Replay, follow, replay, sweep
-from .studies import study
 from .tables import results
 from .tokenizer import Tokenizer
 from .version import VERSION as __version__

@@ -4,8 +4,6 @@ describes the model's own computation: its attention function, and the steps aft
 Queries, keys and values are taken where every modern model calls its attention function: after the rotation, the
 normalisation of heads and the update of the cache.
 """
-from __future__ import annotations
-
 import contextlib
 import inspect
 import re
@@ -19,7 +17,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations import sdpa_attention
 from transformers.masking_utils import sdpa_mask
 
-from .errors import KvloupeError
+from .errors import KvloupeError, uncapturable
 from .layout import Layer
 from .trace_format import seen_tokens
 from .writer import TraceWriter
@@ -89,15 +87,13 @@ class Sink:
         layer, fresh = self._clock.now, query.shape[-2]
         where = f"layer {layer}"
         if layer in self.seen:
-            raise KvloupeError(f"{where}: its attention function was called twice for one block; "
-                               "this model cannot be captured")
+            raise uncapturable(f"{where}: its attention function was called twice for one block")
         self.seen.add(layer)
         if layer >= len(self.layers):  # of a trace with the first layers only
             return
         settings, latent = self.layers[layer], self._places[layer].latent
         if not settings.attends:
-            raise KvloupeError(f"{where}: calls an attention function in some blocks only; this model cannot be "
-                               "captured")
+            raise uncapturable(f"{where}: calls an attention function in some blocks only")
         self._keys[layer] = key, value
         if settings.kind == "shared":
             self._check_shared(where, settings, key, value)
@@ -108,8 +104,8 @@ class Sink:
                                            ("key", key, settings.kv_heads, settings.key_dim),
                                            ("value", value, settings.kv_heads, settings.value_dim)):
             if states.shape[0] != 1 or states.shape[1] != heads or states.shape[3] != width:
-                raise KvloupeError(f"{where}: {name} has the shape {list(states.shape)}, but had [1, {heads}, tokens, "
-                                   f"{width}] for the first token; this model cannot be captured")
+                raise uncapturable(f"{where}: {name} has the shape {list(states.shape)}, but had [1, {heads}, tokens, {width}] "
+                                   "for the first token")
         if layer not in self.output_kind:
             settings.scale, settings.softcap, settings.window = scale, softcap, window
             if sinks is not None:
@@ -141,8 +137,8 @@ class Sink:
         same = source is not None and all(a.shape == b.shape and (a.data_ptr() == b.data_ptr() or torch.equal(a, b))
                                           for a, b in zip(source, (key, value)))
         if not same:
-            raise KvloupeError(f"{where}: reads the keys and values of layer {settings.shares_with} for the first "
-                               "token, but others later; this model cannot be captured")
+            raise uncapturable(f"{where}: reads the keys and values of layer {settings.shares_with} for the first token, but "
+                               "others later")
 
     def _visible(self, where: str, mask: Any, fresh: int, count: int, settings: Layer, device: Any) -> Any:
         """[t, n]: which keys each query sees. Raises KvloupeError if the model's mask says otherwise."""
@@ -150,8 +146,8 @@ class Sink:
         seen = seen_tokens(torch.arange(self.first, end, device=device), torch.arange(end - count, end, device=device),
                            settings.window or 0, settings.chunk)
         if mask is not None and not mask_says(mask[..., -count:], seen):
-            raise KvloupeError(f"{where}: queries see other tokens than all earlier ones or those of a sliding "
-                               "window or chunk, which a trace cannot say; this model cannot be captured")
+            raise uncapturable(f"{where}: queries see other tokens than all earlier ones or those of a sliding window or chunk, "
+                               "which a trace cannot say")
         return seen
 
     def _logits(self, q: Any, k: Any, settings: Layer) -> Any:
@@ -224,34 +220,27 @@ def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: An
     for name, value_given in rest.items():
         does = next((words for end, words in _UNSAYABLE.items() if name.endswith(end)), None)
         if does is not None and value_given is not None:
-            raise KvloupeError(f"layer {module.layer_idx}: its attention {does} ({name}), which a trace cannot say; this model cannot be "
-                               "captured")
+            raise uncapturable(f"layer {module.layer_idx}: its attention {does} ({name}), which a trace cannot say")
     if softcap or sinks is not None:  # sdpa ignores or refuses them: the model's own plain code
-        own = eager_of(module)
-        if own is None:
-            raise KvloupeError(f"layer {module.layer_idx}: caps its logits or has sink logits, but its module has no "
-                               "eager_attention_forward; this model cannot be captured")
-        result = own(module, query, key, value, _additive(attention_mask, query), scaling=scaling, dropout=0.0, **rest)
+        added = attention_mask
+        if added is not None and added.dtype == torch.bool:
+            added = torch.where(added, torch.zeros((), dtype=query.dtype, device=query.device), torch.finfo(query.dtype).min)
+        result = eager_of(module, "be captured")(module, query, key, value, added, scaling=scaling, dropout=0.0, **rest)
     else:
-        result = sdpa_attention.sdpa_attention_forward(module, query, key, value, attention_mask, dropout=0.0, scaling=scaling,
-                                        **rest)
+        result = sdpa_attention.sdpa_attention_forward(module, query, key, value, attention_mask, dropout=0.0, scaling=scaling, **rest)
     window = rest.get("sliding_window", getattr(module, "sliding_window", None)) or 0
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
     sink.take(module, query, key, value, attention_mask, result[0], scale, float(softcap), int(window), sinks)
     return result
 
 
-def eager_of(module: Any) -> Any:
-    """The plain attention function in the file of a module's class; None: there is none."""
-    return getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
-
-
-def _additive(mask: Any, query: Any) -> Any:
-    """A mask of truths as numbers to add."""
-    if mask is None or mask.dtype != torch.bool:
-        return mask
-    zero = torch.zeros((), dtype=query.dtype, device=query.device)
-    return torch.where(mask, zero, torch.finfo(query.dtype).min)
+def eager_of(module: Any, needed_to: str) -> Any:
+    """The plain attention function in the file of a module's class. Raises KvloupeError where there is none."""
+    found = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
+    if found is None:
+        raise KvloupeError(f"layer {getattr(module, 'layer_idx', '?')}: caps its logits or has sink logits, but its module has no "
+                           f"eager_attention_forward; this model cannot {needed_to}")
+    return found
 
 
 def _mask(*positional: Any, **named: Any) -> Any:
@@ -273,8 +262,8 @@ def captured(model: Any, sink: Any) -> Iterator[None]:
             try:
                 model.set_attn_implementation("kvloupe")
             except (AttributeError, ValueError) as error:
-                raise KvloupeError(f"{type(model).__name__} does not call its attention function through transformers' "
-                                   "registry; this model cannot be captured") from error
+                raise uncapturable(f"{type(model).__name__} does not call its attention function through "
+                                   "transformers' registry") from error
             model.eval()
             yield
         finally:
@@ -322,8 +311,7 @@ def check_types(config: Any, name: str) -> None:
     """Raises KvloupeError for a model with layers of a type that a trace cannot say."""
     for at, kind in enumerate(getattr(config, "layer_types", None) or []):
         if kind in _UNSAYABLE_TYPES:
-            raise KvloupeError(f"layer {at} of {name} is of the type {kind}: {_UNSAYABLE_TYPES[kind]}, which a trace cannot "
-                               "say; this model cannot be captured")
+            raise uncapturable(f"layer {at} of {name} is of the type {kind}: {_UNSAYABLE_TYPES[kind]}, which a trace cannot say")
 
 
 def check_name(layers: list[Any], name: str, implementation: str) -> None:
@@ -344,9 +332,8 @@ def check_name(layers: list[Any], name: str, implementation: str) -> None:
         text = "\n".join(source(kind) for kind in own | {type(getattr(layer, "self_attn", None))})
         asked = _ASKS_ITS_NAME.findall(_TAKES_THE_FUNCTION.sub("", text))
         if any(re.search(f"['\"]{re.escape(implementation)}['\"]", one) for one in asked):
-            raise KvloupeError(f"layer {at}: the attention of {name} does work of its own only under the names eager and "
-                               "sdpa, such as choosing the tokens that a query sees, which a trace cannot say; this model "
-                               "cannot be captured")
+            raise uncapturable(f"layer {at}: the attention of {name} does work of its own only under the names eager and sdpa, "
+                               "such as choosing the tokens that a query sees, which a trace cannot say")
 
 
 def own_logits(model: Any, ids: list[int], device: Any) -> Any:
@@ -389,9 +376,9 @@ class LogitsCheck:
             return
         wrong = float(off.max() if dtype == torch.float32 else off.median())
         if not wrong <= _LOGITS_TOLERANCE.get(str(dtype), 0.2):
-            raise KvloupeError(f"with kvloupe's attention function {self._name} computes other logits than with its "
-                               f"own (they differ by {wrong:.2g} of their spread): something outside of the attention "
-                               "function depends on it; this model cannot be captured")
+            raise uncapturable(f"with kvloupe's attention function {self._name} computes other logits than with its own (they "
+                               f"differ by {wrong:.2g} of their spread): something outside of the attention function depends on "
+                               "it")
 
     def end(self) -> None:
         """After the last block."""

@@ -1,6 +1,4 @@
 """Answers of a model with policies beside that with the full cache, and the budget that keeps them."""
-from __future__ import annotations
-
 import dataclasses
 import math
 import tempfile
@@ -19,8 +17,7 @@ from .full_run import capture
 from .functions import AnyPolicy, name_of, spec_of
 from .program import listed
 from .progress import reporter
-from .prompt import block_tokens, checked_prompt, text_after
-from .prompt_files import find_prompts
+from .prompt import block_tokens, checked_prompt, find_prompts, text_after
 from .replays import replay
 from .tables import table
 

@@ -4,8 +4,6 @@ A policy decides about each layer by itself, and the layers between two attentio
 forward pass of many tokens is cut into blocks inside each layer's attention: a block is appended, attends, and then the
 policy evicts, as if the model had run block by block.
 """
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools
@@ -28,7 +26,7 @@ from .describe import RotationCheck, describe, first_device, layer_rotations, la
 from .errors import KvloupeError, KvloupeWarning
 from .functions import AnyPolicy, spec_of
 from .kept_layer import Entries, KeptLayer, Pass, kept_layer
-from .layout import Layer, resolved
+from .layout import resolved, rotation_of
 from .linear import weight_of
 from .places import Clock, Place, find_places
 from .policy import Kept, Policy
@@ -160,10 +158,10 @@ _STATE = ("conv_states", "recurrent_states", "is_conv_states_initialized", "is_r
           "conv_kernel_size", "dtype", "device")
 
 
-def _copied(state: dict[str, Any]) -> dict[str, Any]:
-    own = lambda value: value.clone() if isinstance(value, torch.Tensor) else value
-    return {name: {key: own(one) for key, one in value.items()} if isinstance(value, dict) else value
-            for name, value in state.items()}
+def _copied(state: Any) -> Any:
+    if isinstance(state, dict):
+        return {name: _copied(value) for name, value in state.items()}
+    return state.clone() if isinstance(state, torch.Tensor) else state
 
 
 class Recorder:
@@ -196,23 +194,6 @@ class Recorder:
 
 def _evicts(passed: Pass) -> bool:
     return any(one.changes or len(one.rows) + one.left_window != one.entries for step in passed.kept for one in step)
-
-
-class _LastKeys:
-    """Takes the keys of the last token of each layer that holds keys; of latents only the rotated part, after zeros."""
-
-    def __init__(self, clock: Clock, places: list[Place], layers: list[Layer]) -> None:
-        self._clock, self._places, self._layers = clock, places, layers
-        self.keys: dict[int, np.ndarray] = {}
-
-    def take(self, module: Any, query: Any, key: Any, *rest: Any) -> None:
-        at = self._clock.now
-        if not self._layers[at].holds:
-            return
-        last, latent = key[0, :, -1].float().cpu().numpy(), self._places[at].latent
-        if latent is not None:
-            last = np.concatenate([np.zeros((1, latent.rank), np.float32), last[:1, latent.plain:]], -1)
-        self.keys[at] = last
 
 
 class Cache(DynamicCache):
@@ -287,14 +268,14 @@ class Cache(DynamicCache):
         layers = resolved(shape, shapes)
         layer_rotations(model, shape, layers)
         clock = Clock(modules)
-        rotation, keys = RotationCheck(places, clock), _LastKeys(clock, places, layers)
+        rotation = RotationCheck(places, clock)
         try:
-            with torch.inference_mode(), captured(model, keys):
+            with torch.inference_mode(), captured(model, rotation):
                 model(torch.full((1, 2), token, device=device), use_cache=False)
         finally:
             rotation.close()
             clock.close()
-        rotation.apply(shape, layers, keys.keys, 1)
+        rotation.apply(shape, layers, 1)
         self.model_shape, self.layer_shapes = shape, layers
         self.places: list[Place] = places
         self._longest = getattr(text_config(model), "max_position_embeddings", 0) or 1 << 31
@@ -548,7 +529,7 @@ class Cache(DynamicCache):
         if self.budget is None:
             self.budget = self._entries(self._given[0], self._prompt or query.shape[2])
         sinks = call.rest.get("s_aux")
-        rotation, scaling, start, width = self._rotation(layer)
+        rotation, scaling, start, width = rotation_of(self.model_shape, self.layer_shapes[layer.number])
         if self._positions == "compact" and rotation:
             frequencies(rotation, scaling, width or key.shape[3] - start)  # refused before the model runs on
         return Policy(
@@ -561,13 +542,6 @@ class Cache(DynamicCache):
             rotary_dim=width, output_weight=self._output_weight(layer.number, query, value) if self._reads_weights else None,
             positions=self._positions, prompt_length=self._prompt or query.shape[2],
             values_in_keys=self.places[layer.number].latent is not None)
-
-    def _rotation(self, layer: KeptLayer) -> tuple[Any, Any, int, int]:
-        """Base (none: the layer does not rotate), scaling, first channel and number of channels (0: all that follow)."""
-        own, shape = self.layer_shapes[layer.number], self.model_shape
-        by = shape if own.rope_theta is None else own
-        return (by.rope_theta, by.rope_scaling, shape.rotary_start if own.rotary_start is None else own.rotary_start,
-                (shape.rotary_dim if own.rotary_dim is None else own.rotary_dim) or 0)
 
     def _output_weight(self, number: int, query: Any, value: Any) -> np.ndarray:
         place = self.places[number]
@@ -811,10 +785,7 @@ class Cache(DynamicCache):
             query, keys, values = query.to(keys.dtype), keys.expand(-1, group, -1, -1), values.expand(-1, group, -1, -1)
         function = ALL_ATTENTION_FUNCTIONS["sdpa"]
         if call.rest.get("softcap") or call.rest.get("s_aux") is not None:  # sdpa ignores or refuses them
-            function = eager_of(call.module)
-            if function is None:
-                raise KvloupeError(f"layer {layer.number}: caps its logits or has sink logits, but its module has no "
-                                   "eager_attention_forward; this model cannot run with a policy")
+            function = eager_of(call.module, "run with a policy")
         output = function(call.module, query, keys, values, mask, dropout=call.dropout, scaling=call.scale, **named)[0]
         return output if latent is None else latent.expanded(output[0].transpose(0, 1).float()).transpose(0, 1)[None].to(keys.dtype)
 
@@ -822,7 +793,7 @@ class Cache(DynamicCache):
         """states [1, heads, n, d] rotated on by [heads, n] positions; what stays is not changed by a bit."""
         if not bool(by.any()):
             return states
-        theta, scaling, start, width = self._rotation(layer)
+        theta, scaling, start, width = rotation_of(self.model_shape, self.layer_shapes[layer.number])
         if not theta:  # this layer does not rotate
             return states
         angles = torch.from_numpy(frequencies(theta, scaling, width or states.shape[3] - start)[0]).to(states.device)

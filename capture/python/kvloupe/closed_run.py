@@ -1,6 +1,4 @@
 """Runs a model with a policy in its cache and writes the trace: kvloupe-capture run --policy, for models of transformers."""
-from __future__ import annotations
-
 import os
 import time
 import warnings

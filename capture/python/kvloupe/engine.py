@@ -3,8 +3,6 @@ of the program kvloupe. With KVLOUPE_ENGINE=none the program does what it can in
 
 The C interface is in kvloupe_engine.h; the structs here say the same. ctypes gives up Python's lock during each call.
 """
-from __future__ import annotations
-
 import ctypes
 import functools
 import json

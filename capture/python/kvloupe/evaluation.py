@@ -1,6 +1,4 @@
 """Tasks with policies in the model's own cache: kvloupe-capture study, for models of transformers."""
-from __future__ import annotations
-
 import bisect
 import contextlib
 import dataclasses
@@ -23,10 +21,10 @@ from .describe import describe_weights, layers_of, run_block, text_config, with_
 from .errors import KvloupeError
 from .full_run import DTYPES, end_tokens, output_head
 from .functions import AnyPolicy, name_of, spec_of
+from .places import Hooked
 from .policy import Policy
 from .progress import reporter
-from .prompt import block_tokens, encoded, has_start_token, plain_tokens, text_after
-from .prompt_files import PromptPlace, find_prompts
+from .prompt import PromptPlace, block_tokens, encoded, find_prompts, has_start_token, plain_tokens, text_after
 from .tables import of_runs, read_study
 from .version import VERSION
 
@@ -118,7 +116,7 @@ class Outcome:
     answer: str = ""
 
 
-class StudyResults:
+class StudyResults(engine.Handle):
     """The file of these settings and items: a new one, or one to go on with; no other study, of the program too, writes to it until
     close(). Raises KvloupeError for a file of others."""
 
@@ -130,10 +128,7 @@ class StudyResults:
         plan = json.dumps({"settings": list(settings.items()), "measures": measures, "items": list(map(vars, items)), "sources": [
             {"name": name, "identity": identity, "task": tasks.get(at, "")} for at, (name, identity) in enumerate(sources)]}).encode()
         engine.call("results_open", os.fsencode(path), plan, len(plan), byref(pointer))
-        self._file = engine.Handle(pointer, "results_close")
-
-    def close(self) -> None:
-        self._file.close()
+        super().__init__(pointer, "results_close")
 
     def missing(self) -> list[int]:
         """The items that wait or failed."""
@@ -146,7 +141,7 @@ class StudyResults:
         fields = vars(outcome) | {"item": item, "layers": {}, "values": [
             (self._measures.index(name), layer, float(value) if math.isfinite(value) else None) for name, layer, value in values]}
         words = json.dumps(fields | {"prompt": fields}).encode()
-        engine.call("results_record", self._file, words, len(words))
+        engine.call("results_record", self, words, len(words))
 
 
 @with_uncompiled
@@ -410,14 +405,11 @@ class _Hidden:
         self.first = first
         self.states: list[list[Any]] = []  # [layers] of [t, D], block by block
 
-    def rows(self, layer: int) -> Any:
-        return torch.cat(self.states[layer]).double()
-
     def distances(self, full: "_Hidden") -> list[float]:
         """‖h' - h‖ / ‖h‖ after each layer, mean over the tokens, with six digits as results have it."""
         found = []
-        for layer in range(len(full.states)):
-            own, other = self.rows(layer), full.rows(layer)
+        for parts, of_full in zip(self.states, full.states):
+            own, other = torch.cat(parts).double(), torch.cat(of_full).double()
             apart = (own - other).norm(dim=-1) / other.norm(dim=-1).clamp_min(1e-300)
             found.append(float(f"{float(apart.mean()):.6g}"))
         return found
@@ -439,7 +431,9 @@ class Reader:
         layers = layers_of(self.model)
         if self.keep is not None and not self.keep.states:
             self.keep.states = [[] for _ in layers]
-        hooks = [] if self.keep is None else [layer.register_forward_hook(self._hook(at)) for at, layer in enumerate(layers)]
+        watched = Hooked()
+        if self.keep is not None:
+            watched.hooks = [layer.register_forward_hook(self._hook(at)) for at, layer in enumerate(layers)]
         try:
             for at in range(0, len(ids), self.block):
                 part = ids[at:at + self.block]
@@ -457,8 +451,7 @@ class Reader:
                     self.ends[end] = out.logits[0, -1], [states[-1] for states in self.keep.states] if keeps else []
                 self.seen, self.logits = end, out.logits[0, -1]
         finally:
-            for hook in hooks:
-                hook.remove()
+            watched.close()
 
     def answer(self, ids: list[int], context: int, count: int) -> list[int]:
         """Reads the prompt, its first `context` tokens before the others; at most `count` greedy tokens before an end token."""

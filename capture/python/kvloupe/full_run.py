@@ -1,7 +1,7 @@
 """Captures a trace of a transformers model: block prefill with the model's own cache, then greedy tokens."""
-from __future__ import annotations
-
 import contextlib
+import copy
+import dataclasses
 import os
 import time
 import warnings
@@ -14,16 +14,16 @@ import transformers
 from transformers import DynamicCache, cache_utils
 
 from .attention import LogitsCheck, Sink, captured, check_name, check_types, own_logits
-from .describe import (RotationCheck, describe, describe_weights, first_device, is_plain_model, layer_rotations, layers_of,
-                       run_block, text_config, with_uncompiled)
-from .errors import KvloupeError, KvloupeWarning
+from .describe import (RotationCheck, decoder_of, describe, describe_weights, first_device, is_plain_model, layer_rotations,
+                       layers_of, run_block, text_config, with_uncompiled)
+from .errors import KvloupeError, KvloupeWarning, uncapturable
 from .latent import WAYS
 from .layout import usual_scale
 from .linear import is_plain, weight_of
-from .places import PROJECTIONS, Clock, Place, find_places, mixer_of, state_bytes
-from .probe import make_probe, run_probe
+from .places import PROJECTIONS, Clock, Hooked, Place, find_places, mixer_of, state_bytes
 from .progress import reporter
 from .prompt import WHOLE, block_tokens, checked_prompt, pieces_of
+from .tokenizer import Tokenizer
 from .watches import BetweenWatch, FinalNormWatch, ResidualWatch
 from .writer import SEGMENTS, TraceWriter
 
@@ -34,42 +34,14 @@ _LARGEST_HEAD = 16_000_000  # bytes of an output head, or of its rows, that are 
 _TOLERANCE = {"torch.float32": 5e-4, "torch.float16": 2e-2, "torch.bfloat16": 5e-2}
 # Families that compute something else in blocks of several tokens than in one pass.
 ONE_PASS = {"jamba": "Jamba's Mamba layers begin each block of several tokens anew"}
+_PROBES = ("repeat", "reread")  # a second reading of the context, which KVzip and KVCompose need
+# KVzip's own numbers and words.
+_PART, _REMINDER = 2048, 8
+_FIRST = "\n\nRepeat the previous context exactly."
+_NEXT = "\n\nRepeat the part of the previous context exactly, starting with"
+_ANSWER = "\n"
+_Pass = tuple[int, int, int, int]  # first and end of the probe's tokens, first and end of what is read again
 DTYPES = {"torch.float32": "f32", "torch.bfloat16": "bf16", "torch.float16": "f16"}
-
-
-class Predictions:
-    """The model's next tokens, losses and last hidden states, block by block."""
-
-    def __init__(self, ids: list[int]) -> None:
-        self.ids = ids  # grows with each generated token
-        self.last: Any = None  # log-probabilities after the last token so far: [vocabulary]
-        self._top: list[tuple[np.ndarray, np.ndarray]] = []
-        self._hidden: list[np.ndarray] = []
-        self._losses: list[np.ndarray] = []
-
-    def add(self, first: int, logits: Any, hidden: Any) -> None:
-        """Those of tokens first …: logits [t, vocabulary], hidden [t, D]."""
-        count = logits.shape[0]
-        logprob = torch.log_softmax(logits.float(), -1)
-        values, indices = logprob.topk(min(_TOP, logprob.shape[-1]))
-        for states in (hidden, values):
-            wrong = (~torch.isfinite(states)).any(-1).nonzero()
-            if len(wrong):
-                raise KvloupeError(f"token {first + int(wrong[0])}: the model's hidden state or logits are not finite; "
-                                   "capture with another dtype")
-        self._top.append((indices.cpu().numpy(), values.cpu().numpy()))
-        self._hidden.append(hidden.float().cpu().numpy())
-        if self.last is not None:
-            self._losses.append(-self.last[self.ids[first]][None].cpu().numpy())
-        targets = torch.tensor(self.ids[first + 1:first + count], device=logprob.device, dtype=torch.long)
-        self._losses.append(-logprob[:len(targets)].gather(1, targets[:, None])[:, 0].cpu().numpy())
-        self.last = logprob[-1].clone()
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {"token_ids": np.concatenate([one[0] for one in self._top]).astype(np.int32),
-                "logprob": np.concatenate([one[1] for one in self._top]).astype(np.float32),
-                "hidden": np.concatenate(self._hidden).astype(np.float32),
-                "loss": np.concatenate([*self._losses, [np.nan]]).astype(np.float32)}
 
 
 def output_head(model: Any) -> Any:
@@ -99,7 +71,12 @@ class Recording(contextlib.ExitStack):
         self._inputs: list[Any] = []  # of the output head in this block
         layers = [place.layer for place in places]
         own = writer.model.layers  # of a trace that may have the first layers only
-        self.clock, self.predictions = Clock(layers), Predictions(ids)
+        self.clock = Clock(layers)
+        # The model's next tokens, losses and last hidden states, block by block; log-probabilities after the last token: [vocabulary].
+        self._top: list[tuple[np.ndarray, np.ndarray]] = []
+        self._hidden: list[np.ndarray] = []
+        self._losses: list[np.ndarray] = []
+        self._last: Any = None
         self.watch = BetweenWatch(places[:own], self.clock,
                                   lambda layer, gate: writer.add(layer, self.first, "gate", gate.cpu().numpy()))
         self._residual = ResidualWatch(layers[:own], self.clock, writer.model.hidden)
@@ -116,8 +93,21 @@ class Recording(contextlib.ExitStack):
 
     def take(self, first: int, end: int, logits: Any) -> None:
         """Those that forward() gave: [t, vocabulary]."""
-        self.predictions.add(first, logits, self._inputs[0][0])
-        self._norm.add(self._inputs[0][0], logits)
+        hidden, logprob = self._inputs[0][0], torch.log_softmax(logits.float(), -1)  # [t, D], [t, vocabulary]
+        values, indices = logprob.topk(min(_TOP, logprob.shape[-1]))
+        for states in (hidden, values):
+            wrong = (~torch.isfinite(states)).any(-1).nonzero()
+            if len(wrong):
+                raise KvloupeError(f"token {first + int(wrong[0])}: the model's hidden state or logits are not finite; "
+                                   "capture with another dtype")
+        self._top.append((indices.cpu().numpy(), values.cpu().numpy()))
+        self._hidden.append(hidden.float().cpu().numpy())
+        if self._last is not None:
+            self._losses.append(-self._last[self.ids[first]][None].cpu().numpy())
+        targets = torch.tensor(self.ids[first + 1:end], device=logprob.device, dtype=torch.long)
+        self._losses.append(-logprob[:len(targets)].gather(1, targets[:, None])[:, 0].cpu().numpy())
+        self._last = logprob[-1].clone()
+        self._norm.add(hidden, logits)
         self.blocks.append((first, end))
 
     def run(self, blocks: Iterable[tuple[int, int]], generate: int, step: Callable[[int, int, bool], None], runs_end: bool) -> None:
@@ -129,7 +119,7 @@ class Recording(contextlib.ExitStack):
             step(first, end, generate == 0 and end == self._prompt_length)
         for made in range(generate):
             self.report("answer", made, generate)
-            token = int(self.predictions.last.argmax())
+            token = int(self._last.argmax())
             if token in ends and not runs_end:
                 break
             self.ids.append(token)
@@ -162,7 +152,9 @@ class Recording(contextlib.ExitStack):
         pieces = pieces_of(tokenizer, shape.vocabulary) if tokenizer is not None else None
         if pieces is not None:
             writer.add_vocabulary(pieces)
-        writer.add_predictions(**self.predictions.arrays())
+        tokens, logprobs = map(np.concatenate, zip(*self._top))
+        writer.add_predictions(token_ids=tokens, logprob=logprobs, hidden=np.concatenate(self._hidden),
+                               loss=np.concatenate([*self._losses, [np.nan]]))
         kind, names = str(next(iter(sink.output_kind.values()))[0]), list(dict.fromkeys([*SEGMENTS, *self.segments]))
         writer.finish(
             np.array(ids), None if pieces is None else [pieces[token] for token in ids],
@@ -230,7 +222,7 @@ class Recording(contextlib.ExitStack):
             self._write_rows(None, writer.add_lm_head, "the trace has none")
         final = self._norm.found()
         if final is not None:
-            writer.add_final_norm(final.weight, final.bias, final.centred, final.rms)
+            writer.add_final_norm(*final)
             used = np.unique(np.array(self.ids, np.int64))
             if not whole and 2 * len(used) * shape.hidden <= _LARGEST_HEAD:
                 self._write_rows(used, lambda rows: writer.add_lm_head_rows(used, rows), "the trace has none of its rows")
@@ -245,6 +237,94 @@ class Recording(contextlib.ExitStack):
             self.writer.note(f"the output head {found}; {without}")
         else:
             write(found.rows.T)
+
+
+def _ids_within(tokenizer: Any, text: str) -> list[int]:
+    """The ids of a text in the middle of a sequence."""
+    if isinstance(tokenizer, Tokenizer):
+        ids, segments = tokenizer.encode([("context", text)])
+        return [token for token, segment in zip(ids, segments) if segment != "special"]
+    return list(tokenizer.encode(text, add_special_tokens=False))
+
+
+def make_probe(kind: str, context: list[int], tokenizer: Any) -> tuple[list[int], list[_Pass]]:
+    """The tokens of a probe of this context, and its passes."""
+    if kind not in _PROBES:
+        raise KvloupeError(f"probe {kind!r}: give repeat (asks the model to repeat the context) or reread (as it is)")
+    if not context:
+        raise KvloupeError("probe: the prompt begins with its question, so there is no context to read again")
+    if kind == "reread":
+        return list(context), [(0, len(context), 0, len(context))]
+    if tokenizer is None:
+        raise KvloupeError("probe repeat: the request to repeat the context needs a tokenizer; use probe reread")
+    ids: list[int] = []
+    passes: list[_Pass] = []
+    answer = _ids_within(tokenizer, _ANSWER)
+    for first in range(0, len(context), _PART):
+        begin, end = len(ids), min(first + _PART, len(context))
+        ids += _ids_within(tokenizer, _NEXT if first else _FIRST) + list(context[max(first - _REMINDER, 0):first]) + answer
+        ids += context[first:end]
+        passes.append((begin, len(ids), first, end))
+    return ids, passes
+
+
+class _Target:
+    """Takes what a Sink writes: queries and keys of a pass at the pass's place among the probe's tokens."""
+
+    def __init__(self, writer: TraceWriter) -> None:
+        self.writer = writer
+        self.layers = [dataclasses.replace(layer) for layer in writer.layers]
+        self.half = writer.half
+        self.shift: int | None = None  # from a token of the sequence to one of the probe; None: nothing is taken
+
+    def add(self, layer: int, first: int, name: str, states: np.ndarray) -> None:
+        if self.shift is not None and name in ("query", "key"):
+            self.writer.add(layer, first + self.shift, f"probe_{name}", states)
+
+
+def run_probe(record: Recording, tokenizer: Any, kind: str, context: list[int], block: int) -> None:
+    """Reads the context in blocks, then each pass after it, and writes the passes' states."""
+    model, writer, places, clock, report = record.model, record.writer, record.places, record.clock, record.report
+    ids, passes = make_probe(kind, context, tokenizer)
+    if max(ids) >= writer.model.vocabulary or min(ids) < 0:
+        raise KvloupeError(f"token {max(ids)} of the request to repeat is outside the model's vocabulary of "
+                           f"{writer.model.vocabulary}; use probe reread")
+    writer.add_probe(kind, ids, passes, len(context))
+    target = _Target(writer)
+    sink = Sink(target, places, clock)  # type: ignore[arg-type]
+    latents = [place.latent for place in places if place.latent is not None]
+    for latent in latents:
+        latent.keys = None
+    cache, watched = DynamicCache(config=model.config), Hooked()
+
+    def run(tokens: list[int], first: int, held: Any) -> None:
+        sink.begin(first)
+        run_block(model, tokens, first, held, decoder_of(model))  # no logits are needed
+
+    def take_norm(_: Any, positional: Any, named: dict[str, Any]) -> None:
+        if target.shift is not None and clock.now < writer.model.layers:
+            hidden = named["hidden_states"] if "hidden_states" in named else positional[0]
+            norms = torch.linalg.vector_norm(hidden[0].float(), dim=-1).cpu().numpy()
+            writer.add_probe_norms(clock.now, sink.first + target.shift, norms)
+
+    try:
+        for attention in {id(place.attention): place.attention for place in places}.values():
+            if attention is not None:
+                watched.hooks.append(attention.register_forward_pre_hook(take_norm, with_kwargs=True))
+        with torch.inference_mode(), captured(model, sink):
+            for first in range(0, len(context), block):
+                report("probe", first, len(context) + len(ids))
+                run(context[first:first + block], first, cache)
+            marks = [latent.keys for latent in latents]
+            for begin, end, _, _ in passes:
+                report("probe", len(context) + begin, len(context) + len(ids))
+                target.shift = begin - len(context)
+                for latent, mark in zip(latents, marks):  # as a copy of the model's cache forgets the tokens after the context
+                    latent.keys = mark
+                # Each pass adds to its cache: the next one needs the context alone.
+                run(ids[begin:end], len(context), cache if end == len(ids) else copy.deepcopy(cache))
+    finally:
+        watched.close()
 
 
 @with_uncompiled
@@ -306,9 +386,8 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
         sink, cache = Sink(writer, places, record.clock, record.watch.heads), DynamicCache(config=model.config)
         rotation: RotationCheck | None = RotationCheck(places[:shape.layers], record.clock)
         record.callback(rotation.close)
-        for latent in latents:
-            record.callback(latent.close)
-            latent.open()
+        for latent in latents if mla == "latent" else []:
+            record.callback(latent.watch())
 
         def step(first: int, end: int, last: bool) -> None:
             nonlocal rotation
@@ -319,17 +398,16 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
                 if record.blocks:
                     raise
                 why = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-                raise KvloupeError(f"{name} does not run with the DynamicCache of transformers ({why}); this model cannot be "
-                                   "captured") from error
+                raise uncapturable(f"{name} does not run with the DynamicCache of transformers ({why})") from error
             if sink.seen != attending:
-                raise KvloupeError(f"{len(sink.seen)} of {count} layers of {name} call their attention function through "
-                                   f"transformers' registry, but {len(attending)} did for the first token; this model cannot be "
-                                   "captured")
+                raise uncapturable(f"{len(sink.seen)} of {count} layers of {name} call their attention function through "
+                                   f"transformers' registry, but {len(attending)} did for the first token")
             if not record.blocks:
                 layer_rotations(model, shape, writer.layers)
             if rotation is not None and end > 1:
                 rotation.close()
-                rotation.apply(shape, writer.layers, sink.last_key, end - 1)
+                rotation.keys = sink.last_key
+                rotation.apply(shape, writer.layers, end - 1)
                 rotation = None
             record.take(first, end, out.logits[0])
             logits.add(first, out.logits[0], next(iter(sink.output_kind.values()))[0])
@@ -339,7 +417,7 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
         logits.end()
         record.end(cache)
         if probe is not None:
-            run_probe(model, tokenizer, shape, writer, places, record.clock, probe, context, block, record.report)
+            run_probe(record, tokenizer, probe, context, block)
         record.finish(tokenizer, sink, lm_head, block)
     for note in writer.notes:
         warnings.warn(note, KvloupeWarning, stacklevel=3)  # the caller of with_uncompiled's

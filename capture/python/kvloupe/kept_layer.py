@@ -1,6 +1,4 @@
 """One layer of kvloupe.Cache, as transformers' caches have layers, and its entries after something was evicted."""
-from __future__ import annotations
-
 import copy
 import dataclasses
 from typing import Any

@@ -1,6 +1,4 @@
 """What a trace says about a model and about each of its layers, and how the format writes this as attributes."""
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections import Counter
@@ -115,6 +113,13 @@ def resolved(model: Model, layers: Sequence[Layer] | None) -> list[Layer]:
     return done
 
 
+def rotation_of(model: Model, layer: Layer) -> tuple[Any, Any, int, int]:
+    """Base (0: the layer does not rotate), scaling, first channel and number of channels (0: all that follow)."""
+    by = model if layer.rope_theta is None else layer
+    return (by.rope_theta, by.rope_scaling, model.rotary_start if layer.rotary_start is None else layer.rotary_start,
+            (model.rotary_dim if layer.rotary_dim is None else layer.rotary_dim) or 0)
+
+
 def _usual(found: Iterable[Any]) -> Any:
     counts = Counter(found)
     if not counts:
@@ -153,7 +158,7 @@ def layer_attributes(model: Model, scale: float, layer: Layer) -> dict[str, Any]
 
     found = {"kind": unlike("attention", layer.kind), "mixer": layer.mixer or None, "state_bytes": layer.state_bytes or None}
     if layer.attends:
-        start = model.rotary_start if layer.rotary_start is None else layer.rotary_start
+        start = rotation_of(model, layer)[2]
         rotated, usual = layer.rotary_dim or layer.key_dim - start, model.rotary_dim or layer.key_dim - model.rotary_start
         plain = layer.value_dim == layer.key_dim == model.head_dim
         found |= {

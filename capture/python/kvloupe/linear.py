@@ -1,6 +1,4 @@
 """Weights of linear modules, even quantised ones and adapters: their outputs for unit vectors."""
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

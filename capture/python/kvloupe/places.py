@@ -1,6 +1,4 @@
 """Where in a model the attention of each layer is, found by running one token; and what the other layers are."""
-from __future__ import annotations
-
 import dataclasses
 import re
 from typing import Any
@@ -8,7 +6,7 @@ from typing import Any
 import torch
 
 from .attention import captured, check_thread
-from .errors import KvloupeError
+from .errors import uncapturable
 from .latent import Latent, latent_of
 from .layout import Layer
 
@@ -77,8 +75,7 @@ class _Scout:
 
     def take(self, module: Any, query: Any, key: Any, value: Any, *rest: Any) -> None:
         if self.clock.now in self.found:
-            raise KvloupeError(f"layer {self.clock.now}: its attention function was called twice for one block; "
-                               "this model cannot be captured")
+            raise uncapturable(f"layer {self.clock.now}: its attention function was called twice for one block")
         self.found[self.clock.now] = module, query, key, value
 
 
@@ -126,9 +123,8 @@ def find_places(model: Any, layers: list[Any], token: int, device: Any, mla: str
         module, query, key, value = scout.found[at]
         place.attention = module
         if min(query.ndim, key.ndim, value.ndim) < 4 or query.shape[0] != 1 or key.shape[1] != value.shape[1]:
-            raise KvloupeError(f"layer {at}: query, key and value have the shapes {list(query.shape)}, {list(key.shape)} "
-                               f"and {list(value.shape)}, but a trace needs [1, heads, tokens, width]; this model cannot be "
-                               "captured")
+            raise uncapturable(f"layer {at}: query, key and value have the shapes {list(query.shape)}, {list(key.shape)} and "
+                               f"{list(value.shape)}, but a trace needs [1, heads, tokens, width]")
         own = Layer(heads=query.shape[1], kv_heads=key.shape[1], key_dim=key.shape[3], value_dim=value.shape[3],
                     rotary_start=0)
         memory = (key.data_ptr(), value.data_ptr(), *key.shape)
@@ -149,11 +145,9 @@ def _without_attention(model: Any, layers: list[Any], at: int, others: int) -> L
     hidden = [type(part).__name__ for part in layer.modules() if type(part).__name__.endswith("Attention")
               and not any(re.search(pattern, type(part).__name__) for pattern, _ in _MIXERS)]
     if hidden:
-        raise KvloupeError(f"{others} of {len(layers)} layers of {type(model).__name__} call their attention function "
-                           f"through transformers' registry, and layer {at} ({hidden[0]}) does not; this model cannot be "
-                           "captured")
+        raise uncapturable(f"{others} of {len(layers)} layers of {type(model).__name__} call their attention function through "
+                           f"transformers' registry, and layer {at} ({hidden[0]}) does not")
     if not mixer:
-        raise KvloupeError(f"layer {at} of {type(model).__name__} does not call an attention function through transformers' "
-                           f"registry, and kvloupe does not know what a {type(layer).__name__} has in its place; this model "
-                           "cannot be captured")
+        raise uncapturable(f"layer {at} of {type(model).__name__} does not call an attention function through transformers' "
+                           f"registry, and kvloupe does not know what a {type(layer).__name__} has in its place")
     return Layer(kind="none", mixer=mixer)

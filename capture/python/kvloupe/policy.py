@@ -1,6 +1,4 @@
 """A policy as the state machine of one layer: it gets the states of each block and says what stays in the cache."""
-from __future__ import annotations
-
 import ctypes
 import dataclasses
 import json

@@ -1,6 +1,4 @@
 """A policy of kvloupe as a press of the package kvpress."""
-from __future__ import annotations
-
 import contextlib
 import sys
 from typing import Any, Iterator

@@ -1,6 +1,4 @@
 """Reads traces with numpy: states per layer and head, and attention of any rows computed from them."""
-from __future__ import annotations
-
 import json
 import html
 import os

@@ -1,6 +1,4 @@
 """The tokenizer of a model's folder as the program kvloupe-capture reads it."""
-from __future__ import annotations
-
 import json
 import os
 import tempfile

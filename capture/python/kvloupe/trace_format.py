@@ -1,7 +1,5 @@
 """What docs/trace-format.md defines: rotary positions and their undoing, which keys a query sees, the log-sum-exp of its logits, and
 how the bytes of a token are spelled."""
-from __future__ import annotations
-
 import math
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Watches a model that runs: what stands between a layer's heads and its output projection (nothing, a gate, or something that a
 trace cannot say), how the residual stream moves from token to token, and the last norm before the output head."""
-from __future__ import annotations
-
 import dataclasses
 from typing import Any, Callable, Sequence
 
@@ -9,7 +7,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from .errors import KvloupeError
+from .errors import uncapturable
 from .places import Clock, Hooked, Place, tensor_of
 
 # How far the heads' outputs, and their products with a gate, may be from what the projection reads, in units of its
@@ -125,8 +123,8 @@ class BetweenWatch(Hooked):
             made = None if gate is None else gate.of(parts, attention, *own.shape[1:])
             if not first and (_off(given, flat) > _most(_ROUNDING, given) if made is None else
                               _off(given, flat.float() * made) > _most(_TOLERANCE, given)):
-                raise KvloupeError(f"layer {layer}: what its output projection reads is in a later block no more what its "
-                                   f"heads give{'' if gate is None else ' times the gate'}; this model cannot be captured")
+                raise uncapturable(f"layer {layer}: what its output projection reads is in a later block no more what its heads "
+                                   f"give{'' if gate is None else ' times the gate'}")
             if made is not None:
                 if first:
                     self.gate_rows[layer] = made[[0, -1]].cpu().numpy()
@@ -203,16 +201,6 @@ class ResidualWatch(Hooked):
 
 _CLOSE = 0.02  # of the largest number: models also run in bfloat16
 _NOT_ADDED = 0.1  # of the attention's output: how far a residual stream may be from the sum
-
-
-@dataclasses.dataclass
-class FinalNorm:
-    """h = weight x / rms + bias; x less its mean where the norm is `centred`."""
-
-    weight: np.ndarray  # [D]
-    bias: np.ndarray | None  # [D]
-    centred: bool
-    rms: np.ndarray  # [T]
 
 
 def _close(a: Any, b: Any) -> bool:
@@ -327,10 +315,10 @@ class FinalNormWatch(Hooked):
         self._close_layer()
         super().close()
 
-    def found(self) -> FinalNorm | None:
-        """Nothing where `why` says so."""
+    def found(self) -> tuple[np.ndarray, np.ndarray | None, bool, np.ndarray] | None:
+        """weight [D], bias [D], centred and rms [T] of h = weight x / rms + bias; x less its mean where the norm is `centred`. Nothing
+        where `why` says so."""
         if self._form is None or self.why:
             return None
         weight, bias, centred = self._form
-        return FinalNorm(weight.cpu().numpy(), None if bias is None else bias.cpu().numpy(), centred,
-                         np.concatenate(self._rms).astype(np.float32))
+        return weight.cpu().numpy(), None if bias is None else bias.cpu().numpy(), centred, np.concatenate(self._rms)

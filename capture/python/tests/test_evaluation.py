@@ -18,7 +18,7 @@ if not hasattr(transformers.cache_utils, "DynamicSlidingWindowLayer"):
 import kvloupe  # noqa: E402
 import tiny_models as tiny  # noqa: E402
 from kvloupe import engine, evaluation, program  # noqa: E402
-from kvloupe.prompt_files import find_prompts  # noqa: E402
+from kvloupe.prompt import find_prompts  # noqa: E402
 
 MODEL = Path(__file__).resolve().parents[3] / "assets/demo-model"
 SET = [

@@ -17,9 +17,8 @@ if not hasattr(transformers.cache_utils, "DynamicSlidingWindowLayer"):
     pytest.skip("this transformers has other caches", allow_module_level=True)
 
 import kvloupe  # noqa: E402
-from kvloupe.describe import cache_argument  # noqa: E402
+from kvloupe.describe import cache_argument, identity  # noqa: E402
 from kvloupe import engine  # noqa: E402
-from kvloupe.identity import identity  # noqa: E402
 from test_cache import IDS, forward, greedy, made, need_engine  # noqa: E402, F401
 
 
