@@ -55,7 +55,8 @@ def __getattr__(name: str) -> Any:  # these need torch and transformers, which t
     try:
         return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
     except ImportError as error:
-        needs = "the package kvpress" if name == "Press" else "torch and transformers" + ("" if name == "capture" else " from 5 on")
+        needs = ("the package kvpress" if name == "Press" else "torch and transformers" if name == "capture" else
+                 "torch and transformers from 5 on")
         install = "pip install kvpress==0.5.5" if name == "Press" else "install them"
         return _missing(name, f"kvloupe.{name} needs {needs} ({error}); {install}")
 

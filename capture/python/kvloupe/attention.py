@@ -56,6 +56,17 @@ def one_thread() -> Iterator[None]:
         _owner = before
 
 
+@contextlib.contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """While it is open, the model does not train."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
+
+
 class Sink:
     """Writes the states of each layer and the log-sum-exp of its logits; checks some outputs of the layer with them.
 
@@ -227,7 +238,8 @@ def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: An
             added = torch.where(added, torch.zeros((), dtype=query.dtype, device=query.device), torch.finfo(query.dtype).min)
         result = eager_of(module, "be captured")(module, query, key, value, added, scaling=scaling, dropout=0.0, **rest)
     else:
-        result = sdpa_attention.sdpa_attention_forward(module, query, key, value, attention_mask, dropout=0.0, scaling=scaling, **rest)
+        result = sdpa_attention.sdpa_attention_forward(module, query, key, value, attention_mask, dropout=0.0, scaling=scaling,
+                                                       **rest)
     window = rest.get("sliding_window", getattr(module, "sliding_window", None)) or 0
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
     sink.take(module, query, key, value, attention_mask, result[0], scale, float(softcap), int(window), sinks)
@@ -253,10 +265,10 @@ def _mask(*positional: Any, **named: Any) -> Any:
 def captured(model: Any, sink: Any) -> Iterator[None]:
     """While it is open, `sink` takes what the layers' attention functions receive."""
     global _sink
-    with one_thread():
+    with one_thread(), evaluating(model):
         AttentionInterface.register("kvloupe", _attention)
         AttentionMaskInterface.register("kvloupe", _mask)  # else the causal mask is lost
-        before, training = model.config._attn_implementation, model.training
+        before = model.config._attn_implementation
         _sink = sink
         try:
             try:
@@ -264,19 +276,15 @@ def captured(model: Any, sink: Any) -> Iterator[None]:
             except (AttributeError, ValueError) as error:
                 raise uncapturable(f"{type(model).__name__} does not call its attention function through "
                                    "transformers' registry") from error
-            model.eval()
             yield
         finally:
             _sink = None
-            model.train(training)
             model.set_attn_implementation(before)
 
 
 def mask_says(mask: Any, seen: Any) -> bool:
     """Whether a model's `mask` [..., t, n], of truths or of numbers that are added to the logits, hides what `seen` [t, n] does, and
     changes nothing else."""
-    import torch
-
     if mask.shape[-2:] != seen.shape:
         return False
     return bool((mask == seen if mask.dtype == torch.bool else torch.where(seen, mask == 0, mask <= _HIDDEN)).all())
@@ -284,8 +292,6 @@ def mask_says(mask: Any, seen: Any) -> bool:
 
 def mask_is_causal(mask: Any, end: int, window: int = 0, chunk: int = 0) -> bool:
     """The same of a mask for the last t of `end` tokens, over the last n of them, and what causality, a window and chunks hide."""
-    import torch
-
     fresh, count = mask.shape[-2:]
     queries, keys = (torch.arange(end - many, end, device=mask.device) for many in (fresh, count))
     rows = max(1, _CHUNK // count)
@@ -338,13 +344,8 @@ def check_name(layers: list[Any], name: str, implementation: str) -> None:
 
 def own_logits(model: Any, ids: list[int], device: Any) -> Any:
     """[t, vocabulary] of the first tokens, with the model's own attention function, in one pass without a cache."""
-    training = model.training
-    model.eval()
-    try:
-        with torch.inference_mode():
-            return model(torch.tensor([ids[:_MOST_TOKENS]], device=device), use_cache=False).logits[0].float()
-    finally:
-        model.train(training)
+    with evaluating(model), torch.inference_mode():
+        return model(torch.tensor([ids[:_MOST_TOKENS]], device=device), use_cache=False).logits[0].float()
 
 
 class LogitsCheck:

@@ -631,7 +631,8 @@ class Cache(DynamicCache):
 
     def _own(self, module: Any) -> Callable[..., Any]:
         """The model's own attention function."""
-        return eager_of(module) if self._implementation == "eager" else ALL_ATTENTION_FUNCTIONS[self._implementation]
+        name = self._implementation
+        return eager_of(module, "run with a policy") if name == "eager" else ALL_ATTENTION_FUNCTIONS[name]
 
     def _attend(self, query: Any, key: Any, value: Any, call: _Call) -> Any:
         if self._now is None:

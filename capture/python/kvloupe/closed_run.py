@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from .attention import evaluating
 from .cache import Cache
 from .describe import describe_weights, text_config, with_uncompiled
 from .errors import KvloupeWarning
@@ -68,29 +69,25 @@ def run(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str], *
     """
     ids, segments, context = checked_prompt(text_config(model), tokenizer, prompt, generate)
     output_head(model)  # refused before the model runs
-    start, training, count = time.monotonic(), model.training, len(ids)
-    model.eval()
-    try:
-        with Cache(policy, budget, model=model, block=block, compression=compression, context=context, positions=positions,
-                   store=store, prompt_length=count) as cache:
-            describe_weights(model, cache.model_shape)
-            with (TraceWriter(path, cache.model_shape, count + generate, store, cache.layer_shapes) as writer,
-                  Recording(model, cache.places, writer, ids, segments, start, progress) as record):
-                states = _States(record)
-                cache.observer = states.take
+    start, count = time.monotonic(), len(ids)
+    with (evaluating(model), Cache(policy, budget, model=model, block=block, compression=compression, context=context,
+                                   positions=positions, store=store, prompt_length=count) as cache):
+        describe_weights(model, cache.model_shape)
+        with (TraceWriter(path, cache.model_shape, count + generate, store, cache.layer_shapes) as writer,
+              Recording(model, cache.places, writer, ids, segments, start, progress) as record):
+            states = _States(record)
+            cache.observer = states.take
 
-                def step(first: int, end: int, last: bool) -> None:
-                    cache.ended = last
-                    record.take(first, end, record.forward(first, end, cache).logits[0])
-                with torch.inference_mode():
-                    record.run(cache.blocks_of(0, count), generate, step, True)
-                record.end(cache)
-                for at, described in enumerate(writer.layers):
-                    if described.holds:
-                        writer.add_evictions(at, cache.evicted_at(at), cache.merges(at))
-                record.finish(tokenizer, states, lm_head, min(cache.block, count), **cache.attributes())
-    finally:
-        model.train(training)
+            def step(first: int, end: int, last: bool) -> None:
+                cache.ended = last
+                record.take(first, end, record.forward(first, end, cache).logits[0])
+            with torch.inference_mode():
+                record.run(cache.blocks_of(0, count), generate, step, True)
+            record.end(cache)
+            for at, described in enumerate(writer.layers):
+                if described.holds:
+                    writer.add_evictions(at, cache.evicted_at(at), cache.merges(at))
+            record.finish(tokenizer, states, lm_head, min(cache.block, count), **cache.attributes())
     for note in writer.notes:
         warnings.warn(note, KvloupeWarning, stacklevel=3)
     return Path(path)

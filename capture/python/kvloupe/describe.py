@@ -1,5 +1,5 @@
-"""The description of a transformers model in a trace: shape, rotary positions, windows, fingerprint, and which function the model in
-memory computes."""
+"""The description of a transformers model in a trace: shape, rotary positions, windows, fingerprint, and which function the
+model in memory computes."""
 import contextlib
 import functools
 import hashlib

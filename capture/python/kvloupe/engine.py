@@ -190,8 +190,8 @@ def entries_of(budget: Any, tokens: int = 1 << 20) -> int:
 
 
 def reads_of(spec: str, reads_only: bool = False) -> int:
-    """What a policy reads and does, in the bits above. Raises KvloupeError where it cannot run in a model; reads_only: or acts on what
-    is generated."""
+    """What a policy reads and does, in the bits above. Raises KvloupeError where it cannot run in a model; with `reads_only` also
+    where it acts on what is generated."""
     bits = c_uint32()
     call("spec_reads", spec.encode(), ctypes.byref(bits))
     if reads_only:
@@ -233,6 +233,20 @@ class Handle:
             self.close()
 
 
+def made(name: str, destroy: str, *arguments: Any, request: Any = None) -> Handle:
+    """What a function of the engine makes. With a request, which gets the work, Ctrl-C stops it."""
+    pointer = c_void_p()
+
+    def make(work: c_void_p) -> None:
+        request.work = work
+        call(name, *arguments, ctypes.byref(pointer))
+    if request is None:
+        call(name, *arguments, ctypes.byref(pointer))
+    else:
+        stoppable(make)
+    return Handle(pointer, destroy)
+
+
 def json_of(text: Handle) -> Any:
     """What a text of the engine says."""
     size = c_int64()
@@ -241,20 +255,8 @@ def json_of(text: Handle) -> Any:
 
 def ask(function: str, given: Any, path: str | os.PathLike[str] | None = None) -> Any:
     """What a function of kvloupe_engine_ask() answers. Raises KvloupeError."""
-    words, pointer = json.dumps(given).encode(), c_void_p()
-    call("ask", function.encode(), None if path is None else os.fsencode(path), words, len(words), ctypes.byref(pointer))
-    return json_of(Handle(pointer, "text_destroy"))
-
-
-def made(name: str, destroy: str, request: Any, *arguments: Any) -> Handle:
-    """What a function of the engine makes, which Ctrl-C stops; `request` names the work."""
-    pointer = c_void_p()
-
-    def make(work: c_void_p) -> None:
-        request.work = work
-        call(name, *arguments, ctypes.byref(pointer))
-    stoppable(make)
-    return Handle(pointer, destroy)
+    words = json.dumps(given).encode()
+    return json_of(made("ask", "text_destroy", function.encode(), None if path is None else os.fsencode(path), words, len(words)))
 
 
 _last: tuple[Any, Handle] | None = None  # the trace opened last, and which file it was
@@ -273,8 +275,6 @@ def open_trace(path: str | os.PathLike[str]) -> Handle:
             identity = None  # the engine says what is wrong
         if _last is not None and identity is not None and _last[0] == identity:
             return _last[1]
-        pointer = c_void_p()
-        call("trace_open", os.fsencode(path), ctypes.byref(pointer))
-        opened = Handle(pointer, "trace_close")
+        opened = made("trace_open", "trace_close", os.fsencode(path))
         _last = (identity, opened)
         return opened

@@ -2,12 +2,12 @@
 import bisect
 import contextlib
 import dataclasses
+import functools
 import itertools
 import json
 import math
 import os
 import time
-from ctypes import byref, c_void_p
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Callable, Iterator, Sequence
@@ -16,12 +16,13 @@ import torch
 from transformers import DynamicCache
 
 from . import engine, program
+from .attention import evaluating
 from .cache import Cache, Recorder
 from .describe import describe_weights, layers_of, run_block, text_config, with_uncompiled
 from .errors import KvloupeError
 from .full_run import DTYPES, end_tokens, output_head
 from .functions import AnyPolicy, name_of, spec_of
-from .places import Hooked
+from .places import Hooked, tensor_of
 from .policy import Policy
 from .progress import reporter
 from .prompt import PromptPlace, block_tokens, encoded, find_prompts, has_start_token, plain_tokens, text_after
@@ -116,19 +117,20 @@ class Outcome:
     answer: str = ""
 
 
-class StudyResults(engine.Handle):
+class StudyResults:
     """The file of these settings and items: a new one, or one to go on with; no other study, of the program too, writes to it until
     close(). Raises KvloupeError for a file of others."""
 
     def __init__(self, path: Path, settings: dict[str, str], sources: list[tuple[str, str]], measures: list[str],
                  items: list[Item]) -> None:
         """sources: name and identity of each."""
-        self._path, self._measures, pointer = path, measures, c_void_p()
+        self._path, self._measures = path, measures
         tasks = {item.trace: item.task for item in items}
-        plan = json.dumps({"settings": list(settings.items()), "measures": measures, "items": list(map(vars, items)), "sources": [
-            {"name": name, "identity": identity, "task": tasks.get(at, "")} for at, (name, identity) in enumerate(sources)]}).encode()
-        engine.call("results_open", os.fsencode(path), plan, len(plan), byref(pointer))
-        super().__init__(pointer, "results_close")
+        named = [{"name": name, "identity": identity, "task": tasks.get(at, "")} for at, (name, identity) in enumerate(sources)]
+        plan = json.dumps({"settings": list(settings.items()), "measures": measures, "items": list(map(vars, items)),
+                           "sources": named}).encode()
+        self._file = engine.made("results_open", "results_close", os.fsencode(path), plan, len(plan))
+        self.close = self._file.close
 
     def missing(self) -> list[int]:
         """The items that wait or failed."""
@@ -141,7 +143,7 @@ class StudyResults(engine.Handle):
         fields = vars(outcome) | {"item": item, "layers": {}, "values": [
             (self._measures.index(name), layer, float(value) if math.isfinite(value) else None) for name, layer, value in values]}
         words = json.dumps(fields | {"prompt": fields}).encode()
-        engine.call("results_record", self, words, len(words))
+        engine.call("results_record", self._file, words, len(words))
 
 
 @with_uncompiled
@@ -169,13 +171,11 @@ def evaluate(model: Any, tokenizer: Any, output: str | os.PathLike[str], *, poli
     path, (report, clear) = Path(output), reporter(progress)
     settings = study.settings(", ".join(place.name for place in shared))
     results = StudyResults(path, settings, [(one.name, one.identity) for one in study.sources], study.measures, study.items)
-    training = model.training
-    model.eval()
     try:
-        failures = _run(study, results, report)
+        with evaluating(model):
+            failures = _run(study, results, report)
         columns, _, counts = read_study(path)
     finally:
-        model.train(training)
         results.close()
         clear()
     if failures:
@@ -218,8 +218,9 @@ def _tasks(given: Any, shared: list[PromptPlace]) -> list[_Task]:
         if wrong := set(fields) - known:
             raise KvloupeError(f"tasks: {sorted(wrong)[0]!r} is not a field of a task; the fields are {', '.join(sorted(known))}")
         try:
-            task = _Task(name, list(map(int, fields.get("lengths", []))), list(map(float, fields.get("depths", [0, 25, 50, 75, 100]))),
-                         *(int(fields.get(own, usual)) for own, usual in (("samples", 1), ("needles", 1), ("seed", 1), ("tokens", 32))))
+            task = _Task(name, list(map(int, fields.get("lengths", []))),
+                         list(map(float, fields.get("depths", [0, 25, 50, 75, 100]))),
+                         *(int(fields.get(*own)) for own in (("samples", 1), ("needles", 1), ("seed", 1), ("tokens", 32))))
         except (TypeError, ValueError) as error:
             raise KvloupeError(f"tasks: {name}: samples, needles, seed and tokens are numbers, lengths and depths lists of "
                                f"numbers ({error})") from error
@@ -258,8 +259,8 @@ class _Haystack:
     follows from seed, length and sample; the depth only moves the needles."""
 
     def __init__(self, folder: Path | None, tokenizer: Any) -> None:
-        """The template of its words (analysis/study/needle_template.h): needle.json of a model's folder, or without one the general
-        template. Raises KvloupeError."""
+        """The template of its words (analysis/study/needle_template.h): needle.json of a model's folder, or without one the
+        general template. Raises KvloupeError."""
         self.template, self._tokenizer = SimpleNamespace(**engine.ask("needle_template", None, folder)), tokenizer
         self._counts: list[int] | None = None  # tokens of each sentence of the filler
 
@@ -433,7 +434,7 @@ class Reader:
             self.keep.states = [[] for _ in layers]
         watched = Hooked()
         if self.keep is not None:
-            watched.hooks = [layer.register_forward_hook(self._hook(at)) for at, layer in enumerate(layers)]
+            watched.hooks = [layer.register_forward_hook(functools.partial(self._keep_states, at)) for at, layer in enumerate(layers)]
         try:
             for at in range(0, len(ids), self.block):
                 part = ids[at:at + self.block]
@@ -483,14 +484,12 @@ class Reader:
             take(self.seen, None)
         self.seen = end
 
-    def _hook(self, layer: int) -> Any:
-        def keep(module: Any, arguments: Any, output: Any) -> None:
-            states = output[0] if isinstance(output, tuple) else output
-            states = states[0] if states.ndim == 3 else states
-            first = self._end - len(states)  # layers that share a cache may get the block's last tokens alone
-            if self._end > self.keep.first:
-                self.keep.states[layer].append(states[max(0, self.keep.first - first):].detach().cpu())
-        return keep
+    def _keep_states(self, layer: int, module: Any, arguments: Any, output: Any) -> None:
+        states = tensor_of(output)
+        states = states[0] if states.ndim == 3 else states
+        first = self._end - len(states)  # layers that share a cache may get the block's last tokens alone
+        if self._end > self.keep.first:
+            self.keep.states[layer].append(states[max(0, self.keep.first - first):].detach().cpu())
 
 
 class _Runs:

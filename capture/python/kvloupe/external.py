@@ -3,6 +3,7 @@
 A press compresses each layer's cache once, after the whole context has run with the full cache. Which tokens are
 left is read off the cache: its rows are compared with those before, so any press will do.
 """
+import functools
 import json
 import os
 from pathlib import Path
@@ -113,18 +114,16 @@ def kept_by_press(press: Any, model: Any, ids: Sequence[int] | np.ndarray) -> li
     layers = layers_of(model)
     full: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
-    def keep(layer: int) -> Any:
-        def hook(module: Any, arguments: Any, given: dict[str, Any], output: Any) -> None:
-            held = given["cache"] if "cache" in given else given["past_key_values"]
-            if held is None:  # a press looks at the model
-                return
-            own = held.layers[layer]
-            if layer not in full and own.keys.shape[2] == count:
-                full[layer] = (_rows(own.keys), _rows(own.values))
-        return hook
+    def keep(layer: int, module: Any, arguments: Any, given: dict[str, Any], output: Any) -> None:
+        held = given["cache"] if "cache" in given else given["past_key_values"]
+        if held is None:  # a press looks at the model
+            return
+        own = held.layers[layer]
+        if layer not in full and own.keys.shape[2] == count:
+            full[layer] = (_rows(own.keys), _rows(own.values))
 
     # Before those of the press: hooks run in the order in which they were registered.
-    hooks = [layer.self_attn.register_forward_hook(keep(at), with_kwargs=True) for at, layer in enumerate(layers)]
+    hooks = [layer.self_attn.register_forward_hook(functools.partial(keep, at), with_kwargs=True) for at, layer in enumerate(layers)]
     cache = DynamicCache()
     training = model.training
     try:

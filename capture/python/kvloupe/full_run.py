@@ -72,7 +72,7 @@ class Recording(contextlib.ExitStack):
         layers = [place.layer for place in places]
         own = writer.model.layers  # of a trace that may have the first layers only
         self.clock = Clock(layers)
-        # The model's next tokens, losses and last hidden states, block by block; log-probabilities after the last token: [vocabulary].
+        # Next tokens, losses and last hidden states, block by block; log-probabilities after the last token: [vocabulary].
         self._top: list[tuple[np.ndarray, np.ndarray]] = []
         self._hidden: list[np.ndarray] = []
         self._losses: list[np.ndarray] = []
@@ -110,7 +110,8 @@ class Recording(contextlib.ExitStack):
         self._norm.add(hidden, logits)
         self.blocks.append((first, end))
 
-    def run(self, blocks: Iterable[tuple[int, int]], generate: int, step: Callable[[int, int, bool], None], runs_end: bool) -> None:
+    def run(self, blocks: Iterable[tuple[int, int]], generate: int, step: Callable[[int, int, bool], None],
+            runs_end: bool) -> None:
         """step(first, end, whether it is known to be the last) for the blocks of the prompt, then for at most `generate` tokens,
         greedily; an end token ends the text, and runs itself with `runs_end`."""
         ends = end_tokens(self.model)
@@ -176,8 +177,8 @@ class Recording(contextlib.ExitStack):
                 described.without_output_weight = weight
                 without.setdefault(weight, []).append(layer)
                 continue
-            self.writer.add_output_weight(layer, weight[0], lambda a, b: torch.mm(torch.from_numpy(a), torch.from_numpy(b)).numpy(),
-                                          half=self.writer.half or weight[1] <= 16)
+            product = lambda a, b: torch.mm(torch.from_numpy(a), torch.from_numpy(b)).numpy()
+            self.writer.add_output_weight(layer, weight[0], product, half=self.writer.half or weight[1] <= 16)
         for why, where in without.items():
             more = f" and {len(where) - 1} more" if len(where) > 1 else ""
             self.writer.note(f"layer {where[0]}{more}: {why}; the trace has no W_O there")
@@ -231,8 +232,8 @@ class Recording(contextlib.ExitStack):
 
     def _write_rows(self, ids: np.ndarray | None, write: Callable[[np.ndarray], None], without: str) -> None:
         """The head's rows [n, D] of some token ids, or all in float16."""
-        hidden = self._inputs[0]
-        found = weight_of(self._head, hidden.shape[-1], hidden.dtype, hidden.device, np.float16 if ids is None else np.float32, ids)
+        hidden, kind = self._inputs[0], np.float16 if ids is None else np.float32
+        found = weight_of(self._head, hidden.shape[-1], hidden.dtype, hidden.device, kind, ids)
         if isinstance(found, str):
             self.writer.note(f"the output head {found}; {without}")
         else:
@@ -413,7 +414,8 @@ def capture(model: Any, tokenizer: Any, prompt: Any, path: str | os.PathLike[str
             logits.add(first, out.logits[0], next(iter(sink.output_kind.values()))[0])
 
         with torch.inference_mode(), captured(model, sink):
-            record.run([(first, min(first + block, prompt_length)) for first in range(0, prompt_length, block)], generate, step, False)
+            blocks = [(first, min(first + block, prompt_length)) for first in range(0, prompt_length, block)]
+            record.run(blocks, generate, step, False)
         logits.end()
         record.end(cache)
         if probe is not None:

@@ -8,6 +8,9 @@ import numpy as np
 
 from .errors import KvloupeError
 
+# Fields of Model that the format calls otherwise, and those that it has only where they say something.
+_NAMES = {"layers": "num_layers", "heads": "num_heads", "kv_heads": "num_kv_heads", "hidden": "hidden_size", "vocabulary": "vocab_size"}
+_WHERE_SAID = ("rotary_dim", "rotary_start", "fingerprint", "weights_format", "weights_type", "weights_file", "mla")
 KINDS = ("attention", "none", "shared", "latent")
 
 
@@ -139,16 +142,10 @@ def usual_scale(layers: Sequence[Layer]) -> float:
 
 def model_attributes(model: Model) -> dict[str, Any]:
     """Of `/model`."""
-    found = {
-        "num_layers": model.layers, "num_heads": model.heads, "num_kv_heads": model.kv_heads,
-        "head_dim": model.head_dim, "hidden_size": model.hidden, "vocab_size": model.vocabulary, "name": model.name,
-        "architecture": model.architecture, "rope_theta": model.rope_theta, "rope_pairing": model.rope_pairing,
-        "rope_scaling": json.dumps(model.rope_scaling), "sliding_window": model.sliding_window,
-        "config": model.config}
-    more = {"rotary_dim": model.rotary_dim if 0 < model.rotary_dim < model.head_dim else 0}
-    more |= {name: getattr(model, name) for name in ("rotary_start", "fingerprint", "weights_format", "weights_type",
-                                                     "weights_file", "mla")}
-    return found | {name: value for name, value in more.items() if value}
+    found = {_NAMES.get(name, name): value for name, value in vars(model).items()}
+    found |= {"rope_scaling": json.dumps(model.rope_scaling),
+              "rotary_dim": model.rotary_dim if 0 < model.rotary_dim < model.head_dim else 0}
+    return {name: value for name, value in found.items() if value or name not in _WHERE_SAID}
 
 
 def layer_attributes(model: Model, scale: float, layer: Layer) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Where in a model the attention of each layer is, found by running one token; and what the other layers are."""
 import dataclasses
+import functools
 import re
 from typing import Any
 
@@ -56,13 +57,11 @@ class Clock(Hooked):
 
     def __init__(self, layers: list[Any]) -> None:
         self.now = -1
-        self.hooks = [layer.register_forward_pre_hook(self._hook(at)) for at, layer in enumerate(layers)]
+        self.hooks = [layer.register_forward_pre_hook(functools.partial(self._enter, at)) for at, layer in enumerate(layers)]
 
-    def _hook(self, layer: int) -> Any:
-        def enter(module: Any, arguments: Any) -> None:
-            check_thread()  # another one's pass does not count
-            self.now = layer
-        return enter
+    def _enter(self, layer: int, module: Any, arguments: Any) -> None:
+        check_thread()  # another one's pass does not count
+        self.now = layer
 
 
 class _Scout:

@@ -84,18 +84,12 @@ def _options(settings: dict[str, Any]) -> list[str]:
     them, one --plugin for each; another list is joined by commas."""
     words: list[str] = []
     for name, value in settings.items():
+        option = "--" + name.replace("_", "-")
         if value is None or value is False:
             continue
-        if name == "set":
-            for choice, of in value.items():
-                words += ["--set", f"{choice}={of}"]
-        elif name == "plugin":
-            for file in [value] if isinstance(value, (str, os.PathLike)) else value:
-                words += ["--plugin", str(file)]
-        elif value is True:
-            words.append("--" + name.replace("_", "-"))
-        else:
-            words += ["--" + name.replace("_", "-"), joined(value)]
+        given = ([f"{choice}={of}" for choice, of in value.items()] if name == "set" else
+                 map(str, listed(value)) if name == "plugin" else [joined(value)])
+        words += [option] if value is True else [word for one in given for word in (option, one)]
     return words
 
 

@@ -1,5 +1,5 @@
-"""Prompts: token ids with segments, and the text of each token as kvloupe shows it; files and sets of prompts (docs/studies.md, *Sets
-of prompts*), read as kvloupe-capture reads them."""
+"""Prompts: token ids with segments, and the text of each token as kvloupe shows it; files and sets of prompts (docs/studies.md,
+*Sets of prompts*), read as kvloupe-capture reads them."""
 import dataclasses
 import hashlib
 import json

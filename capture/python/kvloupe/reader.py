@@ -127,18 +127,21 @@ class Trace:
             if held.get("kind", "attention") not in ("", "attention", "latent"):
                 raise KvloupeError(f"{self.path}: layers/{layer} shares the keys of layer {source}, which has none; "
                                    "capture the prompt again")
-        usual = {"rope_theta": 0.0, "sliding_window": 0, "rotary_start": 0, "rotary_dim": 0, "attention_softcap": 0.0, "state_bytes": 0,
-                 "chunk_size": 0, "mixer": "", "without_output_weight": "", **self.model, "attention_scale": self.run["attention_scale"]}
+        usual = {"rope_theta": 0.0, "sliding_window": 0, "rotary_start": 0, "rotary_dim": 0, "attention_softcap": 0.0,
+                 "state_bytes": 0, "chunk_size": 0, "mixer": "", "without_output_weight": "", **self.model,
+                 "attention_scale": self.run["attention_scale"]}
         said = usual | ({"rope_scaling": None} if "rope_theta" in own else {}) | own
         scaling, width = said.get("rope_scaling"), int(held.get("key_dim", self.model["head_dim"]))
-        return Layer(scale=float(said["attention_scale"]), softcap=float(said["attention_softcap"]), window=int(said["sliding_window"]),
+        number = lambda name: int(said[name])
+        return Layer(scale=float(said["attention_scale"]), softcap=float(said["attention_softcap"]), window=number("sliding_window"),
                      sink_logits=group["sink_logits"][:].astype(np.float32) if "sink_logits" in group else None,
-                     rope_theta=float(said["rope_theta"]), rope_scaling=None if scaling is None else json.loads(scaling), kind=kind,
-                     heads=int(said["num_heads"]), kv_heads=int(held.get("num_kv_heads", self.model["num_kv_heads"])), key_dim=width,
-                     value_dim=int(held.get("value_dim", width)), shares_with=int(own["shares_with"]) if kind == "shared" else None,
-                     value_is_key_prefix=bool(held.get("value_is_key_prefix", 0)), state_bytes=int(said["state_bytes"]),
-                     chunk=int(said["chunk_size"]), rotary_start=int(said["rotary_start"]), rotary_dim=int(said["rotary_dim"]),
-                     mixer=str(said["mixer"]), without_output_weight=str(said["without_output_weight"]))
+                     rope_theta=float(said["rope_theta"]), rope_scaling=None if scaling is None else json.loads(scaling),
+                     kind=kind, mixer=str(said["mixer"]), heads=number("num_heads"),
+                     kv_heads=int(held.get("num_kv_heads", self.model["num_kv_heads"])), key_dim=width,
+                     value_dim=int(held.get("value_dim", width)), shares_with=number("shares_with") if kind == "shared" else None,
+                     value_is_key_prefix=bool(held.get("value_is_key_prefix", 0)), state_bytes=number("state_bytes"),
+                     chunk=number("chunk_size"), rotary_start=number("rotary_start"), rotary_dim=number("rotary_dim"),
+                     without_output_weight=str(said["without_output_weight"]))
 
     def _source(self, layer: int) -> int:
         """The layer whose keys and values this layer reads."""
@@ -161,7 +164,8 @@ class Trace:
         width = settings.rotary_dim or states.shape[1] - start
         angles, _ = frequencies(settings.rope_theta or 0.0, settings.rope_scaling, width)
         result = states.copy()
-        result[:, start:] = unrotated(states[:, start:], np.arange(len(states)), angles, str(self.model.get("rope_pairing", "half")))
+        pairing = str(self.model.get("rope_pairing", "half"))
+        result[:, start:] = unrotated(states[:, start:], np.arange(len(states)), angles, pairing)
         return result
 
     def value(self, layer: int, head: int) -> np.ndarray:

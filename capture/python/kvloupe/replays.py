@@ -20,21 +20,22 @@ _STEPS = {None: False, "all": False, "last": True}
 
 
 def _words(settings: dict[str, Any], *names: str) -> SimpleNamespace | None:
-    """Options of a call as the engine takes them, texts as on the command line; None where there is no engine, or where it does not know
-    one of them: the program says what is wrong. Raises KvloupeError."""
+    """Options of a call as the engine takes them, texts as on the command line; None where there is no engine, or where it does not
+    know one of them: the program says what is wrong. Raises KvloupeError."""
     given = {name: value for name, value in settings.items() if value is not None and value is not False}
     block, compression, steps = (given.get(name) for name in ("block", "compression", "steps"))
     size = -1 if block == "all" else int(str(block)) if re.fullmatch("[0-9]{1,10}", str(block)) else 0
     wrong = block is not None and not (size == -1 or 0 < size < 1 << 31)
-    if engine.library() is None or wrong or not set(given) <= set(names) or compression not in _COMPRESSION or steps not in _STEPS:
+    known = set(given) <= set(names) and compression in _COMPRESSION and steps in _STEPS
+    if wrong or not known or engine.library() is None:
         return None
     texts = {name: program.joined(value).encode() for name, value in given.items()}
     measures = texts["measures"].decode().split(",") if "measures" in texts else []
     measured = measures != ["none"]
     if "none" in measures and measured:
         raise KvloupeError("--measures none: nothing else may stand beside none")
-    return SimpleNamespace(block=size, compression=_COMPRESSION[compression], last=_STEPS[steps], text=texts.get, measured=measured,
-                           measures=measures if measured else [])
+    return SimpleNamespace(block=size, compression=_COMPRESSION[compression], last=_STEPS[steps], text=texts.get,
+                           measured=measured, measures=measures if measured else [])
 
 
 def _names(names: Sequence[str]) -> Any:
@@ -54,7 +55,7 @@ class Replay(dict):
         super().__init__(heads=None)  # until it is filled; C code takes an empty dictionary at its word
         self._shown, self._asked = shown, asked
         self._library = engine.needed()
-        self._handle = engine.made("replay_create", "replay_destroy", request, trace, ctypes.byref(request))
+        self._handle = engine.made("replay_create", "replay_destroy", trace, request, request=request)
         facts = engine.ReplayFacts()
         self._library.kvloupe_engine_replay_describe(self._handle, ctypes.byref(facts))
         self._shape = facts.heads, facts.steps, facts.tokens
@@ -191,8 +192,8 @@ def follow(path: str | os.PathLike[str], policy: AnyPolicy, budget: str | int, *
     if words is None:
         return program.follow(path, policy, budget, **settings)
     request = _request(policy, budget, words)
-    return engine.json_of(engine.made("follow", "text_destroy", request, engine.open_trace(path), ctypes.byref(request),
-                                      words.text("tokens"), words.text("segment")))
+    return engine.json_of(engine.made("follow", "text_destroy", engine.open_trace(path), request, words.text("tokens"),
+                                      words.text("segment"), request=request))
 
 
 def sweep(path: str | os.PathLike[str], policies: AnyPolicy | Sequence[AnyPolicy], budgets: Any, *,
@@ -212,7 +213,7 @@ def sweep(path: str | os.PathLike[str], policies: AnyPolicy | Sequence[AnyPolicy
                                   policies=program.joined(policies).encode(), budgets=program.joined(budgets).encode(),
                                   blocks=words.text("blocks"), default_measures=words.measured and not words.measures,
                                   measure_count=len(words.measures), measures=_names(words.measures))
-    made = engine.made("sweep_create", "sweep_destroy", request, engine.open_trace(path), ctypes.byref(request))
+    made = engine.made("sweep_create", "sweep_destroy", engine.open_trace(path), request, request=request)
     return program.swept(_sweep_columns(made), path, policies, budgets, True, settings.get("measures"))
 
 

@@ -1,5 +1,5 @@
-"""What a notebook shows: tables with the same columns for the same things, of sweeps, of evaluate and of results files, and strips of
-tokens."""
+"""What a notebook shows: tables with the same columns for the same things, of sweeps, of evaluate and of results files; strips
+of tokens."""
 import html
 import json
 import math

@@ -1,5 +1,5 @@
-"""What docs/trace-format.md defines: rotary positions and their undoing, which keys a query sees, the log-sum-exp of its logits, and
-how the bytes of a token are spelled."""
+"""What docs/trace-format.md defines: rotary positions and their undoing, which keys a query sees, the log-sum-exp of its logits,
+and how the bytes of a token are spelled."""
 import math
 import re
 from typing import Any

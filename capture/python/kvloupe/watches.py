@@ -1,6 +1,7 @@
 """Watches a model that runs: what stands between a layer's heads and its output projection (nothing, a gate, or something that a
 trace cannot say), how the residual stream moves from token to token, and the last norm before the output head."""
 import dataclasses
+from functools import partial
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -17,13 +18,11 @@ _TOLERANCE = {"torch.float32": 1e-5, "torch.float16": 4e-3, "torch.bfloat16": 3e
 _SOMETHING = "something between its heads and its output projection, such as a gate or a norm, changes them"
 
 
-def _half(second: bool, each_head: bool) -> Callable[[Any, int, int], Any]:
-    def take(y: Any, heads: int, width: int) -> Any:
-        if y.shape[-1] != 2 * heads * width:
-            return None
-        halves = y.view(-1, heads, 2, width)[:, :, int(second)] if each_head else y.view(-1, 2, heads * width)[:, int(second)]
-        return halves.reshape(-1, heads * width)
-    return take
+def _half(second: bool, each_head: bool, y: Any, heads: int, width: int) -> Any:
+    if y.shape[-1] != 2 * heads * width:
+        return None
+    halves = y.view(-1, heads, 2, width)[:, :, int(second)] if each_head else y.view(-1, 2, heads * width)[:, int(second)]
+    return halves.reshape(-1, heads * width)
 
 
 # How a module's output [t, …] holds a gate of `heads` heads with `width` numbers: [t, heads width], or None.
@@ -31,8 +30,8 @@ _LAYOUTS: dict[str, Callable[[Any, int, int], Any]] = {
     "a number for each channel": lambda y, heads, width: y if y.shape[-1] == heads * width else None,
     "a number for each head": lambda y, heads, width: (
         y.repeat_interleave(width, -1) if y.shape[-1] == heads and width > 1 else None),
-    "the second half of each head": _half(True, True), "the first half of each head": _half(False, True),
-    "the second half": _half(True, False), "the first half": _half(False, False)}
+    "the second half of each head": partial(_half, True, True), "the first half of each head": partial(_half, False, True),
+    "the second half": partial(_half, True, False), "the first half": partial(_half, False, False)}
 
 
 _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
@@ -83,18 +82,16 @@ class BetweenWatch(Hooked):
             if place.attention is None or place.projection is None or id(place.attention) in done:
                 continue
             done.add(id(place.attention))  # layers may share it
-            self.hooks.append(place.projection.register_forward_pre_hook(self._compare(place.attention)))
+            self.hooks.append(place.projection.register_forward_pre_hook(partial(self._compare, place.attention)))
             self.hooks.append(place.projection.register_forward_hook(self._keep_output))
             for name, part in place.attention.named_children():
                 if part is not place.projection:
-                    self.hooks.append(part.register_forward_hook(self._keep(name)))
+                    self.hooks.append(part.register_forward_hook(partial(self._keep, name)))
 
-    def _keep(self, name: str) -> Any:
-        def keep(module: Any, arguments: Any, output: Any) -> None:
-            output = tensor_of(output)
-            if hasattr(output, "shape") and output.ndim >= 2:
-                self._parts[name] = output.detach()
-        return keep
+    def _keep(self, name: str, module: Any, arguments: Any, output: Any) -> None:
+        output = tensor_of(output)
+        if hasattr(output, "shape") and output.ndim >= 2:
+            self._parts[name] = output.detach()
 
     def _keep_output(self, module: Any, arguments: Any, output: Any) -> None:
         layer = self._clock.now
@@ -102,34 +99,32 @@ class BetweenWatch(Hooked):
             rows = output.detach().reshape(-1, output.shape[-1])
             self.outputs[layer] = rows[[0, -1]].float().cpu().numpy()
 
-    def _compare(self, attention: Any) -> Any:
-        def compare(module: Any, arguments: Any) -> None:
-            layer = self._clock.now
-            own, parts = self.heads.pop(layer, None), self._parts
-            self._parts = {}
-            if own is None or layer in self.why:
+    def _compare(self, attention: Any, module: Any, arguments: Any) -> None:
+        layer = self._clock.now
+        own, parts = self.heads.pop(layer, None), self._parts
+        self._parts = {}
+        if own is None or layer in self.why:
+            return
+        if not arguments or arguments[0].numel() != own.numel():
+            self.why[layer] = _SOMETHING
+            return
+        given, flat = arguments[0].detach().reshape(own.shape[0], -1), own.reshape(own.shape[0], -1)
+        parts = {name: y.reshape(own.shape[0], -1) for name, y in parts.items() if y.numel() % own.shape[0] == 0}
+        first = layer not in self._gates
+        if first:
+            self._decide(layer, attention, own, given, parts)
+            if layer in self.why:
                 return
-            if not arguments or arguments[0].numel() != own.numel():
-                self.why[layer] = _SOMETHING
-                return
-            given, flat = arguments[0].detach().reshape(own.shape[0], -1), own.reshape(own.shape[0], -1)
-            parts = {name: y.reshape(own.shape[0], -1) for name, y in parts.items() if y.numel() % own.shape[0] == 0}
-            first = layer not in self._gates
+        gate = self._gates[layer]
+        made = None if gate is None else gate.of(parts, attention, *own.shape[1:])
+        if not first and (_off(given, flat) > _most(_ROUNDING, given) if made is None else
+                          _off(given, flat.float() * made) > _most(_TOLERANCE, given)):
+            raise uncapturable(f"layer {layer}: what its output projection reads is in a later block no more what its heads "
+                               f"give{'' if gate is None else ' times the gate'}")
+        if made is not None:
             if first:
-                self._decide(layer, attention, own, given, parts)
-                if layer in self.why:
-                    return
-            gate = self._gates[layer]
-            made = None if gate is None else gate.of(parts, attention, *own.shape[1:])
-            if not first and (_off(given, flat) > _most(_ROUNDING, given) if made is None else
-                              _off(given, flat.float() * made) > _most(_TOLERANCE, given)):
-                raise uncapturable(f"layer {layer}: what its output projection reads is in a later block no more what its heads "
-                                   f"give{'' if gate is None else ' times the gate'}")
-            if made is not None:
-                if first:
-                    self.gate_rows[layer] = made[[0, -1]].cpu().numpy()
-                self._take_gate(layer, made)
-        return compare
+                self.gate_rows[layer] = made[[0, -1]].cpu().numpy()
+            self._take_gate(layer, made)
 
     def _decide(self, layer: int, attention: Any, own: Any, given: Any, parts: dict[str, Any]) -> None:
         """Fills in self._gates or self.why, from the first block."""
@@ -316,8 +311,8 @@ class FinalNormWatch(Hooked):
         super().close()
 
     def found(self) -> tuple[np.ndarray, np.ndarray | None, bool, np.ndarray] | None:
-        """weight [D], bias [D], centred and rms [T] of h = weight x / rms + bias; x less its mean where the norm is `centred`. Nothing
-        where `why` says so."""
+        """weight [D], bias [D], centred and rms [T] of h = weight x / rms + bias; x less its mean where the norm is `centred`.
+        Nothing where `why` says so."""
         if self._form is None or self.why:
             return None
         weight, bias, centred = self._form

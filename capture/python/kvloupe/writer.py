@@ -145,9 +145,8 @@ class TraceWriter:
         if not np.isfinite(states).all():
             at = np.argwhere(~np.isfinite(states))[0]
             head = at[1] // self.layers[layer].value_dim if name == "gate" else at[0]
-            of = f"token {first + at[axis]}" + (" of the probe" if "probe" in name else "")
-            raise KvloupeError(f"layer {layer}, {f'head {head}, ' if len(at) > 1 else ''}{of}: {name} is not finite; capture with "
-                               "another dtype")
+            where = "" if len(at) == 1 else f"head {head}, "
+            raise KvloupeError(f"layer {layer}, {where}token {first + at[axis]}: {name} is not finite; capture with another dtype")
         if end > first:
             whole = [self._most if at == axis and "probe" not in name else size for at, size in enumerate(shape)]
             engine.call("writer_add", self._trace, f"/layers/{layer}/{name}".encode(),
