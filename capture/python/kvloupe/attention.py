@@ -1,5 +1,5 @@
-"""Writes the inputs of every layer's attention function to the trace while a model runs, and checks them, and that a trace
-describes the model's own computation: its attention function, and the steps after it.
+"""Writes the inputs of every layer's attention function to the trace while a model runs, and checks that a trace describes the
+model's own computation: its attention function, and the steps after it.
 
 Queries, keys and values are taken where every modern model calls its attention function: after the rotation, the
 normalisation of heads and the update of the cache.

@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import json
 import re
+import weakref
 from pathlib import Path
 from typing import Any, Callable, Iterator, Sequence, TypeVar
 
@@ -25,6 +26,7 @@ from .trace_format import frequencies, unrotated
 _INTERLEAVED = {"cohere", "cohere2", "glm", "glm4", "ernie4_5", "helium", "deepseek_v2", "llama4_text"}
 
 
+_ARGUMENTS: Any = weakref.WeakKeyDictionary()  # by model: looking costs as much as a part of a small model's pass
 _Run = TypeVar("_Run", bound=Callable[..., Any])
 
 
@@ -90,8 +92,10 @@ def cache_argument(model: Any) -> str:
 
 def _arguments(model: Any) -> set[str]:
     """Names of the arguments of the model or, where a wrapper passes on whatever it gets, of its decoder."""
-    parts = [part for part in (model, decoder_of(model)) if part is not None]
-    return {name for part in parts for name in inspect.signature(part.forward).parameters}
+    if model not in _ARGUMENTS:
+        parts = [part for part in (model, decoder_of(model)) if part is not None]
+        _ARGUMENTS[model] = {name for part in parts for name in inspect.signature(part.forward).parameters}
+    return _ARGUMENTS[model]
 
 
 def decoder_of(model: Any) -> Any:

@@ -66,7 +66,8 @@ class Recording(contextlib.ExitStack):
         super().__init__()
         self.model, self.places, self.writer, self.ids, self.segments = model, places, writer, ids, segments
         self.report, clear = reporter(progress)
-        self.first, self.blocks = 0, []  # of the block that runs now; those so far
+        self.first = 0  # token of the block that runs now
+        self.blocks: list[tuple[int, int]] = []  # so far
         self._start, self._prompt_length, self._head = start, len(ids), output_head(model)
         self._inputs: list[Any] = []  # of the output head in this block
         layers = [place.layer for place in places]

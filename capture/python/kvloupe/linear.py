@@ -83,10 +83,6 @@ def _probed(module: Any, inputs: int, dtype: Any, device: Any, kind: Any, output
         off = float(torch.linalg.vector_norm(far)) / max(float(torch.linalg.vector_norm(expected)) * times, 1e-30)
         if math.isnan(off) or off > _TOLERANCE:
             return f"is not linear: for inputs of size {times:g} its output is off by {100 * off:.0f} %"
-    return Weight(rows, _bits(module, rows.size), bias.cpu().numpy())
-
-
-def _bits(module: Any, count: int) -> int:
-    """32 where the module has that many numbers of more than 16 bits."""
-    numbers = [*module.parameters(), *module.buffers()]
-    return 32 if any(one.is_floating_point() and one.element_size() > 2 and one.numel() >= count for one in numbers) else 16
+    wide = any(one.is_floating_point() and one.element_size() > 2 and one.numel() >= rows.size
+               for one in (*module.parameters(), *module.buffers()))  # whether it has that many numbers of more than 16 bits
+    return Weight(rows, 32 if wide else 16, bias.cpu().numpy())

@@ -4,7 +4,6 @@ import html
 import os
 import re
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import h5py
@@ -75,8 +74,7 @@ class Trace:
     def __enter__(self) -> "Trace":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, *error: Any) -> None:
         self.close()
 
     def __len__(self) -> int:
