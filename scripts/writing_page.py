@@ -15,9 +15,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "capture/python/kvloupe"))
-from answer_score import answer_f1, has_answer  # noqa: E402
-from loops import first_loop  # noqa: E402
+sys.path.insert(0, str(ROOT / "capture/python"))
+from kvloupe.engine import ask  # noqa: E402
 from claims_study import plain_name, read_store, write_store  # noqa: E402
 from usage import answer_help
 
@@ -88,10 +87,10 @@ class Results:
             sys.exit(f"writing_page.py: {min(lacking)} ran with other policies in {store} than in {folder}; give another STORE")
         write_store(store, {"asked": self.asked, "budget": self.budget, "prompts": self.whole})
         self.text = {(name, policy): text for name, one in self.whole.items() for policy, text in one["texts"].items()}
-        self.right = {key: has_answer(text, self.whole[key[0]]["expected"]) for key, text in self.text.items()}
+        self.right = {key: ask("has_answer", [text, self.whole[key[0]]["expected"]]) for key, text in self.text.items()}
         self.length = {name: one["length"] for name, one in self.whole.items()}
         ids = dict(zip(self.text, tokens_of(list(self.text.values()), folder, folder / study["model"])))
-        self.loop = {key: first_loop(one) for key, one in ids.items()}
+        self.loop = {key: ask("first_loop", list(one)) for key, one in ids.items()}
         # A text that is read again may have a token less.
         self.prompts = [name for name in self.whole if len(ids[name, "full"]) >= self.asked - 2]
         self.short = len(self.whole) - len(self.prompts)
@@ -119,7 +118,7 @@ class Results:
         keys = [(prompt, policy) for prompt in self.prompts]
         begins = [self.loop[key] for key in keys]
         known = [begin for begin in begins if begin is not None]
-        alike = mean([answer_f1(self.text[key], [self.text[key[0], "full"]]) for key in keys]) if policy != "full" else "–"
+        alike = mean([ask("answer_f1", [self.text[key], [self.text[key[0], "full"]]]) for key in keys]) if policy != "full" else "–"
         held = statistics.fmean(entries_held(policy, self.budget, self.length[prompt], self.asked) for prompt in self.prompts)
         return (f"| {share([self.right[key] for key in keys])} | {alike} | {share([begin is not None for begin in begins])} "
                 f"| {f'{statistics.median(known):.0f}' if known else '–'} | {held:.0f} | {held * ENTRY / 2**20:.1f} |")
@@ -128,7 +127,7 @@ class Results:
     def measures(self):
         """{words: the number of a prompt and a policy}"""
         return {"right": lambda key: float(self.right[key]), "loops": lambda key: float(self.loop[key] is not None),
-                "words in common": lambda key: answer_f1(self.text[key], [self.text[key[0], "full"]])}
+                "words in common": lambda key: ask("answer_f1", [self.text[key], [self.text[key[0], "full"]]])}
 
     def apart(self, other_of, names):
         """Which policies differ from another one, measure by measure, in words."""

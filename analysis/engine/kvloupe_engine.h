@@ -343,6 +343,8 @@ KVLOUPE_ENGINE_EXPORT void kvloupe_engine_sweep_describe(const kvloupe_engine_sw
    - has_answer, answer_f1: [text, [right answers]]; true or false, 0 to 1
    - first_loop: [token ids]; the place where a loop begins, or null
    - policy_files: spec; a text that changes when a file that the policy reads does
+   - fingerprint, of a model's folder or GGUF file: null; empty where it has none
+   - gguf_parts, of the first file of a GGUF model: null; the paths of all its files
    - needle_template, of a model's folder or NULL: null; the fields of its needle.json
    - read_text: null; the text of the file
    - find_prompts, of a file or folder: its name; [{"name", "path", "identity", "line" (-1: all of

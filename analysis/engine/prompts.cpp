@@ -12,6 +12,8 @@
 #include "analysis/study/needle_template.h"
 #include "analysis/study/prompt_set.h"
 #include "analysis/trace/loops.h"
+#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_place.h"
 
 namespace kvloupe {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NeedleTemplate, needle, question, words, lowest, highest, filler,
@@ -58,6 +60,11 @@ Json answer(const std::string& function, const std::string& path, const Json& gi
   if (function == "has_answer") return has_answer(given.at(0).get<std::string>(), texts());
   if (function == "answer_f1") return answer_f1(given.at(0).get<std::string>(), texts());
   if (function == "first_loop") return first_loop(given);
+  if (function == "fingerprint") {
+    Progress progress;
+    return model_fingerprint(path, progress);
+  }
+  if (function == "gguf_parts") return gguf_parts(path);
   if (function == "policy_files") return policy_files(parse_policy(given.get<std::string>()));
   if (function == "needle_template")
     return path.empty() ? general_needle_template() : needle_template_of(path, {}, {});

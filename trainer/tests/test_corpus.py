@@ -159,11 +159,10 @@ def read_set(folder, **changes):
 
 def test_prompt_sets(tmp_path):
     kvloupe = pytest.importorskip("kvloupe")
-    from kvloupe.prompt_file import read_prompt
     files = read_set(tmp_path / "all", kinds=list(KINDS), lengths=[120, 300], count=2)
     rows = list(csv.DictReader((tmp_path / "all" / "prompts.csv").open()))
     assert len(files) == len(rows) == len(KINDS) * 2 * 2
-    parts = [read_prompt(tmp_path / "all" / row["file"]) for row in rows]
+    parts = [kvloupe.read_prompt(tmp_path / "all" / row["file"]) for row in rows]
     for row, part, (ids, _) in zip(rows, parts, kvloupe.Tokenizer(ROOT / "assets/demo-model").encode_all(parts)):
         length, made, text = int(row["file"].split("-")[1]), int(row["tokens"]), "".join(text for _, text in part)
         # Line ends beside a marker are not a part of the text.

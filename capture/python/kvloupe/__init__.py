@@ -7,19 +7,16 @@
 """
 from typing import TYPE_CHECKING, Any
 
-from .capture import capture
 from .errors import KvloupeError, KvloupeWarning
-from .external import external
+from .external import external, from_kvpress
 from .functions import Step, spec_of
-from .from_kvpress import from_kvpress
 from .layout import Layer, Model
 from .policy import Kept, Merge, Policy
-from .program import Figure, demo, figure, share_folder as _share_folder, view
-from .prompt_file import read_prompt
+from .program import Figure, demo, figure, share_folder as _share_folder, study, view
+from .prompt import read_prompt
 from .reader import Trace, open_trace
 from .reader import open_trace as open  # noqa: A001 - kvloupe.open(path), as h5py has it
 from .replays import Replay, follow, replay, sweep
-from .studies import study
 from .tables import results
 from .tokenizer import Tokenizer
 from .version import VERSION as __version__
@@ -32,11 +29,12 @@ if TYPE_CHECKING:
     from .cache import Cache
     from .closed_run import run
     from .evaluation import evaluate
+    from .full_run import capture
     from .press import Press
     share: Path  # the folder with demo-model, prompts and lessons
 
-_MODULES = {"Budget": "beside", "Cache": "cache", "budget_for": "beside", "compare": "beside", "Press": "press",
-            "evaluate": "evaluation", "run": "closed_run"}
+_MODULES = {"Budget": "beside", "Cache": "cache", "Press": "press", "budget_for": "beside", "capture": "full_run",
+            "compare": "beside", "evaluate": "evaluation", "run": "closed_run"}
 
 __all__ = ["Budget", "Cache", "Figure", "Kept", "KvloupeError", "KvloupeWarning", "Layer", "Merge", "Model", "Policy", "Press", "Replay", "Step",
            "Tokenizer", "Trace", "TraceWriter", "budget_for", "capture", "compare", "demo", "evaluate", "external", "figure", "follow", "from_kvpress", "open",
@@ -57,7 +55,8 @@ def __getattr__(name: str) -> Any:  # these need torch and transformers, which t
     try:
         return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
     except ImportError as error:
-        needs = "the package kvpress" if name == "Press" else "torch and transformers from 5 on"
+        needs = ("the package kvpress" if name == "Press" else "torch and transformers" if name == "capture" else
+                 "torch and transformers from 5 on")
         install = "pip install kvpress==0.5.5" if name == "Press" else "install them"
         return _missing(name, f"kvloupe.{name} needs {needs} ({error}); {install}")
 

@@ -1,16 +1,14 @@
 """python -m kvloupe capture --model DIR --prompt FILE -o trace.h5"""
-from __future__ import annotations
-
 import argparse
 import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
-from . import KvloupeError, KvloupeWarning, Tokenizer, __version__, capture, read_prompt
+from . import KvloupeError, KvloupeWarning, Tokenizer, __version__, read_prompt
+from .engine import ask
 from .external import refuse_own_input
 from .prompt import block_tokens
-from .prompt_file import read_text
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -88,13 +86,15 @@ def _capture(words: argparse.Namespace) -> None:
         prompt = read_prompt(words.prompt)
     elif words.ids:
         try:
-            prompt = [int(word) for word in read_text(words.ids).split()]
+            prompt = [int(word) for word in ask("read_text", None, words.ids).split()]
         except ValueError as error:
             raise KvloupeError(f"{words.ids}: is not a list of decimal token ids ({error})") from error
     try:
         import torch
         import transformers
         from transformers import AutoTokenizer
+
+        from . import capture
     except ImportError as error:
         raise KvloupeError(f"{error}; install torch and transformers: pip install \"kvloupe[capture]\"") from error
     if words.progress == "none":

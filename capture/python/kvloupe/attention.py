@@ -1,20 +1,25 @@
-"""Writes the inputs of every layer's attention function to the trace while a model runs, and checks them.
+"""Writes the inputs of every layer's attention function to the trace while a model runs, and checks that a trace describes the
+model's own computation: its attention function, and the steps after it.
 
 Queries, keys and values are taken where every modern model calls its attention function: after the rotation, the
 normalisation of heads and the update of the cache.
 """
-from __future__ import annotations
-
 import contextlib
+import inspect
+import re
 import sys
 import threading
 from typing import Any, Iterator, Sequence
 
 import numpy as np
+import torch
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations import sdpa_attention
+from transformers.masking_utils import sdpa_mask
 
-from .errors import KvloupeError
+from .errors import KvloupeError, uncapturable
 from .layout import Layer
-from .visible import mask_says, seen_tokens
+from .trace_format import seen_tokens
 from .writer import TraceWriter
 
 _CHUNK = 1 << 19  # logits that are computed at once: 2 MB, as much as a processor's cache holds
@@ -24,6 +29,7 @@ _TOLERANCE = {"torch.float32": 2e-4, "torch.float16": 1e-2, "torch.bfloat16": 5e
 # What comes only as a keyword of the attention function, by the end of its name, and has no place in a trace.
 _UNSAYABLE = {"indices": "chooses the tokens that a query sees",
               "position_bias": "adds a number of its own to each logit, by the distance of query and key"}
+_HIDDEN = -1e4  # added to a logit leaves no attention; transformers adds the least number of the type, at most -65504
 _sink: Any = None  # takes what the attention functions receive: a Sink, or what finds their places
 _owner: threading.Thread | None = None  # whose models have kvloupe's attention functions now
 _owning = threading.Lock()
@@ -48,6 +54,17 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         _owner = before
+
+
+@contextlib.contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """While it is open, the model does not train."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
 
 
 class Sink:
@@ -81,15 +98,13 @@ class Sink:
         layer, fresh = self._clock.now, query.shape[-2]
         where = f"layer {layer}"
         if layer in self.seen:
-            raise KvloupeError(f"{where}: its attention function was called twice for one block; "
-                               "this model cannot be captured")
+            raise uncapturable(f"{where}: its attention function was called twice for one block")
         self.seen.add(layer)
         if layer >= len(self.layers):  # of a trace with the first layers only
             return
         settings, latent = self.layers[layer], self._places[layer].latent
         if not settings.attends:
-            raise KvloupeError(f"{where}: calls an attention function in some blocks only; this model cannot be "
-                               "captured")
+            raise uncapturable(f"{where}: calls an attention function in some blocks only")
         self._keys[layer] = key, value
         if settings.kind == "shared":
             self._check_shared(where, settings, key, value)
@@ -100,8 +115,8 @@ class Sink:
                                            ("key", key, settings.kv_heads, settings.key_dim),
                                            ("value", value, settings.kv_heads, settings.value_dim)):
             if states.shape[0] != 1 or states.shape[1] != heads or states.shape[3] != width:
-                raise KvloupeError(f"{where}: {name} has the shape {list(states.shape)}, but had [1, {heads}, tokens, "
-                                   f"{width}] for the first token; this model cannot be captured")
+                raise uncapturable(f"{where}: {name} has the shape {list(states.shape)}, but had [1, {heads}, tokens, {width}] "
+                                   "for the first token")
         if layer not in self.output_kind:
             settings.scale, settings.softcap, settings.window = scale, softcap, window
             if sinks is not None:
@@ -129,31 +144,25 @@ class Sink:
 
     def _check_shared(self, where: str, settings: Layer, key: Any, value: Any) -> None:
         """Raises KvloupeError if the layer does not read what the layer that it shares with reads."""
-        import torch
-
         source = self._keys.get(settings.shares_with)
         same = source is not None and all(a.shape == b.shape and (a.data_ptr() == b.data_ptr() or torch.equal(a, b))
                                           for a, b in zip(source, (key, value)))
         if not same:
-            raise KvloupeError(f"{where}: reads the keys and values of layer {settings.shares_with} for the first "
-                               "token, but others later; this model cannot be captured")
+            raise uncapturable(f"{where}: reads the keys and values of layer {settings.shares_with} for the first token, but "
+                               "others later")
 
     def _visible(self, where: str, mask: Any, fresh: int, count: int, settings: Layer, device: Any) -> Any:
         """[t, n]: which keys each query sees. Raises KvloupeError if the model's mask says otherwise."""
-        import torch
-
         end = self.first + fresh
         seen = seen_tokens(torch.arange(self.first, end, device=device), torch.arange(end - count, end, device=device),
                            settings.window or 0, settings.chunk)
         if mask is not None and not mask_says(mask[..., -count:], seen):
-            raise KvloupeError(f"{where}: queries see other tokens than all earlier ones or those of a sliding "
-                               "window or chunk, which a trace cannot say; this model cannot be captured")
+            raise uncapturable(f"{where}: queries see other tokens than all earlier ones or those of a sliding window or chunk, "
+                               "which a trace cannot say")
         return seen
 
     def _logits(self, q: Any, k: Any, settings: Layer) -> Any:
         """[Hk, G t, n] in float32 of queries [Hq, t, d] and keys [Hk, n, d]."""
-        import torch
-
         heads, count, width = k.shape
         logits = torch.bmm((q * settings.scale).reshape(heads, -1, width), k.transpose(1, 2))
         if settings.softcap > 0.0:
@@ -162,8 +171,6 @@ class Sink:
 
     def _logsumexp(self, query: Any, key: Any, seen: Any, settings: Layer) -> np.ndarray:
         """Of each query's logits over the keys that it sees, and the sink logit, from the states as stored: [Hq, t]."""
-        import torch
-
         q, k = self._stored(query[0]), self._stored(key[0])
         result, hidden = torch.empty(q.shape[:2]), ~seen
         rows = max(1, _CHUNK // (q.shape[0] * k.shape[1]))
@@ -181,8 +188,6 @@ class Sink:
 
     def _stored(self, states: Any) -> Any:
         """The numbers as a reader will see them, in float32."""
-        import torch
-
         states = states.float()
         if self.writer.half and float(states.abs().max()) <= 65504.0:
             return states.to(torch.float16).float()
@@ -192,8 +197,6 @@ class Sink:
                latent: Any, heads_value: Any) -> np.ndarray:
         """Computes the block's first and last row of the layer's output again: [2, Hq value_dim]. `heads_value`: the
         values as the attention function gets them. Raises KvloupeError."""
-        import torch
-
         rows = [0, query.shape[-2] - 1]
         q, k, v = query[0][:, rows].float(), key[0].float(), value[0].float()
         logits = self._logits(q, k, settings).view(q.shape[0], len(rows), -1)
@@ -224,47 +227,35 @@ def _sink_now() -> Any:
 
 def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, dropout: float = 0.0,
                scaling: float | None = None, **rest: Any) -> Any:
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
     sink, softcap, sinks = _sink_now(), rest.get("softcap") or 0.0, rest.get("s_aux")
     for name, value_given in rest.items():
         does = next((words for end, words in _UNSAYABLE.items() if name.endswith(end)), None)
         if does is not None and value_given is not None:
-            raise KvloupeError(f"layer {module.layer_idx}: its attention {does} ({name}), which a trace cannot say; this model cannot be "
-                               "captured")
+            raise uncapturable(f"layer {module.layer_idx}: its attention {does} ({name}), which a trace cannot say")
     if softcap or sinks is not None:  # sdpa ignores or refuses them: the model's own plain code
-        own = eager_of(module)
-        if own is None:
-            raise KvloupeError(f"layer {module.layer_idx}: caps its logits or has sink logits, but its module has no "
-                               "eager_attention_forward; this model cannot be captured")
-        result = own(module, query, key, value, _additive(attention_mask, query), scaling=scaling, dropout=0.0, **rest)
+        added = attention_mask
+        if added is not None and added.dtype == torch.bool:
+            added = torch.where(added, torch.zeros((), dtype=query.dtype, device=query.device), torch.finfo(query.dtype).min)
+        result = eager_of(module, "be captured")(module, query, key, value, added, scaling=scaling, dropout=0.0, **rest)
     else:
-        result = sdpa_attention_forward(module, query, key, value, attention_mask, dropout=0.0, scaling=scaling,
-                                        **rest)
+        result = sdpa_attention.sdpa_attention_forward(module, query, key, value, attention_mask, dropout=0.0, scaling=scaling,
+                                                       **rest)
     window = rest.get("sliding_window", getattr(module, "sliding_window", None)) or 0
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
     sink.take(module, query, key, value, attention_mask, result[0], scale, float(softcap), int(window), sinks)
     return result
 
 
-def eager_of(module: Any) -> Any:
-    """The plain attention function in the file of a module's class; None: there is none."""
-    return getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
-
-
-def _additive(mask: Any, query: Any) -> Any:
-    """A mask of truths as numbers to add."""
-    import torch
-
-    if mask is None or mask.dtype != torch.bool:
-        return mask
-    zero = torch.zeros((), dtype=query.dtype, device=query.device)
-    return torch.where(mask, zero, torch.finfo(query.dtype).min)
+def eager_of(module: Any, needed_to: str) -> Any:
+    """The plain attention function in the file of a module's class. Raises KvloupeError where there is none."""
+    found = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
+    if found is None:
+        raise KvloupeError(f"layer {getattr(module, 'layer_idx', '?')}: caps its logits or has sink logits, but its module has no "
+                           f"eager_attention_forward; this model cannot {needed_to}")
+    return found
 
 
 def _mask(*positional: Any, **named: Any) -> Any:
-    from transformers.masking_utils import sdpa_mask
-
     _sink_now()
     named["allow_is_causal_skip"] = False  # the mask is compared with what the trace says
     return sdpa_mask(*positional, **named)
@@ -273,23 +264,129 @@ def _mask(*positional: Any, **named: Any) -> Any:
 @contextlib.contextmanager
 def captured(model: Any, sink: Any) -> Iterator[None]:
     """While it is open, `sink` takes what the layers' attention functions receive."""
-    from transformers import AttentionInterface, AttentionMaskInterface
-
     global _sink
-    with one_thread():
+    with one_thread(), evaluating(model):
         AttentionInterface.register("kvloupe", _attention)
         AttentionMaskInterface.register("kvloupe", _mask)  # else the causal mask is lost
-        before, training = model.config._attn_implementation, model.training
+        before = model.config._attn_implementation
         _sink = sink
         try:
             try:
                 model.set_attn_implementation("kvloupe")
             except (AttributeError, ValueError) as error:
-                raise KvloupeError(f"{type(model).__name__} does not call its attention function through transformers' "
-                                   "registry; this model cannot be captured") from error
-            model.eval()
+                raise uncapturable(f"{type(model).__name__} does not call its attention function through "
+                                   "transformers' registry") from error
             yield
         finally:
             _sink = None
-            model.train(training)
             model.set_attn_implementation(before)
+
+
+def mask_says(mask: Any, seen: Any) -> bool:
+    """Whether a model's `mask` [..., t, n], of truths or of numbers that are added to the logits, hides what `seen` [t, n] does, and
+    changes nothing else."""
+    if mask.shape[-2:] != seen.shape:
+        return False
+    return bool((mask == seen if mask.dtype == torch.bool else torch.where(seen, mask == 0, mask <= _HIDDEN)).all())
+
+
+def mask_is_causal(mask: Any, end: int, window: int = 0, chunk: int = 0) -> bool:
+    """The same of a mask for the last t of `end` tokens, over the last n of them, and what causality, a window and chunks hide."""
+    fresh, count = mask.shape[-2:]
+    queries, keys = (torch.arange(end - many, end, device=mask.device) for many in (fresh, count))
+    rows = max(1, _CHUNK // count)
+    return fresh <= end >= count and all(mask_says(part, seen_tokens(some, keys, window, chunk))
+                                         for part, some in zip(mask.split(rows, -2), queries.split(rows)))
+
+
+_MOST_TOKENS = 128  # of the first block, run once with the model's own attention
+# How far logits may be from those of the model's own attention, in units of the row's spread. In 16 bits a token of a
+# mixture of experts may take another way: there the middle row counts, else the worst.
+_LOGITS_TOLERANCE = {"torch.float32": 1e-3, "torch.float16": 0.05, "torch.bfloat16": 0.2}
+# A model that asks for the name of its attention function may leave out work of its own under another name.
+# Before transformers 5 every model asked in this way for the function of that name, and did no more.
+_TAKES_THE_FUNCTION = re.compile(r"_attn_implementation\s*!=\s*['\"]eager['\"]\s*:\s*(?:#[^\n]*\s*)*"
+                                 r"(?:if [^\n]*\n.*?else:\s*)?attention_interface\s*=", re.DOTALL)
+_ASKS_ITS_NAME = re.compile(r"_attn_implementation\s*(?:==|!=|in|not in)\s*[^\n]*['\"](?:eager|sdpa)['\"]")
+# Types of layers (config.layer_types) that a trace cannot say.
+_UNSAYABLE_TYPES = {"compressed_sparse_attention": "its caches hold entries that stand for several tokens",
+              "heavily_compressed_attention": "its caches hold entries that stand for several tokens"}
+
+
+def check_types(config: Any, name: str) -> None:
+    """Raises KvloupeError for a model with layers of a type that a trace cannot say."""
+    for at, kind in enumerate(getattr(config, "layer_types", None) or []):
+        if kind in _UNSAYABLE_TYPES:
+            raise uncapturable(f"layer {at} of {name} is of the type {kind}: {_UNSAYABLE_TYPES[kind]}, which a trace cannot say")
+
+
+def check_name(layers: list[Any], name: str, implementation: str) -> None:
+    """Raises KvloupeError for a model whose attention does something only under the names eager and sdpa, if its own
+    implementation is one of the names that it asks for: with another one it goes the same way as with kvloupe's."""
+    texts: dict[type, str] = {}  # of each class with a name that says attention, or that a layer calls its attention
+
+    def source(kind: type) -> str:
+        if kind not in texts:
+            try:
+                texts[kind] = inspect.getsource(kind.forward)
+            except (OSError, TypeError, AttributeError):
+                texts[kind] = ""
+        return texts[kind]
+
+    for at, layer in enumerate(layers):
+        own = {type(part) for part in layer.modules() if "Attention" in type(part).__name__}
+        text = "\n".join(source(kind) for kind in own | {type(getattr(layer, "self_attn", None))})
+        asked = _ASKS_ITS_NAME.findall(_TAKES_THE_FUNCTION.sub("", text))
+        if any(re.search(f"['\"]{re.escape(implementation)}['\"]", one) for one in asked):
+            raise uncapturable(f"layer {at}: the attention of {name} does work of its own only under the names eager and sdpa, "
+                               "such as choosing the tokens that a query sees, which a trace cannot say")
+
+
+def own_logits(model: Any, ids: list[int], device: Any) -> Any:
+    """[t, vocabulary] of the first tokens, with the model's own attention function, in one pass without a cache."""
+    with evaluating(model), torch.inference_mode():
+        return model(torch.tensor([ids[:_MOST_TOKENS]], device=device), use_cache=False).logits[0].float()
+
+
+class LogitsCheck:
+    """Compares the logits of a run in blocks with those of the model's own attention in one pass, `own`: own_logits().
+
+    The first block computes what the pass computes. Later blocks sum in another order, after which a token of a mixture
+    of experts may take another way: there a quarter of the tokens may be off. Raises KvloupeError.
+    """
+
+    def __init__(self, own: Any, name: str) -> None:
+        self._own = own
+        self._name = name
+        self._off: list[Any] = []  # of the blocks after the first one
+        self._begin = 0  # the first token of these
+        self._dtype: Any = None
+
+    def add(self, first: int, captured: Any, dtype: Any) -> None:
+        """`captured`: the logits of a block, from token `first` on, with kvloupe's attention [t, vocabulary]."""
+        rows = min(len(self._own) - first, len(captured))
+        if rows < 1:
+            return
+        a, b = self._own[first:first + rows].double(), captured[:rows].double()
+        spread = torch.linalg.vector_norm(a - a.mean(-1, keepdim=True), dim=-1).clamp_min(1e-30)
+        off = torch.linalg.vector_norm(b - a, dim=-1) / spread
+        if first > 0:
+            self._begin = first if not self._off else self._begin
+            self._off.append(off)
+            self._dtype = dtype
+            return
+        wrong = float(off.max() if dtype == torch.float32 else off.median())
+        if not wrong <= _LOGITS_TOLERANCE.get(str(dtype), 0.2):
+            raise uncapturable(f"with kvloupe's attention function {self._name} computes other logits than with its own (they "
+                               f"differ by {wrong:.2g} of their spread): something outside of the attention function depends on "
+                               "it")
+
+    def end(self) -> None:
+        """After the last block."""
+        if not self._off:
+            return
+        wrong = float(torch.cat(self._off).quantile(0.75))
+        if not wrong <= _LOGITS_TOLERANCE.get(str(self._dtype), 0.2):
+            raise KvloupeError(f"{self._name} computes other logits from token {self._begin} on when the prompt runs "
+                               f"in blocks than in one pass (they differ by {wrong:.2g} of their spread); give a "
+                               "block as long as the prompt")

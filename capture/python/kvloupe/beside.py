@@ -1,6 +1,4 @@
 """Answers of a model with policies beside that with the full cache, and the budget that keeps them."""
-from __future__ import annotations
-
 import dataclasses
 import math
 import tempfile
@@ -10,17 +8,16 @@ from typing import Any, Sequence
 import torch
 from transformers import DynamicCache
 
-from .answer_score import has_answer
 from .cache import Cache
-from .capture import capture
 from .describe import text_config, with_uncompiled
+from .engine import ask
 from .errors import KvloupeError
 from .evaluation import Reader
+from .full_run import capture
 from .functions import AnyPolicy, name_of, spec_of
 from .program import listed
 from .progress import reporter
-from .prompt import block_tokens, checked_prompt, text_after
-from .prompt_set import find_prompts
+from .prompt import block_tokens, checked_prompt, find_prompts, text_after
 from .replays import replay
 from .tables import table
 
@@ -150,7 +147,7 @@ def budget_for(model: Any, tokenizer: Any, prompts: Any, policy: AnyPolicy = "sn
         report("full", at, len(places))
         parts, answers = place.read()
         one = _Prompt(model, tokenizer, parts, generate, block, compression)
-        if not answers or has_answer(one.text(one.full), answers):
+        if not answers or ask("has_answer", [one.text(one.full), answers]):
             cases.append((one, answers))
     if not cases:
         raise KvloupeError(f"prompts: with the full cache none of the {len(places)} has its answer; there is nothing to keep")
@@ -159,7 +156,7 @@ def budget_for(model: Any, tokenizer: Any, prompts: Any, policy: AnyPolicy = "sn
     def enough(percent: int) -> bool:
         report(f"{percent}%", len(tried), 8)
         said = [(one, answers, one.said(policy, f"{percent}%")) for one, answers in cases]
-        tried[percent] = sum(has_answer(one.text(own), answers) if answers else one.text(own) == one.text(one.full)
+        tried[percent] = sum(ask("has_answer", [one.text(own), answers]) if answers else one.text(own) == one.text(one.full)
                              for one, answers, own in said)
         return tried[percent] >= share * len(cases)
     low, high = 0, 100

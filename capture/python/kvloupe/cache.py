@@ -4,8 +4,6 @@ A policy decides about each layer by itself, and the layers between two attentio
 forward pass of many tokens is cut into blocks inside each layer's attention: a block is appended, attends, and then the
 policy evicts, as if the model had run block by block.
 """
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools
@@ -14,7 +12,6 @@ import sys
 import threading
 import warnings
 import weakref
-from ctypes import byref, c_int32, c_uint32
 from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
@@ -24,22 +21,18 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
 from . import engine
-from .attention import captured, check_thread, eager_of, one_thread
+from .attention import captured, check_name, check_thread, check_types, eager_of, mask_is_causal, one_thread
 from .describe import RotationCheck, describe, first_device, layer_rotations, layers_of, text_config, uncompiled
-from .entries import Entries
 from .errors import KvloupeError, KvloupeWarning
 from .functions import AnyPolicy, spec_of
-from .kept_layer import KeptLayer, Pass, kept_layer
-from .layout import Layer, resolved
+from .kept_layer import Entries, KeptLayer, Pass, kept_layer
+from .layout import resolved, rotation_of
 from .linear import weight_of
-from .own_attention import check_name, check_types
 from .places import Clock, Place, find_places
 from .policy import Kept, Policy
 from .prompt import block_tokens
-from .rotation import frequencies
-from .strips import strips
-from .tables import table
-from .visible import mask_is_causal
+from .tables import strips, table
+from .trace_format import frequencies
 
 _NAME = "kvloupe_cache"  # of the attention function
 _active: "Cache | None" = None  # whose model runs now
@@ -165,10 +158,10 @@ _STATE = ("conv_states", "recurrent_states", "is_conv_states_initialized", "is_r
           "conv_kernel_size", "dtype", "device")
 
 
-def _copied(state: dict[str, Any]) -> dict[str, Any]:
-    own = lambda value: value.clone() if isinstance(value, torch.Tensor) else value
-    return {name: {key: own(one) for key, one in value.items()} if isinstance(value, dict) else value
-            for name, value in state.items()}
+def _copied(state: Any) -> Any:
+    if isinstance(state, dict):
+        return {name: _copied(value) for name, value in state.items()}
+    return state.clone() if isinstance(state, torch.Tensor) else state
 
 
 class Recorder:
@@ -203,28 +196,6 @@ def _evicts(passed: Pass) -> bool:
     return any(one.changes or len(one.rows) + one.left_window != one.entries for step in passed.kept for one in step)
 
 
-class _LastKeys:
-    """Takes the keys of the last token of each layer that holds keys; of latents only the rotated part, after zeros."""
-
-    def __init__(self, clock: Clock, places: list[Place], layers: list[Layer]) -> None:
-        self._clock, self._places, self._layers = clock, places, layers
-        self.keys: dict[int, np.ndarray] = {}
-
-    def take(self, module: Any, query: Any, key: Any, *rest: Any) -> None:
-        at = self._clock.now
-        if not self._layers[at].holds:
-            return
-        last, latent = key[0, :, -1].float().cpu().numpy(), self._places[at].latent
-        if latent is not None:
-            last = np.concatenate([np.zeros((1, latent.rank), np.float32), last[:1, latent.plain:]], -1)
-        self.keys[at] = last
-
-
-def check_budget(budget: Any) -> None:
-    """Raises KvloupeError for what is neither a number of entries nor a share."""
-    engine.call("budget", str(budget).encode(), 1 << 20, byref(c_int32()))
-
-
 class Cache(DynamicCache):
     """A cache for `model` in which `policy` keeps at most `budget` entries of each head (under an allocation: in the mean).
 
@@ -251,11 +222,9 @@ class Cache(DynamicCache):
                                   ("positions", positions, ("original", "compact")), ("store", store, ("f16", "f32"))):
             if word not in words:
                 raise KvloupeError(f"{name}: {word!r} is not {' or '.join(words)}")
-        bits, self._spec = c_uint32(), spec_of(policy)
-        engine.call("spec_reads", self._spec.encode(), byref(bits))
-        if compression == "context-only":
-            engine.call("check_reads_only", self._spec.encode())
-        check_budget(budget)
+        self._spec = spec_of(policy)
+        bits = engine.reads_of(self._spec, compression == "context-only")
+        engine.entries_of(budget)  # refused before the model runs
         self._given, self.block = (budget, prompt_length), block_tokens(block)
         self._context_only, self._context = compression == "context-only", context
         self._positions, self._half = positions, store == "f16"
@@ -266,7 +235,7 @@ class Cache(DynamicCache):
         self._forward: _Forward | None = None
         self._empty()
         with uncompiled(model) as model:
-            self._describe(model, bits.value)
+            self._describe(model, bits)
         super().__init__(config=model.config)
         self._wrap(type(model).__name__)
         self._forward = _Forward.of(model)
@@ -299,14 +268,14 @@ class Cache(DynamicCache):
         layers = resolved(shape, shapes)
         layer_rotations(model, shape, layers)
         clock = Clock(modules)
-        rotation, keys = RotationCheck(places, clock), _LastKeys(clock, places, layers)
+        rotation = RotationCheck(places, clock)
         try:
-            with torch.inference_mode(), captured(model, keys):
+            with torch.inference_mode(), captured(model, rotation):
                 model(torch.full((1, 2), token, device=device), use_cache=False)
         finally:
             rotation.close()
             clock.close()
-        rotation.apply(shape, layers, keys.keys, 1)
+        rotation.apply(shape, layers, 1)
         self.model_shape, self.layer_shapes = shape, layers
         self.places: list[Place] = places
         self._longest = getattr(text_config(model), "max_position_embeddings", 0) or 1 << 31
@@ -550,12 +519,9 @@ class Cache(DynamicCache):
 
     def _entries(self, budget: int | str, prompt_length: int | None) -> int | None:
         """Entries of a budget; None: they are a share of a prompt that is not known yet."""
-        text = str(budget)
-        if prompt_length is None and text.strip().endswith("%"):
+        if prompt_length is None and str(budget).strip().endswith("%"):
             return None
-        entries = c_int32()
-        engine.call("budget", text.encode(), 1 if prompt_length is None else prompt_length, byref(entries))
-        return entries.value
+        return engine.entries_of(budget, 1 if prompt_length is None else prompt_length)
 
     def _policy(self, layer: KeptLayer, call: _Call, states: tuple[Any, Any, Any]) -> Policy:
         own, shape = self.layer_shapes[layer.number], self.model_shape
@@ -563,7 +529,7 @@ class Cache(DynamicCache):
         if self.budget is None:
             self.budget = self._entries(self._given[0], self._prompt or query.shape[2])
         sinks = call.rest.get("s_aux")
-        rotation, scaling, start, width = self._rotation(layer)
+        rotation, scaling, start, width = rotation_of(self.model_shape, self.layer_shapes[layer.number])
         if self._positions == "compact" and rotation:
             frequencies(rotation, scaling, width or key.shape[3] - start)  # refused before the model runs on
         return Policy(
@@ -576,13 +542,6 @@ class Cache(DynamicCache):
             rotary_dim=width, output_weight=self._output_weight(layer.number, query, value) if self._reads_weights else None,
             positions=self._positions, prompt_length=self._prompt or query.shape[2],
             values_in_keys=self.places[layer.number].latent is not None)
-
-    def _rotation(self, layer: KeptLayer) -> tuple[Any, Any, int, int]:
-        """Base (none: the layer does not rotate), scaling, first channel and number of channels (0: all that follow)."""
-        own, shape = self.layer_shapes[layer.number], self.model_shape
-        by = shape if own.rope_theta is None else own
-        return (by.rope_theta, by.rope_scaling, shape.rotary_start if own.rotary_start is None else own.rotary_start,
-                (shape.rotary_dim if own.rotary_dim is None else own.rotary_dim) or 0)
 
     def _output_weight(self, number: int, query: Any, value: Any) -> np.ndarray:
         place = self.places[number]
@@ -672,7 +631,8 @@ class Cache(DynamicCache):
 
     def _own(self, module: Any) -> Callable[..., Any]:
         """The model's own attention function."""
-        return eager_of(module) if self._implementation == "eager" else ALL_ATTENTION_FUNCTIONS[self._implementation]
+        name = self._implementation
+        return eager_of(module, "run with a policy") if name == "eager" else ALL_ATTENTION_FUNCTIONS[name]
 
     def _attend(self, query: Any, key: Any, value: Any, call: _Call) -> Any:
         if self._now is None:
@@ -826,10 +786,7 @@ class Cache(DynamicCache):
             query, keys, values = query.to(keys.dtype), keys.expand(-1, group, -1, -1), values.expand(-1, group, -1, -1)
         function = ALL_ATTENTION_FUNCTIONS["sdpa"]
         if call.rest.get("softcap") or call.rest.get("s_aux") is not None:  # sdpa ignores or refuses them
-            function = eager_of(call.module)
-            if function is None:
-                raise KvloupeError(f"layer {layer.number}: caps its logits or has sink logits, but its module has no "
-                                   "eager_attention_forward; this model cannot run with a policy")
+            function = eager_of(call.module, "run with a policy")
         output = function(call.module, query, keys, values, mask, dropout=call.dropout, scaling=call.scale, **named)[0]
         return output if latent is None else latent.expanded(output[0].transpose(0, 1).float()).transpose(0, 1)[None].to(keys.dtype)
 
@@ -837,7 +794,7 @@ class Cache(DynamicCache):
         """states [1, heads, n, d] rotated on by [heads, n] positions; what stays is not changed by a bit."""
         if not bool(by.any()):
             return states
-        theta, scaling, start, width = self._rotation(layer)
+        theta, scaling, start, width = rotation_of(self.model_shape, self.layer_shapes[layer.number])
         if not theta:  # this layer does not rotate
             return states
         angles = torch.from_numpy(frequencies(theta, scaling, width or states.shape[3] - start)[0]).to(states.device)

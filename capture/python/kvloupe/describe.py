@@ -1,30 +1,32 @@
-"""The description of a transformers model in a trace: shape, rotary positions, windows, fingerprint."""
-from __future__ import annotations
-
+"""The description of a transformers model in a trace: shape, rotary positions, windows, fingerprint, and which function the
+model in memory computes."""
 import contextlib
 import functools
 import hashlib
 import inspect
 import json
-import os
 import re
+import weakref
 from pathlib import Path
 from typing import Any, Callable, Iterator, Sequence, TypeVar
 
 import numpy as np
+import torch
+from transformers.utils import logging
 
 from .attention import one_thread
+from .engine import ask
 from .errors import KvloupeError
-from .identity import identity, is_of_file
-from .layout import Layer, Model, usual_shape
+from .layout import Layer, Model, rotation_of, usual_shape
 from .linear import is_plain
-from .places import Clock, Place
-from .rotation import frequencies, unrotated
+from .places import Clock, Hooked, Place
+from .trace_format import frequencies, unrotated
 
 # Families that turn coordinates 2j and 2j + 1 together.
 _INTERLEAVED = {"cohere", "cohere2", "glm", "glm4", "ernie4_5", "helium", "deepseek_v2", "llama4_text"}
 
 
+_ARGUMENTS: Any = weakref.WeakKeyDictionary()  # by model: looking costs as much as a part of a small model's pass
 _Run = TypeVar("_Run", bound=Callable[..., Any])
 
 
@@ -32,8 +34,6 @@ _Run = TypeVar("_Run", bound=Callable[..., Any])
 def uncompiled(model: Any) -> Iterator[Any]:
     """The model itself where torch.compile wraps it. While it is open, nothing of it runs compiled, because compiled code does not see
     which attention function is set, and no other thread runs a model with kvloupe."""
-    import torch
-
     stance = getattr(torch.compiler, "set_stance", lambda word: contextlib.nullcontext())  # from torch 2.6 on
     with one_thread(), stance("force_eager"):
         yield getattr(model, "_orig_mod", model)
@@ -59,7 +59,7 @@ def layers_of(model: Any) -> list[Any]:
         if getattr(text_config(model), name, None) is value:
             raise KvloupeError(f"{type(model).__name__}: its config says {name} {str(value).lower()}: a query sees later "
                                "keys; kvloupe shows caches of causal models")
-    base = model.get_decoder() if hasattr(model, "get_decoder") else getattr(model, "model", None)
+    base = decoder_of(model)
     # Llama 4 calls the whole model its decoder; GPT-2 calls its layers h.
     found = (getattr(one, name, None) for one in (base, getattr(base, "model", None)) for name in ("layers", "h"))
     layers = next((one for one in found if one is not None and len(one)), None)
@@ -92,15 +92,25 @@ def cache_argument(model: Any) -> str:
 
 def _arguments(model: Any) -> set[str]:
     """Names of the arguments of the model or, where a wrapper passes on whatever it gets, of its decoder."""
-    decoder = model.get_decoder() if hasattr(model, "get_decoder") else getattr(model, "model", None)
-    parts = [part for part in (model, decoder) if part is not None]
-    return {name for part in parts for name in inspect.signature(part.forward).parameters}
+    if model not in _ARGUMENTS:
+        parts = [part for part in (model, decoder_of(model)) if part is not None]
+        _ARGUMENTS[model] = {name for part in parts for name in inspect.signature(part.forward).parameters}
+    return _ARGUMENTS[model]
+
+
+def decoder_of(model: Any) -> Any:
+    """What gives hidden states and no logits."""
+    return model.get_decoder() if hasattr(model, "get_decoder") else getattr(model, "model", None)
+
+
+def run_block(model: Any, ids: Sequence[int], first: int, cache: Any, part: Any = None, **named: Any) -> Any:
+    """What the model, or a `part` of it, gives for tokens from `first` on, with this cache."""
+    return (part or model)(torch.tensor([ids], device=first_device(model)), use_cache=True, **{cache_argument(model): cache},
+                           **positions_of(model, first, first + len(ids), first_device(model)), **named)
 
 
 def positions_of(model: Any, first: int, end: int, device: Any) -> dict[str, Any]:
     """The argument that says the true positions of a block: some models count them from 0 in each call without it."""
-    import torch
-
     if "position_ids" not in _arguments(model):
         return {}
     return {"position_ids": torch.arange(first, end, device=device)[None]}
@@ -168,8 +178,7 @@ def _rotation(model: Any, layer: Layer, kind: str) -> tuple[float, dict[str, Any
     most = layer.rotary_dim or layer.key_dim
     width = most if layer.rotary_dim else int(layer.key_dim * partial)
     shown = lambda count: 0 if count >= layer.key_dim else count
-    rotary = getattr(model.get_decoder() if hasattr(model, "get_decoder") else model.model, "rotary_emb", None)
-    local = getattr(model.get_decoder() if hasattr(model, "get_decoder") else model.model, "rotary_emb_local", None)
+    rotary, local = (getattr(decoder_of(model), name, None) for name in ("rotary_emb", "rotary_emb_local"))
     if kind == "sliding_attention" and local is not None:  # before transformers 5
         rotary = local
     own = getattr(rotary, f"{kind}_inv_freq", None)
@@ -203,17 +212,18 @@ def layer_rotations(model: Any, shape: Model, layers: list[Layer]) -> None:
             layer.rotary_dim = width
 
 
-class RotationCheck:
+class RotationCheck(Hooked):
     """Compares keys before and after the rotation, where a model computes the former in a module of its own.
 
     Some models do not rotate in some layers, and their configs say so in different ways: here the numbers say so.
     """
 
     def __init__(self, places: Sequence[Place], clock: Clock) -> None:
+        super().__init__()
         self._before: dict[int, np.ndarray] = {}
-        self._hooks = []
+        self.keys: dict[int, np.ndarray] = {}  # of the last token of each layer, [Hk, d], rotated
         self._clock = clock
-        self._latent: set[int] = set()  # layers whose rotated channels are a part of a module's output
+        self._latent: dict[int, Any] = {}  # layers whose rotated channels are a part of a module's output
         done: set[int] = set()
         for place in places:
             attention = place.attention
@@ -221,20 +231,22 @@ class RotationCheck:
                 continue
             done.add(id(attention))
             if place.latent is not None:
-                self._latent.add(place.number)
+                self._latent[place.number] = place.latent
             names = ("kv_a_proj_with_mqa",) if place.latent is not None else ("k_norm", "k_layernorm", "k_proj")
             found = (getattr(attention, name, None) for name in names)
             part = next((one for one in found if one is not None), None)
             if part is not None:
-                self._hooks.append(part.register_forward_hook(self._keep))
+                self.hooks.append(part.register_forward_hook(self._keep))
 
     def _keep(self, module: Any, arguments: Any, output: Any) -> None:
         self._before[self._clock.now] = output.detach()[0].float().cpu().numpy()
 
-    def close(self) -> None:
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks = []
+    def take(self, module: Any, query: Any, key: Any, *rest: Any) -> None:
+        """Keeps the keys of the last token; of latents only the rotated part, after zeros."""
+        last, latent = key[0, :, -1].float().cpu().numpy(), self._latent.get(self._clock.now)
+        if latent is not None:
+            last = np.concatenate([np.zeros((1, latent.rank), np.float32), last[:1, latent.plain:]], -1)
+        self.keys[self._clock.now] = last
 
     def _forms(self, at: int, key: np.ndarray, dim: int) -> list[np.ndarray]:
         """The rotated channels of the token's keys, [Hk, dim or more], before the rotation: forms a model may use."""
@@ -250,20 +262,18 @@ class RotationCheck:
             forms.append(before[:, -1])
         return forms
 
-    def apply(self, shape: Model, layers: Sequence[Layer], keys: dict[int, np.ndarray], position: int) -> None:
-        """`keys`: of the token at `position` > 0 of each layer, [Hk, d], rotated. Corrects what `layers` say."""
-        for at in self._before.keys() & keys.keys():
+    def apply(self, shape: Model, layers: Sequence[Layer], position: int) -> None:
+        """`position`: > 0, of the token whose keys were kept. Corrects what `layers` say."""
+        for at in self._before.keys() & self.keys.keys():
             layer = layers[at]
-            start = shape.rotary_start if layer.rotary_start is None else layer.rotary_start
-            dim = (shape.rotary_dim if layer.rotary_dim is None else layer.rotary_dim) or layer.key_dim - start
-            key = keys[at].astype(np.float64)
+            if not layer.holds:
+                continue
+            theta, scaling, start, width = rotation_of(shape, layer)
+            key, dim = self.keys[at].astype(np.float64), width or layer.key_dim - start
             key = key[:, start:start + dim] if at in self._latent else key
             forms = self._forms(at, key, dim)
             if not forms:
                 continue
-            own = layer.rope_theta is not None
-            theta = layer.rope_theta if own else shape.rope_theta
-            scaling = layer.rope_scaling if own else shape.rope_scaling
             far = lambda states: min(_far_from_a_multiple(states, form) for form in forms)
             if far(key) <= 3e-5:
                 layer.rope_theta, layer.rope_scaling = 0.0, None
@@ -285,64 +295,6 @@ def _far_from_a_multiple(states: np.ndarray, form: np.ndarray) -> float:
     return float(np.abs(states - times * form).max() / max(np.abs(states).max(), 1e-30))
 
 
-_NUMBER = "little"  # eight bytes of each size
-
-
-def _add_pieces(digest: Any, path: Path, beginning: int | None) -> None:
-    """Every byte of a small file; of a larger one its beginning (None: that of safetensors) and pieces of the rest."""
-    size = path.stat().st_size
-    with open(path, "rb") as file:
-        if size <= 64 << 20:
-            digest.update(file.read())
-            return
-        if beginning is None:
-            head = file.read(8)
-            digest.update(head + file.read(min(int.from_bytes(head, _NUMBER), 100_000_000)))
-        else:
-            digest.update(file.read(beginning))
-        for at in range(0, size, 4 << 20):
-            file.seek(at)
-            digest.update(file.read(4096))
-        file.seek(size - 4096)
-        digest.update(file.read(4096))
-
-
-def fingerprint(folder: str | os.PathLike[str]) -> str:
-    """Identifies the model in a folder by content, as docs/trace-format.md says; empty without weights."""
-    folder = Path(folder)
-    config = (folder / "config.json").read_bytes()
-    names = ["model.safetensors"]
-    if not (folder / names[0]).is_file():
-        index = folder / "model.safetensors.index.json"
-        if not index.is_file():
-            return ""
-        names = sorted(set(json.loads(index.read_text())["weight_map"].values()), key=lambda name: name.encode())
-    number = lambda n: int(n).to_bytes(8, _NUMBER)
-    digest = hashlib.sha256(b"kvloupe model fingerprint 1\n" + number(len(config)) + config)
-    for name in names:
-        digest.update(number(len(name.encode())) + name.encode() + number((folder / name).stat().st_size))
-        _add_pieces(digest, folder / name, None)
-    return "v1:" + digest.hexdigest()
-
-
-def _gguf_parts(first: Path) -> list[Path]:
-    found = re.fullmatch(r"(.*)-00001-of-(\d{5})\.gguf", first.name)
-    if not found:
-        return [first]
-    return [first.with_name(f"{found[1]}-{part:05}-of-{found[2]}.gguf") for part in range(1, int(found[2]) + 1)]
-
-
-def gguf_fingerprint(file: str | os.PathLike[str]) -> str:
-    """Identifies the model in a GGUF file, or in several that begin with this one; empty where one is missing."""
-    digest = hashlib.sha256(b"kvloupe GGUF fingerprint 1\n")
-    for part in _gguf_parts(Path(file)):
-        if not part.is_file():
-            return ""
-        digest.update(part.stat().st_size.to_bytes(8, _NUMBER))
-        _add_pieces(digest, part, 1 << 20)
-    return "v1:" + digest.hexdigest()
-
-
 @functools.lru_cache(maxsize=8)
 def _gguf_types(file: Path, size: int, changed: int) -> str:
     """The types of the matrices, that of most numbers first: Q4_K; of a mixture also the file's name for it: Q4_K_M (Q5_0,
@@ -352,7 +304,7 @@ def _gguf_types(file: Path, size: int, changed: int) -> str:
     except ImportError:
         return ""
     numbers: dict[Any, int] = {}
-    readers = [GGUFReader(part) for part in _gguf_parts(file)]
+    readers = [GGUFReader(part) for part in ask("gguf_parts", None, file)]
     for tensor in (tensor for reader in readers for tensor in reader.tensors if len(tensor.shape) > 1):
         numbers[tensor.tensor_type] = numbers.get(tensor.tensor_type, 0) + int(tensor.n_elements)
     types = ", ".join(one.name for one in sorted(numbers, key=lambda one: (-numbers[one], one)))
@@ -376,13 +328,91 @@ def describe_weights(model: Any, found: Model) -> None:
         found.weights_type = _gguf_types(file, status.st_size, status.st_mtime_ns)
         found.name = str(getattr(model.config, "_model_name_or_path", None) or file.stem)
         if is_plain_model(model) and is_of_file(model, folder, file):
-            found.fingerprint = gguf_fingerprint(file)
+            found.fingerprint = ask("fingerprint", None, file)
     elif config.is_file():
         said = json.loads(config.read_text(encoding="utf-8")).get("quantization_config") is not None
         if said if method else is_plain_model(model) and is_of_file(model, folder, None):
-            found.fingerprint = fingerprint(folder)
+            found.fingerprint = ask("fingerprint", None, folder)
     found.fingerprint = found.fingerprint or identity(model)
 
 
 def _folder(model: Any) -> Path:
     return Path(str(getattr(text_config(model), "_name_or_path", "") or model.config._name_or_path or "model"))
+
+
+# What says how a model was loaded or runs, and not what it computes.
+_OTHER = re.compile(r".*name_or_path|hf_device_map|warnings_issued|transformers_version|architectures|dtype|torch_dtype|"
+                    r"use_cache|_?attn_implementation.*|return_dict|output_.*|.*token_ids?|quantization_config|training|max_seq_len_cached|gradient_checkpointing")
+_SIMPLE = (bool, int, float, str)
+
+
+def identity(model: Any) -> str:
+    """Changes with every row, column and number of the parameters and buffers, with the config, and with the settings of the modules
+    (an epsilon, an adapter's scaling). The same on every device and for every number of threads."""
+    digest = hashlib.sha256(repr(_settings(model.config.to_dict())).encode())
+    seen: set[Any] = set()
+    for name, part in model.named_modules():
+        digest.update(repr((name, type(part).__name__, _settings(vars(part)))).encode())
+        grows = re.search("dynamic|longrope", str(getattr(part, "rope_type", "")))  # its frequencies follow the text
+        for own, weight in (*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)):
+            if not (grows and own.endswith("inv_freq") and "original" not in own):
+                _add(digest, own, weight, seen)
+    return "weights:" + digest.hexdigest()
+
+
+def _settings(of: Any) -> Any:
+    if not isinstance(of, dict):
+        return [_settings(one) for one in of] if isinstance(of, (list, tuple)) else of if isinstance(of, _SIMPLE) else None
+    return sorted((str(name), _settings(value)) for name, value in of.items() if not _OTHER.fullmatch(str(name))
+                  and not re.match("_(?!disable_adapters|active_adapter)", str(name)) and isinstance(value, (*_SIMPLE, dict, list, tuple)))
+
+
+def _add(digest: Any, name: str, weight: Any, seen: set[Any]) -> None:
+    """The sums of the rows and of the columns of a tensor, as whole numbers: these do not depend on the order of the additions."""
+    if hasattr(weight, "__tensor_flatten__"):  # a quantiser's
+        for part in weight.__tensor_flatten__()[0]:
+            _add(digest, f"{name}.{part}", getattr(weight, part), seen)
+        return
+    digest.update(f"{name} {tuple(weight.shape)} {weight.dtype} ".encode())
+    place = (str(weight.device), weight.data_ptr(), weight.shape, weight.stride()) if weight.device.type != "meta" else None
+    if place is None or not weight.numel() or place in seen:  # tied weights count once
+        return
+    seen.add(place)
+    data = weight.detach().contiguous().reshape(-1)
+    row = data.element_size() * weight.shape[-1] if weight.ndim else data.element_size()
+    width = next(width for width in (8, 4, 2, 1) if row % width == 0)
+    if data.storage_offset() * data.element_size() % width:
+        data = data.clone()
+    words = data.view(torch.uint8).view({8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}[width])
+    words = words.view(-1, row // width)
+    parts = (words,) if words.numel() <= 4096 else (words.sum(0, dtype=torch.int64), words.sum(1, dtype=torch.int64))
+    for part in parts:
+        digest.update(part.cpu().numpy().tobytes())
+
+
+def is_of_file(model: Any, folder: Path, file: Path | None) -> bool:
+    """Whether the model in memory is the one that transformers reads from the folder, or from the GGUF file in it; not where there is
+    no room to read it once more."""
+    files = [file] if file is not None else sorted([*folder.glob("*.safetensors*"), folder / "config.json"])
+    stamps = tuple((str(one), one.stat().st_size, one.stat().st_mtime_ns) for one in files)
+    free = re.search(r"MemAvailable:\s*(\d+)", Path("/proc/meminfo").read_text() if Path("/proc/meminfo").is_file() else "")
+    fits = free is None or 1024 * int(free[1]) > 1.5 * sum(one.numel() * one.element_size() for one in model.parameters())
+    return fits and _loaded(type(model), folder, {"gguf_file": file.name} if file else {}, model.dtype, stamps) == identity(model)
+
+
+_known: dict[Any, str] = {}
+
+
+def _loaded(kind: Any, folder: Path, named: dict[str, str], dtype: Any, stamps: Any) -> str:
+    key, shown = (kind, folder, dtype, stamps), logging.is_progress_bar_enabled()
+    if key not in _known:
+        logging.disable_progress_bar()
+        try:
+            with torch.random.fork_rng(devices=[]):
+                _known[key] = identity(kind.from_pretrained(folder, dtype=dtype, local_files_only=True, **named))
+        except (OSError, ValueError, RuntimeError, TypeError, ImportError, KeyError, AttributeError):
+            return ""  # transformers reads no such model from there
+        finally:
+            if shown:
+                logging.enable_progress_bar()
+    return _known[key]

@@ -3,8 +3,6 @@ of the program kvloupe. With KVLOUPE_ENGINE=none the program does what it can in
 
 The C interface is in kvloupe_engine.h; the structs here say the same. ctypes gives up Python's lock during each call.
 """
-from __future__ import annotations
-
 import ctypes
 import functools
 import json
@@ -184,6 +182,23 @@ def call(name: str, *arguments: Any) -> None:
         raise KvloupeError(error.value.decode("utf-8", "replace")) from cause
 
 
+def entries_of(budget: Any, tokens: int = 1 << 20) -> int:
+    """Entries of a budget, of a prompt of so many tokens. Raises KvloupeError for what is neither a number nor a share."""
+    entries = c_int32()
+    call("budget", str(budget).encode(), tokens, ctypes.byref(entries))
+    return entries.value
+
+
+def reads_of(spec: str, reads_only: bool = False) -> int:
+    """What a policy reads and does, in the bits above. Raises KvloupeError where it cannot run in a model; with `reads_only` also
+    where it acts on what is generated."""
+    bits = c_uint32()
+    call("spec_reads", spec.encode(), ctypes.byref(bits))
+    if reads_only:
+        call("check_reads_only", spec.encode())
+    return bits.value
+
+
 def stoppable(body: Callable[[c_void_p], None]) -> None:
     """body(work), which Ctrl-C stops where Python itself would raise KeyboardInterrupt: in the main thread."""
     own = needed()
@@ -218,17 +233,30 @@ class Handle:
             self.close()
 
 
-def text_of(pointer: c_void_p) -> bytes:
-    """What a text of the engine says, which is destroyed."""
-    text, size = Handle(pointer, "text_destroy"), c_int64()
-    return ctypes.string_at(needed().kvloupe_engine_text_data(text, ctypes.byref(size)), size.value)
+def made(name: str, destroy: str, *arguments: Any, request: Any = None) -> Handle:
+    """What a function of the engine makes. With a request, which gets the work, Ctrl-C stops it."""
+    pointer = c_void_p()
+
+    def make(work: c_void_p) -> None:
+        request.work = work
+        call(name, *arguments, ctypes.byref(pointer))
+    if request is None:
+        call(name, *arguments, ctypes.byref(pointer))
+    else:
+        stoppable(make)
+    return Handle(pointer, destroy)
+
+
+def json_of(text: Handle) -> Any:
+    """What a text of the engine says."""
+    size = c_int64()
+    return json.loads(ctypes.string_at(needed().kvloupe_engine_text_data(text, ctypes.byref(size)), size.value))
 
 
 def ask(function: str, given: Any, path: str | os.PathLike[str] | None = None) -> Any:
     """What a function of kvloupe_engine_ask() answers. Raises KvloupeError."""
-    words, pointer = json.dumps(given).encode(), c_void_p()
-    call("ask", function.encode(), None if path is None else os.fsencode(path), words, len(words), ctypes.byref(pointer))
-    return json.loads(text_of(pointer))
+    words = json.dumps(given).encode()
+    return json_of(made("ask", "text_destroy", function.encode(), None if path is None else os.fsencode(path), words, len(words)))
 
 
 _last: tuple[Any, Handle] | None = None  # the trace opened last, and which file it was
@@ -247,8 +275,6 @@ def open_trace(path: str | os.PathLike[str]) -> Handle:
             identity = None  # the engine says what is wrong
         if _last is not None and identity is not None and _last[0] == identity:
             return _last[1]
-        pointer = c_void_p()
-        call("trace_open", os.fsencode(path), ctypes.byref(pointer))
-        opened = Handle(pointer, "trace_close")
+        opened = made("trace_open", "trace_close", os.fsencode(path))
         _last = (identity, opened)
         return opened

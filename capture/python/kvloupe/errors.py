@@ -7,3 +7,8 @@ class KvloupeError(Exception):
 
 class KvloupeWarning(UserWarning):
     """A missing part of a trace and the reason, in one line."""
+
+
+def uncapturable(why: str) -> KvloupeError:
+    """Of a model that a trace cannot describe."""
+    return KvloupeError(f"{why}; this model cannot be captured")

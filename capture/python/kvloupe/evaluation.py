@@ -1,53 +1,51 @@
 """Tasks with policies in the model's own cache: kvloupe-capture study, for models of transformers."""
-from __future__ import annotations
-
+import bisect
 import contextlib
 import dataclasses
+import functools
 import itertools
 import json
+import math
 import os
 import time
-from ctypes import byref, c_int32, c_uint32
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Callable, Iterator, Sequence
 
 import torch
 from transformers import DynamicCache
 
 from . import engine, program
-from .answer_score import answer_f1, first_number, has_answer
+from .attention import evaluating
 from .cache import Cache, Recorder
-from .capture import DTYPES, end_tokens, output_head
-from .describe import cache_argument, describe_weights, first_device, layers_of, positions_of, text_config, with_uncompiled
+from .describe import describe_weights, layers_of, run_block, text_config, with_uncompiled
 from .errors import KvloupeError
+from .full_run import DTYPES, end_tokens, output_head
 from .functions import AnyPolicy, name_of, spec_of
-from .haystack import Haystack, needle_template
-from .loops import first_loop
+from .places import Hooked, tensor_of
 from .policy import Policy
 from .progress import reporter
-from .prompt import block_tokens, encoded, text_after
-from .prompt_set import PromptPlace, find_prompts
-from .study_results import Item, Outcome, StudyResults
-from .tables import of_runs
+from .prompt import PromptPlace, block_tokens, encoded, find_prompts, has_start_token, plain_tokens, text_after
+from .tables import of_runs, read_study
 from .version import VERSION
 
 _MEASURES = {"needle": ("found", "hidden_distance"), "answer": ("found", "f1", "loops", "loop_begin", "hidden_distance"),
              "perplexity": ("loss", "loss_difference", "kl", "same_top1", "hidden_distance")}
-_FIELDS = {"task", "lengths", "depths", "samples", "needles", "seed", "tokens", "prompts"}
 _FULL = "full"
 _ROOM = 1 << 30  # bytes of the full cache's distributions and hidden states
 _SHARED_ROOM = 1 << 30  # bytes of the blocks that runs take from the full cache's run; 0: each computes all
+_STEP, _ALL = 0x9E3779B97F4A7C15, (1 << 64) - 1
 
 
 @dataclasses.dataclass
 class _Task:
     task: str
-    lengths: list[int] = dataclasses.field(default_factory=list)  # of generated prompts; none: prompts are read
-    depths: list[float] = dataclasses.field(default_factory=list)
-    samples: int = 1
-    needles: int = 1
-    seed: int = 1
-    tokens: int = 32  # answers: the most that the model says
+    lengths: list[int]  # of generated prompts; none: prompts are read
+    depths: list[float]
+    samples: int
+    needles: int
+    seed: int
+    tokens: int  # answers: the most that the model says
     prompts: list[PromptPlace] = dataclasses.field(default_factory=list)
     own_prompts: bool = False
 
@@ -91,6 +89,63 @@ class _Prompt:
         return self.segments.index("question") if "question" in self.segments else len(self.ids)
 
 
+@dataclasses.dataclass
+class Item:
+    """One run of a plan, as the engine reads one; its place in the list is its number."""
+
+    trace: int  # the number of its source
+    task: str
+    policy: str
+    budget: str
+    block_word: str  # tokens, or all
+    block: int  # its tokens
+    compression: str
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What a run gave."""
+
+    entries: int = 0
+    seconds: float = 0.0
+    problem: str = ""  # why it failed
+    at_once: bool = False
+    values: dict[str, float] = dataclasses.field(default_factory=dict)
+    layers: dict[str, list[float]] = dataclasses.field(default_factory=dict)  # by layer
+    stored: str = ""  # the prompt as JSON
+    expected: str = ""  # the right answers as a JSON list
+    answer: str = ""
+
+
+class StudyResults:
+    """The file of these settings and items: a new one, or one to go on with; no other study, of the program too, writes to it until
+    close(). Raises KvloupeError for a file of others."""
+
+    def __init__(self, path: Path, settings: dict[str, str], sources: list[tuple[str, str]], measures: list[str],
+                 items: list[Item]) -> None:
+        """sources: name and identity of each."""
+        self._path, self._measures = path, measures
+        tasks = {item.trace: item.task for item in items}
+        named = [{"name": name, "identity": identity, "task": tasks.get(at, "")} for at, (name, identity) in enumerate(sources)]
+        plan = json.dumps({"settings": list(settings.items()), "measures": measures, "items": list(map(vars, items)),
+                           "sources": named}).encode()
+        self._file = engine.made("results_open", "results_close", os.fsencode(path), plan, len(plan))
+        self.close = self._file.close
+
+    def missing(self) -> list[int]:
+        """The items that wait or failed."""
+        return [at for at, item in enumerate(engine.ask("results_table", False, self._path)["items"]) if item[0] != "done"]
+
+    def record(self, item: int, outcome: Outcome) -> None:
+        """Writes all of a run, or its problem."""
+        values = [(name, -1, value) for name, value in outcome.values.items()]
+        values += [(name, layer, value) for name, layers in outcome.layers.items() for layer, value in enumerate(layers)]
+        fields = vars(outcome) | {"item": item, "layers": {}, "values": [
+            (self._measures.index(name), layer, float(value) if math.isfinite(value) else None) for name, layer, value in values]}
+        words = json.dumps(fields | {"prompt": fields}).encode()
+        engine.call("results_record", self._file, words, len(words))
+
+
 @with_uncompiled
 def evaluate(model: Any, tokenizer: Any, output: str | os.PathLike[str], *, policies: AnyPolicy | Sequence[AnyPolicy], budgets: Any,
              tasks: Any, prompts: Any = None, blocks: Any = (128,), compression: str = "regular", positions: str = "original",
@@ -116,13 +171,11 @@ def evaluate(model: Any, tokenizer: Any, output: str | os.PathLike[str], *, poli
     path, (report, clear) = Path(output), reporter(progress)
     settings = study.settings(", ".join(place.name for place in shared))
     results = StudyResults(path, settings, [(one.name, one.identity) for one in study.sources], study.measures, study.items)
-    training = model.training
-    model.eval()
     try:
-        failures = _run(study, results, report)
-        columns, counts = results.table()
+        with evaluating(model):
+            failures = _run(study, results, report)
+        columns, _, counts = read_study(path)
     finally:
-        model.train(training)
         results.close()
         clear()
     if failures:
@@ -140,10 +193,10 @@ def _run(study: "_Study", results: StudyResults, report: Callable[[str, int, int
         report(item.task, at, len(study.items))
         start = time.monotonic()
         try:
-            if opened != (item.source, item.block):
+            if opened != (item.trace, item.block_word):
                 runs, opened = None, None
-                runs = _Runs(study, study.sources[item.source], item)
-                opened = item.source, item.block
+                runs = _Runs(study, study.sources[item.trace], item)
+                opened = item.trace, item.block_word
             outcome = runs.run(item)
         except KvloupeError as error:
             failures.append(str(error))
@@ -161,14 +214,13 @@ def _tasks(given: Any, shared: list[PromptPlace]) -> list[_Task]:
         name = fields.get("task")
         if name not in _MEASURES:
             raise KvloupeError(f"tasks: {name!r} is not one of {', '.join(_MEASURES)}")
-        wrong = set(fields) - _FIELDS
-        if wrong:
-            raise KvloupeError(f"tasks: {sorted(wrong)[0]!r} is not a field of a task; the fields are {', '.join(sorted(_FIELDS))}")
+        known = {field.name for field in dataclasses.fields(_Task)} - {"own_prompts"}
+        if wrong := set(fields) - known:
+            raise KvloupeError(f"tasks: {sorted(wrong)[0]!r} is not a field of a task; the fields are {', '.join(sorted(known))}")
         try:
-            task = _Task(name, samples=int(fields.get("samples", 1)), needles=int(fields.get("needles", 1)),
-                         seed=int(fields.get("seed", 1)), tokens=int(fields.get("tokens", 32)),
-                         lengths=[int(length) for length in fields.get("lengths", [])])
-            depths = [float(depth) for depth in fields.get("depths", [0, 25, 50, 75, 100])]
+            task = _Task(name, list(map(int, fields.get("lengths", []))),
+                         list(map(float, fields.get("depths", [0, 25, 50, 75, 100]))),
+                         *(int(fields.get(*own)) for own in (("samples", 1), ("needles", 1), ("seed", 1), ("tokens", 32))))
         except (TypeError, ValueError) as error:
             raise KvloupeError(f"tasks: {name}: samples, needles, seed and tokens are numbers, lengths and depths lists of "
                                f"numbers ({error})") from error
@@ -176,10 +228,10 @@ def _tasks(given: Any, shared: list[PromptPlace]) -> list[_Task]:
             raise KvloupeError(f"tasks: {name} is there twice; keep one")
         if min(task.samples, task.needles, task.tokens, *task.lengths, 1) < 1:
             raise KvloupeError(f"tasks: {name}: lengths, samples, needles and tokens are at least 1")
-        if name == "needle":
-            task.depths = depths
-            if not all(0 <= depth <= 100 for depth in task.depths):
-                raise KvloupeError("tasks: depths are percent, from 0 to 100")
+        if name != "needle":
+            task.depths = []
+        if not all(0 <= depth <= 100 for depth in task.depths):
+            raise KvloupeError("tasks: depths are percent, from 0 to 100")
         if "prompts" in fields:
             task.prompts, task.own_prompts = find_prompts(fields["prompts"]), True
         elif not task.lengths:
@@ -194,6 +246,81 @@ def _tasks(given: Any, shared: list[PromptPlace]) -> list[_Task]:
     return tasks
 
 
+def _splitmix(state: int) -> int:
+    """splitmix64 (Steele, Lea, Flood 2014)."""
+    state = (state + _STEP) & _ALL
+    state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _ALL
+    state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _ALL
+    return state ^ (state >> 31)
+
+
+class _Haystack:
+    """Makes prompts with a hidden needle, and texts of filler, as kvloupe-capture eval and study do (docs/evaluation.md). A prompt
+    follows from seed, length and sample; the depth only moves the needles."""
+
+    def __init__(self, folder: Path | None, tokenizer: Any) -> None:
+        """The template of its words (analysis/study/needle_template.h): needle.json of a model's folder, or without one the
+        general template. Raises KvloupeError."""
+        self.template, self._tokenizer = SimpleNamespace(**engine.ask("needle_template", None, folder)), tokenizer
+        self._counts: list[int] | None = None  # tokens of each sentence of the filler
+
+    def _sentence(self, at: int) -> tuple[str, int]:
+        """A sentence of the filler, which begins anew at its end, and its tokens."""
+        if self._counts is None:
+            self._counts = plain_tokens(self._tokenizer, self.template.filler)
+        at %= len(self.template.filler)
+        return self.template.filler[at], max(self._counts[at], 1)
+
+    @staticmethod
+    def _random(seed: int, length: int, sample: int, draw: int) -> int:
+        for part in (length, sample, draw):
+            seed = _splitmix((seed + part) & _ALL)
+        return seed
+
+    def needle(self, seed: int, length: int, depth: float, sample: int, needles: int) -> tuple[list[int], list[str], str]:
+        """Ids, their segments, and the right number. Raises KvloupeError where the length has no room for the needles."""
+        of = self.template
+        if needles > len(of.words):
+            raise KvloupeError(f"{needles} needles: the template has only {len(of.words)} words")
+        first = self._random(seed, length, sample, 1)
+        room, hidden, question, answer = length - has_start_token(self._tokenizer), [], "", ""
+        for at in range(needles):
+            word = of.words[((first + at) & _ALL) % len(of.words)]
+            number = str(of.lowest + self._random(seed, length, sample, 100 + at) % (of.highest - of.lowest + 1))
+            hidden.append(of.needle.replace("{word}", word).replace("{number}", number))
+            if at == 0:
+                question, answer = of.question.replace("{word}", word), number
+        room -= sum(plain_tokens(self._tokenizer, [*hidden, question]))
+        start = self._random(seed, length, sample, 0) % len(of.filler)
+        ends: list[int] = []  # tokens of the filler up to and with each sentence
+        while (total := (ends[-1] if ends else 0) + self._sentence(start + len(ends))[1]) <= room:
+            ends.append(total)
+        if not ends:
+            raise KvloupeError(f"length {length}: no room for {needles} needles, a question and filler; ask for more tokens")
+
+        def place_of(wanted: float) -> int:
+            before = wanted / 100.0 * ends[-1]
+            return bisect.bisect_left(ends, before) + (before > 0.0)
+        places = sorted((place_of(depth if at == 0 else (depth + 100.0 * at / needles) % 100.0), at) for at in range(needles))
+        parts: list[tuple[str, str]] = []
+        for at in range(len(ends) + 1):
+            parts += [("needle" if which == 0 else "distractor", hidden[which]) for place, which in places if place == at]
+            if at < len(ends):
+                parts.append(("context", self._sentence(start + at)[0]))
+        joined = [(name, "".join(text for _, text in group)) for name, group in itertools.groupby(parts, lambda part: part[0])]
+        ids, segments = encoded(self._tokenizer, [*joined, ("question", question)])
+        return ids, segments, answer
+
+    def text(self, seed: int, length: int, sample: int) -> tuple[list[int], list[str]]:
+        """Filler alone, `length` tokens with the start token."""
+        start, total, text, at = self._random(seed, length, sample, 0) % len(self.template.filler), 0, "", 0
+        while total < length + 8:
+            sentence, tokens = self._sentence(start + at)
+            text, total, at = text + sentence, total + tokens, at + 1
+        ids, segments = encoded(self._tokenizer, [("context", text)])
+        return ids[:length], segments[:length]
+
+
 class _Study:
     """What is to be run, in the order of kvloupe-capture study. Raises KvloupeError for policies that cannot run in the model."""
 
@@ -206,7 +333,7 @@ class _Study:
         output_head(model)
         sizes = [block_tokens(block) for block in blocks]
         for budget in budgets:
-            engine.call("budget", budget.encode(), 1 << 20, byref(c_int32()))
+            engine.entries_of(budget)
         with Cache(policies[0], budgets[0], model=model, compression=compression, positions=positions) as cache:
             self._shape = cache.model_shape
             attending = next(own for own in cache.layer_shapes if own.attends)
@@ -217,8 +344,7 @@ class _Study:
         self.name = str(name) or type(model).__name__
         describe_weights(model, self._shape)
         self.fingerprint = self._shape.fingerprint
-        self.template = needle_template(folder)
-        self.haystack = Haystack(self.template, tokenizer)
+        self.haystack = _Haystack(folder, tokenizer)
         self.sources = [source for task in tasks for source in self._sources(task)]
         self.measures = [f"{task.task}_{name}" for task in tasks for name in _MEASURES[task.task]]
         self.items = [Item(at, source.task.task, policy, budget, block, size, compression)
@@ -227,13 +353,8 @@ class _Study:
                                                                for budget in budgets)]]
 
     def _canonical(self, spec: str, layer: Any) -> str:
-        bits = c_uint32()
-        engine.call("spec_reads", spec.encode(), byref(bits))
-        if self.compression == "context-only" or any(task.task == "perplexity" for task in self.tasks):
-            engine.call("check_reads_only", spec.encode())
-        weights = None
-        if bits.value & engine.READS_OUTPUT_WEIGHTS:
-            weights = torch.zeros(layer.heads, layer.value_dim, 1)
+        bits = engine.reads_of(spec, self.compression == "context-only" or any(task.task == "perplexity" for task in self.tasks))
+        weights = torch.zeros(layer.heads, layer.value_dim, 1) if bits & engine.READS_OUTPUT_WEIGHTS else None
         return Policy(spec, heads=layer.kv_heads, query_heads=layer.heads, key_dim=layer.key_dim, value_dim=layer.value_dim,
                       budget=1 << 20, layers=self._shape.layers, output_weight=weights, prompt_length=1).spec
 
@@ -261,7 +382,7 @@ class _Study:
         task = source.task
         if task.task == "needle":
             ids, segments, answer = self.haystack.needle(task.seed, source.length, source.depth, source.sample, task.needles)
-            return _Prompt(ids, segments, [answer], self.template.answer_tokens)
+            return _Prompt(ids, segments, [answer], self.haystack.template.answer_tokens)
         if source.place is None:
             return _Prompt(*self.haystack.text(task.seed, source.length, source.sample), [], 0)
         parts, answers = source.place.read()
@@ -285,14 +406,11 @@ class _Hidden:
         self.first = first
         self.states: list[list[Any]] = []  # [layers] of [t, D], block by block
 
-    def rows(self, layer: int) -> Any:
-        return torch.cat(self.states[layer]).double()
-
     def distances(self, full: "_Hidden") -> list[float]:
         """‖h' - h‖ / ‖h‖ after each layer, mean over the tokens, with six digits as results have it."""
         found = []
-        for layer in range(len(full.states)):
-            own, other = self.rows(layer), full.rows(layer)
+        for parts, of_full in zip(self.states, full.states):
+            own, other = torch.cat(parts).double(), torch.cat(of_full).double()
             apart = (own - other).norm(dim=-1) / other.norm(dim=-1).clamp_min(1e-300)
             found.append(float(f"{float(apart.mean()):.6g}"))
         return found
@@ -307,7 +425,6 @@ class Reader:
         self.recorder: Recorder | None = None  # of a run with the full cache
         # By a block's end, what it gave: its last token's logits, and each layer's outputs that are kept.
         self.ends: dict[int, tuple[Any, list[Any]]] = {}
-        self._device, self._named = first_device(model), cache_argument(model)
 
     def read(self, ids: Sequence[int], take: Callable[[int, Any], None] | None = None) -> None:
         """take(first token, logits [t, V]) gets the block's logits, None where the block was followed; without it only the last
@@ -315,7 +432,9 @@ class Reader:
         layers = layers_of(self.model)
         if self.keep is not None and not self.keep.states:
             self.keep.states = [[] for _ in layers]
-        hooks = [] if self.keep is None else [layer.register_forward_hook(self._hook(at)) for at, layer in enumerate(layers)]
+        watched = Hooked()
+        if self.keep is not None:
+            watched.hooks = [layer.register_forward_hook(functools.partial(self._keep_states, at)) for at, layer in enumerate(layers)]
         try:
             for at in range(0, len(ids), self.block):
                 part = ids[at:at + self.block]
@@ -324,8 +443,7 @@ class Reader:
                     self._follow_block(end, take)
                     continue
                 last = {} if take is not None else {"logits_to_keep": 1}
-                out = self.model(torch.tensor([part], device=self._device), use_cache=True, **{self._named: self.cache},
-                                 **positions_of(self.model, self.seen, end, self._device), **last)
+                out = run_block(self.model, part, self.seen, self.cache, **last)
                 if take is not None:
                     take(self.seen, out.logits[0])
                 if self.recorder is not None:
@@ -334,8 +452,7 @@ class Reader:
                     self.ends[end] = out.logits[0, -1], [states[-1] for states in self.keep.states] if keeps else []
                 self.seen, self.logits = end, out.logits[0, -1]
         finally:
-            for hook in hooks:
-                hook.remove()
+            watched.close()
 
     def answer(self, ids: list[int], context: int, count: int) -> list[int]:
         """Reads the prompt, its first `context` tokens before the others; at most `count` greedy tokens before an end token."""
@@ -367,14 +484,12 @@ class Reader:
             take(self.seen, None)
         self.seen = end
 
-    def _hook(self, layer: int) -> Any:
-        def keep(module: Any, arguments: Any, output: Any) -> None:
-            states = output[0] if isinstance(output, tuple) else output
-            states = states[0] if states.ndim == 3 else states
-            first = self._end - len(states)  # layers that share a cache may get the block's last tokens alone
-            if self._end > self.keep.first:
-                self.keep.states[layer].append(states[max(0, self.keep.first - first):].detach().cpu())
-        return keep
+    def _keep_states(self, layer: int, module: Any, arguments: Any, output: Any) -> None:
+        states = tensor_of(output)
+        states = states[0] if states.ndim == 3 else states
+        first = self._end - len(states)  # layers that share a cache may get the block's last tokens alone
+        if self._end > self.keep.first:
+            self.keep.states[layer].append(states[max(0, self.keep.first - first):].detach().cpu())
 
 
 class _Runs:
@@ -387,7 +502,7 @@ class _Runs:
         longest = getattr(config, "max_position_embeddings", 0) or 0
         if longest and count + prompt.answer_tokens > longest:
             raise KvloupeError(f"{source.name}: {count + prompt.answer_tokens} tokens, but the model has positions for {longest}")
-        self._block = min(item.tokens, count)
+        self._block = min(item.block, count)
         self._end = prompt.question if study.compression == "context-only" and self._task != "perplexity" else count
         lengths = [[name, len(list(group))] for name, group in itertools.groupby(prompt.segments)]
         self._stored = json.dumps({"ids": " ".join(map(str, prompt.ids)), "segments": lengths,
@@ -414,9 +529,7 @@ class _Runs:
             reader.cache = reader.keep = None
 
     def _entries(self, budget: str) -> int:
-        entries = c_int32()
-        engine.call("budget", budget.encode(), len(self._prompt.ids), byref(entries))
-        return entries.value
+        return engine.entries_of(budget, len(self._prompt.ids))
 
     def _reader(self, cache: Any, hidden: _Hidden | None) -> Reader:
         return Reader(self._study.model, cache, self._block, hidden)
@@ -424,7 +537,7 @@ class _Runs:
     def run(self, item: Item) -> Outcome:
         study, prompt, task = self._study, self._prompt, self._task
         full, count = item.policy == _FULL, len(prompt.ids)
-        outcome = Outcome(stored=self._stored, entries=count, at_once=not full and item.tokens >= self._end)
+        outcome = Outcome(stored=self._stored, entries=count, at_once=not full and item.block >= self._end)
         if prompt.answers:
             outcome.expected = json.dumps(prompt.answers, ensure_ascii=False, separators=(",", ":"))
         answer, begin, losses, compared = None, None, None, None
@@ -458,10 +571,10 @@ class _Runs:
         else:
             outcome.answer = answer.replace("\0", "\\x00")
             if task == "needle":
-                values["needle_found"] = float(first_number(answer) == prompt.answers[0])
+                values["needle_found"] = float(engine.ask("first_number", answer) == prompt.answers[0])
             else:
-                values["answer_found"] = float(has_answer(answer, prompt.answers))
-                values["answer_f1"] = answer_f1(answer, prompt.answers)
+                values["answer_found"] = float(engine.ask("has_answer", [answer, prompt.answers]))
+                values["answer_f1"] = engine.ask("answer_f1", [answer, prompt.answers])
                 values["answer_loops"] = float(begin is not None)
                 values["answer_loop_begin"] = float("nan") if begin is None else float(begin)
         return outcome
@@ -470,7 +583,7 @@ class _Runs:
         """What the model says after the prompt, greedily, and the token of the answer at which its first loop begins (None: it
         has no loop). The hidden states are those of the prompt."""
         said = reader.answer(self._prompt.ids, self._end, self._prompt.answer_tokens)
-        return text_after(self._study.tokenizer, self._prompt.ids, said), first_loop(said)
+        return text_after(self._study.tokenizer, self._prompt.ids, said), engine.ask("first_loop", said)
 
     def _losses(self, reader: Reader, rows: list[Any] | None) -> tuple[list[float], float, float]:
         """-log p of every token but the first; KL(full ‖ policy) and the share of equal most probable tokens, each NaN where

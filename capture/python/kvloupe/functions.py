@@ -1,9 +1,8 @@
 """Functions of this program as policies: function("NAME") in a spec. The engine calls them through its interface of plugins
 (policy_plugin.h; the structs here say the same)."""
-from __future__ import annotations
-
 import ctypes
 import hashlib
+import itertools
 import re
 import traceback
 import types
@@ -155,13 +154,8 @@ def _call(name: str, error: int, body: Callable[[], None]) -> int:
         return 1
 
 
-class _Objects(dict):
-    """What the engine made, by number: the name of a function, and the layer."""
-
-    last = 0
-
-
-_objects = _Objects()
+_objects: dict[int, tuple[str, _Layer]] = {}  # what the engine made, by number: the name of a function, and the layer
+_numbers = itertools.count(1)
 
 
 @_CREATE
@@ -171,9 +165,8 @@ def _create(_: Any, layer: Any, values: Any, protection: Any, made: Any, error: 
         text = f"{name!r} is no function of this program; give the function itself as the policy".encode()[:_ERROR_BYTES - 1] + b"\0"
         ctypes.memmove(error, text, len(text))
         return 1
-    _objects.last += 1
-    _objects[_objects.last] = name, _Layer.from_buffer_copy(layer.contents)
-    made[0] = _objects.last
+    made[0] = number = next(_numbers)
+    _objects[number] = name, _Layer.from_buffer_copy(layer.contents)
     return 0
 
 

@@ -5,13 +5,12 @@ with W_UK and W_UV. So the logit q_nope·(W_UK c) + q_rope·k_rope is [W_UKᵀ q
 values W_UV c is W_UV times the sum of latents: the latents are the keys and the values of one head that all query heads
 share.
 """
-from __future__ import annotations
-
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
+import torch
 
-from .errors import KvloupeError
+from .errors import KvloupeError, uncapturable
 from .layout import Layer
 from .linear import weight_of
 
@@ -32,10 +31,9 @@ class Latent:
         self.value_dim = value_dim  # of a head's values, as the model expands them
         self.heads = query.shape[1]
         self.fresh: Any = None  # c of the block that runs now: [t, r]
-        self._keys: Any = None  # of all tokens so far: [1, 1, n, r + d_r]
+        self.keys: Any = None  # of all tokens so far: [1, 1, n, r + d_r]
         self._up_key: Any = None  # W_UK [Hq, d_nope, r]
         self.up_value: Any = None  # W_UV [Hq, r, d_v]
-        self._hook: Any = None
         if not expand:
             self._read_weights(number, query)
 
@@ -49,8 +47,6 @@ class Latent:
         layer.key_dim, layer.value_dim, layer.rotary_start = self.rank + self.rotated, self.rank, self.rank
 
     def _read_weights(self, number: int, query: Any) -> None:
-        import torch
-
         found = weight_of(self.module.kv_b_proj, self.rank, query.dtype, query.device)
         if isinstance(found, str) or found.rows.shape[1] != self.heads * (self.plain + self.value_dim):
             why = found if isinstance(found, str) else f"gives {found.rows.shape[1]} numbers"
@@ -62,10 +58,9 @@ class Latent:
         self._up_key = both[:, :, :self.plain].permute(1, 2, 0).contiguous()
         self.up_value = both[:, :, self.plain:].permute(1, 0, 2).contiguous()
 
-    def open(self) -> None:
-        """Watches the model for latents, until close()."""
-        if not self.expand:
-            self._hook = self.module.kv_a_layernorm.register_forward_hook(self._keep)
+    def watch(self) -> Callable[[], None]:
+        """Watches the model for latents; gives what ends this."""
+        return self.module.kv_a_layernorm.register_forward_hook(self._keep).remove
 
     def _keep(self, module: Any, arguments: Any, output: Any) -> None:
         self.fresh = output.detach().reshape(-1, output.shape[-1])
@@ -73,46 +68,28 @@ class Latent:
     def taken(self, number: int, query: Any, key: Any) -> tuple[Any, Any, Any]:
         """Query [1, Hq, t, r + d_r], key and value [1, 1, n, …] in float32, of the expanded ones that the attention
         function gets."""
-        import torch
-
         fresh = query.shape[2]
         if self.fresh is None or self.fresh.shape != (fresh, self.rank):
             raise KvloupeError(f"layer {number}: its latents are not where kvloupe looks for them (kv_a_layernorm); capture "
                                "it with mla=\"expanded\"")
         new = torch.cat([self.fresh.float(), key[0, 0, -fresh:, self.plain:].float()], -1)[None, None]
         self.fresh = None
-        self._keys = new if self._keys is None else torch.cat([self._keys, new], 2)
-        seen = self._keys[:, :, -key.shape[2]:]
+        self.keys = new if self.keys is None else torch.cat([self.keys, new], 2)
+        seen = self.keys[:, :, -key.shape[2]:]
         return self.absorbed(query), seen, seen[..., :self.rank]
 
     def absorbed(self, query: Any) -> Any:
         """[1, Hq, t, r + d_r] in float32: what asks latents as `query` [1, Hq, t, d_nope + d_r] asks the heads' keys."""
-        import torch
-
         plain = torch.bmm(query[0, :, :, :self.plain].float(), self._up_key)
         return torch.cat([plain, query[0, :, :, self.plain:].float()], -1)[None]
 
-    def mark(self) -> Any:
-        """For rewind(): how far the tokens are."""
-        return self._keys
-
-    def rewind(self, mark: Any) -> None:
-        """Forgets the tokens after mark(), as a copy of the model's cache does."""
-        self._keys = mark
-
     def expanded(self, heads: Any) -> Any:
         """What the attention function returns, [Hq, t, d_v], of the sums of latents [Hq, t, r]."""
-        import torch
-
         return torch.bmm(heads, self.up_value)
 
     def output_weight(self, rows: np.ndarray) -> np.ndarray:
         """[Hq, r, D] of W_O [Hq, d_v, D]."""
         return np.matmul(self.up_value.cpu().numpy(), rows)
-
-    def close(self) -> None:
-        if self._hook is not None:
-            self._hook.remove()
 
 
 def latent_of(number: int, module: Any, query: Any, key: Any, value: Any, mla: str) -> Latent | None:
@@ -121,6 +98,6 @@ def latent_of(number: int, module: Any, query: Any, key: Any, value: Any, mla: s
         return None
     plain, rotated = getattr(module, "qk_nope_head_dim", None), getattr(module, "qk_rope_head_dim", None)
     if not plain or not rotated or query.shape[3] != plain + rotated or key.shape[1] != query.shape[1]:
-        raise KvloupeError(f"layer {number}: has latent attention, but its heads have {query.shape[3]} numbers instead of "
-                           f"qk_nope_head_dim + qk_rope_head_dim = {plain} + {rotated}; this model cannot be captured")
+        raise uncapturable(f"layer {number}: has latent attention, but its heads have {query.shape[3]} numbers instead of "
+                           f"qk_nope_head_dim + qk_rope_head_dim = {plain} + {rotated}")
     return Latent(number, module, value.shape[3], query, mla == "expanded")

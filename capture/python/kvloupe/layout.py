@@ -1,6 +1,4 @@
 """What a trace says about a model and about each of its layers, and how the format writes this as attributes."""
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections import Counter
@@ -10,6 +8,9 @@ import numpy as np
 
 from .errors import KvloupeError
 
+# Fields of Model that the format calls otherwise, and those that it has only where they say something.
+_NAMES = {"layers": "num_layers", "heads": "num_heads", "kv_heads": "num_kv_heads", "hidden": "hidden_size", "vocabulary": "vocab_size"}
+_WHERE_SAID = ("rotary_dim", "rotary_start", "fingerprint", "weights_format", "weights_type", "weights_file", "mla")
 KINDS = ("attention", "none", "shared", "latent")
 
 
@@ -115,6 +116,13 @@ def resolved(model: Model, layers: Sequence[Layer] | None) -> list[Layer]:
     return done
 
 
+def rotation_of(model: Model, layer: Layer) -> tuple[Any, Any, int, int]:
+    """Base (0: the layer does not rotate), scaling, first channel and number of channels (0: all that follow)."""
+    by = model if layer.rope_theta is None else layer
+    return (by.rope_theta, by.rope_scaling, model.rotary_start if layer.rotary_start is None else layer.rotary_start,
+            (model.rotary_dim if layer.rotary_dim is None else layer.rotary_dim) or 0)
+
+
 def _usual(found: Iterable[Any]) -> Any:
     counts = Counter(found)
     if not counts:
@@ -134,16 +142,10 @@ def usual_scale(layers: Sequence[Layer]) -> float:
 
 def model_attributes(model: Model) -> dict[str, Any]:
     """Of `/model`."""
-    found = {
-        "num_layers": model.layers, "num_heads": model.heads, "num_kv_heads": model.kv_heads,
-        "head_dim": model.head_dim, "hidden_size": model.hidden, "vocab_size": model.vocabulary, "name": model.name,
-        "architecture": model.architecture, "rope_theta": model.rope_theta, "rope_pairing": model.rope_pairing,
-        "rope_scaling": json.dumps(model.rope_scaling), "sliding_window": model.sliding_window,
-        "config": model.config}
-    more = {"rotary_dim": model.rotary_dim if 0 < model.rotary_dim < model.head_dim else 0}
-    more |= {name: getattr(model, name) for name in ("rotary_start", "fingerprint", "weights_format", "weights_type",
-                                                     "weights_file", "mla")}
-    return found | {name: value for name, value in more.items() if value}
+    found = {_NAMES.get(name, name): value for name, value in vars(model).items()}
+    found |= {"rope_scaling": json.dumps(model.rope_scaling),
+              "rotary_dim": model.rotary_dim if 0 < model.rotary_dim < model.head_dim else 0}
+    return {name: value for name, value in found.items() if value or name not in _WHERE_SAID}
 
 
 def layer_attributes(model: Model, scale: float, layer: Layer) -> dict[str, Any]:
@@ -153,7 +155,7 @@ def layer_attributes(model: Model, scale: float, layer: Layer) -> dict[str, Any]
 
     found = {"kind": unlike("attention", layer.kind), "mixer": layer.mixer or None, "state_bytes": layer.state_bytes or None}
     if layer.attends:
-        start = model.rotary_start if layer.rotary_start is None else layer.rotary_start
+        start = rotation_of(model, layer)[2]
         rotated, usual = layer.rotary_dim or layer.key_dim - start, model.rotary_dim or layer.key_dim - model.rotary_start
         plain = layer.value_dim == layer.key_dim == model.head_dim
         found |= {

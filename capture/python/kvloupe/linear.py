@@ -1,11 +1,10 @@
 """Weights of linear modules, even quantised ones and adapters: their outputs for unit vectors."""
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any
 
 import numpy as np
+import torch
 
 _BLOCK = 64  # unit vectors that go through a module at once
 # A module may round its inputs to 8 bits: how far the product of its weights may be from its output, in the norm.
@@ -23,8 +22,6 @@ class Weight:
 
 def is_plain(module: Any) -> bool:
     """Whether the module is torch's own linear layer with ordinary numbers, which nothing wraps."""
-    import torch
-
     weight = getattr(module, "weight", None)
     return (type(module) is torch.nn.Linear and type(weight) in (torch.Tensor, torch.nn.Parameter)
             and weight.is_floating_point() and weight.element_size() >= 2 and weight.device.type != "meta"
@@ -35,8 +32,6 @@ def weight_of(module: Any, inputs: int, dtype: Any, device: Any, kind: Any = np.
               outputs: np.ndarray | None = None) -> Weight | str:
     """The weights of a linear module for `inputs` numbers of `dtype` on `device`, of some of its `outputs` or all; a text
     says why there are none."""
-    import torch
-
     if is_plain(module):
         if module.weight.shape[1] != inputs:
             return f"takes {module.weight.shape[1]} numbers instead of {inputs}"
@@ -61,8 +56,6 @@ def weight_of(module: Any, inputs: int, dtype: Any, device: Any, kind: Any = np.
 
 
 def _probed(module: Any, inputs: int, dtype: Any, device: Any, kind: Any, outputs: np.ndarray | None) -> Weight | str:
-    import torch
-
     def apply(x: Any) -> Any:
         out = module(x[None])
         out = (out[0] if isinstance(out, tuple) else out)[0]
@@ -90,10 +83,6 @@ def _probed(module: Any, inputs: int, dtype: Any, device: Any, kind: Any, output
         off = float(torch.linalg.vector_norm(far)) / max(float(torch.linalg.vector_norm(expected)) * times, 1e-30)
         if math.isnan(off) or off > _TOLERANCE:
             return f"is not linear: for inputs of size {times:g} its output is off by {100 * off:.0f} %"
-    return Weight(rows, _bits(module, rows.size), bias.cpu().numpy())
-
-
-def _bits(module: Any, count: int) -> int:
-    """32 where the module has that many numbers of more than 16 bits."""
-    numbers = [*module.parameters(), *module.buffers()]
-    return 32 if any(one.is_floating_point() and one.element_size() > 2 and one.numel() >= count for one in numbers) else 16
+    wide = any(one.is_floating_point() and one.element_size() > 2 and one.numel() >= rows.size
+               for one in (*module.parameters(), *module.buffers()))  # whether it has that many numbers of more than 16 bits
+    return Weight(rows, 32 if wide else 16, bias.cpu().numpy())

@@ -1,12 +1,13 @@
 """Where in a model the attention of each layer is, found by running one token; and what the other layers are."""
-from __future__ import annotations
-
 import dataclasses
+import functools
 import re
 from typing import Any
 
+import torch
+
 from .attention import captured, check_thread
-from .errors import KvloupeError
+from .errors import uncapturable
 from .latent import Latent, latent_of
 from .layout import Layer
 
@@ -35,23 +36,32 @@ class Place:
         return next((part for part in found if part is not None), None)
 
 
-class Clock:
+class Hooked:
+    """Watches modules, until close(): a projection with a hook is not a plain one."""
+
+    def __init__(self) -> None:
+        self.hooks: list[Any] = []
+
+    def close(self) -> None:
+        while self.hooks:
+            self.hooks.pop().remove()
+
+
+def tensor_of(output: Any) -> Any:
+    """What a module gives, of which some give more."""
+    return output[0] if isinstance(output, tuple) else output
+
+
+class Clock(Hooked):
     """Which of the decoder's layers runs now: layers may share modules, and some modules do not know their layer."""
 
     def __init__(self, layers: list[Any]) -> None:
         self.now = -1
-        self._hooks = [layer.register_forward_pre_hook(self._hook(at)) for at, layer in enumerate(layers)]
+        self.hooks = [layer.register_forward_pre_hook(functools.partial(self._enter, at)) for at, layer in enumerate(layers)]
 
-    def _hook(self, layer: int) -> Any:
-        def enter(module: Any, arguments: Any) -> None:
-            check_thread()  # another one's pass does not count
-            self.now = layer
-        return enter
-
-    def close(self) -> None:
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks = []
+    def _enter(self, layer: int, module: Any, arguments: Any) -> None:
+        check_thread()  # another one's pass does not count
+        self.now = layer
 
 
 class _Scout:
@@ -64,8 +74,7 @@ class _Scout:
 
     def take(self, module: Any, query: Any, key: Any, value: Any, *rest: Any) -> None:
         if self.clock.now in self.found:
-            raise KvloupeError(f"layer {self.clock.now}: its attention function was called twice for one block; "
-                               "this model cannot be captured")
+            raise uncapturable(f"layer {self.clock.now}: its attention function was called twice for one block")
         self.found[self.clock.now] = module, query, key, value
 
 
@@ -95,8 +104,6 @@ def state_bytes(cache: Any, layer: int) -> int:
 def find_places(model: Any, layers: list[Any], token: int, device: Any, mla: str) -> tuple[list[Place], list[Layer]]:
     """The place of each layer's attention, and its shapes. Runs one token. Raises KvloupeError for layers that attend in
     a way that kvloupe does not see."""
-    import torch
-
     clock = Clock(layers)
     scout = _Scout(clock)
     try:
@@ -115,9 +122,8 @@ def find_places(model: Any, layers: list[Any], token: int, device: Any, mla: str
         module, query, key, value = scout.found[at]
         place.attention = module
         if min(query.ndim, key.ndim, value.ndim) < 4 or query.shape[0] != 1 or key.shape[1] != value.shape[1]:
-            raise KvloupeError(f"layer {at}: query, key and value have the shapes {list(query.shape)}, {list(key.shape)} "
-                               f"and {list(value.shape)}, but a trace needs [1, heads, tokens, width]; this model cannot be "
-                               "captured")
+            raise uncapturable(f"layer {at}: query, key and value have the shapes {list(query.shape)}, {list(key.shape)} and "
+                               f"{list(value.shape)}, but a trace needs [1, heads, tokens, width]")
         own = Layer(heads=query.shape[1], kv_heads=key.shape[1], key_dim=key.shape[3], value_dim=value.shape[3],
                     rotary_start=0)
         memory = (key.data_ptr(), value.data_ptr(), *key.shape)
@@ -138,11 +144,9 @@ def _without_attention(model: Any, layers: list[Any], at: int, others: int) -> L
     hidden = [type(part).__name__ for part in layer.modules() if type(part).__name__.endswith("Attention")
               and not any(re.search(pattern, type(part).__name__) for pattern, _ in _MIXERS)]
     if hidden:
-        raise KvloupeError(f"{others} of {len(layers)} layers of {type(model).__name__} call their attention function "
-                           f"through transformers' registry, and layer {at} ({hidden[0]}) does not; this model cannot be "
-                           "captured")
+        raise uncapturable(f"{others} of {len(layers)} layers of {type(model).__name__} call their attention function through "
+                           f"transformers' registry, and layer {at} ({hidden[0]}) does not")
     if not mixer:
-        raise KvloupeError(f"layer {at} of {type(model).__name__} does not call an attention function through transformers' "
-                           f"registry, and kvloupe does not know what a {type(layer).__name__} has in its place; this model "
-                           "cannot be captured")
+        raise uncapturable(f"layer {at} of {type(model).__name__} does not call an attention function through transformers' "
+                           f"registry, and kvloupe does not know what a {type(layer).__name__} has in its place")
     return Layer(kind="none", mixer=mixer)

@@ -1,11 +1,9 @@
 """A policy as the state machine of one layer: it gets the states of each block and says what stays in the cache."""
-from __future__ import annotations
-
 import ctypes
 import dataclasses
 import json
 import math
-from ctypes import c_float, c_void_p
+from ctypes import c_float
 from typing import Any
 
 import numpy as np
@@ -150,10 +148,8 @@ class Policy:
         alive: Any = None
         if output_weight is not None:
             shape.output_weights, alive = states_of(output_weight, "output_weight")
-        pointer = c_void_p()
-        engine.call("policy_create", spec_of(spec).encode(), ctypes.byref(shape), ctypes.byref(pointer))
+        self._handle = engine.made("policy_create", "policy_destroy", spec_of(spec).encode(), shape)
         del alive
-        self._handle = engine.Handle(pointer, "policy_destroy")
         self._library = engine.needed()
         bits = self._library.kvloupe_engine_policy_reads(self._handle)
         self.spec: str = self._library.kvloupe_engine_policy_spec(self._handle).decode()  # canonical

@@ -1,6 +1,4 @@
 """A policy of kvloupe as a press of the package kvpress."""
-from __future__ import annotations
-
 import contextlib
 import sys
 from typing import Any, Iterator
@@ -10,11 +8,12 @@ import torch
 from kvpress.presses.base_press import BasePress
 from kvpress.utils import compute_n_kept, get_prerope_key_states, get_prerope_query_states
 
-from .cache import Cache, _Call, check_budget
+from .attention import mask_is_causal
+from .cache import Cache, _Call
+from .engine import entries_of
 from .errors import KvloupeError
 from .functions import AnyPolicy, spec_of
 from .policy import Kept
-from .visible import mask_is_causal
 
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-2}  # of the largest key; other types: 0.1
 
@@ -37,7 +36,7 @@ class Press(BasePress):
         if (budget is None) == (compression_ratio is None):
             raise KvloupeError("kvloupe.Press: give a budget or a compression_ratio, and not both")
         if budget is not None:
-            check_budget(budget)
+            entries_of(budget)
         self.policy, self.budget = spec_of(policy), budget
         self._ratio: float | None = None
         if compression_ratio is not None:

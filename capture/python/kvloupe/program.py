@@ -1,7 +1,5 @@
 """The programs kvloupe and kvloupe-capture: found in $KVLOUPE and $KVLOUPE_CAPTURE, in this package (the wheel has them),
 in $PATH, or in a build folder above this package."""
-from __future__ import annotations
-
 import csv
 import difflib
 import functools
@@ -9,19 +7,20 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
-from itertools import accumulate
 import warnings
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Sequence
 
 from .errors import KvloupeError, KvloupeWarning
-from .functions import name_of, spec_of
-from .progress import in_notebook
-from .tables import of_sweep
+from .functions import AnyPolicy, name_of, spec_of
+from .progress import in_notebook, reporter
+from .tables import of_sweep, results
 
 if sys.executable:  # python("file.py:name") is run by the interpreter that calls
     os.environ.setdefault("KVLOUPE_PYTHON3", sys.executable)
@@ -65,9 +64,14 @@ def run(*words: Any, name: str = "kvloupe") -> str:
     except OSError as error:
         raise KvloupeError(f"{path}: cannot be started ({error.strerror}); is it the program {name}?") from error
     if done.returncode != 0:
-        lines = done.stderr.strip().splitlines()
-        raise KvloupeError(lines[-1].removeprefix(f"{name}: ") if lines else f"{name} ended with {done.returncode}")
+        raise KvloupeError(_why(done.stderr, done.returncode, name))
     return done.stdout
+
+
+def _why(said: str, ended: int, name: str = "kvloupe") -> str:
+    """The line in which a program says why it ended."""
+    lines = said.strip().splitlines()
+    return lines[-1].removeprefix(f"{name}: ") if lines else f"{name} ended with {ended}"
 
 
 def joined(value: Any) -> str:
@@ -80,18 +84,12 @@ def _options(settings: dict[str, Any]) -> list[str]:
     them, one --plugin for each; another list is joined by commas."""
     words: list[str] = []
     for name, value in settings.items():
+        option = "--" + name.replace("_", "-")
         if value is None or value is False:
             continue
-        if name == "set":
-            for choice, of in value.items():
-                words += ["--set", f"{choice}={of}"]
-        elif name == "plugin":
-            for file in [value] if isinstance(value, (str, os.PathLike)) else value:
-                words += ["--plugin", str(file)]
-        elif value is True:
-            words.append("--" + name.replace("_", "-"))
-        else:
-            words += ["--" + name.replace("_", "-"), joined(value)]
+        given = ([f"{choice}={of}" for choice, of in value.items()] if name == "set" else
+                 map(str, listed(value)) if name == "plugin" else [joined(value)])
+        words += [option] if value is True else [word for one in given for word in (option, one)]
     return words
 
 
@@ -174,6 +172,50 @@ def _columns(file: Path) -> dict[str, list[Any]]:
     return found
 
 
+def study(output: str | os.PathLike[str], traces: Any = None, *, policies: AnyPolicy | Sequence[AnyPolicy], budgets: Any,
+          model: Any = None, tokenizer: Any = None, heads: bool = False, progress: Any = True, **settings: Any) -> Any:
+    """A study (docs/studies.md): with `traces` (paths) it replays each policy at each budget on each trace, with `model` it runs the
+    tasks of kvloupe.evaluate. Writes the results file `output`; the same call goes on where it was stopped, and one with more
+    policies, budgets, blocks, traces or prompts computes what is missing.
+
+    settings: the other fields of a study file (measures, blocks, compression, reduce, random_lines), or those of evaluate (tasks,
+    prompts, blocks, …). Returns the table of kvloupe.results(output, heads). Raises KvloupeError for wrong settings, and where items
+    failed."""
+    if (traces is None) == (model is None):
+        raise KvloupeError("give traces to replay, or a model and its tasks to run")
+    if model is not None:
+        from .evaluation import evaluate
+
+        return evaluate(model, tokenizer, output, policies=policies, budgets=budgets, progress=progress, **settings)
+    fields = {"traces": [os.path.abspath(path) for path in listed(traces)], "policies": listed(policies),
+              "budgets": listed(budgets), **{name: value for name, value in settings.items() if value is not None}}
+    if any(map(callable, fields["policies"])):
+        raise KvloupeError('a study of replays is the work of a program, which takes no function; give python("file.py:name")')
+    fields |= {name: listed(fields[name]) for name in ("measures", "blocks") if name in fields}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "study.json"
+        file.write_text(json.dumps(fields, default=lambda value: getattr(value, "tolist", value.__str__)()), encoding="utf-8")
+        _run_study([find(), "study", "run", str(file), "-o", os.path.abspath(output), "--progress", "json"], *reporter(progress))
+    return results(output, heads)
+
+def _run_study(words: list[str], report: Any, clear: Any) -> None:
+    with tempfile.TemporaryFile() as said, subprocess.Popen(words, stdout=subprocess.PIPE, stderr=said, text=True) as running:
+        try:
+            for line in running.stdout or ():
+                event = json.loads(line)
+                if event["event"] == "items":
+                    report("replays", event["done"], event["items"])
+        except BaseException:  # Ctrl-C: the program ends with what is done
+            running.send_signal(signal.SIGINT)
+            running.wait()
+            raise
+        finally:
+            clear()
+        if running.wait() != 0:
+            said.seek(0)
+            raise KvloupeError(_why(said.read().decode("utf-8", "replace"), running.returncode).removeprefix(f"{words[3]}: "))
+
+
 def _window(*words: str) -> "subprocess.Popen[bytes]":
     """The program, which goes on after its first half second. Raises KvloupeError with its line if it ends with an error before;
     without a screen it does, and is given the time for it. A later error is written to this program's errors."""
@@ -185,12 +227,11 @@ def _window(*words: str) -> "subprocess.Popen[bytes]":
         with said:
             failed = started.wait() != 0
             said.seek(0)
-            lines = said.read().decode("utf-8", "replace").strip().splitlines()
-        return (lines[-1] if lines else f"kvloupe ended with {started.returncode}") if failed else ""
+            return _why(said.read().decode("utf-8", "replace"), started.returncode) if failed else ""
 
     def tell() -> None:
         if line := last_line():
-            print(line, file=sys.stderr)
+            print(f"kvloupe: {line}", file=sys.stderr)
 
     try:
         started.wait(0.5 if screen else 10.0)
@@ -198,7 +239,7 @@ def _window(*words: str) -> "subprocess.Popen[bytes]":
         threading.Thread(target=tell, daemon=True).start()
         return started
     if line := last_line():
-        raise KvloupeError(f"the window did not open: {line.removeprefix('kvloupe: ')}; kvloupe.figure(…) draws without a screen")
+        raise KvloupeError(f"the window did not open: {line}; kvloupe.figure(…) draws without a screen")
     return started
 
 

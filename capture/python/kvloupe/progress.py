@@ -1,6 +1,4 @@
 """Progress: tqdm's bar where it is installed, in notebooks too, else one line on the terminal."""
-from __future__ import annotations
-
 import sys
 import time
 import warnings

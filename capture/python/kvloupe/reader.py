@@ -1,12 +1,9 @@
 """Reads traces with numpy: states per layer and head, and attention of any rows computed from them."""
-from __future__ import annotations
-
 import json
 import html
 import os
 import re
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import h5py
@@ -14,14 +11,14 @@ import numpy as np
 
 from .errors import KvloupeError
 from .layout import KINDS, Layer
-from .rotation import frequencies, unrotated
-from .spelling import readable, spelled_bytes
-from .visible import seen_tokens
+from .trace_format import frequencies, readable, seen_tokens, spelled_bytes, unrotated
 
 
 def _plain(attributes: Any) -> dict[str, Any]:
-    """With numbers and lists of Python, which json and others take."""
-    return {name: value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value for name, value in attributes.items()}
+    """With numbers, lists and texts of Python, which json and others take."""
+    own = lambda value: value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
+    text = lambda value: value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    return {name: text(own(value)) for name, value in attributes.items()}
 
 
 class Trace:
@@ -35,13 +32,13 @@ class Trace:
             self._opened = h5py.File(self.path, "r")
         except OSError as error:
             raise KvloupeError(f"{path}: is not a trace that can be read ({error})") from error
-        attributes = self._file.attrs
-        if attributes.get("format") not in ("kvloupe-trace", b"kvloupe-trace"):
+        said = _plain(self._file.attrs)
+        wrong = ("is not a trace of kvloupe; give a file that a capture wrote" if said.get("format") != "kvloupe-trace" else
+                 "is not complete, or of a newer format; capture the prompt again"
+                 if said.get("format_version", 0) not in (1, 2) or not said.get("complete", 0) else "")
+        if wrong:
             self._file.close()
-            raise KvloupeError(f"{path}: is not a trace of kvloupe; give a file that a capture wrote")
-        if attributes.get("format_version", 0) not in (1, 2) or not attributes.get("complete", 0):
-            self._file.close()
-            raise KvloupeError(f"{path}: is not complete, or of a newer format; capture the prompt again")
+            raise KvloupeError(f"{path}: {wrong}")
         self.model = _plain(self._file["model"].attrs)
         self.run = _plain(self._file["run"].attrs)
         self._layers: dict[int, Layer] = {}  # as far as they were asked for
@@ -77,8 +74,7 @@ class Trace:
     def __enter__(self) -> "Trace":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, *error: Any) -> None:
         self.close()
 
     def __len__(self) -> int:
@@ -103,63 +99,47 @@ class Trace:
             if f"layers/{layer}" not in self._file:
                 raise KvloupeError(f"{self.path}: has no layers/{layer}")
             try:
-                self._layers[layer] = self._read_layer(layer)
+                own = self._read_layer(layer)
             except (KeyError, TypeError, ValueError, OverflowError) as error:
                 raise KvloupeError(f"{self.path}: an attribute of layers/{layer} is missing or is none that the format "
                                    f"knows ({str(error).splitlines()[0][:100]}); capture the prompt again") from error
-            self._refuse_wrong_sizes(layer)
+            sizes = (own.heads, own.kv_heads, own.key_dim, own.value_dim)
+            if own.chunk < 0 or own.attends and (min(sizes) < 1 or own.heads % own.kv_heads or
+                                                 own.value_is_key_prefix and own.value_dim > own.key_dim):
+                raise KvloupeError(f"{self.path}: layers/{layer} says {own.heads} query heads, {own.kv_heads} key-value "
+                                   f"heads, keys of {own.key_dim} and values of {own.value_dim} numbers, chunks of "
+                                   f"{own.chunk}, which cannot be; capture the prompt again")
+            self._layers[layer] = own
         return self._layers[layer]
-
-    def _refuse_wrong_sizes(self, layer: int) -> None:
-        own = self._layers[layer]
-        sizes = (own.heads, own.kv_heads, own.key_dim, own.value_dim)
-        wrong = own.attends and (min(sizes) < 1 or own.heads % own.kv_heads or (
-            own.value_is_key_prefix and own.value_dim > own.key_dim))
-        if wrong or own.chunk < 0:
-            del self._layers[layer]
-            raise KvloupeError(f"{self.path}: layers/{layer} says {own.heads} query heads, {own.kv_heads} key-value "
-                               f"heads, keys of {own.key_dim} and values of {own.value_dim} numbers, chunks of "
-                               f"{own.chunk}, which cannot be; capture the prompt again")
 
     def _read_layer(self, layer: int) -> Layer:
         group = self._file[f"layers/{layer}"]
-        own = group.attrs
-        words = {name: self._word(layer, name) for name in ("kind", "mixer", "without_output_weight")}
-        kind = words["kind"] or "attention"
+        own = held = _plain(group.attrs)
+        kind = str(own.get("kind") or "attention")
         if kind not in KINDS:
             raise KvloupeError(f"{self.path}: layers/{layer} is of the kind {kind!r}, which this version does not "
                                "know; install a newer one")
-        held = own
         if kind == "shared":
             source = int(own.get("shares_with", -1))
-            if not 0 <= source < layer or self._word(source, "kind") not in ("", "attention", "latent"):
+            held = _plain(self._file[f"layers/{source}"].attrs) if 0 <= source < layer else {"kind": "none"}
+            if held.get("kind", "attention") not in ("", "attention", "latent"):
                 raise KvloupeError(f"{self.path}: layers/{layer} shares the keys of layer {source}, which has none; "
                                    "capture the prompt again")
-            held = self._file[f"layers/{source}"].attrs
-        number = lambda attributes, name, usual: int(attributes.get(name, usual))
-        width = number(held, "key_dim", self.model["head_dim"])
-        sinks = group["sink_logits"][:].astype(np.float32) if "sink_logits" in group else None
-        scaling = own["rope_scaling"] if "rope_scaling" in own else (
-            None if "rope_theta" in own else self.model.get("rope_scaling"))
-        return Layer(scale=float(own.get("attention_scale", self.run["attention_scale"])),
-                     softcap=float(own.get("attention_softcap", 0.0)),
-                     window=int(own.get("sliding_window", self.model.get("sliding_window", 0))), sink_logits=sinks,
-                     rope_theta=float(own.get("rope_theta", self.model.get("rope_theta", 0.0))),
-                     rope_scaling=json.loads(scaling) if scaling is not None else None,
-                     kind=kind, mixer=words["mixer"], heads=number(own, "num_heads", self.model["num_heads"]),
-                     kv_heads=number(held, "num_kv_heads", self.model["num_kv_heads"]), key_dim=width,
-                     value_dim=number(held, "value_dim", width),
-                     shares_with=int(own["shares_with"]) if kind == "shared" else None,
-                     value_is_key_prefix=bool(held.get("value_is_key_prefix", 0)),
-                     state_bytes=number(own, "state_bytes", 0), chunk=number(own, "chunk_size", 0),
-                     rotary_start=number(own, "rotary_start", self.model.get("rotary_start", 0)),
-                     rotary_dim=number(own, "rotary_dim", self.model.get("rotary_dim", 0)),
-                     without_output_weight=words["without_output_weight"])
-
-    def _word(self, layer: int, name: str) -> str:
-        """A text among the layer's attributes; empty if there is none."""
-        value = self._file[f"layers/{layer}"].attrs.get(name, "")
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        usual = {"rope_theta": 0.0, "sliding_window": 0, "rotary_start": 0, "rotary_dim": 0, "attention_softcap": 0.0,
+                 "state_bytes": 0, "chunk_size": 0, "mixer": "", "without_output_weight": "", **self.model,
+                 "attention_scale": self.run["attention_scale"]}
+        said = usual | ({"rope_scaling": None} if "rope_theta" in own else {}) | own
+        scaling, width = said.get("rope_scaling"), int(held.get("key_dim", self.model["head_dim"]))
+        number = lambda name: int(said[name])
+        return Layer(scale=float(said["attention_scale"]), softcap=float(said["attention_softcap"]), window=number("sliding_window"),
+                     sink_logits=group["sink_logits"][:].astype(np.float32) if "sink_logits" in group else None,
+                     rope_theta=float(said["rope_theta"]), rope_scaling=None if scaling is None else json.loads(scaling),
+                     kind=kind, mixer=str(said["mixer"]), heads=number("num_heads"),
+                     kv_heads=int(held.get("num_kv_heads", self.model["num_kv_heads"])), key_dim=width,
+                     value_dim=int(held.get("value_dim", width)), shares_with=number("shares_with") if kind == "shared" else None,
+                     value_is_key_prefix=bool(held.get("value_is_key_prefix", 0)), state_bytes=number("state_bytes"),
+                     chunk=number("chunk_size"), rotary_start=number("rotary_start"), rotary_dim=number("rotary_dim"),
+                     without_output_weight=str(said["without_output_weight"]))
 
     def _source(self, layer: int) -> int:
         """The layer whose keys and values this layer reads."""
@@ -181,9 +161,8 @@ class Trace:
         start = settings.rotary_start or 0
         width = settings.rotary_dim or states.shape[1] - start
         angles, _ = frequencies(settings.rope_theta or 0.0, settings.rope_scaling, width)
-        pairing = self.model.get("rope_pairing", "half")
-        pairing = pairing.decode() if isinstance(pairing, bytes) else str(pairing)
         result = states.copy()
+        pairing = str(self.model.get("rope_pairing", "half"))
         result[:, start:] = unrotated(states[:, start:], np.arange(len(states)), angles, pairing)
         return result
 
@@ -219,9 +198,7 @@ class Trace:
 
     def _shared_weights(self) -> h5py.File:
         """The file of weights that this trace names; checked."""
-        words = {name: value.decode() if isinstance(value, bytes) else str(value)
-                 for name in ("fingerprint", "shared_weights") for value in [self.model.get(name, "")]}
-        fingerprint, form = words["fingerprint"], words["shared_weights"]
+        fingerprint, form = (str(self.model.get(name, "")) for name in ("fingerprint", "shared_weights"))
         if not re.fullmatch("v1:[0-9a-f]{64}", fingerprint) or not re.fullmatch("(bf16|f32)-f(16|32)", form):
             raise KvloupeError(f"{self.path}: keeps its weights elsewhere and does not say where; capture it again")
         cache = os.environ.get("XDG_CACHE_HOME", "")
@@ -234,7 +211,7 @@ class Trace:
             weights = h5py.File(path, "r")
         except OSError as error:
             raise KvloupeError(f"{path}: cannot be read ({error}); {advice}") from error
-        held = dict(weights["model"].attrs) if "model" in weights else {}
+        held = _plain(weights["model"].attrs) if "model" in weights else {}
         if (weights.attrs.get("format") != "kvloupe-weights" or not weights.attrs.get("complete", 0)
                 or held.get("fingerprint") != fingerprint or held.get("shared_weights") != form):
             weights.close()
@@ -248,9 +225,8 @@ class Trace:
         if "probe" not in self._file:
             return None
         group = self._file["probe"]
-        kind = group.attrs.get("kind", "")
-        return {"kind": kind.decode() if isinstance(kind, bytes) else str(kind),
-                "context_end": int(group.attrs["context_end"]), "ids": group["ids"][:], "passes": group["passes"][:]}
+        return {"kind": str(_plain(group.attrs).get("kind", "")), "context_end": int(group.attrs["context_end"]),
+                "ids": group["ids"][:], "passes": group["passes"][:]}
 
     def probe_query(self, layer: int, query_head: int) -> np.ndarray:
         """[P, d] of the probe's tokens, after the rotation."""
@@ -271,7 +247,7 @@ class Trace:
 
         With sink logits a row sums to less than 1.
         """
-        if self.run.get("policy", "full") not in ("full", b"full"):
+        if self.run.get("policy", "full") != "full":
             raise KvloupeError(f"{self.path}: a policy was in its cache; its rows cannot be computed from the states")
         wrong = [] if isinstance(queries, slice) else [one for one in np.ravel(queries) if not -len(self) <= one < len(self)]
         if wrong and np.asarray(queries).dtype != bool:

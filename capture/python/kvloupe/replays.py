@@ -1,11 +1,11 @@
 """Replays, followed tokens and sweeps by the engine where it is there, else by the program; the numbers are the same."""
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import json
 import os
+import re
 from ctypes import c_char_p, c_double, c_int32, c_int64, c_void_p
+from types import SimpleNamespace
 from typing import Any, Sequence, cast
 
 import numpy as np
@@ -13,67 +13,36 @@ import numpy as np
 from . import engine, program
 from .errors import KvloupeError
 from .functions import AnyPolicy, spec_of
-from .strips import strips
+from .tables import strips
 
 _COMPRESSION = {None: -1, "regular": 0, "context-only": 1}
 _STEPS = {None: False, "all": False, "last": True}
 
 
-class _Words:
-    """Options of a call as the engine takes them."""
-
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self._given = {name: value for name, value in settings.items() if value is not None and value is not False}
-        self.alive: list[Any] = []
-
-    def fit(self, *names: str) -> bool:
-        """Whether the engine knows these options and their words; the program says what is wrong with others."""
-        given = self._given
-        return (set(given) <= set(names) and given.get("compression") in _COMPRESSION and given.get("steps") in _STEPS
-                and self.block is not None)
-
-    @property
-    def block(self) -> int | None:
-        """None: not a size of a block."""
-        block = self._given.get("block", 0)
-        if block == "all":
-            return -1
-        number = int(block) if str(block).isascii() and str(block).isdigit() else None
-        wrong = number is None or number >= 1 << 31 or (number == 0 and "block" in self._given)
-        return None if wrong else number
-
-    @property
-    def compression(self) -> int:
-        return _COMPRESSION[self._given.get("compression")]
-
-    @property
-    def last(self) -> bool:
-        return _STEPS[self._given.get("steps")]
-
-    def text(self, name: str) -> bytes | None:
-        """As on the command line: a list is joined by commas."""
-        value = self._given.get(name)
-        return None if value is None else _joined(value).encode()
-
-    def measures(self) -> tuple[bool, list[str]]:
-        """Whether anything is measured, and what beyond the cheap ones. Raises KvloupeError."""
-        text = self.text("measures")
-        names = [] if text is None else text.decode().split(",")
-        if "none" not in names:
-            return True, names
-        if names != ["none"]:
-            raise KvloupeError("--measures none: nothing else may stand beside none")
-        return False, []
-
-
-_joined = program.joined
+def _words(settings: dict[str, Any], *names: str) -> SimpleNamespace | None:
+    """Options of a call as the engine takes them, texts as on the command line; None where there is no engine, or where it does not
+    know one of them: the program says what is wrong. Raises KvloupeError."""
+    given = {name: value for name, value in settings.items() if value is not None and value is not False}
+    block, compression, steps = (given.get(name) for name in ("block", "compression", "steps"))
+    size = -1 if block == "all" else int(str(block)) if re.fullmatch("[0-9]{1,10}", str(block)) else 0
+    wrong = block is not None and not (size == -1 or 0 < size < 1 << 31)
+    known = set(given) <= set(names) and compression in _COMPRESSION and steps in _STEPS
+    if wrong or not known or engine.library() is None:
+        return None
+    texts = {name: program.joined(value).encode() for name, value in given.items()}
+    measures = texts["measures"].decode().split(",") if "measures" in texts else []
+    measured = measures != ["none"]
+    if "none" in measures and measured:
+        raise KvloupeError("--measures none: nothing else may stand beside none")
+    return SimpleNamespace(block=size, compression=_COMPRESSION[compression], last=_STEPS[steps], text=texts.get,
+                           measured=measured, measures=measures if measured else [])
 
 
 def _names(names: Sequence[str]) -> Any:
     return (c_char_p * len(names))(*(name.encode() for name in names))
 
 
-def _request(policy: AnyPolicy, budget: Any, words: _Words) -> engine.ReplayRequest:
+def _request(policy: AnyPolicy, budget: Any, words: SimpleNamespace) -> engine.ReplayRequest:
     return engine.ReplayRequest(size=ctypes.sizeof(engine.ReplayRequest), block=words.block,
                                 compression=words.compression, policy=spec_of(policy).encode(), budget=str(budget).encode())
 
@@ -86,13 +55,7 @@ class Replay(dict):
         super().__init__(heads=None)  # until it is filled; C code takes an empty dictionary at its word
         self._shown, self._asked = shown, asked
         self._library = engine.needed()
-        pointer = c_void_p()
-
-        def make(work: c_void_p) -> None:
-            request.work = work
-            engine.call("replay_create", trace, ctypes.byref(request), ctypes.byref(pointer))
-        engine.stoppable(make)
-        self._handle = engine.Handle(pointer, "replay_destroy")
+        self._handle = engine.made("replay_create", "replay_destroy", trace, request, request=request)
         facts = engine.ReplayFacts()
         self._library.kvloupe_engine_replay_describe(self._handle, ctypes.byref(facts))
         self._shape = facts.heads, facts.steps, facts.tokens
@@ -213,12 +176,11 @@ def _again(path: str, policy: str, budget: Any, settings: dict[str, Any], digest
 def replay(path: str | os.PathLike[str], policy: AnyPolicy, budget: str | int, **settings: Any) -> Replay:
     """The JSON of `kvloupe replay`: the sets kept in every layer and head, and the measures; the `Replay` has them as arrays,
     too. Without the engine a dictionary alone. A copy of it is replayed from the trace again. Raises KvloupeError."""
-    words = _Words(settings)
-    if engine.library() is None or not words.fit("block", "compression", "layers", "heads", "steps", "measures"):
+    words = _words(settings, "block", "compression", "layers", "heads", "steps", "measures")
+    if words is None:
         return cast(Replay, program.replay(path, policy, budget, **settings))
-    measured, measures = words.measures()
     request = _request(policy, budget, words)
-    request.measured, request.measure_count, request.measures = measured, len(measures), _names(measures)
+    request.measured, request.measure_count, request.measures = words.measured, len(words.measures), _names(words.measures)
     request.layers = words.text("layers")
     asked = os.path.abspath(path), spec_of(policy), budget, settings
     return Replay(engine.open_trace(path), request, (words.text("heads"), words.last), asked)
@@ -226,17 +188,12 @@ def replay(path: str | os.PathLike[str], policy: AnyPolicy, budget: str | int, *
 
 def follow(path: str | os.PathLike[str], policy: AnyPolicy, budget: str | int, **settings: Any) -> dict[str, Any]:
     """The JSON of `kvloupe follow`; give `tokens` or `segment`. Raises KvloupeError."""
-    words = _Words(settings)
-    if engine.library() is None or not words.fit("block", "compression", "tokens", "segment"):
+    words = _words(settings, "block", "compression", "tokens", "segment")
+    if words is None:
         return program.follow(path, policy, budget, **settings)
-    trace, request, pointer = engine.open_trace(path), _request(policy, budget, words), c_void_p()
-
-    def make(work: c_void_p) -> None:
-        request.work = work
-        engine.call("follow", trace, ctypes.byref(request), words.text("tokens"), words.text("segment"),
-                    ctypes.byref(pointer))
-    engine.stoppable(make)
-    return json.loads(engine.text_of(pointer))
+    request = _request(policy, budget, words)
+    return engine.json_of(engine.made("follow", "text_destroy", engine.open_trace(path), request, words.text("tokens"),
+                                      words.text("segment"), request=request))
 
 
 def sweep(path: str | os.PathLike[str], policies: AnyPolicy | Sequence[AnyPolicy], budgets: Any, *,
@@ -249,21 +206,15 @@ def sweep(path: str | os.PathLike[str], policies: AnyPolicy | Sequence[AnyPolicy
     the version, and why a measure is unknown. `output` keeps the CSV file, which the program writes: rows that it already has are
     not computed again, and it has its own names alone. Raises KvloupeError.
     """
-    words = _Words(settings)
-    if output is not None or engine.library() is None or not words.fit("blocks", "compression", "measures"):
+    words = None if output is not None else _words(settings, "blocks", "compression", "measures")
+    if words is None:
         return program.sweep(path, policies, budgets, output=output, **settings)
-    measured, measures = words.measures()
     request = engine.SweepRequest(size=ctypes.sizeof(engine.SweepRequest), compression=words.compression,
-                                  policies=_joined(policies).encode(), budgets=_joined(budgets).encode(),
-                                  blocks=words.text("blocks"), default_measures=measured and not measures,
-                                  measure_count=len(measures), measures=_names(measures))
-    trace, pointer = engine.open_trace(path), c_void_p()
-
-    def make(work: c_void_p) -> None:
-        request.work = work
-        engine.call("sweep_create", trace, ctypes.byref(request), ctypes.byref(pointer))
-    engine.stoppable(make)
-    return program.swept(_sweep_columns(engine.Handle(pointer, "sweep_destroy")), path, policies, budgets, True, settings.get("measures"))
+                                  policies=program.joined(policies).encode(), budgets=program.joined(budgets).encode(),
+                                  blocks=words.text("blocks"), default_measures=words.measured and not words.measures,
+                                  measure_count=len(words.measures), measures=_names(words.measures))
+    made = engine.made("sweep_create", "sweep_destroy", engine.open_trace(path), request, request=request)
+    return program.swept(_sweep_columns(made), path, policies, budgets, True, settings.get("measures"))
 
 
 def _sweep_columns(sweep_of: engine.Handle) -> dict[str, Any]:

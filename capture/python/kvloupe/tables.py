@@ -1,18 +1,22 @@
-"""Tables with the same columns for the same things: of sweeps, of evaluate, and of results files."""
-from __future__ import annotations
-
+"""What a notebook shows: tables with the same columns for the same things, of sweeps, of evaluate and of results files; strips
+of tokens."""
+import html
 import json
 import math
 import os
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Iterable, Sequence
 
+import numpy as np
+
+from .engine import ask
 from .errors import KvloupeError
 from .reader import Trace
-from .study_results import read_study
 from .version import VERSION
 
+_COLUMNS = ("task", "prompt", "policy", "budget", "entries", "block", "compression", "seconds", "expected", "answer")
+_HEADS, _CELLS = 16, 120  # of the strips
 _LACKS = {"question_": "the trace has no segment question", "answer_": "the trace has no answer",
           "later_": "the trace has no later queries", "evidence_": "the trace has no segment needle"}
 
@@ -92,6 +96,21 @@ def results(path: str | os.PathLike[str], heads: bool = False) -> Any:
     return of_runs(columns, [lengths.get(name, count) for name, count in zip(columns["prompt"], counts)], settings)
 
 
+def read_study(path: Path, heads: bool = False) -> tuple[dict[str, list[Any]], dict[str, str], list[int | None]]:
+    """Of a results file: a row for each item that is done, or for each of its layers and heads (its prompt and setting, the answer,
+    and the measures); the settings; and how many tokens the prompt of each row has, where known. Raises KvloupeError."""
+    found = ask("results_table", heads, path)
+    values: dict[tuple[int, ...], dict[int, float]] = {} if heads else {(at, -1, -1): {} for at in range(len(found["items"]))}
+    for *place, measure, value in found["values"]:
+        values.setdefault(tuple(place), {})[measure] = math.nan if value is None else value
+    rows = [(*found["items"][place[0]], *place[1:], values[place]) for place in sorted(values)]
+    rows = [row for row in rows if row[0] == "done"]
+    columns = {name: [row[at] for row in rows] for at, name in enumerate((*_COLUMNS, *(("layer", "head") if heads else ())), 2)}
+    for at, name in enumerate(found["measures"]):
+        columns[name] = [row[-1].get(at, math.nan) for row in rows]
+    return columns, dict(found["settings"]), [row[1] for row in rows]
+
+
 def _length(trace: str) -> int | None:
     """Of the prompt of a trace; None where it is not there any more."""
     try:
@@ -118,3 +137,18 @@ def _evaluation(content: Any) -> tuple[dict[str, Any], dict[str, Any], list[int 
             name = f"{task}_{'found' if name == 'correct' else name}"
         columns[name] = values
     return columns, settings, [run["tokens"] for run in rows]
+
+
+def strips(title: str, heads: Iterable[tuple[int, int, Any]]) -> str:
+    """HTML: `title`, and for each of the first (layer, head, whether each token stays) a strip, dark where tokens stay."""
+    rows, count = [], 0
+    for count, (layer, head, stays) in enumerate(heads, 1):
+        if count > _HEADS:
+            continue
+        shares = [np.mean(part) for part in np.array_split(stays, max(1, min(len(stays), _CELLS)))]
+        cells = "".join(f'<rect x="{5 * at}" width="5" height="12" fill-opacity="{share:.2f}"/>' for at, share in enumerate(shares))
+        rows.append(f'<tr><td>{layer}.{head}</td><td>{np.sum(stays)}</td><td><svg width="{5 * len(shares)}" height="12" '
+                    f'fill="#0072b2">{cells}</svg></td></tr>')
+    more = f"<p>The first {_HEADS} of {count} heads.</p>" if count > _HEADS else ""
+    return (f"<p>{html.escape(title)}</p><table><tr><th>layer.head</th><th>kept</th><th>tokens that stay</th></tr>"
+            f"{''.join(rows)}</table>{more}")

@@ -1,6 +1,4 @@
 """The tokenizer of a model's folder as the program kvloupe-capture reads it."""
-from __future__ import annotations
-
 import json
 import os
 import tempfile
@@ -11,7 +9,7 @@ import numpy as np
 
 from . import program
 from .errors import KvloupeError
-from .spelling import readable, spelled_bytes
+from .trace_format import readable, spelled_bytes
 
 
 class Tokenizer:

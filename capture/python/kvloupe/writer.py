@@ -1,6 +1,4 @@
 """Writes traces: HDF5 files as docs/trace-format.md describes them, layer by layer while a model runs."""
-from __future__ import annotations
-
 import datetime
 import json
 import math
@@ -14,9 +12,8 @@ import numpy as np
 from . import engine
 from .errors import KvloupeError
 from .layout import Layer, Model, format_version, layer_attributes, model_attributes, resolved, usual_scale
-from .spelling import shown
+from .trace_format import logsumexp_of, shown
 from .version import VERSION
-from .visible import logsumexp_of
 
 SEGMENTS = ("context", "needle", "question", "answer", "special")
 _LARGEST_HALF = 65504.0
@@ -146,22 +143,16 @@ class TraceWriter:
             raise KvloupeError(f"layer {layer}: {name} of the tokens {first} to {end - 1} comes after {filled} of "
                                f"{shape[axis]} tokens; give blocks in order, without a gap")
         if not np.isfinite(states).all():
-            self._refuse_not_finite(layer, first, name, states)
+            at = np.argwhere(~np.isfinite(states))[0]
+            head = at[1] // self.layers[layer].value_dim if name == "gate" else at[0]
+            where = "" if len(at) == 1 else f"head {head}, "
+            raise KvloupeError(f"layer {layer}, {where}token {first + at[axis]}: {name} is not finite; capture with another dtype")
         if end > first:
             whole = [self._most if at == axis and "probe" not in name else size for at, size in enumerate(shape)]
             engine.call("writer_add", self._trace, f"/layers/{layer}/{name}".encode(),
                         int(self.half and name not in ("attention_logsumexp", "probe_input_norm")),
                         (c_int64 * len(shape))(*whole), len(shape), axis, first, end - first, states.ctypes.data)
         self._filled[layer, name] = end
-
-    def _refuse_not_finite(self, layer: int, first: int, name: str, states: np.ndarray) -> None:
-        if name == "gate":
-            token, channel = np.argwhere(~np.isfinite(states))[0]
-            head = channel // self.layers[layer].value_dim
-        else:
-            head, token = np.argwhere(~np.isfinite(states.reshape(*states.shape[:2], -1)).all(-1))[0]
-        raise KvloupeError(f"layer {layer}, head {head}, token {first + token}: {name} is not finite; "
-                           "capture with another dtype")
 
     def add_layer(self, layer: int, *, query: np.ndarray, key: np.ndarray | None = None,
                   value: np.ndarray | None = None, output_weight: np.ndarray | None = None,
@@ -188,9 +179,6 @@ class TraceWriter:
 
     def add_probe_norms(self, layer: int, first: int, norms: np.ndarray) -> None:
         """‖h‖ of the attention's input, of some of the probe's tokens: [t]."""
-        if not np.isfinite(norms).all():
-            raise KvloupeError(f"layer {layer}, token {first + int(np.argmin(np.isfinite(norms)))} of the probe: the "
-                               "norm of the attention's input is not finite; capture with another dtype")
         self.add(layer, first, "probe_input_norm", norms)
 
     def _source(self, layer: int) -> int:

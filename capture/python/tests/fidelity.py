@@ -271,7 +271,7 @@ def promises(studies: int = 400) -> dict[str, Any]:
     """kvloupe advise on results of simulated studies, whose expected losses are known: how often it promises what is not so."""
     import numpy as np
     from kvloupe import program
-    from kvloupe.study_results import Item, StudyResults
+    from kvloupe.evaluation import Item, StudyResults
 
     policies, chance, rows = ("keydiff", "h2o", "snapkv", "tova", "sink"), np.random.default_rng(11), []
     names = "blocks budgets compression dtype measures model policies positions prompts reduce tasks traces version"

@@ -13,7 +13,7 @@ import transformers
 
 import kvloupe
 from kvloupe import program
-from kvloupe.from_kvpress import kept_by_press
+from kvloupe.external import kept_by_press
 
 transformers.utils.logging.disable_progress_bar()
 ROOT = Path(__file__).resolve().parents[3]

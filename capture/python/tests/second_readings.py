@@ -14,8 +14,8 @@ import torch
 from transformers import DynamicCache
 
 import kvloupe
-import kvloupe.probe
-from kvloupe.from_kvpress import kept_by_press
+import kvloupe.full_run
+from kvloupe.external import kept_by_press
 from presses import Case, Decision, Pair
 
 
@@ -35,7 +35,7 @@ class _PressTokenizer:
 
     def encode(self, text: str, return_tensors: str, add_special_tokens: bool) -> torch.Tensor:
         assert return_tensors == "pt" and not add_special_tokens
-        return torch.tensor([kvloupe.probe._words(self.words, text) if text else []], dtype=torch.long)
+        return torch.tensor([kvloupe.full_run._words(self.words, text) if text else []], dtype=torch.long)
 
 
 def dropping(kept: int, tokens: int) -> float:
@@ -87,7 +87,7 @@ def read_again(pair: ReadingPair, case: Case, folder: Path) -> Case:
         return case
     trace = folder / f"{case.trace.stem}-{pair.probe}-{pair.part}.h5"
     if not trace.exists():
-        with mock.patch.object(kvloupe.probe, "_PART", pair.part):
+        with mock.patch.object(kvloupe.full_run, "_PART", pair.part):
             kvloupe.capture(case.model, case.words, case.ids, trace, block=len(case.ids), store="f32",
                             probe=pair.probe, progress=False)
     return dataclasses.replace(case, trace=trace)

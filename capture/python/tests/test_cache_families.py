@@ -18,7 +18,7 @@ import kvloupe  # noqa: E402
 import tiny_models as tiny  # noqa: E402
 from kvloupe import closed_run, engine  # noqa: E402
 from kvloupe.describe import cache_argument, positions_of  # noqa: E402
-from kvloupe.rotation import frequencies  # noqa: E402
+from kvloupe.trace_format import frequencies  # noqa: E402
 
 IDS = np.random.default_rng(5).integers(3, tiny.VOCABULARY, 60).tolist()
 HYBRID = dict(layers_block_type=[tiny.LINEAR, "hybrid", tiny.LINEAR, tiny.LINEAR, "hybrid"], mamba_d_state=8, n_mamba_heads=12,

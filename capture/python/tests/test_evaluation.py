@@ -17,9 +17,8 @@ if not hasattr(transformers.cache_utils, "DynamicSlidingWindowLayer"):
 
 import kvloupe  # noqa: E402
 import tiny_models as tiny  # noqa: E402
-from kvloupe import answer_score, engine, evaluation, program  # noqa: E402
-from kvloupe.loops import first_loop  # noqa: E402
-from kvloupe.prompt_set import find_prompts  # noqa: E402
+from kvloupe import engine, evaluation, program  # noqa: E402
+from kvloupe.prompt import find_prompts  # noqa: E402
 
 MODEL = Path(__file__).resolve().parents[3] / "assets/demo-model"
 SET = [
@@ -166,10 +165,10 @@ def test_a_file_of_prompts_is_indexed_and_hashed_once(tmp_path: Path, monkeypatc
 
 
 def test_scores_and_loops_are_asked_of_the_engine() -> None:
-    assert answer_score.first_number("it is 047, not 5") == "047" and answer_score.first_number("none") == ""
-    assert answer_score.has_answer("In the ΟΔΟΣ\0", ["x", "οδος"]) and not answer_score.has_answer("garden", ["", "gate"])
-    assert answer_score.answer_f1("The red drum!", ["a red bell", "drum"]) == 2 / 3
-    assert first_loop([9, 8] + [1, 2, 3, 4] * 4) == 2 and first_loop([9, 8] + [1, 2, 3, 4] * 3) is None
+    assert engine.ask("first_number", "it is 047, not 5") == "047" and engine.ask("first_number", "none") == ""
+    assert engine.ask("has_answer", ["In the ΟΔΟΣ\0", ["x", "οδος"]]) and not engine.ask("has_answer", ["garden", ["", "gate"]])
+    assert engine.ask("answer_f1", ["The red drum!", ["a red bell", "drum"]]) == 2 / 3
+    assert engine.ask("first_loop", [9, 8] + [1, 2, 3, 4] * 4) == 2 and engine.ask("first_loop", [9, 8] + [1, 2, 3, 4] * 3) is None
 
 
 @pytest.mark.parametrize("changes", [{}, {"compression": "context-only", "positions": "compact"}, {"blocks": ["all"]}], ids=str)
@@ -227,7 +226,8 @@ def test_a_policy_that_reads_a_file_is_another_one_when_the_file_changes(model: 
 
 
 def test_measures_that_a_newer_version_adds_get_their_names(tmp_path: Path) -> None:
-    from kvloupe.study_results import Item, Outcome, StudyResults
+    from kvloupe.evaluation import Item, Outcome, StudyResults
+    from kvloupe.tables import read_study
 
     def results(*measures: str) -> StudyResults:
         return StudyResults(tmp_path / "s.sqlite", {}, [("prompt", "v1:a b")], list(measures),
@@ -235,7 +235,7 @@ def test_measures_that_a_newer_version_adds_get_their_names(tmp_path: Path) -> N
     results("answer_found").close()
     later = results("answer_found", "answer_loops")
     later.record(0, Outcome(values={"answer_found": 1.0, "answer_loops": 0.0}))
-    assert later.table()[0]["answer_loops"] == [0.0]
+    assert read_study(tmp_path / "s.sqlite")[0]["answer_loops"] == [0.0]
     later.close()
     assert rows(tmp_path / "s.sqlite", "SELECT name FROM measures ORDER BY measure") == [("answer_found",), ("answer_loops",)]
     with pytest.raises(kvloupe.KvloupeError, match='measure other things ."answer_found" there, "answer_f1" now'):

@@ -22,7 +22,7 @@ gguf = pytest.importorskip("gguf")
 import gguf_files as files  # noqa: E402
 import kvloupe  # noqa: E402
 from gguf_files import Kind  # noqa: E402
-from kvloupe.describe import gguf_fingerprint  # noqa: E402
+from kvloupe.engine import ask  # noqa: E402
 from test_witness import LINEAR, LLAMA3, YARN, program  # noqa: E402
 from tokenizer_texts import texts  # noqa: E402
 from warm_python import command_line  # noqa: E402
@@ -240,7 +240,7 @@ def test_split_files_alignments_and_the_older_version(tmp_path: Path) -> None:
         assert ("-00001-of-" in file.name) == (name in ("split", "first"))
         assert_equal(run(file, IDS, tmp_path / f"{name}.h5"), whole)
         with h5py.File(tmp_path / f"{name}.h5") as trace:
-            assert trace["model"].attrs["fingerprint"] == gguf_fingerprint(file)
+            assert trace["model"].attrs["fingerprint"] == ask("fingerprint", None, file)
     raw = files.Raw(values, tensors)
     raw.version = 2
     assert_equal(run(raw.write(tmp_path / "v2.gguf"), IDS, tmp_path / "v2.h5"), whole)

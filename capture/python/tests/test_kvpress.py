@@ -16,7 +16,7 @@ import transformers  # noqa: E402
 import kvloupe.program  # noqa: E402
 import presses  # noqa: E402
 import second_readings  # noqa: E402
-from kvloupe.from_kvpress import _kept, _rows, kept_by_press  # noqa: E402
+from kvloupe.external import _kept, _rows, kept_by_press  # noqa: E402
 
 NAMES = [pair.name for pair in presses.pairs()]
 

@@ -116,7 +116,7 @@ def test_a_probe_asks_in_words_and_ends_before_the_question(tmp_path: Path) -> N
 
 
 def test_a_long_context_is_repeated_in_parts() -> None:
-    from kvloupe.probe import make_probe
+    from kvloupe.full_run import make_probe
 
     class Letters:
         def encode(self, text: str, add_special_tokens: bool) -> list[int]:

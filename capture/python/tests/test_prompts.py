@@ -17,7 +17,7 @@ import kvloupe
 from kvloupe import program
 from kvloupe.prompt import encoded, plain_ids
 from kvloupe import Model, TraceWriter
-from kvloupe.spelling import readable, shown, spelled_bytes
+from kvloupe.trace_format import readable, shown, spelled_bytes
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

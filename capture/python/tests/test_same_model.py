@@ -17,8 +17,8 @@ if not hasattr(transformers.cache_utils, "DynamicSlidingWindowLayer"):
     pytest.skip("this transformers has other caches", allow_module_level=True)
 
 import kvloupe  # noqa: E402
-from kvloupe.describe import cache_argument, fingerprint  # noqa: E402
-from kvloupe.identity import identity  # noqa: E402
+from kvloupe.describe import cache_argument, identity  # noqa: E402
+from kvloupe import engine  # noqa: E402
 from test_cache import IDS, forward, greedy, made, need_engine  # noqa: E402, F401
 
 
@@ -63,7 +63,7 @@ def test_a_trace_has_the_folders_fingerprint_only_if_the_weights_are_the_folders
         run(model, None, IDS[:9], tmp_path / "t.h5")
         with h5py.File(tmp_path / "t.h5") as file:
             return str(file["model"].attrs["fingerprint"])
-    own = fingerprint(tmp_path / "model")
+    own = engine.ask("fingerprint", None, tmp_path / "model")
     assert written() == written(dtype="bfloat16") == own
     assert torch.equal(torch.random.get_rng_state(), state)
     changed = {written(lambda model: model.model.layers[1].mlp.up_proj.weight[7, 5:6].mul_(1.5)),
