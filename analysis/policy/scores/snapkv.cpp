@@ -79,10 +79,9 @@ PolicyEntry snapkv() {
   entry.parameters = {
       window_parameter(),
       word_parameter("pool", "avg", {"avg", "max"}, "smoothing by mean or by maximum"),
-      kernel_parameter(
-          7.0,
-          "width of the smoothing in entries. The mean always divides by the width, so "
-          "entries at the ends, including a sink at token 0, get lower scores"),
+      kernel_parameter(7.0,
+                       "width of the smoothing in entries. The mean divides by it at the ends, "
+                       "too, so that a sink at token 0 scores lower"),
       word_parameter("range", "all", {"all", "candidates"},
                      "smooth over all entries, or only over those before the window"),
       flag_parameter("pool_before_group", 0.0,

@@ -134,9 +134,9 @@ PolicyEntry triattention() {
   entry.work = "B d operations per query head to add the queries, 2 n d to score";
   entry.differences =
       "its authors compute means beforehand, from other texts, keep the prompt and evict every 128 "
-      "generated tokens; here the means are those of the queries so far. `now` and the deviation "
-      "are as in their code; the paper does not say whether `now` is the last token or the next. "
-      "kvloupe does not have their variant with one set for all layers and heads";
+      "generated tokens; here means are of the queries so far. `now` and the deviation are as in "
+      "their code; the paper leaves open whether `now` is the last token or the next. Their "
+      "variant with one set for all layers and heads is left out";
   entry.parameters = {
       word_parameter("aggregate", "max", {"max", "mean"},
                      "largest or mean over the query heads of the group"),
