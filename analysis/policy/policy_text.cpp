@@ -185,9 +185,9 @@ std::string section(const PolicyEntry& entry) {
     text += fmt::format("- plugin: {}\n", origin->file);
   if (!entry.example.empty()) text += fmt::format("- example: `{}`\n", entry.example);
   if (entry.parameters.empty()) return text;
-  text += "\n| parameter | default | values | meaning |\n| --- | --- | --- | --- |\n";
+  text += "\n| parameter | default (values) | meaning |\n| --- | --- | --- |\n";
   for (const ParameterInfo& parameter : entry.parameters) {
-    text += fmt::format("| `{}` | {} | {} | {} |\n", parameter.name,
+    text += fmt::format("| `{}` | {} ({}) | {} |\n", parameter.name,
                         parameter.required ? "required" : value_text(parameter.default_value),
                         table_cell(range_text(parameter)), table_cell(parameter.meaning));
   }
