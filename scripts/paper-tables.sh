@@ -35,7 +35,7 @@ table() { # NAME RESULTS...
 # Tables in the layouts of papers
 
 `scripts/paper-tables.sh` wrote this page. Each table has the rows and columns of a published one, filled by a study
-([studies.md](studies.md#tables-in-the-layouts-of-papers)) of the demo model. The papers measure large models on LongBench,
+([study-results.md](study-results.md#tables-in-the-layouts-of-papers)) of the demo model. The papers measure large models on LongBench,
 which the demo model cannot read. Its tasks are needles (`needle_found`), one of four needles that is asked for
 (`answer_found`), and texts. For texts the table has the share of tokens with the full cache's most probable next token
 (`perplexity_same_top1`; 100 for the full cache by definition). For another model, change `model` and `prompts` in the study file. All six studies together are 3 260 runs of 256 or 512
