@@ -67,8 +67,7 @@ PolicyEntry lava() {
   entry.work = "once T window products of length d per query head";
   entry.differences =
       "its authors' code shares a layer's entries among its heads by the same scores: add adakv. "
-      "The weights come from the end of the prompt; under block prefill the same weights hold at "
-      "every step";
+      "The weights, from the end of the prompt, hold at every step";
   entry.parameters = {vote_window(32), kernel_parameter(7.0, "width of the smoothing in entries"),
                       statistics_parameter()};
   entry.example = "snapkv(pool=max)+adakv+lava";

@@ -44,9 +44,7 @@ PolicyEntry zigzag() {
   entry.source = "ZigZagKV (Zhong et al., 2024, arXiv 2412.09036); as a proposal for kvpress";
   entry.needs = "once before the first step the last queries and the keys of all layers";
   entry.work = "once T window products of length d per query head, and T log T comparisons";
-  entry.differences =
-      "the weights come from the end of the prompt; under block prefill the same weights hold at "
-      "every step";
+  entry.differences = "the weights, from the end of the prompt, hold at every step";
   entry.parameters = {
       vote_window(32),
       number_parameter("mass", 0.9, 0.0, 1.0, "share of the attention that a layer should keep"),

@@ -154,9 +154,9 @@ PolicyEntry defensive() {
       "the largest attention that any of the last queries pays, times the output's share";
   entry.formula =
       "score_i = max(w_i, mean of w) · ‖v_i W_O‖₁ / Σ over the layer's heads of the same, w_i: "
-      "largest over the last window queries and the group of A[:, i], each row first smoothed "
-      "over the entries before the window and multiplied so that it keeps its sum over them; mean "
-      "of w: over the same entries; the last window entries are always kept";
+      "largest over the last window queries and the group of A[:, i], each row first smoothed over "
+      "the entries before the window and multiplied so that it keeps its sum over them; mean of w: "
+      "over the same entries";
   entry.source = "DefensiveKV (2025, arXiv 2510.13334)";
   entry.needs = "the attention of the last window queries, values, W_O";
   entry.work = "n window products of length d per query head; values times W_O once per entry";

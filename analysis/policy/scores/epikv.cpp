@@ -105,9 +105,7 @@ PolicyEntry epikv() {
       "tokens into the prompt. The last recent entries, at most a quarter of the budget, are "
       "always "
       "kept. One set for all heads and layers";
-  entry.source =
-      "EpiKV (2026, arXiv 2606.26472), as in its code (the detrended score); epikv+protect_prompt "
-      "keeps the prompt, as there";
+  entry.source = "EpiKV (2026, arXiv 2606.26472), as in its code (the detrended score)";
   entry.needs =
       "the change of the residual stream from token to token in two layers, which the trace holds; "
       "in a running model decisions after the whole pass";

@@ -129,7 +129,7 @@ PolicyEntry rkv() {
       "largest logit of the group, mean over the last window queries so far, largest of kernel "
       "neighbours; r: softmax over all entries of c_i = Σ_j C_ji / n, C: cosines of the keys, 0 of "
       "a key with itself, and in each row j 0 at the last i with C_ji > threshold (at the first "
-      "entry where there is none); the last window entries are always kept";
+      "entry where there is none)";
   entry.source = "R-KV (Cai et al., 2025, arXiv 2505.24133), as in its code";
   entry.needs = "the last window queries, keys";
   entry.work =

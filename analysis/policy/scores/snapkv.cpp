@@ -67,7 +67,7 @@ PolicyEntry snapkv() {
       "the attention of the last queries, smoothed along the cache; their window is kept";
   entry.formula =
       "score_i = pool over kernel neighbours of the mean of A[last window queries, i], mean over "
-      "the group; the last window entries are always kept";
+      "the group";
   entry.source = "Li et al., SnapKV; KeyDiff A.1, B.2; pool=max: CriticalKV algorithm 2";
   entry.needs = "the attention of the last window queries";
   entry.work = "n window products of length d per query head";

@@ -125,10 +125,9 @@ PolicyEntry triattention() {
   entry.summary = "the attention that the mean query would pay from later positions";
   entry.formula =
       "score_i = mean over distances δ of 1, 2, 4 … 65536 of Σ_f |q̄_f||k_f| cos((now − i + δ) ω_f "
-      "+ φ_f) + Σ_f (m_f − |q̄_f|)|k_f|; now: the tokens so far, the next one's position; pairs f "
-      "of coordinates before RoPE, q̄: mean query, m: mean length, φ: the angle from k_f to q̄_f; "
-      "by query head as standard scores over the head's entries (deviation by n), of these the "
-      "largest of the group";
+      "+ φ_f) + Σ_f (m_f − |q̄_f|)|k_f|; now: the next token's position; pairs f of coordinates "
+      "before RoPE, q̄: mean query, m: mean length, φ: the angle from k_f to q̄_f; by query head as "
+      "standard scores over the head's entries (deviation by n), of these the largest of the group";
   entry.source = "TriAttention (2026, arXiv 2604.04921)";
   entry.needs = "queries, keys; the rotation of RoPE";
   entry.work = "B d operations per query head to add the queries, 2 n d to score";
