@@ -55,6 +55,20 @@ def table(head, rows):
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
+def by_policy(settings, cells_of):
+    """Rows of a table, one per policy of the settings (policy, budget): a cell has the numbers of all budgets, in their order."""
+    rows = []
+    for policy in dict.fromkeys(policy for policy, _ in settings):
+        columns = zip(*(cells_of(policy, budget) for own, budget in settings if own == policy))
+        rows.append([f"`{policy}`"] + [(" / " if any(" " in cell for cell in column) else "/").join(column) for column in columns])
+    return rows
+
+
+def of_budgets(settings):
+    """The head of the first column of such rows."""
+    return "policy, at " + "/".join(dict.fromkeys(budget for _, budget in settings if budget != "full"))
+
+
 def read_rescues(folder):
     def number(path):
         return int(re.search(r"(\d+)$", path.stem).group(1))

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from blame import replace_section, table, wilson
+from blame import by_policy, of_budgets, replace_section, table, wilson
 from usage import answer_help
 
 HEADING = "## Which number foretells the answers"
@@ -48,20 +48,29 @@ def values(path):
 
 
 def settings_table(studies):
-    head = ["policy, budget"]
+    first = next(iter(studies.values()))
+    settings = sorted(first, key=lambda one: (one[0] != "full", one[0], one[1]))
+    head = [of_budgets(settings)]
     for kind in studies:
         head += [f"{kind}: answered, %", "change of the residual stream", "worst layer"]
-    rows = []
-    first = next(iter(studies.values()))
-    for policy, budget in sorted(first, key=lambda one: (one[0] != "full", one[0], one[1])):
-        row = [f"`{policy}`" + ("" if budget == "full" else f", {budget}")]
+
+    def cells(policy, budget):
+        row = []
         for study in studies.values():
             own = study.get((policy, budget), {})
             answered = own.get("answer_found", [])
             row.append(wilson(sum(value == 1 for value in answered), len(answered)).replace(" %", "") if answered else "–")
             row += [f"{statistics.fmean(own[name]):.3f}" if own.get(name) else "–" for name in BEST]
-        rows.append(row)
-    return table(head, rows)
+        return row
+    return table(head, by_policy(settings, cells))
+
+
+def best(printed, count=10):
+    """The table with its first rows alone; kvloupe study foretell prints all of them."""
+    lines = printed.split("\n")
+    rows = [at for at, line in enumerate(lines) if line.startswith("| `")]
+    gone = set(rows[count:])
+    return "\n".join(line for at, line in enumerate(lines) if at not in gone) + f"\n\nThe best {count} of {len(rows)}."
 
 
 def write_catalogue(tables, path):
@@ -110,7 +119,8 @@ def main():
         printed = subprocess.run([program, "study", "foretell", "answer_found", str(results)], check=True,
                                  capture_output=True, text=True, encoding="utf-8").stdout
         printed_of[kind] = printed
-        tables.append(f"**{kind}**: {words}.\n" + printed.strip().replace(" % [", " ["))
+        printed = printed.strip().replace(" % [", " [")
+        tables.append(f"**{kind}**: {words}.\n" + (best(printed) if demo else printed))
         studies[kind] = values(results)
     if not demo:
         write_catalogue(printed_of, Path(__file__).parent.parent / "analysis/measure/foretold_answers.cpp")
