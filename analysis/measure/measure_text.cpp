@@ -24,7 +24,7 @@ constexpr const char* kHead =
 
 Measures of a policy's replay, or of the trace alone. A measure's name is its key in the JSON of `kvloupe replay --json`,
 its column in the CSV of `kvloupe sweep`, and its value in `kvloupe export --figure overview --set measure=NAME`.
-↑: larger is better; ↓: smaller is better.
+↑: larger is better; ↓: smaller is better. A measure without a source is kvloupe's own.
 
 A sweep holds one number per head: the mean over query heads, and over the steps from the first eviction on (without an
 eviction: the last step), or, where this page says so, the value at the last step. Unknown values do not count in means; they
@@ -37,7 +37,7 @@ unless it was evicted before: leaving the window is not an eviction.
 )";
 
 constexpr const char* kTable =
-    "\n\n| measure | what it says | formula | source |\n| --- | --- | --- | --- |\n";
+    "\n\n| measure | what it says | formula (source) |\n| --- | --- | --- |\n";
 
 std::string row(const MeasureInfo& info, const std::string& names, const std::string& title,
                 const std::string& help) {
@@ -45,9 +45,10 @@ std::string row(const MeasureInfo& info, const std::string& names, const std::st
                       : info.better == Better::smaller ? " ↓"
                                                        : "";
   const std::string unit = info.unit.empty() ? "" : " (" + info.unit + ")";
-  return fmt::format("| {}{} | {} | {} | {} |\n", names, arrow,
-                     table_cell("**" + title + "**" + unit + ". " + help), table_cell(info.formula),
-                     table_cell(info.source));
+  const std::string source = info.source == "ours" ? "" : " (" + info.source + ")";
+  return fmt::format("| {}{} | {} | {} |\n", names, arrow,
+                     table_cell("**" + title + "**" + unit + ". " + help),
+                     table_cell(info.formula + source));
 }
 
 std::string section(const MeasureFamily& family) {

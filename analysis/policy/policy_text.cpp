@@ -59,8 +59,8 @@ Notation: one head with a cache of n entries in token order, keys k, values v, b
 queries over that cache; W_O the slice of the output projection of one query head. B: queries of a step; d: coordinates of a
 head; D: coordinates of the hidden state; T: tokens; L: layers; Hk: key-value heads. Statistics of attention are means over
 the query heads that share the head. Among equal scores the later token is kept. A share such as `10%` is one of the budget,
-or of its mean N where layers or heads hold different numbers. Costs are those of one head and step, without reading the
-inputs.
+or of its mean N where layers or heads hold different numbers. A number "from 0" goes up to 1 000 000. *Step*: what a step of
+one head costs, without reading the inputs.
 
 A has only the step's own queries. If a score takes "the last window queries" and the step has fewer, the score takes those of
 the step: in generation the one of the new token. `rkv` and `vase` keep queries of earlier steps, `raas` a stamp of each
@@ -168,13 +168,23 @@ std::string comparison_of(const PolicyEntry& entry) {
   return text;
 }
 
+/// The range of a parameter; the head of the page says where counts end.
+std::string values_of(const ParameterInfo& parameter) {
+  std::string text = range_text(parameter);
+  const std::string end = " to 1000000";
+  if (text.ends_with(end)) text = "from " + text.substr(0, text.size() - end.size());
+  return text;
+}
+
 std::string section(const PolicyEntry& entry) {
   std::string text = fmt::format("\n### {}\n\n{}.\n\n", entry.name, entry.summary);
   text += fmt::format("- formula: `{}`\n- source: {}\n", entry.formula, entry.source);
-  if (!entry.needs.empty() && entry.needs != "nothing")
-    text += fmt::format("- needs: {}\n", entry.needs);
-  if (!entry.work.empty() && entry.work != "none" && entry.work != "nothing")
-    text += fmt::format("- a step costs: {}\n", entry.work);
+  const bool needs = !entry.needs.empty() && entry.needs != "nothing";
+  const bool works = !entry.work.empty() && entry.work != "none" && entry.work != "nothing";
+  if (needs || works) {
+    text += fmt::format("- {}{}{}{}\n", needs ? "needs: " + entry.needs : "",
+                        needs && works ? "; " : "", works ? "step: " : "", works ? entry.work : "");
+  }
   if (!entry.differences.empty()) {
     text += fmt::format("- in other codes: {}\n", entry.differences);
   }
@@ -185,11 +195,11 @@ std::string section(const PolicyEntry& entry) {
     text += fmt::format("- plugin: {}\n", origin->file);
   if (!entry.example.empty()) text += fmt::format("- example: `{}`\n", entry.example);
   if (entry.parameters.empty()) return text;
-  text += "\n| parameter | default (values) | meaning |\n| --- | --- | --- |\n";
+  text += "\n| parameter | default (values): meaning |\n| --- | --- |\n";
   for (const ParameterInfo& parameter : entry.parameters) {
-    text += fmt::format("| `{}` | {} ({}) | {} |\n", parameter.name,
+    text += fmt::format("| `{}` | {} ({}): {} |\n", parameter.name,
                         parameter.required ? "required" : value_text(parameter.default_value),
-                        table_cell(range_text(parameter)), table_cell(parameter.meaning));
+                        table_cell(values_of(parameter)), table_cell(parameter.meaning));
   }
   return text;
 }
