@@ -67,12 +67,13 @@ def case_rows(folder):
         smallest = result["keep"]["smallest"]
         if not smallest:
             continue
-        words = []
+        words = {}
         for layer, head in smallest["heads"]:
             own = heads[f"{layer}.{head}"]
             counts[causes_of(own)] = counts.get(causes_of(own), 0) + 1
-            words.append(f"{layer}.{head} {causes_of(own)} ({own['evidence_attention']:.3f})")
-        rows.append([f"`{result['settings']['policy']}`, {name if name == 'number' else 'cases.md'}", "; ".join(words)])
+            words.setdefault(causes_of(own), []).append(f"{layer}.{head} ({own['evidence_attention']:.3f})")
+        rows.append([f"`{result['settings']['policy']}`, {name if name == 'number' else 'cases.md'}",
+                     "; ".join(f"{cause}: {', '.join(some)}" for cause, some in words.items())])
     return rows, counts
 
 
