@@ -113,7 +113,8 @@ that compare, and in the last columns of sweeps and studies.
   policies make N a mean over the heads of a layer or over layers. Code that keeps a cache for each query head, such as that
   of PyramidKV (KVCache-Factory), takes as many times the bytes for the same N as query heads share a key-value head.
 
-Below, a score is query-aware and its budget is that of each head, unless *in a comparison* says otherwise.
+Below, a score is query-aware and its budget is that of each head, unless *comparison* says otherwise. *Elsewhere*: how other
+codes and papers do it.
 )";
 
 constexpr const char* kPublished = R"(
@@ -186,10 +187,10 @@ std::string section(const PolicyEntry& entry) {
                         needs && works ? "; " : "", works ? "step: " : "", works ? entry.work : "");
   }
   if (!entry.differences.empty()) {
-    text += fmt::format("- in other codes: {}\n", entry.differences);
+    text += fmt::format("- elsewhere: {}\n", entry.differences);
   }
   if (const std::string terms = comparison_of(entry); !terms.empty()) {
-    text += fmt::format("- in a comparison: {}\n", terms);
+    text += fmt::format("- comparison: {}\n", terms);
   }
   if (const PartOrigin* origin = origin_of(entry.name))
     text += fmt::format("- plugin: {}\n", origin->file);

@@ -59,9 +59,8 @@ PolicyEntry lava() {
   entry.formula =
       "layer l holds window + (N - window) L e_l / sum e per head; e: entropy of the scores of all "
       "its heads together, made to sum to 1; score: mean attention of the last window queries, "
-      "smoothed by maximum, times the head's largest |v|_1, the largest of the group; at most the "
-      "tokens seen, what a layer cannot use is shared evenly by the others, then rounded by "
-      "largest remainder";
+      "smoothed by maximum, times the head's largest |v|_1, the largest of the group; limits and "
+      "rounding as in cake";
   entry.source = "LAVa (Shen et al., 2025, arXiv 2509.09754)";
   entry.needs = "once before the first step the last queries, keys and values of all layers";
   entry.work = "once T window products of length d per query head";
