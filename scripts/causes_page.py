@@ -10,6 +10,7 @@ import statistics
 import sys
 
 from blame import replace_section, table
+from claims_study import spearman
 from usage import answer_help
 
 HEADING = "## Why the evidence was lost"
@@ -115,18 +116,6 @@ def alone(folder):
         text += (f"\nOf the heads run, {len(unseen)} do not read the needle; their gains lie between "
                  f"{min(unseen)[0]:+.2f} and {max(unseen)[0]:+.2f} nats.")
     return text
-
-
-def ranks(values):
-    """Ranks from 1; equal values share the mean of theirs."""
-    return [sum(other < value for other in values) + (sum(other == value for other in values) + 1) / 2 for value in values]
-
-
-def spearman(a, b):
-    a, b = ranks(a), ranks(b)
-    mean = (len(a) + 1) / 2
-    product = sum((x - mean) * (y - mean) for x, y in zip(a, b))
-    return product / math.sqrt(sum((x - mean) ** 2 for x in a) * sum((y - mean) ** 2 for y in b))
 
 
 def interval(rho, count):

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "capture/python/kvloupe"))
 from answer_score import answer_f1, has_answer  # noqa: E402
 from loops import first_loop  # noqa: E402
-from blame import by_policy, table  # noqa: E402
+from blame import by_policy, table, wilson  # noqa: E402
 from claims_study import plain_name, read_store, write_store  # noqa: E402
 from usage import answer_help
 
@@ -35,14 +35,6 @@ def tokens_of(texts, folder, model):
                           capture_output=True, text=True)
     path.unlink()
     return [one["ids"] for one in json.loads(made.stdout)]
-
-
-def share(values):
-    """The share of true values, in percent, with Wilson's 95 % interval."""
-    n, p, z = len(values), sum(values) / len(values), 1.959964
-    middle, half = p + z * z / (2 * n), z * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5
-    low, high = max(0, (middle - half) / (1 + z * z / n)), min(1, (middle + half) / (1 + z * z / n))
-    return f"{100 * p:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
 
 
 def mean(values):
@@ -122,7 +114,7 @@ class Results:
         known = [begin for begin in begins if begin is not None]
         alike = mean([answer_f1(self.text[key], [self.text[key[0], "full"]]) for key in keys]) if policy != "full" else "–"
         held = statistics.fmean(entries_held(policy, self.budget, self.length[prompt], self.asked) for prompt in self.prompts)
-        return [share([self.right[key] for key in keys]), alike, share([begin is not None for begin in begins]),
+        return [wilson(sum(self.right[key] for key in keys), len(keys)), alike, wilson(len(known), len(keys)),
                 f"{statistics.median(known):.0f}" if known else "–", f"{held:.0f}", f"{held * ENTRY / 2**20:.1f}"]
 
 
