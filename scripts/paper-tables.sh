@@ -18,17 +18,13 @@ table() { # NAME RESULTS...
   name=$1
   shift
   files=
-  studies=
   for study in "$@"; do
     files="$files $out/$study.sqlite"
-    studies="$studies${studies:+,} [$study.json](../assets/studies/$study.json)"
   done
   echo
   # The lines below the tables are alike: the page says them once, above.
   "$kvloupe" study table "$name" $files | sed -e '/^Means over prompts/,/^$/d' -e 's/Needles found, \([0-9]* tokens\)/Needles, \1/g' \
     -e 's/Answers found, needles-00512/One of four/' -e 's/Same top-1 token, \([a-z]*\)-00512/Top-1, \1/g'
-  echo "Study:$studies."
-  echo
   echo "    kvloupe study table $name$(echo "$files" | sed "s|$out/||g") -o $name.tex"
 }
 {
@@ -45,6 +41,8 @@ the policies in large models.
 Means over prompts, shares in percent (those of CAOTE's table as they are), with 95 % intervals in brackets: six prompts of
 needles of each length (ten in CAOTE's table), eight of four needles, four of each text. Blocks of 128; KVMerger's table: a
 budget of 50 %. Bold: the best policy at the same budget, or of a group. Each number comes from few prompts: read the intervals.
+
+The studies are in [assets/studies](../assets/studies):
 
     kvloupe-capture study assets/studies/NAME.json -o NAME.sqlite
 END

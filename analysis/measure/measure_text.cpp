@@ -24,7 +24,8 @@ constexpr const char* kHead =
 
 Measures of a policy's replay, or of the trace alone. A measure's name is its key in the JSON of `kvloupe replay --json`,
 its column in the CSV of `kvloupe sweep`, and its value in `kvloupe export --figure overview --set measure=NAME`.
-↑: larger is better; ↓: smaller is better. A measure without a source is kvloupe's own.
+↑: larger is better; ↓: smaller is better. A measure without a source is kvloupe's own. Words:
+[glossary](glossary.md).
 
 A sweep holds one number per head: the mean over query heads, and over the steps from the first eviction on (without an
 eviction: the last step), or, where this page says so, the value at the last step. Unknown values do not count in means; they

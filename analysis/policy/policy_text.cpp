@@ -53,7 +53,7 @@ A policy is one line: a score, then modifiers in any order, joined by `+`, such 
 each step a block is appended and attends, then the policy decides. The score says how valuable each entry of the cache is.
 Protection keeps some entries whatever their score, allocation says how many entries each head and layer may hold, and
 selection chooses them. Merging puts some of the other entries into kept ones. A schedule says at which steps anything
-leaves.
+leaves. Words: [glossary](glossary.md).
 
 Notation: one head with a cache of n entries in token order, keys k, values v, budget N; A the softmax rows of the step's
 queries over that cache; W_O the slice of the output projection of one query head. B: queries of a step; d: coordinates of a
