@@ -55,6 +55,20 @@ def table(head, rows):
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
+def by_policy(settings, cells_of):
+    """Rows of a table, one per policy of the settings (policy, budget): a cell has the numbers of all budgets, in their order."""
+    rows = []
+    for policy in dict.fromkeys(policy for policy, _ in settings):
+        columns = zip(*(cells_of(policy, budget) for own, budget in settings if own == policy))
+        rows.append([f"`{policy}`"] + [(" / " if any(" " in cell for cell in column) else "/").join(column) for column in columns])
+    return rows
+
+
+def of_budgets(settings):
+    """The head of the first column of such rows."""
+    return "policy, at " + "/".join(dict.fromkeys(budget for _, budget in settings if budget != "full"))
+
+
 def read_rescues(folder):
     def number(path):
         return int(re.search(r"(\d+)$", path.stem).group(1))
@@ -83,29 +97,29 @@ def section(rescues, what, commands):
     sizes = [len(r["keep"]["smallest"]["heads"]) for r in minimal]
     places = {field: [within(r, field) for r in minimal] for field, _ in NUMBERS}
     known = [(field, words) for field, words in NUMBERS if places[field] and None not in places[field]]
-    rows = [[f"{k}"] + [wilson(sum(place <= k for place in places[field]), len(minimal)) for field, _ in known]
+    rows = [[f"{k}"] + [wilson(sum(place <= k for place in places[field]), len(minimal)).replace(" %", "") for field, _ in known]
             for k in (1, 2, 3, 4, 6, 8, 12, 20) if k <= heads]
     rows.append(["median k"] + [median_interval(places[field]) for field, _ in known])
     settings = rescues[0]["settings"]
     not_minimal = len(restored) - len(minimal)
     shape = rescues[0].get("shape", {})
     few = shape.get("layers", 0) * (1 + shape.get("heads", 0)) <= 24  # then every head is run alone first
-    order = "" if few else (" The search takes layers, then heads, in the order of the blame by logit: of several sets that "
-                            "would do it finds one whose heads this number names early.")
+    order = "" if few else (" The search follows the blame by logit: of several sets it finds one whose heads this number names early.")
     ended = f" The search of {not_minimal} more ended before: these are left out below." if not_minimal else ""
     return f"""{HEADING}
 
 {what}
-`kvloupe-capture rescue` runs the model with the policy (`{settings["policy"]}`, {settings["budget"]} entries on the first of them, blocks of {settings["block"]})
-and keeps the needle in all of the {heads} heads, in layers and in heads alone, and looks for a small set of heads that restores the answer, of which none can be left out ([follow.md](follow.md)).{order} Brackets hold 95 % intervals.
+`kvloupe-capture rescue` runs the model with the policy (`{settings["policy"]}`, {settings["budget"]} entries on the first of them, blocks of {settings["block"]}), keeps
+the needle in all of the {heads} heads, in layers and in heads alone, and looks for a small set of heads that restores the
+answer ([follow.md](follow.md)).{order} Brackets hold 95 % intervals.
 
 - Prompts ({len(wrong)}) that are answered when the needle is kept in all heads: {wilson(len(restored), len(wrong))}.{ended}
 - Heads in the smallest set, median: {median_interval(sizes)}; one head alone: {wilson(sizes.count(1), len(sizes))}.
 - Prompts that fail when the needle is dropped from the full cache in all heads: {wilson(len(broken), len(wrong))}.
 - Runs of the model, median: {median_interval([len(r["runs"]) for r in restored])}.
 
-How often the first k heads by the replay's blame hold the whole smallest set. `kvloupe follow` takes the first known
-number, from left to right:
+How often the first k heads by the replay's blame hold the whole smallest set, in percent (`kvloupe follow` takes the first
+known number, from left to right):
 
 {table(["k"] + [words for _, words in known], rows)}
 

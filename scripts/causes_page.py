@@ -10,6 +10,7 @@ import statistics
 import sys
 
 from blame import replace_section, table
+from claims_study import spearman
 from usage import answer_help
 
 HEADING = "## Why the evidence was lost"
@@ -67,12 +68,13 @@ def case_rows(folder):
         smallest = result["keep"]["smallest"]
         if not smallest:
             continue
-        words = []
+        words = {}
         for layer, head in smallest["heads"]:
             own = heads[f"{layer}.{head}"]
             counts[causes_of(own)] = counts.get(causes_of(own), 0) + 1
-            words.append(f"{layer}.{head} {causes_of(own)} ({own['evidence_attention']:.3f})")
-        rows.append([f"`{result['settings']['policy']}`, {name if name == 'number' else 'cases.md'}", "; ".join(words)])
+            words.setdefault(causes_of(own), []).append(f"{layer}.{head} ({own['evidence_attention']:.3f})")
+        rows.append([f"`{result['settings']['policy']}`, {name if name == 'number' else 'cases.md'}",
+                     "; ".join(f"{cause}: {', '.join(some)}" for cause, some in words.items())])
     return rows, counts
 
 
@@ -114,18 +116,6 @@ def alone(folder):
         text += (f"\nOf the heads run, {len(unseen)} do not read the needle; their gains lie between "
                  f"{min(unseen)[0]:+.2f} and {max(unseen)[0]:+.2f} nats.")
     return text
-
-
-def ranks(values):
-    """Ranks from 1; equal values share the mean of theirs."""
-    return [sum(other < value for other in values) + (sum(other == value for other in values) + 1) / 2 for value in values]
-
-
-def spearman(a, b):
-    a, b = ranks(a), ranks(b)
-    mean = (len(a) + 1) / 2
-    product = sum((x - mean) * (y - mean) for x, y in zip(a, b))
-    return product / math.sqrt(sum((x - mean) ** 2 for x in a) * sum((y - mean) ** 2 for y in b))
 
 
 def interval(rho, count):

@@ -101,9 +101,7 @@ def page(folder, store=None):
         verdicts[says] = verdicts.get(says, 0) + 1
     head = ["claim", "place", "theirs", "ours", "prompts", "holds if", "verdict", "study"]
     tables = "\n\n".join(f"## {paper}\n\n{table(head, rows)}" for paper, rows in papers.items())
-    commands = [[f"`{name}`", what, str(prompts.get(name, len(studies[name].whole))),
-                 f"`scripts/{command} {folder}`" if command.endswith(".py") else
-                 f"`build/bin/{command} {folder}/{name}.json -o {folder}/{name}.sqlite`"] for name, what, command in STUDIES]
+    commands = [[f"`{name}`", what, str(prompts.get(name, len(studies[name].whole))), f"`{command}`"] for name, what, command in STUDIES]
     texts = looked_into(studies), checked(folder, studies, store)
     if store:
         for name, study in studies.items():
@@ -112,16 +110,16 @@ def page(folder, store=None):
 
 Which claims of KeyDiff, CriticalKV, CAOTE and KVMerger hold for SmolLM2-135M-Instruct, on a needle in some 1 000 tokens of
 manuals and on [four other tasks](#looked-into), blocks of 128 tokens? {sum(verdicts.values())} rows: {verdicts.get("holds", 0)} hold,
-{verdicts.get("does not hold here", 0)} do not hold here, {verdicts.get("cannot be told", 0)} cannot be told. [Surprising ones](#looked-into) were looked into. The papers'
-models (3 to 13 thousand million parameters) are 20 to 100 times as large, and their prompts have many thousand tokens: a claim
-that does not hold here may hold there.
+{verdicts.get("does not hold here", 0)} do not hold here, {verdicts.get("cannot be told", 0)} cannot be told. The papers' models (3 to 13 thousand million
+parameters) are 20 to 100 times as large, and their prompts have many thousand tokens: a claim that does not hold here may
+hold there.
 
-*Ours* is the mean over prompts with its 95 % interval (Student's t over prompts; differences are paired). *Verdict*: the
-claim puts the mean on one side of a threshold (*holds if*). The claim **holds** if the whole interval is on that side, and **does not
-hold here** if the whole interval is on the other side. If the threshold lies in the interval it **cannot be told**; if all
-prompts have the same number, the side of this number decides, from {SAME} prompts on. Each row is judged by itself, so of a
-hundred rows without effect some five would have a verdict. The sign tells nothing about its importance: read the numbers. *Answer's change* is the measure `answer_residual_change`: how far
-the policy moves what all heads add to the residual stream while the model writes its answer ([measures.md](measures.md)).
+*Ours* is the mean over prompts with its 95 % interval (Student's t; differences are paired). *Holds if*: the claim puts the
+mean on this side of a threshold. It **holds** if the whole interval is on that side, and **does not hold here** if the whole
+interval is on the other side; otherwise it **cannot be told**. If all prompts have the same number, its side decides, from
+{SAME} prompts on. Of a hundred rows without effect some five would have a verdict: read the numbers. *Answer's change* is the
+measure `answer_residual_change` ([measures.md](measures.md)); its *rise* is that from the whole prompt as one block to
+smaller blocks. *Early* needles stand in the first three quarters of the prompt. *Two stages*: CriticalKV's.
 
 {tables}
 
@@ -132,19 +130,20 @@ the policy moves what all heads add to the residual stream while the model write
 {texts[1]}## How it was made
 
 `scripts/claims.sh` makes the prompts, the traces, all studies and this page; `scripts/claims_prompts.py` says where the texts
-come from. A study may have fewer prompts than another, because each can be stopped and taken up again. The numbers behind all rows,
-one per prompt, are in [claims](claims): the page can be made from them alone, and prompts that another run adds count with them.
+come from. Studies can be stopped and taken up again, so some have fewer prompts. The numbers behind all rows, one per prompt,
+are in [claims](claims): the page can be made from them alone, and prompts that another run adds count with them. A study is made
+by the program in the table: `build/bin/PROGRAM {folder}/STUDY.json -o {folder}/STUDY.sqlite`, or `scripts/PROGRAM
+{folder}`.
 
     scripts/claims.sh 100 {folder}      # makes this page
     build/bin/kvloupe study summary {folder}/states.sqlite      # the means behind a study's rows
 
-{table(["study", "measures", "prompts", "command"], commands)}
+{table(["study", "measures", "prompts", "program"], commands)}
 
-Policies evict after each block of `states` and of the prompts that run in the model; there CriticalKV does so, too, although its
-paper evicts once, after the prompt. CriticalKV's 92 % are heads by their mean over all samples, for the first new token; here heads
-are counted in each prompt, by their mean over the tokens after the context. KeyDiff's and CAOTE's budgets are counts of entries;
-here they are shares of the prompt. H2O, TOVA, SnapKV and StreamingLLM are baselines of the papers; their rows are facts that
-others report.
+In `states` and in the model, policies evict after each block, CriticalKV too, although its paper evicts once, after the prompt.
+CriticalKV's 92 % are heads by their mean over all samples, for the first new token; here heads are counted in each prompt, by
+their mean over the tokens after the context. KeyDiff's and CAOTE's budgets are counts of entries; here they are shares of the
+prompt. H2O, TOVA, SnapKV and StreamingLLM are baselines of the papers; their rows are facts that others report.
 """
 
 

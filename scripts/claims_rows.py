@@ -25,7 +25,7 @@ def critical_rows():
                "fig. 12, app. F", "no notable difference", "once",
                lambda s, b=budget: ratio(s, "later_perturbation_l1", "snapkv(pool=max)+critical(norm=l2)",
                                          "snapkv(pool=max)+critical", b), "<", 0.05)
-    yield ("CriticalKV", "Share of heads in which the set with the lower bound θ₁ has the lower ℒ₁, SnapKV with and without two stages, 20%",
+    yield ("CriticalKV", "Share of heads where the lower bound θ₁ has the lower ℒ₁, SnapKV with and without two stages, 20%",
            "§3.2", "lower bound, lower ℒ", "critical",
            lambda s: agreement(s, "later_bound_l1", "later_perturbation_l1", "snapkv(pool=max)+critical", "snapkv(pool=max)", "20%"),
            ">", 0.5)
@@ -41,7 +41,7 @@ def caote_rows():
                lambda s, p=policy: minus(s, "output_error", f"{p}+caote", p), "<", 0)
     for policy in theirs:
         yield ("CAOTE", f"Loss of prose (nats), `{policy}+caote` − `{policy}`, 25 %", "tab. 4",
-               f"perplexity over the full cache's, 3B, 2k: {theirs[policy][0]}", "sinks",
+               f"perplexity above the full cache's (3B, 2k): {theirs[policy][0]}", "sinks",
                lambda s, p=policy: minus(s, "perplexity_loss", f"{p}+caote", p, "25%"), "<", 0)
 
 
@@ -51,21 +51,21 @@ def keydiff_rows():
            "distinct keys recover the sink", "kept", lambda s: list(s.prompts("keydiff 128 token 0").values()), ">", 0.95)
     for block in ("128", "32"):
         for other in ("tova", "snapkv", "h2o"):
-            yield ("KeyDiff", f"Overlap of the sets kept with blocks of {block} and with the whole prompt, `keydiff` − `{other}`, 20 %",
-                   "§2.3, §3.2", "scores of attention depend on the block", "kept",
+            yield ("KeyDiff", f"Overlap of the sets kept, blocks of {block} and whole prompt, `keydiff` − `{other}`, 20 %",
+                   "§2.3, §3.2", "attention depends on the block", "kept",
                    lambda s, b=block, o=other: less(s.prompts(f"keydiff {b} overlap"), s.prompts(f"{o} {b} overlap")), ">", 0)
     change = "answer_residual_change"
     for other in ("tova", "snapkv", "h2o"):
-        yield ("KeyDiff", f"Rise of the answer's change from the whole prompt to blocks of 32, `{other}` − `keydiff`, 20 %",
+        yield ("KeyDiff", f"Rise of the answer's change, blocks of 32, `{other}` − `keydiff`, 20 %",
                "tab. 7, §4.2", "attention scores lose more", "blocks",
                lambda s, o=other: less(rise(s, change, o, "32", "all"), rise(s, change, "keydiff", "32", "all")), ">", 0)
-    yield ("KeyDiff", "Rise of the answer's change from the whole prompt to blocks of 32, `keydiff`, 20 %", "§4.2", "none",
+    yield ("KeyDiff", "Rise of the answer's change, blocks of 32, `keydiff`, 20 %", "§4.2", "none",
            "blocks", lambda s: list(rise(s, change, "keydiff", "32", "all").values()), "<", 0.02)
     for other in ("tova", "snapkv", "h2o"):
-        yield ("KeyDiff", f"Rise of the answer's change from the whole prompt to blocks of one token, `{other}` − `keydiff`, 20 %",
+        yield ("KeyDiff", f"Rise of the answer's change, blocks of one token, `{other}` − `keydiff`, 20 %",
                "§2.3, §4.2", "attention scores lose more", "single",
                lambda s, o=other: less(rise(s, change, o, "1", "all"), rise(s, change, "keydiff", "1", "all")), ">", 0)
-    yield ("KeyDiff", "Rise of the answer's change from the whole prompt to blocks of one token, `keydiff`, 20 %", "§4.2", "none",
+    yield ("KeyDiff", "Rise of the answer's change, blocks of one token, `keydiff`, 20 %", "§4.2", "none",
            "single", lambda s: list(rise(s, change, "keydiff", "1", "all").values()), "<", 0.02)
     for anchor, place, theirs in (("median", "tab. 2", "35.4 beside 35.1"), ("rawmean", "§3.2", "as good")):
         yield ("KeyDiff", f"Answer's change with anchor={anchor} over that with the mean of unit keys, distance of the quotient to 1, 20 %",
@@ -91,10 +91,10 @@ def block_rows():
 def equal_count_rows():
     """Merging once, after the whole prompt, to exactly half the entries (threshold=auto), as evicting does."""
     change, merged = "answer_residual_change", "h2o+kvmerger(auto)"
-    for other, words in (("h2o", "evicting (`h2o`)"), ("h2o+recent(17%)", "evicting, with the same recent tokens kept (`h2o+recent(17%)`)"),
+    for other, words in (("h2o", "evicting (`h2o`)"), ("h2o+recent(17%)", "evicting, recent tokens kept (`h2o+recent(17%)`)"),
                          ("h2o+kvmerger(auto,weights=mean)", "plain means"), ("h2o+kvmerger(auto,pivot=random)", "a random pivot"),
                          ("h2o+kvmerger(auto,sigma=0.5)", "σ = 0.5"), ("h2o+kvmerger(auto,value_scale=one)", "values that are means")):
-        yield ("KVMerger", f"Answer's change, merging once to exactly half − {words}", "fig. 3c, tab. 1, 3, 4", "better answers", "merging",
+        yield ("KVMerger", f"Answer's change, merging once to half − {words}", "fig. 3c, tab. 1, 3, 4", "better answers", "merging",
                lambda s, o=other: minus(s, change, merged, o, "50%"), "<", 0)
     yield ("KVMerger", "Answer's change, plain means with the last token as pivot − evicting (`h2o`), 50 %", "fig. 3c",
            "worse answers", "merging", lambda s: minus(s, change, "h2o+kvmerger(auto,pivot=last,weights=mean)", "h2o", "50%"), ">", 0)
@@ -118,13 +118,13 @@ def set_rows():
                lambda s, of=layers: [a - b for a, b in zip(
                    share(s, "retained_share", lambda v: v, "h2o+kvmerger", "99%", of),
                    share(s, "retained_share", lambda v: v, "h2o+kvmerger", "99%"))], ">", 0)
-    yield ("KVMerger", "Share of entries left by layer: rank correlation of a prompt with the other prompts, threshold 0.75", "fig. 3b",
+    yield ("KVMerger", "Entries left by layer: rank correlation of a prompt with the others, threshold 0.75", "fig. 3b",
            "highly consistent", "sets", lambda s: persistence(s, "retained_share", "h2o+kvmerger", "99%"), ">", 0.9)
 
 
 def merging_rows():
     merged = "h2o+kvmerger"
-    yield ("KVMerger", "Layers by tokens merged: rank correlation of a prompt with the other prompts, threshold 0.75, 50 %",
+    yield ("KVMerger", "Layers by tokens merged: rank correlation of a prompt with the others, threshold 0.75, 50 %",
            "fig. 3b", "highly consistent", "variants", lambda s: persistence(s, "absorbed", merged), ">", 0.9)
     yield ("KVMerger", "Tokens merged in each of the first two layers over the mean of all, threshold 0.75, 50 %", "fig. 3b", "fewer",
            "variants", lambda s: [statistics.fmean(of[:2]) / statistics.fmean(of) for of in
@@ -163,7 +163,7 @@ def one_less_four(study, text, budgets=("128", "128")):
 def needle_rows():
     for budget in ("10%", "25%", "50%"):
         for other in ("sink", "tova", "h2o", "snapkv(pool=max)"):
-            yield ("KeyDiff", f"Needles found, `keydiff` − `{other}`, {budget}", "fig. 6", "more, of all depths and lengths",
+            yield ("KeyDiff", f"Needles found, `keydiff` − `{other}`, {budget}", "fig. 6", "more",
                    "needles", lambda s, b=budget, o=other: found(s, "keydiff", o, b), ">", 0)
         yield ("CriticalKV", f"Needles found, with − without two stages on SnapKV, {budget}", "fig. 1", "more, or no loss",
                "needles", lambda s, b=budget: found(s, "snapkv(pool=max)+critical", "snapkv(pool=max)", b), ">", 0)
@@ -175,15 +175,15 @@ def early_rows():
     """Needles that are not among the last tokens anyway, at a quarter of the cache."""
     for study, tokens in (("needles", "1 000"), ("needles-2000", "2 000")):
         for other in ("sink", "tova", "h2o", "snapkv(pool=max)"):
-            yield ("KeyDiff", f"Needles in the first three quarters of {tokens} tokens found, `keydiff` − `{other}`, 25 %", "fig. 6",
-                   "more, of all depths and lengths", study, lambda s, o=other: found_early(s, "keydiff", o, "25%"), ">", 0)
+            yield ("KeyDiff", f"Early needles found in {tokens} tokens, `keydiff` − `{other}`, 25 %", "fig. 6",
+                   "more", study, lambda s, o=other: found_early(s, "keydiff", o, "25%"), ">", 0)
 
 
 def longer_rows():
     """Needles in longer texts, at a quarter of the cache."""
     for study, tokens in (("needles-2000", "2 000"), ("needles-4000", "4 000"), ("needles-6000", "6 000")):
         for other in ("sink", "tova", "h2o", "snapkv(pool=max)"):
-            yield ("KeyDiff", f"Needles found in {tokens} tokens, `keydiff` − `{other}`, 25 %", "fig. 6", "more, of all depths and lengths",
+            yield ("KeyDiff", f"Needles found in {tokens} tokens, `keydiff` − `{other}`, 25 %", "fig. 6", "more",
                    study, lambda s, o=other: found(s, "keydiff", o, "25%"), ">", 0)
 
 
@@ -199,7 +199,7 @@ def task_rows():
     """Policies in the model on other tasks, of the prompts that the full cache answers."""
     for task, words, _ in TASKS:
         for other in ("sink", "tova", "h2o", "snapkv(pool=max)"):
-            yield ("KeyDiff", f"{words}, `keydiff` − `{other}`, 50 %", "tab. 1", "more on most tasks of LongBench", task,
+            yield ("KeyDiff", f"{words}, `keydiff` − `{other}`, 50 %", "tab. 1", "more on LongBench", task,
                    lambda s, o=other: found(s, "keydiff", o, "50%"), ">", 0)
         yield ("CriticalKV", f"{words}, with − without two stages on SnapKV, 50 %", "fig. 3, tab. 1", "more on LongBench", task,
                lambda s: found(s, "snapkv(pool=max)+critical", "snapkv(pool=max)", "50%"), ">", 0)

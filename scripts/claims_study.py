@@ -2,6 +2,7 @@
 import copy
 import gzip
 import json
+import math
 import re
 import sqlite3
 import statistics
@@ -243,6 +244,14 @@ def ranks(values):
     """From 1; equal values get the mean of their ranks."""
     ordered = sorted(values)
     return [ordered.index(value) + (ordered.count(value) + 1) / 2 for value in values]
+
+
+def spearman(a, b):
+    """The rank correlation."""
+    a, b = ranks(a), ranks(b)
+    mean = (len(a) + 1) / 2
+    product = sum((x - mean) * (y - mean) for x, y in zip(a, b))
+    return product / math.sqrt(sum((x - mean) ** 2 for x in a) * sum((y - mean) ** 2 for y in b))
 
 
 def layer_sums(study, measure, policy, budget="50%"):

@@ -34,10 +34,9 @@ def two_stages(studies):
                  f"{statistics.fmean(meeting):.2f} at 20 %" + (f", in the others {statistics.fmean(other):.2f}. " if other else ". "))
     smoothed, plain = (lower(critical, L, policy + "+critical", policy, "20%") for policy in (SNAP, "snapkv(kernel=1)"))
     if verdict([a - b for a, b in zip(plain, smoothed)], ">", 0)[2] == "holds":
-        text += ("The smoothing is a part of the cause: it gives an entry the largest attention among its seven neighbours, and stage two "
-                 "multiplies this by the length of the entry's own value, so that it takes entries with long values beside attended "
-                 f"ones. Without smoothing the share at 20 % rises from {statistics.fmean(smoothed):.2f} to {statistics.fmean(plain):.2f}. ")
-    text += ("At 5 % SnapKV's window of 32 takes most of the places (a budget of some 50), so that each stage has a few. "
+        text += ("The smoothing is a part of the cause: an entry gets the largest attention among its seven neighbours, times the length of its "
+                 f"own value, so that stage two takes long values beside attended ones. Without smoothing the share at 20 % rises from {statistics.fmean(smoothed):.2f} to {statistics.fmean(plain):.2f}. ")
+    text += ("At 5 % SnapKV's window of 32 takes most of some 50 places. "
              "Share of heads where two stages lower ℒ₁:")
     return f"{text}\n\n{table(['base score', '5 %', '20 %'], rows)}"
 
@@ -75,8 +74,8 @@ def block_sizes(studies):
     rises = {policy: [change(policy, "32")[p] - change(policy, "all")[p] for p in change(policy, "32")] for policy in policies}
     less = all(verdict([a - b for a, b in zip(rises["keydiff"], rises[other])], "<", 0)[2] == "holds" for other in ("tova", "snapkv"))
     if less and verdict(rises["keydiff"], ">", 0)[2] == "holds" and overlap("keydiff", "32") and verdict(overlap("keydiff", "32"), "<", 0.95)[2] == "holds":
-        text = text.replace("Answer's change", "KeyDiff suffers less than `tova` and `snapkv`, but it does not stand apart from the block: its anchor is "
-                            "the mean of the keys that are there, and what an early block evicts does not come back. Answer's change", 1)
+        text = text.replace("Answer's change", "KeyDiff suffers less than `tova` and `snapkv`, but depends on the block, too: its anchor is the mean of the keys "
+                            "that are there, and what an early block evicts does not come back. Answer's change", 1)
     whole = {policy: statistics.fmean(change(policy, "all").values()) for policy in policies}
     if verdict(rises["h2o"], "<", 0.05)[2] == "holds" and whole["h2o"] == max(whole.values()):
         text = text.replace("Answer's change", "`h2o` depends on it less because it is nearly as bad with the whole prompt. Answer's change", 1)
@@ -85,9 +84,9 @@ def block_sizes(studies):
     ends = [last("keydiff", block) for block in ("1", "all")]
     if (len(rise) > 2 and verdict(rise, ">", 0)[2] == "holds" and len(ends[0]) == len(ends[1])
             and verdict([a - b for a, b in zip(*ends)], "<", 0)[2] == "holds"):
-        text = text.replace("Answer's change", "With blocks of one token each token is judged when it comes, beside the distinct keys that are left, and the "
-                            f"question at the end of the prompt suffers: `keydiff` holds {statistics.fmean(ends[0]):.2f} of the last 32 tokens, "
-                            f"{statistics.fmean(ends[1]):.2f} after one decision on the whole prompt. Answer's change", 1)
+        text = text.replace("Answer's change", "With blocks of one token the question at the end of the prompt suffers: `keydiff` holds "
+                            f"{statistics.fmean(ends[0]):.2f} of the last 32 tokens, {statistics.fmean(ends[1]):.2f} after one decision on the whole "
+                            "prompt. Answer's change", 1)
     head = ["policy", *(f"change, {one}" for one in ("1", "32", "64", "128", "whole")), "overlap, 32", "overlap, 128", "last 32, blocks of 1", "last 32, whole"]
     return f"{text}\n\n{table(head, rows)}"
 
@@ -107,13 +106,13 @@ def merging_and_recency(studies):
         rows.append([f"`{policy}`", words, written(change(policy)), written(members) if members else "–"])
     text = "**Merging beside evicting.** "
     if better(merged, plain) and better(recent, plain):
-        text += ("Merging beats plain `h2o`, but so does evicting when it leaves the last 17 % of the cache alone, as KVMerger does"
+        text += ("Merging beats plain `h2o`, but so does evicting that keeps the last 17 % of the cache, as KVMerger does"
                  + (f": plain `h2o` keeps early tokens (mean place {statistics.fmean(early):.2f} at 20 %). " if early else ". "))
         if not better(merged, recent):
             text += "Beside `h2o` with the recent tokens merging has no gain here. "
     if better(change("h2o+kvmerger(auto,value_scale=one)"), merged):
-        text += "The paper multiplies a merged value by the size of its set; values without the factor change the answer less here"
-        text += (", and least of all does the size of the set in the logit, which gives a merged entry the attention of all its members. "
+        text += "Without the paper's factor, the size of the set, merged values change the answer less here"
+        text += (", and least with that size in the logit, which gives a merged entry the attention of all its members. "
                  if better(change("h2o+kvmerger(auto,log_size=1)"), change("h2o+kvmerger(auto,value_scale=one)")) else ". ")
     text += "Answer's change at exactly half of the entries, after one decision on the whole prompt, and the members of a set that count:"
     return f"{text}\n\n{table(['policy', '', 'change', 'members'], rows)}"
@@ -125,7 +124,7 @@ def single_errors(studies):
     text = ("**Single and joint errors.** The sum of the errors of the tokens that a step evicts, each as if it left alone, over the error when all "
             f"leave: `h2o` {written(ratios['h2o'])}, `tova` {written(ratios['tova'])}, means over heads and steps.")
     if all(verdict(of, ">", 1)[2] == "holds" for of in ratios.values()):
-        text += " The sum is larger: changes of single tokens point in different directions and partly cancel."
+        text += " Changes of single tokens partly cancel."
     return text
 
 
@@ -183,11 +182,11 @@ def lengths(studies):
     if larger:
         text += f"At 6 000 tokens {' and '.join(larger)} {'find' if len(larger) > 1 else 'finds'} a larger share of the needles that the full cache finds than at 1 000. "
         if rises["late"]:
-            text += "A larger share of these needles is late there: they stand in the last quarter of the prompt, which a cache of a quarter holds if it keeps recent tokens. "
+            text += "A larger share of these is late there: in the last quarter of the prompt, which a cache of a quarter holds if it keeps recent tokens. "
     text += "Share of prompts that the full cache answers, and share of these that a policy answers at a quarter of the cache:"
     head = [f"`{one}`" for one in policies]
     early = [verdict(found_early(studies["needles"], "keydiff", other, "25%"), ">", 0)[2] == "holds" for other in policies[1:]]
-    second = (" At 1 000 tokens `keydiff` finds more of the early needles than each of the others." if all(early) else "")
+    second = (" At 1 000 tokens `keydiff` finds more of the early ones than each of the others." if all(early) else "")
     return (f"{text}\n\n{table(['tokens', 'prompts', 'full cache', *head], shares)}\n\nThe same by place, in prompts: late needles (in the last quarter of the prompt) · the others. The rows of early needles were added after these counts were seen.{second}\n\n"
             f"{table(['tokens', 'full cache', *head], counts)}")
 
@@ -201,7 +200,7 @@ def first_tokens(studies):
     says = {text: [verdict(one, ">", 0)[2] for one in of[text]] for text in of}
     text = "**First tokens.** "
     if says["prose"][0] == "does not hold here":
-        text += "In the chat template one first token is enough: keeping four in a cache of the same size costs three recent tokens, and that is more than they bring. "
+        text += "In the chat template one first token is enough: four cost three recent tokens, which bring more. "
     elif says["prose"][0] == "cannot be told":
         text += "In the chat template four first tokens cannot be told from one. "
     if says["prose"][0] != "holds":
@@ -213,7 +212,7 @@ def first_tokens(studies):
     if says["plain"][0] == "cannot be told" and [says["plain"][1], says["prose"][1]] == ["holds", "cannot be told"]:
         text += ("Beside equally many recent tokens, however, tokens 1 to 3 lower the loss there, but not in the template: where no first token is fixed, "
                  "several are of use, as the paper explains. ")
-    text += "Difference of loss in nats, one first token − four, in caches of the same size, and with the same number of recent tokens (124), which shows what tokens 1 to 3 are worth:"
+    text += "Difference of loss in nats, one first token − four, in caches of the same size, and with the same number of recent tokens (124):"
     return f"{text}\n\n{table(['text', 'prompts', 'both 128 entries', '125 and 128 entries'], rows)}"
 
 
@@ -231,9 +230,8 @@ def tasks(studies):
         rows.append([words, str(len(study.whole)), wilson(sum(value == 1 for value in blind.values()), len(blind)),
                      wilson(len(right), len(study.whole)), *shares])
         left_out += [] if above_chance(studies, name) else [words]
-    text = ("**Other tasks.** How often the full cache answers (with Wilson's 95 % interval); how often the model answers where the "
-            "link between question and answer is taken out of the prompt (chance); and how often a policy at 50 % answers what the "
-            "full cache answers:\n\n" +
+    text = ("**Other tasks.** How often the full cache answers (with Wilson's 95 % interval), also without the link between question and "
+            "answer in the prompt (chance); and how often a policy at 50 % answers what the full cache answers:\n\n" +
             table(["task", "prompts", "chance", "full cache", *(f"`{one}`" for one in policies)], rows))
     if left_out:
         text += ("\n\nThe full cache is not above chance (the intervals overlap) in these tasks, so that they have no rows above: "

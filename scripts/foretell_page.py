@@ -4,7 +4,7 @@
     scripts/foretell_page.py FOLDER TARGET [KVLOUPE]
     scripts/foretell_page.py FOLDER TARGET KVLOUPE --demo     from the study of scripts/foretell-demo.sh
 
-Reads FOLDER/results-KIND.sqlite of each kind of prompts; the tables are those of kvloupe study foretell. The rest of TARGET
+Reads FOLDER/results-KIND.sqlite of each kind of prompts; the tables are those of kvloupe study foretell, without the signs of percent. The rest of TARGET
 stays as it is. For the real model it also writes analysis/measure/foretold_answers.cpp, the program's words about its measures.
 """
 import math
@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from blame import replace_section, table, wilson
+from blame import by_policy, of_budgets, replace_section, table, wilson
 from usage import answer_help
 
 HEADING = "## Which number foretells the answers"
@@ -30,7 +30,7 @@ DEMO_KINDS = {
     "four": "four numbers, and a question for one of them",
 }
 OF_REAL = "SmolLM2-135M-Instruct, prompts of some 600 tokens in blocks of 128"
-OF_DEMO = "the demo model, prompts of some 500 tokens in blocks of 64"
+OF_DEMO = "The demo model, prompts of some 500 tokens in blocks of 64"
 SHOWN = """The window's first read-out, the figure `overview` and the budget curve show `answer_residual_change`, and the grid each head's part of it.
 
 """
@@ -48,20 +48,29 @@ def values(path):
 
 
 def settings_table(studies):
-    head = ["policy, budget"]
-    for kind in studies:
-        head += [f"{kind}: answered", "change of the residual stream", "worst layer"]
-    rows = []
     first = next(iter(studies.values()))
-    for policy, budget in sorted(first, key=lambda one: (one[0] != "full", one[0], one[1])):
-        row = [f"`{policy}`" + ("" if budget == "full" else f", {budget}")]
+    settings = sorted(first, key=lambda one: (one[0] != "full", one[0], one[1]))
+    head = [of_budgets(settings)]
+    for kind in studies:
+        head += [f"{kind}: answered, %", "change of the residual stream", "worst layer"]
+
+    def cells(policy, budget):
+        row = []
         for study in studies.values():
             own = study.get((policy, budget), {})
             answered = own.get("answer_found", [])
-            row.append(wilson(sum(value == 1 for value in answered), len(answered)) if answered else "–")
+            row.append(wilson(sum(value == 1 for value in answered), len(answered)).replace(" %", "") if answered else "–")
             row += [f"{statistics.fmean(own[name]):.3f}" if own.get(name) else "–" for name in BEST]
-        rows.append(row)
-    return table(head, rows)
+        return row
+    return table(head, by_policy(settings, cells))
+
+
+def best(printed, count=10):
+    """The table with its first rows alone; kvloupe study foretell prints all of them."""
+    lines = printed.split("\n")
+    rows = [at for at, line in enumerate(lines) if line.startswith("| `")]
+    gone = set(rows[count:])
+    return "\n".join(line for at, line in enumerate(lines) if at not in gone) + f"\n\nThe best {count} of {len(rows)}."
 
 
 def write_catalogue(tables, path):
@@ -110,18 +119,19 @@ def main():
         printed = subprocess.run([program, "study", "foretell", "answer_found", str(results)], check=True,
                                  capture_output=True, text=True, encoding="utf-8").stdout
         printed_of[kind] = printed
-        tables.append(f"**{kind}**: {words}.\n{printed.strip()}")
+        printed = printed.strip().replace(" % [", " [")
+        tables.append(f"**{kind}**: {words}.\n" + (best(printed) if demo else printed))
         studies[kind] = values(results)
     if not demo:
         write_catalogue(printed_of, Path(__file__).parent.parent / "analysis/measure/foretold_answers.cpp")
     joined = "\n\n".join(tables)
     text = f"""{HEADING}
 
-A replay keeps the states of a full run, so it shows which entries a policy evicts, but not the model's answers without
-them. Which of its numbers goes with the model's answers? Here: {OF_DEMO if demo else OF_REAL}, eight policies at three budgets: each is
-replayed on the full run's trace, and each is run in the model. *ρ over settings* compares the mean of a measure with the share of
-prompts answered, over policies and budgets; the shares say how often the right run has the better
-value, in pairs of a right and a wrong run. Brackets: 95 % intervals, bootstrap over the prompts ([studies.md](studies.md#which-number-foretells)).
+Which numbers of a replay go with the answers of the running model? {OF_DEMO if demo else OF_REAL}, eight policies
+at three budgets: each is replayed on the full run's trace, and run in the model. *ρ over settings* compares the mean of a
+measure with the share of prompts answered, over policies and budgets; the shares, in percent, say how often the right run has
+the better value, in pairs of a right and a wrong run. Brackets: 95 % intervals
+([how](study-results.md#which-number-foretells)).
 
 {joined}
 

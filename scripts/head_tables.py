@@ -100,7 +100,7 @@ def main():
 Does a table that is learnt from some prompts help on others? 100 prompts of some 480 tokens: a sentence on which file a module was tried
 first, among others of a manual, and a question for the file (`scripts/claims_prompts.py`, task `needle`, length 500). The first 50 were
 captured with the full cache and replayed with `snapkv` at six budgets, in blocks of 128. `kvloupe advise --heads` made a table for each
-budget below ([studies.md](studies.md#how-many-entries-for-each-head)). The other 50 were then run in the closed loop, in float32. At one budget all policies
+budget below ([study-results.md](study-results.md#how-many-entries-for-each-head)). The other 50 were then run in the closed loop, in float32. At one budget all policies
 hold the same number of entries. Brackets: 95 %, bootstrap over the prompts; differences are of the same prompts; rank 1 is the best of
 four. A study that was stopped has fewer prompts.
 

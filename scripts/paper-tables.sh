@@ -18,16 +18,13 @@ table() { # NAME RESULTS...
   name=$1
   shift
   files=
-  studies=
   for study in "$@"; do
     files="$files $out/$study.sqlite"
-    studies="$studies${studies:+,} [$study.json](../assets/studies/$study.json)"
   done
   echo
-  "$kvloupe" study table "$name" $files
-  echo
-  echo "Study:$studies."
-  echo
+  # The lines below the tables are alike: the page says them once, above.
+  "$kvloupe" study table "$name" $files | sed -e '/^Means over prompts/,/^$/d' -e 's/Needles found, \([0-9]* tokens\)/Needles, \1/g' \
+    -e 's/Answers found, needles-00512/One of four/' -e 's/Same top-1 token, \([a-z]*\)-00512/Top-1, \1/g'
   echo "    kvloupe study table $name$(echo "$files" | sed "s|$out/||g") -o $name.tex"
 }
 {
@@ -35,11 +32,17 @@ table() { # NAME RESULTS...
 # Tables in the layouts of papers
 
 `scripts/paper-tables.sh` wrote this page. Each table has the rows and columns of a published one, filled by a study
-([studies.md](studies.md#tables-in-the-layouts-of-papers)) of the demo model. The papers measure large models on LongBench,
-which the demo model cannot read. Its tasks are needles (`needle_found`), one of four needles that is asked for
-(`answer_found`), and texts. For texts the table has the share of tokens with the full cache's most probable next token
-(`perplexity_same_top1`; 100 for the full cache by definition). For another model, change `model` and `prompts` in the study file. All six studies together are 3 260 runs of 256 or 512
-tokens. Each number comes from few prompts: read the intervals. These tables say nothing about the policies in large models.
+([study-results.md](study-results.md#tables-in-the-layouts-of-papers)) of the demo model. The papers measure large models on
+LongBench, which the demo model cannot read. Its tasks are needles in 256 or 512 tokens (`needle_found`), one of four needles
+that is asked for (`answer_found`), and texts of 512 tokens of five kinds: the share of tokens with the full cache's most
+probable next token (*top-1*, `perplexity_same_top1`). All six studies together are 3 260 runs. These tables say nothing about
+the policies in large models.
+
+Means over prompts, shares in percent (those of CAOTE's table as they are), with 95 % intervals in brackets: six prompts of
+needles of each length (ten in CAOTE's table), eight of four needles, four of each text. Blocks of 128; KVMerger's table: a
+budget of 50 %. Bold: the best policy at the same budget, or of a group. Each number comes from few prompts: read the intervals.
+
+The studies are in [assets/studies](../assets/studies):
 
     kvloupe-capture study assets/studies/NAME.json -o NAME.sqlite
 END

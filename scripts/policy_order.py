@@ -2,12 +2,12 @@
 """Writes docs/policy-order.md from the results of scripts/policy-order.sh: policy_order.py FOLDER TARGET."""
 import csv
 import json
-import math
 import pathlib
 import statistics
 import sys
 
 import blame
+from claims_study import spearman
 from usage import answer_help
 
 answer_help(__doc__)
@@ -23,20 +23,6 @@ PROMPTS = ("needle", "four-needles", "long")
 
 def wilson(hits, count):
     return blame.wilson(hits, count).replace(" %", "")
-
-
-def ranks(values):
-    """Average ranks, the largest first."""
-    order = sorted(values, reverse=True)
-    return [order.index(value) + (order.count(value) + 1) / 2 for value in values]
-
-
-def rank_correlation(a, b):
-    """Spearman's, ties by average ranks."""
-    a, b = ranks(a), ranks(b)
-    mean_a, mean_b = statistics.fmean(a), statistics.fmean(b)
-    product = sum((x - mean_a) * (y - mean_b) for x, y in zip(a, b))
-    return product / math.sqrt(sum((x - mean_a) ** 2 for x in a) * sum((y - mean_b) ** 2 for y in b))
 
 
 def signed(number):
@@ -79,7 +65,7 @@ text = f"""# The order of the policies, beside a published one
 | --- | ---: | ---: | ---: |
 {rows}
 
-Rank correlation with the published order: {signed(rank_correlation(published, shares))} for the needles found, {signed(rank_correlation(published, [-mass for mass in lost]))} for the attention kept
+Rank correlation with the published order: {signed(spearman(published, shares))} for the needles found, {signed(spearman(published, [-mass for mass in lost]))} for the attention kept
 (+1: the same order; {len(PUBLISHED)} policies).
 
 The two columns differ in these places. The reasons are guesses; none of them was tested with this model:
@@ -88,13 +74,13 @@ The two columns differ in these places. The reasons are guesses; none of them wa
   tokens, often from several places.
 - `KnormPress` and `KeyDiffPress` find every needle: both judge by keys alone, and the keys of a needle's words seem to be short
   and unlike the others here. `KnormPress` nevertheless loses more attention than `random`, because it drops token 0
-in heads in which this token's key is long. In large models its key is short.
+  in heads in which this token's key is long. In large models its key is short.
 - `ExpectedAttentionPress`, alone and with AdaKV: few queries of the context look for needles, so a mean over the queries
   says little about the question. Large models look for many things at once.
 - `ChunkKVPress(SnapKVPress)` and `qfilter`: the last queries before the question, or a filter from one prompt, say little about
-the target of a later question. The published filters come from many texts.
+  the target of a later question. The published filters come from many texts.
 - `ObservedAttentionPress`: a sum over all queries prefers early tokens, and more so in long texts; here the text has a
-quarter of the length.
+  quarter of the length.
 
 Attention lost and needles found do not order the policies alike either: most attention does not go to the needle.
 """

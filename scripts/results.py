@@ -7,7 +7,7 @@ import random
 import statistics
 import sys
 
-from blame import table, wilson
+from blame import by_policy, of_budgets, table, wilson
 from usage import answer_help
 
 answer_help(__doc__)
@@ -40,18 +40,12 @@ def settings_of(runs):
     return list(dict.fromkeys((run["policy"], run["budget"]) for run in runs))
 
 
-def name(policy, budget):
-    return f"`{policy}`" if budget == "full" else f"`{policy}`, {budget}"
-
-
 def grid(results, columns, column_of):
-    """Share found in percent, a row per policy and budget."""
-    rows = []
-    for policy, budget in settings_of(results["runs"]):
+    """Share found in percent, a row per policy."""
+    def cells(policy, budget):
         own = [r for r in results["runs"] if (r["policy"], r["budget"]) == (policy, budget)]
-        cells = [rate([r for r in own if column_of(r) == column]) for column in columns]
-        rows.append([name(policy, budget), rate_with_interval(own)] + cells)
-    return rows
+        return [rate_with_interval(own)] + [rate([r for r in own if column_of(r) == column]) for column in columns]
+    return by_policy(settings_of(results["runs"]), cells)
 
 
 def count(results):
@@ -106,19 +100,23 @@ lengths = sorted({run["length"] for run in needle["runs"]})
 depths = sorted({run["depth"] for run in needle["runs"]})
 settings = needle["settings"]
 
-perplexity_rows = []
-for line in perplexity["summary"]:
-    differences = [run["loss_difference"] for run in perplexity["runs"]
-                   if (run["policy"], run["budget"]) == (line["policy"], line["budget"])]
-    kl, same = line.get("kl"), line.get("same_top1")
-    perplexity_rows.append([
-        name(line["policy"], line["budget"]), f"{line['perplexity']:.2f}",
-        "0" if line["budget"] == "full" else paired_interval(differences), "–" if kl is None else f"{kl:.4f}",
-        "–" if same is None else f"{100 * same:.1f}"])
+lines = {(line["policy"], line["budget"]): line for line in perplexity["summary"]}
 
-drift_rows = [
-    [name(line["policy"], line["budget"])] + [f"{100 * distance:.2f}" for distance in distances(line)]
-    for line in perplexity["summary"] if "hidden_distance" in line]
+
+def perplexity_cells(policy, budget):
+    line = lines[policy, budget]
+    differences = [run["loss_difference"] for run in perplexity["runs"] if (run["policy"], run["budget"]) == (policy, budget)]
+    kl, same = line.get("kl"), line.get("same_top1")
+    return [f"{line['perplexity']:.2f}", "0" if budget == "full" else paired_interval(differences), "–" if kl is None else f"{kl:.4f}",
+            "–" if same is None else f"{100 * same:.1f}"]
+
+
+perplexity_rows = by_policy(lines, perplexity_cells)
+drift_rows = by_policy([one for one in lines if "hidden_distance" in lines[one]],
+                       lambda policy, budget: [f"{100 * distance:.2f}" for distance in distances(lines[policy, budget])])
+budgets = of_budgets(settings_of(needle["runs"]))
+by_length_and_depth = [by_length + by_depth[2:] for by_length, by_depth in zip(
+    grid(needle, lengths, lambda r: r["length"]), grid(needle, depths, lambda r: r["depth"]))]
 text_rows, text_changes = with_and_without(critical, "texts:")
 needle_rows, needle_changes = with_and_without(needle, "needles:")
 
@@ -140,62 +138,55 @@ later_of_needles = [change for row in needle_changes for change in row[1:]]
 
 text = f"""# Results with the demo model
 
-`scripts/results.sh` wrote this page with `kvloupe-capture eval`; [evaluation.md](evaluation.md) says how
-each number is measured. Every policy runs in the model's own cache (closed loop), prompt
-blocks of {settings['block']}, {settings['dtype']}. A budget is a share of the prompt. The model is small and made for this
-tool: these results say little about large models. `kvmerger` multiplies
-a merged value by the size of its set, as in its paper; over many blocks the factors multiply
-(`value_scale=one` leaves the factor out).
+`scripts/results.sh` wrote this page with `kvloupe-capture eval` ([evaluation.md](evaluation.md)). Every policy runs in the
+model's own cache (closed loop), prompt blocks of {settings['block']}, {settings['dtype']}; a budget is a share of the prompt. The model is small and
+made for this tool: these results say little about large models. `kvmerger` multiplies a merged value by the size of its set;
+over many blocks these factors multiply (`value_scale=one` leaves them out).
 
 ## One needle, the policy sees the question
 
-Numbers found, in percent, of {count(needle)} prompts, by the prompt's length in tokens. Brackets hold 95 % intervals.
+Numbers found, in percent, of {count(needle)} prompts, by the prompt's length in tokens and by depth (percent of the text before the
+needle). Brackets hold 95 % intervals.
 
 ![Needles found by length and depth, one map per policy, at a budget of 25 %](images/needles.svg)
 
-{table(["policy, budget", "all"] + [str(l) for l in lengths], grid(needle, lengths, lambda r: r["length"]))}
-
-The same by depth (percent of the text before the needle):
-
-{table(["policy, budget", "all"] + [f"{d:g} %" for d in depths], grid(needle, depths, lambda r: r["depth"]))}
+{table([budgets, "all"] + [f"{l} tokens" for l in lengths] + [f"{d:g} %" for d in depths], by_length_and_depth)}
 
 ## One needle, cut before the question
 
 The policy evicts while the context is read and stops before the question: {only_length(context)} tokens,
 {count(context)} prompts, in percent by depth.
 
-{table(["policy, budget", "all"] + [f"{d:g} %" for d in depths], grid(context, depths, lambda r: r["depth"]))}
+{table([budgets, "all"] + [f"{d:g} %" for d in depths], grid(context, depths, lambda r: r["depth"]))}
 
 ## Four needles, one is asked for
 
 {only_length(four)} tokens, {count(four)} prompts, in percent by the depth of the needle asked for.
 
-{table(["policy, budget", "all"] + [f"{d:g} %" for d in depths], grid(four, depths, lambda r: r["depth"]))}
+{table([budgets, "all"] + [f"{d:g} %" for d in depths], grid(four, depths, lambda r: r["depth"]))}
 
 ## Perplexity
 
-Measured on {count(perplexity)} generated texts that were not in the training, {only_length(perplexity)} tokens each. Loss: difference from the full
-cache on the same texts in nats, with its 95 % bootstrap interval over texts. KL: divergence of the next-token distributions from those of the full cache, mean over the tokens. Same:
-share of tokens after which the most probable next token is the same as with the full cache, in percent.
+{count(perplexity)} generated texts that were not in the training, {only_length(perplexity)} tokens each. Beside the full cache on the same texts: *loss*, the
+difference in nats, with its 95 % bootstrap interval over texts; *KL* of the next-token distributions, mean over the tokens;
+*same*, the share of tokens with the same most probable next token, in percent.
 
 ![Perplexity minus the full cache's, by budget, one line per policy](images/perplexity.svg)
 
-{table(["policy, budget", "perplexity", "loss", "KL", "same"], perplexity_rows)}
+{table([budgets, "perplexity", "loss", "KL", "same"], perplexity_rows)}
 
 ## Hidden states through the layers
 
 The same text: mean distance ‖h′ − h‖ / ‖h‖ between the hidden states and those of the full cache, in percent,
-after each layer and after the last norm (the input of the output head). The values of `kvmerger` are too
-large for the picture.
+after each layer and after the last norm. The values of `kvmerger` are too large for the picture.
 
 ![Mean distance of hidden states after each layer, one line per policy, at a budget of 25 %](images/layer-drift.svg)
 
-{table(["policy, budget"] + after_layers(perplexity), drift_rows)}
+{table([budgets] + after_layers(perplexity), drift_rows)}
 
-Do the two stages of CriticalKV lower this distance, as in its paper (figure 6: an 8B model, 200 news
-summaries at 20 %, a larger effect in deeper layers)? The table gives the change of the mean distance, in percent,
-due to `+critical`, and the number of cases with a smaller distance. Texts: {count(critical)} of {only_length(critical)} tokens, means over all
-tokens. Needles: the prompts of the first part, at the last token, which predicts the answer.
+Do the two stages of CriticalKV lower this distance, as in its paper (figure 6: an 8B model, 200 news summaries at 20 %, more
+in deeper layers)? Change of the mean distance by `+critical`, in percent, and the number of cases with a smaller one. Texts:
+{count(critical)} of {only_length(critical)} tokens, means over all tokens. Needles: the prompts of the first part, at the last token.
 
 {table(["policy, budget"] + after_layers(critical), text_rows + needle_rows)}
 

@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "capture/python"))
 from kvloupe.engine import ask  # noqa: E402
+from blame import by_policy, table, wilson  # noqa: E402
 from claims_study import plain_name, read_store, write_store  # noqa: E402
 from usage import answer_help
 
@@ -33,14 +34,6 @@ def tokens_of(texts, folder, model):
                           capture_output=True, text=True)
     path.unlink()
     return [one["ids"] for one in json.loads(made.stdout)]
-
-
-def share(values):
-    """The share of true values, in percent, with Wilson's 95 % interval."""
-    n, p, z = len(values), sum(values) / len(values), 1.959964
-    middle, half = p + z * z / (2 * n), z * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5
-    low, high = max(0, (middle - half) / (1 + z * z / n)), min(1, (middle + half) / (1 + z * z / n))
-    return f"{100 * p:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
 
 
 def mean(values):
@@ -120,8 +113,8 @@ class Results:
         known = [begin for begin in begins if begin is not None]
         alike = mean([ask("answer_f1", [self.text[key], [self.text[key[0], "full"]]]) for key in keys]) if policy != "full" else "–"
         held = statistics.fmean(entries_held(policy, self.budget, self.length[prompt], self.asked) for prompt in self.prompts)
-        return (f"| {share([self.right[key] for key in keys])} | {alike} | {share([begin is not None for begin in begins])} "
-                f"| {f'{statistics.median(known):.0f}' if known else '–'} | {held:.0f} | {held * ENTRY / 2**20:.1f} |")
+        return [wilson(sum(self.right[key] for key in keys), len(keys)), alike, wilson(len(known), len(keys)),
+                f"{statistics.median(known):.0f}" if known else "–", f"{held:.0f}", f"{held * ENTRY / 2**20:.1f}"]
 
 
     def measures(self):
@@ -163,15 +156,12 @@ each {CADENCE}th (`{cadence}`): then the cache grows in between, so compare the 
 *Right*: the essay has the answer's word. *Words in common*: F1 of the words of the essay and of the full cache's. *Loops*: the
 essay has a span that stands three times or more in a row and takes 16 tokens or more; *begin*: the median token of those essays at
 which the first loop begins. *Entries*: in a head after a written token, on average; *MiB*: of all heads in float16.
-Brackets: 95 % intervals over the prompts.{few}
+Brackets: 95 % intervals over the prompts. Two numbers: after each token / `{cadence}`.{few}
 
-| policy | acts after | right | words in common | loops | begin | entries | MiB |
-| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |
 """
-    for policy in sorted(results.policies, key=lambda name: (name != "full", "+every" in name)):
-        name = policy.split("+")[0]
-        acts = "–" if policy == "full" else f"`{cadence}`" if "+every" in policy else "each token"
-        text += f"| `{name}` | {acts} {results.row(policy)}\n"
+    names = {(policy.split("+")[0], "+every" in policy): policy for policy in results.policies}
+    rows = by_policy(sorted(names, key=lambda one: (one[0] != "full", one[1])), lambda *one: results.row(names[one]))
+    text += table(["policy", "right", "words in common", "loops", "begin", "entries", "MiB"], rows) + "\n"
     chance = {every: next(name for name in results.policies if name.startswith("random") and ("+every" in name) == every)
               for every in (False, True)}
     text += f"""

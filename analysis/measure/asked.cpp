@@ -14,19 +14,20 @@ struct Words {
 Words words_of(Asked asked) {
   switch (asked) {
     case Asked::question:
-      return {"question's queries",
-              "The tokens of the segment \"question\". NaN if the trace has none."};
+      return {"question's queries", "the tokens of the segment \"question\"; NaN without one."};
     case Asked::answer:
-      return {"answer's queries",
-              "The queries that write the answer: those of the tokens before each token of the "
-              "segment \"answer\", or, without such a segment, before each generated token. NaN if "
-              "the trace has none. In a trace of the full cache this is the full cache's answer."};
+      return {
+          "answer's queries",
+          "the queries that write the answer: of the tokens before each token of the segment "
+          "\"answer\", or, without such a segment, before each generated token; NaN without any. "
+          "In a trace of the full cache this is the full cache's answer."};
     case Asked::later:
       break;
   }
-  return {"later queries",
-          "The queries of all tokens after the first step; if there are more than 128, an evenly "
-          "spaced sample of 128."};
+  return {
+      "later queries",
+      "the queries of all tokens after the first step; of more than 128 an evenly spaced sample "
+      "of 128."};
 }
 
 MeasureFamily asked_by(Asked asked) {
@@ -37,12 +38,7 @@ MeasureFamily asked_by(Asked asked) {
   MeasureFamily family;
   family.group = MeasureGroup::later;
   family.name = "Effect of eviction on the " + std::string(words.queries);
-  family.remark =
-      std::string(words.tokens) +
-      " Each query sees the entries that its head's cache holds when it comes, in an open loop: "
-      "the entries kept so far and the tokens of its own block up to it. o and o' are the "
-      "attention outputs of a query head for one query q, with the full cache and with these "
-      "entries. A sum over a layer or the model is known only if all of it was replayed.";
+  family.remark = words.tokens;
   family.scope = MeasureScope::queries;
   family.on_request = true;
   family.asked = asked;

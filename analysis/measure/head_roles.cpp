@@ -14,12 +14,9 @@ MeasureFamily head_roles() {
   family.group = MeasureGroup::full_cache;
   family.name = "Roles of a head";
   family.remark =
-      "Measured on the trace with the full cache, over all queries, whatever the policy; the mean "
-      "over the head's query heads. A[q,i]: attention of query q to token i. NaN if the trace has "
-      "no query to measure (nothing repeated, nothing generated, no segment \"question\"). The "
-      "roles figure names a query head by the role whose value exceeds its threshold by the "
-      "largest factor. Resting on the sink is marked beside this name, because heads of all roles "
-      "do it. Thresholds:";
+      "Measured on the trace with the full cache, over all queries; the mean over the head's query "
+      "heads. A[q,i]: attention of query q to token i. NaN if the trace has no query to measure. "
+      "Names of heads: follow.md. Thresholds:";
   family.scope = MeasureScope::trace;
   family.on_request = true;
   for (const RoleInfo& role : role_catalog()) {

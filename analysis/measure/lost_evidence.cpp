@@ -9,20 +9,16 @@ MeasureFamily lost_evidence() {
   family.group = MeasureGroup::later;
   family.name = "Why the evidence was lost";
   family.remark =
-      "The evidence: the tokens of the segment \"needle\". The queries that write the answer look "
-      "for it; NaN if the trace has no evidence or no answer after it. Counted are all pairs of "
-      "such a query q and a token i of the evidence that q can see. In each head, the pair is one "
-      "of four, so that the four shares add up to 1. Kept: the cache holds the entry when q comes. "
-      "Else not seen: with the full cache, the queries give the evidence less attention than if "
-      "each spread its attention evenly over all tokens that it sees; the head does not read the "
-      "evidence. Else cut by the allocation: without its allocation (adakv, pyramid, headbudgets "
-      "and so on), in a second replay in which every head has the budget N, the policy keeps the "
-      "entry. Else ranked low: the policy loses the entry at the budget N, too, because its score "
-      "ranks other entries higher (or because the entry was merged, or dropped by a person). A "
-      "policy without an allocation cuts nothing. A score that gives whole heads their places by "
-      "itself (duo) is not an allocation. Entries count alike: once the heads that do not read "
-      "the evidence are set apart, weights by attention foretell no better (results-real.md). To "
-      "weigh heads, multiply by evidence_attention.";
+      "The evidence: the tokens of the segment \"needle\"; NaN if the trace has none, or no answer "
+      "after it. Counted are all pairs of a query q that writes the answer and a token i of the "
+      "evidence that q can see. In each head, a pair is one of four, whose shares add up to 1. "
+      "Kept: the cache holds the entry when q comes. Else not seen: with the full cache, the "
+      "queries give the evidence less attention than an even spread over all tokens that they see; "
+      "the head does not read it. Else cut by the allocation: in a second replay in which every "
+      "head has the budget N, without the allocation (adakv, pyramid, headbudgets and so on; not "
+      "duo), the policy keeps the entry. Else ranked low: the policy loses it there, too, because "
+      "its score ranks others higher (or because it was merged, or dropped by a person). Entries "
+      "count alike; to weigh heads, multiply by evidence_attention.";
   family.scope = MeasureScope::queries;
   family.on_request = true;
   family.of_evidence = true;

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "analysis/measure/foretold_answers.h"
 #include "analysis/text.h"
@@ -18,41 +22,91 @@ constexpr const char* kHead =
     R"(<!-- Written by `kvloupe measures --markdown`. Do not edit: change the catalogue, then run the command again. -->
 # Measures
 
-Measures of a policy's replay, or of the trace alone. A measure's name is its key in the JSON
-of `kvloupe replay --json`, its column in the CSV of `kvloupe sweep`, and its value in
-`kvloupe export --figure overview --set measure=NAME`.
+Measures of a policy's replay, or of the trace alone. A measure's name is its key in the JSON of `kvloupe replay --json`,
+its column in the CSV of `kvloupe sweep`, and its value in `kvloupe export --figure overview --set measure=NAME`.
+↑: larger is better; ↓: smaller is better. A measure without a source is kvloupe's own. Words:
+[glossary](glossary.md).
 
-The column of a sweep holds one number per head. For a measure with a value per step it is the mean over the
-steps from the first eviction on (without an eviction: the last step), or, if the last column says so, the
-value at the last step. For a measure with a value per query head it is the mean over the query heads. Unknown
-values do not count in these means. An unknown value is `null` in JSON and empty in CSV.
+A sweep holds one number per head: the mean over query heads, and over the steps from the first eviction on (without an
+eviction: the last step), or, where this page says so, the value at the last step. Unknown values do not count in means; they
+are `null` in JSON and empty in CSV.
 
-Notation: A is the softmax row of one query over the whole captured prefix, A' the same over the retained
-entries, both in double precision from the states as stored. V are the values, W_O is the slice of the output
-projection of one query head. If the model has a sliding window, the prefix is the part that the query sees. The
-query also sees one entry that no later query sees; this entry counts as retained unless it was evicted before,
-because leaving the window is not an eviction.
+Notation: A is the softmax row of one query over the whole captured prefix, A' the same over the retained entries, both in
+double precision from the states as stored; V are the values, W_O is the slice of the output projection of one query head. In
+a sliding window the prefix is the part that the query sees. Its oldest entry, which no later query sees, counts as retained
+unless it was evicted before: leaving the window is not an eviction.
 )";
+
+constexpr const char* kTable =
+    "\n\n| measure | what it says | formula (source) |\n| --- | --- | --- |\n";
+
+std::string row(const MeasureInfo& info, const std::string& names, const std::string& title,
+                const std::string& help) {
+  const char* arrow = info.better == Better::larger    ? " ↑"
+                      : info.better == Better::smaller ? " ↓"
+                                                       : "";
+  const std::string unit = info.unit.empty() ? "" : " (" + info.unit + ")";
+  const std::string source = info.source == "ours" ? "" : " (" + info.source + ")";
+  return fmt::format("| {}{} | {} | {} |\n", names, arrow,
+                     table_cell("**" + title + "**" + unit + ". " + help),
+                     table_cell(info.formula + source));
+}
 
 std::string section(const MeasureFamily& family) {
   std::string text =
-      fmt::format("\n### {}\n\nOne value per {}.", family.name, scope_name(family.scope));
+      fmt::format("\n### {}\n\nOne value per {}", family.name, scope_name(family.scope));
+  const auto at_the_end = [](const MeasureInfo& info) { return info.summary == Summary::last; };
+  const bool of_step =
+      family.scope == MeasureScope::query_head || family.scope == MeasureScope::step;
+  const bool last =
+      of_step && std::all_of(family.measures.begin(), family.measures.end(), at_the_end);
+  if (last) text += ", in a sweep at the last step";
+  if (family.on_request) text += "; computed only on request";
+  text += ".";
   if (!family.needs_part.empty()) {
     text += fmt::format(" Only for policies with `{}`.", family.needs_part);
   }
-  if (family.on_request) text += " Computed only on request.";
   if (!family.remark.empty()) text += " " + family.remark;
-  text += "\n\n| name | what it says | unit | formula | source | better | in a sweep |\n";
-  text += "| --- | --- | --- | --- | --- | --- | --- |\n";
+  text += kTable;
   for (const MeasureInfo& info : family.measures) {
-    const bool of_step =
-        family.scope == MeasureScope::query_head || family.scope == MeasureScope::step;
-    text += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} |\n", info.name,
-                        table_cell("**" + info.title + ".** " + info.help), info.unit,
-                        table_cell(info.formula), table_cell(info.source), better_text(info.better),
-                        !of_step                        ? ""
-                        : info.summary == Summary::last ? "last step"
-                                                        : "mean");
+    const bool one = of_step && !last && at_the_end(info);
+    text += row(info, "`" + info.name + "`", info.title,
+                info.help + (one ? " In a sweep at the last step." : ""));
+  }
+  return text;
+}
+
+constexpr const char* kAsked = R"(
+### Effect of eviction on the queries of the question, of the answer, and later ones
+
+One value per head and replay; computed only on request. Each query sees the entries that its head's cache holds when it
+comes, in an open loop: the entries kept so far and the tokens of its own block up to it. o and o' are the attention outputs
+of a query head for one query q, with the full cache and with these entries. A sum over a layer or the model is known only if
+all of it was replayed. Which queries q these are:
+
+)";
+
+/// The families that ask for the same numbers, each of queries of its own, in one table.
+std::string asked_section() {
+  std::vector<const MeasureFamily*> families;
+  std::string text = kAsked;
+  for (const MeasureFamily& family : measure_catalog()) {
+    if (!family.asked) continue;
+    families.push_back(&family);
+    text += fmt::format("- `{}_…`: {}\n", asked_name(*family.asked), family.remark);
+  }
+  text += kTable + 1;
+  for (std::size_t i = 0; i < families.front()->measures.size(); ++i) {
+    const MeasureInfo& info = families.front()->measures[i];
+    std::string names;
+    for (const MeasureFamily* family : families) {
+      names += (names.empty() ? "`" : ", `") + family->measures[i].name + "`";
+    }
+    // Title and help end with whose queries these are.
+    std::string help = info.help;
+    const std::size_t whose = help.rfind(", for the ");
+    help.erase(whose, help.find('.', whose) - whose);
+    text += row(info, names, info.title.substr(0, info.title.rfind(", ")), help);
   }
   return text;
 }
@@ -60,11 +114,11 @@ std::string section(const MeasureFamily& family) {
 constexpr const char* kForetold = R"(
 ## Measures that foretell answers
 
-A replay does not run the model without the evicted entries. How well do its measures foretell the answers of the running
-model? The table has Spearman's ρ, over policies and budgets, of a measure's mean and the share of answered prompts, in a study
-of SmolLM2-135M-Instruct (two kinds of prompts, eight policies at three budgets). 1 foretells perfectly; 0 is chance. Intervals
-are in [results-real.md](results-real.md). Take measures of the answer's queries and of the whole model first. To be certain, run
-the policy in the model.
+How well do a replay's measures foretell the answers of the running model? Spearman's ρ, over policies and budgets, of a
+measure's mean and the share of answered prompts, in a study of SmolLM2-135M-Instruct (two kinds of prompts, eight policies at
+three budgets): 1 foretells perfectly, 0 is chance. The table has the best ten; [results-real.md](results-real.md) has all,
+with intervals. Take measures of the answer's queries and of the whole model first. To be certain, run the policy in the
+model.
 )";
 
 std::string foretold_section() {
@@ -76,7 +130,8 @@ std::string foretold_section() {
   text += fmt::format(
       "\n| measure | needles, {} prompts | things, {} prompts |\n| --- | ---: | ---: |\n",
       study.needles, study.things);
-  for (const ForetoldAnswers& one : foretold_answers()) {
+  constexpr std::size_t kShown = 10;
+  for (const ForetoldAnswers& one : std::span(foretold_answers()).first(kShown)) {
     text +=
         fmt::format("| `{}` | {} | {} |\n", one.measure, number(one.needles), number(one.things));
   }
@@ -90,7 +145,9 @@ std::string measures_markdown() {
   for (const MeasureGroup group : kMeasureGroups) {
     text += fmt::format("\n## {}\n", group_title(group));
     for (const MeasureFamily& family : measure_catalog()) {
-      if (family.group == group) text += section(family);
+      if (family.group != group) continue;
+      if (!family.asked) text += section(family);
+      if (family.asked == Asked::question) text += asked_section();
     }
   }
   return text;

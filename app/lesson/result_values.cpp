@@ -141,7 +141,7 @@ ValueGroup result_values() {
     info.compute = computed_of<Side::a>(of);
     add(info);
     info.name += "_b";
-    info.meaning = "the same of policy B, if it is on";
+    info.meaning = "the same of policy B";
     info.compute = computed_of<Side::b>(of);
     add(std::move(info));
   };

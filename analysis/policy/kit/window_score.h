@@ -54,7 +54,7 @@ class WindowScore : public Score {
 /// The parameters of such a score.
 inline ParameterInfo window_parameter(double window = 32.0) {
   return count_parameter("window", window, 1, 1e6,
-                         "queries that count, and cache entries at the end that are always kept");
+                         "last queries that count, and last entries that always stay");
 }
 inline ParameterInfo kernel_parameter(
     double width,

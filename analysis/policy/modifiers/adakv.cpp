@@ -95,8 +95,8 @@ PolicyEntry adakv() {
   entry.work = "n Hk comparisons on average";
   entry.differences =
       "kvpress pins (mode=pin, 0.2); the authors' code mixes (mode=mix), now with 0.5, and adds "
-      "the window to the budget. Here protected entries are inside the budget and count as pinned; "
-      "a layer evicts when its entries together exceed N Hk; each head keeps at least one entry";
+      "the window to the budget. Here protected entries are in the budget, as pinned ones; a layer "
+      "evicts when it holds more than N Hk entries; each head keeps at least one";
   entry.parameters = {
       number_parameter("safeguard", 0.2, 0.0, 1.0,
                        "share of the budget that every head gets in any case; 1: uniform"),

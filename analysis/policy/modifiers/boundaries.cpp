@@ -17,8 +17,7 @@ PolicyEntry boundaries() {
   entry.needs = "the tokens' texts";
   entry.work = "none";
   entry.differences =
-      "open: the paper's list of boundary tokens, and which of them stay where they are more than "
-      "their places; here the latest";
+      "open: the paper's list of boundary tokens, and which of too many stay; here the latest";
   entry.parameters = {
       share_parameter("r", Percent{10.0}, 0, 1e6, "a count of entries, or a share of the budget")};
   entry.example = "random+boundaries";

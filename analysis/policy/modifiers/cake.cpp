@@ -53,8 +53,7 @@ PolicyEntry cake() {
   entry.work = "once T window products of length d per query head";
   entry.differences =
       "its authors' code takes tau1 and tau2 from a table by model, 0.4 to 1.9, and has its own "
-      "score: cakescore. The weights come "
-      "from the end of the prompt; under block prefill the same weights hold at every step";
+      "score: cakescore. The weights, from the end of the prompt, hold at every step";
   entry.parameters = {
       vote_window(32),
       number_parameter("tau1", 1.0, 0.01, 100.0, "temperature of the spread: larger counts less"),

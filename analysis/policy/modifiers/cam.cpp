@@ -95,9 +95,8 @@ PolicyEntry cam() {
   entry.needs = "values, the attention of all queries of a step";
   entry.work = "m d operations per evicted entry";
   entry.differences =
-      "the authors' language-model code divides by the largest attention: denominator=max; it "
-      "draws with probability p: sample=bernoulli; its values include earlier merges of the same "
-      "step, here the original values are given";
+      "the authors' language-model code divides by the largest attention (denominator=max) and "
+      "draws with probability p (sample=bernoulli); its values include earlier merges of the step";
   entry.parameters = {
       count_parameter("m", 32.0, 1, 1024, "the largest number of kept entries that share a value"),
       word_parameter("sample", "expected", {"expected", "bernoulli"},

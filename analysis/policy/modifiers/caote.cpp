@@ -19,8 +19,8 @@ PolicyEntry caote() {
   entry.work = "2 n d operations per head";
   entry.differences =
       "no public code. The paper does not define grouped-query attention; here h is the score's "
-      "mean over the group, which makes c_j an approximation. If no other entry has attention, the "
-      "entry is never evicted. Protection applies afterwards";
+      "mean over the group, and c_j an approximation. An entry beside which no other has attention "
+      "stays. Protection applies afterwards";
   entry.variants = {{"CAOTE §3.3: FastCAOTE", "fastcaote"}};
   entry.builder =
       ScoreWrapper{[](const SpecPart&, const LayerContext&, std::unique_ptr<Score> base) {

@@ -174,14 +174,12 @@ PolicyEntry chunks() {
   entry.needs = "the scores of all heads of a layer";
   entry.work = "n Hk additions";
   entry.differences =
-      "kvpress keeps whole chunks and so not exactly N entries; here the last chunk that fits only "
-      "in part keeps its later tokens. Entries that a score protects, such as snapkv's window, "
-      "stay beside the chunks";
-  entry.parameters = {
-      count_parameter("length", 20.0, 1, 1e6, "tokens of a chunk"),
-      count_parameter("few", 0.0, 0, 1e6,
-                      "so many entries stay at first of a chunk whose score is high (from the "
-                      "median on) but uneven (entropy below the median); 0: chunks stay whole")};
+      "kvpress keeps whole chunks, so not exactly N entries; here the chunk that fits only in part "
+      "keeps its later tokens. Entries that a score protects stay beside the chunks";
+  entry.parameters = {count_parameter("length", 20.0, 1, 1e6, "tokens of a chunk"),
+                      count_parameter("few", 0.0, 0, 1e6,
+                                      "so many entries stay at first of a chunk whose score is "
+                                      "high but uneven; 0: chunks stay whole")};
   entry.variants = {{"kvpress: over SnapKV", "chunks"},
                     {"kvpress: gated by entropy", "chunks(10,few=4)"}};
   entry.builder = ScoreGrouping{

@@ -77,8 +77,8 @@ PolicyEntry critical() {
   entry.work = "values times W_O once per entry: d D operations; then n comparisons";
   entry.differences =
       "the paper's listing has alpha 0.25, its text and experiments 0.5. No theorem contains eps, "
-      "but it matters most in practice (kvpress: +2 points). The paper's base is snapkv(pool=max), "
-      "also with adakv. kvpress counts protected entries as part of the first stage: of=budget";
+      "but it matters most (kvpress: +2 points). The paper's base is snapkv(pool=max), also with "
+      "adakv. kvpress counts protected entries in the first stage: of=budget";
   entry.parameters = {
       number_parameter("alpha", 0.5, 0.0, 1.0,
                        "share of the places that is filled by the score alone"),

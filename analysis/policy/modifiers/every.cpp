@@ -17,9 +17,8 @@ PolicyEntry every() {
   entry.needs = "where the prompt ends";
   entry.work = "none; the policy scores at every n-th step only";
   entry.differences =
-      "codes count from another token: VaSE acts where its cache has a multiple of 64 entries, "
-      "R-KV where its buffer of 128 is full (slack(127)); kvloupe counts generated tokens, so that "
-      "all heads act at the same steps";
+      "VaSE acts where its cache has a multiple of 64 entries, R-KV where its buffer of 128 is "
+      "full (slack(127)); here all heads act at the same steps";
   entry.parameters = {
       count_parameter("n", 64.0, 1, 1e6, "generated tokens from one act to the next")};
   entry.example = "rkv+every(128)";

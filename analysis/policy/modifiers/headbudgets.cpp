@@ -91,9 +91,9 @@ PolicyEntry headbudgets() {
   entry.needs = "a table";
   entry.work = "L Hk log(L Hk) comparisons, without the scores";
   entry.differences =
-      "HeadKV gives every head 1 - 1/beta of the budget beforehand (floor) and adds the window to "
-      "it; its tables are by query head, here their group's mean counts. LU-KV's tables hold "
-      "shares that are pruned: give 1 minus them, with values=kept";
+      "HeadKV gives every head 1 - 1/beta of the budget beforehand (floor) and adds the window; "
+      "its tables are by query head, here their group's mean counts. LU-KV's tables hold pruned "
+      "shares: give 1 minus them, with values=kept";
   entry.parameters = {
       {.name = "file",
        .type = ParameterType::text,

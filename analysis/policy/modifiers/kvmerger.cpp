@@ -211,9 +211,8 @@ PolicyEntry kvmerger() {
        .minimum = -1,
        .maximum = 1,
        .words = {"auto"},
-       .meaning =
-           "keys with a cosine above this join a set; auto: the largest threshold that meets the "
-           "budget, found for each head and step and given there as merge_threshold"},
+       .meaning = "keys with a cosine above this join a set; auto: the largest that meets the "
+                  "budget, for each head and step, given as merge_threshold"},
       {.name = "sigma",
        .type = ParameterType::number_or_word,
        .default_value = 5.0,
@@ -231,10 +230,9 @@ PolicyEntry kvmerger() {
            "average the keys as cached, or before RoPE and rotate to the pivot's position"),
       flag_parameter("log_size", 0.0,
                      "1: log|S| is added to the merged entry's logit, and value_scale is one"),
-      share("recent", 17, "the last entries are not merged: a count, or a share of the cache"),
+      share("recent", 17, "last entries that are not merged: a count, or a share of the cache"),
       share("heavy", 12,
-            "the entries with the most accumulated attention are not merged either: a count, or a "
-            "share of the cache"),
+            "entries with the most accumulated attention, not merged either: the same"),
   };
   entry.variants = {{"KVMerger §3.2: cosine with the opener", "kvmerger"},
                     {"KVMerger's listing: cosine with the neighbour", "kvmerger(link=chain)"},

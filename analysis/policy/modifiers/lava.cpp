@@ -59,16 +59,14 @@ PolicyEntry lava() {
   entry.formula =
       "layer l holds window + (N - window) L e_l / sum e per head; e: entropy of the scores of all "
       "its heads together, made to sum to 1; score: mean attention of the last window queries, "
-      "smoothed by maximum, times the head's largest |v|_1, the largest of the group; at most the "
-      "tokens seen, what a layer cannot use is shared evenly by the others, then rounded by "
-      "largest remainder";
+      "smoothed by maximum, times the head's largest |v|_1, the largest of the group; limits and "
+      "rounding as in cake";
   entry.source = "LAVa (Shen et al., 2025, arXiv 2509.09754)";
   entry.needs = "once before the first step the last queries, keys and values of all layers";
   entry.work = "once T window products of length d per query head";
   entry.differences =
       "its authors' code shares a layer's entries among its heads by the same scores: add adakv. "
-      "The weights come from the end of the prompt; under block prefill the same weights hold at "
-      "every step";
+      "The weights, from the end of the prompt, hold at every step";
   entry.parameters = {vote_window(32), kernel_parameter(7.0, "width of the smoothing in entries"),
                       statistics_parameter()};
   entry.example = "snapkv(pool=max)+adakv+lava";

@@ -217,12 +217,11 @@ PolicyEntry pages() {
   entry.needs = "the scores of a head";
   entry.work = "n additions";
   entry.differences =
-      "N counts entries: an incomplete last page counts as a page when pages are chosen, so up to "
-      "size - 1 places stay empty, and of a budget that is not a multiple of size the rest. "
-      "Protected entries whose pages do not fit leave. A layer that others leave less than a page "
-      "holds one page. Entries that no later query sees leave pages as they leave the cache. "
-      "PagedEviction ranks by the values' norms over the keys': valuerange and keynorm are the "
-      "nearest scores here";
+      "N counts entries, but pages are chosen whole: an incomplete last page leaves up to size - 1 "
+      "places empty, and so does the rest of a budget that is not a multiple of size. Protected "
+      "entries whose pages do not fit leave. A layer holds at least one page. Entries that no "
+      "later query sees leave their pages. PagedEviction ranks by the values' norms over the "
+      "keys': valuerange and keynorm are the nearest scores here";
   entry.parameters = {count_parameter("size", 16.0, 1, 1e6, "tokens of a page"),
                       word_parameter("rank", "mean", {"mean", "max"},
                                      "what ranks a page: the mean or the largest of its scores")};

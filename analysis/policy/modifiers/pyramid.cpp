@@ -40,17 +40,15 @@ PolicyEntry pyramid() {
   entry.work = "none";
   entry.differences =
       "KVCache-Factory adds the window to each layer's share, uses integer division and stays "
-      "uniform below twice the budget; kvpress has the window of its score: window=64; "
-      "under block prefill n is the number of tokens seen, equal in all layers, so the layers' sum "
-      "stays exact. A share, as of recent(10%), is one of N in every layer, and is cut where the "
-      "layer holds less";
+      "uniform below twice the budget; kvpress has the window of its score: window=64; under block "
+      "prefill n, the tokens seen, is equal in all layers, so their sum stays exact. A share, as "
+      "of recent(10%), is one of N in every layer, cut where the layer holds less";
   entry.parameters = {
       number_parameter("beta", 20.0, 1.0, 1e6,
                        "the last layer's share is the budget divided by beta; 1: uniform"),
-      count_parameter(
-          "window", 0.0, 0, 1e6,
-          "entries that the first layer leaves out of all that were seen, and that the last "
-          "layer holds at least: otherwise all layers hold the same")};
+      count_parameter("window", 0.0, 0, 1e6,
+                      "entries that the first layer leaves out of those seen, and the least that "
+                      "the last layer holds; else all hold the same")};
   entry.variants = {{"kvpress, with its window of 64", "pyramid(window=64)"}};
   entry.builder =
       LayerBudgetBuilder{[](const SpecPart& part, const LayerContext& context, int seen) {

@@ -29,17 +29,14 @@ PolicyEntry quant() {
   entry.needs = "keys and values";
   entry.work = "d operations per entry, once";
   entry.differences =
-      "KIVI computes in float16, here scales are computed in double; bytes count a scale and a "
-      "zero point of 16 bits for each group. KIVI keeps up to residual - 1 keys exact beside whole "
-      "groups, here the last `residual` keys are exact and up to group - 1 more wait. Where a part "
-      "of a group is evicted, its scale stays, and counts, as long as one of its entries does. "
-      "Each head of keys and values is quantised once, whatever the number of its query heads; "
+      "KIVI computes scales in float16, kvloupe in double; bytes count a scale and a zero point of "
+      "16 bits for each group. KIVI keeps up to residual - 1 keys exact beside whole groups; here "
+      "the last `residual` keys are exact and up to group - 1 more wait. A scale stays, and "
+      "counts, as long as one entry of its group does. Each key-value head is quantised once; "
       "layers that read another layer's cache read it quantised. Of a latent cache (MLA) the "
-      "latent key is quantised, and values are a part of it. A running model computes with the "
-      "rounded numbers and stores them in its own type: it answers as with few bits and takes the "
-      "memory of many. Merging changes entries that are "
-      "already stored, and so does refitting, so quant goes with no policy that makes synthetic "
-      "entries";
+      "latent key is quantised, with the values in it. A running model stores the rounded numbers "
+      "in its own type: it answers as with few bits and takes the memory of many. Policies that "
+      "merge or refit entries, which changes stored ones, are refused";
   entry.parameters = {{.name = "bits",
                        .type = ParameterType::count,
                        .default_value = 4.0,

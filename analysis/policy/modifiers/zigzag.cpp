@@ -38,15 +38,12 @@ PolicyEntry zigzag() {
   entry.traits.reads_sequence = true;
   entry.formula =
       "layer l holds floor N + (1 - floor) N L M_l / sum M per head; M: mean over its query heads "
-      "of the fewest tokens that get `mass` of the last window queries' mean attention; at most "
-      "the tokens seen, what a layer cannot use is shared evenly by the others, then rounded by "
-      "largest remainder";
+      "of the fewest tokens that get `mass` of the last window queries' mean attention; limits and "
+      "rounding as in cake";
   entry.source = "ZigZagKV (Zhong et al., 2024, arXiv 2412.09036); as a proposal for kvpress";
   entry.needs = "once before the first step the last queries and the keys of all layers";
   entry.work = "once T window products of length d per query head, and T log T comparisons";
-  entry.differences =
-      "the weights come from the end of the prompt; under block prefill the same weights hold at "
-      "every step";
+  entry.differences = "the weights, from the end of the prompt, hold at every step";
   entry.parameters = {
       vote_window(32),
       number_parameter("mass", 0.9, 0.0, 1.0, "share of the attention that a layer should keep"),

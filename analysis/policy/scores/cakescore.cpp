@@ -47,14 +47,13 @@ PolicyEntry cakescore() {
   entry.summary = "the mean attention of the last queries plus gamma times its variance";
   entry.formula =
       "score_i = mean over kernel neighbours before the window of the mean over the group of "
-      "mean_w A[w, i] + gamma var_w A[w, i], w: the last window queries, var by W - 1; the last "
-      "window entries are always kept";
+      "mean_w A[w, i] + gamma var_w A[w, i], w: the last window queries, var by W - 1";
   entry.source = "CAKE (Qin et al., 2025, arXiv 2503.12491)";
   entry.needs = "the attention of the last window queries";
   entry.work = "n window products of length d per query head";
   entry.differences =
       "its authors combine it with their budgets of layers: add cake. A step of one query has no "
-      "variance: the mean alone counts";
+      "variance";
   entry.parameters = {window_parameter(),
                       number_parameter("gamma", 200.0, 0.0, 1e6, "weight of the variance"),
                       kernel_parameter(5.0)};

@@ -94,13 +94,13 @@ PolicyEntry capkv() {
   entry.formula =
       "score_i = w_i v_i (I + Σ (w + epsilon) vᵀv)⁻¹ v_iᵀ, w_i = exp(tau (cos(anchor, k_i) − "
       "largest)), anchor: the mean query before RoPE, turned to the mean of the next positions; "
-      "mean over the group; the first tokens are always kept";
+      "mean over the group";
   entry.source = "CapKV (2026, arXiv 2604.25975)";
   entry.needs = "queries, keys, values; the rotation of RoPE";
   entry.work = "B d + n d² + d³ operations per query head";
   entry.differences =
-      "as in kvpress, whose authors say that the paper takes products in place of cosines: "
-      "cosine=0, with another tau. Here the mean is over all queries up to the step";
+      "as in kvpress; the paper takes products in place of cosines: cosine=0, with another tau. "
+      "Here the mean is over all queries up to the step";
   entry.parameters = {
       number_parameter("tau", 5.0, 0, 1e3, "weight of the direction: larger counts more"),
       count_parameter("future", 512.0, 1, 1e6,

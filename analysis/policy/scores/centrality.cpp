@@ -57,8 +57,7 @@ PolicyEntry centrality() {
   entry.traits.reads_queries = false;
   entry.formula =
       "c <- damping A c / Σ A c + (1 - damping) p, A_ij = (1 + cos(k_i, k_j))/2, p: softmax of "
-      "-‖k_i‖ / temperature, which c begins with; score_i = c_i after these steps. The first "
-      "tokens and the last entries are always kept";
+      "-‖k_i‖ / temperature, which c begins with; score_i = c_i after these steps";
   entry.source = "CentralityPress, a press beside kvpress (lapidoty/kvpress-centrality, 2026)";
   entry.needs = "keys";
   entry.work = "2 n d operations per step of c and head; the matrix A is never formed";

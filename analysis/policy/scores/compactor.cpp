@@ -155,11 +155,10 @@ PolicyEntry compactor() {
   entry.needs = "queries, keys; the rotation of RoPE";
   entry.work = "that of leverage and of noncausal";
   entry.differences =
-      "as in kvpress, except for the random numbers. The default of blending there is the share of "
-      "the cache that leaves: blending=ratio. Every step cuts its tokens into chunks again, with "
-      "the tokens that waited before them, and a chunk ends with the step. The last tokens of a "
-      "step do not have a chunk yet: they wait for the next step, and count 0 if they must be "
-      "scored before. The first tokens do not belong to a chunk";
+      "as in kvpress, except for the random numbers. Every step cuts its tokens, with those that "
+      "waited before them, into chunks; a chunk ends with the step. The last tokens of a step wait "
+      "for the next step, and count 0 if they must be scored before. The first tokens are in no "
+      "chunk";
   entry.parameters = {
       {.name = "blending",
        .type = ParameterType::number_or_word,

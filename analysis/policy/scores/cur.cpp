@@ -63,13 +63,11 @@ PolicyEntry cur() {
   entry.summary = "entries whose key and value are long beside those of their neighbours";
   entry.traits.reads_queries = false;
   entry.formula =
-      "score_i = κ_i ν_i / Σ κν, κ_i: ‖k_i‖² as a share of its window's sum, ν_i: the same of v; "
-      "the first tokens are always kept";
+      "score_i = κ_i ν_i / Σ κν, κ_i: ‖k_i‖² as a share of its window's sum, ν_i: the same of v";
   entry.source = "CurDKV (Sengupta et al., 2025, arXiv 2509.15038)";
   entry.needs = "keys, values";
   entry.work = "2 n d operations per head";
-  entry.differences =
-      "kvloupe does not have the variant with a random projection of keys and values";
+  entry.differences = "the variant with a random projection of keys and values is left out";
   entry.parameters = {
       count_parameter("sinks", 4.0, 0, 1e6, "first tokens that are always kept"),
       count_parameter("window", 16.0, 1, 1e6, "neighbouring entries that are compared"),

@@ -153,20 +153,19 @@ PolicyEntry defensive() {
       "the largest attention that any of the last queries pays, times the output's share";
   entry.formula =
       "score_i = max(w_i, mean of w) · ‖v_i W_O‖₁ / Σ over the layer's heads of the same, w_i: "
-      "largest over the last window queries and the group of A[:, i], each row first smoothed "
-      "over the entries before the window and multiplied so that it keeps its sum over them; mean "
-      "of w: over the same entries; the last window entries are always kept";
+      "largest over the last window queries and the group of A[:, i], each row first smoothed over "
+      "the entries before the window and multiplied so that it keeps its sum over them; mean of w: "
+      "over the same entries";
   entry.source = "DefensiveKV (2025, arXiv 2510.13334)";
   entry.needs = "the attention of the last window queries, values, W_O";
   entry.work = "n window products of length d per query head; values times W_O once per entry";
   entry.differences =
-      "its authors' code first chooses entries that stay in any case: mass=0.9. In each head, in "
-      "the order of their mean attention (as a share of all that the entries before the window "
-      "get), entries get the layer's largest score as long as their sum stays below 0.9 − b, at "
-      "most N − window of them. b: mean over heads of the attention that the last window of the "
-      "entries before the window get; the window itself is probably meant. The code also shares "
-      "the budget among heads: +adakv(0). The sum over heads is over those that still hold the "
-      "entry";
+      "its authors' code first chooses entries that stay in any case: mass=0.9. In each head, by "
+      "falling mean attention (as a share of what the entries before the window get), at most N − "
+      "window entries get the layer's largest score while their sum stays below 0.9 − b. b: mean "
+      "over heads of the attention that the last window of the entries before the window get (the "
+      "window itself is probably meant). The code also shares the budget among heads: +adakv(0). "
+      "The sum over heads is over those that still hold the entry";
   entry.traits.reads_output_weights = true;
   entry.parameters = {
       window_parameter(), kernel_parameter(5.0),

@@ -90,8 +90,7 @@ PolicyEntry dropkv() {
   entry.summary = "how far the outputs of the last queries would move without an entry";
   entry.formula =
       "score_j = mean over kernel neighbours before the window of Σ over the last window queries "
-      "of (p_j/(1 − p_j + epsilon))² ‖v_j − o‖², mean over the group; o: the query's output; the "
-      "last window entries are always kept";
+      "of (p_j/(1 − p_j + epsilon))² ‖v_j − o‖², mean over the group; o: the query's output";
   entry.source = "DropKV (openreview MqfNzH3TVH), as proposed for kvpress";
   entry.needs = "the attention of the last window queries, values";
   entry.work = "n window products of length d per query head, and as many with values";

@@ -114,8 +114,8 @@ PolicyEntry duo() {
   entry.needs = "token indices; once before the first step the queries and keys of all layers";
   entry.work = "n comparisons; once T d operations per head";
   entry.differences =
-      "the authors train a gate for each head: give their table with table=\"file\". kvpress takes "
-      "the means over 50 long texts; here they are over the prompt, or over another trace";
+      "the authors train a gate for each head: table=\"file\". kvpress takes means over 50 long "
+      "texts; here they are over the prompt, or another trace";
   entry.parameters = {
       number_parameter(
           "streaming", 0.5, 0.0, 1.0,

@@ -105,19 +105,16 @@ PolicyEntry epikv() {
       "tokens into the prompt. The last recent entries, at most a quarter of the budget, are "
       "always "
       "kept. One set for all heads and layers";
-  entry.source =
-      "EpiKV (2026, arXiv 2606.26472), as in its code (the detrended score); epikv+protect_prompt "
-      "keeps the prompt, as there";
+  entry.source = "EpiKV (2026, arXiv 2606.26472), as in its code (the detrended score)";
   entry.needs =
-      "the change of the residual stream from token to token in two layers, which a trace of this "
-      "version has of all layers; in a running model decisions after the whole pass";
+      "the change of the residual stream from token to token in two layers, which the trace holds; "
+      "in a running model decisions after the whole pass";
   entry.work = "2 D operations per token, and 4 window additions";
   entry.differences =
-      "the paper keeps the prompt for good: add protect_prompt; without it the first token, an "
-      "attention sink, leaves like others. It names the layers of models with "
-      "32: epikv(a=10,b=21), which the shares say of any depth. The code gives the prompt no "
-      "scores; here they come from the prompt's own windows. Its reserve for values of a large "
-      "range and its variant over lagged keys are left out";
+      "the paper keeps the prompt: add protect_prompt; without it the first token, an attention "
+      "sink, leaves like others. It names the layers of models with 32: epikv(a=10,b=21); shares "
+      "fit any depth. The code does not score the prompt; here its own windows do. Its reserve for "
+      "values of a large range and its variant over lagged keys are left out";
   entry.parameters = {
       share_parameter("a", Percent{31.25}, 0, 1e6,
                       "the middle layer, from 0: a number, or a share of the layers"),

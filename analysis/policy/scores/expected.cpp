@@ -186,15 +186,15 @@ PolicyEntry expected() {
   entry.formula =
       "score_i = (mean over the group of softmax_i(s k_i·μ' + s²/2 k_iᵀΣ'k_i) + epsilon) ‖v_i‖₂; "
       "μ, Σ: of the queries so far before RoPE, turned to the mean of the next positions; s: "
-      "attention scale; the first tokens are always kept";
+      "attention scale";
   entry.source = "Expected Attention (Devoto et al., 2025, arXiv 2510.00636)";
   entry.needs = "queries, keys, values; the rotation of RoPE";
   entry.work =
       "B d² operations per query head to add the queries, n d² to score (n d without covariance)";
   entry.differences =
-      "kvpress scores once, at the end of the context, and always scales by 1/√d; here μ and Σ are "
-      "those of all queries up to the step, and the scale is the model's. In kvpress scores that "
-      "are too small for float32 are 0, and any of these entries may stay";
+      "kvpress scores once, at the end of the context, and scales by 1/√d; here μ and Σ are of all "
+      "queries up to the step, and the scale is the model's. In kvpress scores too small for "
+      "float32 are 0, and any of these entries may stay";
   entry.parameters = {
       count_parameter("future", 512.0, 1, 1e6,
                       "the number of next positions over which the rotation of RoPE is averaged"),

@@ -50,8 +50,7 @@ PolicyEntry h2o() {
   entry.work = "n B products of length d per query head";
   entry.differences =
       "the original keeps half its budget for recent tokens: h2o+recent(50%); the plain sum "
-      "favours early tokens, kvpress divides by the number of queries that could see an entry: "
-      "normalise=visible";
+      "favours early tokens, kvpress takes normalise=visible";
   entry.parameters = {
       word_parameter("normalise", "none", {"none", "visible"},
                      "visible: divide by the number of queries that could see the entry")};

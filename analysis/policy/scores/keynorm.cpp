@@ -39,9 +39,7 @@ PolicyEntry keynorm() {
   entry.source = "Devoto et al., A Simple and Effective L2 Norm-Based Strategy; KeyDiff table 8";
   entry.needs = "keys";
   entry.work = "n d operations per head";
-  entry.differences =
-      "the authors' code starts at 2048 tokens and skips the first two layers; kvpress always "
-      "evicts";
+  entry.differences = "the authors' code starts at 2048 tokens and skips the first two layers";
   entry.builder = ScoreBuilder{made_of<KeyNormScore>, ScoreScale::signed_own};
   return entry;
 }

@@ -70,10 +70,9 @@ PolicyEntry kvcompose() {
       "a lookup per entry; once P E products of length d per query head, P tokens of the probe, E "
       "of the context; and the model reads the context a second time";
   entry.differences =
-      "the authors read the context again as it is: --probe reread. With --probe repeat the same "
-      "tokens come after a request to repeat them, and only the queries of the context's tokens "
-      "count, not those of the request. They choose composite tokens over all layers: "
-      "add global(by=layer), or global if heads may hold different numbers";
+      "the authors read the context again as it is: --probe reread. With --probe repeat a request "
+      "to repeat comes first, whose queries do not count. They choose composite tokens over all "
+      "layers: add global(by=layer), or global if heads may hold different numbers";
   entry.parameters = {
       flag_parameter("values", 0.0, "1: times ||v_i||"),
       flag_parameter("mean", 1.0, "0: without the mean over the heads of the layer")};

@@ -71,9 +71,9 @@ PolicyEntry kvzip() {
       "of a pass; and the model reads the context a second time";
   entry.differences =
       "its authors share the places over all heads of all layers: add global; each head here keeps "
-      "at least one entry. A probe of kvloupe has no chat template: the request to repeat is plain "
-      "text. kvpress gives the first tokens the largest score + 1, so that they always stay; "
-      "without plus scores are at most 1, and 1 has the same effect";
+      "at least one entry. kvloupe's request to repeat is plain text, without a chat template. "
+      "kvpress gives the first tokens the largest score + 1; without plus, where scores are at "
+      "most 1, 1 has the same effect";
   entry.parameters = {
       flag_parameter("plus", 0.0,
                      "1: times the norm of the entry's output, over that of the query's input"),

@@ -48,14 +48,14 @@ PolicyEntry lavascore() {
   entry.formula =
       "score_i = max over the group of max over kernel neighbours before the window of mean_w A[w, "
       "i], w: the last window queries, times the largest |v_j|_1 of the head's entries before the "
-      "window; the last window entries are always kept";
+      "window";
   entry.source = "LAVa (Shen et al., 2025, arXiv 2509.09754)";
   entry.needs = "the attention of the last window queries, values";
   entry.work = "n window products of length d per query head";
   entry.differences =
-      "its authors share a layer's entries among its heads by this score, and the budget among "
-      "layers by its entropy: lavascore+adakv(0)+lava. Within one head it orders entries as snapkv "
-      "does, except that the largest of the group counts, not the mean";
+      "its authors share entries among heads by this score, and among layers by its entropy: "
+      "lavascore+adakv(0)+lava. Within a head it is snapkv with the largest of the group, not the "
+      "mean";
   entry.parameters = {window_parameter(), kernel_parameter(7.0)};
   entry.variants = {{"the paper", "lavascore+adakv(0)+lava"}};
   entry.own_protection = protects("", "window");

@@ -44,8 +44,8 @@ PolicyEntry leverage() {
   entry.needs = "keys; the rotation of RoPE";
   entry.work = "n d sketch + n sketch² operations per head; sketch=0: n d²";
   entry.differences =
-      "kvpress ends with standard scores over the layer, which do not change the order; its random "
-      "numbers differ. sketch=0 is the leverage itself, which the projection estimates";
+      "kvpress ends with standard scores over the layer, which keep the order; its random numbers "
+      "differ. sketch=0 is the leverage that the projection estimates";
   entry.parameters = {
       count_parameter("sketch", 48.0, 0, 4096,
                       "columns of the random projection; 0, or at least as many as a "

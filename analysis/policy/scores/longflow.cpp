@@ -36,9 +36,7 @@ PolicyEntry longflow() {
   entry.source = "LongFlow (Su et al., 2026), as in the code of EpiKV (2026, arXiv 2606.26472)";
   entry.needs = "the attention of the last query, values";
   entry.work = "n products of length d per query head, and n d operations";
-  entry.differences =
-      "nothing is carried along and nothing is protected. EpiKV's code keeps one set for all heads "
-      "and layers; LongFlow's own code computes the score inside its attention kernel";
+  entry.differences = "nothing is protected. EpiKV's code keeps one set for all heads and layers";
   entry.builder = ScoreBuilder{made_of<LongFlowScore>, ScoreScale::common};
   return entry;
 }

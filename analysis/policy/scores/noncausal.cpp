@@ -48,9 +48,9 @@ PolicyEntry noncausal() {
   entry.needs = "queries and keys of new tokens; a score per entry that is carried along";
   entry.work = "B chunk products of length d per query head";
   entry.differences =
-      "kvpress takes the products q·k without their scale (scaled=0), fills a short chunk up with "
-      "entries and queries of zeros (padded=1), and ends with standard scores over the layer, "
-      "which do not change the order. A step of fewer tokens than a chunk is one chunk";
+      "kvpress takes q·k without its scale (scaled=0), fills a short chunk with zeros (padded=1), "
+      "and ends with standard scores over the layer, which keep the order. A step of fewer tokens "
+      "than a chunk is one chunk";
   entry.parameters = {
       count_parameter("chunk", 256.0, 1, 1e6, "tokens of a chunk"),
       flag_parameter("scaled", 1.0, "0: the products q·k as they are"),

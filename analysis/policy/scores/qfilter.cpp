@@ -50,9 +50,8 @@ PolicyEntry qfilter() {
   entry.work =
       "B d² operations per query head to add the queries, d³ for the eigenvector, n d to score";
   entry.differences =
-      "its authors and kvpress compute f beforehand, from other texts, and take the side on which "
-      "most of the queries lie; here f comes from the queries that the layer has seen, and the "
-      "side is that of their mean";
+      "its authors and kvpress compute f from other texts, on the side of most of the queries; "
+      "here f comes from the queries that the layer has seen, on the side of their mean";
   entry.builder = ScoreBuilder{made_of<QFilterScore>, ScoreScale::signed_own};
   return entry;
 }

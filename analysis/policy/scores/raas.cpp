@@ -59,14 +59,12 @@ PolicyEntry raas() {
   entry.formula =
       "score_i = the token of the last query that had entry i among the top % of its head's "
       "entries by attention (mean over the group); at first the entry's own token";
-  entry.source =
-      "RaaS (Hu et al., 2025), as the code of EpiKV (2026, arXiv 2606.26472) has it; "
-      "raas+protect_prompt keeps the prompt, as there";
+  entry.source = "RaaS (Hu et al., 2025), as the code of EpiKV (2026, arXiv 2606.26472) has it";
   entry.needs = "the attention of the last query, and a number per entry that is carried along";
   entry.work = "n products of length d per query head, and n comparisons, at every step";
   entry.differences =
-      "RaaS keeps the prompt for good: add protect_prompt. Of a block of the prompt only the last "
-      "query stamps. EpiKV's code keeps one set for all heads";
+      "RaaS keeps the prompt: add protect_prompt. Of a block only the last query stamps. EpiKV's "
+      "code keeps one set for all heads";
   entry.parameters = {number_parameter("top", 50.0, 0.001, 100,
                                        "percent of the entries that a query stamps, at least one")};
   entry.builder = ScoreBuilder{made_of<RaasScore>, ScoreScale::common};

@@ -38,8 +38,8 @@ PolicyEntry random() {
   entry.needs = "token indices";
   entry.work = "n hashes";
   entry.differences =
-      "codes that draw again at each step gradually lose old tokens; a fixed hash gives every "
-      "token the same chance";
+      "codes that draw again at each step lose old tokens; a fixed hash gives every token the same "
+      "chance";
   entry.parameters = {
       count_parameter("seed", 0.0, 0, 9007199254740991.0, "another seed, another choice")};
   entry.builder = ScoreBuilder{made_of<RandomScore>, ScoreScale::common};

@@ -128,16 +128,15 @@ PolicyEntry rkv() {
       "largest logit of the group, mean over the last window queries so far, largest of kernel "
       "neighbours; r: softmax over all entries of c_i = Σ_j C_ji / n, C: cosines of the keys, 0 of "
       "a key with itself, and in each row j 0 at the last i with C_ji > threshold (at the first "
-      "entry where there is none); the last window entries are always kept";
+      "entry where there is none)";
   entry.source = "R-KV (Cai et al., 2025, arXiv 2505.24133), as in its code";
   entry.needs = "the last window queries, keys";
   entry.work =
-      "n² products of length d per head: by far the most expensive score that does not see the "
-      "future";
+      "n² products of length d per head: the most expensive score that does not see the future";
   entry.differences =
       "the code's λ is 0.07, its instructions say 0.1. r is of the size 1/n, so λ has little "
-      "effect in long caches. As in the code, queries are kept across steps, so the window is full "
-      "even in steps of one token. The code evicts once per 128 generated tokens: rkv+every(128)";
+      "effect in long caches. As in the code, the window spans steps. The code evicts once per 128 "
+      "generated tokens: rkv+every(128)";
   entry.parameters = {
       window_parameter(8.0), kernel_parameter(7.0),
       number_parameter("lambda", 0.07, 0, 1, "weight of the attention"),

@@ -87,9 +87,9 @@ PolicyEntry simlayer() {
   entry.needs = "the attention of the last queries of all heads of a layer";
   entry.work = "n queries products of length d per query head";
   entry.differences =
-      "the threshold depends on the model: 0.9 for Llama 3, 0.65 for Llama 2, 0.8 for Mistral, "
-      "0.85 for Qwen; kvpress decides once, at the prompt's end; here every step decides again, "
-      "for the entries still in the cache";
+      "thresholds: 0.9 for Llama 3, 0.65 for Llama 2, 0.8 for Mistral, 0.85 for Qwen; kvpress "
+      "decides once, at the prompt's end, kvloupe at every step, for the entries still in the "
+      "cache";
   entry.parameters = {
       number_parameter("threshold", 0.9, 0.0, 2.0,
                        "attention to the first and last entries above which a layer is lazy"),

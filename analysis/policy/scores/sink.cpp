@@ -29,9 +29,8 @@ PolicyEntry sink() {
   entry.needs = "token indices";
   entry.work = "n comparisons";
   entry.differences =
-      "StreamingLLM itself numbers positions by place in the cache, other codes keep the original "
-      "positions, as here; one public code keeps the budget minus a window from the start instead "
-      "of 4";
+      "StreamingLLM itself numbers positions by place in the cache, others keep the original ones, "
+      "as here; one code keeps the budget minus a window from the start instead of 4";
   entry.parameters = {count_parameter("n", 4.0, 0, 1e6, "how many of the first tokens are kept")};
   entry.cost = [](const SpecPart&) {
     return CostOrder{"O(N)", "O(1)",

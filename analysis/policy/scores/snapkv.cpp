@@ -66,7 +66,7 @@ PolicyEntry snapkv() {
       "the attention of the last queries, smoothed along the cache; their window is kept";
   entry.formula =
       "score_i = pool over kernel neighbours of the mean of A[last window queries, i], mean over "
-      "the group; the last window entries are always kept";
+      "the group";
   entry.source = "Li et al., SnapKV; KeyDiff A.1, B.2; pool=max: CriticalKV algorithm 2";
   entry.needs = "the attention of the last window queries";
   entry.work = "n window products of length d per query head";
@@ -78,10 +78,9 @@ PolicyEntry snapkv() {
   entry.parameters = {
       window_parameter(),
       word_parameter("pool", "avg", {"avg", "max"}, "smoothing by mean or by maximum"),
-      kernel_parameter(
-          7.0,
-          "width of the smoothing in entries. The mean always divides by the width, so "
-          "entries at the ends, including a sink at token 0, get lower scores"),
+      kernel_parameter(7.0,
+                       "width of the smoothing in entries. The mean divides by it at the ends, "
+                       "too, so that a sink at token 0 scores lower"),
       word_parameter("range", "all", {"all", "candidates"},
                      "smooth over all entries, or only over those before the window"),
       flag_parameter("pool_before_group", 0.0,

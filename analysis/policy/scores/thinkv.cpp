@@ -179,12 +179,11 @@ PolicyEntry thinkv() {
   entry.work = "n products of length d per query head of the last layers, once for all layers";
   entry.differences =
       "that code evicts after the whole pass at every token and finds the classes anew every 128 "
-      "tokens; here an act finds them anew, so thinkv+every(128) is as seldom. It leaves places of "
-      "the budget empty where segments keep fewer; here the entries with the most attention fill "
-      "them, so that policies compare at equal budgets. As in the code segments are cut in the "
-      "cache as it stands, with the prompt, and when places are short the older segments come "
-      "first; ThinKV's own segments are of decoded tokens: add protect_prompt. All layers and "
-      "heads that hold the same tokens decide alike";
+      "tokens; here each act does: thinkv+every(128) is as seldom. It leaves places empty where "
+      "segments keep fewer; here the entries with the most attention fill them, so that budgets "
+      "are equal. As in the code, segments are cut in the cache as it stands, with the prompt, and "
+      "older segments come first when places are short; ThinKV's own are of decoded tokens: add "
+      "protect_prompt. All layers and heads that hold the same tokens decide alike";
   entry.parameters = {
       count_parameter("segment", 128.0, 1, 1e6, "entries of a segment"),
       count_parameter("reasoning", 64.0, 0, 1e6, "entries that a segment of low entropy keeps"),

@@ -62,8 +62,8 @@ PolicyEntry tova() {
   entry.needs = "the attention of the last query";
   entry.work = "n products of length d per query head";
   entry.differences =
-      "the original and kvpress average over all query heads of the layer and keep one set for the "
-      "layer: aggregate=layer; kvpress also always keeps the last token: protect_last=1";
+      "the original and kvpress keep one set for the layer: aggregate=layer; kvpress also always "
+      "keeps the last token: protect_last=1";
   entry.parameters = {
       word_parameter("aggregate", "group", {"group", "layer"},
                      "mean over the query heads of the group, or of the whole layer with "

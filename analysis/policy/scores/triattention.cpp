@@ -125,18 +125,17 @@ PolicyEntry triattention() {
   entry.summary = "the attention that the mean query would pay from later positions";
   entry.formula =
       "score_i = mean over distances δ of 1, 2, 4 … 65536 of Σ_f |q̄_f||k_f| cos((now − i + δ) ω_f "
-      "+ φ_f) + Σ_f (m_f − |q̄_f|)|k_f|; now: the tokens so far, the next one's position; pairs f "
-      "of coordinates before RoPE, q̄: mean query, m: mean length, φ: the angle from k_f to q̄_f; "
-      "by query head as standard scores over the head's entries (deviation by n), of these the "
-      "largest of the group";
+      "+ φ_f) + Σ_f (m_f − |q̄_f|)|k_f|; now: the next token's position; pairs f of coordinates "
+      "before RoPE, q̄: mean query, m: mean length, φ: the angle from k_f to q̄_f; by query head as "
+      "standard scores over the head's entries (deviation by n), of these the largest of the group";
   entry.source = "TriAttention (2026, arXiv 2604.04921)";
   entry.needs = "queries, keys; the rotation of RoPE";
   entry.work = "B d operations per query head to add the queries, 2 n d to score";
   entry.differences =
       "its authors compute means beforehand, from other texts, keep the prompt and evict every 128 "
-      "generated tokens; here the means are those of the queries so far. `now` and the deviation "
-      "are as in their code; the paper does not say whether `now` is the last token or the next. "
-      "kvloupe does not have their variant with one set for all layers and heads";
+      "generated tokens; here means are of the queries so far. `now` and the deviation are as in "
+      "their code; the paper leaves open whether `now` is the last token or the next. Their "
+      "variant with one set for all layers and heads is left out";
   entry.parameters = {
       word_parameter("aggregate", "max", {"max", "mean"},
                      "largest or mean over the query heads of the group"),

@@ -28,7 +28,7 @@ PolicyEntry valuerange() {
   entry.name = "valuerange";
   entry.summary = "entries whose value spans a large range; their loss is said to begin loops";
   entry.traits.reads_queries = false;
-  entry.formula = "score_i = max_c v_ic - min_c v_ic; the first tokens are always kept";
+  entry.formula = "score_i = max_c v_ic - min_c v_ic";
   entry.source = "the measure by which VaSE pins entries (2026, arXiv 2606.03928)";
   entry.needs = "values";
   entry.work = "2 n d comparisons per head";

@@ -183,9 +183,8 @@ PolicyEntry vase() {
   entry.work = "n window products of length d per query head, and 2 n d comparisons";
   entry.differences =
       "the code acts while the model writes, where its cache has a multiple of 64 entries: "
-      "vase+only+every(64). It pins 1024 of 4096 entries in the paper's runs; large=25% is as "
-      "many. Its random numbers differ. With expected=1 nothing is drawn: the entries of the "
-      "highest probabilities stay";
+      "vase+only+every(64). The paper's runs pin 1024 of 4096 entries, as large=25% does. Random "
+      "numbers differ. With expected=1 nothing is drawn: the highest probabilities stay";
   entry.parameters = {
       share_parameter(
           "large", Percent{25.0}, 0, 1e6,

@@ -40,16 +40,13 @@ PolicyEntry vatp() {
   PolicyEntry entry;
   entry.name = "vatp";
   entry.summary = "heavy hitters, weighed by the length of their value";
-  entry.formula =
-      "score_i = a_i ‖v_i‖₁, a_i: accumulated attention, mean over the group; the first tokens are "
-      "always kept";
+  entry.formula = "score_i = a_i ‖v_i‖₁, a_i: accumulated attention, mean over the group";
   entry.source = "VATP (Guo et al., 2024, arXiv 2406.12335)";
-  entry.needs =
-      "the attention of all queries of a step, values, and a sum per entry that is carried along";
+  entry.needs = "as h2o, and values";
   entry.work = "n B products of length d per query head, as h2o";
   entry.differences =
-      "its authors keep half of the budget for recent tokens, as with h2o: vatp+recent(50%). The "
-      "paper also multiplies the scores of Scissorhands; here the scores are those of h2o";
+      "its authors keep half of the budget for recent tokens: vatp+recent(50%). The paper also "
+      "multiplies the scores of Scissorhands";
   entry.parameters = {count_parameter(
       "sinks", 20.0, 0, 1e6,
       "first tokens that are always kept: their values are small whatever their attention")};
