@@ -122,9 +122,13 @@ class Evaluator final : public OutcomeStore {
     for (;;) {
       const std::vector<StudyTask> tasks = run.next(0, worker.most_together());
       if (tasks.empty()) break;
-      for (const StudyOutcome& outcome : worker.compute_all(tasks)) {
-        if (outcome.failure) {
+      std::vector<StudyOutcome> outcomes = worker.compute_all(tasks);
+      std::stable_partition(outcomes.begin(), outcomes.end(),
+                            [](const StudyOutcome& one) { return !one.failure; });
+      for (const StudyOutcome& outcome : outcomes) {
+        if (outcome.failure || progress_.cancelled()) {
           if (!results_.runs.empty()) write_evaluation(results_, request_.output);
+          progress_.check();
           std::rethrow_exception(outcome.failure);
         }
         made_ = worker.run_of(outcome.item);

@@ -367,6 +367,7 @@ void RunWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
   }
   if (setting.budget) values.add((prefix + "hidden_distance").c_str(), by_layer(run.hidden.layers));
   values.sort();
+  const std::lock_guard lock(runs_mutex_);
   runs_[task.item] = std::move(run);
 }
 

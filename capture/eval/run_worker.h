@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -75,6 +76,7 @@ class RunWorker final : public ItemWorker {
   Progress own_progress_;
   Progress& progress_;
   std::map<int, EvaluationRun> runs_;  // by item
+  std::mutex runs_mutex_;
   PromptIdentities identities_;
   std::unique_ptr<OpenModel> model_;
   RunningModel running_;

@@ -1,6 +1,8 @@
 #include "capture/model/runs_together.h"
 
 #include <c10/core/InferenceMode.h>
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -14,16 +16,16 @@ namespace kvloupe {
 
 namespace {
 
-/// Those who work in turn, and those who wait for products.
 struct Meeting {
   std::mutex mutex;
-  std::condition_variable leader;
-  struct Work* turn = nullptr;  // of whom it is; null: of the leader, who makes the products
+  std::condition_variable leader;  // who makes the products
+  int working = 0;                 // neither wait nor have ended
 };
 
 struct Work {
   Meeting* meeting = nullptr;
   std::condition_variable go;
+  bool turn = false, ended = false;
   long products = 0;              // so far
   const at::Tensor* x = nullptr;  // it waits for the products of this; null: it has ended
   Projections projections;
@@ -31,10 +33,11 @@ struct Work {
   std::exception_ptr problem;
 
   void wait_for_turn(std::unique_lock<std::mutex>& lock) {
-    go.wait(lock, [&] { return meeting->turn == this; });
+    go.wait(lock, [&] { return turn; });
   }
   void end_turn() {
-    meeting->turn = nullptr;
+    turn = false;
+    --meeting->working;
     meeting->leader.notify_one();
   }
 };
@@ -84,9 +87,9 @@ void run_together(const std::vector<std::function<void()>>& works) {
       own.wait_for_turn(lock);
       lock.unlock();
       mine = &own;
-      work();
+      tbb::task_arena(1).execute(work);  // its loops have this thread
       lock.lock();
-      own.x = nullptr;
+      own.ended = true;
       own.end_turn();
     };
     try {
@@ -96,18 +99,23 @@ void run_together(const std::vector<std::function<void()>>& works) {
       alone.push_back(i);
     }
   }
-  std::vector<Work*> waiting;
-  while (!ready.empty() || !waiting.empty()) {
-    if (ready.empty()) {
-      make_products(waiting, ready);
-      continue;
+  const auto most = static_cast<int>(
+      tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism));
+  std::vector<Work*> waiting, working;
+  while (!ready.empty() || !working.empty() || !waiting.empty()) {
+    while (!ready.empty() && std::ssize(working) < most) {
+      working.push_back(ready.front());
+      ready.pop_front();
+      working.back()->turn = true;
+      ++meeting.working;
+      working.back()->go.notify_one();
     }
-    Work* const next = ready.front();
-    ready.pop_front();
-    meeting.turn = next;
-    next->go.notify_one();
-    meeting.leader.wait(lock, [&] { return meeting.turn == nullptr; });
-    if (next->x != nullptr) waiting.push_back(next);
+    meeting.leader.wait(lock, [&] { return meeting.working < std::ssize(working); });
+    std::erase_if(working, [&](Work* one) {
+      if (!one->turn && !one->ended) waiting.push_back(one);
+      return !one->turn;
+    });
+    if (working.empty() && ready.empty() && !waiting.empty()) make_products(waiting, ready);
   }
   lock.unlock();  // the threads end
   for (const std::size_t i : alone) works[i]();

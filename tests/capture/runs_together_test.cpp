@@ -19,7 +19,7 @@ struct TogetherTest : testing::Test {
     at::manual_seed(7);
     for (const std::int64_t outputs : {577, 64, 300})
       all_.push_back({at::randn({outputs, 200}), at::randn({outputs})});
-    all_[1].bias = {};
+    all_[1].bias = at::Tensor();
   }
   /// So many tokens of one run: each product's input depends on the product before.
   std::vector<at::Tensor> run(int tokens, int number) const {
