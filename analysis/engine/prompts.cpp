@@ -12,8 +12,7 @@
 #include "analysis/study/needle_template.h"
 #include "analysis/study/prompt_set.h"
 #include "analysis/trace/loops.h"
-#include "analysis/trace/model_fingerprint.h"
-#include "analysis/trace/model_place.h"
+#include "analysis/trace/model_files.h"
 
 namespace kvloupe {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NeedleTemplate, needle, question, words, lowest, highest, filler,

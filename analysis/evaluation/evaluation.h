@@ -1,9 +1,10 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -131,5 +132,13 @@ double mean_of(const Evaluation& evaluation, const std::string& policy, const st
 /// The same for hidden states, layer by layer.
 HiddenDistances mean_of(const Evaluation& evaluation, const std::string& policy,
                         const std::string& budget, HiddenDistances EvaluationRun::*distances);
+
+/// Fills in the runs behind the results of a study: one run for each item, in the order of their
+/// numbers, with the answers that the file kept of those in the model; and model and fingerprint.
+/// Throws FileError as StudyResults does.
+void add_study_runs(Evaluation& evaluation);
+
+/// Whether an item of a study can be run again: its prompt is in the file.
+bool has_prompt(const EvaluationRun& run);
 
 }  // namespace kvloupe

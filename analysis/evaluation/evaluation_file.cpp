@@ -9,7 +9,6 @@
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/evaluation/fields.h"
-#include "analysis/evaluation/study_runs.h"
 #include "analysis/output_file.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_table.h"

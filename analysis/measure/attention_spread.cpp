@@ -1,7 +1,7 @@
 // attention spread: on how few entries a query's attention rests.
 
 #include "analysis/measure/measures.h"
-#include "analysis/metric/two_stage_bound.h"
+#include "analysis/metric/bounds.h"
 
 namespace kvloupe::measures {
 

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "analysis/measure/measures.h"
-#include "analysis/metric/alignment_bounds.h"
+#include "analysis/metric/bounds.h"
 
 namespace kvloupe::measures {
 

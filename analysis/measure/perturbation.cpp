@@ -2,7 +2,7 @@
 
 #include "analysis/metric/perturbation.h"
 #include "analysis/measure/measures.h"
-#include "analysis/metric/two_stage_bound.h"
+#include "analysis/metric/bounds.h"
 
 namespace kvloupe::measures {
 

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "analysis/measure/measures.h"
+#include "analysis/metric/bounds.h"
 #include "analysis/metric/perturbation.h"
-#include "analysis/metric/two_stage_bound.h"
 
 namespace kvloupe::measures {
 

@@ -1,13 +1,28 @@
 #pragma once
+// How command lines name Compression.
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "analysis/replay/replay.h"
+#include "analysis/trace/model_info.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe {
+
+inline std::map<std::string, Compression> compression_words() {
+  std::map<std::string, Compression> words;
+  for (const Compression one : {Compression::regular, Compression::context_only}) {
+    words[compression_name(one)] = one;
+  }
+  return words;
+}
+
+inline constexpr const char* kCompressionHelp =
+    "Whether the policy sees the question. regular: it evicts after every block; context-only: it "
+    "stops before the segment @@question, or at the prompt's end if there is none";
 
 /// The share of the seen tokens that a layer still holds (KVMerger, figure 3b).
 struct LayerCompression {

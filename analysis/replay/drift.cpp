@@ -13,7 +13,7 @@
 #include "analysis/cache/cache_attention.h"
 #include "analysis/cache/place_turns.h"
 #include "analysis/error.h"
-#include "analysis/numeric/set_overlap.h"
+#include "analysis/numeric/statistics.h"
 #include "analysis/parallel_loop.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/record/head_states.h"

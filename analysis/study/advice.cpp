@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "analysis/error.h"
-#include "analysis/study/intervals.h"
 #include "analysis/study/study_measures.h"
+#include "analysis/study/study_statistics.h"
 #include "analysis/text.h"
 #include "analysis/unknown.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/study/intervals.h"
+#include "analysis/study/study_statistics.h"
 #include "analysis/study/study_table.h"
 
 namespace kvloupe {

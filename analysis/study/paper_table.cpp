@@ -12,8 +12,8 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/study/intervals.h"
 #include "analysis/study/study_measures.h"
+#include "analysis/study/study_statistics.h"
 #include "analysis/study/study_table.h"
 #include "analysis/text.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "analysis/measure/measure.h"
-#include "analysis/study/intervals.h"
+#include "analysis/study/study_statistics.h"
 
 namespace kvloupe {
 

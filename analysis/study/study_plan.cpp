@@ -14,7 +14,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/replay.h"
 #include "analysis/text.h"
-#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_files.h"
 
 namespace kvloupe {
 

@@ -7,7 +7,7 @@
 #include "analysis/error.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/text.h"
-#include "analysis/trace/model_place.h"
+#include "analysis/trace/model_files.h"
 
 namespace kvloupe {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "analysis/study/intervals.h"
 #include "analysis/study/study_results.h"
+#include "analysis/study/study_statistics.h"
 
 namespace kvloupe {
 

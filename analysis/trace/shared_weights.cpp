@@ -20,7 +20,7 @@
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/hdf5_output.h"
 #include "analysis/trace/kept_files.h"
-#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_files.h"
 #include "analysis/trace/trace.h"
 #include "analysis/trace/trace_check.h"
 #include "analysis/trace/trace_datasets.h"

@@ -33,7 +33,7 @@ inline constexpr const char* kGate = "gate";
 /// from one token to the next, [T].
 inline constexpr const char* kResidualChange = "residual_change";
 
-/// Attribute of /model: the fingerprint of the model (model_fingerprint.h).
+/// Attribute of /model: the fingerprint of the model (model_files.h).
 inline constexpr const char* kFingerprint = "fingerprint";
 
 /// Attribute of /model in a trace that takes W_O and the output head from elsewhere: the form of

@@ -23,7 +23,7 @@ struct TraceWriterOptions {
   bool half_output_weight = false;
   bool store_attention = false;  // [Hq,T,T] float16
   int top_k = 5;                 // of /predictions
-  std::string fingerprint = {};  // of the model (model_fingerprint.h); empty: not known
+  std::string fingerprint = {};  // of the model (model_files.h); empty: not known
   /// The form of the weights that the trace takes from the cache folder (shared_weights.h); empty:
   /// it holds them. Needs the fingerprint.
   std::string shared_weights = {};

@@ -8,7 +8,7 @@
 
 #include "analysis/command_line.h"
 #include "analysis/error.h"
-#include "analysis/trace/compression_words.h"
+#include "analysis/replay/compression.h"
 
 namespace kvloupe::cli {
 

@@ -17,7 +17,7 @@
 #include "analysis/output_file.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
-#include "app/export/gallery_page.h"
+#include "app/export/page.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 

@@ -16,7 +16,7 @@
 #include "analysis/trace/given_tokens.h"
 #include "analysis/trace/layer_kinds_text.h"
 #include "analysis/trace/loops.h"
-#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_files.h"
 #include "analysis/trace/shared_weights.h"
 #include "analysis/trace/trace_final_norm.h"
 #include "analysis/trace/trace_layout.h"

@@ -8,9 +8,9 @@
 #include "analysis/command_line.h"
 #include "analysis/error.h"
 #include "analysis/output_file.h"
+#include "analysis/replay/compression.h"
 #include "analysis/replay/typed_values.h"
 #include "analysis/text.h"
-#include "analysis/trace/compression_words.h"
 #include "app/window/state/preferences.h"
 
 namespace kvloupe::cli {

@@ -15,7 +15,7 @@
 #include "analysis/study/mpi/ranks.h"
 #include "analysis/study/paper_table.h"
 #include "analysis/study/run_study.h"
-#include "analysis/study/study_csv.h"
+#include "analysis/study/study_table.h"
 #include "analysis/study/summary.h"
 #include "analysis/text.h"
 #include "app/cli/commands.h"

@@ -17,7 +17,7 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/kit/policy.h"
-#include "analysis/trace/compression_words.h"
+#include "analysis/replay/compression.h"
 #include "app/cli/commands.h"
 
 namespace kvloupe::cli::sweep_verb {

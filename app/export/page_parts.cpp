@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "app/scene/xml_text.h"
+#include "app/scene/svg_text.h"
 #include "version.h"
 
 namespace kvloupe::figure::html {

@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "analysis/error.h"
-#include "analysis/trace/model_place.h"
+#include "analysis/trace/model_files.h"
 #include "app/job/assets.h"
 
 namespace kvloupe::window {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "app/plot/frame.h"
 #include "app/plot/series.h"
 
 namespace kvloupe::figure {
@@ -83,5 +84,18 @@ double quantile(std::span<const double> values, double share);
 /// One box at the middle of cell `cell` of the name axis. `upright`: values along y.
 void add_box(Scene& scene, const Style& style, const Axes& axes, double cell,
              const BoxNumbers& numbers, const SeriesLook& look, bool upright = true);
+
+// Distributions as ridges, one above the other, in a plot whose axes are already drawn: values
+// along x, named rows along y.
+
+/// A smooth estimate of the frequency of values, at `points` even places from low to high, with
+/// maximum 1: a Gaussian kernel of Silverman's width over a fine histogram. Values outside the
+/// range and those that are not finite are left out; all 0 if none are left.
+std::vector<double> density(std::span<const float> values, double low, double high, int points);
+
+/// One ridge over cell `cell` of the y axis, as high as the cell, with a tick at its median. The
+/// selected ridge has the colour of a selection and a heavier line.
+void add_ridge(Scene& scene, const Style& style, const Axes& axes, double cell,
+               std::span<const float> values, bool chosen);
 
 }  // namespace kvloupe::figure

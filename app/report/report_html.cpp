@@ -9,8 +9,7 @@
 #include "app/export/themed_svg.h"
 #include "app/report/report.h"
 #include "app/scene/page_size.h"
-#include "app/scene/svg_path.h"
-#include "app/scene/xml_text.h"
+#include "app/scene/svg_text.h"
 
 namespace kvloupe::report {
 

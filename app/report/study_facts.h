@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "analysis/progress.h"
-#include "analysis/study/intervals.h"
+#include "analysis/study/study_statistics.h"
 #include "analysis/study/study_table.h"
 
 namespace kvloupe::report {

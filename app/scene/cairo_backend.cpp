@@ -17,7 +17,7 @@
 #include "analysis/error.h"
 #include "app/scene/png_encoder.h"
 #include "app/scene/scene.h"
-#include "app/scene/svg_path.h"
+#include "app/scene/svg_text.h"
 #include "version.h"
 
 namespace kvloupe::figure {

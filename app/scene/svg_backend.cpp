@@ -6,8 +6,7 @@
 
 #include "app/scene/png_encoder.h"
 #include "app/scene/scene.h"
-#include "app/scene/svg_path.h"
-#include "app/scene/xml_text.h"
+#include "app/scene/svg_text.h"
 
 namespace kvloupe::figure {
 

@@ -9,8 +9,8 @@
 
 #include "analysis/command_line.h"
 #include "analysis/error.h"
+#include "analysis/replay/compression.h"
 #include "analysis/replay/typed_values.h"
-#include "analysis/trace/compression_words.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
 #include "capture/cli/progress_report.h"

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "analysis/error.h"
-#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_files.h"
 #include "analysis/trace/shared_weights.h"
 #include "analysis/trace/trace.h"
 #include "analysis/trace/trace_size.h"

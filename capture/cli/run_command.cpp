@@ -11,7 +11,7 @@
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/policy_catalog.h"
-#include "analysis/trace/compression_words.h"
+#include "analysis/replay/compression.h"
 #include "analysis/trace/trace.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"

@@ -13,7 +13,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/read_file.h"
 #include "analysis/study/study_results.h"
-#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_files.h"
 #include "capture/eval/haystack.h"
 #include "capture/eval/stored_prompt.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"

@@ -13,7 +13,7 @@
 #include "analysis/replay/typed_values.h"
 #include "analysis/study/answer_score.h"
 #include "analysis/trace/loops.h"
-#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_files.h"
 #include "analysis/user_files.h"
 #include "capture/eval/rescue_search.h"
 #include "capture/model/load_transformer.h"

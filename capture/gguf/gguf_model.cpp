@@ -8,7 +8,7 @@
 
 #include "analysis/error.h"
 #include "analysis/text.h"
-#include "analysis/trace/model_place.h"
+#include "analysis/trace/model_files.h"
 #include "capture/file/mapped_file.h"
 #include "capture/gguf/gguf_type.h"
 

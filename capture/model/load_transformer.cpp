@@ -7,7 +7,7 @@
 
 #include "analysis/error.h"
 #include "analysis/read_file.h"
-#include "analysis/trace/model_place.h"
+#include "analysis/trace/model_files.h"
 #include "capture/checkpoint/gguf_weights.h"
 #include "capture/checkpoint/safetensors.h"
 #include "capture/gguf/gguf_config.h"

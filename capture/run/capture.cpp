@@ -12,7 +12,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/typed_values.h"
 #include "analysis/trace/kept_files.h"
-#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_files.h"
 #include "analysis/trace/segments.h"
 #include "analysis/trace/trace_writer.h"
 #include "capture/model/load_transformer.h"

@@ -13,7 +13,7 @@
 #include "analysis/error.h"
 #include "analysis/replay/typed_values.h"
 #include "analysis/text.h"
-#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_files.h"
 #include "analysis/trace/trace.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/compute.h"

@@ -9,7 +9,7 @@
 #include "analysis/error.h"
 #include "analysis/trace/half.h"
 #include "analysis/trace/kept_files.h"
-#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_files.h"
 #include "analysis/trace/shared_weights.h"
 #include "analysis/trace/trace.h"
 #include "capture/model/load_transformer.h"

@@ -10,7 +10,7 @@
 #include <random>
 
 #include "analysis/error.h"
-#include "analysis/study/intervals.h"
+#include "analysis/study/study_statistics.h"
 #include "analysis/unknown.h"
 #include "tests/support/error_of.h"
 

@@ -10,13 +10,13 @@
 #include <random>
 
 #include "analysis/error.h"
-#include "analysis/metric/alignment_bounds.h"
 #include "analysis/metric/angle.h"
 #include "analysis/metric/attention.h"
+#include "analysis/metric/bounds.h"
 #include "analysis/metric/cost_model.h"
 #include "analysis/metric/diversity.h"
-#include "analysis/metric/pair_rotation.h"
 #include "analysis/metric/rank_correlation.h"
+#include "analysis/metric/rope.h"
 #include "analysis/numeric/statistics.h"
 #include "analysis/policy/policy_catalog.h"
 #include "tests/naive/naive_geometry.h"

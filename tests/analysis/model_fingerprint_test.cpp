@@ -1,7 +1,7 @@
 // A model's fingerprint: the same wherever the folder lies, another after any change that the rule
 // of docs/trace-format.md looks at; and that rule read a second time, in Python.
 
-#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_files.h"
 
 #include <gmock/gmock.h>
 

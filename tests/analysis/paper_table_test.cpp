@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "analysis/error.h"
-#include "analysis/study/intervals.h"
 #include "analysis/study/study_results.h"
+#include "analysis/study/study_statistics.h"
 #include "analysis/study/summary.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"

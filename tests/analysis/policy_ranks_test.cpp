@@ -1,7 +1,7 @@
 // Ranks of policies with a critical difference: a case worked by hand, a naive twin, published
 // tables, and invariants.
 
-#include "analysis/study/policy_ranks.h"
+#include "analysis/study/study_statistics.h"
 
 #include <gmock/gmock.h>
 

@@ -11,8 +11,8 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
+#include "analysis/metric/bounds.h"
 #include "analysis/metric/perturbation.h"
-#include "analysis/metric/two_stage_bound.h"
 #include "analysis/policy/kit/value_aware_score.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/replay_json.h"

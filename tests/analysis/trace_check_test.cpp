@@ -20,7 +20,6 @@
 #include <thread>
 
 #include "analysis/error.h"
-#include "analysis/trace/known_traces.h"
 #include "analysis/trace/trace.h"
 #include "tests/support/cells.h"
 #include "tests/support/error_of.h"

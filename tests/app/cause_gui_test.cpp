@@ -12,7 +12,7 @@
 #include "analysis/child_process.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/replay/follow_json.h"
-#include "app/window/state/demo_job.h"
+#include "app/window/state/jobs.h"
 #include "tests/app/window_test.h"
 
 namespace kvloupe::test {

@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "analysis/child_process.h"
-#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_files.h"
 #include "app/window/panels/panels.h"
-#include "app/window/state/demo_job.h"
+#include "app/window/state/jobs.h"
 #include "tests/app/window_test.h"
 #include "tests/support/model_attribute.h"
 

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "analysis/trace/model_fingerprint.h"
-#include "app/window/state/demo_job.h"
+#include "analysis/trace/model_files.h"
+#include "app/window/state/jobs.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"

@@ -15,7 +15,7 @@
 
 #include "analysis/error.h"
 #include "analysis/study/database.h"
-#include "analysis/study/intervals.h"
+#include "analysis/study/study_statistics.h"
 #include "analysis/study/study_table.h"
 #include "app/plot/ticks.h"
 #include "tests/app/cli_call.h"

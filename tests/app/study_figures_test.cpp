@@ -12,10 +12,8 @@
 
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
-#include "analysis/evaluation/study_runs.h"
 #include "analysis/study/database.h"
-#include "analysis/study/intervals.h"
-#include "analysis/study/policy_ranks.h"
+#include "analysis/study/study_statistics.h"
 #include "analysis/study/study_table.h"
 #include "analysis/study/summary.h"
 #include "app/cli/commands.h"

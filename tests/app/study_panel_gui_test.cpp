@@ -11,7 +11,7 @@
 #include "analysis/child_process.h"
 #include "app/figure/figures/of_study.h"
 #include "app/job/assets.h"
-#include "app/window/state/demo_job.h"
+#include "app/window/state/jobs.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/support/synthetic_trace.h"

@@ -15,8 +15,8 @@
 
 #include "analysis/plugin/load_plugin.h"
 #include "analysis/study/run_study.h"
-#include "analysis/study/study_csv.h"
 #include "analysis/study/study_results.h"
+#include "analysis/study/study_table.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 

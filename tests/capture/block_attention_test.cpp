@@ -9,8 +9,8 @@
 #include <limits>
 
 #include "analysis/trace/half.h"
+#include "capture/model/row_attention.h"
 #include "capture/model/row_softmax.h"
-#include "capture/model/weighted_sums.h"
 #include "tests/support/random_matrix.h"
 
 namespace kvloupe::test {

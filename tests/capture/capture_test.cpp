@@ -8,7 +8,7 @@
 
 #include "analysis/error.h"
 #include "analysis/metric/logit_path.h"
-#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_files.h"
 #include "analysis/trace/trace_final_norm.h"
 #include "capture/checkpoint/safetensors.h"
 #include "capture/model/load_transformer.h"

@@ -13,7 +13,7 @@
 
 #include "analysis/error.h"
 #include "analysis/metric/rope_scaling.h"
-#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_files.h"
 #include "capture/gguf/gguf_config.h"
 #include "capture/gguf/gguf_model.h"
 #include "capture/gguf/gguf_type.h"

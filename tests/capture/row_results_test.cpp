@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "capture/run/layer_writer.h"
 #include "capture/run/predictions.h"
-#include "capture/run/value_norms.h"
 #include "tests/support/random_matrix.h"
 
 namespace kvloupe::test {

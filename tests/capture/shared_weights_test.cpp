@@ -11,7 +11,7 @@
 
 #include "analysis/error.h"
 #include "analysis/trace/kept_files.h"
-#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_files.h"
 #include "capture/run/model_weights.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "analysis/error.h"
-#include "app/plot/blended_cells.h"
+#include "app/plot/cell_map.h"
 #include "app/plot/series.h"
 #include "app/scene/style.h"
 #include "tests/support/cells.h"

@@ -7,12 +7,10 @@
 #include <regex>
 
 #include "analysis/error.h"
-#include "app/export/gallery_page.h"
 #include "app/export/page.h"
 #include "app/export/page_parts.h"
 #include "app/export/places.h"
 #include "app/export/themed_svg.h"
-#include "app/export/value_texts.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/plot/frame.h"
 #include "app/request/figure_service.h"

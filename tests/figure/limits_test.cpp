@@ -16,7 +16,7 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/panel_figure.h"
 #include "app/plot/frame.h"
-#include "app/plot/ridge_plot.h"
+#include "app/plot/marks.h"
 #include "app/plot/ticks.h"
 #include "app/request/figure_service.h"
 #include "app/scene/text_metrics.h"

@@ -11,7 +11,7 @@
 #include <stdexcept>
 
 #include "analysis/error.h"
-#include "capture/tokenizer/kinds/gguf_split.h"
+#include "capture/tokenizer/kinds/gguf_tokenizer.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "capture/tokenizer/sentencepiece_model.h"
 #include "capture/tokenizer/tokenizer.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/numeric/set_overlap.h"
+#include "analysis/numeric/statistics.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/typed_values.h"
 #include "app/figure/comparison.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "analysis/numeric/set_overlap.h"
+#include "analysis/numeric/statistics.h"
 #include "analysis/policy/published.h"
 #include "analysis/unknown.h"
 #include "app/figure/comparison.h"

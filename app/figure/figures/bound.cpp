@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/metric/two_stage_bound.h"
+#include "analysis/metric/bounds.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"

@@ -6,7 +6,6 @@
 #include "app/figure/panel_figure.h"
 #include "app/plot/marks.h"
 #include "app/plot/panels.h"
-#include "app/plot/ridge_plot.h"
 #include "app/plot/value_axis.h"
 #include "app/scene/scene.h"
 

@@ -12,7 +12,7 @@
 #include "app/figure/head_sink.h"
 #include "app/figure/segment_band.h"
 #include "app/figure/token_state.h"
-#include "app/plot/blended_cells.h"
+#include "app/plot/cell_map.h"
 #include "app/plot/map_margin.h"
 #include "app/plot/text_flow.h"
 

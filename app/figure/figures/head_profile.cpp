@@ -13,7 +13,7 @@
 #include "analysis/metric/head_roles.h"
 #include "analysis/metric/later_attention.h"
 #include "analysis/record/layer_states.h"
-#include "analysis/study/intervals.h"
+#include "analysis/study/study_statistics.h"
 #include "analysis/study/study_traces.h"
 #include "analysis/text.h"
 #include "analysis/unknown.h"

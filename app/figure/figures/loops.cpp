@@ -15,7 +15,7 @@
 #include "analysis/trace/given_tokens.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/blended_cells.h"
+#include "app/plot/cell_map.h"
 #include "app/plot/map_plot.h"
 #include "app/plot/marks.h"
 #include "app/plot/value_axis.h"

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "analysis/error.h"
-#include "analysis/study/intervals.h"
+#include "analysis/study/study_statistics.h"
 #include "analysis/unknown.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"

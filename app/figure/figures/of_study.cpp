@@ -13,7 +13,7 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/nearest_word.h"
-#include "analysis/study/intervals.h"
+#include "analysis/study/study_statistics.h"
 #include "analysis/study/study_table.h"
 #include "analysis/study/study_traces.h"
 #include "analysis/text.h"

@@ -9,7 +9,7 @@
 
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/head_roles.h"
-#include "analysis/numeric/set_overlap.h"
+#include "analysis/numeric/statistics.h"
 
 namespace kvloupe::figure {
 

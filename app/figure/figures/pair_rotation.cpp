@@ -1,11 +1,10 @@
 // Lemma 3.2 of KVMerger: what like keys say about their rotary pairs before RoPE.
 
-#include "analysis/metric/pair_rotation.h"
+#include "analysis/metric/rope.h"
 
 #include <fmt/format.h>
 
 #include "analysis/error.h"
-#include "analysis/metric/rope.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"

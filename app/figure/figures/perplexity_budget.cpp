@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "analysis/error.h"
-#include "analysis/study/intervals.h"
+#include "analysis/study/study_statistics.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"

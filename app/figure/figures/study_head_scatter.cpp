@@ -9,7 +9,7 @@
 
 #include "analysis/error.h"
 #include "analysis/metric/rank_correlation.h"
-#include "analysis/study/intervals.h"
+#include "analysis/study/study_statistics.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/head_scatter.h"
 #include "app/figure/figures/line_panels.h"

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "analysis/error.h"
-#include "analysis/study/intervals.h"
+#include "analysis/study/study_statistics.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/line_panels.h"

@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "analysis/error.h"
-#include "analysis/study/intervals.h"
+#include "analysis/study/study_statistics.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
 #include "app/figure/panel_figure.h"

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "analysis/error.h"
-#include "analysis/study/policy_ranks.h"
+#include "analysis/study/study_statistics.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <limits>
 
-#include "analysis/numeric/set_overlap.h"
+#include "analysis/numeric/statistics.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/blended_cells.h"
+#include "app/plot/cell_map.h"
 #include "app/plot/map_plot.h"
 #include "app/plot/ticks.h"
 #include "app/plot/value_axis.h"

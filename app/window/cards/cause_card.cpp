@@ -7,7 +7,6 @@
 
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
-#include "analysis/evaluation/study_runs.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/typed_values.h"
@@ -15,7 +14,7 @@
 #include "analysis/study/study_table.h"
 #include "analysis/study/study_traces.h"
 #include "analysis/text.h"
-#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_files.h"
 #include "analysis/trace/segments.h"
 #include "analysis/trace/trace_size.h"
 #include "analysis/user_files.h"

@@ -10,7 +10,7 @@
 #include "app/job/computed.h"
 #include "app/job/eval_case_job.h"
 #include "app/job/job_queue.h"
-#include "app/window/state/finding_job.h"
+#include "app/window/state/jobs.h"
 #include "app/window/state/known_models.h"
 #include "app/window/state/results.h"
 

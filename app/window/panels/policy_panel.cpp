@@ -21,7 +21,7 @@
 #include "analysis/trace/trace_size.h"
 #include "app/window/panels/panels.h"
 #include "app/window/state/panel_context.h"
-#include "app/window/state/policy_variants.h"
+#include "app/window/state/policy_choice.h"
 #include "app/window/tiles/state_range.h"
 #include "app/window/widgets/key_input.h"
 #include "app/window/widgets/marks.h"

@@ -14,7 +14,7 @@
 #include "app/window/state/layouts.h"
 #include "app/window/state/lesson_player.h"
 #include "app/window/state/panel_context.h"
-#include "app/window/state/policy_variants.h"
+#include "app/window/state/policy_choice.h"
 #include "app/window/state/recent_files.h"
 
 namespace kvloupe::window {

@@ -4,7 +4,7 @@
 
 #include "app/export/figure_file.h"
 #include "app/job/computed.h"
-#include "app/window/state/written_files.h"
+#include "app/window/state/recent_files.h"
 #include "app/window/tiles/tile.h"
 
 namespace kvloupe::window {

@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "analysis/evaluation/evaluation.h"
-#include "analysis/trace/model_place.h"
+#include "analysis/trace/model_files.h"
 #include "analysis/trace/trace_size.h"
 
 namespace kvloupe::window {

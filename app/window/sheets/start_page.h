@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "app/window/state/demo_job.h"
+#include "app/window/state/jobs.h"
 
 namespace kvloupe::window {
 

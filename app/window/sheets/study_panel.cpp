@@ -5,9 +5,9 @@
 #include <imgui_stdlib.h>
 
 #include "analysis/policy/published.h"
-#include "analysis/trace/model_fingerprint.h"
+#include "analysis/trace/model_files.h"
 #include "app/window/sheets/sheet_form.h"
-#include "app/window/state/demo_job.h"
+#include "app/window/state/jobs.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/widgets/key_input.h"
 #include "app/window/widgets/marks.h"

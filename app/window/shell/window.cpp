@@ -11,7 +11,7 @@
 #include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/output_file.h"
-#include "analysis/trace/model_place.h"
+#include "analysis/trace/model_files.h"
 #include "app/request/command_line.h"
 #include "app/scene/png_encoder.h"
 #include "app/session/session.h"

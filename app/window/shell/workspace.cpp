@@ -12,7 +12,7 @@
 #include "analysis/replay/typed_values.h"
 #include "analysis/study/study_traces.h"
 #include "analysis/text.h"
-#include "analysis/trace/model_place.h"
+#include "analysis/trace/model_files.h"
 #include "analysis/trace/shared_weights.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/overview_measures.h"

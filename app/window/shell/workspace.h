@@ -23,13 +23,13 @@
 #include "app/window/sheets/help_sheet.h"
 #include "app/window/sheets/start_page.h"
 #include "app/window/sheets/study_panel.h"
+#include "app/window/state/jobs.h"
 #include "app/window/state/known_models.h"
 #include "app/window/state/layouts.h"
 #include "app/window/state/lesson_player.h"
-#include "app/window/state/policy_history.h"
+#include "app/window/state/policy_choice.h"
 #include "app/window/state/preferences.h"
 #include "app/window/state/recent_files.h"
-#include "app/window/state/report_job.h"
 #include "app/window/state/results.h"
 #include "app/window/state/shown_results.h"
 #include "app/window/tiles/stage.h"
@@ -230,8 +230,8 @@ class Workspace {
   std::string shown_evaluation_, shown_evaluation_error_;
   TracePointer fonts_for_;
   std::optional<WorkspaceState> session_;  // to take over when its trace is there
-  std::optional<HeadIndex> first_head_;  // to select when the trace asked for is there
-  bool keeps_policy_ = false;            // and the policy stays, whatever that trace ran with
+  std::optional<HeadIndex> first_head_;    // to select when the trace asked for is there
+  bool keeps_policy_ = false;              // and the policy stays, whatever that trace ran with
 };
 
 }  // namespace kvloupe::window

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <system_error>
 
-#include "analysis/trace/model_fingerprint.h"
-#include "analysis/trace/model_place.h"
-#include "app/window/state/demo_job.h"
+#include "analysis/trace/model_files.h"
+#include "app/window/state/jobs.h"
 #include "app/window/state/recent_files.h"
 
 namespace kvloupe::window {

@@ -13,7 +13,7 @@
 #include "app/lesson/lesson.h"
 #include "app/lesson/page_view.h"
 #include "app/session/state.h"
-#include "app/window/state/demo_job.h"
+#include "app/window/state/jobs.h"
 
 namespace kvloupe::window {
 

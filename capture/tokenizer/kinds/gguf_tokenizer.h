@@ -2,10 +2,34 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
+#include <string_view>
 
 #include "capture/tokenizer/tokenizer.h"
 
 namespace kvloupe {
+
+/// How a text is split into words before byte-pair encoding. A GGUF file names this and does not
+/// contain it (key tokenizer.ggml.pre).
+struct GgufSplit {
+  /// Applied one after the other. Both the matches and the stretches between them are words.
+  std::span<const char* const> patterns;
+  bool composes = false;         // Unicode's NFC first
+  bool whole_words = false;      // a word that is a piece is not cut (ignore_merges)
+  bool begins_with_bos = false;  // where the file does not say
+};
+
+/// A name in files, and its split.
+struct GgufSplitName {
+  std::string_view name;
+  const GgufSplit* split;
+};
+
+/// Every name kvloupe knows.
+std::span<const GgufSplitName> gguf_splits();
+
+/// Null for a name that kvloupe does not know.
+const GgufSplit* find_gguf_split(std::string_view name);
 
 /// The tokenizer in the values of a GGUF file: "gpt2" (byte-level BPE with merges), with the ids of
 /// the tokenizers library for the model's own tokenizer.json; and "llama" (SentencePiece's BPE by

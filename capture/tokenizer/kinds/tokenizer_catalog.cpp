@@ -6,7 +6,7 @@
 #include <string>
 
 #include "analysis/error.h"
-#include "analysis/trace/model_place.h"
+#include "analysis/trace/model_files.h"
 #include "capture/tokenizer/hugging_face/hugging_face_tokenizer.h"
 #include "capture/tokenizer/kinds/gguf_tokenizer.h"
 #include "capture/tokenizer/sentencepiece_tokenizer.h"

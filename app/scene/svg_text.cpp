@@ -1,4 +1,4 @@
-#include "app/scene/xml_text.h"
+#include "app/scene/svg_text.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,177 @@
+#include "app/window/state/jobs.h"
+
+#include <fmt/format.h>
+#include <imgui.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "analysis/error.h"
+#include "analysis/evaluation/evaluation.h"
+#include "analysis/output_file.h"
+#include "analysis/replay/follow_json.h"
+#include "analysis/study/head_advice.h"
+#include "app/figure/figures/figure_catalog.h"
+#include "app/job/assets.h"
+#include "app/report/report.h"
+#include "app/window/state/panel_context.h"
+
+namespace kvloupe::window {
+
+void DemoJob::start(std::vector<demo::DemoRun> runs, const demo::DemoPlaces& places) {
+  taken_ = false;
+  outcome_.request(queue_, std::to_string(++starts_),
+                   [runs = std::move(runs), places](Progress& progress, const auto&) {
+                     constexpr long kParts = 1000;  // of one run
+                     progress.set_total(kParts * static_cast<long>(runs.size()));
+                     Outcome outcome;
+                     for (const demo::DemoRun& run : runs) {
+                       Progress part(progress, kParts);
+                       outcome.traces.push_back(
+                           std::make_shared<const Trace>(demo::demo_trace(run, part, places)));
+                       part.finish();
+                     }
+                     if (!outcome.traces.empty()) {
+                       const Trace& first = *outcome.traces.front();
+                       Progress part;
+                       outcome.rests_most =
+                           strongest_sink(sink_strengths(first, 0, part), first.most_heads());
+                     }
+                     return outcome;
+                   });
+}
+
+void DemoJob::cancel() {
+  outcome_.clear();
+  taken_ = true;
+}
+
+std::optional<DemoJob::Outcome> DemoJob::take() {
+  if (taken_ || outcome_.computing()) return std::nullopt;
+  taken_ = true;
+  if (const auto outcome = outcome_.current()) return *outcome;
+  Outcome failed;
+  failed.error = outcome_.error();
+  return failed;
+}
+
+std::string demo_model_folder() {
+  try {
+    return job::find_asset("demo-model").string();
+  } catch (const FileError&) {  // an installation without it
+    return {};
+  }
+}
+
+namespace {
+
+/// The request of the first visible tile with the view `certificate`.
+AdviceRequest asked_in_view(const WorkspaceState& state) {
+  AdviceRequest request;
+  const auto shown = std::find_if(state.tiles.begin(), state.tiles.begin() + state.tile_count,
+                                  [](const TileState& tile) { return tile.view == "certificate"; });
+  if (shown == state.tiles.begin() + state.tile_count) return request;
+  const figure::FigureInfo& info = figure::find_figure(shown->view);
+  const auto chosen = [&](const char* name) { return figure::choice(info, shown->choices, name); };
+  const auto number = [&](const char* name) { return figure::parse_numbers(chosen(name)).at(0); };
+  if (chosen("measure") != "first") request.measure = chosen("measure");
+  if (chosen("block") != "first") request.block = chosen("block");
+  request.at_most = number("at-most");
+  request.risk = number("risk") / 100.0;
+  request.largest = number("largest");
+  request.over_full = chosen("beside") == "full";
+  return request;
+}
+
+}  // namespace
+
+void ReportJob::start(const PanelContext& c, const std::string& path) {
+  report::check_report_name(path);
+  const EvaluationPointer study = c.results.evaluation(Evaluation::Task::study);
+  if (!study) throw UsageError("Open the results of a study first.");
+  const std::string results = study->path.string();
+  refuse_own_input(path, {results});
+  report::ReportRequest request{asked_in_view(c.state), {path}};
+  const figure::TextMetrics* fonts = &c.metrics;
+  written_.start(c.results.comparing(), [=](Progress& progress) {
+    write_whole_file(
+        path, report::report_file(report::make_report(results, request, progress), path, *fonts));
+    return "Written: " + path;
+  });
+}
+
+void ReportJob::start_table(const PanelContext& c, const std::string& path) {
+  head_table_text({}, path);  // the ending, before the work
+  const EvaluationPointer study = c.results.evaluation(Evaluation::Task::study);
+  if (!study) throw UsageError("Open the results of a study first.");
+  const std::string results = study->path.string();
+  refuse_own_input(path, {results});
+  HeadRequest request;
+  request.budget = c.state.budget.text();
+  const std::string own = c.state.policy_a.text();
+  written_.start(c.results.comparing(), [=](Progress&) mutable {
+    require_one_model(results);
+    const StudyTable table = read_study_table(results);
+    const bool known =
+        std::any_of(table.items.begin(), table.items.end(), [&](const StudyResults::Item& item) {
+          return item.policy == own && item.task == kReplayTask;
+        });
+    if (known) request.policy = own;
+    const HeadAdvice advice = advise_heads(table, request);
+    write_whole_file(path, head_table_text(advice, path));
+    return path.ends_with(".json")
+               ? "Written: " + path
+               : fmt::format("Written: {}. Use it with {}", path, head_table_spec(advice, path));
+  });
+}
+
+void FindingJob::request(const PanelContext& c, const std::string& model) {
+  const TracePointer trace = c.results.trace();
+  if (!trace) return finding_.clear();
+  Key key{c.results.trace_key(), {}, model,         c.state.policy_a,
+          c.state.budget,        {}, c.state.block, c.state.compression};
+  const int entries = key.budget.resolve(trace->run().prompt_length);
+  try {
+    key.tokens = named_tokens(*trace, c.state.followed);
+  } catch (const UsageError&) {
+    return finding_.clear();  // told where it is typed
+  }
+  // An open rescue counts only if it is for these tokens, this policy and this budget.
+  EvaluationPointer rescue = c.results.rescue();
+  if (rescue &&
+      (rescue->rescue->tokens != key.tokens || rescue->rescue->policy != key.policy.text() ||
+       rescue->rescue->budget != entries)) {
+    rescue = nullptr;
+  }
+  if (rescue) key.rescue = rescue->path.string() + rescue->identity;
+  finding_.request(c.results.comparing(), key,
+                   [trace, key, entries, rescue, replays = c.results.replays()](Progress& progress,
+                                                                                const auto&) {
+                     ReplayRequest wanted{.policy = key.policy,
+                                          .budget = entries,
+                                          .block = key.block,
+                                          .compression = key.compression,
+                                          .metrics = false,
+                                          .followed = key.tokens,
+                                          .background = true};
+                     const auto reads = replays->reads(*trace, key.tokens, true, progress);
+                     const auto replay = replays->get(*trace, wanted, progress);
+                     const AskOptions asking{.background = true, .states = &replays->states()};
+                     Progress part(progress, 0);
+                     const std::vector<FollowedHead> heads =
+                         follow(*replay, *reads, key.tokens,
+                                restored_heads(*trace, *replay, key.tokens, asking, part));
+                     const std::string text = key.policy.text(), budget = key.budget.text();
+                     return finding({*trace, key.tokens, text, budget, entries, key.block,
+                                     key.compression, heads, restored_over(*trace, *replay),
+                                     rescue ? &*rescue->rescue : nullptr, key.model});
+                   });
+}
+
+void copy_finding(const PanelContext& c, const Finding& finding) {
+  ImGui::SetClipboardText(finding.text().c_str());
+  c.tell("Copied the finding: three sentences, and the commands that repeat them");
+}
+
+}  // namespace kvloupe::window
