@@ -70,8 +70,8 @@ bool came_with_us() {
   return search.ours;
 }
 
-Vectors of_this_processor() {
-  Vectors vectors;
+ProcessorVectors of_this_processor() {
+  ProcessorVectors vectors;
 #ifdef __x86_64__
   __builtin_cpu_init();
   vectors.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -126,7 +126,7 @@ OneBlasThread::~OneBlasThread() {
   if (--alive == 0) openblas_set_num_threads(before);
 }
 
-std::string_view better_kernels(std::string_view own, Vectors processor) {
+std::string_view better_kernels(std::string_view own, ProcessorVectors processor) {
   const auto is_one_of = [&](auto... names) { return ((own == names) || ...); };
   if (is_one_of("SkylakeX", "Cooperlake", "SapphireRapids")) return {};
   if (processor.avx512) return "SkylakeX";
@@ -146,7 +146,7 @@ bool products_are_right() {
          });
 }
 
-void choose_blas_kernels(Vectors processor, const std::function<bool()>& right) {
+void choose_blas_kernels(ProcessorVectors processor, const std::function<bool()>& right) {
   if (!can_choose()) return;
   const std::string own = openblas_get_corename();
   const std::string better(better_kernels(own, processor));

@@ -24,7 +24,7 @@ class OneBlasThread {
 };
 
 /// The vector instructions of a processor that decide which kernels suit it.
-struct Vectors {
+struct ProcessorVectors {
   bool avx2 = false;    // with FMA
   bool avx512 = false;  // F, DQ, BW, VL and CD
 };
@@ -32,7 +32,7 @@ struct Vectors {
 /// OpenBLAS chooses its kernels when it is loaded, by the processor's model. A processor that is
 /// newer than the library gets kernels of 2004. The name of faster kernels that it can run; empty
 /// where those called `own` are as good.
-std::string_view better_kernels(std::string_view own, Vectors processor);
+std::string_view better_kernels(std::string_view own, ProcessorVectors processor);
 
 /// Whether products of the BLAS, of rows and columns that fill no vector, are those of plain loops.
 bool products_are_right();
@@ -41,7 +41,7 @@ bool products_are_right();
 /// products are right. Runs by itself before main(), in each program and library that has
 /// replays or models; not where the user has set OPENBLAS_CORETYPE, nor where another part of the
 /// process loaded the library first. `right`: for tests.
-void choose_blas_kernels(Vectors processor,
+void choose_blas_kernels(ProcessorVectors processor,
                          const std::function<bool()>& right = products_are_right);
 
 /// For --version: "SkylakeX" or "SkylakeX (OpenBLAS took Haswell)"; "not known" with a BLAS that

@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "analysis/error.h"
+#include "analysis/freed_memory.h"
 #include "analysis/output_file.h"
 #include "analysis/trace/trace_check.h"
 #include "capture/cli/commands.h"
@@ -11,6 +12,7 @@
 int main(int argc, char** argv) {
   kvloupe::begin_trace_checks(argc, argv);
   kvloupe::remove_unfinished_files_at_signals();
+  kvloupe::share_freed_memory();
   kvloupe::end_on_lost_pages("kvloupe-capture");
   const int code =
       kvloupe::end_output("kvloupe-capture", kvloupe::capture_cli::run(argc, argv, KVLOUPE_COMMIT));

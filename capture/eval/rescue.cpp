@@ -17,6 +17,7 @@
 #include "analysis/user_files.h"
 #include "capture/eval/rescue_search.h"
 #include "capture/model/load_transformer.h"
+#include "capture/run/capture_input.h"
 #include "capture/run/compute.h"
 #include "capture/run/model_description.h"
 
@@ -50,10 +51,12 @@ std::vector<std::int32_t> up_to_answer(const RescueRequest& request, const Rescu
 
 RescueSettings settings_of(const RescueRequest& request, const RescuePrompt& prompt,
                            const ModelInfo& info, int budget, at::ScalarType type,
-                           Progress& progress) {
+                           const RescueReport& report, Progress& progress) {
   RescueSettings settings;
   settings.model = info.name;
   settings.fingerprint = model_fingerprint(request.model.path, progress);
+  const std::string note = other_model_note(request.trace.value_or(""), settings.fingerprint);
+  if (!note.empty() && report.note) report.note(note);
   settings.policy = request.policy.text();
   settings.budget = budget;
   settings.block = request.block;
@@ -152,7 +155,7 @@ Preparation prepare(const RescueRequest& request, Progress& progress, const Resc
   made.type = parse_compute_type(request.dtype, made.device);
   made.threads = use_threads(request.threads, made.device, made.type);
   made.results = begin_or_go_on(
-      request.output, settings_of(request, prompt, made.info, budget, made.type, progress));
+      request.output, settings_of(request, prompt, made.info, budget, made.type, report, progress));
   return made;
 }
 

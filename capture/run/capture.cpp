@@ -415,6 +415,8 @@ Preparation prepare(const CaptureRequest& request, Progress& progress, CaptureOb
   run.dtype = compute_type_name(made.type);
   run.device = made.device.str();
   made.fingerprint = model_fingerprint(request.model.path, progress);
+  if (const std::string note = other_model_note(request.tokens_of, made.fingerprint); !note.empty())
+    observer.on_note(note);
   WeightsPlace weights;
   if (request.shared_weights) {
     weights = weights_place(made.info, made.fingerprint, run.dtype, request.storage);

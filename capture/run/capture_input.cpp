@@ -5,6 +5,7 @@
 
 #include "analysis/error.h"
 #include "analysis/text.h"
+#include "analysis/trace/model_files.h"
 #include "analysis/trace/trace.h"
 #include "analysis/utf8.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"
@@ -110,6 +111,14 @@ std::string compare_texts(const std::filesystem::path& trace, const TokenTable& 
   return differ == 0 ? ""
                      : std::to_string(differ) + " of " + std::to_string(tokens.text.size()) +
                            " tokens read otherwise in this model's tokenizer: " + first;
+}
+
+std::string other_model_note(const std::filesystem::path& trace, const std::string& fingerprint) {
+  if (trace.empty() || fingerprint.empty()) return "";
+  const std::string made_by = stored_model_fingerprint(trace);
+  if (made_by.empty() || made_by == fingerprint) return "";
+  return "the tokens of " + trace.string() +
+         " are of a run of another model or model file: " + in_one_line(Trace(trace).model().name);
 }
 
 void check_vocabulary(std::span<const std::int32_t> ids, const ModelConfig& config,

@@ -29,6 +29,9 @@ CaptureInput read_capture_input(const CaptureRequest& request, const ModelConfig
 /// A note for a run of so many tokens, where the model was made for fewer positions; else empty.
 std::string beyond_positions(std::int64_t tokens, const ModelConfig& config);
 
+/// A note where a trace says that a model of another fingerprint made it; else empty.
+std::string other_model_note(const std::filesystem::path& trace, const std::string& fingerprint);
+
 /// Compares the texts of a trace's tokens with those of the same ids in a tokenizer: a note where
 /// some differ, else empty. Throws FileError where more than a tenth do: the ids are of another
 /// tokenizer, and mean another text.

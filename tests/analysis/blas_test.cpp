@@ -66,7 +66,7 @@ TEST_F(BlasKernels, OwnKernelsWithWrongProductsAreReplaced) {
 }
 
 TEST(BlasKernelsTest, OnlyBetterKernelsReplaceTheLibrarysOwn) {
-  const Vectors avx512{.avx2 = true, .avx512 = true}, avx2{.avx2 = true};
+  const ProcessorVectors avx512{.avx2 = true, .avx512 = true}, avx2{.avx2 = true};
   for (const char* own : {"SkylakeX", "Cooperlake", "SapphireRapids"})
     EXPECT_EQ(better_kernels(own, avx512), "") << own;
   for (const char* own : {"Prescott", "Nehalem", "Sandybridge", "Haswell", "Zen"})
@@ -82,8 +82,9 @@ TEST(BlasKernelsTest, OnlyBetterKernelsReplaceTheLibrarysOwn) {
 TEST(BlasKernelsTest, ThisProgramHasTheBestOfItsProcessor) {
   if (gotoblas_dynamic_init == nullptr || std::getenv("OPENBLAS_CORETYPE") != nullptr)
     GTEST_SKIP() << "there was nothing to choose";
-  const Vectors here{.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),
-                     .avx512 = __builtin_cpu_supports("avx512vl") != 0};
+  const ProcessorVectors here{
+      .avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),
+      .avx512 = __builtin_cpu_supports("avx512vl") != 0};
   EXPECT_EQ(better_kernels(openblas_get_corename(), here), "") << openblas_get_corename();
 }
 

@@ -246,6 +246,18 @@ TEST_F(Program, ATraceOfAnotherTokenizerIsNotRunByItsIds) {
   const std::string trace = folder_ / "t.h5";
   const Child made(folder_, {"run", "--model", model_, "--text", "abab", "-o", trace});
   ASSERT_EQ(made.wait(), 0) << made.err();
+  const std::vector<std::string> again = {"run", "--model", model_, "--from", trace, "-o", target_};
+  const auto notes_of_run = [&] {
+    const Child child(folder_, again);
+    EXPECT_EQ(child.wait(), 0) << child.err();
+    return child.err();
+  };
+  EXPECT_THAT(notes_of_run(), testing::Not(HasSubstr("another model")));
+  const std::string weights = file_text(model_ / "model.safetensors");
+  std::string others = weights;
+  others.back() ^= 1;
+  write_file(model_ / "model.safetensors", others);
+  EXPECT_THAT(notes_of_run(), HasSubstr("are of a run of another model or model file"));
   write_tokenizer(R"({"b": 0, "a": 1, "c": 2})");
   expect_failure(
       1, "another tokenizer than the model's: token 0 (id 0) is \"a\" in the trace and \"b\"",

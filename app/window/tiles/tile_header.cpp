@@ -241,25 +241,27 @@ float side_width() {
          2 * ImGui::GetStyle().FramePadding.x;
 }
 
-void draw_side(TileState& tile, const TileContext& context) {
+void draw_side(TileState& tile, const figure::FigureInfo& view, const TileContext& context) {
   const WindowColours& colours = window_colours(context.panel.state.theme);
   const char* names[] = {"A, B", "A", "B"};
   const ImU32 inks[] = {colours.ink, colours.retained, colours.evicted};
-  const auto now = static_cast<std::size_t>(tile.side);
+  const bool draws_both = request::draws_policy_b(view, tile.choices);
+  const PolicySide shown = draws_both || tile.side != PolicySide::both ? tile.side : PolicySide::a;
+  const auto now = static_cast<std::size_t>(shown);
   ImGui::SetNextItemWidth(side_width());
   ImGui::PushStyleColor(ImGuiCol_Text, inks[now]);
   const bool open = ImGui::BeginCombo("##side", names[now]);
   ImGui::PopStyleColor();
   if (open) {
     for (const PolicySide side : {PolicySide::both, PolicySide::a, PolicySide::b}) {
-      if (list_line(names[static_cast<std::size_t>(side)], side == tile.side)) tile.side = side;
+      if (side == PolicySide::both && !draws_both) continue;
+      if (list_line(names[static_cast<std::size_t>(side)], side == shown)) tile.side = side;
     }
     ImGui::EndCombo();
   } else {
     help_tooltip(context.panel.fonts,
                  "Which policy this view shows: " + context.panel.state.policy_a.text() + " or " +
-                     context.panel.state.policy_b.text() +
-                     "; A, B: both, where the view can show two");
+                     context.panel.state.policy_b.text() + (draws_both ? "; A, B: both" : ""));
   }
 }
 
@@ -279,7 +281,7 @@ void draw_first_control(TileState& tile, const figure::FigureInfo& view,
   if (first_control(tile, view, context) == "budget") {
     draw_evaluated_budget(view, context);
   } else {
-    draw_side(tile, context);
+    draw_side(tile, view, context);
   }
 }
 
