@@ -246,7 +246,8 @@ TEST_F(Program, ATraceOfAnotherTokenizerIsNotRunByItsIds) {
   const std::string trace = folder_ / "t.h5";
   const Child made(folder_, {"run", "--model", model_, "--text", "abab", "-o", trace});
   ASSERT_EQ(made.wait(), 0) << made.err();
-  const std::vector<std::string> again = {"run", "--model", model_, "--from", trace, "-o", target_};
+  const std::vector<std::string> again = {"run", "--model",           model_, "--from", trace,
+                                          "-o",  folder_ / "again.h5"};
   const auto notes_of_run = [&] {
     const Child child(folder_, again);
     EXPECT_EQ(child.wait(), 0) << child.err();
