@@ -16,18 +16,25 @@ namespace kvloupe {
 
 namespace {
 
+struct Work;
+
+/// Read and written under the mutex, as is what a work waits for.
 struct Meeting {
   std::mutex mutex;
-  std::condition_variable leader;  // who makes the products
-  int working = 0;                 // neither wait nor have ended
+  std::condition_variable leader;  // who makes the products once nobody works
+  std::deque<Work*> ready;
+  std::vector<Work*> waiting;  // for products
+  int working = 0;
+
+  void start_next();
 };
 
 struct Work {
   Meeting* meeting = nullptr;
   std::condition_variable go;
-  bool turn = false, ended = false;
+  bool turn = false;
   long products = 0;              // so far
-  const at::Tensor* x = nullptr;  // it waits for the products of this; null: it has ended
+  const at::Tensor* x = nullptr;  // it waits for the products of this
   Projections projections;
   std::vector<at::Tensor> results;
   std::exception_ptr problem;
@@ -35,18 +42,30 @@ struct Work {
   void wait_for_turn(std::unique_lock<std::mutex>& lock) {
     go.wait(lock, [&] { return turn; });
   }
-  void end_turn() {
+  /// The next one works in its place: the leader need not wake for each.
+  void end_turn(bool waits) {
     turn = false;
     --meeting->working;
-    meeting->leader.notify_one();
+    if (waits) meeting->waiting.push_back(this);
+    meeting->start_next();
+    if (meeting->working == 0) meeting->leader.notify_one();
   }
 };
+
+void Meeting::start_next() {
+  if (ready.empty()) return;
+  ready.front()->turn = true;
+  ready.front()->go.notify_one();
+  ready.pop_front();
+  ++working;
+}
 
 thread_local Work* mine = nullptr;
 
 /// Makes the products of those who wait for the same weights as the one who has had fewest, and
 /// lets them go on.
-void make_products(std::vector<Work*>& waiting, std::deque<Work*>& ready) {
+void make_products(Meeting& meeting) {
+  std::vector<Work*>& waiting = meeting.waiting;
   const Work* const first =
       *std::min_element(waiting.begin(), waiting.end(),
                         [](const Work* a, const Work* b) { return a->products < b->products; });
@@ -65,7 +84,7 @@ void make_products(std::vector<Work*>& waiting, std::deque<Work*>& ready) {
   for (auto one = others; one != waiting.end(); ++one) {
     (*one)->results = std::move(results[static_cast<std::size_t>(one - others)]);
     (*one)->problem = problem;
-    ready.push_back(*one);
+    meeting.ready.push_back(*one);
   }
   waiting.erase(others, waiting.end());
 }
@@ -75,7 +94,6 @@ void make_products(std::vector<Work*>& waiting, std::deque<Work*>& ready) {
 void run_together(const std::vector<std::function<void()>>& works) {
   Meeting meeting;
   std::deque<Work> all(works.size());
-  std::deque<Work*> ready;
   std::vector<std::size_t> alone;
   std::vector<std::jthread> threads;
   std::unique_lock lock(meeting.mutex);
@@ -89,33 +107,22 @@ void run_together(const std::vector<std::function<void()>>& works) {
       mine = &own;
       tbb::task_arena(1).execute(work);  // its loops have this thread
       lock.lock();
-      own.ended = true;
-      own.end_turn();
+      own.end_turn(false);
     };
     try {
       threads.emplace_back(do_work);
-      ready.push_back(&all[i]);
+      meeting.ready.push_back(&all[i]);
     } catch (const std::system_error&) {  // no more threads
       alone.push_back(i);
     }
   }
   const auto most = static_cast<int>(
       tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism));
-  std::vector<Work*> waiting, working;
-  while (!ready.empty() || !working.empty() || !waiting.empty()) {
-    while (!ready.empty() && std::ssize(working) < most) {
-      working.push_back(ready.front());
-      ready.pop_front();
-      working.back()->turn = true;
-      ++meeting.working;
-      working.back()->go.notify_one();
-    }
-    meeting.leader.wait(lock, [&] { return meeting.working < std::ssize(working); });
-    std::erase_if(working, [&](Work* one) {
-      if (!one->turn && !one->ended) waiting.push_back(one);
-      return !one->turn;
-    });
-    if (working.empty() && ready.empty() && !waiting.empty()) make_products(waiting, ready);
+  for (;;) {
+    for (int i = 0; i < most; ++i) meeting.start_next();
+    meeting.leader.wait(lock, [&] { return meeting.working == 0; });
+    if (meeting.waiting.empty()) break;
+    make_products(meeting);
   }
   lock.unlock();  // the threads end
   for (const std::size_t i : alone) works[i]();
@@ -128,7 +135,7 @@ std::optional<std::vector<at::Tensor>> project_together(const at::Tensor& x,
   ++mine->products;
   mine->x = &x;
   mine->projections = projections;
-  mine->end_turn();
+  mine->end_turn(true);
   mine->wait_for_turn(lock);
   if (mine->problem) std::rethrow_exception(mine->problem);
   return std::move(mine->results);
