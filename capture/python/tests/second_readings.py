@@ -35,7 +35,7 @@ class _PressTokenizer:
 
     def encode(self, text: str, return_tensors: str, add_special_tokens: bool) -> torch.Tensor:
         assert return_tensors == "pt" and not add_special_tokens
-        return torch.tensor([kvloupe.full_run._words(self.words, text) if text else []], dtype=torch.long)
+        return torch.tensor([kvloupe.full_run._ids_within(self.words, text) if text else []], dtype=torch.long)
 
 
 def dropping(kept: int, tokens: int) -> float:
