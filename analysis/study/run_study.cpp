@@ -140,6 +140,9 @@ std::vector<StudyTask> StudyRun::next(int worker, int most) {
     if (!task) break;
     tasks.push_back(std::move(*task));
   }
+  if (tasks.size() > 1)
+    report_({fmt::format("{} runs of {} come next", tasks.size(),
+                         in_one_line(tasks.front().source.name, 200))});
   return tasks;
 }
 

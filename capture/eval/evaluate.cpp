@@ -116,7 +116,7 @@ class Evaluator final : public OutcomeStore {
                       request_.most_reference, probe, &progress_});
     StudyRun run(study_, plan_, as_study_ ? static_cast<OutcomeStore&>(*results) : *this,
                  [&](const StudyRun::News& news) {
-                   if (report_.run && !made_.policy.empty())
+                   if (report_.run && news.items > 0 && !made_.policy.empty())
                      report_.run(news.done, news.items, made_);
                  });
     for (;;) {
