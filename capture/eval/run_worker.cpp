@@ -397,7 +397,12 @@ std::vector<StudyOutcome> RunWorker::compute_all(std::span<const StudyTask> task
       int most = most_together();
       for (std::size_t j = i; j < tasks.size() && std::ssize(members) < most; ++j) {
         if (done[j] != 0 || key_of(tasks[j]) != prompt_) continue;
-        const int like = most_like(tasks[j]);
+        int like = 1;
+        try {
+          like = most_like(tasks[j]);
+        } catch (
+            const std::exception&) {  // such as of a policy's file that is gone: compute() says
+        }
         if (like == 1 || like <= std::ssize(members)) continue;
         most = std::min(most, like);
         members.push_back(j);
