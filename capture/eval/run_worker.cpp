@@ -400,8 +400,7 @@ std::vector<StudyOutcome> RunWorker::compute_all(std::span<const StudyTask> task
         int like = 1;
         try {
           like = most_like(tasks[j]);
-        } catch (
-            const std::exception&) {  // such as of a policy's file that is gone: compute() says
+        } catch (const std::exception&) {  // compute() reports it
         }
         if (like == 1 || like <= std::ssize(members)) continue;
         most = std::min(most, like);
