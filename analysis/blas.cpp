@@ -70,18 +70,6 @@ bool came_with_us() {
   return search.ours;
 }
 
-ProcessorVectors of_this_processor() {
-  ProcessorVectors vectors;
-#ifdef __x86_64__
-  __builtin_cpu_init();
-  vectors.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  vectors.avx512 = vectors.avx2 && __builtin_cpu_supports("avx512f") &&
-                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-                   __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
-#endif
-  return vectors;
-}
-
 template <typename Number, typename Product>
 bool product_is_right(const Product& product) {
   constexpr int m = 35, n = 37, k = 67;
@@ -106,7 +94,7 @@ bool product_is_right(const Product& product) {
 /// Before main(), when the libraries that this code needs are ready.
 const bool chosen = [] {
   if (std::getenv(kVariable) == nullptr && can_choose() && came_with_us())
-    choose_blas_kernels(of_this_processor());
+    choose_blas_kernels(processor_vectors());
   return true;
 }();
 

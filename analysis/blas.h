@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "analysis/vectors.h"
+
 namespace kvloupe {
 
 /// The BLAS uses one thread from now on. For a program that runs all its loops on oneTBB, at its
@@ -21,12 +23,6 @@ class OneBlasThread {
   ~OneBlasThread();
   OneBlasThread(const OneBlasThread&) = delete;
   OneBlasThread& operator=(const OneBlasThread&) = delete;
-};
-
-/// The vector instructions of a processor that decide which kernels suit it.
-struct ProcessorVectors {
-  bool avx2 = false;    // with FMA
-  bool avx512 = false;  // F, DQ, BW, VL and CD
 };
 
 /// OpenBLAS chooses its kernels when it is loaded, by the processor's model. A processor that is

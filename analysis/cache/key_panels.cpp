@@ -2,29 +2,19 @@
 
 #include <algorithm>
 
+#include "analysis/vectors.h"
+
 // Kernels in the compiler's vector types. A tile of rows × 3 vectors of keys stays in registers
 // while the coordinates pass: 24 multiply-adds for 3 loads and 8 broadcasts with 32 registers, 12
 // for 3 and 4 with 16.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define KVLOUPE_KEY_PANELS
-#endif
-
 namespace kvloupe {
 
-#ifdef KVLOUPE_KEY_PANELS
+#ifdef KVLOUPE_VECTOR_KERNELS
 namespace {
 constexpr std::size_t kVectors = 3;  // of keys in a panel
 
 using Kernel = void (*)(const float* queries, std::size_t query_stride, std::size_t rows,
                         const float* panel, std::size_t d, float* products, std::size_t stride);
-
-/// Vectors at any address of a float. Members, for a template argument (and auto) loses attributes.
-struct Wide {
-  typedef float Vector __attribute__((vector_size(64), aligned(4), may_alias));
-};
-struct Half {
-  typedef float Vector __attribute__((vector_size(32), aligned(4), may_alias));
-};
 
 template <typename Width, int kRows>
 inline __attribute__((always_inline)) void tile(const float* queries, std::size_t query_stride,
@@ -66,20 +56,16 @@ inline __attribute__((always_inline)) void all_rows(const float* queries, std::s
   }
 }
 
-__attribute__((target("arch=x86-64-v4"))) void wide_kernel(const float* queries,
-                                                           std::size_t query_stride,
-                                                           std::size_t rows, const float* panel,
-                                                           std::size_t d, float* products,
-                                                           std::size_t stride) {
-  all_rows<Wide, 8>(queries, query_stride, rows, panel, d, products, stride);
+KVLOUPE_WIDE void wide_kernel(const float* queries, std::size_t query_stride, std::size_t rows,
+                              const float* panel, std::size_t d, float* products,
+                              std::size_t stride) {
+  all_rows<WideFloats, 8>(queries, query_stride, rows, panel, d, products, stride);
 }
 
-__attribute__((target("arch=x86-64-v3"))) void half_kernel(const float* queries,
-                                                           std::size_t query_stride,
-                                                           std::size_t rows, const float* panel,
-                                                           std::size_t d, float* products,
-                                                           std::size_t stride) {
-  all_rows<Half, 4>(queries, query_stride, rows, panel, d, products, stride);
+KVLOUPE_HALF void half_kernel(const float* queries, std::size_t query_stride, std::size_t rows,
+                              const float* panel, std::size_t d, float* products,
+                              std::size_t stride) {
+  all_rows<HalfFloats, 4>(queries, query_stride, rows, panel, d, products, stride);
 }
 
 struct Choice {
@@ -88,17 +74,12 @@ struct Choice {
 };
 
 const Choice& choice() {
-  static const Choice chosen = [] {
-    __builtin_cpu_init();
-    const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-                      __builtin_cpu_supports("avx512vl");
-    const bool half = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                      __builtin_cpu_supports("bmi2");
-    if (wide) return Choice{wide_kernel, kVectors * sizeof(Wide::Vector) / sizeof(float)};
-    if (half) return Choice{half_kernel, kVectors * sizeof(Half::Vector) / sizeof(float)};
-    return Choice{};
-  }();
+  const auto of = [](Kernel kernel, std::size_t bytes) {
+    return Choice{kernel, kVectors * bytes / sizeof(float)};
+  };
+  static const Choice chosen =
+      kernel_for_processor(of(wide_kernel, sizeof(WideFloats::Vector)),
+                           of(half_kernel, sizeof(HalfFloats::Vector)), Choice{});
   return chosen;
 }
 }  // namespace

@@ -1,6 +1,7 @@
 #include "capture/model/kv_cache.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 namespace kvloupe {
@@ -14,10 +15,22 @@ at::Tensor tensor_of(std::span<const float> numbers, const at::TensorOptions& li
   return tensor.to(like);
 }
 
-/// The first `rows.size()` rows of x [capacity,d] become those at `rows`, ascending.
-void gather(at::Tensor x, const at::Tensor& rows, std::int64_t first_moved) {
-  const std::int64_t end = first_moved + rows.size(0);
-  x.slice(0, first_moved, end).copy_(x.index_select(0, rows));
+/// The rows of x [capacity,d] from `first` on become those at `rows`, ascending.
+void gather(at::Tensor x, std::span<const std::int32_t> rows, std::size_t first) {
+  const auto bytes = static_cast<std::size_t>(x.size(1)) * x.element_size();
+  if (x.is_cpu()) {  // in place: rows only move to the front
+    auto* const data = static_cast<char*>(x.data_ptr());
+    for (std::size_t i = 0, end = 0; i < rows.size(); i = end) {
+      const auto from = static_cast<std::size_t>(rows[i]);
+      for (end = i + 1; end < rows.size() && rows[end] == rows[end - 1] + 1;) ++end;
+      std::memmove(data + (first + i) * bytes, data + from * bytes, (end - i) * bytes);
+    }
+    return;
+  }
+  at::Tensor moved = at::empty({std::ssize(rows)}, at::kLong);
+  std::copy(rows.begin(), rows.end(), moved.data_ptr<std::int64_t>());
+  const auto begin = static_cast<std::int64_t>(first);
+  x.slice(0, begin, begin + moved.size(0)).copy_(x.index_select(0, moved.to(x.device())));
 }
 
 /// Rows of x [capacity,d] from `first` on become `numbers`.
@@ -81,12 +94,8 @@ void LayerCache::keep(std::int64_t head, std::span<const std::int32_t> rows) {
   // The log sizes no longer match the present rows; the caller sets them anew.
   log_sizes_[static_cast<std::size_t>(head)].clear();
   if (first == rows.size()) return;
-  at::Tensor moved = at::empty({static_cast<std::int64_t>(rows.size() - first)}, at::kLong);
-  std::copy(rows.begin() + static_cast<std::ptrdiff_t>(first), rows.end(),
-            moved.data_ptr<std::int64_t>());
-  moved = moved.to(keys_.device());
-  gather(keys_[head], moved, static_cast<std::int64_t>(first));
-  gather(values_[head], moved, static_cast<std::int64_t>(first));
+  gather(keys_[head], rows.subspan(first), first);
+  gather(values_[head], rows.subspan(first), first);
 }
 
 void LayerCache::replace(std::int64_t head, std::int64_t row, std::span<const float> key,

@@ -8,8 +8,8 @@
 #include <cstddef>
 
 #include "analysis/blas.h"
+#include "analysis/numeric/row_products.h"
 #include "analysis/parallel_loop.h"
-#include "capture/model/runs_together.h"
 
 // Internal functions of OpenBLAS, not in its headers: work memory of a product. Null if another
 // build hides them.
@@ -66,43 +66,48 @@ void multiply(const Piece& piece, const Projection& projection, const float* x, 
   const std::int64_t n = projection.weight.size(0), k = projection.weight.size(1);
   const float* const weight = projection.weight.data_ptr<float>() + piece.first * k;
   result += piece.first;
-  for (std::int64_t row = 0; projection.bias.defined() && row < rows; ++row) {
-    std::copy_n(projection.bias.data_ptr<float>() + piece.first, piece.count, result + row * n);
-  }
-  const float kept = projection.bias.defined() ? 1.0F : 0.0F;
-  const auto size = [](std::int64_t number) { return static_cast<blasint>(number); };
-  if (rows == 1) {
-    cblas_sgemv(CblasRowMajor, CblasNoTrans, size(piece.count), size(k), 1.0F, weight, size(k), x,
-                1, kept, result, 1);
+  const float* const bias =
+      projection.bias.defined() ? projection.bias.data_ptr<float>() + piece.first : nullptr;
+  if (rows <= kFewRows) {
+    const auto size = [](std::int64_t number) { return static_cast<std::size_t>(number); };
+    multiply_rows(
+        {size(rows), size(piece.count), size(k), x, size(k), weight, size(k), result, size(n)});
+    for (std::int64_t row = 0; bias != nullptr && row < rows; ++row) {
+      for (std::int64_t i = 0; i < piece.count; ++i) result[row * n + i] += bias[i];
+    }
     return;
   }
+  for (std::int64_t row = 0; bias != nullptr && row < rows; ++row) {
+    std::copy_n(bias, piece.count, result + row * n);
+  }
+  const float kept = bias != nullptr ? 1.0F : 0.0F;
+  const auto size = [](std::int64_t number) { return static_cast<blasint>(number); };
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, size(rows), size(piece.count), size(k), 1.0F,
               x, size(k), weight, size(k), kept, result, size(n));
 }
 
 }  // namespace
 
-std::vector<std::vector<at::Tensor>> project_each(const std::vector<at::Tensor>& all,
-                                                  Projections projections) {
-  std::vector<std::vector<at::Tensor>> results(all.size());
-  std::vector<at::Tensor> dense;
-  const std::int64_t k = all.front().size(-1);
-  const std::int64_t rows = all.front().numel() / std::max<std::int64_t>(k, 1);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    dense.push_back(all[i].contiguous());
-    for (const Projection* projection : projections) {
-      std::vector<std::int64_t> shape = all[i].sizes().vec();
-      shape.back() = projection->weight.size(0);
-      results[i].push_back(at::empty(shape, all[i].options()));
-    }
+std::vector<at::Tensor> project(const at::Tensor& x,
+                                std::initializer_list<const Projection*> projections) {
+  std::vector<at::Tensor> results;
+  if (!std::all_of(projections.begin(), projections.end(),
+                   [&](const Projection* projection) { return in_pieces(x, *projection); })) {
+    for (const Projection* projection : projections)
+      results.push_back(at::linear(x, projection->weight, projection->bias));
+    return results;
   }
-  if (rows == 0) return results;
-  const std::int64_t most = rows == 1 ? kPieceColumnsOfOneRow : kPieceColumns;
+  const at::Tensor dense = x.contiguous();
+  const std::int64_t k = x.size(-1);
+  const std::int64_t rows = x.numel() / std::max<std::int64_t>(k, 1);
+  const std::int64_t most = rows <= kFewRows ? kPieceColumnsOfFewRows : kPieceColumns;
   std::vector<Piece> pieces;
-  for (std::size_t i = 0; i < projections.size(); ++i) {
-    const std::int64_t n = projections[i]->weight.size(0);
-    for (std::int64_t first = 0; first < n; first += most)
-      pieces.push_back({i, first, std::min(most, n - first)});
+  for (const Projection* projection : projections) {
+    std::vector<std::int64_t> shape = x.sizes().vec();
+    shape.back() = projection->weight.size(0);
+    for (std::int64_t first = 0; rows > 0 && first < shape.back(); first += most)
+      pieces.push_back({results.size(), first, std::min(most, shape.back() - first)});
+    results.push_back(at::empty(shape, x.options()));
   }
   const OneBlasThread one_thread;
   static const bool touched = touch_work_memory(
@@ -112,28 +117,11 @@ std::vector<std::vector<at::Tensor>> project_each(const std::vector<at::Tensor>&
       0, pieces.size(),
       [&](std::size_t i) {
         const Piece& piece = pieces[i];
-        for (std::size_t x = 0; x < all.size(); ++x)  // the weights stay in the cache
-          multiply(piece, *projections[piece.projection], dense[x].data_ptr<float>(), rows,
-                   results[x][piece.projection].data_ptr<float>());
+        multiply(piece, *projections.begin()[piece.projection], dense.data_ptr<float>(), rows,
+                 results[piece.projection].data_ptr<float>());
       },
       tbb::simple_partitioner());
   return results;
-}
-
-std::vector<at::Tensor> project(const at::Tensor& x,
-                                std::initializer_list<const Projection*> projections) {
-  const Projections all(projections.begin(), projections.size());
-  if (!std::all_of(all.begin(), all.end(),
-                   [&](const Projection* projection) { return in_pieces(x, *projection); })) {
-    std::vector<at::Tensor> results;
-    for (const Projection* projection : all)
-      results.push_back(at::linear(x, projection->weight, projection->bias));
-    return results;
-  }
-  if (x.numel() == x.size(-1)) {
-    if (auto shared = project_together(x, all)) return std::move(*shared);
-  }
-  return std::move(project_each({x}, all).front());
 }
 
 at::Tensor Projection::operator()(const at::Tensor& x) const { return project(x, {this}).front(); }

@@ -4,16 +4,16 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <span>
 #include <vector>
 
 namespace kvloupe {
 
 /// Columns of a product that one thread computes at once. The sizes do not depend on the number of
-/// threads, so the bits of a product do not either. A product of one row reads the weights once and
-/// is done: its pieces are larger.
+/// threads, so the bits of a product do not either. A product of few rows reads the weights once,
+/// in place (multiply_rows()), with each row's bits those of the row alone: its pieces are larger.
+constexpr std::int64_t kFewRows = 32;
 constexpr std::int64_t kPieceColumns = 96;
-constexpr std::int64_t kPieceColumnsOfOneRow = 288;
+constexpr std::int64_t kPieceColumnsOfFewRows = 288;
 
 /// W [n,k] and, if the model has one, b [n] of W x + b.
 struct Projection {
@@ -28,11 +28,5 @@ struct Projection {
 /// gradients, under autocast, in other types and on other devices libtorch computes them.
 std::vector<at::Tensor> project(const at::Tensor& x,
                                 std::initializer_list<const Projection*> projections);
-
-using Projections = std::span<const Projection* const>;
-/// The products of each of several x of one shape, float32 on the CPU, each as if it were alone,
-/// but the weights are read once: [x][projections].
-std::vector<std::vector<at::Tensor>> project_each(const std::vector<at::Tensor>& all,
-                                                  Projections projections);
 
 }  // namespace kvloupe

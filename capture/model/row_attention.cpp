@@ -7,7 +7,9 @@
 #include <cmath>
 
 #include "analysis/numeric/exponentials.h"
+#include "analysis/numeric/row_products.h"
 #include "analysis/parallel_loop.h"
+#include "analysis/vectors.h"
 #include "capture/model/row_softmax.h"
 
 namespace kvloupe {
@@ -18,23 +20,22 @@ namespace {
 // in the first-level cache.
 constexpr std::size_t kStretch = 256;
 
-using Kernel = void (*)(const WeightedSums&);
+void plain_kernel(const WeightedSums& of) {
+  for (std::size_t first = 0; first < of.n; first += kStretch) {
+    const std::size_t end = std::min(first + kStretch, of.n);
+    for (std::size_t r = 0; r < of.rows; ++r) {
+      for (std::size_t column = 0; column < of.d; ++column) {
+        float total = 0.0F;
+        for (std::size_t k = first; k < end; ++k) {
+          total += of.weights[r * of.weight_stride + k] * of.values[k * of.value_stride + column];
+        }
+        of.sums[r * of.sum_stride + column] += total;
+      }
+    }
+  }
+}
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define KVLOUPE_WEIGHTED_SUMS
-
-/// Vectors at any address of a float. Members of a struct, because a template argument (and auto)
-/// loses attributes.
-struct Wide {
-  typedef float Vector __attribute__((vector_size(64), aligned(4), may_alias));
-};
-struct Half {
-  typedef float Vector __attribute__((vector_size(32), aligned(4), may_alias));
-};
-struct One {
-  typedef float Vector;
-};
-
+#ifdef KVLOUPE_VECTOR_KERNELS
 /// kRows rows × kVectors vectors of the sums in registers while a stretch of values passes.
 template <typename Width, int kRows, int kVectors>
 inline __attribute__((always_inline)) void tile(const float* weights, std::size_t weight_stride,
@@ -63,17 +64,15 @@ template <typename Width, int kRows, int kVectors>
 inline __attribute__((always_inline)) void all_rows(const WeightedSums& of, std::size_t first,
                                                     std::size_t end, std::size_t column) {
   const float* values = of.values + first * of.value_stride + column;
+  const auto rows_at = [&]<int kCount>(std::size_t r) __attribute__((always_inline)) {
+    tile<Width, kCount, kVectors>(of.weights + r * of.weight_stride + first, of.weight_stride,
+                                  values, of.value_stride, end - first,
+                                  of.sums + r * of.sum_stride + column, of.sum_stride);
+  };
   std::size_t r = 0;
-  for (; r + kRows <= of.rows; r += kRows) {
-    tile<Width, kRows, kVectors>(of.weights + r * of.weight_stride + first, of.weight_stride,
-                                 values, of.value_stride, end - first,
-                                 of.sums + r * of.sum_stride + column, of.sum_stride);
-  }
-  for (; r < of.rows; ++r) {
-    tile<Width, 1, kVectors>(of.weights + r * of.weight_stride + first, of.weight_stride, values,
-                             of.value_stride, end - first, of.sums + r * of.sum_stride + column,
-                             of.sum_stride);
-  }
+  for (; r + kRows <= of.rows; r += kRows) rows_at.template operator()<kRows>(r);
+  for (; r + 3 <= of.rows; r += 3) rows_at.template operator()<3>(r);
+  for (; r < of.rows; ++r) rows_at.template operator()<1>(r);
 }
 
 template <typename Width, int kRows, int kVectors>
@@ -88,54 +87,21 @@ inline __attribute__((always_inline)) void all(const WeightedSums& of) {
     for (; column + kLanes <= of.d; column += kLanes) {
       all_rows<Width, kRows, 1>(of, first, end, column);
     }
-    for (; column < of.d; ++column) all_rows<One, kRows, 1>(of, first, end, column);
+    for (; column < of.d; ++column) all_rows<OneFloat, kRows, 1>(of, first, end, column);
   }
 }
 
-__attribute__((target("arch=x86-64-v4"))) void wide_kernel(const WeightedSums& of) {
-  all<Wide, 6, 4>(of);
-}
+KVLOUPE_WIDE void wide_kernel(const WeightedSums& of) { all<WideFloats, 6, 4>(of); }
 
-__attribute__((target("arch=x86-64-v3"))) void half_kernel(const WeightedSums& of) {
-  all<Half, 6, 2>(of);
-}
+KVLOUPE_HALF void half_kernel(const WeightedSums& of) { all<HalfFloats, 6, 2>(of); }
+#else
+constexpr auto wide_kernel = plain_kernel, half_kernel = plain_kernel;
 #endif
-
-void plain_kernel(const WeightedSums& of) {
-  for (std::size_t first = 0; first < of.n; first += kStretch) {
-    const std::size_t end = std::min(first + kStretch, of.n);
-    for (std::size_t r = 0; r < of.rows; ++r) {
-      for (std::size_t column = 0; column < of.d; ++column) {
-        float total = 0.0F;
-        for (std::size_t k = first; k < end; ++k) {
-          total += of.weights[r * of.weight_stride + k] * of.values[k * of.value_stride + column];
-        }
-        of.sums[r * of.sum_stride + column] += total;
-      }
-    }
-  }
-}
-
-Kernel choose() {
-#ifdef KVLOUPE_WEIGHTED_SUMS
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl")) {
-    return wide_kernel;
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("bmi2")) {
-    return half_kernel;
-  }
-#endif
-  return plain_kernel;
-}
 
 }  // namespace
 
 void add_weighted_sums(const WeightedSums& of) {
-  static const Kernel kernel = choose();
+  static const auto kernel = kernel_for_processor(wide_kernel, half_kernel, plain_kernel);
   kernel(of);
 }
 
@@ -171,7 +137,10 @@ void RowAttention::attend(const HeadRows& head, const RowResults& results,
                           const Progress& progress) {
   const std::int64_t oldest = head.visible.front().first;
   const std::int64_t n = head.visible.back().end - oldest;
-  panels_.lay_out(MatrixView(head.keys + oldest * head.d, n, head.d, Eigen::OuterStride<>(head.d)));
+  if (head.m > 1) {  // else each key is used once for each query of the group
+    panels_.lay_out(
+        MatrixView(head.keys + oldest * head.d, n, head.d, Eigen::OuterStride<>(head.d)));
+  }
   const std::int64_t tile = tile_queries(head.group, n, head.m);
   const std::int64_t tiles = (head.m + tile - 1) / tile;
   const auto threads = static_cast<std::int64_t>(
@@ -204,8 +173,13 @@ void RowAttention::attend_tile(const HeadRows& head, const RowResults& results, 
     std::copy_n(head.queries + (g * head.m + first) * head.d, r * head.d, queries + g * r * head.d);
   }
   float* const logits = room(buffers.logits, buffers.logit_room, all * stride);
-  panels_.multiply(MatrixView(queries, head.group * r, head.d, Eigen::OuterStride<>(head.d)),
-                   oldest - base, seen - base, logits, stride);
+  if (head.m > 1) {
+    panels_.multiply(MatrixView(queries, head.group * r, head.d, Eigen::OuterStride<>(head.d)),
+                     oldest - base, seen - base, logits, stride);
+  } else {
+    multiply_rows(
+        {all, size(seen - base), d, queries, d, head.keys + base * head.d, d, logits, stride});
+  }
 
   buffers.inverse.resize(all);
   for (std::size_t row = 0; row < all; ++row) {

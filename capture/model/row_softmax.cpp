@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "analysis/vectors.h"
+
 namespace kvloupe {
 
 namespace {
@@ -58,7 +60,7 @@ double plain_sum(float* values, std::size_t n, float largest, float scale, bool 
   return total;
 }
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#ifdef KVLOUPE_VECTOR_KERNELS
 /// Members of a struct, because a template argument (and auto) loses attributes.
 struct Wide {
   typedef float Vector __attribute__((vector_size(64)));
@@ -99,48 +101,24 @@ inline __attribute__((always_inline)) double sum_all(float* values, std::size_t 
   return total;
 }
 
-template <bool kKeep>
-__attribute__((target("arch=x86-64-v4"))) double wide_sum(float* values, std::size_t n,
-                                                          float largest, float scale) {
-  return sum_all<Wide, kKeep>(values, n, largest, scale);
+KVLOUPE_WIDE double wide_sum(float* values, std::size_t n, float largest, float scale, bool keep) {
+  return keep ? sum_all<Wide, true>(values, n, largest, scale)
+              : sum_all<Wide, false>(values, n, largest, scale);
 }
 
-template <bool kKeep>
-__attribute__((target("arch=x86-64-v3"))) double half_sum(float* values, std::size_t n,
-                                                          float largest, float scale) {
-  return sum_all<Half, kKeep>(values, n, largest, scale);
+KVLOUPE_HALF double half_sum(float* values, std::size_t n, float largest, float scale, bool keep) {
+  return keep ? sum_all<Half, true>(values, n, largest, scale)
+              : sum_all<Half, false>(values, n, largest, scale);
 }
-
-enum class Vectors { none, half, wide };
-
-Vectors widest() {
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl")) {
-    return Vectors::wide;
-  }
-  const bool half = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("bmi2");
-  return half ? Vectors::half : Vectors::none;
-}
+#else
+constexpr auto wide_sum = plain_sum, half_sum = plain_sum;
 #endif
 
 }  // namespace
 
 double sum_of_exponentials(float* values, std::size_t n, float largest, float scale, bool keep) {
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-  static const Vectors vectors = widest();
-  if (vectors == Vectors::wide) {
-    return keep ? wide_sum<true>(values, n, largest, scale)
-                : wide_sum<false>(values, n, largest, scale);
-  }
-  if (vectors == Vectors::half) {
-    return keep ? half_sum<true>(values, n, largest, scale)
-                : half_sum<false>(values, n, largest, scale);
-  }
-#endif
-  return plain_sum(values, n, largest, scale, keep);
+  static const auto kernel = kernel_for_processor(wide_sum, half_sum, plain_sum);
+  return kernel(values, n, largest, scale, keep);
 }
 
 }  // namespace kvloupe

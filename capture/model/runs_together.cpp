@@ -9,8 +9,11 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <span>
 #include <system_error>
 #include <thread>
+
+#include "capture/model/projection.h"
 
 namespace kvloupe {
 
@@ -21,9 +24,9 @@ struct Work;
 /// Read and written under the mutex, as is what a work waits for.
 struct Meeting {
   std::mutex mutex;
-  std::condition_variable leader;  // who makes the products once nobody works
+  std::condition_variable leader;  // who computes the part once nobody works
   std::deque<Work*> ready;
-  std::vector<Work*> waiting;  // for products
+  std::vector<Work*> waiting;  // at a part of the model
   int working = 0;
 
   void start_next();
@@ -33,9 +36,10 @@ struct Work {
   Meeting* meeting = nullptr;
   std::condition_variable go;
   bool turn = false;
-  long products = 0;              // so far
-  const at::Tensor* x = nullptr;  // it waits for the products of this
-  Projections projections;
+  long parts = 0;                    // so far
+  std::pair<const void*, int> name;  // of the part at which it waits
+  const std::vector<AlongTokens>* inputs = nullptr;
+  const TokenPart* part = nullptr;
   std::vector<at::Tensor> results;
   std::exception_ptr problem;
 
@@ -62,29 +66,45 @@ void Meeting::start_next() {
 
 thread_local Work* mine = nullptr;
 
-/// Makes the products of those who wait for the same weights as the one who has had fewest, and
-/// lets them go on.
-void make_products(Meeting& meeting) {
+/// The inputs of several works, one after another along the tokens.
+std::vector<at::Tensor> joined(std::span<Work* const> works) {
+  std::vector<at::Tensor> all;
+  for (std::size_t input = 0; input < works.front()->inputs->size(); ++input) {
+    std::vector<at::Tensor> own;
+    for (const Work* work : works) own.push_back((*work->inputs)[input].x);
+    const std::int64_t dimension = (*works.front()->inputs)[input].dimension;
+    all.push_back(own.front().defined() ? at::cat(own, dimension) : at::Tensor());
+  }
+  return all;
+}
+
+/// Computes the part of those who wait at the same one as the work that has had fewest, and lets
+/// them go on.
+void compute_part(Meeting& meeting) {
   std::vector<Work*>& waiting = meeting.waiting;
   const Work* const first =
       *std::min_element(waiting.begin(), waiting.end(),
-                        [](const Work* a, const Work* b) { return a->products < b->products; });
-  const auto key = [](const Work* work) { return work->projections.front()->weight.data_ptr(); };
-  const auto others = std::stable_partition(
-      waiting.begin(), waiting.end(), [&](const Work* work) { return key(work) != key(first); });
-  std::vector<at::Tensor> all;
-  for (auto one = others; one != waiting.end(); ++one) all.push_back(*(*one)->x);
+                        [](const Work* a, const Work* b) { return a->parts < b->parts; });
+  std::int64_t taken = 0;
+  const auto others = std::stable_partition(waiting.begin(), waiting.end(), [&](const Work* work) {
+    return work->name != first->name || ++taken > kFewRows;
+  });
+  const std::span<Work* const> works(others, waiting.end());
   std::exception_ptr problem;
-  std::vector<std::vector<at::Tensor>> results(all.size());
   try {
-    results = project_each(all, first->projections);
+    for (const AlongTokens& made : (*works.front()->part)(joined(works))) {
+      // So that each token's part is dense.
+      const at::Tensor by_token = made.x.movedim(made.dimension, 0).contiguous();
+      for (std::size_t i = 0; i < works.size(); ++i)
+        works[i]->results.push_back(
+            by_token[static_cast<std::int64_t>(i)].unsqueeze(made.dimension));
+    }
   } catch (...) {
     problem = std::current_exception();
   }
-  for (auto one = others; one != waiting.end(); ++one) {
-    (*one)->results = std::move(results[static_cast<std::size_t>(one - others)]);
-    (*one)->problem = problem;
-    meeting.ready.push_back(*one);
+  for (Work* work : works) {
+    work->problem = problem;
+    meeting.ready.push_back(work);
   }
   waiting.erase(others, waiting.end());
 }
@@ -92,6 +112,7 @@ void make_products(Meeting& meeting) {
 }  // namespace
 
 void run_together(const std::vector<std::function<void()>>& works) {
+  const c10::InferenceMode no_gradients;
   Meeting meeting;
   std::deque<Work> all(works.size());
   std::vector<std::size_t> alone;
@@ -122,19 +143,23 @@ void run_together(const std::vector<std::function<void()>>& works) {
     for (int i = 0; i < most; ++i) meeting.start_next();
     meeting.leader.wait(lock, [&] { return meeting.working == 0; });
     if (meeting.waiting.empty()) break;
-    make_products(meeting);
+    compute_part(meeting);
   }
   lock.unlock();  // the threads end
   for (const std::size_t i : alone) works[i]();
 }
 
-std::optional<std::vector<at::Tensor>> project_together(const at::Tensor& x,
-                                                        Projections projections) {
-  if (mine == nullptr) return std::nullopt;
+bool runs_together() { return mine != nullptr; }
+
+std::vector<at::Tensor> compute_together(std::pair<const void*, int> name,
+                                         const std::vector<AlongTokens>& inputs,
+                                         const TokenPart& part) {
   std::unique_lock lock(mine->meeting->mutex);
-  ++mine->products;
-  mine->x = &x;
-  mine->projections = projections;
+  ++mine->parts;
+  mine->name = name;
+  mine->inputs = &inputs;
+  mine->part = &part;
+  mine->results.clear();
   mine->end_turn(true);
   mine->wait_for_turn(lock);
   if (mine->problem) std::rethrow_exception(mine->problem);

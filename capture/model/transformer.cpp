@@ -5,6 +5,7 @@
 
 #include "analysis/error.h"
 #include "capture/checkpoint/weight_source.h"
+#include "capture/model/runs_together.h"
 
 namespace kvloupe {
 
@@ -12,7 +13,7 @@ namespace {
 
 // Rows of a packed model's output head that are expanded at a time: whole pieces, as for a head in
 // memory.
-constexpr std::int64_t kHeadRows = 28 * kPieceColumnsOfOneRow;
+constexpr std::int64_t kHeadRows = 28 * kPieceColumnsOfFewRows;
 static_assert(kHeadRows % kPieceColumns == 0);
 
 std::string layer_name(std::int64_t layer, const std::string& part) {
@@ -45,9 +46,22 @@ NormNames norm_names(NormPlaces places) {
   return {};
 }
 
+/// A function of each element of x [...,n], in few rows with a row's bits those of the row alone:
+/// libtorch computes what fills no vector at a tensor's end by other code.
+at::Tensor by_element(const at::Tensor& x,
+                      const std::function<at::Tensor(const at::Tensor&)>& function) {
+  constexpr std::int64_t kWholeVectors = 64;
+  const std::int64_t rows = x.numel() / x.size(-1);
+  if (x.size(-1) % kWholeVectors == 0 || rows > kFewRows) return function(x);
+  std::vector<at::Tensor> all;
+  for (const at::Tensor& row : x.reshape({rows, -1}).unbind()) all.push_back(function(row));
+  return at::stack(all).view_as(x);
+}
+
 /// c · tanh(x / c); x where there is no cap.
 at::Tensor capped(const at::Tensor& x, double cap) {
-  return cap > 0.0 ? (x / cap).tanh() * cap : x;
+  if (cap <= 0.0) return x;
+  return by_element(x, [&](const at::Tensor& of) { return (of / cap).tanh() * cap; });
 }
 
 std::string shape_text(at::IntArrayRef shape) {
@@ -361,8 +375,20 @@ at::Tensor Transformer::attention_input(int layer, const at::Tensor& hidden) con
 
 StateTensors Transformer::states(int layer, const at::Tensor& hidden,
                                  const Rotations& rotations) const {
-  const LayerWeights& w = this->layer(layer);
   const Rotation& rotation = rotations.at(static_cast<std::size_t>(layer));
+  if (hidden.size(1) > 1 || !runs_together()) return states(layer, hidden, rotation);
+  const std::vector<at::Tensor> made =
+      compute_together({this, 2 * layer}, {{hidden, 1}, {rotation.cosine, 0}, {rotation.sine, 0}},
+                       [&](const std::vector<at::Tensor>& of) -> std::vector<AlongTokens> {
+                         const StateTensors all = states(layer, of[0], Rotation{of[1], of[2]});
+                         return {{all.query, 2}, {all.key, 2}, {all.value, 2}};
+                       });
+  return {made[0], made[1], made[2]};
+}
+
+StateTensors Transformer::states(int layer, const at::Tensor& hidden,
+                                 const Rotation& rotation) const {
+  const LayerWeights& w = this->layer(layer);
   const std::int64_t b = hidden.size(0);
   const std::int64_t m = hidden.size(1);
   const std::vector<at::Tensor> products =
@@ -385,18 +411,16 @@ StateTensors Transformer::states(int layer, const at::Tensor& hidden,
 at::Tensor Transformer::run_mlp(const Mlp& mlp, const at::Tensor& x) const {
   const std::vector<at::Tensor> products = project(x, {&mlp.gate, &mlp.up});
   const at::Tensor &gate = products[0], &up = products[1];
-  switch (config_.activation) {
-    case Activation::silu:
-      return mlp.down(at::silu(gate) * up);
-    case Activation::gelu_tanh:
-      return mlp.down(at::gelu(gate, "tanh") * up);
-    case Activation::clamped_silu:
-      break;
-  }
+  const auto activated = [&](const at::Tensor& of) {
+    if (config_.activation == Activation::silu) return at::silu(of);
+    if (config_.activation == Activation::gelu_tanh) return at::gelu(of, "tanh");
+    const at::Tensor low = of.clamp_max(config_.activation_limit);
+    return low * at::sigmoid(low * config_.activation_gain);
+  };
+  const at::Tensor active = by_element(gate, activated);
+  if (config_.activation != Activation::clamped_silu) return mlp.down(active * up);
   const double limit = config_.activation_limit;
-  const at::Tensor low = gate.clamp_max(limit);
-  return mlp.down((up.clamp(-limit, limit) + 1.0) *
-                  (low * at::sigmoid(low * config_.activation_gain)));
+  return mlp.down((up.clamp(-limit, limit) + 1.0) * active);
 }
 
 /// x [b,m,D] -> Σ over the experts that a token takes, of probability · the expert's output.
@@ -435,6 +459,16 @@ at::Tensor Transformer::add_to(const at::Tensor& hidden, const at::Tensor& outpu
 
 at::Tensor Transformer::finish_layer(int layer, const at::Tensor& hidden,
                                      const at::Tensor& outputs) const {
+  if (hidden.size(1) > 1 || !runs_together()) return finished(layer, hidden, outputs);
+  return compute_together({this, 2 * layer + 1}, {{hidden, 1}, {outputs, 2}},
+                          [&](const std::vector<at::Tensor>& of) -> std::vector<AlongTokens> {
+                            return {{finished(layer, of[0], of[1]), 1}};
+                          })
+      .front();
+}
+
+at::Tensor Transformer::finished(int layer, const at::Tensor& hidden,
+                                 const at::Tensor& outputs) const {
   const LayerWeights& w = this->layer(layer);
   const at::Tensor joined = outputs.transpose(1, 2).flatten(2);  // [b,m,Hq·d]
   const at::Tensor attended = add_to(hidden, w.output(joined), w.attention_norm);
@@ -448,6 +482,15 @@ at::Tensor Transformer::last_norm(const at::Tensor& hidden) const {
 }
 
 at::Tensor Transformer::logits(const at::Tensor& hidden) const {
+  if (hidden.size(1) > 1 || !runs_together()) return logits_of(hidden);
+  return compute_together({this, -1}, {{hidden, 1}},
+                          [&](const std::vector<at::Tensor>& of) -> std::vector<AlongTokens> {
+                            return {{logits_of(of[0]), 1}};
+                          })
+      .front();
+}
+
+at::Tensor Transformer::logits_of(const at::Tensor& hidden) const {
   const at::Tensor x = last_norm(hidden);
   const auto finish = [&](const at::Tensor& products) {
     return capped(config_.logits_divisor == 1.0 ? products : products / config_.logits_divisor,

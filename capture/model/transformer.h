@@ -148,6 +148,10 @@ class Transformer {
   at::Tensor norm_weight(const at::Tensor& stored) const;
   const LayerWeights& layer(int layer) const;
   Mlp expert(int layer, std::int64_t index) const;
+  // The parts of the model that runs compute together, for the tokens at hand.
+  StateTensors states(int layer, const at::Tensor& hidden, const Rotation& rotation) const;
+  at::Tensor finished(int layer, const at::Tensor& hidden, const at::Tensor& outputs) const;
+  at::Tensor logits_of(const at::Tensor& hidden) const;
   at::Tensor run_mlp(const Mlp& mlp, const at::Tensor& x) const;
   at::Tensor run_experts(int layer, const at::Tensor& x) const;
   at::Tensor add_to(const at::Tensor& hidden, const at::Tensor& output,

@@ -6,6 +6,8 @@
 
 #include "analysis/replay/replay.h"
 #include "capture/model/load_transformer.h"
+#include "capture/model/runs_together.h"
+#include "capture/run/block_runner.h"
 #include "capture/tokenizer/prompt.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/follow_trace.h"
@@ -300,6 +302,37 @@ TEST_P(Families, ATraceIsReplayedWithinItsWindow) {
     if (sinks) {
       EXPECT_LT(attention.sum(), kTokens - 0.5F);
     }
+  }
+}
+
+TEST_P(Families, RunsThatWriteTogetherHaveTheBitsOfRunsAlone) {
+  const Transformer model =
+      load_transformer(folder_.path(), read_model_config(folder_.path()), at::kFloat, at::kCPU);
+  const c10::InferenceMode no_gradients;
+  // Prompts of one token and more, then each token is the one that was most probable.
+  const auto write = [&](int run) {
+    BlockRunner runner(model, {.most_tokens = 40});
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(1 + 3 * run), run);
+    std::vector<at::Tensor> made;
+    for (int token = 0; token < 8 + run % 3; ++token) {
+      const at::Tensor hidden = runner.run(ids, [](const LayerStep&) {}, Progress());
+      made.push_back(model.logits(hidden.slice(1, -1)));
+      ids = {static_cast<std::int32_t>(made.back().argmax().item<std::int64_t>())};
+    }
+    return made;
+  };
+  constexpr int kRuns = 5;
+  std::vector<std::vector<at::Tensor>> together(kRuns);
+  std::vector<std::function<void()>> works;
+  for (int run = 0; run < kRuns; ++run)
+    works.emplace_back([&, run] { together[static_cast<std::size_t>(run)] = write(run); });
+  run_together(works);
+  for (int run = 0; run < kRuns; ++run) {
+    const std::vector<at::Tensor> alone = write(run);
+    const auto& own = together[static_cast<std::size_t>(run)];
+    ASSERT_EQ(own.size(), alone.size());
+    for (std::size_t i = 0; i < alone.size(); ++i)
+      EXPECT_TRUE(at::equal(own[i], alone[i])) << "run " << run << ", token " << i;
   }
 }
 

@@ -3,74 +3,91 @@
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
-#include "capture/model/projection.h"
 #include "tests/support/error_of.h"
 
 namespace kvloupe::test {
 namespace {
 
-/// Weights of a small model, and what runs of it compute.
-struct TogetherTest : testing::Test {
-  TogetherTest() {
-    at::manual_seed(7);
-    for (const std::int64_t outputs : {577, 64, 300})
-      all_.push_back({at::randn({outputs, 200}), at::randn({outputs})});
-    all_[1].bias = at::Tensor();
-  }
-  /// So many tokens of one run: each product's input depends on the product before.
-  std::vector<at::Tensor> run(int tokens, int number) const {
-    std::vector<at::Tensor> made;
-    at::Tensor x = at::linspace(-1.0, 1.0 + number, 200).reshape({1, 1, 200});
+/// Parts that count how often they are computed, and for how many tokens at most.
+struct RunsTogether : testing::Test {
+  /// x + 1 for so many tokens of one run; every third time by another part, which fails on request.
+  at::Tensor run(int tokens, double start, bool fails = false) {
+    at::Tensor x = at::full({1, 1, 3}, start);
     for (int token = 0; token < tokens; ++token) {
-      const auto both = project(x, {&all_[0], &all_[1]});
-      made.insert(made.end(), both.begin(), both.end());
-      x = both[0].slice(-1, number, number + 200).tanh().contiguous();
-      if (token % (number + 2) == 0) x = project(x, {&all_[2]})[0].slice(-1, 0, 200).tanh();
+      const int name = token % 3 == 2 ? 1 : 0;
+      x = compute_together({this, name}, {{x, 1}, {{}, 0}},
+                           [&, name](const std::vector<at::Tensor>& of) {
+                             EXPECT_FALSE(of[1].defined());
+                             ++computed_;
+                             most_ = std::max(most_, of[0].size(1));
+                             if (name == 1 && token > 3 && fails)
+                               throw std::runtime_error("no memory");
+                             return std::vector<AlongTokens>{{of[0] + 1.0, 1}};
+                           })
+              .front();
     }
-    return made;
+    return x;
   }
-  std::vector<Projection> all_;
+  int computed_ = 0;  // one at a time: by run_together()
+  std::int64_t most_ = 0;
   const c10::InferenceMode no_gradients_;
 };
 
-TEST_F(TogetherTest, EachRunHasTheBitsOfTheRunAloneWhereverTheOthersAre) {
+TEST_F(RunsTogether, APartIsComputedOnceForAllWhoComeToItWhereverTheOthersAre) {
   const std::vector<int> tokens = {9, 1, 30, 0, 12};
-  std::vector<std::vector<at::Tensor>> alone, together(tokens.size());
+  std::vector<at::Tensor> made(tokens.size());
   std::vector<std::function<void()>> works;
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    alone.push_back(run(tokens[i], static_cast<int>(i)));
-    works.emplace_back([&, i] { together[i] = run(tokens[i], static_cast<int>(i)); });
-  }
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    works.emplace_back([&, i] { made[i] = run(tokens[i], 10.0 * static_cast<double>(i)); });
   run_together(works);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    ASSERT_EQ(together[i].size(), alone[i].size());
-    for (std::size_t j = 0; j < alone[i].size(); ++j)
-      ASSERT_TRUE(at::equal(together[i][j], alone[i][j])) << "run " << i << ", product " << j;
+    const double expected = 10.0 * static_cast<double>(i) + tokens[i];
+    EXPECT_TRUE(at::equal(made[i], at::full({1, 1, 3}, expected))) << "run " << i;
   }
+  EXPECT_EQ(computed_, 30);  // as often as the longest run asks
+  EXPECT_EQ(most_, 4);
+  EXPECT_FALSE(runs_together());  // this thread does no work
 }
 
-TEST_F(TogetherTest, ARunThatFailsLeavesTheOthersToGoOn) {
-  std::vector<std::string> ends(3);
+TEST_F(RunsTogether, ABatchHasAsManyTokensAsLeaveARowItsBits) {
+  std::vector<std::function<void()>> works;
+  for (int i = 0; i < 70; ++i) works.emplace_back([&, i] { run(2, i); });
+  run_together(works);
+  EXPECT_EQ(most_, 32);
+  EXPECT_GE(computed_, 5);
+}
+
+TEST_F(RunsTogether, APartThatFailsEndsThoseWhoWaitForItAlone) {
+  std::vector<std::string> ends(4);
+  std::vector<std::function<void()>> works;
+  for (int i = 0; i < 4; ++i) {
+    works.emplace_back([&, i] {
+      const int tokens = i == 0 ? 4 : 9;  // the first ends before
+      ends[static_cast<std::size_t>(i)] =
+          error_of<std::runtime_error>([&] { run(tokens, i, /*fails=*/true); }, "whole");
+    });
+  }
+  run_together(works);
+  EXPECT_EQ(ends, (std::vector<std::string>{"whole", "no memory", "no memory", "no memory"}));
+}
+
+TEST_F(RunsTogether, ARunThatEndsEarlyLeavesTheOthersToGoOn) {
   std::vector<at::Tensor> last(3);
   std::vector<std::function<void()>> works;
   for (int i = 0; i < 3; ++i) {
     works.emplace_back([&, i] {
-      ends[static_cast<std::size_t>(i)] = error_of<std::runtime_error>([&] {
-        const std::vector<at::Tensor> made = run(5, i);
-        if (i == 1) throw std::runtime_error("no memory");
-        last[static_cast<std::size_t>(i)] = run(9, i).back();
-      });
+      run(5, i);
+      if (i != 1) last[static_cast<std::size_t>(i)] = run(9, i);
     });
   }
   run_together(works);
-  EXPECT_EQ(ends, (std::vector<std::string>{"", "no memory", ""}));
-  EXPECT_TRUE(at::equal(last[0], run(9, 0).back()));
-  EXPECT_TRUE(at::equal(last[2], run(9, 2).back()));
-  EXPECT_FALSE(project_together(at::zeros({1, 200}), {}).has_value());  // this thread is no run
+  EXPECT_TRUE(at::equal(last[0], at::full({1, 1, 3}, 9.0)));
+  EXPECT_TRUE(at::equal(last[2], at::full({1, 1, 3}, 11.0)));
 }
 
 }  // namespace
