@@ -106,8 +106,9 @@ class HeadAttention {
         result_(result),
         complete_(cache.length(head) == cache.seen()),
         in_place_(complete_ || options.backward == nullptr) {
-    if (!complete_ || options.window > 0) tokens_ = token_tensor(cache, head, query.device());
-    if (!in_place_) turn_ = turn_to_places(*options.backward, tokens_);
+    if (!in_place_) {
+      turn_ = turn_to_places(*options.backward, token_tensor(cache, head, query.device()));
+    }
     // A 16-bit state fits float16 except for bits below 2^-24, far under float32's rounding of a
     // logit. So one product serves the model and the trace. Float32 states need two products.
     if (options.sink_logits.defined()) sinks_ = own(options.sink_logits).contiguous();
@@ -143,8 +144,7 @@ class HeadAttention {
   const bool complete_;  // the head holds all tokens so far
   const bool in_place_;  // nothing is to be turned
   bool exact_ = true;
-  at::Tensor sinks_;   // [G], undefined without sink logits
-  at::Tensor tokens_;  // [n], undefined where they are 0 … n − 1 and no window asks
+  at::Tensor sinks_;  // [G], undefined without sink logits
   Rotation turn_;
 };
 
@@ -194,6 +194,8 @@ void HeadAttention::in_tensors(const Progress& progress) const {
   const at::Tensor keys = exact_ ? stored_keys : placed_keys(cache_.keys(head_).to(at::kFloat));
   const at::Tensor values = cache_.values(head_);
   const at::Tensor log_sizes = cache_.log_sizes(head_);
+  at::Tensor tokens;  // [n], undefined where they are 0 … n − 1 and no window asks
+  if (!complete_ || window > 0) tokens = token_tensor(cache_, head_, query_.device());
   // No row of a windowed model is wider than its window and the block. A cache that has dropped the
   // entries beyond goes through the same tiles and gives the same bits.
   const std::int64_t width = window > 0 ? std::min(n, window - 1 + m) : n;
@@ -210,8 +212,8 @@ void HeadAttention::in_tensors(const Progress& progress) const {
     const auto bits = query_.options().dtype(at::kBool);
     Unseen unseen{at::ones({r, r}, bits).triu(1), at::empty({r, 0}, at::kBool)};
     if (partly > oldest) {
-      unseen.beyond = tokens_.slice(0, oldest, partly).unsqueeze(0) <=
-                      tokens_.slice(0, before + first, visible).unsqueeze(1) - window;
+      unseen.beyond = tokens.slice(0, oldest, partly).unsqueeze(0) <=
+                      tokens.slice(0, before + first, visible).unsqueeze(1) - window;
     }
     const at::Tensor tile_query = query_.slice(1, first, end);  // [G,r,d]
     const auto rows_of = [&](const at::Tensor& q, const at::Tensor& k) {
@@ -232,7 +234,7 @@ void HeadAttention::in_tensors(const Progress& progress) const {
     if (complete_) {
       place(result_.rows).slice(2, oldest, visible).copy_(rows);
     } else {
-      place(result_.rows).index_copy_(2, tokens_.slice(0, oldest, visible), rows);
+      place(result_.rows).index_copy_(2, tokens.slice(0, oldest, visible), rows);
     }
   }
 }

@@ -15,6 +15,21 @@ at::Tensor tensor_of(std::span<const float> numbers, const at::TensorOptions& li
   return tensor.to(like);
 }
 
+/// The entries of one head of `added` [Hk,m,d] become those of `held` [Hk,capacity,d] from `n` on.
+void append_rows(const at::Tensor& held, const at::Tensor& added, std::int64_t head,
+                 std::int64_t n) {
+  const std::int64_t m = added.size(1), numbers = m * added.size(2);
+  if (!held.is_cpu() || !added.is_contiguous() || added.dtype() != held.dtype()) {
+    held[head].slice(0, n, n + m).copy_(added[head]);
+    return;
+  }
+  const auto bytes = static_cast<std::size_t>(numbers) * held.element_size();
+  const std::int64_t place = (head * held.size(1) + n) * held.size(2);
+  std::memcpy(
+      static_cast<char*>(held.data_ptr()) + static_cast<std::size_t>(place) * held.element_size(),
+      static_cast<const char*>(added.data_ptr()) + static_cast<std::size_t>(head) * bytes, bytes);
+}
+
 /// The rows of x [capacity,d] from `first` on become those at `rows`, ascending.
 void gather(at::Tensor x, std::span<const std::int32_t> rows, std::size_t first) {
   const auto bytes = static_cast<std::size_t>(x.size(1)) * x.element_size();
@@ -65,8 +80,8 @@ void LayerCache::append(const at::Tensor& key, const at::Tensor& value) {
   for (std::int64_t head = 0; head < heads(); ++head) {
     const std::int64_t n = length(head);
     reserve(n + m);
-    keys_[head].slice(0, n, n + m).copy_(key[head]);
-    values_[head].slice(0, n, n + m).copy_(value[head]);
+    append_rows(keys_, key, head, n);
+    append_rows(values_, value, head, n);
     auto& tokens = tokens_[static_cast<std::size_t>(head)];
     tokens.resize(static_cast<std::size_t>(n + m));
     std::iota(tokens.begin() + n, tokens.end(), static_cast<std::int32_t>(seen_));
