@@ -37,19 +37,15 @@ a sliding window the prefix is the part that the query sees. Its oldest entry, w
 unless it was evicted before: leaving the window is not an eviction.
 )";
 
-constexpr const char* kTable =
-    "\n\n| measure | what it says | formula (source) |\n| --- | --- | --- |\n";
-
-std::string row(const MeasureInfo& info, const std::string& names, const std::string& title,
-                const std::string& help) {
+std::string line(const MeasureInfo& info, const std::string& names, const std::string& title,
+                 const std::string& help) {
   const char* arrow = info.better == Better::larger    ? " ↑"
                       : info.better == Better::smaller ? " ↓"
                                                        : "";
   const std::string unit = info.unit.empty() ? "" : " (" + info.unit + ")";
   const std::string source = info.source == "ours" ? "" : " (" + info.source + ")";
-  return fmt::format("| {}{} | {} | {} |\n", names, arrow,
-                     table_cell("**" + title + "**" + unit + ". " + help),
-                     table_cell(info.formula + source));
+  return fmt::format("- {}{} **{}**{}. {} `{}`{}\n", names, arrow, title, unit, help, info.formula,
+                     source);
 }
 
 std::string section(const MeasureFamily& family) {
@@ -67,11 +63,11 @@ std::string section(const MeasureFamily& family) {
     text += fmt::format(" Only for policies with `{}`.", family.needs_part);
   }
   if (!family.remark.empty()) text += " " + family.remark;
-  text += kTable;
+  text += "\n\n";
   for (const MeasureInfo& info : family.measures) {
     const bool one = of_step && !last && at_the_end(info);
-    text += row(info, "`" + info.name + "`", info.title,
-                info.help + (one ? " In a sweep at the last step." : ""));
+    text += line(info, "`" + info.name + "`", info.title,
+                 info.help + (one ? " In a sweep at the last step." : ""));
   }
   return text;
 }
@@ -95,7 +91,7 @@ std::string asked_section() {
     families.push_back(&family);
     text += fmt::format("- `{}_…`: {}\n", asked_name(*family.asked), family.remark);
   }
-  text += kTable + 1;
+  text += "\n";
   for (std::size_t i = 0; i < families.front()->measures.size(); ++i) {
     const MeasureInfo& info = families.front()->measures[i];
     std::string names;
@@ -106,7 +102,7 @@ std::string asked_section() {
     std::string help = info.help;
     const std::size_t whose = help.rfind(", for the ");
     help.erase(whose, help.find('.', whose) - whose);
-    text += row(info, names, info.title.substr(0, info.title.rfind(", ")), help);
+    text += line(info, names, info.title.substr(0, info.title.rfind(", ")), help);
   }
   return text;
 }

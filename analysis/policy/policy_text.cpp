@@ -114,7 +114,7 @@ that compare, and in the last columns of sweeps and studies.
   of PyramidKV (KVCache-Factory), takes as many times the bytes for the same N as query heads share a key-value head.
 
 Below, a score is query-aware and its budget is that of each head, unless *comparison* says otherwise. *Elsewhere*: how other
-codes and papers do it.
+codes and papers do it. A parameter stands with its default, its values in brackets.
 )";
 
 constexpr const char* kPublished = R"(
@@ -195,12 +195,11 @@ std::string section(const PolicyEntry& entry) {
   if (const PartOrigin* origin = origin_of(entry.name))
     text += fmt::format("- plugin: {}\n", origin->file);
   if (!entry.example.empty()) text += fmt::format("- example: `{}`\n", entry.example);
-  if (entry.parameters.empty()) return text;
-  text += "\n| parameter | default (values): meaning |\n| --- | --- |\n";
   for (const ParameterInfo& parameter : entry.parameters) {
-    text += fmt::format("| `{}` | {} ({}): {} |\n", parameter.name,
-                        parameter.required ? "required" : value_text(parameter.default_value),
-                        table_cell(values_of(parameter)), table_cell(parameter.meaning));
+    const std::string value = parameter.required ? "" : "=" + value_text(parameter.default_value);
+    text += fmt::format("- `{}{}` ({}{}): {}\n", parameter.name, value,
+                        parameter.required ? "required, " : "", values_of(parameter),
+                        parameter.meaning);
   }
   return text;
 }
