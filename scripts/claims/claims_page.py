@@ -7,6 +7,7 @@ Each row of ROWS (claims_rows.py) is one number per prompt, computed from FOLDER
 on which the claim puts its mean. Interval and verdict: see the page. STORE is a folder of what earlier runs computed
 (STUDY.json.gz): its prompts count, too, and those of FOLDER are added to it.
 """
+import itertools
 import json
 import statistics
 import sys
@@ -74,6 +75,19 @@ STUDIES = [  # name, what it measures, command
 ]
 
 
+def lines_of(rows):
+    """Rows (name, facts, case, ours, verdict) of a paper's table: cases of one name and with the same facts stand below one line."""
+    lines = []
+    for (name, facts), group in itertools.groupby(rows, key=lambda row: row[:2]):
+        cases = [row[2:] for row in group]
+        if len(cases) == 1:
+            cases[0] = [", ".join(filter(None, [name, cases[0][0]])) + f" ({facts})", *cases[0][1:]]
+        else:
+            lines.append([f"**{name}** ({facts})", "", ""])
+        lines += cases
+    return table(["claim (place: theirs; holds if; prompts × study)", "ours", "verdict"], lines)
+
+
 def page(folder, store=None):
     studies = {}
     for name, _, command in STUDIES:
@@ -95,12 +109,12 @@ def page(folder, store=None):
         if not numbers:
             sys.exit(f"claims_page.py: {folder} has no values of the study {name} for: {claim}; run scripts/claims/claims.sh again")
         says = verdict(numbers, side, threshold)[2]
-        papers.setdefault(paper, []).append(
-            [claim, place, theirs, written(numbers), str(len(numbers)), f"{side} {threshold:g}", says, f"`{name}`"])
+        of, _, case = claim.partition(", ")
+        facts = f"{place}: {theirs}; {side} {threshold:g}; {len(numbers)} × `{name}`"
+        papers.setdefault(paper, []).append([of, facts, case, written(numbers), says])
         prompts[name] = len(studies[name].whole) if name != "kept" else max(len(numbers), prompts.get(name, 0))
         verdicts[says] = verdicts.get(says, 0) + 1
-    head = ["claim", "place", "theirs", "ours", "prompts", "holds if", "verdict", "study"]
-    tables = "\n\n".join(f"## {paper}\n\n{table(head, rows)}" for paper, rows in papers.items())
+    tables = "\n\n".join(f"## {paper}\n\n{lines_of(rows)}" for paper, rows in papers.items())
     commands = [[f"`{name}`", what, str(prompts.get(name, len(studies[name].whole))), f"`{command}`"] for name, what, command in STUDIES]
     texts = looked_into(studies), checked(folder, studies, store)
     if store:
@@ -131,7 +145,7 @@ smaller blocks. *Early* needles stand in the first three quarters of the prompt.
 
 `scripts/claims/claims.sh` makes the prompts, the traces, all studies and this page; `scripts/claims/claims_prompts.py` says where the texts
 come from. Studies can be stopped and taken up again, so some have fewer prompts. The numbers behind all rows, one per prompt,
-are in [claims](claims): the page can be made from them alone, and prompts that another run adds count with them. A study is made
+are in [assets/results/claims](../assets/results/claims): the page can be made from them alone, and prompts that another run adds count with them. A study is made
 by the program in the table: `build/bin/PROGRAM {folder}/STUDY.json -o {folder}/STUDY.sqlite`, or `scripts/claims/PROGRAM
 {folder}`.
 
