@@ -18,10 +18,8 @@ causes() { # TRACE POLICY BUDGET NAME
   [ -e "$folder/$4.json" ] || "$bin/kvloupe" replay "$1" --policy "$2" --budget "$3" --steps last \
     --measures evidence_cut,answer_residual_part --json "$folder/$4.json" > /dev/null
 }
-for policy in snapkv h2o keydiff snapkv+adakv tova; do
+for policy in snapkv h2o keydiff snapkv+adakv; do
   causes build/real-model/needle.h5 "$policy" 25% "needle-$policy"
-  [ -e "$folder/follow-$policy.json" ] || "$bin/kvloupe" follow build/real-model/needle.h5 --segment needle --policy "$policy" \
-    --budget 25% --json "$folder/follow-$policy.json" > /dev/null
 done
 while read -r policy prompt; do
   trace=$(printf '%s/traces/needle-1000-%05d.h5' "$claims" "$prompt")

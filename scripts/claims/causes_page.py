@@ -20,8 +20,6 @@ SHARES = ["kept", "unseen", "misranked", "cut"]
 WORDS = {"kept": "kept", "unseen": "not seen", "misranked": "ranked low", "cut": "cut"}
 LIMITS = """Limits: one small model and six prompts, each with one needle. *Not seen* is a mean over all queries of the answer: where the answer
 is a whole sentence, a head that reads the needle for one word only can fall below the even spread."""
-SEEN = 934.5  # tokens that a query of needle.h5's answer sees, on average
-SPREADS = [0.25, 0.5, 1, 2, 4]
 FORETELLERS = [("attention", "attention of the answer's queries to the needle, full cache"),
                ("score_rank", "rank of the needle by `snapkv`'s score"),
                ("drop_blame", "fall of the logit that a replay foretells (`drop_blame`)")]
@@ -78,27 +76,6 @@ def case_rows(folder):
     return rows, counts
 
 
-def threshold_rows(folder):
-    """Of each policy, for attention from so many even spreads on: how many heads read the needle, and Spearman's rho over all
-    heads of what a reading head lost and the logit that comes back with it."""
-    rows = []
-    for policy in [*POLICIES, "tova"]:
-        heads = heads_of(folder / f"needle-{policy}.json")
-        followed = json.loads((folder / f"follow-{policy}.json").read_text(encoding="utf-8"))
-        back = {f"{one['layer']}.{one['head']}": one["restored_logit"] for one in followed["heads"]}
-        even = len(followed["tokens"]) / SEEN
-        row = [f"`{policy}`"]
-        for spreads in SPREADS:
-            reads = {name: one["evidence_attention"] >= spreads * even for name, one in heads.items()}
-            lost = [reads[name] * (1 - one["evidence_kept"]) for name, one in heads.items()]
-            row.append(f"{spearman(lost, [back[name] for name in heads]):.2f}")
-            if spreads == 1:
-                weighted = [share * one["evidence_attention"] for share, one in zip(lost, heads.values())]
-                row.append(f"{spearman(weighted, [back[name] for name in heads]):.2f}")
-        rows.append(row)
-    return rows, [str(sum(one["evidence_attention"] >= spreads * even for one in heads.values())) for spreads in SPREADS]
-
-
 def alone(folder):
     """What keeping the needle in one head alone gains, in words: the heads that help most, and those that hurt."""
     path = folder / "rescue-number.json"
@@ -142,18 +119,6 @@ def leave_one_out(folder):
     return rows, largest, -result["drop"]["all"]["gain"], len(heads), signs
 
 
-def thresholds(folder):
-    rows, readers = threshold_rows(folder)
-    heads = ["policy, ρ by threshold"]
-    for spreads, count in zip(SPREADS, readers):
-        heads.append(f"× {spreads:g}: {count} heads")
-        if spreads == 1:
-            heads.append("the same, weighted by attention")
-    return ["""Why an even spread is the threshold of *not seen*: on `needle.h5`, ρ over the heads of the share of the needle that was lost
-(0 in a head below the threshold) and of the logit that comes back with it (`restored_logit` of `kvloupe follow`). Thresholds are
-multiples of the even spread; *heads*: how many reach it. Weights by the head's attention change little, so entries count alike:""", table(heads, rows)]
-
-
 def section(folder):
     rows = [share_row(policy, heads_of(folder / f"needle-{policy}.json")) for policy in POLICIES]
     first = heads_of(folder / f"needle-{POLICIES[0]}.json")
@@ -177,7 +142,7 @@ by {whole:.2f} nats when all heads drop it; in one head alone most in {largest}.
 in {helped}; in the others nothing happens, because other heads have the same evidence. Spearman's ρ over the heads, with its 95 % interval, of three
 numbers and this fall, and of their sizes without signs:""",
               table(["number", "ρ with the fall", "ρ of the sizes"], rows), "![Leave-one-out, head by head](images/real/cause-scatter.svg)",
-              *thresholds(folder), LIMITS,
+              LIMITS,
               "    scripts/claims/causes.sh      # makes this section"]
     return "\n\n".join(parts) + "\n"
 
