@@ -76,9 +76,8 @@ constexpr const char* kAsked = R"(
 ### Effect of eviction on the queries of the question, of the answer, and later ones
 
 One value per head and replay; computed only on request. Each query sees the entries that its head's cache holds when it
-comes, in an open loop: the entries kept so far and the tokens of its own block up to it. o and o' are the attention outputs
-of a query head for one query q, with the full cache and with these entries. A sum over a layer or the model is known only if
-all of it was replayed. Which queries q these are:
+comes, in an open loop. o and o' are the attention outputs of a query head for one query q, with the full cache and with these
+entries. A sum over a layer or the model is known only if all of it was replayed. The queries q:
 
 )";
 
@@ -110,11 +109,9 @@ std::string asked_section() {
 constexpr const char* kForetold = R"(
 ## Measures that foretell answers
 
-How well do a replay's measures foretell the answers of the running model? Spearman's ρ, over policies and budgets, of a
-measure's mean and the share of answered prompts, in a study of SmolLM2-135M-Instruct (two kinds of prompts, eight policies at
-three budgets): 1 foretells perfectly, 0 is chance. The table has the best ten; [results-real.md](results-real.md) has all,
-with intervals. Take measures of the answer's queries and of the whole model first. To be certain, run the policy in the
-model.
+Spearman's ρ, over policies and budgets, of a measure's mean in replays and the share of prompts that the running model
+answers (SmolLM2-135M-Instruct, two kinds of prompts, eight policies at three budgets): 1 foretells perfectly, 0 is chance.
+The best ten; [results-real.md](results-real.md) has all, with intervals. To be certain, run the policy in the model.
 )";
 
 std::string foretold_section() {

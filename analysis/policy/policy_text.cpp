@@ -50,10 +50,10 @@ constexpr const char* kHead =
 # Policies
 
 A policy is one line: a score, then modifiers in any order, joined by `+`, such as `snapkv(pool=max)+adakv+critical`. At
-each step a block is appended and attends, then the policy decides. The score says how valuable each entry of the cache is.
-Protection keeps some entries whatever their score, allocation says how many entries each head and layer may hold, and
-selection chooses them. Merging puts some of the other entries into kept ones. A schedule says at which steps anything
-leaves. Words: [glossary](glossary.md).
+each step a block is appended and attends, then the policy decides. The score says how valuable each entry is; protection
+keeps some entries whatever their score; allocation says how many entries each head and layer may hold, and selection chooses
+them. Merging puts other entries into kept ones. A schedule says at which steps anything leaves. Words:
+[glossary](glossary.md).
 
 Notation: one head with a cache of n entries in token order, keys k, values v, budget N; A the softmax rows of the step's
 queries over that cache; W_O the slice of the output projection of one query head. B: queries of a step; d: coordinates of a
@@ -93,9 +93,9 @@ its budget between two acts. Scores see every step.
 | `only(generated)` | while the model writes; the prompt is read with the full cache | N from the first act on |
 | `protect_prompt` | as ever, but the prompt's entries stay | N; with `extra=1` N and the prompt |
 
-They combine: `vase+only(generated)+every(64)` evicts while the model writes, after every 64th token;
-`random+protect_prompt+every(64)` is the line that every score must beat at that cadence. A policy that would never act
-(`every` on a trace without generated tokens, or with `--compression context-only`) is refused.
+They combine: `vase+only(generated)+every(64)`. `random+protect_prompt+every(64)` is the line that every score must beat at
+that cadence. A policy that would never act (`every` on a trace without generated tokens, or with `--compression
+context-only`) is refused.
 
 ## Comparing policies
 
@@ -119,8 +119,8 @@ codes and papers do it. A parameter stands with its default, its values in brack
 constexpr const char* kPublished = R"(
 ## As their authors ran them
 
-Some methods are more than the score that has their name: H2O keeps half of its budget for recent tokens. Figures, layouts
-and the window's lists begin with the policies of this table. The score alone is called plain.
+Some methods are more than the score that has their name (here *plain*). Figures, layouts and the window's lists begin with
+the policies of this table.
 
 | method | policy | plain | what it is |
 | --- | --- | --- | --- |
@@ -130,8 +130,7 @@ constexpr const char* kPresets = R"(
 ## As kvpress does it
 
 The name of a press is a policy too, with the press's own defaults: `--policy SnapKVPress`, also with modifiers, as in
-`SnapKVPress+sinks(4)`. Results and captions give the policy that the name stands for. A press compresses once, when the whole
-context has been read: replay with `--block all`, and a trace with a question also with `--compression context-only`. A
+`SnapKVPress+sinks(4)`. A press compresses once, when the whole context has been read: replay with `--block all`, and a trace with a question also with `--compression context-only`. A
 `DecodingPress` acts while the model writes, after every 512th token, down to 2048 entries: replay with `--budget 2048`. For
 the releases of kvpress in the table, a test compares the kept sets ([fidelity.md](fidelity.md)).
 
