@@ -9,6 +9,7 @@ on which the claim puts its mean. Interval and verdict: see the page. STORE is a
 """
 import itertools
 import json
+import os
 import statistics
 import sys
 from pathlib import Path
@@ -76,14 +77,21 @@ STUDIES = [  # name, what it measures, command
 
 
 def lines_of(rows):
-    """Rows (name, facts, case, ours, verdict) of a paper's table: cases of one name and with the same facts stand below one line."""
+    """Rows (name, facts, case, ours, verdict) of a paper's table: cases of one name and with the same facts stand below one line,
+    which has the words that they share, and … where they differ."""
     lines = []
     for (name, facts), group in itertools.groupby(rows, key=lambda row: row[:2]):
         cases = [row[2:] for row in group]
         if len(cases) == 1:
-            cases[0] = [", ".join(filter(None, [name, cases[0][0]])) + f" ({facts})", *cases[0][1:]]
+            cases[0][0] = ", ".join(filter(None, [name, cases[0][0]])) + f" ({facts})"
         else:
-            lines.append([f"**{name}** ({facts})", "", ""])
+            of = [case[0] for case in cases]
+            first = os.path.commonprefix(of).rpartition(" ")[0]
+            last = os.path.commonprefix([case[len(first):][::-1] for case in of])[::-1]
+            last = last[last.find(", "):] if ", " in last else ""
+            for case in cases:
+                case[0] = case[0][len(first):len(case[0]) - len(last)].strip()
+            lines.append([f"**{name}, {first} …{last}** ({facts})".replace("  …", " …"), "", ""])
         lines += cases
     return table(["claim (place: theirs; holds if; prompts × study)", "ours", "verdict"], lines)
 

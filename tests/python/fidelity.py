@@ -436,8 +436,11 @@ The numbers are the distance to the untouched model's output, in units of the la
 and in one pass (a scan over tokens then sums in another order). [Which models](which-models.md) describes the families.
 
 """)
-        text.append(table(["family", "same blocks", "one pass"], [
-            [row["family"], number(row["blocks"]), number(row["pass"])] for row in part["rows"]]))
+        most = max(part["rows"], key=lambda row: row["blocks"])
+        apart = "; ".join(f"{row['family']} {number(row['pass'])}" for row in part["rows"] if row["pass"] > 1e-5)
+        text.append(f"""Same blocks: at most {number(most["blocks"])} ({most["family"]}). One pass: at most 1e-05, but for {apart}. Tried:
+{"; ".join(row["family"] for row in part["rows"])}.
+""")
         text.append("\nRefused, with this line:\n\n")
         lines: dict[str, list[str]] = {}  # families by what is said of them
         for row in part["refused"]:

@@ -182,14 +182,14 @@ def cells(text: str) -> list[list[str]]:
 
 
 def claims_of(text: str) -> dict[str, list[str]]:
-    """{claim: facts, ours, verdict}: a case stands below the name and the facts that it shares with others."""
+    """{claim: facts, ours, verdict}: a case stands below the words and the facts that it shares with others."""
     found, name, facts = {}, "", ""
     for first, *rest in cells(text):
         of = re.fullmatch(r"(\**)(.*?)\1 \(([^()]*(?:\([^()]*\)[^()]*)*× `[\w-]+`)\)", first)
         if of and of[1]:
             name, facts = of[2], of[3]
         elif len(rest) == 2:
-            found[of[2] if of else f"{name}, {first}"] = [of[3] if of else facts, *rest]
+            found[of[2] if of else name.replace("…", first)] = [of[3] if of else facts, *rest]
     return found
 
 
