@@ -66,8 +66,8 @@ text has a probability of {share(full["logprob"])}), `{settings["policy"]}` with
 **Where it is lost.** The policy {HOW[name]}. At the end a head holds {100 * kept:.0f} % of the needle's tokens on the mean;
 {whole} of {count} heads hold all of it, {lost} nothing. """
     if steps:
-        text += f"The median head that loses some loses the first at step {steps[len(steps) // 2]} (a step is a block of {settings['block']}; the needle comes in step {follow['tokens'][0] // settings['block']}). "
-    text += f"""The heads that read the needle most while the answer is written:
+        text += f"The median head that loses some loses the first at step {steps[len(steps) // 2]} (the needle comes in step {follow['tokens'][0] // settings['block']}). "
+    text += f"""The heads that read it most for the answer:
 
 {table(["head", "attention to the needle, full cache", "needle left", "first loss at step", "logit that would come back"], rows)}
 
@@ -88,7 +88,7 @@ text has a probability of {share(full["logprob"])}), `{settings["policy"]}` with
                      "the replay's blame.")
     text += f" Runs of the model: {len(rescue['runs'])}."
     if not drop["all"]["right"]:
-        text += f" Dropped from the full cache in all heads, the needle is missed: the answer has a probability of {share(drop['all']['logprob'])}."
+        text += f" Dropped from the full cache in all heads: {share(drop['all']['logprob'])}."
     return f"{text}\n\n![Blame and proof for {settings['policy']}, head by head](images/cases/{name}.svg)"
 
 
@@ -116,7 +116,7 @@ def main():
     text = f"""# Cases: a wrong answer, followed to its cause
 
 For each policy one prompt that SmolLM2-135M-Instruct answers with the full cache and not with the policy, at half of the
-prompt, blocks of {first["block"]}. The prompts are needles in some 1 000 tokens of manuals ([claims.md](claims.md)). They were chosen
+prompt, blocks (steps) of {first["block"]}. The prompts are needles in some 1 000 tokens of manuals ([claims.md](claims.md)). They were chosen
 because other policies answer them: each is an example of how a policy fails, not of how often. `kvloupe follow` says which heads read
 the needle and lost it ([follow.md](follow.md)); `kvloupe-capture rescue` keeps the needle in some heads and runs the model again.
 A head is written LAYER.HEAD. In the figures: the replay's blame, the gain when the needle is kept in that head alone, the change

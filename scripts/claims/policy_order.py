@@ -68,19 +68,8 @@ text = f"""# The order of the policies, beside a published one
 Rank correlation with the published order: {signed(spearman(published, shares))} for the needles found, {signed(spearman(published, [-mass for mass in lost]))} for the attention kept
 (+1: the same order; {len(PUBLISHED)} policies).
 
-The two columns differ in these places. The reasons are guesses; none of them was tested with this model:
-
-- `random`: an answer here is one token, and one head that kept it can be enough; the tasks of RULER have answers of several
-  tokens, often from several places.
-- `KnormPress` and `KeyDiffPress` find every needle: both judge by keys alone, and the keys of a needle's words seem to be short
-  and unlike the others here. `KnormPress` nevertheless loses more attention than `random`, because it drops token 0
-  in heads in which this token's key is long. In large models its key is short.
-- `ExpectedAttentionPress`, alone and with AdaKV: few queries of the context look for needles, so a mean over the queries
-  says little about the question. Large models look for many things at once.
-- `ChunkKVPress(SnapKVPress)` and `qfilter`: the last queries before the question, or a filter from one prompt, say little about
-  the target of a later question. The published filters come from many texts.
-- `ObservedAttentionPress`: a sum over all queries prefers early tokens, and more so in long texts; here the text has a
-  quarter of the length.
+Why the columns differ was not tested. An answer here is one token, and one head that kept it can be enough (`random`); the tasks
+of RULER have answers of several tokens, often from several places.
 
 Attention lost and needles found do not order the policies alike either: most attention does not go to the needle.
 """

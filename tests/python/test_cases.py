@@ -41,7 +41,7 @@ def test_numbers_of_a_case(tmp_path: Path) -> None:
     assert "holds 50 % of the needle's tokens on the mean; 1 of 4 heads hold all of it, 1 nothing" in text
     assert "median head that loses some loses the first at step 5" in text and "comes in step 2" in text
     assert "in these heads alone the answer is right: 1.0, 0.1. All heads: 25 %. They are among the first 3 of 4 heads by the replay's blame. Runs of the model: 2." in text
-    assert "probability of 1 %" in text
+    assert "in all heads: 1 %" in text
     assert text.index("| 0.1 | 0.90 | 50 % | 5 | 0.25 |") < text.index("| 0.0 | 0.10 | 100 % | – | 0.25 |")
 
 
