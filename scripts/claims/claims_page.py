@@ -152,8 +152,8 @@ smaller blocks. *Early* needles stand in the first three quarters of the prompt.
 {texts[1]}## How it was made
 
 `scripts/claims/claims.sh` makes the prompts, the traces, all studies and this page; `scripts/claims/claims_prompts.py` says where the texts
-come from. Studies can be stopped and taken up again, so some have fewer prompts. The numbers behind all rows, one per prompt,
-are in [assets/results/claims](../assets/results/claims): the page can be made from them alone, and prompts that another run adds count with them. A study is made
+come from. The numbers behind all rows, one per prompt, are in
+[assets/results/claims](../assets/results/claims): the page can be made from them alone, and prompts that another run adds count with them. A study is made
 by the program in the table: `build/bin/PROGRAM {folder}/STUDY.json -o {folder}/STUDY.sqlite`, or `scripts/claims/PROGRAM
 {folder}`.
 
